@@ -1,0 +1,54 @@
+"""What every test may ask for: the real data, the golden cases, and hypothesis with a fixed seed.
+
+Environment variables the suite listens to:
+
+- `CONCORDANT_DATA`: the folder of real data sets. Without it `../shared/data` beside the repository is used,
+  and where that is absent too, the tests marked `data` are skipped.
+- `CONCORDANT_FUZZ=full`: many more hypothesis examples than `make test` can afford.
+- `CONCORDANT_NO_JIT=1`: the kernels run as plain Python. Their answers must be the same; only this way are
+  their lines visible to a debugger or a coverage tool. Set it before pytest starts, because it is read when
+  the kernels are imported.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+GOLDEN = ROOT / "tests" / "golden"
+
+# derandomize: a failure on one machine is a failure on all of them. No deadline: the first call of a kernel
+# compiles it, and a timing is never a test.
+settings.register_profile(
+    "fixed", derandomize=True, deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("full", parent=settings.get_profile("fixed"), max_examples=2000)
+settings.load_profile("full" if os.environ.get("CONCORDANT_FUZZ") == "full" else "fixed")
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """Return the folder of real data sets, or skip: they may not be redistributed with the project."""
+    given = os.environ.get("CONCORDANT_DATA")
+    folder = Path(given) if given else ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"no real data: {folder} is not a folder (set CONCORDANT_DATA to where it is)")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def golden() -> Callable[[str], dict[str, Any]]:
+    """Return a loader: `golden("17_simple_baselines")` is the content of that file of tests/golden."""
+
+    def load(name: str) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((GOLDEN / f"{name}.json").read_text(encoding="utf-8"))
+        return content
+
+    return load
