@@ -1,0 +1,87 @@
+# Every target makes the environment it needs (.venv, for the peers .venv-peers) from the pins in requirements/
+# and then does its job. The stamp files inside the environments make the second run start at once.
+
+PYTHON ?= python3
+# Processes for pytest; 0 runs everything in one.
+WORKERS ?= 2
+
+VENV := .venv
+PEERS := .venv-peers
+PY := $(VENV)/bin/python
+PIP := -m pip install --quiet --disable-pip-version-check --no-input
+# Wheels only: no compiler is needed, and a missing wheel is said at once instead of tried for minutes.
+WHEELS := --only-binary :all:
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test lint format types layers doctest pytest bench evidence docs lock clean
+
+help: ## what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(VENV)/.run ## the whole story in a minute, on bundled data
+	@$(VENV)/bin/concordant demo
+
+test: lint doctest pytest ## all checks and tests; stops at the first failure
+	@echo "== all passed"
+
+lint: format types layers ## ruff, mypy --strict, import-linter
+
+format: $(VENV)/.dev
+	@echo "== ruff"
+	@$(PY) -m ruff check --quiet .
+	@$(PY) -m ruff format --quiet --check . || { $(PY) -m ruff format --check .; exit 1; }
+
+types: $(VENV)/.dev
+	@echo "== mypy --strict"
+	@$(PY) -m mypy
+
+layers: $(VENV)/.dev
+	@echo "== import-linter"
+	@$(VENV)/bin/lint-imports
+
+doctest: $(VENV)/.dev
+	@echo "== doctests"
+	@$(PY) -m pytest --quiet --doctest-modules src
+
+pytest: $(VENV)/.dev
+	@echo "== tests"
+	@$(PY) -m pytest --quiet -n $(WORKERS) $(ARGS)
+
+bench: $(VENV)/.dev $(PEERS)/.peers ## the workloads through Concordant and its peers, ratios printed
+	@CONCORDANT_PEERS_PYTHON="$(CURDIR)/$(PEERS)/bin/python" $(PY) benchmarks/run.py $(ARGS)
+
+evidence: $(VENV)/.dev $(PEERS)/.peers ## every figure the docs show, at full size; resumable
+	@CONCORDANT_PEERS_PYTHON="$(CURDIR)/$(PEERS)/bin/python" $(PY) benchmarks/evidence.py $(ARGS)
+
+docs: $(VENV)/.dev ## the pages of docs/ as HTML in site/
+	@$(PY) scripts/build_docs.py
+
+lock: ## resolve pyproject.toml into requirements/ (ARGS=--upgrade for newer versions)
+	@python=$$(scripts/find_python.sh "$(PYTHON)") && "$$python" scripts/lock.py $(ARGS)
+
+clean: ## remove the environments and everything generated
+	rm -rf $(VENV) $(PEERS) site dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# One environment, filled in two steps: `make demo` waits only for what Concordant itself needs.
+$(VENV)/.pins: requirements/run.txt requirements/build.txt
+	@scripts/make_venv.sh "$(PYTHON)" $(VENV)
+	@$(PY) $(PIP) $(WHEELS) -r requirements/run.txt -r requirements/build.txt
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.pins pyproject.toml src/concordant/_version.py
+	@$(PY) $(PIP) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run requirements/dev.txt
+	@echo "adding the tools for checks and tests to $(VENV)"
+	@$(PY) $(PIP) $(WHEELS) -r requirements/dev.txt
+	@touch $@
+
+# PyFLAGR is published as source only, with its libraries already compiled inside.
+$(PEERS)/.peers: requirements/peers.txt
+	@scripts/make_venv.sh "$(PYTHON)" $(PEERS)
+	@$(PEERS)/bin/python $(PIP) $(WHEELS) --no-binary pyflagr -r requirements/peers.txt
+	@touch $@

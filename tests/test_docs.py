@@ -1,0 +1,91 @@
+"""What the pages show is what happens: their Python blocks run, and their commands and options exist."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path, language: str) -> Iterator[tuple[int, str]]:
+    """Yield (line before the first line of the block, text of the block) in order of appearance."""
+    text = page.read_text(encoding="utf-8")
+    for found in FENCE.finditer(text):
+        if found["language"] == language:
+            yield text.count("\n", 0, found.start("body")), found["body"]
+
+
+def run_block(code: str, page: Path, line: int, names: dict[str, Any]) -> None:
+    """Run plain code as it stands, and a `>>>` session with its printed answers checked."""
+    if not re.search(r"^>>> ", code, re.MULTILINE):
+        # Blank lines in front make a traceback name the line of the page.
+        exec(compile("\n" * line + code, str(page), "exec"), names)
+        return
+    session = doctest.DocTestParser().get_doctest(code, names, page.name, str(page), line)
+    problems: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    runner.run(session, out=problems.append, clear_globs=False)
+    names.update(session.globs)
+    assert not runner.failures, "".join(problems)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for line, code in blocks(page, "python"):
+        run_block(code, page, line, names)
+
+
+def commands(page: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line, words after `concordant`) of every `$ concordant ...` in the console blocks of a page."""
+    for start, body in blocks(page, "console"):
+        # A backslash at the end of a line continues the command; numbering stays that of the page.
+        lines = body.split("\n")
+        for offset, first in enumerate(lines):
+            if not first.startswith("$ "):
+                continue
+            command, following = first[2:], offset + 1
+            while command.endswith("\\") and following < len(lines):
+                command, following = command[:-1] + lines[following].lstrip("> "), following + 1
+            words = shlex.split(command, comments=True)
+            while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
+                words.pop(0)
+            if words and words[0].endswith("concordant"):
+                ends = [i for i, word in enumerate(words) if word in {"|", ">", "&&", ";"}]
+                yield start + offset + 1, words[1 : min(ends, default=len(words))]
+
+
+@cache
+def help_of(command: str) -> str | None:
+    """Return the help text of a command, or None when there is no such command."""
+    call = [sys.executable, "-c", "from concordant.cli.app import main; main()", command, "--help"]
+    env = {**os.environ, "COLUMNS": "250", "TERM": "dumb", "NO_COLOR": "1"}
+    done = subprocess.run(call, capture_output=True, text=True, check=False, env=env, cwd=ROOT / "src")
+    return done.stdout if done.returncode == 0 else None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_console_commands_and_their_options_exist(page: Path) -> None:
+    for line, words in commands(page):
+        where = f"{page.name}:{line}: concordant {' '.join(words)}"
+        if not words or words[0].startswith("-"):
+            assert words in ([], ["--version"], ["--help"]), where
+            continue
+        text = help_of(words[0])
+        assert text is not None, f"{where}: no such command"
+        for option in (word.split("=")[0] for word in words[1:] if re.match(r"--?[a-z]", word)):
+            assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", text), f"{where}: no option {option}"
