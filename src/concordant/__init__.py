@@ -1,0 +1,70 @@
+"""Concordant turns the preferences of many experts into one ranking you can trust.
+
+The public names are resolved when first used (PEP 562), so that importing the package costs nothing.
+"""
+
+from importlib import import_module as _import_module
+
+from concordant._version import __version__
+
+_WHERE = {
+    "data.preferences": ("Preferences",),
+    "data.comparisons": ("Comparisons",),
+    "data.labels": ("Labels",),
+    "data.features": ("Features",),
+    "data.consensus": ("Consensus",),
+    "data.dataset": ("Dataset", "concat"),
+    "data.synthetic": ("synthetic",),
+    "io.lists": ("from_lists",),
+    "io.frames": ("from_frame",),
+    "io.read": ("read",),
+    "io.trec": ("read_runs", "write_run"),
+    "io.letor": ("read_letor", "read_letor_folds", "read_features", "write_letor_scores"),
+    "io.preflib": ("read_preflib", "write_preflib"),
+    "io.tabular": ("read_ratings", "read_rankings", "read_comparisons", "read_labels"),
+    "io.write": ("write",),
+    "metrics.evaluation": ("evaluate",),
+    "metrics.comparison": ("compare",),
+    "base.contract": ("Aggregator", "Tags"),
+    "base.registry": ("METHODS", "aggregate", "methods", "register"),
+    "base.checks": ("check_method",),
+    "base.saving": ("load",),
+    "execution": ("threads",),
+    "methods.positional": ("Borda", "MeanRank", "MedianRank"),
+    "methods.fusion": (
+        "RRF",
+        "ISR",
+        "LogISR",
+        "CombSUM",
+        "CombMIN",
+        "CombMAX",
+        "CombMED",
+        "CombANZ",
+        "CombMNZ",
+        "CombMNZRank",
+        "WeightedSum",
+    ),
+    "methods.majority": ("Condorcet", "Copeland", "Kemeny"),
+    "methods.markov": ("MarkovChain",),
+    "methods.robust": ("RobustRank",),
+}
+_MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
+
+__all__ = ["__version__", *sorted(_MODULE_OF)]
+
+
+def __getattr__(name: str) -> object:
+    module = _MODULE_OF.get(name)
+    if module is not None:
+        if name == module.rpartition(".")[2]:
+            value = _import_module(f"{__name__}.{module}")
+            value = getattr(value, name, value)
+        else:
+            value = getattr(_import_module(f"{__name__}.{module}"), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""The contract every method keeps: parameters, tags, fitting, predicting, saving."""

@@ -1,0 +1,239 @@
+"""The contract: what every method takes, gives and promises, and the few lines that keep the promise for all of them.
+
+A method says what it accepts in its tags, what its parameters may be in `constraints`, and turns preferences into scores in
+one hook. Checking, naming, timing and saving are done here, once.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from concordant.base.params import Constraint, check_params
+from concordant.base.registry import METHODS
+from concordant.data.comparisons import Comparisons
+from concordant.data.consensus import Consensus
+from concordant.data.preferences import Preferences
+from concordant.errors import ConcordantWarning, DataError, KindError, ParameterError, listing
+from concordant.kernels.lists import Floats
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    from concordant.data.features import Features
+    from concordant.data.labels import Labels
+
+__all__ = ["Aggregator", "FitInfo", "Tags", "expert_weights"]
+
+Votes = Preferences | Comparisons
+
+
+@dataclass(frozen=True, slots=True)
+class Tags:
+    """What a method can do; the contract checks hold it to its word.
+
+    Attributes
+    ----------
+    accepts : frozenset of {"rank", "score", "rating", "comparisons"}
+        The containers it works on.
+    supervised : bool
+        Whether `fit` needs labels.
+    per_instance : bool
+        Whether an instance's scores depend on that instance alone (given what `fit` learned).
+    weights, ties : bool
+        Whether weights of lists count, and whether ties inside a list are allowed.
+    uncertainty, stochastic : bool
+        Whether it gives intervals, and whether chance enters (seeded by `random_state`).
+    faithful : bool
+        Whether one expert gets its own order back and unanimous preferences are kept.
+    cost : str
+        The cost for an instance of M items, K experts and R rows.
+    """
+
+    accepts: frozenset[str]
+    supervised: bool = False
+    per_instance: bool = True
+    weights: bool = True
+    ties: bool = True
+    uncertainty: bool = False
+    stochastic: bool = False
+    faithful: bool = True
+    cost: str = "O(R)"
+
+
+@dataclass(slots=True)
+class FitInfo:
+    """How a fit went; always set after `fit`."""
+
+    n_iter: int = 0
+    converged: bool = True
+    objective: float | None = None
+    gradient_norm: float | None = None
+    trace: list[float] = field(default_factory=list)
+    seconds: float = 0.0
+    warnings: list[str] = field(default_factory=list)
+
+
+class Aggregator:
+    """Base of every method. Subclasses set `name`, `tags`, `constraints` and write `_scores`.
+
+    Parameters are keyword-only, assigned and nothing else, so that `get_params`, `set_params` and scikit-learn's `clone`
+    work. Learned state ends in an underscore.
+    """
+
+    name: ClassVar[str]
+    tags: ClassVar[Tags]
+    constraints: ClassVar[Mapping[str, Constraint]] = {}
+    _param_names: ClassVar[tuple[str, ...]] = ()
+
+    fit_info_: FitInfo
+    consensus_: Consensus
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        names = [p for p in inspect.signature(cls.__init__).parameters if p != "self"]
+        cls._param_names = tuple(n for n in names if n not in ("args", "kwargs"))
+
+    @classmethod
+    def param_names(cls) -> tuple[str, ...]:
+        """Return the names of the parameters, in the order of the signature."""
+        return cls._param_names
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn passes it
+        """Return the parameters by name."""
+        return {name: getattr(self, name) for name in self._param_names}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name and return self; an unknown name is an error."""
+        for name, value in params.items():
+            if name not in self._param_names:
+                known = ", ".join(self._param_names) or "none"
+                raise ParameterError(f"{type(self).__name__} has no parameter {name!r}. It has: {known}.")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self).__init__).parameters
+        changed = [f"{n}={getattr(self, n)!r}" for n in self._param_names if getattr(self, n) != defaults[n].default]
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def fit(
+        self,
+        preferences: Votes,
+        labels: Labels | None = None,
+        *,
+        validation: Any = None,
+        features: Features | None = None,
+    ) -> Self:
+        """Learn what is shared over instances and return self; a method that shares nothing only checks its input."""
+        votes = self._checked(preferences)
+        self._forget()
+        started = perf_counter()
+        self.fit_info_ = FitInfo()
+        self._fit(votes, labels, validation, features)
+        self.fit_info_.seconds = perf_counter() - started
+        return self
+
+    def predict(self, preferences: Votes) -> Consensus:
+        """Return the consensus of each instance of `preferences`, what `fit` learned being held fixed."""
+        return self._consensus(self._checked(preferences))
+
+    def fit_predict(
+        self,
+        preferences: Votes,
+        labels: Labels | None = None,
+        *,
+        validation: Any = None,
+        features: Features | None = None,
+    ) -> Consensus:
+        """Fit, then return the consensus of the same preferences (kept as `consensus_`)."""
+        self.fit(preferences, labels, validation=validation, features=features)
+        self.consensus_ = self._consensus(preferences)
+        return self.consensus_
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the method, its parameters and what it learned to one file; `concordant.load` reads it back."""
+        from concordant.base.saving import save
+
+        save(self, path)
+
+    def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> None:
+        """Learn; the default shares nothing over instances and so learns nothing."""
+
+    def _consensus(self, preferences: Votes) -> Consensus:
+        """Return the consensus of checked preferences; override to add intervals."""
+        return Consensus.from_codes(preferences.slots, self._scores(preferences))
+
+    def _scores(self, preferences: Any) -> Floats:
+        """Return one score per slot, larger is better."""
+        raise TypeError(f"{type(self).__name__} does not say how to score")
+
+    def _forget(self) -> None:
+        """Drop everything an earlier fit learned, so that a refit starts afresh."""
+        for name in [n for n in self.__dict__ if n.endswith("_") and not n.startswith("_")]:
+            del self.__dict__[name]
+
+    def _checked(self, preferences: Votes) -> Votes:
+        """Return the container after checking the parameters and that the method works on it."""
+        check_params(type(self).__name__, self.__dict__, self.constraints)
+        if isinstance(preferences, Preferences):
+            kind: str = preferences.kind
+        elif isinstance(preferences, Comparisons):
+            kind = "comparisons"
+        else:
+            raise KindError(
+                f"{type(self).__name__} works on Preferences or Comparisons. Got {type(preferences).__name__}. "
+                "Use concordant.from_lists, from_frame or one of the readers."
+            )
+        if kind not in self.tags.accepts:
+            others = [n for n in METHODS if kind in METHODS[n].tags.accepts]
+            raise KindError.unaccepted(type(self).__name__, kind, self.tags.accepts, others)
+        return preferences
+
+    def _warn(self, message: str) -> None:
+        """Give a warning and keep it in `fit_info_`."""
+        if hasattr(self, "fit_info_"):
+            self.fit_info_.warnings.append(message)
+        warnings.warn(message, ConcordantWarning, stacklevel=4)
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=self.tags.supervised),
+            transformer_tags=None,
+            classifier_tags=None,
+            regressor_tags=None,
+            input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
+        )
+
+
+def expert_weights(
+    preferences: Preferences, weights: Mapping[str, float] | None, owner: str, unknown_experts: str = "error"
+) -> Floats | None:
+    """Return one weight per list: the container's own times the method's per-expert ones; None when all are 1.
+
+    Experts the mapping does not name weigh 1; a name that is no expert is an error unless `unknown_experts` is "ignore".
+    """
+    if not weights:
+        return preferences.list_weight
+    codes = preferences.experts.codes
+    unknown = [e for e in weights if e not in codes]
+    if unknown and unknown_experts == "error":
+        raise DataError(
+            f"{owner} has weights for experts {listing(unknown)} who are not in the preferences. "
+            f'Known: {listing(preferences.experts.tolist(), 20)}. Pass unknown_experts="ignore" to let them be.'
+        )
+    by_expert = np.ones(preferences.n_experts)
+    for expert, weight in weights.items():
+        if expert in codes:
+            by_expert[codes[expert]] = weight
+    out = by_expert[preferences.list_expert]
+    return out if preferences.list_weight is None else out * preferences.list_weight

@@ -1,0 +1,88 @@
+"""What a parameter may be, said once: the same object checks it and words the error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+from concordant.errors import ParameterError
+
+__all__ = ["Constraint", "boolean", "check_params", "integer", "mapping", "number", "one_of", "optional", "seed"]
+
+
+class Constraint(NamedTuple):
+    """A test of a value and the words for what passes it."""
+
+    allowed: str
+    test: Callable[[Any], bool]
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(float(value))
+
+
+def number(*, above: float | None = None, least: float | None = None, most: float | None = None) -> Constraint:
+    """Return the constraint for a finite number within bounds (`above` excludes its bound)."""
+    bounds = ((">", above), (">=", least), ("<=", most))
+    words = [f"{sign} {bound:g}" for sign, bound in bounds if bound is not None]
+
+    def test(value: Any) -> bool:
+        return (
+            _is_real(value)
+            and (above is None or value > above)
+            and (least is None or value >= least)
+            and (most is None or value <= most)
+        )
+
+    return Constraint(" ".join(["a number", " and ".join(words)]).strip(), test)
+
+
+def integer(*, least: int | None = None, most: int | None = None) -> Constraint:
+    """Return the constraint for a whole number within bounds."""
+    words = [f"{sign} {bound}" for sign, bound in ((">=", least), ("<=", most)) if bound is not None]
+
+    def test(value: Any) -> bool:
+        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        return whole and (least is None or value >= least) and (most is None or value <= most)
+
+    return Constraint(" ".join(["a whole number", " and ".join(words)]).strip(), test)
+
+
+def one_of(*values: Any) -> Constraint:
+    """Return the constraint for one of a few values."""
+    return Constraint(
+        "one of " + ", ".join(map(repr, values)),
+        lambda value: any(type(value) is type(v) and value == v for v in values),
+    )
+
+
+def boolean() -> Constraint:
+    """Return the constraint for True or False."""
+    return Constraint("True or False", lambda value: isinstance(value, bool))
+
+
+def mapping(what: str) -> Constraint:
+    """Return the constraint for a mapping from expert to a number >= 0."""
+    return Constraint(
+        what,
+        lambda value: isinstance(value, Mapping) and all(_is_real(v) and v >= 0 for v in value.values()),
+    )
+
+
+def seed() -> Constraint:
+    """Return the constraint for random_state."""
+    return integer(least=0)
+
+
+def optional(constraint: Constraint) -> Constraint:
+    """Return the constraint that also lets None pass."""
+    return Constraint(f"{constraint.allowed}, or None", lambda value: value is None or constraint.test(value))
+
+
+def check_params(owner: str, values: Mapping[str, Any], constraints: Mapping[str, Constraint]) -> None:
+    """Raise ParameterError for the first parameter outside its constraint."""
+    for name, constraint in constraints.items():
+        if not constraint.test(values[name]):
+            raise ParameterError.invalid(name, owner, constraint.allowed, values[name])

@@ -1,0 +1,1 @@
+"""What is ranked: immutable columnar containers over integer codes. No files, no algorithms."""

@@ -1,0 +1,321 @@
+"""Comparisons: left against right, won by either or tied, as counts.
+
+A tie is stored as a tie, never as half a win; what it is worth is the business of the model that reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from concordant.data.container import Container, as_values, describe, frame_of, readonly, same
+from concordant.data.index import Slots, Texts, as_ids, freeze
+from concordant.data.preferences import _code_experts, _code_slots, _count
+from concordant.errors import DataError
+from concordant.kernels import lists
+from concordant.kernels.lists import Codes, Floats, Ints
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Comparisons"]
+
+
+class Comparisons(Container):
+    """Outcomes of pairs of items, by expert where experts are known.
+
+    Parameters
+    ----------
+    instance : sequence of ids, or one id for all
+        What the pair belongs to; a leaderboard is one instance.
+    expert : sequence of ids or None
+        Who compared; None when nobody is named.
+    left, right : sequences of ids
+        The two items, in the order shown (or in any order with ``sided=False``).
+    n_left, n_right, n_ties : sequences of float, optional
+        How often left won, right won, and neither; counts >= 0. All None means that left won once.
+    items : sequence of (instance, item), optional
+        Every pair there is, a superset of those compared.
+    experts : sequence of ids, optional
+        The vocabulary, including experts who compare nothing.
+    sided : bool
+        Whether left and right are the order shown. False puts the two in code order.
+    weight : sequence of float, optional
+        Multiplies the row's counts.
+
+    Examples
+    --------
+    >>> c = Comparisons("arena", None, ["a", "b"], ["b", "c"], [3, 1], [1, 0], [0, 2])
+    >>> c
+    Comparisons: 1 instance, 3 items, 2 rows with 7 outcomes (2 ties)
+    """
+
+    experts: Texts
+    expert: Codes | None
+    left: Codes
+    right: Codes
+    n_left: Floats
+    n_right: Floats
+    n_ties: Floats
+    sided: bool
+
+    def __init__(
+        self,
+        instance: Iterable[Any] | str,
+        expert: Iterable[Any] | None,
+        left: Iterable[Any],
+        right: Iterable[Any],
+        n_left: Any = None,
+        n_right: Any = None,
+        n_ties: Any = None,
+        *,
+        items: Iterable[tuple[Any, Any]] | None = None,
+        experts: Iterable[Any] | None = None,
+        sided: bool = True,
+        weight: Any = None,
+    ) -> None:
+        left_ids, right_ids = as_ids(left, "left item"), as_ids(right, "right item")
+        n = len(left_ids)
+        instance_ids = [instance] * n if isinstance(instance, str) else as_ids(instance, "instance")
+        expert_ids = None if expert is None else as_ids(expert, "expert")
+        if not n == len(right_ids) == len(instance_ids) or (expert_ids is not None and len(expert_ids) != n):
+            raise DataError(
+                f"the id columns differ in length: {len(instance_ids)} instances, {n} left, {len(right_ids)} right."
+            )
+        if n_left is n_right is n_ties is None:
+            n_left = np.ones(n)
+        counts = [
+            np.zeros(n) if c is None else _counts(c, what, n)
+            for c, what in ((n_left, "n_left"), (n_right, "n_right"), (n_ties, "n_ties"))
+        ]
+        if weight is not None:
+            w = _counts(weight, "weight", n)
+            counts = [c * w for c in counts]
+        for row, (a, b) in enumerate(zip(left_ids, right_ids, strict=True)):
+            if a == b:
+                raise DataError(f"row {row} compares item {a!r} of instance {instance_ids[row]!r} with itself.")
+        # Interleaved so that first-seen order is the order in which a reader meets the items.
+        both = [i for pair in zip(left_ids, right_ids, strict=True) for i in pair]
+        slots, slot = _code_slots([q for q in instance_ids for _ in (0, 1)], both, items)
+        codes, vocabulary = (
+            (None, Texts(as_ids(experts, "expert")))
+            if expert_ids is None and experts is not None
+            else ((None, Texts()) if expert_ids is None else _code_experts(expert_ids, experts))
+        )
+        rows = np.argsort(slots.instance[slot[::2]], kind="stable") if n else np.zeros(0, np.int64)
+        left_slot, right_slot = slot[::2][rows], slot[1::2][rows]
+        n_left, n_right, n_ties = (c[rows] for c in counts)
+        if not sided:
+            flip = left_slot > right_slot
+            left_slot, right_slot = np.where(flip, right_slot, left_slot), np.where(flip, left_slot, right_slot)
+            n_left, n_right = np.where(flip, n_right, n_left), np.where(flip, n_left, n_right)
+        self._set(
+            slots,
+            vocabulary,
+            None if codes is None else codes[rows],
+            left_slot,
+            right_slot,
+            n_left,
+            n_right,
+            n_ties,
+            sided,
+        )
+
+    @classmethod
+    def from_codes(
+        cls,
+        slots: Slots,
+        experts: Texts,
+        expert: Codes | None,
+        left: Codes,
+        right: Codes,
+        n_left: Floats,
+        n_right: Floats,
+        n_ties: Floats,
+        *,
+        sided: bool,
+    ) -> Self:
+        """Return comparisons over ready-made codes, rows ordered by instance. Nothing is copied or checked."""
+        out = cls.__new__(cls)
+        out._set(slots, experts, expert, left, right, n_left, n_right, n_ties, sided)
+        return out
+
+    def _set(
+        self,
+        slots: Slots,
+        experts: Texts,
+        expert: Codes | None,
+        left: Codes,
+        right: Codes,
+        n_left: Floats,
+        n_right: Floats,
+        n_ties: Floats,
+        sided: bool,
+    ) -> None:
+        self.__dict__.update(
+            slots=slots,
+            experts=experts,
+            expert=readonly(expert),
+            left=freeze(left),
+            right=freeze(right),
+            n_left=freeze(n_left),
+            n_right=freeze(n_right),
+            n_ties=freeze(n_ties),
+            sided=sided,
+        )
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows of counts there are."""
+        return len(self.left)
+
+    @property
+    def n_experts(self) -> int:
+        """How many experts are known; 0 when nobody is named."""
+        return len(self.experts)
+
+    @cached_property
+    def row_starts(self) -> Ints:
+        """Where the rows of each instance begin."""
+        return freeze(np.searchsorted(self.slots.instance[self.left], np.arange(len(self) + 1)).astype(np.int64))
+
+    def collapse(self) -> Self:
+        """Return one row per unordered pair: sides and experts merged, counts added up.
+
+        Examples
+        --------
+        >>> c = Comparisons("q", ["x", "y"], ["a", "b"], ["b", "a"], [1, 1]).collapse()
+        >>> c.n_rows, c.n_left.tolist(), c.n_right.tolist()
+        (1, [1.0], [1.0])
+        """
+        flip = self.left > self.right
+        low, high = np.where(flip, self.right, self.left), np.where(flip, self.left, self.right)
+        key = low.astype(np.int64) * max(self.n_slots, 1) + high
+        pairs, which = np.unique(key, return_inverse=True)
+
+        def total(counts: Floats) -> Floats:
+            return np.bincount(which, weights=counts, minlength=len(pairs))
+
+        return self.from_codes(
+            self.slots,
+            Texts(),
+            None,
+            (pairs // max(self.n_slots, 1)).astype(np.int32),
+            (pairs % max(self.n_slots, 1)).astype(np.int32),
+            total(np.where(flip, self.n_right, self.n_left)),
+            total(np.where(flip, self.n_left, self.n_right)),
+            total(self.n_ties),
+            sided=False,
+        )
+
+    def _rows(self, rows: Any, slots: Slots, shift: Any = 0) -> Self:
+        return self.from_codes(
+            slots,
+            self.experts,
+            None if self.expert is None else self.expert[rows],
+            (self.left[rows] + shift).astype(np.int32),
+            (self.right[rows] + shift).astype(np.int32),
+            self.n_left[rows],
+            self.n_right[rows],
+            self.n_ties[rows],
+            sided=self.sided,
+        )
+
+    def select_experts(self, experts: Sequence[Any]) -> Self:
+        """Return the comparisons made by these experts; the vocabulary and the items stay known."""
+        wanted = set(as_ids(experts, "expert"))
+        unknown = wanted - set(self.experts)
+        if unknown or self.expert is None:
+            raise DataError(f"no such experts: {sorted(unknown or wanted)}. Known: {self.experts.tolist()[:20]}.")
+        codes = self.experts.codes
+        chosen = np.isin(self.expert, [codes[e] for e in wanted])
+        return self._rows(chosen, self.slots)
+
+    def _take(self, index: Ints) -> Self:
+        slots, _ = self.slots.take(index)
+        starts, ends = self.row_starts[index], self.row_starts[index + 1]
+        shift = np.repeat(slots.offsets[:-1] - self.slots.offsets[index], ends - starts)
+        return self._rows(lists.ranges(starts, ends), slots, shift)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Comparisons):
+            return NotImplemented
+        columns = ("expert", "left", "right", "n_left", "n_right", "n_ties")
+        return (
+            self.sided == other.sided
+            and self.experts == other.experts
+            and all(same(getattr(self, c), getattr(other, c)) for c in columns)
+            and self.slots == other.slots
+        )
+
+    def __repr__(self) -> str:
+        total = self.n_left.sum() + self.n_right.sum() + self.n_ties.sum()
+        parts = [_count(self.n_instances, "instance")]
+        if self.n_experts:
+            parts.append(_count(self.n_experts, "expert"))
+        parts += [
+            _count(self.n_slots, "item"),
+            f"{_count(self.n_rows, 'row')} with {total:,.10g} outcomes ({self.n_ties.sum():,.10g} ties)",
+        ]
+        return describe("Comparisons", [", ".join(parts)])
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return the rows as a Polars frame: instance, expert (when known), left, right, n_left, n_right, n_ties."""
+        columns: dict[str, Any] = {"instance": (self.instances, self.slots.instance[self.left])}
+        if self.expert is not None:
+            columns["expert"] = (self.experts, self.expert)
+        columns |= {
+            "left": (self.items, self.left),
+            "right": (self.items, self.right),
+            "n_left": self.n_left,
+            "n_right": self.n_right,
+            "n_ties": self.n_ties,
+        }
+        return frame_of(columns)
+
+    @staticmethod
+    def concat(parts: Sequence[Comparisons]) -> Comparisons:
+        """Return several comparisons as one, ids matched; experts must be named in all parts or in none."""
+        named = {p.expert is not None for p in parts}
+        if len(named) > 1:
+            raise DataError(
+                "cannot join comparisons with experts and without. Name an expert in every part, or in none."
+            )
+        if len({p.sided for p in parts}) > 1:
+            raise DataError("cannot join comparisons with known sides and without.")
+        slots, moved = Slots.concat([p.slots for p in parts])
+        vocabulary: dict[str, int] = {}
+        expert_of = [
+            np.array([vocabulary.setdefault(e, len(vocabulary)) for e in p.experts], dtype=np.int32) for p in parts
+        ]
+        left = np.concatenate([m[p.left] for p, m in zip(parts, moved, strict=True)]).astype(np.int32)
+        right = np.concatenate([m[p.right] for p, m in zip(parts, moved, strict=True)]).astype(np.int32)
+        expert = None
+        if named == {True}:
+            expert = np.concatenate([e[p.expert] for p, e in zip(parts, expert_of, strict=True)])
+        counts = [np.concatenate([getattr(p, c) for p in parts]) for c in ("n_left", "n_right", "n_ties")]
+        rows = np.argsort(slots.instance[left], kind="stable")
+        return Comparisons.from_codes(
+            slots,
+            Texts(list(vocabulary)),
+            None if expert is None else expert[rows],
+            left[rows],
+            right[rows],
+            counts[0][rows],
+            counts[1][rows],
+            counts[2][rows],
+            sided=parts[0].sided,
+        )
+
+
+def _counts(values: Any, what: str, n: int) -> Floats:
+    out = as_values(values, what, n)
+    if n and out.min() < 0:
+        row = int(np.argmin(out))
+        raise DataError(f"{what} in row {row} must be >= 0. Got {out[row]:g} instead.")
+    return out

@@ -1,0 +1,289 @@
+"""Consensus: what every method returns, a score and a rank for each (instance, item).
+
+Two scores are equal when they agree to 1e-12 of the instance's largest: the last bits of a floating-point sum are not an
+opinion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from concordant.data.container import Container, as_values, describe, frame_of, readonly, same
+from concordant.data.index import Slots, Texts, as_ids, freeze
+from concordant.data.labels import slots_once
+from concordant.data.preferences import _count
+from concordant.errors import DataError, ParameterError
+from concordant.kernels import lists
+from concordant.kernels.lists import Codes, Floats, Ints
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["TIE_TOLERANCE", "Consensus", "rank_scores"]
+
+TIE_TOLERANCE = 1e-12
+
+_OPTIONAL = ("stderr", "lower", "upper", "rank_lower", "rank_upper")
+
+
+def rank_scores(score: Floats, offsets: Ints) -> tuple[Codes, Ints]:
+    """Return the rank of every slot (1 = best, ties share the smallest) and the slots best first, ties in input order.
+
+    Examples
+    --------
+    >>> rank, order = rank_scores(np.array([0.5, 0.9, 0.5 + 1e-16]), np.array([0, 3]))
+    >>> rank.tolist(), order.tolist()
+    ([2, 1, 2], [1, 0, 2])
+    """
+    n = len(score)
+    order = lists.order_lists(-score, offsets)
+    if n == 0:
+        return np.zeros(0, dtype=np.int32), order
+    by_score = score[order]
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    if len(lengths) == 1:
+        size = max(abs(float(by_score[0])), abs(float(by_score[-1])))
+        drop = by_score[:-1] - by_score[1:] > TIE_TOLERANCE * size
+    else:
+        full = lengths > 0
+        # Scores are sorted, so the largest magnitude of an instance stands at one of its ends.
+        ends = np.maximum(np.abs(by_score[starts[full]]), np.abs(by_score[starts[full] + lengths[full] - 1]))
+        size_of = np.repeat(ends, lengths[full])
+        drop = by_score[:-1] - by_score[1:] > TIE_TOLERANCE * size_of[1:]
+    new = lists.boundaries(offsets, n)
+    new[1:] |= drop
+    heads = np.flatnonzero(new)
+    position = np.arange(1, n + 1) - np.repeat(starts, lengths)
+    if len(heads) < n:
+        shared = np.repeat(position[heads], np.diff(heads, append=n))
+        group = np.repeat(np.arange(len(heads)), np.diff(heads, append=n))
+        tied = np.flatnonzero(shared != position)
+        if len(tied) and (by_score[tied] != by_score[tied - 1]).any():
+            # Equal within the tolerance but not to the bit: such a group was sorted by its noise; list it in input order.
+            order = order[np.lexsort((order, group))]
+        position = shared
+    rank = np.empty(n, dtype=np.int32)
+    rank[order] = position
+    return rank, order
+
+
+class Consensus(Container):
+    """A score and a rank for each (instance, item), with intervals where the method gives them.
+
+    Parameters
+    ----------
+    instance, item : sequences of ids
+        One entry per item.
+    score : sequence of float
+        Larger is better.
+    rank : sequence of int, optional
+        1 = best; found from the scores when absent.
+    stderr, lower, upper, rank_lower, rank_upper : sequences of float, optional
+        Standard error and interval of the score, interval of the rank.
+    level, gauge, interval_method : optional
+        The level of the intervals, what fixes the origin and scale of the scores, and how the intervals were made.
+
+    Examples
+    --------
+    >>> c = Consensus(["q"] * 3, list("abc"), [0.2, 0.9, 0.2])
+    >>> c.rank.tolist(), c.ranking()
+    ([2, 1, 2], ['b', 'a', 'c'])
+    """
+
+    score: Floats
+    rank: Codes
+    stderr: Floats | None
+    lower: Floats | None
+    upper: Floats | None
+    rank_lower: Floats | None
+    rank_upper: Floats | None
+    level: float | None
+    gauge: str | None
+    interval_method: str | None
+
+    def __init__(
+        self,
+        instance: Iterable[Any],
+        item: Iterable[Any],
+        score: Any,
+        rank: Any = None,
+        *,
+        stderr: Any = None,
+        lower: Any = None,
+        upper: Any = None,
+        rank_lower: Any = None,
+        rank_upper: Any = None,
+        level: float | None = None,
+        gauge: str | None = None,
+        interval_method: str | None = None,
+    ) -> None:
+        slots, rows = slots_once(instance, item, "scores")
+        n = len(rows)
+        given = dict(zip(_OPTIONAL, (stderr, lower, upper, rank_lower, rank_upper), strict=True))
+        columns = {k: None if v is None else np.asarray(v, dtype=np.float64)[rows] for k, v in given.items()}
+        ranks = None
+        if rank is not None:
+            ranks = as_values(rank, "rank", n)[rows].astype(np.int32)
+        self._set(slots, as_values(score, "score", n)[rows], ranks, level, gauge, interval_method, columns)
+
+    @classmethod
+    def from_codes(
+        cls,
+        slots: Slots,
+        score: Floats,
+        rank: Codes | None = None,
+        *,
+        level: float | None = None,
+        gauge: str | None = None,
+        interval_method: str | None = None,
+        **columns: Floats | None,
+    ) -> Self:
+        """Return a consensus over ready-made slots; scores must be finite."""
+        out = cls.__new__(cls)
+        out._set(slots, score, rank, level, gauge, interval_method, columns)
+        return out
+
+    def _set(
+        self,
+        slots: Slots,
+        score: Floats,
+        rank: Codes | None,
+        level: float | None,
+        gauge: str | None,
+        interval_method: str | None,
+        columns: dict[str, Floats | None],
+    ) -> None:
+        if not np.isfinite(score).all():
+            q, i = slots.where(int(np.flatnonzero(~np.isfinite(score))[0]))
+            raise DataError(f"the score of item {i!r} in instance {q!r} is not a finite number.")
+        known = self.__dict__
+        if rank is None:
+            rank, known["_order"] = rank_scores(score, slots.offsets)
+        known.update(
+            slots=slots,
+            score=freeze(score),
+            rank=freeze(rank),
+            level=level,
+            gauge=gauge,
+            interval_method=interval_method,
+            **{name: readonly(columns.get(name)) for name in _OPTIONAL},
+        )
+
+    @cached_property
+    def _order(self) -> Ints:
+        return lists.order_lists(self.rank, self.slots.offsets)
+
+    def order(self) -> Ints:
+        """Return the slots instance by instance, best first; tied items in input order."""
+        return self._order
+
+    def ranking(self, instance: Any = None) -> list[str]:
+        """Return the items of one instance, best first; the instance may be left out when there is only one.
+
+        Examples
+        --------
+        >>> Consensus(["q", "q"], ["a", "b"], [1, 2]).ranking("q")
+        ['b', 'a']
+        """
+        if instance is None:
+            if len(self) != 1:
+                raise DataError(f"there are {len(self)} instances; name the one to list: ranking(instance).")
+            return self.items.take(self.order()).tolist()
+        code = self.instances.codes.get(str(instance))
+        if code is None:
+            raise DataError(f"no instance {instance!r} in this consensus.")
+        a, b = self.slots.offsets[code], self.slots.offsets[code + 1]
+        return self.items.take(self.order()[a:b]).tolist()
+
+    def top(self, k: int) -> Self:
+        """Return the k best items of every instance, in order of rank; ties at the cut in input order."""
+        if not isinstance(k, (int, np.integer)) or k < 1:
+            raise ParameterError.invalid("k", "top", "a whole number >= 1", k)
+        starts = self.slots.offsets[:-1]
+        ends = np.minimum(starts + k, self.slots.offsets[1:])
+        kept = self.order()[lists.ranges(starts, ends)]
+        return self._pick(Slots(self.instances, self.items.take(kept), lists.offsets_of(ends - starts)), kept)
+
+    def _pick(self, slots: Slots, old: Ints) -> Self:
+        columns = {n: None if self.__dict__[n] is None else self.__dict__[n][old] for n in _OPTIONAL}
+        return self.from_codes(
+            slots,
+            self.score[old],
+            self.rank[old],
+            level=self.level,
+            gauge=self.gauge,
+            interval_method=self.interval_method,
+            **columns,
+        )
+
+    def _take(self, index: Ints) -> Self:
+        return self._pick(*self.slots.take(index))
+
+    def broadcast(self, instances: Iterable[Any]) -> Self:
+        """Return this one ranking repeated for every instance named, to be evaluated against many users.
+
+        Examples
+        --------
+        >>> len(Consensus(["all"], ["a"], [1.0]).broadcast(["u1", "u2"]))
+        2
+        """
+        if len(self) != 1:
+            raise DataError(f"only a consensus of one instance can be broadcast; this one has {len(self)}.")
+        names = as_ids(instances, "instance")
+        m, n = self.n_slots, len(names)
+        old = np.tile(np.arange(m, dtype=np.int64), n)
+        slots = Slots(Texts(names), self.items.take(old), lists.offsets_of(np.full(n, m)))
+        return self._pick(slots, old)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Consensus):
+            return NotImplemented
+        columns = ("score", "rank", *_OPTIONAL)
+        return all(same(getattr(self, c), getattr(other, c)) for c in columns) and self.slots == other.slots
+
+    def __repr__(self) -> str:
+        parts = [_count(self.n_instances, "instance"), _count(self.n_slots, "item")]
+        if self.lower is not None:
+            parts.append(f"{self.level:.0%} intervals" if self.level is not None else "intervals")
+        lines = [", ".join(parts)]
+        if len(self) and self.n_slots:
+            best = self.ranking(self.instances[0])[:4]
+            lines.append(f"{self.instances[0]}: {' > '.join(best)}{' > …' if self.slots.offsets[1] > 4 else ''}")
+        return describe("Consensus", lines)
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a Polars frame, best first: instance, item, score, rank and the interval columns there are."""
+        order = self.order()
+        columns: dict[str, Any] = {
+            "instance": (self.instances, self.slots.instance),
+            "item": (self.items, order),
+            "score": self.score[order],
+            "rank": self.rank[order],
+        }
+        columns |= {n: self.__dict__[n][order] for n in _OPTIONAL if self.__dict__[n] is not None}
+        return frame_of(columns)
+
+    @staticmethod
+    def concat(parts: Sequence[Consensus]) -> Consensus:
+        """Return the consensus over several disjoint sets of instances as one."""
+        slots, _ = Slots.concat([p.slots for p in parts])
+        if len(slots) < sum(len(p) for p in parts):
+            raise DataError("cannot join consensus: an instance appears in two parts.")
+        columns = {
+            n: np.concatenate([p.__dict__[n] for p in parts]) if all(p.__dict__[n] is not None for p in parts) else None
+            for n in _OPTIONAL
+        }
+        first = parts[0]
+        return Consensus.from_codes(
+            slots,
+            np.concatenate([p.score for p in parts]),
+            np.concatenate([p.rank for p in parts]),
+            level=first.level,
+            gauge=first.gauge,
+            interval_method=first.interval_method,
+            **columns,
+        )

@@ -1,0 +1,140 @@
+"""What all containers share: they are frozen sequences of instances.
+
+`len`, `shape` and square brackets count and choose instances, which is what lets scikit-learn's splitters split by query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.data.index import Slots, Texts, freeze, instance_index
+from concordant.errors import DataError
+from concordant.kernels.lists import Ints
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Container", "as_values", "describe", "frame_of", "same"]
+
+
+class Container:
+    """A frozen sequence of instances; subclasses add columns over its slots."""
+
+    slots: Slots
+    __hash__ = None  # type: ignore[assignment]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen: {name!r} cannot be set. Build a new one instead.")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen: {name!r} cannot be deleted.")
+
+    @property
+    def instances(self) -> Texts:
+        """The ids of the instances, in first-seen order."""
+        return self.slots.instances
+
+    @property
+    def items(self) -> Texts:
+        """The item id of every slot."""
+        return self.slots.items
+
+    @property
+    def n_instances(self) -> int:
+        """How many instances there are."""
+        return len(self.slots.instances)
+
+    @property
+    def n_slots(self) -> int:
+        """How many (instance, item) pairs there are."""
+        return len(self.slots.items)
+
+    def __len__(self) -> int:
+        return len(self.slots.instances)
+
+    @property
+    def shape(self) -> tuple[int]:
+        """(n_instances,), so that splitters count instances."""
+        return (len(self.slots.instances),)
+
+    def __getitem__(self, key: Any) -> Self:
+        return self._take(instance_index(key, self.slots))
+
+    def __iter__(self) -> Iterator[Self]:
+        for n in range(len(self)):
+            yield self._take(np.array([n], dtype=np.int64))
+
+    def _take(self, index: Ints) -> Self:
+        raise TypeError(f"{type(self).__name__} cannot be indexed")
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return the rows as a Polars frame."""
+        raise TypeError(f"{type(self).__name__} has no frame")
+
+
+def as_values(values: Any, what: str, n: int) -> NDArray[np.float64]:
+    """Return n finite float64 values, or raise naming the first row that is not one."""
+    try:
+        out = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        for row, value in enumerate(values):
+            try:
+                float(value)
+            except (TypeError, ValueError):
+                raise DataError(f"the {what} in row {row} must be a number. Got {value!r} instead.") from None
+        raise
+    if out.shape != (n,):
+        raise DataError(f"the {what} column has shape {out.shape}, the ids have {n} rows.")
+    if n and not np.isfinite(out).all():
+        row = int(np.flatnonzero(~np.isfinite(out))[0])
+        raise DataError(
+            f"the {what} in row {row} must be a finite number. Got {out[row]!r} instead. "
+            "A missing value is an absent row: leave the row out and name the item in items=."
+        )
+    return out
+
+
+def same(a: NDArray[Any] | None, b: NDArray[Any] | None) -> bool:
+    """Return whether two optional columns are equal (NaN equals NaN)."""
+    if a is None or b is None:
+        return a is b
+    return a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+
+
+def describe(name: str, lines: list[str]) -> str:
+    """Return the two-line repr of a container."""
+    return f"{name}: " + "\n  ".join(lines)
+
+
+def column(texts: Texts, codes: NDArray[Any] | None = None) -> Any:
+    """Return texts (at these codes) as a Polars series; code -1 gives null."""
+    import polars as pl
+
+    store = texts.native
+    series = store if isinstance(store, pl.Series) else pl.Series(store, dtype=pl.String)
+    if codes is None:
+        return series
+    index = pl.Series(codes)
+    return series.gather(index.replace(-1, None)) if (codes < 0).any() else series.gather(index)
+
+
+def frame_of(columns: dict[str, Any]) -> pl.DataFrame:
+    """Return a Polars frame of texts given as (Texts, codes) pairs and of arrays."""
+    import polars as pl
+
+    series = []
+    for name, value in columns.items():
+        if isinstance(value, tuple):
+            series.append(column(*value).alias(name))
+        else:
+            series.append(pl.Series(name, value))
+    return pl.DataFrame(series)
+
+
+def readonly(array: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Return the optional column, read-only."""
+    return None if array is None else freeze(array)

@@ -1,0 +1,104 @@
+"""Features: a row of numbers for every (instance, item), for learning to rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.data.container import Container, describe, frame_of, same
+from concordant.data.index import Slots, Texts, as_ids, freeze
+from concordant.data.labels import slots_once
+from concordant.data.preferences import _count
+from concordant.errors import DataError
+from concordant.kernels.lists import Ints
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Features"]
+
+
+class Features(Container):
+    """A feature vector for every (instance, item).
+
+    Parameters
+    ----------
+    instance, item : sequences of ids
+        One entry per row of X.
+    X : array (rows, features)
+        Finite numbers.
+    names : sequence of str, optional
+        Names of the features; "1", "2", ... by default.
+
+    Examples
+    --------
+    >>> Features(["q", "q"], ["a", "b"], [[0.1, 2], [0.3, 1]])
+    Features: 1 instance, 2 items, 2 features
+    """
+
+    X: NDArray[np.float64]
+    names: Texts
+
+    def __init__(
+        self, instance: Iterable[Any], item: Iterable[Any], X: Any, names: Iterable[Any] | None = None
+    ) -> None:  # noqa: N803 - X is what learning to rank calls it
+        slots, rows = slots_once(instance, item, "feature rows")
+        matrix = np.array(X, dtype=np.float64)
+        if matrix.ndim != 2 or len(matrix) != len(rows):
+            raise DataError(f"X must have one row per item: {len(rows)} ids, X of shape {matrix.shape}.")
+        if not np.isfinite(matrix).all():
+            row, feature = (int(v[0]) for v in np.nonzero(~np.isfinite(matrix)))
+            raise DataError(f"feature {feature + 1} of row {row} is {matrix[row, feature]!r}; features must be finite.")
+        labels = as_ids(names, "feature") if names is not None else [str(j + 1) for j in range(matrix.shape[1])]
+        if len(labels) != matrix.shape[1]:
+            raise DataError(f"{len(labels)} names for {matrix.shape[1]} features.")
+        self._set(slots, matrix[rows], Texts(labels))
+
+    @classmethod
+    def from_codes(cls, slots: Slots, X: NDArray[np.float64], names: Texts | None = None) -> Self:  # noqa: N803
+        """Return features over ready-made slots. Nothing is copied or checked."""
+        out = cls.__new__(cls)
+        out._set(slots, X, Texts([str(j + 1) for j in range(X.shape[1])]) if names is None else names)
+        return out
+
+    def _set(self, slots: Slots, matrix: NDArray[np.float64], names: Texts) -> None:
+        self.__dict__.update(slots=slots, X=freeze(matrix), names=names)
+
+    @property
+    def n_features(self) -> int:
+        """How many features a row has."""
+        return int(self.X.shape[1])
+
+    def _take(self, index: Ints) -> Self:
+        slots, old = self.slots.take(index)
+        return self.from_codes(slots, self.X[old], self.names)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Features):
+            return NotImplemented
+        return same(self.X, other.X) and self.names == other.names and self.slots == other.slots
+
+    def __repr__(self) -> str:
+        parts = [_count(self.n_instances, "instance"), _count(self.n_slots, "item"), _count(self.n_features, "feature")]
+        return describe("Features", [", ".join(parts)])
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return a Polars frame: instance, item, one column per feature."""
+        columns: dict[str, Any] = {"instance": (self.instances, self.slots.instance), "item": (self.items, None)}
+        return frame_of(columns | {name: self.X[:, j] for j, name in enumerate(self.names)})
+
+    @staticmethod
+    def concat(parts: Sequence[Features]) -> Features:
+        """Return several feature sets as one; names must agree and no item may come twice."""
+        if any(p.names != parts[0].names for p in parts):
+            raise DataError("cannot join features with different names.")
+        slots, moved = Slots.concat([p.slots for p in parts])
+        if slots.n_slots < sum(p.n_slots for p in parts):
+            raise DataError("cannot join features: an item has a row in two parts.")
+        matrix = np.empty((slots.n_slots, parts[0].n_features))
+        for part, new in zip(parts, moved, strict=True):
+            matrix[new] = part.X
+        return Features.from_codes(slots, matrix, parts[0].names)

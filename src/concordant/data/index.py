@@ -1,0 +1,311 @@
+"""Ids and codes: which (instance, item) pairs there are, and the text behind every number.
+
+A *slot* is one (instance, item), numbered instance by instance in first-seen order. Everything else in Concordant works
+on slots; text is touched only when it enters, when two containers meet, and when it leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from itertools import repeat
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.errors import DataError, listing
+from concordant.kernels.lists import Codes, Ints, list_ids, offsets_of, ranges
+
+__all__ = ["Slots", "Texts", "as_ids", "freeze", "group_ids", "instance_index"]
+
+
+def freeze(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array, read-only."""
+    array.flags.writeable = False
+    return array
+
+
+def as_ids(values: Iterable[Any], what: str) -> list[str]:
+    """Return ids as text; whole numbers are written out, anything else is an error that names the first offender.
+
+    >>> as_ids([3, "b"], "item")
+    ['3', 'b']
+    """
+    if isinstance(values, Texts):
+        return values.tolist()
+    if isinstance(values, str):
+        raise DataError(
+            f"the {what} ids must be a sequence of ids, not one text. Got {values!r}; did you mean [{values!r}]?"
+        )
+    native = getattr(values, "tolist", None) or getattr(values, "to_list", None)
+    out = native() if callable(native) else list(values)
+    if set(map(type, out)) <= {str}:
+        return out
+    for i, value in enumerate(out):
+        if type(value) is not str:
+            out[i] = _id_text(value, what, i)
+    return out
+
+
+def _id_text(value: Any, what: str, row: int) -> str:
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
+        return str(int(value))
+    raise DataError(f"the {what} id in row {row} must be text or a whole number. Got {value!r} instead.")
+
+
+class Texts(Sequence[str]):
+    """An immutable column of texts.
+
+    The store is a list of str, or a native column of a dataframe library (anything with `gather` and `to_list`), which
+    is only turned into Python objects when somebody looks.
+
+    Examples
+    --------
+    >>> t = Texts(["a", "b", "c"])
+    >>> t[1], t[[2, 0]].tolist(), t == ["a", "b", "c"]
+    ('b', ['c', 'a'], True)
+    """
+
+    __slots__ = ("__dict__", "_store")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, values: Any = ()) -> None:
+        if isinstance(values, Texts):
+            values = values._store
+        if not isinstance(values, list) and not hasattr(values, "gather"):
+            values = list(values)
+        self._store = values
+
+    @property
+    def native(self) -> Any:
+        """The store: a list of str or a native column."""
+        return self._store
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    @overload
+    def __getitem__(self, key: int) -> str: ...
+    @overload
+    def __getitem__(self, key: slice | NDArray[Any] | Sequence[int]) -> Texts: ...
+    def __getitem__(self, key: Any) -> str | Texts:
+        if isinstance(key, slice):
+            return Texts(self._store[key])
+        if isinstance(key, (int, np.integer)):
+            return str(self._store[int(key)])
+        index = np.asarray(key)
+        return self.take(np.flatnonzero(index) if index.dtype == np.bool_ else index)
+
+    def take(self, index: NDArray[Any]) -> Texts:
+        """Return the texts at these positions."""
+        store = self._store
+        if isinstance(store, list):
+            return Texts([store[i] for i in index.tolist()])
+        return Texts(store.gather(index))
+
+    def tolist(self) -> list[str]:
+        """Return the texts as a new list of str."""
+        store = self._store
+        return list(store) if isinstance(store, list) else store.to_list()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tolist())
+
+    def __contains__(self, value: object) -> bool:
+        return value in self.codes
+
+    @cached_property
+    def codes(self) -> dict[str, int]:
+        """The position of every text (the first one where it repeats)."""
+        texts = self.tolist()
+        out = dict(zip(texts, range(len(texts)), strict=True))
+        if len(out) < len(texts):
+            out = {}
+            for i, text in enumerate(texts):
+                out.setdefault(text, i)
+        return out
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, (Texts, list, tuple)):
+            return NotImplemented
+        return len(self) == len(other) and self.tolist() == list(other)
+
+    def __repr__(self) -> str:
+        return f"Texts({listing(self[:6].tolist(), 6)[:-1]}{', …' if len(self) > 6 else ''}])"
+
+    @staticmethod
+    def concat(parts: Sequence[Texts]) -> Texts:
+        """Return the columns end to end."""
+        if len(parts) == 1:
+            return parts[0]
+        return Texts([text for part in parts for text in part.tolist()])
+
+
+def group_ids(ids: Iterable[str]) -> tuple[Codes, Texts]:
+    """Return a code for every id, numbered as first seen, and the ids in that order.
+
+    >>> codes, ids = group_ids(["b", "a", "b"])
+    >>> codes.tolist(), ids.tolist()
+    ([0, 1, 0], ['b', 'a'])
+    """
+    seen: dict[str, int] = {}
+    codes = [seen.setdefault(i, len(seen)) for i in ids]
+    return np.array(codes, dtype=np.int32), Texts(list(seen))
+
+
+class Slots:
+    """The (instance, item) pairs of a container: instance ids, item ids end to end, and where each instance begins.
+
+    Parameters
+    ----------
+    instances : Texts
+        N ids, no two alike.
+    items : Texts
+        S ids; those of one instance lie together and are all different.
+    offsets : int64[N + 1]
+        Instance n holds the slots offsets[n] to offsets[n + 1].
+
+    Examples
+    --------
+    >>> s = Slots.of({"q1": ["a", "b"], "q2": ["a"]})
+    >>> len(s), s.n_slots, s.instance.tolist()
+    (2, 3, [0, 0, 1])
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, instances: Texts, items: Texts, offsets: Ints) -> None:
+        self.instances = instances
+        self.items = items
+        self.offsets = freeze(offsets)
+
+    @classmethod
+    def of(cls, items: dict[str, list[str]]) -> Slots:
+        """Return the slots of a mapping from instance to its items."""
+        offsets = offsets_of(np.array([len(v) for v in items.values()], dtype=np.int64))
+        return cls(Texts(list(items)), Texts([i for v in items.values() for i in v]), offsets)
+
+    def __len__(self) -> int:
+        return len(self.instances)
+
+    @property
+    def n_slots(self) -> int:
+        """How many (instance, item) pairs there are."""
+        return len(self.items)
+
+    @cached_property
+    def instance(self) -> Codes:
+        """The instance code of every slot."""
+        return freeze(list_ids(self.offsets))
+
+    @property
+    def sizes(self) -> Ints:
+        """How many items each instance has."""
+        return np.diff(self.offsets)
+
+    def where(self, slot: int) -> tuple[str, str]:
+        """Return the ids (instance, item) of a slot, for messages."""
+        n = int(np.searchsorted(self.offsets, slot, side="right")) - 1
+        return self.instances[n], self.items[slot]
+
+    def take(self, index: Ints) -> tuple[Slots, Ints]:
+        """Return the slots of these instances, and the old slot behind each new one."""
+        starts, ends = self.offsets[index], self.offsets[index + 1]
+        old = ranges(starts, ends)
+        return Slots(self.instances.take(index), self.items.take(old), offsets_of(ends - starts)), old
+
+    def locate(self, other: Slots) -> Ints:
+        """Return for every slot of these its number in `other`, matched by ids, or -1. O(S) dictionary look-ups."""
+        if self is other or (self.n_slots == other.n_slots and self == other):
+            return np.arange(self.n_slots, dtype=np.int64)
+        out = np.full(self.n_slots, -1, dtype=np.int64)
+        codes = other.instances.codes
+        mine, theirs = self.items.tolist(), other.items.tolist()
+        for n, instance in enumerate(self.instances):
+            m = codes.get(instance)
+            if m is None:
+                continue
+            a, b = int(self.offsets[n]), int(self.offsets[n + 1])
+            c, d = int(other.offsets[m]), int(other.offsets[m + 1])
+            slot_of = dict(zip(theirs[c:d], range(c, d), strict=True))
+            out[a:b] = list(map(slot_of.get, mine[a:b], repeat(-1)))
+        return out
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Slots):
+            return NotImplemented
+        return (
+            np.array_equal(self.offsets, other.offsets)
+            and self.instances == other.instances
+            and self.items == other.items
+        )
+
+    @staticmethod
+    def concat(parts: Sequence[Slots]) -> tuple[Slots, list[Ints]]:
+        """Return the union of the slots, matched by ids in first-seen order, and the new number of every old slot."""
+        if sum(len(p) for p in parts) == len({i for p in parts for i in p.instances}):
+            sizes = np.concatenate([p.sizes for p in parts])
+            first = np.cumsum([0] + [p.n_slots for p in parts])
+            merged = Slots(
+                Texts.concat([p.instances for p in parts]), Texts.concat([p.items for p in parts]), offsets_of(sizes)
+            )
+            return merged, [np.arange(p.n_slots, dtype=np.int64) + s for p, s in zip(parts, first, strict=False)]
+        table: dict[str, dict[str, int]] = {}
+        for part in parts:
+            texts = part.items.tolist()
+            for n, instance in enumerate(part.instances):
+                items = table.setdefault(instance, {})
+                for item in texts[int(part.offsets[n]) : int(part.offsets[n + 1])]:
+                    items.setdefault(item, len(items))
+        offsets = offsets_of(np.array([len(v) for v in table.values()], dtype=np.int64))
+        merged = Slots(Texts(list(table)), Texts([i for v in table.values() for i in v]), offsets)
+        return merged, [part.locate(merged) for part in parts]
+
+
+def instance_index(key: Any, slots: Slots) -> Ints:
+    """Return instance codes for what may stand in square brackets: a number, text, slice, mask or array of numbers.
+
+    A pair (key, Ellipsis) is what scikit-learn's splitters send; instances named twice are an error because ids tell
+    instances apart.
+    """
+    n = len(slots)
+    if isinstance(key, tuple):
+        if len(key) != 2 or key[1] is not Ellipsis:
+            raise DataError(f"a container is a sequence of instances and takes one index. Got {key!r} instead.")
+        key = key[0]
+    if isinstance(key, str):
+        code = slots.instances.codes.get(key)
+        if code is None:
+            raise DataError(f"no instance {key!r}. There are {n}: {listing(slots.instances[:10].tolist())}.")
+        return np.array([code], dtype=np.int64)
+    if isinstance(key, (int, np.integer)):
+        if not -n <= key < n:
+            raise IndexError(f"instance {key} of a container with {n} instances")
+        return np.array([key % n], dtype=np.int64)
+    if isinstance(key, slice):
+        return np.arange(n, dtype=np.int64)[key]
+    index = np.asarray(key)
+    if index.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if index.dtype.kind in "UO":
+        return np.concatenate([instance_index(str(k), slots) for k in index.tolist()])
+    if index.dtype == np.bool_:
+        if index.shape != (n,):
+            raise IndexError(f"a mask of length {index.size} for a container with {n} instances")
+        return np.flatnonzero(index)
+    if index.ndim != 1 or index.dtype.kind not in "iu":
+        raise DataError(f"instances are chosen by whole numbers, a mask, a slice or ids. Got {key!r} instead.")
+    index = index.astype(np.int64)
+    if index.min() < -n or index.max() >= n:
+        raise IndexError(f"instance {int(index.max())} of a container with {n} instances")
+    index = np.where(index < 0, index + n, index)
+    if len(np.unique(index)) < len(index):
+        raise DataError("the same instance was chosen twice; ids tell instances apart, so each may be taken once.")
+    return index

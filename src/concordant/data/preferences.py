@@ -1,0 +1,718 @@
+"""Preferences: who ordered which items how, in lists of codes.
+
+One list is what one expert says about one instance. Ranks, scores and ratings live in the same columns and differ only in
+`kind`, so every method sees one form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.data.container import Container, as_values, describe, frame_of, readonly, same
+from concordant.data.index import Slots, Texts, as_ids, freeze, group_ids
+from concordant.errors import DataError, DuplicateError, ParameterError, listing
+from concordant.kernels import lists
+from concordant.kernels.lists import Codes, Floats, Ints
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from concordant.data.comparisons import Comparisons
+
+__all__ = ["Kind", "Preferences", "check_ties"]
+
+Kind = Literal["rank", "score", "rating"]
+KINDS = ("rank", "score", "rating")
+
+
+def check_ties(ties: str, owner: str) -> str:
+    """Return the tie policy, or raise the one error for an unknown one."""
+    if ties not in lists.TIES:
+        raise ParameterError.invalid("ties", owner, f"one of {', '.join(map(repr, lists.TIES))}", ties)
+    return ties
+
+
+class Preferences(Container):
+    """Orderings of items by experts, instance by instance.
+
+    Parameters
+    ----------
+    instance, expert, item : sequences of ids
+        One entry per row; whole numbers are written out as text.
+    value : sequence of float
+        The rank (1 = best), score or rating (larger is better) that the expert gives the item.
+    kind : {"rank", "score", "rating"}
+        What `value` is. One kind per container.
+    weight : sequence of float or mapping, optional
+        Trust given by the user, >= 0: one entry per row (equal within an instance and expert), or a mapping from an
+        expert, or a pair (instance, expert), to a number. A ballot cast by three voters has weight 3.
+    items : sequence of (instance, item), optional
+        Every pair there is, in input order: a superset of those ranked. Keeps items nobody ranked.
+    experts : sequence of ids, optional
+        The vocabulary, including experts who rank nothing.
+    duplicates : {"error", "best", "first"}
+        What to do when an expert ranks an item twice in an instance.
+
+    Notes
+    -----
+    Missing means absent: an item an expert did not rank has no row. Within a list rows keep their input order; lists are
+    ordered by instance, then expert.
+
+    Examples
+    --------
+    >>> p = Preferences(["q"] * 3, ["x", "x", "y"], ["a", "b", "b"], [1, 2, 1])
+    >>> p
+    Preferences: 1 instance, 2 experts, 2 items, 3 ranks in 2 lists
+    >>> p.positions().tolist()
+    [1.0, 2.0, 1.0]
+    """
+
+    kind: Kind
+    experts: Texts
+    list_expert: Codes
+    list_offsets: Ints
+    list_starts: Ints
+    list_weight: Floats | None
+    slot: Codes
+    value: Floats
+
+    def __init__(
+        self,
+        instance: Iterable[Any],
+        expert: Iterable[Any],
+        item: Iterable[Any],
+        value: Any,
+        *,
+        kind: Kind = "rank",
+        weight: Any = None,
+        items: Iterable[tuple[Any, Any]] | None = None,
+        experts: Iterable[Any] | None = None,
+        duplicates: str = "error",
+    ) -> None:
+        if kind not in KINDS:
+            raise ParameterError.invalid("kind", "Preferences", f"one of {', '.join(map(repr, KINDS))}", kind)
+        if duplicates not in ("error", "best", "first"):
+            raise ParameterError.invalid("duplicates", "Preferences", "'error', 'best' or 'first'", duplicates)
+        instance_ids, expert_ids, item_ids = (
+            as_ids(instance, "instance"),
+            as_ids(expert, "expert"),
+            as_ids(item, "item"),
+        )
+        n = len(instance_ids)
+        if not n == len(expert_ids) == len(item_ids):
+            raise DataError(
+                f"the id columns differ in length: {n} instances, {len(expert_ids)} experts, {len(item_ids)} items."
+            )
+        values = as_values(value, kind, n)
+        if kind == "rank" and n and values.min() < 1:
+            row = int(np.argmin(values))
+            raise DataError(
+                f"ranks begin at 1 (best). Got {values[row]:g} for item {item_ids[row]!r} by expert {expert_ids[row]!r} "
+                f"in instance {instance_ids[row]!r}. Leave out what is not ranked; scores take kind='score'."
+            )
+        slots, slot = _code_slots(instance_ids, item_ids, items)
+        expert_code, vocabulary = _code_experts(expert_ids, experts)
+        columns, rows, starts = _group_rows(slots, vocabulary, slot, expert_code, values, kind, duplicates)
+        self._set(list_weight=None, **columns)
+        if weight is not None:
+            self.__dict__["list_weight"] = freeze(self._code_weights(weight, rows, starts))
+
+    @classmethod
+    def from_codes(
+        cls,
+        slots: Slots,
+        experts: Texts,
+        list_expert: Codes,
+        list_offsets: Ints,
+        list_starts: Ints,
+        slot: Codes,
+        value: Floats,
+        *,
+        kind: Kind,
+        list_weight: Floats | None = None,
+    ) -> Self:
+        """Return preferences over ready-made codes. The caller vouches for them: nothing is copied or checked."""
+        out = cls.__new__(cls)
+        out._set(slots, experts, list_expert, list_offsets, list_starts, slot, value, kind, list_weight)
+        return out
+
+    def _set(
+        self,
+        slots: Slots,
+        experts: Texts,
+        list_expert: Codes,
+        list_offsets: Ints,
+        list_starts: Ints,
+        slot: Codes,
+        value: Floats,
+        kind: Kind,
+        list_weight: Floats | None,
+    ) -> None:
+        self.__dict__.update(
+            slots=slots,
+            experts=experts,
+            list_expert=freeze(list_expert),
+            list_offsets=freeze(list_offsets),
+            list_starts=freeze(list_starts),
+            slot=freeze(slot),
+            value=freeze(value),
+            kind=kind,
+            list_weight=readonly(list_weight),
+        )
+
+    def _code_weights(self, weight: Any, rows: Ints, starts: Ints) -> Floats:
+        """Return one weight per list, from a column of rows or a mapping."""
+        if isinstance(weight, Mapping):
+            return self._map_weights(weight)
+        column = as_values(weight, "weight", len(rows))[rows]
+        out = column[starts]
+        _check_weights(out, self)
+        differs = column != out[self.row_list] if len(rows) else np.zeros(0, dtype=np.bool_)
+        if differs.any():
+            which = int(self.row_list[int(np.flatnonzero(differs)[0])])
+            expert, instance = self._list_name(which)
+            raise DataError(
+                f"expert {expert!r} has two weights in instance {instance!r}. A weight belongs to the whole list; give one."
+            )
+        return out
+
+    def _map_weights(self, weights: Mapping[Any, float]) -> Floats:
+        out = np.ones(self.n_lists)
+        codes, places = self.experts.codes, self.instances.codes
+        for key, w in weights.items():
+            instance, expert = key if isinstance(key, tuple) else (None, key)
+            if str(expert) not in codes:
+                raise DataError(f"no expert {expert!r} to weigh. Experts: {listing(self.experts.tolist(), 20)}.")
+            chosen = self.list_expert == codes[str(expert)]
+            if instance is not None:
+                if str(instance) not in places:
+                    raise DataError(f"no instance {instance!r} to weigh expert {expert!r} in.")
+                chosen &= self.list_instance == places[str(instance)]
+            out[chosen] = w
+        _check_weights(out, self)
+        return out
+
+    @property
+    def n_rows(self) -> int:
+        """How many (instance, expert, item) rows there are."""
+        return len(self.slot)
+
+    @property
+    def n_lists(self) -> int:
+        """How many lists, that is pairs (instance, expert) with at least one row."""
+        return len(self.list_expert)
+
+    @property
+    def n_experts(self) -> int:
+        """How many experts the vocabulary holds, silent ones included."""
+        return len(self.experts)
+
+    @property
+    def list_lengths(self) -> Ints:
+        """How many items each list ranks."""
+        return np.diff(self.list_offsets)
+
+    @cached_property
+    def list_instance(self) -> Codes:
+        """The instance code of every list."""
+        return freeze(lists.list_ids(self.list_starts))
+
+    @cached_property
+    def row_list(self) -> Codes:
+        """The number of the list every row belongs to."""
+        return freeze(lists.list_ids(self.list_offsets))
+
+    @property
+    def row_expert(self) -> Codes:
+        """The expert code of every row."""
+        return np.repeat(self.list_expert, self.list_lengths)
+
+    @property
+    def row_weight(self) -> Floats | None:
+        """The weight of every row, or None when all weigh 1."""
+        return None if self.list_weight is None else np.repeat(self.list_weight, self.list_lengths)
+
+    @property
+    def weights(self) -> Floats:
+        """The weight of every list."""
+        return np.ones(self.n_lists) if self.list_weight is None else self.list_weight
+
+    def _list_name(self, which: int) -> tuple[str, str]:
+        return self.experts[int(self.list_expert[which])], self.instances[int(self.list_instance[which])]
+
+    def strengths(self) -> Floats:
+        """Return the values oriented so that larger is better."""
+        return -self.value if self.kind == "rank" else self.value
+
+    def positions(self, ties: str = "average") -> Floats:
+        """Return each row's position in its own list, 1 = best, whatever the kind.
+
+        Parameters
+        ----------
+        ties : {"min", "max", "average", "dense", "ordinal"}
+            What equal values share; "ordinal" follows the input order.
+
+        Examples
+        --------
+        >>> Preferences(["q"] * 3, ["x"] * 3, list("abc"), [7, 7, 9]).positions("min").tolist()
+        [1.0, 1.0, 3.0]
+        """
+        key = self.value if self.kind == "rank" else -self.value
+        return lists.positions(key, self.list_offsets, check_ties(ties, "positions"))
+
+    def ranks(self, ties: str = "average") -> Floats:
+        """Return the ranks: as given for kind "rank" (gaps are kept), positions under `ties` otherwise."""
+        return self.value if self.kind == "rank" else self.positions(ties)
+
+    def pair_sums(self, transform: str = "count") -> tuple[Floats, Floats]:
+        """Return, for every row, how strongly its expert prefers the item to the others, and the others to it.
+
+        These are the row and column sums of the pairwise matrix of `comparisons`, found in O(m log m) per list without
+        forming a matrix. Transforms as in `comparisons`.
+
+        Examples
+        --------
+        >>> p = Preferences(["q"] * 3, ["x"] * 3, list("abc"), [1, 2, 4])
+        >>> [s.tolist() for s in p.pair_sums("count")]
+        [[4.0, 2.0, 0.0], [0.0, 1.0, 5.0]]
+        """
+        values, transform = self._pair_values(transform)
+        return lists.pair_sums(values, self.list_offsets, transform)
+
+    def _pair_values(self, transform: str) -> tuple[Floats, str]:
+        """Return the values that are subtracted to compare two items (smaller is better) and the array transform."""
+        known = ("binary", "count", "rankdiff", "log", "rating")
+        if transform not in known:
+            raise ParameterError.invalid("transform", "comparisons", f"one of {', '.join(map(repr, known))}", transform)
+        if transform == "rating":
+            if self.kind == "rank":
+                raise DataError(
+                    "transform='rating' takes differences of ratings or scores; these are ranks. Use 'count'."
+                )
+            return -self.value, "count"
+        return self.ranks("average"), transform
+
+    def comparisons(self, transform: str = "binary", *, ties: bool = False, missing: str = "unknown") -> Comparisons:
+        """Return every list as pairwise preferences, expert by expert.
+
+        Parameters
+        ----------
+        transform : {"binary", "count", "rankdiff", "log", "rating"}
+            How strongly the better item is preferred: 1; the difference of ranks; that over the list's largest rank; the
+            difference of log ranks over the largest log rank; the difference of ratings.
+        ties : bool
+            Record pairs with equal values as ties (weight 1) instead of leaving them out.
+        missing : {"unknown", "below"}
+            "below" makes every listed item beat (by 1) every item of the instance that the list leaves out.
+
+        Notes
+        -----
+        Costs as many rows as there are pairs, m(m-1)/2 for a list of m. `left` and `right` follow code order, so `sided`
+        is False.
+
+        Examples
+        --------
+        >>> c = Preferences(["q"] * 3, ["x"] * 3, list("abc"), [1, 2, 2]).comparisons("count", ties=True)
+        >>> c.n_left.tolist(), c.n_ties.tolist()
+        ([1.0, 1.0, 0.0], [0.0, 0.0, 1.0])
+        """
+        from concordant.data.comparisons import Comparisons
+
+        if missing not in ("unknown", "below"):
+            raise ParameterError.invalid("missing", "comparisons", "'unknown' or 'below'", missing)
+        values, array_transform = self._pair_values(transform)
+        parts = [
+            _list_pairs(self, values, array_transform, rows, which, ties)
+            for which, rows in lists.by_length(self.list_offsets)
+        ]
+        if missing == "below":
+            parts.append(_below_pairs(self))
+        which, left, right, n_left, n_right, n_ties = (
+            (np.concatenate(c) for c in zip(*parts, strict=True))
+            if parts
+            else (np.zeros(0, dtype=d) for d in (np.int64, np.int32, np.int32, np.float64, np.float64, np.float64))
+        )
+        if self.list_weight is not None:
+            w = self.list_weight[which]
+            n_left, n_right, n_ties = n_left * w, n_right * w, n_ties * w
+        rows = np.argsort(which, kind="stable")
+        return Comparisons.from_codes(
+            self.slots,
+            self.experts,
+            self.list_expert[which[rows]],
+            left[rows],
+            right[rows],
+            n_left[rows],
+            n_right[rows],
+            n_ties[rows],
+            sided=False,
+        )
+
+    def to_ranks(self, ties: str = "average") -> Self:
+        """Return the same lists as ranks 1..m under a tie policy; ranks that are ranks already are made relative too."""
+        return self._replace(value=self.positions(ties), kind="rank")
+
+    def top(self, k: int) -> Self:
+        """Return each list cut to its k best rows; items and experts stay known.
+
+        Ties at the cut are resolved in input order, so that no list is longer than k.
+        """
+        if not isinstance(k, (int, np.integer)) or k < 1:
+            raise ParameterError.invalid("k", "top", "a whole number >= 1", k)
+        return self._keep_rows(self.positions("ordinal") <= k)
+
+    def select_experts(self, experts: Sequence[Any]) -> Self:
+        """Return the preferences of these experts only, in this order of the vocabulary; all items stay known."""
+        wanted = as_ids(experts, "expert")
+        codes = self.experts.codes
+        unknown = [e for e in wanted if e not in codes]
+        if unknown:
+            raise DataError(f"no such experts: {listing(unknown)}. Known: {listing(self.experts.tolist(), 20)}.")
+        if len(set(wanted)) < len(wanted):
+            raise DataError(f"an expert is named twice: {listing(wanted)}.")
+        new = np.full(self.n_experts, -1, dtype=np.int32)
+        new[[codes[e] for e in wanted]] = np.arange(len(wanted))
+        list_key = self.list_instance.astype(np.int64) * max(len(wanted), 1) + new[self.list_expert]
+        kept = np.flatnonzero(new[self.list_expert] >= 0)
+        kept = kept[np.argsort(list_key[kept], kind="stable")]
+        return self._keep_lists(kept, experts=Texts(wanted), new_expert=new)
+
+    def drop_experts(self, experts: Sequence[Any]) -> Self:
+        """Return the preferences without these experts."""
+        unwanted = set(as_ids(experts, "expert"))
+        unknown = [e for e in unwanted if e not in self.experts.codes]
+        if unknown:
+            raise DataError(f"no such experts: {listing(unknown)}. Known: {listing(self.experts.tolist(), 20)}.")
+        return self.select_experts([e for e in self.experts if e not in unwanted])
+
+    def select_items(self, items: Iterable[Any] | Callable[[str], bool]) -> Self:
+        """Return the preferences over these items only (ids, or a test on the id), in every instance; ranks keep gaps."""
+        if callable(items):
+            keep = np.array([bool(items(i)) for i in self.items], dtype=np.bool_)
+        else:
+            wanted = set(as_ids(items, "item"))
+            keep = np.array([i in wanted for i in self.items], dtype=np.bool_)
+        new_slot = np.cumsum(keep) - 1
+        sizes = np.bincount(self.slots.instance[keep], minlength=len(self))
+        slots = Slots(self.instances, self.items[keep], lists.offsets_of(sizes))
+        out = self._keep_rows(keep[self.slot])
+        return out._replace(slots=slots, slot=new_slot[out.slot].astype(np.int32))
+
+    def with_weights(self, weights: Mapping[Any, float] | None) -> Self:
+        """Return the same preferences with these weights, a mapping from expert or (instance, expert); None clears them."""
+        return self._replace(list_weight=None if weights is None else self._map_weights(weights))
+
+    def _replace(self, **changes: Any) -> Self:
+        names = (
+            "slots",
+            "experts",
+            "list_expert",
+            "list_offsets",
+            "list_starts",
+            "slot",
+            "value",
+            "kind",
+            "list_weight",
+        )
+        out = type(self).__new__(type(self))
+        out._set(**{name: changes.get(name, self.__dict__[name]) for name in names})
+        return out
+
+    def _keep_rows(self, keep: NDArray[np.bool_]) -> Self:
+        """Return the rows marked, without the lists that became empty."""
+        lengths = np.bincount(self.row_list[keep], minlength=self.n_lists)
+        full = lengths > 0
+        per_instance = np.bincount(self.list_instance[full], minlength=len(self))
+        return self._replace(
+            slot=self.slot[keep],
+            value=self.value[keep],
+            list_expert=self.list_expert[full],
+            list_offsets=lists.offsets_of(lengths[full]),
+            list_starts=lists.offsets_of(per_instance),
+            list_weight=None if self.list_weight is None else self.list_weight[full],
+        )
+
+    def _keep_lists(self, kept: Ints, experts: Texts, new_expert: Codes) -> Self:
+        starts, ends = self.list_offsets[kept], self.list_offsets[kept + 1]
+        rows = lists.ranges(starts, ends)
+        return self._replace(
+            experts=experts,
+            slot=self.slot[rows],
+            value=self.value[rows],
+            list_expert=new_expert[self.list_expert[kept]],
+            list_offsets=lists.offsets_of(ends - starts),
+            list_starts=lists.offsets_of(np.bincount(self.list_instance[kept], minlength=len(self))),
+            list_weight=None if self.list_weight is None else self.list_weight[kept],
+        )
+
+    def _take(self, index: Ints) -> Self:
+        slots, _ = self.slots.take(index)
+        list_from, list_to = self.list_starts[index], self.list_starts[index + 1]
+        which = lists.ranges(list_from, list_to)
+        starts, ends = self.list_offsets[which], self.list_offsets[which + 1]
+        rows = lists.ranges(starts, ends)
+        list_starts = lists.offsets_of(list_to - list_from)
+        new_instance = lists.list_ids(list_starts)
+        shift = (slots.offsets[:-1] - self.slots.offsets[index])[new_instance]
+        return self._replace(
+            slots=slots,
+            slot=(self.slot[rows] + np.repeat(shift, ends - starts)).astype(np.int32),
+            value=self.value[rows],
+            list_expert=self.list_expert[which],
+            list_offsets=lists.offsets_of(ends - starts),
+            list_starts=list_starts,
+            list_weight=None if self.list_weight is None else self.list_weight[which],
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Preferences):
+            return NotImplemented
+        return (
+            self.kind == other.kind
+            and self.experts == other.experts
+            and all(
+                same(getattr(self, c), getattr(other, c))
+                for c in ("list_expert", "list_offsets", "list_starts", "slot", "value", "weights")
+            )
+            and self.slots == other.slots
+        )
+
+    def __repr__(self) -> str:
+        first = [
+            _count(self.n_instances, "instance"),
+            _count(self.n_experts, "expert"),
+            _count(self.n_slots, "item"),
+            f"{_count(self.n_rows, self.kind)} in {_count(self.n_lists, 'list')}",
+        ]
+        if self.list_weight is not None:
+            first.append("weighted")
+        return describe("Preferences", [", ".join(first)])
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return the rows as a Polars frame: instance, expert, item, the value named by its kind, weight when given.
+
+        An item that no expert ranks has one row with a null expert and a null value, so that nothing known is lost.
+
+        Examples
+        --------
+        >>> Preferences(["q"], ["x"], ["a"], [1], items=[("q", "a"), ("q", "b")]).to_frame().rows()
+        [('q', 'x', 'a', 1.0), ('q', None, 'b', None)]
+        """
+        slot, expert, value = self.slot, self.row_expert, self.value
+        silent = np.ones(self.n_slots, dtype=np.bool_)
+        silent[slot] = False
+        extra = np.flatnonzero(silent)
+        weight = self.row_weight
+        if len(extra):
+            slot = np.concatenate([slot, extra])
+            rows = np.argsort(self.slots.instance[slot], kind="stable")
+            slot = slot[rows]
+            expert = np.concatenate([expert, np.full(len(extra), -1, np.int32)])[rows]
+            value = np.concatenate([value, np.full(len(extra), np.nan)])[rows]
+            weight = None if weight is None else np.concatenate([weight, np.ones(len(extra))])[rows]
+        columns: dict[str, Any] = {
+            "instance": (self.instances, self.slots.instance[slot]),
+            "expert": (self.experts, expert),
+            "item": (self.items, slot),
+            self.kind: value,
+        }
+        if weight is not None:
+            columns["weight"] = weight
+        frame = frame_of(columns)
+        return frame.with_columns(frame[self.kind].fill_nan(None)) if len(extra) else frame
+
+    @staticmethod
+    def concat(parts: Sequence[Preferences]) -> Preferences:
+        """Return several preferences as one, instances, items and experts matched by id.
+
+        Parts must have one kind. An expert who ranks one item of one instance in two parts is a DuplicateError.
+        """
+        kinds = {p.kind for p in parts}
+        if len(kinds) > 1:
+            raise DataError(
+                f"cannot join preferences of different kinds ({', '.join(sorted(kinds))}). "
+                "Call .to_ranks(ties=...) on each first, so that all are ranks."
+            )
+        slots, moved = Slots.concat([p.slots for p in parts])
+        vocabulary: dict[str, int] = {}
+        expert_of = [
+            np.array([vocabulary.setdefault(e, len(vocabulary)) for e in p.experts], dtype=np.int32) for p in parts
+        ]
+        slot = np.concatenate([m[p.slot] for p, m in zip(parts, moved, strict=True)]).astype(np.int32)
+        expert = np.concatenate([e[p.row_expert] for p, e in zip(parts, expert_of, strict=True)])
+        value = np.concatenate([p.value for p in parts])
+        weight = np.concatenate([np.repeat(p.weights, p.list_lengths) for p in parts])
+        experts = Texts(list(vocabulary))
+        columns, rows, starts = _group_rows(slots, experts, slot, expert, value, parts[0].kind, "error")
+        weighted = any(p.list_weight is not None for p in parts)
+        return Preferences.from_codes(**columns, list_weight=weight[rows][starts] if weighted else None)
+
+
+def _count(n: int, word: str) -> str:
+    return f"{n:,} {word}" + ("" if n == 1 else "s")
+
+
+def _check_weights(weights: Floats, owner: Preferences) -> None:
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        which = int(np.flatnonzero(bad)[0])
+        expert, instance = owner._list_name(which)
+        raise DataError(
+            f"a weight must be a finite number >= 0. Got {weights[which]!r} for expert {expert!r} in instance {instance!r}."
+        )
+
+
+def _code_slots(
+    instance_ids: list[str], item_ids: list[str], items: Iterable[tuple[Any, Any]] | None
+) -> tuple[Slots, Codes]:
+    """Return the slots in first-seen order (those of `items` first) and the slot of every row."""
+    table: dict[str, dict[str, int]] = {}
+    if items is not None:
+        pairs = list(items)
+        for q, i in zip(as_ids([p[0] for p in pairs], "instance"), as_ids([p[1] for p in pairs], "item"), strict=True):
+            slots_of = table.setdefault(q, {})
+            if i in slots_of:
+                raise DataError(f"items= names item {i!r} of instance {q!r} twice.")
+            slots_of[i] = len(slots_of)
+    local: list[int] = []
+    for q, i in zip(instance_ids, item_ids, strict=True):
+        if items is not None and i not in table.get(q, ()):
+            raise DataError(f"item {i!r} is ranked in instance {q!r} but not among items=. Name every pair there.")
+        slots_of = table.setdefault(q, {})
+        local.append(slots_of.setdefault(i, len(slots_of)))
+    slots = Slots.of({q: list(v) for q, v in table.items()})
+    codes = slots.instances.codes
+    first = slots.offsets[[codes[q] for q in instance_ids]] if instance_ids else np.zeros(0, np.int64)
+    return slots, (first + np.array(local, dtype=np.int64)).astype(np.int32)
+
+
+def _code_experts(expert_ids: list[str], experts: Iterable[Any] | None) -> tuple[Codes, Texts]:
+    if experts is None:
+        return group_ids(expert_ids)
+    vocabulary = Texts(as_ids(experts, "expert"))
+    codes = vocabulary.codes
+    if len(codes) < len(vocabulary):
+        raise DataError(f"experts= names an expert twice: {listing(vocabulary.tolist(), 20)}.")
+    unknown = [e for e in dict.fromkeys(expert_ids) if e not in codes]
+    if unknown:
+        raise DataError(
+            f"experts {listing(unknown)} rank items but are not among experts= {listing(vocabulary.tolist(), 20)}."
+        )
+    return np.array([codes[e] for e in expert_ids], dtype=np.int32), vocabulary
+
+
+def _group_rows(
+    slots: Slots, experts: Texts, slot: Codes, expert: Codes, value: Floats, kind: Kind, duplicates: str
+) -> tuple[dict[str, Any], Ints, Ints]:
+    """Return the columns of Preferences for rows in any order, the row order chosen, and where each list begins in it."""
+    instance = slots.instance[slot] if len(slot) else np.zeros(0, np.int32)
+    list_key = instance.astype(np.int64) * max(len(experts), 1) + expert
+    rows = np.argsort(list_key, kind="stable")
+    rows = _resolve_duplicates(rows, list_key, slot, value, kind, duplicates, slots, experts, expert)
+    key = list_key[rows]
+    first = np.ones(len(rows), dtype=np.bool_)
+    first[1:] = key[1:] != key[:-1]
+    starts = np.flatnonzero(first)
+    columns = {
+        "slots": slots,
+        "experts": experts,
+        "list_expert": expert[rows][starts],
+        "list_offsets": np.append(starts, len(rows)).astype(np.int64),
+        "list_starts": np.searchsorted(instance[rows][starts], np.arange(len(slots) + 1)).astype(np.int64),
+        "slot": slot[rows],
+        "value": value[rows],
+        "kind": kind,
+    }
+    return columns, rows, starts
+
+
+def _resolve_duplicates(
+    rows: Ints,
+    list_key: Ints,
+    slot: Codes,
+    value: Floats,
+    kind: str,
+    duplicates: str,
+    slots: Slots,
+    experts: Texts,
+    expert: Codes,
+) -> Ints:
+    """Return the rows without repeated (list, item), or raise naming the first repetition in input order."""
+    by_cell = np.lexsort((slot[rows], list_key[rows]))
+    r = rows[by_cell]
+    twice = (slot[r][1:] == slot[r][:-1]) & (list_key[r][1:] == list_key[r][:-1])
+    if not twice.any():
+        return rows
+    if duplicates == "error":
+        second = r[1:][twice]
+        at = int(np.argmin(second))
+        first, again = int(r[:-1][twice][at]), int(second[at])
+        instance, item = slots.where(int(slot[again]))
+        raise DuplicateError.twice(experts[int(expert[again])], item, instance, first, again)
+    preference = value if kind == "rank" else -value
+    order = np.lexsort((r, preference[r] if duplicates == "best" else r, slot[r], list_key[r]))
+    r = r[order]
+    keep = np.ones(len(r), dtype=np.bool_)
+    keep[1:] = (slot[r][1:] != slot[r][:-1]) | (list_key[r][1:] != list_key[r][:-1])
+    kept = np.zeros(len(slot), dtype=np.bool_)
+    kept[r[keep]] = True
+    return rows[kept[rows]]
+
+
+_Pairs = tuple[Ints, Codes, Codes, Floats, Floats, Floats]
+
+
+def _list_pairs(p: Preferences, values: Floats, transform: str, rows: Ints, which: Ints, ties: bool) -> _Pairs:
+    """Return the pairs of all lists of one length: list, left, right (left has the smaller slot) and counts."""
+    m = rows.shape[1]
+    a, b = np.triu_indices(m, 1)
+    by_slot = np.take_along_axis(rows, np.argsort(p.slot[rows], axis=1), axis=1)
+    x = values[by_slot]
+    z = np.ones((len(rows), 1))
+    if transform == "log":
+        x = np.log(x)
+    if transform in ("rankdiff", "log"):
+        z = x.max(axis=1, keepdims=True)
+        z[z == 0] = 1.0
+    gap = (x[:, b] - x[:, a]) / z
+    if transform == "binary":
+        gap = np.sign(gap)
+    left, right = p.slot[by_slot][:, a], p.slot[by_slot][:, b]
+    keep = np.ones(gap.shape, dtype=np.bool_) if ties else gap != 0
+    owner = np.broadcast_to(which[:, None], gap.shape)[keep]
+    gap = gap[keep]
+    return owner, left[keep], right[keep], np.maximum(gap, 0.0), np.maximum(-gap, 0.0), (gap == 0).astype(np.float64)
+
+
+def _below_pairs(p: Preferences) -> _Pairs:
+    """Return the pairs (listed item beats unlisted item) of every list."""
+    owner, left, right, wins = [], [], [], []
+    for which in range(p.n_lists):
+        n = int(p.list_instance[which])
+        inside = p.slot[p.list_offsets[which] : p.list_offsets[which + 1]]
+        everything = np.arange(p.slots.offsets[n], p.slots.offsets[n + 1], dtype=np.int32)
+        outside = np.setdiff1d(everything, inside)
+        win, lose = np.repeat(inside, len(outside)), np.tile(outside, len(inside))
+        owner.append(np.full(len(win), which, dtype=np.int64))
+        left.append(np.minimum(win, lose))
+        right.append(np.maximum(win, lose))
+        wins.append((win < lose).astype(np.float64))
+    if not owner:
+        empty = np.zeros(0)
+        return np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), empty, empty, empty
+    n_left = np.concatenate(wins)
+    return (
+        np.concatenate(owner),
+        np.concatenate(left),
+        np.concatenate(right),
+        n_left,
+        1.0 - n_left,
+        np.zeros(len(n_left)),
+    )

@@ -1,0 +1,164 @@
+"""Every exception and warning of Concordant, and the only place where their messages are put together.
+
+A message says what is wrong, where (in the user's own ids, file and line), what was found, what is allowed and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+__all__ = [
+    "ColumnError",
+    "ConcordantError",
+    "ConcordantWarning",
+    "DataError",
+    "DuplicateError",
+    "FormatError",
+    "KindError",
+    "MissingExtraError",
+    "NoFiniteEstimateError",
+    "NotFittedError",
+    "ParameterError",
+    "ParseError",
+]
+
+
+def shorten(text: str, width: int = 120) -> str:
+    """Return `text` with control characters made visible, cut to `width` characters."""
+    visible = text.encode("unicode_escape", "backslashreplace").decode("ascii") if not text.isprintable() else text
+    return visible if len(visible) <= width else visible[: width - 1] + "…"
+
+
+def listing(values: Iterable[Any], limit: int = 10) -> str:
+    """Return the first `limit` values as a Python list display, with a count of the rest."""
+    values = list(values)
+    shown = ", ".join(repr(v) for v in values[:limit])
+    rest = len(values) - limit
+    return f"[{shown}, … {rest} more]" if rest > 0 else f"[{shown}]"
+
+
+class ConcordantError(Exception):
+    """Base of every error Concordant raises on purpose."""
+
+
+class ConcordantWarning(UserWarning):
+    """Base of every warning Concordant gives."""
+
+
+class DataError(ConcordantError, ValueError):
+    """The preferences, labels or features contradict themselves or what was asked of them."""
+
+
+class ParseError(ConcordantError, ValueError):
+    """A line of a file is not what its format asks for.
+
+    Parameters
+    ----------
+    path : str or path
+        The file as the user named it.
+    line : int or None
+        1-based line number, or None when the whole file is meant.
+    message : str
+        What was expected and what was found.
+    """
+
+    def __init__(self, path: object, line: int | None, message: str) -> None:
+        self.path = str(path)
+        self.line = line
+        self.message = message
+        where = self.path if line is None else f"{self.path}:{line}"
+        super().__init__(f"{where}: {message}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.line, self.message)
+
+    @classmethod
+    def fields(cls, path: object, line: int, expected: int | str, found: int, text: str) -> ParseError:
+        """Return the error for a line with the wrong number of fields."""
+        return cls(path, line, f"expected {expected} fields, found {found}: {shorten(text)!r}.")
+
+    @classmethod
+    def number(cls, path: object, line: int, what: str, text: str) -> ParseError:
+        """Return the error for a field that should be a finite number."""
+        return cls(path, line, f"{what} must be a finite number, found {shorten(text)!r}.")
+
+
+class FormatError(ConcordantError, ValueError):
+    """A file's format cannot be told, or is not the one asked for."""
+
+    @classmethod
+    def unknown(cls, path: object, known: Sequence[str], found: str = "") -> FormatError:
+        """Return the error for a file whose format was not recognised."""
+        seen = f" It begins {shorten(found, 60)!r}." if found else ""
+        return cls(f"{path}: the format was not recognised.{seen} Pass format= (--format), one of {', '.join(known)}.")
+
+
+class ColumnError(ConcordantError, KeyError):
+    """A column that was named is not in the table."""
+
+    def __str__(self) -> str:  # KeyError would print the repr of the message
+        return str(self.args[0]) if self.args else ""
+
+    @classmethod
+    def missing(cls, missing: Sequence[str], present: Sequence[str], hint: str = "") -> ColumnError:
+        """Return the error that lists the missing and the present columns."""
+        tail = f" Hint: {hint}" if hint else ""
+        return cls(f"columns not found: {listing(missing)}. The table has: {listing(present, 30)}.{tail}")
+
+
+class DuplicateError(DataError):
+    """One expert ranks one item twice in one instance."""
+
+    @classmethod
+    def twice(cls, expert: str, item: str, instance: str, first: object, second: object) -> DuplicateError:
+        """Return the error naming the two places, as row numbers or as file:line."""
+        rows = f"rows {first} and {second}" if isinstance(first, int) else f"{first} and {second}"
+        return cls(
+            f"expert {expert!r} ranks item {item!r} twice in instance {instance!r} ({rows}). "
+            'Pass duplicates="best" to keep the better.'
+        )
+
+
+class KindError(ConcordantError, TypeError):
+    """A method was given a container it cannot use."""
+
+    @classmethod
+    def unaccepted(cls, method: str, found: str, accepts: Iterable[str], others: Iterable[str]) -> KindError:
+        """Return the error naming what the method takes and which methods would do."""
+        would = ", ".join(sorted(others))
+        return cls(
+            f"{method} works on {' or '.join(sorted(accepts))}, not on {found}. "
+            + (f"Methods that take {found}: {would}." if would else f"No method takes {found}.")
+        )
+
+
+class ParameterError(ConcordantError, ValueError):
+    """A parameter is outside what is allowed."""
+
+    @classmethod
+    def invalid(cls, name: str, owner: str, allowed: str, got: object) -> ParameterError:
+        """Return the one sentence in which every bad parameter is reported."""
+        return cls(f"the {name!r} parameter of {owner} must be {allowed}. Got {got!r} instead.")
+
+
+class NoFiniteEstimateError(ConcordantError, ArithmeticError):
+    """The maximum-likelihood estimate does not exist for these data."""
+
+
+class NotFittedError(ConcordantError, ValueError, AttributeError):
+    """`predict` was called on a method that learns before `fit`."""
+
+    @classmethod
+    def of(cls, owner: str) -> NotFittedError:
+        """Return the error for a method of class `owner`."""
+        return cls(f"this {owner} is not fitted yet. Call fit(preferences, labels) first, or load a fitted one.")
+
+
+class MissingExtraError(ConcordantError, ImportError):
+    """An optional dependency is not installed."""
+
+    @classmethod
+    def of(cls, package: str, extra: str, purpose: str) -> MissingExtraError:
+        """Return the error with the pip line that mends it."""
+        return cls(f"{purpose} needs {package}, which is not installed. Run: pip install 'concordant[{extra}]'")

@@ -1,0 +1,8 @@
+"""Where work runs. Instances are independent, so work is a map over instances; threads are the default.
+
+Kernels release the interpreter lock; the answer never depends on how many threads there are.
+"""
+
+from concordant.execution.local import map_instances, n_threads, threads
+
+__all__ = ["map_instances", "n_threads", "threads"]

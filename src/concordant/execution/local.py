@@ -1,0 +1,63 @@
+"""A map over instances in this thread or in a pool of threads; no global thread setting is touched."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+from concordant.errors import ParameterError
+
+__all__ = ["map_instances", "n_threads", "threads"]
+
+T = TypeVar("T")
+
+_threads: ContextVar[int | None] = ContextVar("concordant_threads", default=None)
+
+
+def n_threads() -> int:
+    """Return how many threads work is spread over: as set by `threads`, else the cores this process may use."""
+    chosen = _threads.get()
+    if chosen is not None:
+        return chosen
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def threads(n: int) -> Iterator[None]:
+    """Run what is inside the block on n threads.
+
+    Examples
+    --------
+    >>> with threads(1):
+    ...     n_threads()
+    1
+    """
+    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
+        raise ParameterError.invalid("n", "threads", "a whole number >= 1", n)
+    token = _threads.set(n)
+    try:
+        yield
+    finally:
+        _threads.reset(token)
+
+
+def map_instances(function: Callable[[int], T], n: int) -> list[T]:
+    """Return [function(0), ..., function(n - 1)], spread over threads in contiguous blocks.
+
+    The first exception is raised; the order of results is that of the instances.
+    """
+    workers = min(n_threads(), n)
+    if workers <= 1:
+        return [function(i) for i in range(n)]
+    blocks = min(n, workers * 8)
+    edges = [n * b // blocks for b in range(blocks + 1)]
+
+    def run(block: int) -> list[T]:
+        return [function(i) for i in range(edges[block], edges[block + 1])]
+
+    with ThreadPoolExecutor(workers) as pool:
+        return [result for part in pool.map(run, range(blocks)) for result in part]

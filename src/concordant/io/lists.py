@@ -1,0 +1,104 @@
+"""Plain Python lists to preferences: the request path. No dataframe, no compiler, a few array calls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from concordant.data.index import Slots, Texts, as_ids
+from concordant.data.preferences import Kind, Preferences
+from concordant.errors import DataError, DuplicateError
+
+__all__ = ["from_lists"]
+
+
+def from_lists(
+    lists: Mapping[Any, Iterable[Any] | Mapping[Any, float]],
+    instance: str = "q",
+    *,
+    kind: Kind | None = None,
+    weights: Mapping[Any, float] | None = None,
+) -> Preferences:
+    """Return the preferences of one instance from plain Python lists or mappings, one for each expert.
+
+    Parameters
+    ----------
+    lists : mapping from expert to list or mapping
+        A list holds items, best first, and gives ranks 1, 2, ...; a mapping gives every item a score (larger is better).
+        All experts must give the same. An empty list keeps the expert in the vocabulary.
+    instance : str
+        The id of the instance.
+    kind : {"rank", "score", "rating"}, optional
+        What the numbers of mappings are; "score" by default.
+    weights : mapping from expert to float, optional
+        Trust given by the user.
+
+    Examples
+    --------
+    >>> p = from_lists({"bm25": ["a", "b"], "dense": ["b", "c"]})
+    >>> p
+    Preferences: 1 instance, 2 experts, 3 items, 4 ranks in 2 lists
+    """
+    slot_of: dict[Any, int] = {}
+    codes: list[int] = []
+    values: list[float] = []
+    spans: list[int] = []
+    owners: list[int] = []
+    scored: bool | None = None
+    for e, (expert, ranked) in enumerate(lists.items()):
+        before = len(codes)
+        has_scores = isinstance(ranked, Mapping)
+        if isinstance(ranked, (str, bytes)):
+            raise DataError(f"expert {expert!r} gives one text, {ranked!r}; give a list of items.")
+        items = list(ranked)
+        if not items:
+            continue
+        if scored is not None and has_scores != scored:
+            raise DataError(
+                "some experts give lists and some give scores. Give all of one sort, or join two .to_ranks()."
+            )
+        scored = has_scores
+        for item in items:
+            code = slot_of.get(item)
+            if code is None:
+                code = slot_of[item] = len(slot_of)
+            codes.append(code)
+        span = codes[before:]
+        if len(set(span)) < len(span):
+            again = next(i for i, c in enumerate(span) if c in span[:i])
+            raise DuplicateError.twice(str(expert), str(items[again]), instance, span.index(span[again]), again)
+        if isinstance(ranked, Mapping):
+            values.extend(ranked.values())
+        spans.append(len(items))
+        owners.append(e)
+    ids = as_ids(slot_of, "item")
+    n = len(codes)
+    lengths = np.array(spans, dtype=np.int64)
+    offsets = np.zeros(len(spans) + 1, dtype=np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    if scored:
+        value = np.array(values, dtype=np.float64)
+        if not np.isfinite(value).all():
+            raise DataError(
+                f"the score {values[int(np.argmin(np.isfinite(value)))]!r} in instance {instance!r} is not finite."
+            )
+    else:
+        value = np.arange(1, n + 1, dtype=np.float64) - np.repeat(offsets[:-1], lengths)
+    slots = Slots(Texts([instance]), Texts(ids), np.array([0, len(ids)], dtype=np.int64))
+    if len(set(ids)) < len(ids):
+        raise DataError(f"two items of instance {instance!r} have the same id once written as text.")
+    out = Preferences.from_codes(
+        slots,
+        Texts(as_ids(lists, "expert")),
+        np.array(owners, dtype=np.int32),
+        offsets,
+        np.array([0, len(spans)], dtype=np.int64),
+        np.array(codes, dtype=np.int32),
+        value,
+        kind=kind or ("score" if scored else "rank"),
+    )
+    if kind == "rank" and scored and n and value.min() < 1:
+        raise DataError(f"ranks begin at 1 (best). Got {value.min():g} in instance {instance!r}.")
+    return out if weights is None else out.with_weights(weights)
