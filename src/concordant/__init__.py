@@ -50,7 +50,7 @@ _WHERE = {
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 
-__all__ = ["__version__", *sorted(_MODULE_OF)]
+__all__ = ["__version__", *sorted(_MODULE_OF)]  # noqa: PLE0604 - derived from the table above
 
 
 def __getattr__(name: str) -> object:

@@ -1,6 +1,7 @@
 """Every exception and warning of Concordant, and the only place where their messages are put together.
 
-A message says what is wrong, where (in the user's own ids, file and line), what was found, what is allowed and what to do.
+A message says what is wrong, where (in the user's own ids, file and line), what was found, what is allowed and what
+to do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The contract: what every method takes, gives and promises, and the few lines that keep the promise for all of them.
 
-A method says what it accepts in its tags, what its parameters may be in `constraints`, and turns preferences into scores in
-one hook. Checking, naming, timing and saving are done here, once.
+A method says what it accepts in its tags, what its parameters may be in `constraints`, and turns preferences into
+scores in one hook. Checking, naming, timing and saving are done here, once.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class FitInfo:
 class Aggregator:
     """Base of every method. Subclasses set `name`, `tags`, `constraints` and write `_scores`.
 
-    Parameters are keyword-only, assigned and nothing else, so that `get_params`, `set_params` and scikit-learn's `clone`
-    work. Learned state ends in an underscore.
+    Parameters are keyword-only, assigned and nothing else, so that `get_params`, `set_params` and scikit-learn's
+    `clone` work. Learned state ends in an underscore.
     """
 
     name: ClassVar[str]
@@ -105,7 +105,7 @@ class Aggregator:
         """Return the names of the parameters, in the order of the signature."""
         return cls._param_names
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:  # noqa: ARG002 - scikit-learn passes it
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters by name."""
         return {name: getattr(self, name) for name in self._param_names}
 
@@ -220,7 +220,8 @@ def expert_weights(
 ) -> Floats | None:
     """Return one weight per list: the container's own times the method's per-expert ones; None when all are 1.
 
-    Experts the mapping does not name weigh 1; a name that is no expert is an error unless `unknown_experts` is "ignore".
+    Experts the mapping does not name weigh 1; a name that is no expert is an error unless `unknown_experts` is
+    "ignore".
     """
     if not weights:
         return preferences.list_weight

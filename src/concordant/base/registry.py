@@ -1,4 +1,4 @@
-"""Every method under its name. A method enters by `@register`; the command line, the docs and the checks read from here."""
+"""Every method under its name: it enters by `@register`; the command line, the docs and the checks read from here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["METHODS", "aggregate", "create", "methods", "register"]
 _classes: dict[str, type[Aggregator]] = {}
 A = TypeVar("A", bound="type[Aggregator]")
 
-# Named as text: the rooms above are found when somebody asks for a method, and are never imported for the contract's sake.
+# Named as text: the rooms above are found when somebody asks for a method, never imported for the contract's sake.
 _ROOMS = ("concordant.methods", "concordant.ranking")
 
 
@@ -117,7 +117,7 @@ def aggregate(preferences: Preferences | Comparisons, method: str | Aggregator =
 
 
 def methods() -> pl.DataFrame:
-    """Return a Polars frame of all methods: name, class, what they accept, their tags and the first line of their page."""
+    """Return a Polars frame of all methods: name, class, what they accept, tags and the first line of their page."""
     import polars as pl
 
     rows = []

@@ -197,7 +197,7 @@ class Comparisons(Container):
         pairs, which = np.unique(key, return_inverse=True)
 
         def total(counts: Floats) -> Floats:
-            return np.bincount(which, weights=counts, minlength=len(pairs))
+            return np.bincount(which, weights=counts, minlength=len(pairs)).astype(np.float64)
 
         return self.from_codes(
             self.slots,

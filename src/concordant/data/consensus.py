@@ -1,7 +1,7 @@
 """Consensus: what every method returns, a score and a rank for each (instance, item).
 
-Two scores are equal when they agree to 1e-12 of the instance's largest: the last bits of a floating-point sum are not an
-opinion.
+Two scores are equal when they agree to 1e-12 of the instance's largest: the last bits of a floating-point sum are
+not an opinion.
 """
 
 from __future__ import annotations
@@ -44,28 +44,29 @@ def rank_scores(score: Floats, offsets: Ints) -> tuple[Codes, Ints]:
     if n == 0:
         return np.zeros(0, dtype=np.int32), order
     by_score = score[order]
-    starts, lengths = offsets[:-1], np.diff(offsets)
-    if len(lengths) == 1:
-        size = max(abs(float(by_score[0])), abs(float(by_score[-1])))
-        drop = by_score[:-1] - by_score[1:] > TIE_TOLERANCE * size
+    new = np.empty(n, dtype=np.bool_)
+    new[0] = True
+    if len(offsets) == 2:
+        largest = max(abs(float(by_score[0])), abs(float(by_score[-1])))
+        np.greater(by_score[:-1] - by_score[1:], TIE_TOLERANCE * largest, out=new[1:])
+        position = np.arange(1, n + 1, dtype=np.int64)
     else:
-        full = lengths > 0
+        lengths = np.diff(offsets)
+        full = np.flatnonzero(lengths)
         # Scores are sorted, so the largest magnitude of an instance stands at one of its ends.
-        ends = np.maximum(np.abs(by_score[starts[full]]), np.abs(by_score[starts[full] + lengths[full] - 1]))
-        size_of = np.repeat(ends, lengths[full])
-        drop = by_score[:-1] - by_score[1:] > TIE_TOLERANCE * size_of[1:]
-    new = lists.boundaries(offsets, n)
-    new[1:] |= drop
-    heads = np.flatnonzero(new)
-    position = np.arange(1, n + 1) - np.repeat(starts, lengths)
-    if len(heads) < n:
-        shared = np.repeat(position[heads], np.diff(heads, append=n))
-        group = np.repeat(np.arange(len(heads)), np.diff(heads, append=n))
-        tied = np.flatnonzero(shared != position)
-        if len(tied) and (by_score[tied] != by_score[tied - 1]).any():
-            # Equal within the tolerance but not to the bit: such a group was sorted by its noise; list it in input order.
+        largest_of = np.maximum(np.abs(by_score[offsets[full]]), np.abs(by_score[offsets[full + 1] - 1]))
+        allowed = np.repeat(TIE_TOLERANCE * largest_of, lengths[full])
+        np.greater(by_score[:-1] - by_score[1:], allowed[1:], out=new[1:])
+        new[offsets[full]] = True
+        position = np.arange(1, n + 1, dtype=np.int64)
+        position -= np.repeat(offsets[:-1], lengths)
+    if not new.all():
+        group = np.cumsum(new) - 1
+        position = position[new][group]
+        again = ~new[1:]
+        if (by_score[1:][again] != by_score[:-1][again]).any():
+            # Equal within the tolerance but not to the bit: the sort followed the noise; list such ties in input order.
             order = order[np.lexsort((order, group))]
-        position = shared
     rank = np.empty(n, dtype=np.int32)
     rank[order] = position
     return rank, order

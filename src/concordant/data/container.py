@@ -1,6 +1,7 @@
 """What all containers share: they are frozen sequences of instances.
 
-`len`, `shape` and square brackets count and choose instances, which is what lets scikit-learn's splitters split by query.
+`len`, `shape` and square brackets count and choose instances, which is what lets scikit-learn's splitters split by
+query.
 """
 
 from __future__ import annotations

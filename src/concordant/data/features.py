@@ -44,7 +44,7 @@ class Features(Container):
 
     def __init__(
         self, instance: Iterable[Any], item: Iterable[Any], X: Any, names: Iterable[Any] | None = None
-    ) -> None:  # noqa: N803 - X is what learning to rank calls it
+    ) -> None:
         slots, rows = slots_once(instance, item, "feature rows")
         matrix = np.array(X, dtype=np.float64)
         if matrix.ndim != 2 or len(matrix) != len(rows):
@@ -58,7 +58,7 @@ class Features(Container):
         self._set(slots, matrix[rows], Texts(labels))
 
     @classmethod
-    def from_codes(cls, slots: Slots, X: NDArray[np.float64], names: Texts | None = None) -> Self:  # noqa: N803
+    def from_codes(cls, slots: Slots, X: NDArray[np.float64], names: Texts | None = None) -> Self:
         """Return features over ready-made slots. Nothing is copied or checked."""
         out = cls.__new__(cls)
         out._set(slots, X, Texts([str(j + 1) for j in range(X.shape[1])]) if names is None else names)

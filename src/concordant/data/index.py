@@ -74,10 +74,10 @@ class Texts(Sequence[str]):
 
     def __init__(self, values: Any = ()) -> None:
         if isinstance(values, Texts):
-            values = values._store
+            values = values.native
         if not isinstance(values, list) and not hasattr(values, "gather"):
             values = list(values)
-        self._store = values
+        self._store: Any = values
 
     @property
     def native(self) -> Any:

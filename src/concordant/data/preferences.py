@@ -1,7 +1,7 @@
 """Preferences: who ordered which items how, in lists of codes.
 
-One list is what one expert says about one instance. Ranks, scores and ratings live in the same columns and differ only in
-`kind`, so every method sees one form.
+One list is what one expert says about one instance. Ranks, scores and ratings live in the same columns and differ
+only in `kind`, so every method sees one form.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ class Preferences(Container):
 
     Notes
     -----
-    Missing means absent: an item an expert did not rank has no row. Within a list rows keep their input order; lists are
-    ordered by instance, then expert.
+    Missing means absent: an item an expert did not rank has no row. Within a list rows keep their input order; lists
+    are ordered by instance, then expert.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class Preferences(Container):
         if kind == "rank" and n and values.min() < 1:
             row = int(np.argmin(values))
             raise DataError(
-                f"ranks begin at 1 (best). Got {values[row]:g} for item {item_ids[row]!r} by expert {expert_ids[row]!r} "
+                f"ranks begin at 1 (best). Got {values[row]:g} for item {item_ids[row]!r} by {expert_ids[row]!r} "
                 f"in instance {instance_ids[row]!r}. Leave out what is not ranked; scores take kind='score'."
             )
         slots, slot = _code_slots(instance_ids, item_ids, items)
@@ -177,7 +177,7 @@ class Preferences(Container):
             which = int(self.row_list[int(np.flatnonzero(differs)[0])])
             expert, instance = self._list_name(which)
             raise DataError(
-                f"expert {expert!r} has two weights in instance {instance!r}. A weight belongs to the whole list; give one."
+                f"expert {expert!r} has two weights in instance {instance!r}. A weight is for the whole list; give one."
             )
         return out
 
@@ -303,8 +303,8 @@ class Preferences(Container):
         Parameters
         ----------
         transform : {"binary", "count", "rankdiff", "log", "rating"}
-            How strongly the better item is preferred: 1; the difference of ranks; that over the list's largest rank; the
-            difference of log ranks over the largest log rank; the difference of ratings.
+            How strongly the better item is preferred: 1; the difference of ranks; that over the list's largest rank;
+            the difference of log ranks over the largest log rank; the difference of ratings.
         ties : bool
             Record pairs with equal values as ties (weight 1) instead of leaving them out.
         missing : {"unknown", "below"}
@@ -312,8 +312,8 @@ class Preferences(Container):
 
         Notes
         -----
-        Costs as many rows as there are pairs, m(m-1)/2 for a list of m. `left` and `right` follow code order, so `sided`
-        is False.
+        Costs as many rows as there are pairs, m(m-1)/2 for a list of m. `left` and `right` follow code order, so
+        `sided` is False.
 
         Examples
         --------
@@ -326,17 +326,14 @@ class Preferences(Container):
         if missing not in ("unknown", "below"):
             raise ParameterError.invalid("missing", "comparisons", "'unknown' or 'below'", missing)
         values, array_transform = self._pair_values(transform)
-        parts = [
+        parts: list[_Pairs] = [
             _list_pairs(self, values, array_transform, rows, which, ties)
             for which, rows in lists.by_length(self.list_offsets)
         ]
         if missing == "below":
             parts.append(_below_pairs(self))
-        which, left, right, n_left, n_right, n_ties = (
-            (np.concatenate(c) for c in zip(*parts, strict=True))
-            if parts
-            else (np.zeros(0, dtype=d) for d in (np.int64, np.int32, np.int32, np.float64, np.float64, np.float64))
-        )
+        parts.append(_no_pairs())
+        which, left, right, n_left, n_right, n_ties = (np.concatenate(column) for column in zip(*parts, strict=True))
         if self.list_weight is not None:
             w = self.list_weight[which]
             n_left, n_right, n_ties = n_left * w, n_right * w, n_ties * w
@@ -354,7 +351,7 @@ class Preferences(Container):
         )
 
     def to_ranks(self, ties: str = "average") -> Self:
-        """Return the same lists as ranks 1..m under a tie policy; ranks that are ranks already are made relative too."""
+        """Return the same lists as ranks 1..m under a tie policy; ranks are made relative too."""
         return self._replace(value=self.positions(ties), kind="rank")
 
     def top(self, k: int) -> Self:
@@ -391,7 +388,7 @@ class Preferences(Container):
         return self.select_experts([e for e in self.experts if e not in unwanted])
 
     def select_items(self, items: Iterable[Any] | Callable[[str], bool]) -> Self:
-        """Return the preferences over these items only (ids, or a test on the id), in every instance; ranks keep gaps."""
+        """Return the preferences over these items only (ids, or a test on the id); ranks keep their gaps."""
         if callable(items):
             keep = np.array([bool(items(i)) for i in self.items], dtype=np.bool_)
         else:
@@ -404,7 +401,7 @@ class Preferences(Container):
         return out._replace(slots=slots, slot=new_slot[out.slot].astype(np.int32))
 
     def with_weights(self, weights: Mapping[Any, float] | None) -> Self:
-        """Return the same preferences with these weights, a mapping from expert or (instance, expert); None clears them."""
+        """Return the preferences with these weights, from expert or (instance, expert) to number; None clears them."""
         return self._replace(list_weight=None if weights is None else self._map_weights(weights))
 
     def _replace(self, **changes: Any) -> Self:
@@ -565,7 +562,7 @@ def _check_weights(weights: Floats, owner: Preferences) -> None:
         which = int(np.flatnonzero(bad)[0])
         expert, instance = owner._list_name(which)
         raise DataError(
-            f"a weight must be a finite number >= 0. Got {weights[which]!r} for expert {expert!r} in instance {instance!r}."
+            f"a weight must be a finite number >= 0. Got {weights[which]:g} for {expert!r} in instance {instance!r}."
         )
 
 
@@ -611,7 +608,7 @@ def _code_experts(expert_ids: list[str], experts: Iterable[Any] | None) -> tuple
 def _group_rows(
     slots: Slots, experts: Texts, slot: Codes, expert: Codes, value: Floats, kind: Kind, duplicates: str
 ) -> tuple[dict[str, Any], Ints, Ints]:
-    """Return the columns of Preferences for rows in any order, the row order chosen, and where each list begins in it."""
+    """Return the columns of Preferences for rows in any order, the order chosen, and where each list begins."""
     instance = slots.instance[slot] if len(slot) else np.zeros(0, np.int32)
     list_key = instance.astype(np.int64) * max(len(experts), 1) + expert
     rows = np.argsort(list_key, kind="stable")
@@ -705,8 +702,7 @@ def _below_pairs(p: Preferences) -> _Pairs:
         right.append(np.maximum(win, lose))
         wins.append((win < lose).astype(np.float64))
     if not owner:
-        empty = np.zeros(0)
-        return np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), empty, empty, empty
+        return _no_pairs()
     n_left = np.concatenate(wins)
     return (
         np.concatenate(owner),
@@ -716,3 +712,8 @@ def _below_pairs(p: Preferences) -> _Pairs:
         1.0 - n_left,
         np.zeros(len(n_left)),
     )
+
+
+def _no_pairs() -> _Pairs:
+    none = np.zeros(0)
+    return none.astype(np.int64), none.astype(np.int32), none.astype(np.int32), none, none, none

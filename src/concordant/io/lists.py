@@ -26,8 +26,8 @@ def from_lists(
     Parameters
     ----------
     lists : mapping from expert to list or mapping
-        A list holds items, best first, and gives ranks 1, 2, ...; a mapping gives every item a score (larger is better).
-        All experts must give the same. An empty list keeps the expert in the vocabulary.
+        A list holds items, best first, and gives ranks 1, 2, ...; a mapping gives every item a score (larger is
+        better). All experts must give the same. An empty list keeps the expert in the vocabulary.
     instance : str
         The id of the instance.
     kind : {"rank", "score", "rating"}, optional
@@ -42,13 +42,13 @@ def from_lists(
     Preferences: 1 instance, 2 experts, 3 items, 4 ranks in 2 lists
     """
     slot_of: dict[Any, int] = {}
+    setdefault = slot_of.setdefault
     codes: list[int] = []
     values: list[float] = []
     spans: list[int] = []
     owners: list[int] = []
     scored: bool | None = None
     for e, (expert, ranked) in enumerate(lists.items()):
-        before = len(codes)
         has_scores = isinstance(ranked, Mapping)
         if isinstance(ranked, (str, bytes)):
             raise DataError(f"expert {expert!r} gives one text, {ranked!r}; give a list of items.")
@@ -60,12 +60,8 @@ def from_lists(
                 "some experts give lists and some give scores. Give all of one sort, or join two .to_ranks()."
             )
         scored = has_scores
-        for item in items:
-            code = slot_of.get(item)
-            if code is None:
-                code = slot_of[item] = len(slot_of)
-            codes.append(code)
-        span = codes[before:]
+        span = [setdefault(item, len(slot_of)) for item in items]
+        codes += span
         if len(set(span)) < len(span):
             again = next(i for i, c in enumerate(span) if c in span[:i])
             raise DuplicateError.twice(str(expert), str(items[again]), instance, span.index(span[again]), again)

@@ -1,7 +1,7 @@
 """Sorting, tying and summing inside many lists at once, in plain NumPy.
 
-Lists lie end to end in flat arrays; `offsets` (int64, one more than there are lists) says where each begins. No sum ever
-runs across two lists, so a list gives the same bits alone and in company.
+Lists lie end to end in flat arrays; `offsets` (int64, one more than there are lists) says where each begins. No sum
+ever runs across two lists, so a list gives the same bits alone and in company.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ def ranges(starts: Ints, ends: Ints) -> Ints:
     """
     lengths = ends - starts
     total = int(lengths.sum())
-    shift = np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
-    return np.arange(total, dtype=np.int64) + shift
+    out = np.arange(total, dtype=np.int64)
+    out += np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
+    return out
 
 
 def offsets_of(lengths: NDArray[Any]) -> Ints:
@@ -152,7 +153,7 @@ def by_length(offsets: Ints) -> list[tuple[Ints, Ints]]:
 def pair_sums(rank: Floats, offsets: Ints, transform: str) -> tuple[Floats, Floats]:
     """Return the row and column sums of every list's pairwise matrix, in O(m log m) per list of m rows.
 
-    With x = rank (`count`, `rankdiff`) or ln rank (`log`), Y(i, j) = (x_j - x_i) / z for x_i < x_j and 0 otherwise, z = 1,
+    With x = rank (`count`, `rankdiff`) or ln rank (`log`), Y(i, j) = (x_j - x_i) / z for x_i < x_j, else 0; z is 1,
     the largest rank of the list, or its logarithm; `binary` has Y = 1. The sums over all j are all that net counts,
     the base multinomial model and the CRF need.
 
