@@ -39,7 +39,7 @@ types: $(VENV)/.dev
 
 layers: $(VENV)/.dev
 	@echo "== import-linter"
-	@$(VENV)/bin/lint-imports
+	@$(VENV)/bin/lint-imports --no-logo
 
 doctest: $(VENV)/.dev
 	@echo "== doctests"
@@ -55,7 +55,7 @@ bench: $(VENV)/.dev $(PEERS)/.peers ## the workloads through Concordant and its 
 evidence: $(VENV)/.dev $(PEERS)/.peers ## every figure the docs show, at full size; resumable
 	@CONCORDANT_PEERS_PYTHON="$(CURDIR)/$(PEERS)/bin/python" $(PY) benchmarks/evidence.py $(ARGS)
 
-docs: $(VENV)/.dev ## the pages of docs/ as HTML in site/
+docs: $(VENV)/.run ## the pages of docs/ as HTML in site/
 	@$(PY) scripts/build_docs.py
 
 lock: ## resolve pyproject.toml into requirements/ (ARGS=--upgrade for newer versions)

@@ -1,15 +1,18 @@
 #!/bin/sh
-# Prints the interpreter to build environments with: the one asked for, else the newest of the usual names.
-# It is tried and not only looked up, because a version manager's shim may exist without its Python.
+# find_python.sh [PYTHON]: prints the interpreter to build environments with. A PYTHON that was named is used or
+# refused; the default python3, where too old, gives way to the newest of the usual names. Each is tried and not
+# only looked up, because a version manager's shim may exist without its Python.
 set -u
 asked=${1:-python3}
-for candidate in "$asked" python3.13 python3.12 python3.11; do
+others=
+[ "$asked" = python3 ] && others="python3.13 python3.12 python3.11"
+for candidate in "$asked" $others; do
     if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then
         echo "$candidate"
         exit 0
     fi
 done
-found=$("$asked" --version 2>&1 | head -n 1)
-echo "Concordant needs Python 3.11 or newer. '$asked' is: ${found:-not found}." >&2
+found=$("$asked" -c 'import sys; print("Python %d.%d" % sys.version_info[:2])' 2>/dev/null) || found="not found"
+echo "Concordant needs Python 3.11 or newer. '$asked' is: $found." >&2
 echo "Install one, or name it: make PYTHON=/path/to/python3.12 ..." >&2
 exit 1

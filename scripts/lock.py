@@ -76,7 +76,7 @@ def main() -> None:
     dev = resolve([*run, *group(groups, "dev")], keep("dev"))
     peers = resolve(group(groups, "peers"), keep("peers"))
     locks = {
-        "dev": ("Everything `make test`, `make lint` and `make docs` need.", dev),
+        "dev": ("Everything `make test` and `make lint` need.", dev),
         "run": ("What Concordant itself needs.", resolve(run, dev)),
         "build": ("What installing from this source needs.", resolve(group(groups, "build"), dev)),
         "peers": ("The libraries `make bench` measures against.", peers),
