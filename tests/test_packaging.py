@@ -24,9 +24,7 @@ HEAVY = {"numpy", "scipy", "numba", "llvmlite", "polars", "pandas", "pyarrow", "
 def modules_after(code: str) -> set[str]:
     """Return the top-level modules a fresh interpreter has loaded after running the code."""
     code += "\nimport sys, json; print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT / "src"
-    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT / "src")
     assert done.returncode == 0, done.stderr
     return set(json.loads(done.stdout.splitlines()[-1]))
 
