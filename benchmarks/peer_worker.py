@@ -1,0 +1,116 @@
+"""Runs one task through a peer library, in the peers' own environment, and prints one JSON object.
+
+Times are taken inside the process after imports and after a warm-up on a small sample, so that no peer is charged for
+its compiler.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from itertools import pairwise
+from pathlib import Path
+
+warnings.filterwarnings("ignore")
+
+
+def ranx_fuse(files, method, norm, out, sample):
+    """Read, fuse and save with ranx."""
+    from ranx import Run, fuse
+
+    def job(paths, target):
+        marks = [time.perf_counter()]
+        runs = [Run.from_file(p, kind="trec") for p in paths]
+        marks.append(time.perf_counter())
+        fused = fuse(runs=runs, norm=norm, method=method)
+        marks.append(time.perf_counter())
+        fused.save(target, kind="trec")
+        marks.append(time.perf_counter())
+        return [b - a for a, b in pairwise(marks)]
+
+    job(sample, out + ".warm")
+    read, fused, saved = job(files, out)
+    return {"read": read, "fuse": fused, "save": saved, "total": read + fused + saved}
+
+
+def ranx_methods(files, methods, sample):
+    """Fuse with several methods of ranx; reading and saving are timed once."""
+    from ranx import Run, fuse
+
+    warm = [Run.from_file(p, kind="trec") for p in sample]
+    started = time.perf_counter()
+    runs = [Run.from_file(p, kind="trec") for p in files]
+    out = {"read": time.perf_counter() - started}
+    for method in methods:
+        fuse(runs=warm, norm=None, method=method)
+        started = time.perf_counter()
+        fused = fuse(runs=runs, norm=None, method=method)
+        out[method] = time.perf_counter() - started
+    started = time.perf_counter()
+    fused.save("/dev/null", kind="trec")
+    out["save"] = time.perf_counter() - started
+    return out
+
+
+def ranx_evaluate(run, qrels, repeats):
+    """Evaluate a run in memory with ranx."""
+    from ranx import Qrels, Run, evaluate
+
+    q, r = Qrels.from_file(qrels, kind="trec"), Run.from_file(run, kind="trec")
+    values = evaluate(q, r, ["ndcg@10", "map"], make_comparable=True)
+    best = 1e9
+    for _ in range(repeats):
+        started = time.perf_counter()
+        evaluate(q, r, ["ndcg@10", "map"], make_comparable=True)
+        best = min(best, time.perf_counter() - started)
+    return {"seconds": best, "values": {k: float(v) for k, v in values.items()}}
+
+
+def ir_measures_evaluate(run, qrels, repeats):
+    """Evaluate a run with ir_measures, reading included and alone."""
+    import ir_measures
+    from ir_measures import AP, nDCG
+
+    started = time.perf_counter()
+    q = list(ir_measures.read_trec_qrels(qrels))
+    r = list(ir_measures.read_trec_run(run))
+    read = time.perf_counter() - started
+    best = 1e9
+    for _ in range(repeats):
+        started = time.perf_counter()
+        values = ir_measures.calc_aggregate([nDCG @ 10, AP], q, r)
+        best = min(best, time.perf_counter() - started)
+    return {"read": read, "seconds": best, "values": {str(k): float(v) for k, v in values.items()}}
+
+
+def flagr(csv, methods, folder):
+    """Aggregate with PyFLAGR, CSV in and out as it works."""
+    from pyflagr.Linear import BordaCount, CombMNZ
+    from pyflagr.Majoritarian import CondorcetWinners, CopelandWinners
+    from pyflagr.MarkovChains import MC4
+    from pyflagr.RRA import RRA
+
+    makers = {
+        "borda": lambda: BordaCount(eval_pts=10),
+        "comb-mnz": lambda: CombMNZ(norm="score", eval_pts=10),
+        "condorcet": lambda: CondorcetWinners(eval_pts=10),
+        "copeland": lambda: CopelandWinners(eval_pts=10),
+        "mc4": lambda: MC4(eval_pts=10),
+        "rra": lambda: RRA(eval_pts=10),
+    }
+    out = {}
+    for name in methods:
+        method = makers[name]()
+        started = time.perf_counter()
+        frame, _ = method.aggregate(input_file=csv, out_dir=folder)
+        out[name] = time.perf_counter() - started
+        frame.to_csv(Path(folder) / f"{name}.csv", index=False)
+        out[f"{name}_rows"] = len(frame)
+    return out
+
+
+if __name__ == "__main__":
+    task, options = sys.argv[1], json.loads(sys.argv[2])
+    print(json.dumps(globals()[task](**options)))

@@ -1,0 +1,181 @@
+"""Makes docs/results.md from docs/results/*.json: every figure in the docs comes from a file that a command wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Return a Markdown table."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    lines += ["| " + " | ".join(_cell(c) for c in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4f}" if abs(value) < 1 else f"{value:.2f}" if abs(value) < 100 else f"{value:,.0f}"
+    return str(value)
+
+
+def _letor(r: dict[str, Any]) -> str:
+    published = r["published_rrf"]
+    ours = r["rrf"]["mean"]["rrf"]
+    rows = [["published RRF", *published.values()], ["ours", *(f"{100 * ours[m]:.2f}" for m in published)]]
+    every = r["all"]["mean"]
+    best = sorted(every, key=lambda m: -every[m]["map"])
+    board = [[m, *(f"{100 * every[m][c]:.2f}" for c in published)] for m in best]
+    return "\n\n".join(
+        [table(["", *published], rows), "Every heuristic, best MAP first:", table(["method", *published], board)]
+    )
+
+
+def _trec3(r: dict[str, Any]) -> str:
+    singles = r["single_runs"]["mean"]
+    rows = [[name, f"{want:.4f}", f"{singles[name]['map']:.4f}"] for name, want in r["published_map"].items()]
+    fused = r["fused"]["mean"]
+    board = [[name, f"{v['map']:.4f}", f"{v['p@10']:.4f}"] for name, v in fused.items()]
+    return "\n\n".join(
+        [
+            table(["run", "MAP expected", "MAP ours"], rows),
+            "All forty runs fused:",
+            table(["method", "MAP", "P@10"], board),
+        ]
+    )
+
+
+def _startup(r: dict[str, Any]) -> str:
+    ms = r["milliseconds"]
+    rows = [[name.replace("_", " "), f"{value:.0f} ms"] for name, value in ms.items()]
+    rows += [
+        ["import concordant alone", f"{r['import_alone_ms']:.1f} ms"],
+        ["--version over NumPy + Typer", f"{r['version_over_numpy_typer']:.2f} times"],
+        ["heavy modules after import", r["heavy_after_import"]],
+        ["heavy modules after RRF and Comb*", r["heavy_after_rrf_and_comb"]],
+    ]
+    return table(["", ""], rows)
+
+
+def _request(r: dict[str, Any]) -> str:
+    return table(
+        ["Concordant", "plain dictionary", "ratio"], [[f"{r['ours_us']:.0f} µs", f"{r['plain_us']:.0f} µs", r["ratio"]]]
+    )
+
+
+def _sizes(r: dict[str, Any]) -> str:
+    return table(
+        ["Concordant", "ranx", "ratio"], [[f"{r['concordant_mb']:.0f} MB", f"{r['ranx_mb']:.0f} MB", r["ratio"]]]
+    )
+
+
+def _workload_a(r: dict[str, Any]) -> str:
+    rows = [
+        [ids, name, f"{c['seconds']:.2f} s", f"{c['peak_mb']:,.0f} MB", f"{c['times_bare_scan']:.2f}"]
+        for ids in ("11-byte ids", "30-byte ids")
+        for name, c in r[ids].items()
+    ]
+    ranx = [
+        [
+            m,
+            f"{c['read']:.1f} + {c['fuse']:.1f} + {c['save']:.1f} s",
+            f"{c['peak_mb']:,.0f} MB",
+            f"{c['times_slower_than_concordant']:.1f}",
+            f"{c['concordant_share_of_its_memory']:.2f}",
+        ]
+        for m, c in (("rrf", r["ranx_rrf"]), ("comb-mnz", r["ranx_comb-mnz"]))
+    ]
+    same = ", ".join(
+        f"{m} {e['largest_difference']:.1e} over {e['items']:,} items" for m, e in r["equal_answers"].items()
+    )
+    return "\n\n".join(
+        [
+            f"Largest difference to ranx's scores, checked first: {same}.",
+            table(["", "whole process", "time", "peak memory", "times the bare scan"], rows),
+            table(
+                [
+                    "ranx, warm",
+                    "read + fuse + save",
+                    "peak memory",
+                    "times slower than ours",
+                    "our share of its memory",
+                ],
+                ranx,
+            ),
+        ]
+    )
+
+
+def _evaluation(r: dict[str, Any]) -> str:
+    rows = [["Concordant", f"{r['seconds']:.3f} s", "", *(f"{v:.6f}" for v in r["values"].values())]]
+    rows += [
+        [
+            name,
+            f"{r[key]['seconds']:.3f} s",
+            f"{r[key]['times_slower']:.2f}",
+            *(f"{v:.6f}" for v in r[key]["values"].values()),
+        ]
+        for name, key in (("ranx, warm", "ranx"), ("ir_measures", "ir_measures"))
+    ]
+    return table(["", "time", "times slower", "first metric", "second metric"], rows)
+
+
+def _workload_b(r: dict[str, Any]) -> str:
+    rows = [
+        [
+            m,
+            f"{c['seconds']:.3f} s",
+            f"{c['first_call_seconds']:.2f} s",
+            f"{c['pyflagr_seconds']:.2f} s",
+            f"{c['times_faster_than_pyflagr']:.1f}",
+            f"{c['ranx_seconds']:.2f} s" if "ranx_seconds" in c else "–",
+            f"{c['times_faster_than_ranx']:.0f}" if "ranx_seconds" in c else "–",
+        ]
+        for m, c in r.items()
+    ]
+    return table(["", "ours", "first call", "PyFLAGR", "times faster", "ranx", "times faster"], rows)
+
+
+def _linear(r: dict[str, Any]) -> str:
+    rows = [[f"{n:,}", f"{t:.3f} s"] for n, t in zip(r["rows"], r["seconds"], strict=True)]
+    return table(["rows", "read + fuse + write"], rows) + f"\n\nSlope of log time against log rows: {r['slope']:.2f}."
+
+
+def _tests(r: dict[str, Any]) -> str:
+    return f"`{r['command']}`: {r['closing_line'].strip('= ')}"
+
+
+PAGES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
+    "letor": ("MQ2008-agg, mean of the five test folds (letor convention, percent)", _letor),
+    "trec3": ("TREC-3 ad hoc (trec convention)", _trec3),
+    "reading": ("Every file of the real data", _tests),
+    "golden": ("Golden cases", _tests),
+    "fuzz": ("Readers under fuzzing", _tests),
+    "workload_a": ("Workload A: 10 M rows, ten files to a written fused run", _workload_a),
+    "evaluation": ("NDCG@10 and MAP of the fused run, in memory", _evaluation),
+    "workload_b": ("Workload B: 100 instances × 10 lists × top 100, read + aggregate + write", _workload_b),
+    "linear": ("Cost against size", _linear),
+    "startup": ("Start-up", _startup),
+    "request": ("One search request: 3 lists × 100 items through from_lists and RRF", _request),
+    "sizes": ("Installed environment", _sizes),
+}
+
+
+def render(results: Path, page: Path) -> None:
+    """Write the page from whatever results there are."""
+    parts = [
+        "# Results",
+        "Made by `make evidence` from `docs/results/*.json`; every ratio was measured beside the peer in one run on the "
+        "same machine. Trust factors of three, not of one and a half.",
+    ]
+    for name, (title, show) in PAGES.items():
+        file = results / f"{name}.json"
+        if file.exists():
+            record = json.loads(file.read_text())
+            note = (
+                f"Commit {record['commit']}, seed {record['seed']}, Python {record['python']}, {record['cores']} cores."
+            )
+            parts += [f"## {title}", show(record["results"]), note]
+    page.write_text("\n\n".join(parts) + "\n")
