@@ -167,15 +167,14 @@ def render(results: Path, page: Path) -> None:
     """Write the page from whatever results there are."""
     parts = [
         "# Results",
-        "Made by `make evidence` from `docs/results/*.json`; every ratio was measured beside the peer in one run on the "
-        "same machine. Trust factors of three, not of one and a half.",
+        "Made by `make evidence` from `docs/results/*.json`; every ratio was measured beside the peer in one run on "
+        "one machine. Trust factors of three, not of one and a half.",
     ]
     for name, (title, show) in PAGES.items():
         file = results / f"{name}.json"
         if file.exists():
             record = json.loads(file.read_text())
-            note = (
-                f"Commit {record['commit']}, seed {record['seed']}, Python {record['python']}, {record['cores']} cores."
-            )
+            where = f"Python {record['python']}, {record['cores']} cores"
+            note = f"Commit {record['commit']}, seed {record['seed']}, {where}."
             parts += [f"## {title}", show(record["results"]), note]
     page.write_text("\n\n".join(parts) + "\n")
