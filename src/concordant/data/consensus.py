@@ -6,6 +6,7 @@ not an opinion.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -239,6 +240,42 @@ class Consensus(Container):
         old = np.tile(np.arange(m, dtype=np.int64), n)
         slots = Slots(Texts(names), self.items.take(old), lists.offsets_of(np.full(n, m)))
         return self._pick(slots, old)
+
+    def win_probability(self, a: Any, b: Any, instance: Any = None) -> float:
+        """Return the probability that item `a` is truly better than item `b`, from the scores' standard errors.
+
+        Phi((s_a - s_b) / sqrt(e_a^2 + e_b^2)): scores are taken as normal and independent. A method that gives no
+        standard errors cannot say.
+
+        Examples
+        --------
+        >>> c = Consensus(["q", "q"], ["a", "b"], [1.0, 0.0], stderr=[0.6, 0.8])
+        >>> round(c.win_probability("a", "b"), 4)
+        0.8413
+        """
+        if self.stderr is None:
+            raise DataError(
+                "this consensus has no standard errors, so no win probabilities. Use a method that gives them."
+            )
+        slot_a, slot_b = self._slot(a, instance), self._slot(b, instance)
+        spread = math.hypot(self.stderr[slot_a], self.stderr[slot_b])
+        gap = float(self.score[slot_a] - self.score[slot_b])
+        if spread == 0:
+            return 0.5 if gap == 0 else float(gap > 0)
+        return 0.5 * (1.0 + math.erf(gap / spread / math.sqrt(2.0)))
+
+    def _slot(self, item: Any, instance: Any) -> int:
+        """Return the slot of an item, or raise naming what is not there."""
+        if instance is None and len(self) != 1:
+            raise DataError(f"there are {len(self)} instances; name the one the items belong to.")
+        n = 0 if instance is None else self.instances.codes.get(str(instance), -1)
+        if n < 0:
+            raise DataError(f"no instance {instance!r} in this consensus.")
+        first, end = int(self.slots.offsets[n]), int(self.slots.offsets[n + 1])
+        items = self.items[first:end].tolist()
+        if str(item) not in items:
+            raise DataError(f"no item {item!r} in instance {self.instances[n]!r}.")
+        return first + items.index(str(item))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Consensus):
