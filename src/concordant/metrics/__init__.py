@@ -1,0 +1,95 @@
+"""Metrics: rankings against labels, rankings against each other, and methods against each other.
+
+`ranking` holds the metric objects and their arrays, `distances` Kendall and its relatives, `evaluation` and
+`comparison` the two verbs `evaluate` and `compare`, `significance` the tests behind the second.
+"""
+
+from concordant.metrics.comparison import Comparison, compare
+from concordant.metrics.distances import (
+    KendallCounts,
+    TopKCounts,
+    footrule,
+    kendall_counts,
+    kendall_distance,
+    kendall_tau_b,
+    rank_biased_overlap,
+    spearman,
+    top_k_counts,
+    top_k_distance,
+)
+from concordant.metrics.evaluation import Evaluation, combine_folds, evaluate, rank_labels
+from concordant.metrics.ranking import (
+    AP,
+    CONVENTIONS,
+    ERR,
+    MRPR,
+    NDCG,
+    RBP,
+    RR,
+    Convention,
+    HitRate,
+    MeanNDCG,
+    Metric,
+    P,
+    RankedLabels,
+    Recall,
+    RPrecision,
+    known_metrics,
+    parse_metric,
+    parse_metrics,
+)
+from concordant.metrics.significance import (
+    PairedTest,
+    adjust,
+    bootstrap_interval,
+    fisher_randomization,
+    paired_t_test,
+    wilcoxon_signed_rank,
+)
+
+__all__ = [
+    # metrics of a ranking
+    "AP",
+    "CONVENTIONS",
+    "ERR",
+    "MRPR",
+    "NDCG",
+    "P",
+    "RBP",
+    "RR",
+    "Convention",
+    "HitRate",
+    "MeanNDCG",
+    "Metric",
+    "RPrecision",
+    "RankedLabels",
+    "Recall",
+    "known_metrics",
+    "parse_metric",
+    "parse_metrics",
+    # rankings against each other
+    "KendallCounts",
+    "TopKCounts",
+    "footrule",
+    "kendall_counts",
+    "kendall_distance",
+    "kendall_tau_b",
+    "rank_biased_overlap",
+    "spearman",
+    "top_k_counts",
+    "top_k_distance",
+    # a consensus against labels
+    "Evaluation",
+    "combine_folds",
+    "evaluate",
+    "rank_labels",
+    # methods against each other
+    "Comparison",
+    "PairedTest",
+    "adjust",
+    "bootstrap_interval",
+    "compare",
+    "fisher_randomization",
+    "paired_t_test",
+    "wilcoxon_signed_rank",
+]

@@ -1,0 +1,412 @@
+"""A consensus against labels: `evaluate` gives the value of every metric for every instance, and their means.
+
+Labels decide what is counted. Every labelled instance has a value, an unanswered one 0; instances without
+labels are left out; items without a label count as label 0, and labelled items that were not ranked stay in
+the denominators.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from concordant.data.consensus import Consensus
+from concordant.data.index import Texts, as_ids, freeze
+from concordant.data.labels import Labels
+from concordant.errors import ConcordantWarning, DataError, KindError, ParameterError, listing
+from concordant.kernels.lists import Codes, Floats, Ints, order_lists
+from concordant.metrics.ranking import (
+    Convention,
+    MetricLike,
+    RankedLabels,
+    convention_named,
+    parse_metric,
+    parse_metrics,
+    place_items,
+)
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["Evaluation", "Means", "combine_folds", "evaluate", "rank_labels"]
+
+
+class Means(dict[str, float]):
+    """Metric name -> mean; any spelling of a name finds its metric.
+
+    >>> means = Means({"map": 0.25, "ndcg@10": 0.5})
+    >>> means["AP"], means["nDCG@10"]
+    (0.25, 0.5)
+    """
+
+    def __missing__(self, key: Any) -> float:
+        name = str(parse_metric(key))
+        if name not in self:
+            raise KeyError(f"{name} was not evaluated; there are {', '.join(self)}")
+        return self[name]
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """The value of every metric for every instance. `print` shows the means and names the convention.
+
+    Parameters
+    ----------
+    values : dict of str to float64[N]
+        Metric name -> value of each instance.
+    instances : Texts
+        The N instance ids.
+    convention : str
+        "trec", "letor" or "paper".
+    rel : float
+        Labels from here on counted as relevant, unless a metric's name says otherwise.
+    folds : int32[N], optional
+        The fold of each instance, from 0; the means are then means of fold means.
+    notes : tuple of str
+        What the reader of the means should know.
+
+    Attributes
+    ----------
+    mean : dict of str to float
+        Metric name -> mean over the instances, or mean of the fold means.
+    per_instance : Polars frame
+        One row per instance, one column per metric; made on first use.
+    """
+
+    values: Mapping[str, Floats]
+    instances: Texts
+    convention: str
+    rel: float = 1.0
+    folds: Codes | None = None
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.instances)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The names of the metrics, in the order asked for."""
+        return tuple(self.values)
+
+    @cached_property
+    def n_folds(self) -> int:
+        """How many folds the instances come from; 1 when they were not split."""
+        return 1 if self.folds is None else int(self.folds.max(initial=0)) + 1
+
+    @cached_property
+    def fold_means(self) -> dict[str, Floats]:
+        """Metric name -> the mean of each fold."""
+        return {name: freeze(self._by_fold(value)) for name, value in self.values.items()}
+
+    def _by_fold(self, value: Floats) -> Floats:
+        if self.folds is None:
+            return np.array([value.mean()])
+        # One mean per fold, each over its own instances only: the fold's evaluation gives the same bits.
+        return np.array([value[self.folds == f].mean() for f in range(self.n_folds)])
+
+    @cached_property
+    def mean(self) -> Means:
+        """Metric name -> mean over the instances, or mean of the fold means where there are folds."""
+        return Means({name: float(m.mean()) for name, m in self.fold_means.items()})
+
+    @cached_property
+    def per_instance(self) -> pl.DataFrame:
+        """One row per instance (and its fold, counted from 1, where there are folds), one column per metric."""
+        import polars as pl
+
+        columns: dict[str, Any] = {"instance": pl.Series(self.instances.tolist(), dtype=pl.String)}
+        if self.folds is not None:
+            columns["fold"] = self.folds + 1
+        return pl.DataFrame(columns | dict(self.values))
+
+    def to_frame(self) -> pl.DataFrame:
+        """Return the per-instance values as a Polars frame."""
+        return self.per_instance
+
+    def to_text(self, *, digits: int = 4, percent: bool = False) -> str:
+        """Return the means as a small table that names the convention.
+
+        Parameters
+        ----------
+        digits : int
+            Digits after the point.
+        percent : bool
+            Show values times 100.
+        """
+        width = max([len(name) for name in self.values] + [6])
+        scale = 100 if percent else 1
+        lines = [f"{'metric':<{width}}  mean{' (%)' if percent else ''}"]
+        lines += [f"{name:<{width}}  {scale * value:.{digits}f}" for name, value in self.mean.items()]
+        lines.append(self.legend)
+        return "\n".join(lines + [f"note: {note}" for note in self.notes])
+
+    @property
+    def legend(self) -> str:
+        """How many instances there are, and under which convention they were evaluated."""
+        n = len(self)
+        over = f"{n:,} instance{'s' if n != 1 else ''}"
+        if self.folds is not None:
+            over = f"mean of {self.n_folds} folds, {over}"
+        relevant = f", relevant from label {self.rel:g}"
+        return f"{over}; convention {self.convention}: {convention_named(self.convention).description}{relevant}"
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def __repr__(self) -> str:
+        return self.to_text()
+
+
+def evaluate(
+    consensus: Consensus,
+    labels: Labels,
+    metrics: MetricLike | Iterable[MetricLike],
+    *,
+    convention: str = "trec",
+    rel: float | None = None,
+    skip_empty: bool = False,
+    instances: Iterable[Any] | None = None,
+) -> Evaluation:
+    """Return the metrics of a consensus against labels, for each instance and on average.
+
+    Parameters
+    ----------
+    consensus : Consensus
+        What a method returned.
+    labels : Labels
+        The ground truth, matched by instance and item ids.
+    metrics : str, Metric, or a list of them
+        For example ``"ndcg@1-5,p@5,map"`` or ``[NDCG @ 10, "map"]``.
+    convention : {"trec", "letor", "paper"}
+        Whose rules hold: trec_eval's, LETOR 4.0's script's, or the papers' formulas.
+    rel : float, optional
+        Labels from here on are relevant, for metrics that do not carry their own `rel`; 1 when absent.
+    skip_empty : bool
+        Leave out instances without any relevant item instead of counting them 0.
+    instances : ids, optional
+        Evaluate only these.
+
+    Returns
+    -------
+    Evaluation
+        `.mean`, `.values`, `.per_instance`.
+
+    Notes
+    -----
+    Labelled instances without a result count 0, with a warning; instances without labels are left out, with
+    a note. Negative labels count as 0. The order of items is the consensus' own (scores equal to 1e-12 are
+    tied, ties in input order), except under `trec`, which compares scores as float32 and orders ties by
+    item id, descending. O(S) for S items once they are matched by id, plus a sort of tied items.
+
+    Examples
+    --------
+    >>> from concordant.data.consensus import Consensus
+    >>> from concordant.data.labels import Labels
+    >>> consensus = Consensus(["q", "q", "q"], ["a", "b", "c"], [0.9, 0.5, 0.1])
+    >>> labels = Labels(["q", "q"], ["a", "c"], [1, 2])
+    >>> evaluate(consensus, labels, "ndcg@2, map, p@2")
+    metric  mean
+    ndcg@2  0.3801
+    map     0.8333
+    p@2     0.5000
+    1 instance; convention trec: gain label, discount 1/log2(1+i), ties by item id descending, relevant from
+    label 1
+    """
+    if not isinstance(consensus, Consensus) or not isinstance(labels, Labels):
+        raise KindError(
+            "evaluate compares a Consensus with Labels. "
+            f"Got {type(consensus).__name__} and {type(labels).__name__} instead."
+        )
+    rule = convention_named(convention)
+    wanted = parse_metrics(metrics)
+    threshold = _threshold(rel)
+    chosen = _chosen(labels, instances)
+    unlabelled = _check_overlap(consensus, labels, chosen)
+    notes = []
+    if unlabelled and instances is None:
+        notes.append(f"{unlabelled} of {len(consensus)} instances without labels are left out")
+    ranked = rank_labels(consensus, labels, rule, chosen)
+    empty = ranked.length == 0
+    if empty.any():
+        missing = labels.instances.take(chosen[empty])
+        warnings.warn(
+            f"{len(missing)} of {len(chosen)} labelled instances have no result and count 0: "
+            f"{listing(missing.tolist(), 5)}.",
+            ConcordantWarning,
+            stacklevel=2,
+        )
+        notes.append(f"{len(missing)} of {len(chosen)} labelled instances have no result and count 0")
+    values = {str(m): m.compute(ranked, rule, threshold) for m in wanted}
+    if skip_empty:
+        kept = ranked.relevant(threshold).total > 0
+        notes.append(f"{int((~kept).sum())} instances without a relevant item are left out")
+        if not kept.any():
+            raise DataError(
+                f"skip_empty=True leaves no instance: none of {len(kept)} has a label of {threshold:g} or more."
+            )
+        values = {name: value[kept] for name, value in values.items()}
+        chosen = chosen[kept]
+    return Evaluation(
+        {name: freeze(value) for name, value in values.items()},
+        labels.instances.take(chosen),
+        rule.name,
+        threshold,
+        None,
+        tuple(notes),
+    )
+
+
+def rank_labels(
+    consensus: Consensus, labels: Labels, convention: Convention, chosen: Ints | None = None
+) -> RankedLabels:
+    """Return where a consensus put the labelled items, under a convention's rules for ties.
+
+    Parameters
+    ----------
+    consensus : Consensus
+        The ranking.
+    labels : Labels
+        The labels; NaN is no label.
+    convention : Convention
+        Decides how scores are compared and ties ordered.
+    chosen : int64 array, optional
+        The codes of the instances of `labels` to look at, ascending; all when absent.
+    """
+    slots = labels.slots
+    chosen = np.arange(len(slots), dtype=np.int64) if chosen is None else chosen
+    n = len(chosen)
+    code = np.full(len(slots), -1, dtype=np.int32)
+    code[chosen] = np.arange(n, dtype=np.int32)
+    instance = code[slots.instance]
+    label = labels.label
+    known = ~np.isnan(label)
+    labelled = known & (instance >= 0)
+    found = slots.locate(consensus.slots)
+    positive = labelled & (label > 0)
+    hit = positive & (found >= 0)
+
+    theirs = consensus.slots
+    slot = found[hit]
+    place = _places(consensus, slot, convention)
+    position = place - theirs.offsets[theirs.instance[slot]] + 1
+    by_position = np.lexsort((position, instance[hit]))
+
+    codes = consensus.instances.codes
+    where = np.array([codes.get(i, -1) for i in labels.instances.take(chosen)], dtype=np.int64)
+    length = np.append(theirs.sizes, 0)[where]  # -1, no such instance, finds the 0 at the end
+    unranked = np.bincount(instance[labelled & (found < 0)], minlength=n)
+    return RankedLabels.from_found(
+        instance[hit][by_position],
+        position[by_position],
+        label[hit][by_position],
+        instance[positive],
+        label[positive],
+        length,
+        length + unranked,
+        float(label[known].max(initial=0.0)),
+    )
+
+
+def _places(consensus: Consensus, slot: Ints, convention: Convention) -> Ints:
+    """Return where these slots stand, counted over all instances."""
+    order, offsets = consensus.order(), consensus.slots.offsets
+    if not convention.single_precision:
+        return place_items(order, offsets, slot)
+    # The consensus is sorted by score already, so sorting again as float32 rarely has anything to do.
+    with np.errstate(over="ignore"):
+        key = -consensus.score.astype(np.float32)[order]
+    again = order_lists(key, offsets)
+    order, key = order[again], key[again]
+    return place_items(order, offsets, slot, key, lambda rows: consensus.items.take(rows).tolist())
+
+
+def combine_folds(folds: Sequence[Evaluation]) -> Evaluation:
+    """Return the evaluations of several test folds as one, whose means are the means of the fold means.
+
+    Values per instance are pooled, fold after fold; this is how LETOR's tables are made from five folds.
+
+    Parameters
+    ----------
+    folds : list of Evaluation
+        One per fold, with the same metrics under the same convention.
+
+    Examples
+    --------
+    >>> from concordant.data.index import Texts
+    >>> one = Evaluation({"map": np.array([1.0, 0.0])}, Texts(["q1", "q2"]), "letor")
+    >>> two = Evaluation({"map": np.array([1.0])}, Texts(["q3"]), "letor")
+    >>> both = combine_folds([one, two])
+    >>> both.mean["map"], len(both), both.fold_means["map"].tolist()
+    (0.75, 3, [0.5, 1.0])
+    """
+    folds = list(folds)
+    if not folds:
+        raise ParameterError("there are no folds to combine.")
+    first = folds[0]
+    for fold in folds[1:]:
+        for what in ("metrics", "convention", "rel"):
+            if getattr(fold, what) != getattr(first, what):
+                raise DataError(
+                    f"folds can only be combined when their {what} is the same. "
+                    f"Got {getattr(first, what)} and {getattr(fold, what)}."
+                )
+    if any(fold.folds is not None for fold in folds):
+        raise DataError("one of the folds is itself combined from folds; combine the single folds at once.")
+    return Evaluation(
+        {name: freeze(np.concatenate([f.values[name] for f in folds])) for name in first.metrics},
+        Texts.concat([f.instances for f in folds]),
+        first.convention,
+        first.rel,
+        freeze(np.repeat(np.arange(len(folds), dtype=np.int32), [len(f) for f in folds])),
+        tuple(f"fold {k}: {note}" for k, f in enumerate(folds, start=1) for note in f.notes),
+    )
+
+
+def _threshold(rel: float | None) -> float:
+    if rel is None:
+        return 1.0
+    if isinstance(rel, bool) or not isinstance(rel, (int, float, np.number)) or not 0 < rel < np.inf:
+        raise ParameterError.invalid("rel", "evaluate", "a number > 0", rel)
+    return float(rel)
+
+
+def _chosen(labels: Labels, instances: Iterable[Any] | None) -> Ints:
+    """Return the codes of the labelled instances that are to be evaluated, ascending."""
+    known = ~np.isnan(labels.label)
+    labelled = np.bincount(labels.slots.instance[known], minlength=len(labels)) > 0
+    if instances is not None:
+        asked = as_ids(instances, "instance")
+        codes = labels.instances.codes
+        unknown = [i for i in asked if i not in codes or not labelled[codes[i]]]
+        if unknown:
+            raise DataError(f"{len(unknown)} instances asked for have no labels: {listing(unknown, 5)}.")
+        keep = np.zeros(len(labels), dtype=np.bool_)
+        keep[[codes[i] for i in asked]] = True
+        labelled &= keep
+    chosen = np.flatnonzero(labelled)
+    if len(chosen) == 0:
+        raise DataError("there is no labelled instance to evaluate.")
+    return chosen
+
+
+def _check_overlap(consensus: Consensus, labels: Labels, chosen: Ints) -> int:
+    """Return how many instances of the consensus are not chosen; when all are, the ids must be at fault."""
+    judged = set(labels.instances.take(chosen))
+    matched = sum(i in judged for i in consensus.instances)
+    if matched == 0:
+        hint = (
+            " To evaluate one consensus against many instances, call consensus.broadcast(labels.instances)."
+            if len(consensus) == 1
+            else ""
+        )
+        raise DataError(
+            "the consensus and the labels share no instance: the consensus has "
+            f"{listing(consensus.instances[:5].tolist())}, the labels have "
+            f"{listing(labels.instances.take(chosen[:5]).tolist())}.{hint}"
+        )
+    return len(consensus) - matched

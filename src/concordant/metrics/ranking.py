@@ -1,0 +1,914 @@
+"""Metrics of a ranking against labels: objects that print and parse as their names, and the arrays they read.
+
+Every metric here depends only on *where the items with a positive label stand*. `RankedLabels` holds just
+that, for all instances end to end, so a metric costs a few array operations over the relevant items,
+however long the lists are. Sums are taken instance by instance in position order: an instance gives the
+same bits alone and in company.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from concordant.errors import DataError, ParameterError
+from concordant.kernels.lists import (
+    Codes,
+    Floats,
+    Ints,
+    boundaries,
+    by_length,
+    list_ids,
+    offsets_of,
+    order_lists,
+    ranges,
+)
+
+__all__ = [
+    "AP",
+    "CONVENTIONS",
+    "ERR",
+    "MRPR",
+    "NDCG",
+    "P",
+    "RBP",
+    "RR",
+    "Convention",
+    "HitRate",
+    "MeanNDCG",
+    "Metric",
+    "RPrecision",
+    "RankedLabels",
+    "Recall",
+    "convention_named",
+    "known_metrics",
+    "parse_metric",
+    "parse_metrics",
+    "place_items",
+]
+
+M = TypeVar("M", bound="Metric")
+
+# 2**label must stay finite in float64 with room for a sum.
+_LARGEST_EXPONENT = 1000.0
+
+
+@dataclass(frozen=True)
+class Convention:
+    """What one evaluation tool does where the formulas leave a choice.
+
+    Parameters
+    ----------
+    name : {"trec", "letor", "paper"}
+        How it is asked for and printed.
+    exponential : bool
+        The gain of a label l is 2^l - 1; otherwise l itself.
+    late_discount : bool
+        Position i is discounted by 1, 1, 1/log2(3), 1/log2(4), ...; otherwise by 1/log2(1 + i).
+    short_is_zero : bool
+        NDCG@k of an instance with fewer than k items is 0.
+    single_precision : bool
+        Scores are compared as float32; otherwise the consensus' own ranks decide.
+    ties_by_item : bool
+        Items with equal scores are ordered by id, descending; otherwise they keep their input order.
+    """
+
+    name: str
+    exponential: bool
+    late_discount: bool
+    short_is_zero: bool
+    single_precision: bool
+    ties_by_item: bool
+
+    def gain(self, label: Floats) -> Floats:
+        """Return what an item of each label is worth."""
+        if not self.exponential:
+            return label
+        largest = float(label.max(initial=0.0))
+        if largest > _LARGEST_EXPONENT:
+            raise DataError(
+                f"label {largest:g} is too large for the gain 2^label − 1 of the {self.name} convention (at most "
+                f'{_LARGEST_EXPONENT:g}). Use convention="trec", whose gain is the label itself.'
+            )
+        return np.exp2(label) - 1.0
+
+    def discount(self, position: Ints) -> Floats:
+        """Return the weight of each position (1 = first)."""
+        depth = np.maximum(position, 2) if self.late_discount else position + 1
+        weight: Floats = 1.0 / np.log2(depth)
+        return weight
+
+    @property
+    def description(self) -> str:
+        """The convention in a few words, for tables."""
+        gain = "2^label − 1" if self.exponential else "label"
+        discount = "1, 1, 1/log2(i)" if self.late_discount else "1/log2(1+i)"
+        ties = "ties by item id descending" if self.ties_by_item else "ties in input order"
+        return f"gain {gain}, discount {discount}, {ties}"
+
+
+CONVENTIONS: dict[str, Convention] = {
+    c.name: c
+    for c in (
+        Convention("trec", False, False, False, True, True),
+        Convention("letor", True, True, True, False, False),
+        Convention("paper", True, False, False, False, False),
+    )
+}
+
+
+def convention_named(name: str | Convention) -> Convention:
+    """Return the convention of this name.
+
+    >>> convention_named("letor").description
+    'gain 2^label − 1, discount 1, 1, 1/log2(i), ties in input order'
+    """
+    if isinstance(name, Convention):
+        return name
+    if name not in CONVENTIONS:
+        raise ParameterError.invalid("convention", "evaluate", f"one of {', '.join(CONVENTIONS)}", name)
+    return CONVENTIONS[name]
+
+
+class Relevant(NamedTuple):
+    """The relevant items a ranking found, in position order, and how many there are at all."""
+
+    instance: Codes
+    position: Ints
+    nth: Ints
+    total: Ints
+
+
+@dataclass(frozen=True, eq=False)
+class RankedLabels:
+    """The positive labels of every instance, in ranked order and in the best possible order.
+
+    Items without a label and items with a negative label count as label 0 and are not stored: no metric can
+    see them.
+
+    Parameters
+    ----------
+    offsets : int64[N + 1]
+        Where the found items of each instance begin.
+    position : int64[R]
+        Position of each labelled item that was ranked, 1 = first, ascending within the instance.
+    label : float64[R]
+        Their labels, all > 0.
+    ideal_offsets : int64[N + 1]
+        Where the labels of each instance begin.
+    ideal : float64[I]
+        All positive labels, ranked or not, descending within the instance.
+    length : int64[N]
+        How many items were ranked.
+    n_items : int64[N]
+        How many items the instance has, ranked or only labelled.
+    largest : float
+        The largest label of the whole label set (the lmax of ERR).
+
+    Examples
+    --------
+    >>> ranked = RankedLabels.from_order([0, 2, 1, 0, 1], [0, 3, 5])
+    >>> ranked.position.tolist(), ranked.ideal.tolist()
+    ([2, 3, 2], [2.0, 1.0, 1.0])
+    """
+
+    offsets: Ints
+    position: Ints
+    label: Floats
+    ideal_offsets: Ints
+    ideal: Floats
+    length: Ints
+    n_items: Ints
+    largest: float
+
+    def __len__(self) -> int:
+        return len(self.length)
+
+    @cached_property
+    def instance(self) -> Codes:
+        """The instance of every found item."""
+        return list_ids(self.offsets)
+
+    @cached_property
+    def ideal_instance(self) -> Codes:
+        """The instance of every label."""
+        return list_ids(self.ideal_offsets)
+
+    @cached_property
+    def ideal_position(self) -> Ints:
+        """The position of every label in the best possible order."""
+        return _count_up(self.ideal_offsets)
+
+    @classmethod
+    def from_order(
+        cls, labels: ArrayLike, offsets: ArrayLike | None = None, *, largest: float | None = None
+    ) -> RankedLabels:
+        """Return the ranked labels of lists whose items are all labelled and already in ranked order.
+
+        Parameters
+        ----------
+        labels : array of S numbers
+            Labels, best-ranked item first, instances end to end.
+        offsets : array of N + 1 numbers, optional
+            Where the instances begin; without it there is one.
+        largest : float, optional
+            The largest possible label, for ERR; without it the largest seen.
+        """
+        label = np.asarray(labels, dtype=np.float64)
+        starts = np.array([0, len(label)]) if offsets is None else np.asarray(offsets, dtype=np.int64)
+        size = np.diff(starts)
+        position = _count_up(starts)
+        instance = list_ids(starts)
+        top = float(label.max(initial=0.0)) if largest is None else largest
+        keep = label > 0
+        return cls.from_found(instance[keep], position[keep], label[keep], instance[keep], label[keep], size, size, top)
+
+    @classmethod
+    def from_found(
+        cls,
+        instance: Codes,
+        position: Ints,
+        label: Floats,
+        ideal_instance: Codes,
+        ideal: Floats,
+        length: Ints,
+        n_items: Ints,
+        largest: float,
+    ) -> RankedLabels:
+        """Return the ranked labels of found items in position order and positive labels in any order."""
+        n = len(length)
+        offsets = offsets_of(np.bincount(instance, minlength=n))
+        ideal_offsets = offsets_of(np.bincount(ideal_instance, minlength=n))
+        best = order_lists(-ideal, ideal_offsets)
+        return cls(offsets, position, label, ideal_offsets, ideal[best], length, n_items, largest)
+
+    def relevant(self, rel: float) -> Relevant:
+        """Return the found items with label >= rel."""
+        keep = self.label >= rel
+        instance = self.instance[keep]
+        n = len(self)
+        nth = _count_up(offsets_of(np.bincount(instance, minlength=n)))
+        total = np.bincount(self.ideal_instance[self.ideal >= rel], minlength=n)
+        return Relevant(instance, self.position[keep], nth, total)
+
+    def sums(self, instance: Codes, terms: Floats | None = None) -> Floats:
+        """Return the sum of the terms per instance, added in the order given; without terms, their number."""
+        return np.bincount(instance, weights=terms, minlength=len(self)).astype(np.float64, copy=False)
+
+
+def _count_up(offsets: Ints) -> Ints:
+    """Return 1, 2, 3, ... restarting in every list."""
+    total = int(offsets[-1])
+    return np.arange(1, total + 1, dtype=np.int64) - np.repeat(offsets[:-1], np.diff(offsets))
+
+
+def _ratio(above: NDArray[Any], below: NDArray[Any]) -> Floats:
+    """Return above / below, 0 where below is 0: a metric of an instance with nothing to find is 0."""
+    out = np.zeros(len(above), dtype=np.float64)
+    np.divide(above, below, out=out, where=below > 0)
+    return out
+
+
+def place_items(
+    order: Ints,
+    offsets: Ints,
+    chosen: Ints,
+    key: NDArray[Any] | None = None,
+    items: Callable[[Ints], Sequence[str]] | None = None,
+) -> Ints:
+    """Return where the chosen rows stand in the order of their lists, counted over all lists.
+
+    Parameters
+    ----------
+    order : int64[S]
+        Row numbers list by list, best first.
+    offsets : int64[N + 1]
+        Where the lists begin; the first place of list n is offsets[n].
+    chosen : int64[R]
+        The rows that are asked about.
+    key : array of S numbers, optional
+        What `order` was sorted by, in that order: equal neighbours of one list are tied.
+    items : function from row numbers to ids, optional
+        Breaks those ties by id, descending (by code point, which is the byte order of UTF-8). It is called
+        once, and only with rows that tie with a chosen one.
+
+    Notes
+    -----
+    O(S), plus a sort of the tied rows.
+
+    >>> order, offsets = np.array([1, 2, 0]), np.array([0, 3])
+    >>> place_items(order, offsets, np.array([0, 2])).tolist()
+    [2, 1]
+    >>> place_items(order, offsets, np.array([0, 2]), np.array([1, 1, 2]), lambda rows: ["x", "y"]).tolist()
+    [2, 0]
+    """
+    n = len(order)
+    place = np.empty(n, dtype=np.int64)
+    place[order] = np.arange(n, dtype=np.int64)
+    if key is None or items is None or n == 0 or len(chosen) == 0:
+        return place[chosen]
+    first = boundaries(offsets, n)
+    first[1:] |= key[1:] != key[:-1]
+    starts = np.flatnonzero(first)
+    if len(starts) == n:
+        return place[chosen]
+    run = np.unique(np.searchsorted(starts, place[chosen], side="right") - 1)
+    begin, end = starts[run], np.append(starts, n)[run + 1]
+    tied = end - begin > 1
+    begin, end = begin[tied], end[tied]
+    places = ranges(begin, end)
+    rows = order[places]
+    ids = list(items(rows))
+    local = offsets_of(end - begin).tolist()
+    resorted: list[int] = []
+    for a, b in pairwise(local):
+        resorted += sorted(range(a, b), key=ids.__getitem__, reverse=True)
+    place[rows[resorted]] = places
+    return place[chosen]
+
+
+class _MetricType(ABCMeta):
+    """Lets a metric class be cut off by name: `NDCG @ 10` is `NDCG(cutoff=10)`."""
+
+    def __matmul__(cls: type[M], cutoff: int) -> M:  # type: ignore[misc]
+        return cls() @ cutoff
+
+
+@dataclass(frozen=True, repr=False)
+class Metric(metaclass=_MetricType):
+    """A metric: one number in [0, 1] for each instance, from where the ranking put the labelled items.
+
+    A metric is a value: two with the same parameters are equal, hash alike and print as the name that
+    parses to them. `metric @ k` cuts the ranking off after position k. A metric without a cutoff looks at
+    the whole list.
+    """
+
+    name: ClassVar[str] = ""
+    aliases: ClassVar[tuple[str, ...]] = ()
+    summary: ClassVar[str] = ""
+
+    @abstractmethod
+    def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
+        """Return the value of every instance, 0 where there is nothing to find.
+
+        Parameters
+        ----------
+        ranked : RankedLabels
+            Where the labelled items stand.
+        convention : Convention
+            Gain, discount and what short lists are worth.
+        rel : float
+            Labels from here on are relevant, unless the metric carries its own threshold.
+        """
+
+    def __matmul__(self: M, cutoff: int) -> M:
+        if "cutoff" not in {f.name for f in fields(self)}:
+            raise ParameterError(f"{self.name} takes no cutoff. Got @{cutoff}.")
+        return replace(self, cutoff=cutoff)  # type: ignore[call-arg]
+
+    def __str__(self) -> str:
+        shown = []
+        cutoff = ""
+        for f in fields(self):
+            value = getattr(self, f.name)
+            if f.name == "cutoff":
+                cutoff = "" if value is None else f"@{value}"
+            elif value != f.default or f.metadata.get("always"):
+                shown.append(f"{f.name}={value:g}")
+        inside = f"({', '.join(shown)})" if shown else ""
+        return f"{self.name}{inside}{cutoff}"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            value = getattr(self, f.name)
+            allowed, test = _RULES[f.name]
+            if value is None and f.default is None:
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not test(value):
+                raise ParameterError.invalid(f.name, type(self).__name__, allowed, value)
+            # One value has one type, so that equal metrics hash and print alike whatever number class came
+            # in.
+            object.__setattr__(self, f.name, int(value) if f.name in ("cutoff", "page") else float(value))
+
+
+_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "cutoff": ("a whole number >= 1, or None for the whole list", lambda v: v == int(v) and v >= 1),
+    "rel": ("a number > 0", lambda v: 0 < v < np.inf),
+    "lmax": ("a number > 0", lambda v: 0 < v < np.inf),
+    "p": ("a number between 0 and 1, both excluded", lambda v: 0 < v < 1),
+    "page": ("a whole number >= 1", lambda v: v == int(v) and v >= 1),
+}
+
+
+@dataclass(frozen=True, repr=False)
+class NDCG(Metric):
+    """Normalised discounted cumulative gain: the gain of the first k positions over the best possible.
+
+    NDCG@k = Σ_{i≤k} g(l_(i)) d(i) / Σ_{i≤k} g(l*_(i)) d(i), with l* the labels in descending order. Gain g
+    and discount d are the convention's: `trec` label and 1/log2(1+i), `paper` 2^label − 1 and 1/log2(1+i),
+    `letor` 2^label − 1 and 1, 1, 1/log2(i), where an instance with fewer than k items has NDCG@k = 0.
+    Without a positive label the value is 0.
+
+    Parameters
+    ----------
+    cutoff : int, optional
+        k; without it the whole list.
+
+    Examples
+    --------
+    >>> NDCG @ 10
+    ndcg@10
+    >>> ranked = RankedLabels.from_order([1, 2, 0])
+    >>> round(float((NDCG @ 2).compute(ranked, CONVENTIONS["letor"])[0]), 6)
+    1.0
+    >>> round(float((NDCG @ 2).compute(ranked, CONVENTIONS["paper"])[0]), 6)
+    0.796708
+    """
+
+    cutoff: int | None = None
+    name: ClassVar[str] = "ndcg"
+    summary: ClassVar[str] = "normalised discounted cumulative gain"
+
+    def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
+        """Return the value of every instance, 0 where there is nothing to find."""
+        dcg = self._dcg(ranked, ranked.instance, ranked.position, ranked.label, convention)
+        best = self._dcg(ranked, ranked.ideal_instance, ranked.ideal_position, ranked.ideal, convention)
+        out = _ratio(dcg, best)
+        if convention.short_is_zero and self.cutoff is not None:
+            out[ranked.n_items < self.cutoff] = 0.0
+        return out
+
+    def _dcg(
+        self, ranked: RankedLabels, instance: Codes, position: Ints, label: Floats, convention: Convention
+    ) -> Floats:
+        if self.cutoff is not None:
+            keep = position <= self.cutoff
+            instance, position, label = instance[keep], position[keep], label[keep]
+        return ranked.sums(instance, convention.gain(label) * convention.discount(position))
+
+
+@dataclass(frozen=True, repr=False)
+class MeanNDCG(Metric):
+    """The mean of NDCG@1, NDCG@2, ..., NDCG@M of an instance with M items, as LETOR's script prints it.
+
+    Cost O(M) for each instance.
+
+    Examples
+    --------
+    >>> ranked = RankedLabels.from_order([0, 1])
+    >>> float(MeanNDCG().compute(ranked, CONVENTIONS["letor"])[0])
+    0.5
+    """
+
+    name: ClassVar[str] = "meanndcg"
+    summary: ClassVar[str] = "mean of NDCG@1..M of an instance with M items"
+
+    def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
+        """Return the value of every instance, 0 where there is nothing to find."""
+        starts = offsets_of(ranked.n_items)
+        terms = np.zeros((2, int(starts[-1])), dtype=np.float64)
+        parts = (
+            (ranked.instance, ranked.position, ranked.label),
+            (ranked.ideal_instance, ranked.ideal_position, ranked.ideal),
+        )
+        for row, (instance, position, label) in zip(terms, parts, strict=True):
+            row[starts[instance] + position - 1] = convention.gain(label) * convention.discount(position)
+        out = np.zeros(len(ranked), dtype=np.float64)
+        for instances, cells in by_length(starts):
+            found, best = (np.cumsum(row[cells], axis=1) for row in terms)
+            ndcg = np.divide(found, best, out=np.zeros_like(found), where=best > 0)
+            # cumsum adds one after the other, so the bits do not depend on how many instances are in the
+            # block.
+            out[instances] = np.cumsum(ndcg, axis=1)[:, -1] / cells.shape[1]
+        return out
+
+
+@dataclass(frozen=True, repr=False)
+class ERR(Metric):
+    """Expected reciprocal rank: 1/position at which a reader who stops with probability V(label) stops.
+
+    ERR = Σ_i (1/i) V(l_(i)) Π_{j<i} (1 − V(l_(j))), V(l) = (2^l − 1)/2^lmax, the same in every convention.
+
+    Parameters
+    ----------
+    cutoff : int, optional
+        Only the first k positions.
+    lmax : float, optional
+        The largest possible label; without it the largest of the whole label set that is evaluated.
+
+    Examples
+    --------
+    >>> ERR(lmax=4) @ 20
+    err(lmax=4)@20
+    >>> float(ERR().compute(RankedLabels.from_order([0, 2, 1], largest=2), CONVENTIONS["paper"])[0])
+    0.3958333333333333
+    """
+
+    cutoff: int | None = None
+    lmax: float | None = None
+    name: ClassVar[str] = "err"
+    summary: ClassVar[str] = "expected reciprocal rank"
+
+    def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
+        """Return the value of every instance, 0 where there is nothing to find."""
+        lmax = ranked.largest if self.lmax is None else self.lmax
+        if lmax < ranked.largest:
+            raise ParameterError(
+                f"the 'lmax' parameter of ERR must be at least the largest label, {ranked.largest:g}. "
+                f"Got {lmax:g} instead."
+            )
+        # 2^(l − lmax) − 2^−lmax is V without the overflow of 2^l.
+        stop = np.exp2(ranked.label - lmax) - np.exp2(-lmax)
+        reach = np.ones(len(stop), dtype=np.float64)
+        for _, cells in by_length(ranked.offsets):
+            reach[cells[:, 1:]] = np.cumprod(1.0 - stop[cells[:, :-1]], axis=1)
+        terms = stop * reach / ranked.position
+        if self.cutoff is None:
+            return ranked.sums(ranked.instance, terms)
+        keep = ranked.position <= self.cutoff
+        return ranked.sums(ranked.instance[keep], terms[keep])
+
+
+@dataclass(frozen=True, repr=False)
+class P(Metric):
+    """Precision at a cutoff: the share of relevant items among the first k positions.
+
+    P@k = #{i ≤ k: l_(i) ≥ rel} / k; a list shorter than k is filled up with irrelevant items. Without a
+    cutoff it is the share of the whole list, 0 when the list is empty.
+
+    Parameters
+    ----------
+    cutoff : int, optional
+        k.
+    rel : float, optional
+        Labels from here on are relevant; without it the threshold of the evaluation (1).
+
+    Examples
+    --------
+    >>> P(rel=2) @ 5
+    p(rel=2)@5
+    >>> float((P @ 2).compute(RankedLabels.from_order([1, 0, 1]), CONVENTIONS["trec"])[0])
+    0.5
+    """
+
+    cutoff: int | None = None
+    rel: float | None = None
+    name: ClassVar[str] = "p"
+    aliases: ClassVar[tuple[str, ...]] = ("precision",)
+    summary: ClassVar[str] = "precision"
+
+    def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
+        """Return the value of every instance, 0 where there is nothing to find."""
+        found = ranked.relevant(self.rel or rel)
+        if self.cutoff is None:
+            return _ratio(ranked.sums(found.instance), ranked.length)
+        return ranked.sums(found.instance[found.position <= self.cutoff]) / self.cutoff
+
+
+@dataclass(frozen=True, repr=False)
+class Recall(Metric):
+    """Recall at a cutoff: the share of all relevant items that stand in the first k positions.
+
+    Relevant items that are labelled but not ranked count in the denominator; without any relevant item the
+    value is 0.
+
+    Parameters
+    ----------
+    cutoff : int, optional
+        k; without it the whole list.
+    rel : float, optional
+        Labels from here on are relevant; without it the threshold of the evaluation (1).
+
+    Examples
+    --------
+    >>> float((Recall @ 2).compute(RankedLabels.from_order([1, 0, 1]), CONVENTIONS["trec"])[0])
+    0.5
+    """
+
+    cutoff: int | None = None
+    rel: float | None = None
+    name: ClassVar[str] = "recall"
+    aliases: ClassVar[tuple[str, ...]] = ("r",)
+    summary: ClassVar[str] = "recall"
+
+    def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
+        """Return the value of every instance, 0 where there is nothing to find."""
+        found = ranked.relevant(self.rel or rel)
+        keep = _within(found, self.cutoff)
+        return _ratio(ranked.sums(found.instance[keep]), found.total)
+
+
+@dataclass(frozen=True, repr=False)
+class AP(Metric):
+    """Average precision: the mean over all relevant items of the precision at their positions.
+
+    AP = Σ_i P@i [l_(i) ≥ rel] / R, R the number of relevant items, ranked or not; a relevant item that was
+    not ranked, or stands after the cutoff, adds 0. Without any relevant item the value is 0. Its mean over
+    instances is MAP.
+
+    Parameters
+    ----------
+    cutoff : int, optional
+        Only the first k positions are summed; R stays.
+    rel : float, optional
+        Labels from here on are relevant; without it the threshold of the evaluation (1).
+
+    Examples
+    --------
+    >>> AP()
+    map
+    >>> float(AP().compute(RankedLabels.from_order([1, 0, 0, 1]), CONVENTIONS["trec"])[0])
+    0.75
+    """
+
+    cutoff: int | None = None
+    rel: float | None = None
+    name: ClassVar[str] = "map"
+    aliases: ClassVar[tuple[str, ...]] = ("ap",)
+    summary: ClassVar[str] = "average precision (its mean is MAP)"
+
+    def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
+        """Return the value of every instance, 0 where there is nothing to find."""
+        found = ranked.relevant(self.rel or rel)
+        keep = _within(found, self.cutoff)
+        precision = found.nth[keep] / found.position[keep]
+        return _ratio(ranked.sums(found.instance[keep], precision), found.total)
+
+
+@dataclass(frozen=True, repr=False)
+class RR(Metric):
+    """Reciprocal rank: 1 / the position of the first relevant item, 0 when none was ranked. Its mean is MRR.
+
+    Parameters
+    ----------
+    cutoff : int, optional
+        A first relevant item after position k counts 0.
+    rel : float, optional
+        Labels from here on are relevant; without it the threshold of the evaluation (1).
+
+    Examples
+    --------
+    >>> float(RR().compute(RankedLabels.from_order([0, 1, 1]), CONVENTIONS["trec"])[0])
+    0.5
+    """
+
+    cutoff: int | None = None
+    rel: float | None = None
+    name: ClassVar[str] = "mrr"
+    aliases: ClassVar[tuple[str, ...]] = ("rr", "recip_rank")
+    summary: ClassVar[str] = "reciprocal rank of the first relevant item"
+
+    def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
+        """Return the value of every instance, 0 where there is nothing to find."""
+        found = ranked.relevant(self.rel or rel)
+        first = (found.nth == 1) & _within(found, self.cutoff)
+        out = np.zeros(len(ranked), dtype=np.float64)
+        out[found.instance[first]] = 1.0 / found.position[first]
+        return out
+
+
+@dataclass(frozen=True, repr=False)
+class RPrecision(Metric):
+    """R-precision: the precision at R, the number of relevant items of the instance, ranked or not.
+
+    Parameters
+    ----------
+    rel : float, optional
+        Labels from here on are relevant; without it the threshold of the evaluation (1).
+
+    Examples
+    --------
+    >>> float(RPrecision().compute(RankedLabels.from_order([0, 1, 1]), CONVENTIONS["trec"])[0])
+    0.5
+    """
+
+    rel: float | None = None
+    name: ClassVar[str] = "rprec"
+    aliases: ClassVar[tuple[str, ...]] = ("r-prec", "rprecision")
+    summary: ClassVar[str] = "precision at the number of relevant items"
+
+    def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
+        """Return the value of every instance, 0 where there is nothing to find."""
+        found = ranked.relevant(self.rel or rel)
+        keep = found.position <= found.total[found.instance]
+        return _ratio(ranked.sums(found.instance[keep]), found.total)
+
+
+@dataclass(frozen=True, repr=False)
+class RBP(Metric):
+    """Rank-biased precision: what a reader of persistence p finds per item looked at.
+
+    RBP = Σ_i (1 − p) p^(i−1) [l_(i) ≥ rel].
+
+    Parameters
+    ----------
+    cutoff : int, optional
+        Only the first k positions.
+    p : float
+        The probability that the reader goes on to the next position.
+    rel : float, optional
+        Labels from here on are relevant; without it the threshold of the evaluation (1).
+
+    Examples
+    --------
+    >>> RBP(p=0.5)
+    rbp(p=0.5)
+    >>> float(RBP(p=0.5).compute(RankedLabels.from_order([1, 0, 1]), CONVENTIONS["trec"])[0])
+    0.625
+    """
+
+    cutoff: int | None = None
+    # Tools disagree on the default, so the name always says it.
+    p: float = field(default=0.8, metadata={"always": True})
+    rel: float | None = None
+    name: ClassVar[str] = "rbp"
+    summary: ClassVar[str] = "rank-biased precision"
+
+    def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
+        """Return the value of every instance, 0 where there is nothing to find."""
+        found = ranked.relevant(self.rel or rel)
+        keep = _within(found, self.cutoff)
+        weight: Floats = (1.0 - self.p) * np.power(self.p, found.position[keep] - 1.0, dtype=np.float64)
+        return ranked.sums(found.instance[keep], weight)
+
+
+@dataclass(frozen=True, repr=False)
+class HitRate(Metric):
+    """Hit rate at a cutoff: 1 when any relevant item stands in the first k positions, else 0.
+
+    Parameters
+    ----------
+    cutoff : int, optional
+        k; without it the whole list.
+    rel : float, optional
+        Labels from here on are relevant; without it the threshold of the evaluation (1).
+
+    Examples
+    --------
+    >>> HitRate @ 5
+    hit@5
+    >>> float((HitRate @ 1).compute(RankedLabels.from_order([0, 1]), CONVENTIONS["trec"])[0])
+    0.0
+    """
+
+    cutoff: int | None = None
+    rel: float | None = None
+    name: ClassVar[str] = "hit"
+    aliases: ClassVar[tuple[str, ...]] = ("hitrate", "success")
+    summary: ClassVar[str] = "whether any relevant item was found"
+
+    def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
+        """Return the value of every instance, 0 where there is nothing to find."""
+        found = ranked.relevant(self.rel or rel)
+        return (ranked.sums(found.instance[_within(found, self.cutoff)]) > 0).astype(np.float64)
+
+
+@dataclass(frozen=True, repr=False)
+class MRPR(Metric):
+    """Reciprocal page rank: 1 / the page on which the first relevant item stands, page = ceil(position / 10).
+
+    Parameters
+    ----------
+    page : int
+        Positions on one page.
+    rel : float, optional
+        Labels from here on are relevant; without it the threshold of the evaluation (1).
+
+    Examples
+    --------
+    >>> float(MRPR().compute(RankedLabels.from_order([0] * 10 + [1]), CONVENTIONS["trec"])[0])
+    0.5
+    """
+
+    page: int = 10
+    rel: float | None = None
+    name: ClassVar[str] = "mrpr"
+    summary: ClassVar[str] = "reciprocal page of the first relevant item"
+
+    def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
+        """Return the value of every instance, 0 where there is nothing to find."""
+        found = ranked.relevant(self.rel or rel)
+        first = found.nth == 1
+        out = np.zeros(len(ranked), dtype=np.float64)
+        out[found.instance[first]] = 1.0 / -(-found.position[first] // self.page)
+        return out
+
+
+def _within(found: Relevant, cutoff: int | None) -> NDArray[np.bool_]:
+    if cutoff is None:
+        return np.ones(len(found.position), dtype=np.bool_)
+    return found.position <= cutoff
+
+
+MetricLike: TypeAlias = "str | Metric | type[Metric]"
+
+_METRICS: tuple[type[Metric], ...] = (NDCG, AP, P, Recall, RR, ERR, RPrecision, RBP, HitRate, MRPR, MeanNDCG)
+_BY_NAME: dict[str, type[Metric]] = {name: cls for cls in _METRICS for name in (cls.name, *cls.aliases)}
+
+_NAME = re.compile(r"\s*(?P<name>[A-Za-z][\w-]*?)\s*(?:\((?P<params>[^()]*)\))?\s*(?:@\s*(?P<cut>[^@]*?))?\s*")
+_CUT = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
+
+
+def known_metrics() -> dict[str, str]:
+    """Return the name of every metric, as it is written, and what it measures.
+
+    >>> known_metrics()["map"]
+    'average precision (its mean is MAP)'
+    """
+    out = {}
+    for cls in _METRICS:
+        at = "@k" if any(f.name == "cutoff" for f in fields(cls)) else ""
+        out[cls.name + ("" if cls is AP or cls is RR else at)] = cls.summary
+    return out
+
+
+def parse_metric(text: MetricLike) -> Metric:
+    """Return the one metric a name stands for.
+
+    >>> parse_metric("P(rel=2)@5")
+    p(rel=2)@5
+    """
+    metrics = parse_metrics(text)
+    if len(metrics) != 1:
+        raise ParameterError(f"{text!r} stands for {len(metrics)} metrics, one was expected.")
+    return metrics[0]
+
+
+def parse_metrics(metrics: MetricLike | Iterable[MetricLike]) -> tuple[Metric, ...]:
+    """Return the metrics that names, objects or lists of them stand for, each once, in the order given.
+
+    A name is `name(parameter=value, ...)@cutoff`; upper and lower case are the same, names are separated by
+    commas, and a cutoff may be a range.
+
+    Parameters
+    ----------
+    metrics : str, Metric, or an iterable of them
+        What to parse.
+
+    Examples
+    --------
+    >>> parse_metrics("nDCG@1-3, map, rbp(p=0.9)")
+    (ndcg@1, ndcg@2, ndcg@3, map, rbp(p=0.9))
+    >>> parse_metrics([NDCG @ 5, "p@5"])
+    (ndcg@5, p@5)
+    """
+    if isinstance(metrics, (str, Metric, type)):
+        metrics = (metrics,)
+    found: dict[Metric, None] = {}
+    for metric in metrics:
+        if isinstance(metric, str):
+            found.update(dict.fromkeys(m for part in _split(metric) for m in _parse(part)))
+        elif isinstance(metric, type) and issubclass(metric, Metric) and metric is not Metric:
+            found[metric()] = None
+        elif isinstance(metric, Metric):
+            found[metric] = None
+        else:
+            raise _unknown(metric)
+    if not found:
+        raise ParameterError(f"no metric was named. Known metrics: {', '.join(known_metrics())}.")
+    return tuple(found)
+
+
+def _split(text: str) -> list[str]:
+    """Return the parts between commas outside parentheses."""
+    return [part for part in re.split(r",(?![^()]*\))", text) if part.strip()]
+
+
+def _unknown(metric: object) -> ParameterError:
+    return ParameterError(f"unknown metric {metric!r}. Known metrics: {', '.join(known_metrics())}.")
+
+
+def _parse(text: str) -> list[Metric]:
+    match = _NAME.fullmatch(text)
+    cls = _BY_NAME.get(match["name"].lower()) if match else None
+    if match is None or cls is None:
+        raise _unknown(text.strip())
+    params: dict[str, float] = {}
+    allowed = [f.name for f in fields(cls) if f.name != "cutoff"]
+    for part in _split(match["params"] or ""):
+        key, _, value = (p.strip() for p in part.partition("="))
+        if key not in allowed:
+            takes = f"it takes {', '.join(allowed)}" if allowed else "it takes none"
+            raise ParameterError(f"{text.strip()!r}: {cls.name} has no parameter {key!r}; {takes}.")
+        try:
+            params[key] = float(value)
+        except ValueError:
+            raise ParameterError.invalid(key, cls.__name__, _RULES[key][0], value) from None
+    metric = cls(**params)
+    if match["cut"] is None:
+        return [metric]
+    cut = _CUT.fullmatch(match["cut"])
+    if cut is None or (cut[2] is not None and int(cut[2]) < int(cut[1])):
+        raise ParameterError(f"{text.strip()!r}: the cutoff must be a whole number or a range such as 1-5.")
+    return [metric @ k for k in range(int(cut[1]), int(cut[2] or cut[1]) + 1)]

@@ -1,0 +1,258 @@
+"""compare: means and paired tests of several methods, and the tables it prints."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from concordant.data.consensus import Consensus
+from concordant.data.index import Texts
+from concordant.data.labels import Labels
+from concordant.errors import ConcordantWarning, DataError, ParameterError
+from concordant.metrics import Comparison, Evaluation, combine_folds, compare, evaluate
+from concordant.metrics.significance import bootstrap_interval, fisher_randomization, wilcoxon_signed_rank
+
+N, M = 40, 12
+QUERIES = [f"q{n}" for n in range(N) for _ in range(M)]
+ITEMS = [f"d{i}" for _ in range(N) for i in range(M)]
+LABEL = np.random.default_rng(0).integers(0, 3, size=N * M)
+LABELS = Labels(QUERIES, ITEMS, LABEL)
+
+
+def method(noise: float, seed: int) -> Consensus:
+    return Consensus(QUERIES, ITEMS, LABEL + noise * np.random.default_rng(seed).normal(size=N * M))
+
+
+@pytest.fixture(scope="module")
+def table() -> Comparison:
+    methods = {"base": method(3, 1), "good": method(1, 2), "same": method(3, 3), "bad": method(30, 4)}
+    return compare(methods, LABELS, "ndcg@5,map", n_resamples=2000)
+
+
+def test_means_differences_and_p_values_are_those_of_the_evaluations(table: Comparison) -> None:
+    assert table.baseline == "base"
+    assert table.metrics == ("ndcg@5", "map")
+    base = table.evaluations["base"]
+    for m, name in enumerate(table.methods):
+        e = table.evaluations[name]
+        for q, metric in enumerate(table.metrics):
+            d = e.values[metric] - base.values[metric]
+            assert table.mean[m, q] == e.mean[metric]
+            assert table.difference[m, q] == pytest.approx(d.mean(), abs=1e-12)
+            if name == "base":
+                continue
+            assert table.p_values["t"][m, q] == pytest.approx(
+                stats.ttest_rel(e.values[metric], base.values[metric]).pvalue
+            )
+            assert table.p_values["wilcoxon"][m, q] == pytest.approx(wilcoxon_signed_rank(d).p_value)
+            assert table.lower[m, q] < table.difference[m, q] < table.upper[m, q]
+
+
+def test_holm_over_the_methods_of_each_metric(table: Comparison) -> None:
+    for test, p in table.p_values.items():
+        for q in range(2):
+            raw = p[1:, q]
+            order = np.argsort(raw)
+            expected = np.empty(3)
+            expected[order] = np.minimum(1, np.maximum.accumulate(raw[order] * [3, 2, 1]))
+            assert table.adjusted[test][1:, q].tolist() == pytest.approx(expected.tolist())
+            assert table.adjusted[test][0, q] == 1.0
+
+
+def test_marks_say_which_way_a_difference_goes(table: Comparison) -> None:
+    assert table.significant().tolist() == [[0, 0], [1, 1], [0, 0], [-1, -1]]
+    assert (
+        table.significant("wilcoxon").tolist() == table.significant("fisher").tolist() == table.significant().tolist()
+    )
+    assert table.best.tolist() == [[False] * 2, [True] * 2, [False] * 2, [False] * 2]
+    with pytest.raises(ParameterError, match="one of t, fisher, wilcoxon"):
+        table.significant("sign")
+
+
+def test_text_marks_and_explains(table: Comparison) -> None:
+    lines = str(table).splitlines()
+    assert lines[0].split() == ["method", "ndcg@5", "map"]
+    assert lines[2].split() == ["good", f"{table.mean[1, 0]:.4f}*†", f"{table.mean[1, 1]:.4f}*†"]
+    assert lines[4].split() == ["bad", f"{table.mean[3, 0]:.4f}‡", f"{table.mean[3, 1]:.4f}‡"]
+    # Numbers stand under each other whatever marks follow them.
+    assert len({line.index(".") for line in lines[1:5]}) == 1
+    assert lines[5].startswith("40 instances; convention trec: gain label, discount 1/log2(1+i)")
+    assert lines[6] == "* best of its column"
+    assert lines[7] == (
+        "† significantly better, ‡ significantly worse than base: paired t-test, two-sided, p < 0.05, "
+        "Holm's correction over 3 methods per metric"
+    )
+    assert repr(table) == str(table)
+    percent = table.to_text(percent=True, digits=2).splitlines()
+    assert percent[1].split()[1] == f"{100 * table.mean[0, 0]:.2f}"
+    assert percent[5].startswith("percent; 40 instances")
+
+
+def test_details_list_every_difference(table: Comparison) -> None:
+    text = table.to_text(details=True)
+    assert "difference to base, its 95% bootstrap interval, and p-values after Holm's correction:" in text
+    last = text.splitlines()[-1].split()
+    assert last[:2] == ["bad", "map"]
+    assert last[2] == f"{table.difference[3, 1]:+.4f}"
+    assert last[3:5] == [f"[{table.lower[3, 1]:+.4f},", f"{table.upper[3, 1]:+.4f}]"]
+    assert last[5:] == [f"{table.adjusted[t][3, 1]:.4f}" for t in ("t", "fisher", "wilcoxon")]
+
+
+def test_markdown(table: Comparison) -> None:
+    lines = table.to_markdown().splitlines()
+    assert lines[0] == "| method | ndcg@5 | map |"
+    assert lines[1] == "| --- | ---: | ---: |"
+    assert lines[3] == f"| good | **{table.mean[1, 0]:.4f}**† | **{table.mean[1, 1]:.4f}**† |"
+    assert lines[6] == ""
+    assert lines[8].strip() == "**bold** best of its column"
+
+
+def test_latex_escapes_names() -> None:
+    e = evaluate(method(1, 1), LABELS, "p@5")
+    text = compare({"a_b & 50%": e, "{x}": e}).to_latex()
+    lines = text.splitlines()
+    assert lines[1:5] == [r"\begin{tabular}{lr}", r"\toprule", r"method & p@5 \\", r"\midrule"]
+    assert lines[5].startswith(r"a\_b \& 50\% & \textbf{")
+    assert lines[6].startswith(r"\{x\} & \textbf{")
+    assert lines[7:9] == [r"\bottomrule", r"\end{tabular}"]
+    assert all(line.startswith("%") for line in lines[9:])
+
+
+def test_latex_marks(table: Comparison) -> None:
+    text = table.to_latex(digits=3)
+    assert rf"\textbf{{{table.mean[1, 0]:.3f}}}$^{{\dagger}}$" in text
+    assert rf"{table.mean[3, 0]:.3f}$^{{\ddagger}}$" in text
+
+
+def test_frame_has_nulls_for_the_baseline(table: Comparison) -> None:
+    frame = table.to_frame()
+    assert frame.shape == (8, 12)
+    assert frame.columns[:6] == ["metric", "method", "mean", "difference", "lower", "upper"]
+    assert frame.columns[6:8] == ["p_t", "p_t_holm"]
+    first = frame.row(0, named=True)
+    assert (first["method"], first["difference"], first["p_t"]) == ("base", None, None)
+    row = frame.row(5, named=True)
+    assert (row["metric"], row["method"]) == ("map", "good")
+    assert row["p_fisher_holm"] == table.adjusted["fisher"][1, 1]
+
+
+def test_identical_methods_have_p_one_and_both_are_best() -> None:
+    same = compare({"a": method(1, 1), "b": method(1, 1)}, LABELS, "ndcg@5", n_resamples=50)
+    for p in (*same.p_values.values(), *same.adjusted.values()):
+        assert p.tolist() == [[1.0], [1.0]]
+    assert same.difference.tolist() == same.lower.tolist() == same.upper.tolist() == [[0.0], [0.0]]
+    assert same.best.all()
+    assert not same.significant().any()
+    assert "†" not in str(same).splitlines()[2]
+    assert str(same).splitlines()[1].endswith("*")
+
+
+def test_a_single_method_prints_just_means() -> None:
+    alone = compare({"only": method(1, 1)}, LABELS, "ndcg@5,p@5")
+    assert alone.baseline is None
+    text = str(alone).splitlines()
+    assert len(text) == 3
+    assert text[1].split() == ["only", f"{alone.mean[0, 0]:.4f}", f"{alone.mean[0, 1]:.4f}"]
+    assert alone.to_frame()["difference"].to_list() == [None, None]
+    assert "**" not in alone.to_markdown()
+    assert not alone.significant().any()
+
+
+def test_the_baseline_can_be_named(table: Comparison) -> None:
+    other = compare(dict(table.evaluations), baseline="good", n_resamples=100)
+    assert other.baseline == "good"
+    assert other.difference[1].tolist() == [0.0, 0.0]
+    assert other.difference[0, 0] == pytest.approx(-table.difference[1, 0])
+    assert other.p_values["t"][0, 0] == pytest.approx(table.p_values["t"][1, 0])
+
+
+def test_evaluations_are_taken_as_they_are_and_cut_to_the_metrics_asked_for(table: Comparison) -> None:
+    cut = compare({"base": table.evaluations["base"], "new": method(1, 9)}, LABELS, "map", n_resamples=100)
+    assert cut.metrics == ("map",)
+    assert cut.mean[0, 0] == table.mean[0, 1]
+    with pytest.raises(DataError, match=r"evaluation of 'base' lacks \['p@5'\]; it has \['ndcg@5', 'map'\]"):
+        compare({"base": table.evaluations["base"]}, LABELS, "p@5")
+
+
+def test_what_is_drawn_does_not_depend_on_the_order_of_instances_or_methods(table: Comparison) -> None:
+    back = Labels(QUERIES[::-1], ITEMS[::-1], LABEL[::-1])
+    names = ("base", "bad", "same", "good")
+    consensus = {"base": method(3, 1), "good": method(1, 2), "same": method(3, 3), "bad": method(30, 4)}
+    other = compare({n: consensus[n] for n in names}, back, "ndcg@5,map", n_resamples=2000)
+    for n in names:
+        i, j = table.methods.index(n), names.index(n)
+        for test in table.p_values:
+            assert table.p_values[test][i].tolist() == pytest.approx(other.p_values[test][j].tolist(), rel=1e-9)
+        assert table.lower[i].tolist() == pytest.approx(other.lower[j].tolist(), rel=1e-9)
+    again = compare(consensus, LABELS, "ndcg@5,map", n_resamples=2000, random_state=7)
+    assert again.lower[1, 0] != table.lower[1, 0]
+
+
+def test_evaluations_in_another_order_are_paired_by_id() -> None:
+    one = Evaluation({"map": np.array([0.1, 0.2, 0.9])}, Texts(["a", "b", "c"]), "trec")
+    two = Evaluation({"map": np.array([0.9, 0.1, 0.2])}, Texts(["c", "a", "b"]), "trec")
+    pair = compare({"one": one, "two": two})
+    assert pair.lower[1, 0] == pair.upper[1, 0] == 0.0
+    assert pair.p_values["t"][1, 0] == 1.0
+
+
+def folded(values: list[list[float]]) -> Evaluation:
+    parts = []
+    for k, v in enumerate(values):
+        names = Texts([f"{k}.{i}" for i in range(len(v))])
+        parts.append(Evaluation({"map": np.array(v)}, names, "letor"))
+    return combine_folds(parts)
+
+
+def test_folds_are_weighed_as_their_mean_is() -> None:
+    rng = np.random.default_rng(3)
+    a, b = ([rng.random(n).tolist() for n in (5, 9, 4)] for _ in range(2))
+    pair = compare({"a": folded(a), "b": folded(b)}, n_resamples=500)
+    d = [np.array(y) - np.array(x) for x, y in zip(a, b, strict=True)]
+    assert pair.difference[1, 0] == pytest.approx(np.mean([x.mean() for x in d]))
+    flat, fold = np.concatenate(d), np.repeat([0, 1, 2], [5, 9, 4])
+    weights = 1 / (3 * np.array([5, 9, 4])[fold])
+    assert pair.p_values["fisher"][1, 0] == fisher_randomization(flat, weights=weights, n_resamples=500)[0]
+    low, high = bootstrap_interval(flat, folds=fold, n_resamples=500)
+    assert (pair.lower[1, 0], pair.upper[1, 0]) == pytest.approx((low[0], high[0]))
+    assert pair.p_values["t"][1, 0] == pytest.approx(stats.ttest_1samp(flat, 0).pvalue)
+    assert "mean of 3 folds, 18 instances; convention letor" in str(pair)
+
+
+def test_notes_of_the_evaluations_are_printed_with_the_method() -> None:
+    part = Consensus(QUERIES[: 39 * M], ITEMS[: 39 * M], LABEL[: 39 * M].astype(float))
+    with pytest.warns(ConcordantWarning, match="1 of 40 labelled instances have no result"):
+        result = compare({"all": method(1, 1), "part": part}, LABELS, "map", n_resamples=50)
+    assert str(result).splitlines()[-1] == "note: part: 1 of 40 labelled instances have no result and count 0"
+
+
+def test_no_tests_at_all() -> None:
+    plain = compare({"a": method(1, 1), "b": method(30, 2)}, LABELS, "map", tests=(), n_resamples=50)
+    assert plain.p_values == {}
+    assert not plain.significant().any()
+    assert len(str(plain).splitlines()) == 5
+
+
+def test_what_cannot_be_compared() -> None:
+    a = Evaluation({"map": np.array([0.1, 0.2])}, Texts(["a", "b"]), "trec")
+    with pytest.raises(ParameterError, match="no method to compare"):
+        compare({})
+    with pytest.raises(ParameterError, match=r"'baseline' parameter of compare must be one of a. Got 'b' instead"):
+        compare({"a": a}, baseline="b")
+    with pytest.raises(ParameterError, match="'tests' parameter of compare must be a list of t, fisher, wilcoxon"):
+        compare({"a": a}, tests=["sign"])
+    with pytest.raises(ParameterError, match="'tests' parameter"):
+        compare({"a": a}, tests="t")
+    with pytest.raises(ParameterError, match="'correction' parameter of compare must be one of holm"):
+        compare({"a": a}, correction="fdr")
+    with pytest.raises(ParameterError, match="'alpha' parameter"):
+        compare({"a": a}, alpha=5)
+    with pytest.raises(ParameterError, match="method 'x' is a consensus: pass labels and metrics"):
+        compare({"x": method(1, 1)}, LABELS)
+    other = Evaluation({"map": np.array([0.1, 0.2])}, Texts(["a", "b"]), "letor")
+    with pytest.raises(DataError, match=r"their convention is the same. 'a' has trec, 'b' has letor"):
+        compare({"a": a, "b": other})
+    fewer = Evaluation({"map": np.array([0.1])}, Texts(["a"]), "trec")
+    with pytest.raises(DataError, match=r"the same instances. 'a' has 2, 'b' has 1, 1 of them in common"):
+        compare({"a": a, "b": fewer})
