@@ -13,6 +13,7 @@ __all__ = [
     "ColumnError",
     "ConcordantError",
     "ConcordantWarning",
+    "ContractError",
     "DataError",
     "DuplicateError",
     "FormatError",
@@ -141,6 +142,22 @@ class ParameterError(ConcordantError, ValueError):
     def invalid(cls, name: str, owner: str, allowed: str, got: object) -> ParameterError:
         """Return the one sentence in which every bad parameter is reported."""
         return cls(f"the {name!r} parameter of {owner} must be {allowed}. Got {got!r} instead.")
+
+
+class ContractError(ConcordantError, AssertionError):
+    """A method breaks a promise of the contract."""
+
+    @classmethod
+    def broken(cls, owner: str, check: str, demand: str, evidence: str) -> ContractError:
+        """Return the error naming the check, what it asks for and what was seen instead."""
+        return cls(f"{owner} fails the check {check!r} ({demand.rstrip('.')}): {evidence}")
+
+    @classmethod
+    def several(cls, owner: str, failures: Sequence[str]) -> ContractError:
+        """Return the error for a method that fails one check or more, one line each."""
+        if len(failures) == 1:
+            return cls(failures[0])
+        return cls(f"{owner} fails {len(failures)} checks of the contract:\n" + "\n".join(failures))
 
 
 class NoFiniteEstimateError(ConcordantError, ArithmeticError):

@@ -164,7 +164,8 @@ class Consensus(Container):
             raise DataError(f"the score of item {i!r} in instance {q!r} is not a finite number.")
         known = self.__dict__
         if rank is None:
-            rank, known["_order"] = rank_scores(score, slots.offsets)
+            rank, order = rank_scores(score, slots.offsets)
+            known["_order"] = freeze(order)
         known.update(
             slots=slots,
             score=freeze(score),
@@ -177,7 +178,7 @@ class Consensus(Container):
 
     @cached_property
     def _order(self) -> Ints:
-        return lists.order_lists(self.rank, self.slots.offsets)
+        return freeze(lists.order_lists(self.rank, self.slots.offsets))
 
     def order(self) -> Ints:
         """Return the slots instance by instance, best first; tied items in input order."""
