@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import struct
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from concordant.base.contract import FitInfo
 from concordant.base.registry import METHODS
 from concordant.errors import FormatError, ParameterError
+from concordant.io._files import atomic_write
 
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
@@ -90,17 +90,8 @@ def save(method: Aggregator, path: str | os.PathLike[str]) -> None:
     }
     text = json.dumps(header | {"checksum": _digest(header, arrays)})
     data = to_bytes(arrays, metadata={_HEADER: text})
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with atomic_write(path) as file:
+        file.write(data)
 
 
 def load(path: str | os.PathLike[str]) -> Aggregator:
