@@ -256,3 +256,13 @@ def test_what_cannot_be_compared() -> None:
     fewer = Evaluation({"map": np.array([0.1])}, Texts(["a"]), "trec")
     with pytest.raises(DataError, match=r"the same instances. 'a' has 2, 'b' has 1, 1 of them in common"):
         compare({"a": a, "b": fewer})
+
+
+def test_differences_in_the_last_bit_are_no_differences() -> None:
+    values = np.linspace(0.1, 0.9, 30)
+    nudged = np.nextafter(values, 1.0)
+    names = Texts([str(i) for i in range(30)])
+    pair = compare(
+        {n: Evaluation({"map": v}, names, "trec") for n, v in (("a", values), ("b", nudged))}, n_resamples=50
+    )
+    assert {test: p[1, 0] for test, p in pair.p_values.items()} == {"t": 1.0, "fisher": 1.0, "wilcoxon": 1.0}

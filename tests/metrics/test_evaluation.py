@@ -199,6 +199,15 @@ def test_only_the_instances_asked_for() -> None:
         evaluate(consensus, labels, "map", instances=["1", "4"])
 
 
+def test_labels_of_instances_not_asked_for_change_nothing() -> None:
+    consensus = consensus_of({"1": {"a": 1.0, "b": 0.5}, "2": {"a": 1.0}})
+    labels = labels_of({"1": {"a": 0, "b": 1}, "2": {"a": 1, "unranked": 1, "another": 0}})
+    result = evaluate(consensus, labels, "ndcg@2,ndcg@3,meanndcg,recall", convention="letor", instances=["1"])
+    alone = evaluate(consensus["1"], labels["1"], "ndcg@2,ndcg@3,meanndcg,recall", convention="letor")
+    assert result.mean == alone.mean
+    assert result.mean["ndcg@2"] == 1.0
+
+
 def test_wrong_arguments() -> None:
     consensus, labels = consensus_of({"1": {"a": 1.0}}), labels_of({"1": {"a": 1}})
     with pytest.raises(ParameterError, match="'convention' parameter of evaluate must be one of trec, letor, paper"):
