@@ -201,6 +201,11 @@ def test_every_metric_parses_back_from_its_name(cls: type[Metric], cutoff: int |
     assert pickle.loads(pickle.dumps(metric)) == metric
 
 
+@given(st.floats(0, 1, exclude_min=True, exclude_max=True), st.floats(0, 1e6, exclude_min=True))
+def test_parameters_survive_the_name_to_the_last_bit(p: float, rel: float) -> None:
+    assert parse_metric(str(RBP(p=p, rel=rel))) == RBP(p=p, rel=rel)
+
+
 def test_ranges_lists_and_objects_are_taken_once_each_in_order() -> None:
     assert [str(m) for m in parse_metrics("ndcg@1-3,p@1-2,map,ndcg@2")] == [
         "ndcg@1",
@@ -251,7 +256,7 @@ def test_wrong_objects_are_not_metrics(wrong: object) -> None:
         parse_metrics([wrong])  # type: ignore[list-item]
 
 
-@pytest.mark.parametrize("cutoff", [0, -1, 2.5, True, "5"])
+@pytest.mark.parametrize("cutoff", [0, -1, 2.5, float("inf"), float("nan"), True, "5"])
 def test_cutoffs_must_be_whole_and_positive(cutoff: object) -> None:
     with pytest.raises(ParameterError, match="'cutoff' parameter of NDCG must be a whole number >= 1"):
         NDCG(cutoff)  # type: ignore[arg-type]

@@ -82,11 +82,11 @@ class Convention:
     """
 
     name: str
-    exponential: bool
-    late_discount: bool
-    short_is_zero: bool
-    single_precision: bool
-    ties_by_item: bool
+    exponential: bool = False
+    late_discount: bool = False
+    short_is_zero: bool = False
+    single_precision: bool = False
+    ties_by_item: bool = False
 
     def gain(self, label: Floats) -> Floats:
         """Return what an item of each label is worth."""
@@ -118,9 +118,9 @@ class Convention:
 CONVENTIONS: dict[str, Convention] = {
     c.name: c
     for c in (
-        Convention("trec", False, False, False, True, True),
-        Convention("letor", True, True, True, False, False),
-        Convention("paper", True, False, False, False, False),
+        Convention("trec", single_precision=True, ties_by_item=True),
+        Convention("letor", exponential=True, late_discount=True, short_is_zero=True),
+        Convention("paper", exponential=True),
     )
 }
 
@@ -382,7 +382,8 @@ class Metric(metaclass=_MetricType):
             if f.name == "cutoff":
                 cutoff = "" if value is None else f"@{value}"
             elif value != f.default or f.metadata.get("always"):
-                shown.append(f"{f.name}={value:g}")
+                # The shortest text that is this number again, and no ".0".
+                shown.append(f"{f.name}={int(value) if value == int(value) else value!r}")
         inside = f"({', '.join(shown)})" if shown else ""
         return f"{self.name}{inside}{cutoff}"
 
@@ -397,17 +398,16 @@ class Metric(metaclass=_MetricType):
                 continue
             if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not test(value):
                 raise ParameterError.invalid(f.name, type(self).__name__, allowed, value)
-            # One value has one type, so that equal metrics hash and print alike whatever number class came
-            # in.
+            # One value has one type, so that equal metrics print alike whatever number class came in.
             object.__setattr__(self, f.name, int(value) if f.name in ("cutoff", "page") else float(value))
 
 
 _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "cutoff": ("a whole number >= 1, or None for the whole list", lambda v: v == int(v) and v >= 1),
+    "cutoff": ("a whole number >= 1, or None for the whole list", lambda v: float(v).is_integer() and v >= 1),
     "rel": ("a number > 0", lambda v: 0 < v < np.inf),
     "lmax": ("a number > 0", lambda v: 0 < v < np.inf),
     "p": ("a number between 0 and 1, both excluded", lambda v: 0 < v < 1),
-    "page": ("a whole number >= 1", lambda v: v == int(v) and v >= 1),
+    "page": ("a whole number >= 1", lambda v: float(v).is_integer() and v >= 1),
 }
 
 
