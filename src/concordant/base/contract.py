@@ -18,10 +18,11 @@ import numpy as np
 from concordant.base.params import Constraint, check_params
 from concordant.base.registry import METHODS
 from concordant.data.comparisons import Comparisons
-from concordant.data.consensus import Consensus
+from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantWarning, DataError, KindError, ParameterError, listing
-from concordant.kernels.lists import Floats
+from concordant.execution import map_instances
+from concordant.kernels.lists import Codes, Floats, Ints
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["Aggregator", "FitInfo", "Tags", "expert_weights"]
 
 Votes = Preferences | Comparisons
+
+# Rows scored at one time; the arrays of one block fit the cache of a core.
+_BLOCK_ROWS = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +171,32 @@ class Aggregator:
         """Learn; the default shares nothing over instances and so learns nothing."""
 
     def _consensus(self, preferences: Votes) -> Consensus:
-        """Return the consensus of checked preferences; override to add intervals."""
-        return Consensus.from_codes(preferences.slots, self._scores(preferences))
+        """Return the consensus of checked preferences; override to add intervals.
+
+        Large preferences are scored block by block of whole instances: what a block needs stays in the cache of a
+        core, and cores share the blocks. An instance's scores do not depend on its company, so nothing else changes.
+        """
+        slots = preferences.slots
+        if isinstance(preferences, Comparisons) or len(edges := self._blocks(preferences)) == 2:
+            return Consensus.from_codes(slots, self._scores(preferences))
+
+        def block(b: int) -> tuple[Floats, Codes, Ints]:
+            part = preferences.window(edges[b], edges[b + 1])
+            score = self._scores(part)
+            rank, order = rank_scores(score, part.slots.offsets)
+            return score, rank, order + slots.offsets[edges[b]]
+
+        score, rank, order = zip(*map_instances(block, len(edges) - 1), strict=True)
+        return Consensus.from_codes(slots, np.concatenate(score), np.concatenate(rank), np.concatenate(order))
+
+    def _blocks(self, preferences: Preferences) -> list[int]:
+        """Return the instances at which blocks of about `_BLOCK_ROWS` rows begin, and the end."""
+        n = len(preferences)
+        if not self.tags.per_instance or preferences.n_rows < 2 * _BLOCK_ROWS:
+            return [0, n]
+        ends = preferences.list_offsets[preferences.list_starts]
+        marks = np.arange(0, preferences.n_rows, _BLOCK_ROWS)
+        return [*np.unique(np.searchsorted(ends, marks, side="right") - 1).tolist(), n]
 
     def _scores(self, preferences: Any) -> Floats:
         """Return one score per slot, larger is better."""

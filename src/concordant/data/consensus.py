@@ -138,14 +138,17 @@ class Consensus(Container):
         slots: Slots,
         score: Floats,
         rank: Codes | None = None,
+        order: Ints | None = None,
         *,
         level: float | None = None,
         gauge: str | None = None,
         interval_method: str | None = None,
         **columns: Floats | None,
     ) -> Self:
-        """Return a consensus over ready-made slots; scores must be finite."""
+        """Return a consensus over ready-made slots; scores must be finite. Rank and order are found when not given."""
         out = cls.__new__(cls)
+        if order is not None:
+            out.__dict__["_order"] = freeze(order)
         out._set(slots, score, rank, level, gauge, interval_method, columns)
         return out
 

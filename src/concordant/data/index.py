@@ -213,6 +213,11 @@ class Slots:
         n = int(np.searchsorted(self.offsets, slot, side="right")) - 1
         return self.instances[n], self.items[slot]
 
+    def window(self, first: int, end: int) -> Slots:
+        """Return the slots of the instances from `first` up to `end`."""
+        a, b = int(self.offsets[first]), int(self.offsets[end])
+        return Slots(self.instances[first:end], self.items[a:b], self.offsets[first : end + 1] - a)
+
     def take(self, index: Ints) -> tuple[Slots, Ints]:
         """Return the slots of these instances, and the old slot behind each new one."""
         starts, ends = self.offsets[index], self.offsets[index + 1]
