@@ -400,7 +400,7 @@ def test_an_instance_is_checked_with_its_own_parameters_and_left_alone(monkeypat
     method = Sound(k=7.0)
     check_method(method)
     assert vars(method) == {"k": 7.0}
-    with pytest.raises(ContractError, match="must be a number > 0. Got -1"):
+    with pytest.raises(ContractError, match=r"must be a number > 0\. Got -1"):
         check_method(Sound(k=-1))
 
 

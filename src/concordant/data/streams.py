@@ -1,0 +1,31 @@
+"""Chance without side effects: the random numbers of an instance depend on the seed and its id, and on nothing else.
+
+Not on its position, not on the number of instances, not on the thread or shard it is worked on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+__all__ = ["id_hash", "instance_stream"]
+
+
+def id_hash(text: str) -> int:
+    """Return a 64-bit hash of an id that is the same in every process and on every machine.
+
+    >>> id_hash("q1") == id_hash("q1"), id_hash("q1") == id_hash("q2")
+    (True, False)
+    """
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+
+
+def instance_stream(random_state: int, instance: str) -> np.random.Generator:
+    """Return the random numbers of one instance: a generator seeded by (random_state, hash of the id).
+
+    >>> a, b = instance_stream(0, "q1"), instance_stream(0, "q1")
+    >>> bool(a.random() == b.random())
+    True
+    """
+    return np.random.default_rng([random_state, id_hash(instance)])

@@ -1,0 +1,544 @@
+"""Preferences with a known truth: generators for tests, benchmarks and the pages.
+
+Every generator gives containers and the truth behind them. The random numbers of an instance depend on `random_state`
+and on the instance's id only, so that asking for more instances keeps those there were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.data.comparisons import Comparisons
+from concordant.data.consensus import Consensus
+from concordant.data.index import Slots, Texts, as_ids
+from concordant.data.labels import Labels
+from concordant.data.preferences import Kind, Preferences
+from concordant.data.streams import instance_stream
+from concordant.errors import ParameterError
+from concordant.kernels.lists import Floats, Ints, offsets_of
+
+__all__ = [
+    "BradleyTerrySample",
+    "MallowsSample",
+    "MetaSearchSample",
+    "PlackettLuceSample",
+    "RunsSample",
+    "bradley_terry",
+    "mallows",
+    "meta_search",
+    "plackett_luce",
+    "runs",
+]
+
+
+def _whole(value: Any, name: str, owner: str, least: int = 1) -> int:
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ParameterError.invalid(name, owner, f"a whole number >= {least}", value)
+    return int(value)
+
+
+def _share(value: Any, name: str, owner: str) -> float:
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= float(value) <= 1:
+        raise ParameterError.invalid(name, owner, "a number >= 0 and <= 1", value)
+    return float(value)
+
+
+def _numbers(values: Any, name: str, owner: str) -> Floats:
+    try:
+        out = np.array(list(values), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ParameterError.invalid(name, owner, "finite numbers", values) from None
+    if out.ndim != 1 or not len(out) or not np.isfinite(out).all():
+        raise ParameterError.invalid(name, owner, "finite numbers", values)
+    return out
+
+
+def _named(values: Any, prefix: str, name: str, owner: str) -> tuple[list[str], Floats]:
+    """Return names and numbers, from a mapping or from a sequence that is then numbered."""
+    if isinstance(values, Mapping):
+        return as_ids(values, name), _numbers(values.values(), name, owner)
+    numbers = _numbers(values, name, owner)
+    return _names(prefix, len(numbers)), numbers
+
+
+def _names(prefix: str, n: int) -> list[str]:
+    return [f"{prefix}{k + 1}" for k in range(n)]
+
+
+class _Lists:
+    """Lists of local item numbers, collected instance by instance and expert by expert."""
+
+    def __init__(self) -> None:
+        self.instances: list[str] = []
+        self.items: list[str] = []
+        self.sizes: list[int] = []
+        self.experts: list[int] = []
+        self.lists_of: list[int] = []
+        self.slots: list[NDArray[Any]] = []
+        self.values: list[NDArray[Any]] = []
+
+    def instance(self, name: str, items: list[str]) -> None:
+        self.instances.append(name)
+        self.first = len(self.items)
+        self.items += items
+        self.sizes.append(len(items))
+        self.lists_of.append(0)
+
+    def add(self, expert: int, local: NDArray[Any], values: NDArray[Any]) -> None:
+        if len(local):
+            self.experts.append(expert)
+            self.lists_of[-1] += 1
+            self.slots.append(local + self.first)
+            self.values.append(values)
+
+    def build(self, experts: list[str], kind: Kind) -> Preferences:
+        lengths = np.array([len(s) for s in self.slots], dtype=np.int64)
+        none = [np.zeros(0)]
+        return Preferences.from_codes(
+            self.all_slots(),
+            Texts(experts),
+            np.array(self.experts, dtype=np.int32),
+            offsets_of(lengths),
+            offsets_of(np.array(self.lists_of, dtype=np.int64)),
+            np.concatenate(self.slots or none).astype(np.int32),
+            np.concatenate(self.values or none).astype(np.float64),
+            kind=kind,
+        )
+
+    def all_slots(self) -> Slots:
+        return Slots(Texts(self.instances), Texts(self.items), offsets_of(np.array(self.sizes, dtype=np.int64)))
+
+
+class MetaSearchSample(NamedTuple):
+    """Ranks by good, useless and inverted experts, and the labels they see.
+
+    `quality` says how strongly each expert follows the labels; below 0 it ranks against them.
+    """
+
+    preferences: Preferences
+    labels: Labels
+    quality: dict[str, float]
+
+
+def meta_search(
+    n_instances: int = 150,
+    *,
+    quality: Sequence[float] | Mapping[str, float] = (2, 2, 1.5, 0.5, 0.5, 0, -1.5, -2),
+    labels: Sequence[float] = (0, 0, 0, 0, 1, 1, 2),
+    n_items: tuple[int, int] = (10, 29),
+    noise: float = 1.5,
+    largest_rank: int = 59,
+    missing: float = 0.4,
+    random_state: int = 0,
+) -> MetaSearchSample:
+    """Return queries whose documents are ranked by experts of known quality, with gaps, missing items and labels.
+
+    An instance has M items, M uniform on `n_items` (both ends included), each with a label drawn from `labels`. Expert
+    k sees a_k · label + noise · N(0, 1), orders the items by it, and writes a sorted random subset of 1, ...,
+    `largest_rank` beside them; each entry is then missing with probability `missing`. An item nobody ranks stays known.
+
+    Parameters
+    ----------
+    n_instances : int
+        How many queries; "q1", "q2", ...
+    quality : sequence of float or mapping from expert to float
+        a_k; a sequence names the experts "e1", "e2", ...
+    labels : sequence of float
+        What labels are drawn from, each entry alike.
+    n_items : (int, int)
+        The smallest and largest number of items.
+    noise : float
+        The standard deviation of what an expert sees beside the label.
+    largest_rank : int
+        The largest rank that may be written.
+    missing : float
+        The probability that an expert leaves an item out.
+    random_state : int
+        The seed.
+
+    Examples
+    --------
+    >>> sample = meta_search(3)
+    >>> len(sample.preferences), sample.preferences.n_experts, sample.quality["e8"]
+    (3, 8, -2.0)
+    """
+    owner = "meta_search"
+    n_instances = _whole(n_instances, "n_instances", owner, 0)
+    seed = _whole(random_state, "random_state", owner, 0)
+    low, high = (_whole(v, "n_items", owner) for v in n_items)
+    if low > high or _whole(largest_rank, "largest_rank", owner) < high:
+        raise ParameterError.invalid(
+            "n_items", owner, "a smallest and a largest number of items, at most largest_rank", n_items
+        )
+    gap = _share(missing, "missing", owner)
+    experts, strength = _named(quality, "e", "quality", owner)
+    pool = _numbers(labels, "labels", owner)
+    out, drawn = _Lists(), []
+    for q in _names("q", n_instances):
+        rng = instance_stream(seed, q)
+        m = int(rng.integers(low, high + 1))
+        label = rng.choice(pool, size=m)
+        out.instance(q, _names("d", m))
+        drawn.append(label)
+        for k, a in enumerate(strength):
+            order = np.argsort(-(a * label + noise * rng.standard_normal(m)))
+            rank = np.empty(m)
+            rank[order] = np.sort(rng.choice(largest_rank, size=m, replace=False)) + 1
+            kept = np.flatnonzero(rng.random(m) >= gap)
+            out.add(k, kept, rank[kept])
+    preferences = out.build(experts, "rank")
+    truth = np.concatenate([*drawn, np.zeros(0)])
+    return MetaSearchSample(
+        preferences,
+        Labels.from_codes(preferences.slots, truth),
+        dict(zip(preferences.experts, strength.tolist(), strict=True)),
+    )
+
+
+class MallowsSample(NamedTuple):
+    """Rankings scattered around the centre of their instance (`truth`), each expert with a dispersion (`theta`)."""
+
+    preferences: Preferences
+    truth: Consensus
+    theta: dict[str, float]
+
+
+def mallows(
+    n_items: int = 30,
+    theta: float | Sequence[float] | Mapping[str, float] = -0.3,
+    n_experts: int | None = None,
+    n_instances: int = 1,
+    *,
+    center: str = "random",
+    random_state: int = 0,
+) -> MallowsSample:
+    """Return complete rankings with probability proportional to exp(θ · d), d the Kendall distance to the centre.
+
+    Sampling is exact: with V_j on {0, ..., n − j} drawn with weights exp(θ v), independently for j = 1, ..., n, the
+    ranking takes out of the centre the V_j-th of the items that remain.
+
+    Parameters
+    ----------
+    n_items : int
+        n.
+    theta : float, sequence of float, or mapping from expert to float
+        θ <= 0; 0 is the uniform law, and the smaller θ is the closer the rankings are. One number goes for all experts.
+    n_experts : int, optional
+        How many experts; 10 when `theta` is one number, else as many as `theta` has.
+    n_instances : int
+        How many instances; "q1", "q2", ...
+    center : {"random", "identity"}
+        A random order for every instance, or the items as they are numbered.
+    random_state : int
+        The seed.
+
+    Examples
+    --------
+    >>> sample = mallows(5, theta=[-8.0, 0.0], n_instances=2)
+    >>> sample.preferences
+    Preferences: 2 instances, 2 experts, 10 items, 20 ranks in 4 lists
+    >>> sample.theta
+    {'e1': -8.0, 'e2': 0.0}
+    """
+    owner = "mallows"
+    n = _whole(n_items, "n_items", owner)
+    seed = _whole(random_state, "random_state", owner, 0)
+    if isinstance(theta, Real):
+        theta = [float(theta)] * _whole(10 if n_experts is None else n_experts, "n_experts", owner)
+    names, spread = _named(theta, "e", "theta", owner)
+    if (spread > 0).any():
+        raise ParameterError.invalid("theta", owner, "<= 0 (0 = uniform, more negative = closer)", theta)
+    if n_experts not in (None, len(names)):
+        raise ParameterError.invalid("n_experts", owner, f"the number of thetas, {len(names)}", n_experts)
+    if center not in ("random", "identity"):
+        raise ParameterError.invalid("center", owner, "'random' or 'identity'", center)
+    out, scores = _Lists(), []
+    for q in _names("q", _whole(n_instances, "n_instances", owner, 0)):
+        rng = instance_stream(seed, q)
+        middle = rng.permutation(n) if center == "random" else np.arange(n)
+        out.instance(q, _names("i", n))
+        scores.append(-1.0 - np.argsort(middle))
+        for k, t in enumerate(spread.tolist()):
+            out.add(k, middle[_mallows_order(n, t, rng)], np.arange(1, n + 1))
+    preferences = out.build(names, "rank")
+    truth = Consensus.from_codes(preferences.slots, np.concatenate([*scores, np.zeros(0)]))
+    return MallowsSample(preferences, truth, dict(zip(names, spread.tolist(), strict=True)))
+
+
+def _mallows_order(n: int, theta: float, rng: np.random.Generator) -> list[int]:
+    """Return one ranking of 0, ..., n - 1 around the identity, best first."""
+    u = rng.random(n)
+    left = np.arange(n, 0, -1)  # how many items remain before each draw
+    if theta == 0:
+        draws = np.floor(u * left)
+    else:
+        # The distribution function of the truncated geometric law, inverted.
+        draws = np.floor(np.log1p(u * np.expm1(theta * left)) / theta)
+    remaining = list(range(n))
+    return [remaining.pop(v) for v in np.minimum(draws, left - 1).astype(np.int64).tolist()]
+
+
+def _item_scores(scores: Any, owner: str, rng: np.random.Generator) -> tuple[list[str], Floats]:
+    """Return item names and scores from a number of items, a sequence or a mapping."""
+    if isinstance(scores, Integral):
+        scores = rng.standard_normal(_whole(scores, "scores", owner, 2))
+        scores -= scores.mean()
+    return _named(scores, "i", "scores", owner)
+
+
+class PlackettLuceSample(NamedTuple):
+    """Rankings drawn item by item: `scores` holds the log-worth of every item."""
+
+    preferences: Preferences
+    scores: dict[str, float]
+
+
+def plackett_luce(
+    scores: int | Sequence[float] | Mapping[str, float],
+    n_rankings: int = 100,
+    length: int | None = None,
+    *,
+    choice: int | None = None,
+    random_state: int = 0,
+) -> PlackettLuceSample:
+    """Return rankings built from the top: the next item is i with probability exp(s_i) / Σ exp(s_j) over those left.
+
+    Parameters
+    ----------
+    scores : int, sequence of float, or mapping from item to float
+        s; a whole number draws that many from N(0, 1) and centres them.
+    n_rankings : int
+        How many rankings, each by an expert of its own ("r1", "r2", ...), all in the instance "q".
+    length : int, optional
+        Only the best `length` are told; all by default.
+    choice : int, optional
+        Every ranking is of that many items, drawn at random; all items by default.
+    random_state : int
+        The seed.
+
+    Notes
+    -----
+    Adding independent Gumbel noise to the scores and sorting gives this law, n log n for a ranking of n items.
+
+    Examples
+    --------
+    >>> sample = plackett_luce({"a": 3.0, "b": 0.0, "c": 0.0}, 50, length=2)
+    >>> sample.preferences
+    Preferences: 1 instance, 50 experts, 3 items, 100 ranks in 50 lists
+    """
+    owner = "plackett_luce"
+    rng = instance_stream(_whole(random_state, "random_state", owner, 0), "q")
+    items, worth = _item_scores(scores, owner, rng)
+    n = _whole(n_rankings, "n_rankings", owner, 0)
+    m = len(items)
+    of = m if choice is None else _whole(choice, "choice", owner)
+    if of > m:
+        raise ParameterError.invalid("choice", owner, f"at most the number of items, {m}", choice)
+    top = of if length is None else _whole(length, "length", owner)
+    if top > of:
+        raise ParameterError.invalid("length", owner, f"at most the number of items to choose from, {of}", length)
+    block = max(1, 4_000_000 // m)
+    parts: list[Ints] = [np.zeros((0, top), dtype=np.int64)]
+    for start in range(0, n, block):
+        size = min(block, n - start)
+        seen = np.tile(np.arange(m), (size, 1))
+        if of < m:
+            seen = np.argpartition(rng.random((size, m)), of - 1, axis=1)[:, :of]
+        noisy = worth[seen] + rng.gumbel(size=seen.shape)
+        parts.append(np.take_along_axis(seen, np.argsort(-noisy, axis=1)[:, :top], axis=1))
+    slot = np.concatenate(parts)
+    preferences = Preferences.from_codes(
+        Slots(Texts(["q"]), Texts(items), np.array([0, m], dtype=np.int64)),
+        Texts(_names("r", n)),
+        np.arange(n, dtype=np.int32),
+        np.arange(n + 1, dtype=np.int64) * top,
+        np.array([0, n], dtype=np.int64),
+        slot.ravel().astype(np.int32),
+        np.tile(np.arange(1, top + 1, dtype=np.float64), n),
+        kind="rank",
+    )
+    return PlackettLuceSample(preferences, dict(zip(items, worth.tolist(), strict=True)))
+
+
+class BradleyTerrySample(NamedTuple):
+    """Votes on pairs, and what is behind them.
+
+    `scores` holds the log-worth of every item, `ties` Davidson's ν, `reliability` 1 for an expert who follows the model
+    and 0 for one who flips a coin.
+    """
+
+    comparisons: Comparisons
+    scores: dict[str, float]
+    ties: float
+    reliability: dict[str, float]
+
+
+def bradley_terry(
+    scores: int | Sequence[float] | Mapping[str, float],
+    n: int = 1000,
+    *,
+    ties: float = 0.0,
+    n_experts: int | None = None,
+    unreliable: float = 0.0,
+    random_state: int = 0,
+) -> BradleyTerrySample:
+    """Return n votes on random pairs by the model of Bradley and Terry with Davidson's ties.
+
+    With d = s_left − s_right, left wins : right wins : a tie = exp(d/2) : exp(−d/2) : ν. Pairs and sides are uniform.
+    An unreliable expert gives the win to either side by the toss of a coin and never ties.
+
+    Parameters
+    ----------
+    scores : int, sequence of float, or mapping from item to float
+        s; a whole number draws that many from N(0, 1) and centres them.
+    n : int
+        How many votes, one row each, all in the instance "q".
+    ties : float
+        ν >= 0; two equal items tie with probability ν / (2 + ν).
+    n_experts : int, optional
+        How many experts share the votes at random ("e1", "e2", ...); nobody is named by default.
+    unreliable : float
+        The share of the experts (rounded) who flip a coin.
+    random_state : int
+        The seed.
+
+    Examples
+    --------
+    >>> sample = bradley_terry(5, 100, ties=0.5, n_experts=4, unreliable=0.25)
+    >>> sample.comparisons.n_rows, sorted(sample.reliability.values())
+    (100, [0.0, 1.0, 1.0, 1.0])
+    """
+    owner = "bradley_terry"
+    rng = instance_stream(_whole(random_state, "random_state", owner, 0), "q")
+    items, worth = _item_scores(scores, owner, rng)
+    votes = _whole(n, "n", owner, 0)
+    m = len(items)
+    if m < 2:
+        raise ParameterError.invalid("scores", owner, "two items or more", scores)
+    if not isinstance(ties, Real) or isinstance(ties, bool) or not 0 <= float(ties) < np.inf:
+        raise ParameterError.invalid("ties", owner, "a number >= 0", ties)
+    share = _share(unreliable, "unreliable", owner)
+    experts: list[str] = [] if n_experts is None else _names("e", _whole(n_experts, "n_experts", owner))
+    if share and not experts:
+        raise ParameterError.invalid("unreliable", owner, "0 when n_experts is not given", unreliable)
+    honest = np.ones(max(len(experts), 1), dtype=np.bool_)
+    honest[rng.permutation(len(honest))[: round(share * len(experts))]] = False
+    left = rng.integers(0, m, votes)
+    right = (left + rng.integers(1, m, votes)) % m
+    judge = rng.integers(0, len(honest), votes)
+    half = (worth[left] - worth[right]) / 2
+    # Divided by the larger of the two, so that distant scores do not overflow.
+    win, lose = np.exp(half - np.abs(half)), np.exp(-half - np.abs(half))
+    total = win + lose + float(ties) * np.exp(-np.abs(half))
+    u, coin = rng.random(votes) * total, rng.random(votes) < 0.5
+    fair = honest[judge]
+    n_left = np.where(fair, u < win, coin)
+    n_right = np.where(fair, (u >= win) & (u < win + lose), ~coin)
+    comparisons = Comparisons.from_codes(
+        Slots(Texts(["q"]), Texts(items), np.array([0, m], dtype=np.int64)),
+        Texts(experts),
+        judge.astype(np.int32) if experts else None,
+        left.astype(np.int32),
+        right.astype(np.int32),
+        n_left.astype(np.float64),
+        n_right.astype(np.float64),
+        (~(n_left | n_right)).astype(np.float64),
+        sided=True,
+    )
+    reliability = dict(zip(experts, honest.astype(np.float64).tolist(), strict=False))
+    return BradleyTerrySample(comparisons, dict(zip(items, worth.tolist(), strict=True)), float(ties), reliability)
+
+
+class RunsSample(NamedTuple):
+    """Scored lists of search systems, the labels of judged documents, and how good each system is."""
+
+    preferences: Preferences
+    labels: Labels
+    skill: dict[str, float]
+
+
+def runs(
+    n_instances: int = 50,
+    *,
+    skill: int | Sequence[float] | Mapping[str, float] = 10,
+    top: int | Sequence[int] = 100,
+    pool: int = 300,
+    relevant: float = 0.01,
+    decimals: int = 4,
+    random_state: int = 0,
+) -> RunsSample:
+    """Return the result lists of search systems of known skill, with scores on scales of their own, and graded labels.
+
+    A document of a query's pool has a quality z ~ N(0, 1). A system scores it as (skill · z + N(0, 1)) · scale + shift,
+    rounded, and lists the best. The best of the pool (a share `relevant`, at least 3) have grades 3, 2 and 1; twice as
+    many of the next best are judged 0; the rest is not judged. Documents that no system lists are in the labels only.
+
+    Parameters
+    ----------
+    n_instances : int
+        How many queries; "q1", "q2", ...
+    skill : int, sequence of float, or mapping from system to float
+        0 lists at random, below 0 the worst first. A whole number spreads that many from 0.4 to 1.3.
+    top : int or sequence of int
+        The length of the lists, one for all or one for each system.
+    pool : int
+        How many documents a query has, 9 or more.
+    relevant : float
+        The share of the pool that is relevant, at most a third.
+    decimals : int
+        To how many decimals scores are written; few make ties.
+    random_state : int
+        The seed.
+
+    Examples
+    --------
+    >>> sample = runs(2, skill={"good": 2.0, "bad": 0.0}, top=20, pool=50)
+    >>> sample.preferences.n_rows, sample.preferences.kind
+    (80, 'score')
+    """
+    owner = "runs"
+    n_instances = _whole(n_instances, "n_instances", owner, 0)
+    seed = _whole(random_state, "random_state", owner, 0)
+    size = _whole(pool, "pool", owner, 9)
+    if isinstance(skill, Integral):
+        skill = np.linspace(0.4, 1.3, _whole(skill, "skill", owner)).tolist()
+    systems, ability = _named(skill, "sys", "skill", owner)
+    lengths = [_whole(k, "top", owner) for k in (top if isinstance(top, Sequence) else [top] * len(systems))]
+    if len(lengths) != len(systems) or max(lengths) > size:
+        raise ParameterError.invalid("top", owner, f"one length, or one per system, at most pool = {size}", top)
+    scales = [instance_stream(seed, f"system {s}") for s in systems]
+    scale = [float(g.uniform(0.5, 30)) for g in scales]
+    shift = [float(g.uniform(-5, 20)) for g in scales]
+    n_good = max(3, int(_share(relevant, "relevant", owner) * size))
+    if 3 * n_good > size:
+        raise ParameterError.invalid("relevant", owner, "at most a third of the pool", relevant)
+    grade = np.array([3.0 if j < n_good // 6 else 2.0 if j < n_good // 2 else 1.0 for j in range(n_good)])
+    grade = np.append(grade, np.zeros(2 * n_good))
+    out, judged = _Lists(), _Lists()
+    for q in _names("q", n_instances):
+        rng = instance_stream(seed, q)
+        base = int(rng.integers(0, 5_000_000))
+        z = rng.standard_normal(size)
+        found, values = [], []
+        for k, a in enumerate(ability.tolist()):
+            score = np.round((a * z + rng.standard_normal(size)) * scale[k] + shift[k], decimals)
+            best = np.argsort(-score, kind="stable")[: lengths[k]]
+            found.append(best)
+            values.append(score[best])
+        documents, first, code = np.unique(np.concatenate(found), return_index=True, return_inverse=True)
+        by_first = np.argsort(first)
+        place = np.empty(len(documents), dtype=np.int64)
+        place[by_first] = np.arange(len(documents))
+        out.instance(q, [f"D{base + d:07d}" for d in documents[by_first].tolist()])
+        slot = np.split(place[code], np.cumsum(lengths)[:-1])
+        for k, value in enumerate(values):
+            out.add(k, slot[k], value)
+        best = np.argsort(-z)[: 3 * n_good]
+        judged.instance(q, [f"D{base + d:07d}" for d in best.tolist()])
+    labels = Labels.from_codes(judged.all_slots(), np.tile(grade, n_instances))
+    return RunsSample(out.build(systems, "score"), labels, dict(zip(systems, ability.tolist(), strict=True)))
