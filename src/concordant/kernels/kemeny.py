@@ -1,0 +1,265 @@
+"""The ranking that contradicts the fewest votes: exact by dynamic or integer programming, or improved move by move.
+
+All functions take `cost`, where cost[i, j] >= 0 is what it costs to put i above j; a ranking costs the sum over its
+pairs.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.kernels.lists import Floats, Ints
+
+__all__ = ["Solution", "integer_program", "local_search", "ranking_cost", "strong_components", "subset_dp"]
+
+# A cut is worth adding, and a variable is not whole, when it is off by more than the solver's own tolerance.
+_SOLVER_TOLERANCE = 1e-6
+_CUTS_PER_ROUND = 4000
+
+
+class Solution(NamedTuple):
+    """Positions (1 = best; means where several rankings are equally good), their cost, a lower bound of any cost."""
+
+    position: Floats
+    cost: float
+    bound: float
+
+
+def ranking_cost(cost: Floats, order: NDArray[Any]) -> float:
+    """Return what a ranking (items, best first) costs.
+
+    >>> ranking_cost(np.array([[0.0, 1.0], [5.0, 0.0]]), np.array([1, 0]))
+    5.0
+    """
+    return float(np.triu(cost[np.ix_(order, order)], 1).sum())
+
+
+def strong_components(beats: NDArray[np.bool_]) -> Ints:
+    """Return the number of each item's strongly connected component in the graph i -> j where beats[i, j].
+
+    Numbers follow the arrows: an arrow between two components leads from the lower number to the higher. O(n²) in
+    machine words of 30 bits.
+
+    >>> strong_components(np.array([[0, 1, 0], [0, 0, 1], [0, 1, 0]], dtype=bool)).tolist()
+    [0, 1, 1]
+    """
+    n = len(beats)
+    forward, backward = _bit_rows(beats), _bit_rows(beats.T)
+    left = (1 << n) - 1
+    finished: list[int] = []
+    for root in range(n):
+        if not left >> root & 1:
+            continue
+        left &= ~(1 << root)
+        stack = [root]
+        while stack:
+            ahead = forward[stack[-1]] & left
+            if ahead:
+                item = (ahead & -ahead).bit_length() - 1
+                left &= ~(1 << item)
+                stack.append(item)
+            else:
+                finished.append(stack.pop())
+    out = np.full(n, -1, dtype=np.int64)
+    left = (1 << n) - 1
+    number = 0
+    for root in reversed(finished):
+        if not left >> root & 1:
+            continue
+        frontier = 1 << root
+        while frontier:
+            bit = frontier & -frontier
+            left &= ~bit
+            item = bit.bit_length() - 1
+            out[item] = number
+            frontier = (frontier | backward[item]) & left
+        number += 1
+    return out
+
+
+def _bit_rows(table: NDArray[np.bool_]) -> list[int]:
+    """Return every row of a table as one whole number, column j being bit j."""
+    packed = np.packbits(table, axis=1, bitorder="little")
+    return [int.from_bytes(row.tobytes(), "little") for row in packed]
+
+
+def subset_dp(cost: Floats, key: Ints, slack: float = 0.0) -> Solution:
+    """Return the mean position of every item over the cheapest rankings, in O(2**n n) time and memory.
+
+    Among the rankings whose cost agrees with the smallest up to `slack`, those with the smallest sum of key * position
+    are kept, so that keys choose between equally cheap rankings; where several are left the positions are averaged over
+    all of them, so that the answer does not depend on the order of the items.
+
+    Parameters
+    ----------
+    cost : float64[n, n]
+        What putting i above j costs.
+    key : int64[n]
+        Items with larger keys should stand higher.
+    slack : float
+        How far apart equal costs may be.
+
+    >>> subset_dp(np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]), np.zeros(3, int)).position.tolist()
+    [2.0, 2.0, 2.0]
+    """
+    n = len(cost)
+    size = 1 << n
+    after = np.zeros((n, size))  # after[j, S]: what j costs below all of S
+    for i in range(n):
+        after[:, 1 << i : 2 << i] = after[:, : 1 << i] + cost[i][:, None]
+    best = np.zeros(size)
+    second = np.zeros(size, dtype=np.int64)
+    ways = np.zeros(size)
+    ways[0] = 1.0
+    kept = np.zeros((n, size), dtype=np.bool_)
+    subsets = np.arange(size, dtype=np.int64)
+    count = np.bitwise_count(subsets)
+    layers = [subsets[count == p] for p in range(n + 1)]
+    bit = (1 << np.arange(n, dtype=np.int64))[:, None]
+    item = np.arange(n)[:, None]
+    for p in range(1, n + 1):
+        sets = layers[p]
+        inside = (sets & bit) != 0
+        rest = sets & ~bit
+        price = np.where(inside, best[rest] + after[item, rest], np.inf)
+        lowest = price.min(axis=0)
+        keep = price <= lowest + slack
+        rank = np.where(keep, second[rest] + p * key[:, None], np.iinfo(np.int64).max)
+        smallest = rank.min(axis=0)
+        keep &= rank == smallest
+        best[sets], second[sets] = lowest, smallest
+        ways[sets] = np.where(keep, ways[rest], 0.0).sum(axis=0)
+        kept[:, sets] = keep
+    after_set = np.zeros(size)  # how many of the kept rankings end in each way, once the set is placed
+    after_set[-1] = 1.0
+    total = np.zeros(n)
+    for p in range(n, 0, -1):
+        sets = layers[p]
+        rest = sets & ~bit
+        keep = kept[:, sets]
+        total += p * np.where(keep, ways[rest] * after_set[sets], 0.0).sum(axis=1)
+        for j in range(n):
+            # Different sets lose item j to different subsets, so nothing is added twice.
+            after_set[rest[j][keep[j]]] += after_set[sets[keep[j]]]
+    position = total / ways[-1]
+    return Solution(position, float(best[-1]), float(best[-1]))
+
+
+def local_search(cost: Floats, order: Ints, slack: float = 0.0) -> Ints:
+    """Return the order improved by moving single items to their best place until no move gains more than `slack`.
+
+    O(n²) for each pass over the items.
+
+    >>> local_search(np.array([[0.0, 1.0], [5.0, 0.0]]), np.array([1, 0])).tolist()
+    [0, 1]
+    """
+    above = cost - cost.T  # what it costs more to have i above j than below
+    order = order.copy()
+    items = order.tolist()
+    improved = True
+    while improved:
+        improved = False
+        for item in items:
+            here = int(np.flatnonzero(order == item)[0])
+            others = np.delete(order, here)
+            # gain[b]: the cost with the item before others[b], counted from its cost at the very end.
+            gain = np.append(np.cumsum(above[item, others][::-1])[::-1], 0.0)
+            target = int(np.argmin(gain))
+            if gain[target] < gain[here] - slack:
+                order = np.insert(others, target, item)
+                improved = True
+    return order
+
+
+def integer_program(cost: Floats, order: Ints, deadline: float, slack: float = 0.0) -> Solution:
+    """Return a cheapest ranking and the proof, or the best found by `deadline` and a lower bound.
+
+    One variable for each pair, and the condition that no three items stand in a circle. Circles are forbidden only when
+    a solution has one, first with fractional variables, then with whole ones; every fractional solution is also rounded
+    and improved by `local_search`, which often meets the bound at once.
+
+    Parameters
+    ----------
+    cost : float64[n, n]
+        What putting i above j costs.
+    order : int64[n]
+        A ranking to begin with.
+    deadline : float
+        When to stop, on the clock of `time.monotonic`.
+    slack : float
+        A gain that does not count.
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array
+
+    n = len(cost)
+    a, b = np.triu_indices(n, 1)
+    number = np.zeros((n, n), dtype=np.int64)
+    number[a, b] = np.arange(len(a))
+    price = cost[a, b] - cost[b, a]
+    constant = float(cost[b, a].sum())
+    whole = bool((cost == np.rint(cost)).all())
+    order = local_search(cost, order, slack)
+    value = ranking_cost(cost, order)
+    bound = float(np.minimum(cost[a, b], cost[b, a]).sum())
+    cuts = np.zeros((0, 3), dtype=np.int64)
+    integral = False
+    while value - bound > max(slack, _SOLVER_TOLERANCE * max(value, 1.0) * (not whole)):
+        left = deadline - monotonic()
+        if left <= 0:
+            break
+        i, j, k = cuts.T
+        columns = np.stack([number[i, j], number[j, k], number[i, k]], axis=1).ravel()
+        signs = np.tile([1.0, 1.0, -1.0], len(cuts))
+        table = csr_array((signs, columns, np.arange(0, 3 * len(cuts) + 1, 3)), shape=(len(cuts), len(a)))
+        result = milp(
+            price,
+            integrality=np.full(len(a), int(integral)),
+            bounds=Bounds(0, 1),
+            constraints=LinearConstraint(table, 0, 1) if len(cuts) else (),
+            options={"time_limit": left, "mip_rel_gap": 0.0},
+        )
+        proven = result.mip_dual_bound if integral else (result.fun if result.status == 0 else None)
+        if proven is not None:
+            lower = float(proven) + constant
+            bound = max(bound, float(np.ceil(lower - _SOLVER_TOLERANCE * max(abs(lower), 1.0))) if whole else lower)
+        if result.x is None:
+            break
+        x = np.zeros((n, n))
+        x[a, b], x[b, a] = result.x, 1.0 - result.x
+        candidate = local_search(cost, order[np.argsort(-x[order].sum(axis=1), kind="stable")], slack)
+        if ranking_cost(cost, candidate) < value - slack:
+            order, value = candidate, ranking_cost(cost, candidate)
+        found = _circles(x)
+        if len(found):
+            cuts = np.concatenate([cuts, found])
+        elif integral or result.status != 0:
+            break
+        else:
+            integral = True
+    position = np.empty(n)
+    position[order] = np.arange(1.0, n + 1)
+    return Solution(position, value, min(bound, value))
+
+
+def _circles(x: Floats) -> Ints:
+    """Return the triples i < j < k whose preferences go round in a circle, the worst ones where there are many."""
+    triples, excesses = [], []
+    for i in range(len(x) - 2):
+        rest = x[i, i + 1 :]
+        total = np.triu(rest[:, None] + x[i + 1 :, i + 1 :] - rest[None, :], 1)
+        # Below the diagonal stand zeros, which are no circle.
+        excess = np.maximum(total - 1.0, -total)
+        j, k = np.nonzero(excess > _SOLVER_TOLERANCE)
+        triples.append(np.stack([np.full(len(j), i), j + i + 1, k + i + 1], axis=1))
+        excesses.append(excess[j, k])
+    if not triples:
+        return np.zeros((0, 3), dtype=np.int64)
+    found, excess = np.concatenate(triples), np.concatenate(excesses)
+    if len(found) > _CUTS_PER_ROUND:
+        found = found[np.argsort(-excess, kind="stable")[:_CUTS_PER_ROUND]]
+    return found

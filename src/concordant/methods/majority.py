@@ -1,0 +1,543 @@
+"""Majority methods: items meet two by two, and what counts is who is preferred to whom by more of the experts.
+
+A pair is decided by the lists that hold both items (or by observed comparisons); nothing here looks at how far apart
+two positions are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from time import monotonic
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.base.contract import Aggregator, Tags, Votes
+from concordant.base.params import Constraint, boolean, integer, number, one_of
+from concordant.base.registry import register
+from concordant.data.comparisons import Comparisons
+from concordant.data.preferences import Preferences
+from concordant.errors import DataError
+from concordant.execution import map_instances
+from concordant.kernels import kemeny, pairs
+from concordant.kernels.lists import Codes, Floats, Ints
+from concordant.kernels.ties import TOLERANCE, break_ties, dense_ranks
+from concordant.methods.fusion import LISTS, reciprocal_ranks
+
+__all__ = ["Condorcet", "Copeland", "Duels", "Kemeny"]
+
+PAIRED = LISTS | {"comparisons"}
+_MISSING = one_of("unknown", "below")
+# What a method of this family falls back on among equals, as in the original proposals.
+_RRF_K = 60.0
+# Up to this many items a sort by majority reads a table of all pairs.
+_TABLE_SIZE = 1000
+
+
+class Duels:
+    """The votes of a container as meetings of two items, instance by instance."""
+
+    def __init__(self, votes: Votes) -> None:
+        self.offsets = votes.slots.offsets
+        self.sizes: list[int] = np.diff(votes.slots.offsets).tolist()
+
+    @staticmethod
+    def of(votes: Votes, missing: str = "unknown") -> Duels:
+        """Return the meetings of preferences or comparisons.
+
+        Parameters
+        ----------
+        votes : Preferences or Comparisons
+            What the experts said.
+        missing : {"unknown", "below"}
+            Whether a list says nothing about items it leaves out, or puts them, tied, below those it holds.
+        """
+        return ListDuels(votes, missing) if isinstance(votes, Preferences) else ObservedDuels(votes)
+
+    def least(self, instance: int) -> float:
+        """Return the margin up to which a meeting is undecided: 0 for counts, rounding error for weights."""
+        raise TypeError("a way to count votes says when they are equal")
+
+    def fallback(self) -> Floats:
+        """Return, for every slot, what decides between items that are equal in all meetings."""
+        raise TypeError("a way to count votes says what decides between equals")
+
+    def pair_votes(self, instance: int, ties: bool = False) -> tuple[Ints, Ints, Floats]:
+        """Return (first, second, weight) of votes for one item over another; with `ties`, tied ones count both ways."""
+        raise TypeError("a way to count votes lists them")
+
+    def ballots(self, instance: int) -> pairs.Ballots | None:
+        """Return the lists of an instance as tables of positions, or None where pairs are better counted one by one."""
+        return None
+
+    def tables(self, instance: int, ties_against: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return two tables: the votes for i over j, and those for j over i (with `ties_against`, or tied)."""
+        n = self.sizes[instance]
+        votes = self.ballots(instance)
+        if votes is None:
+            ahead = pairs.pair_matrix(*self.pair_votes(instance), n)
+            return ahead, pairs.pair_matrix(*self.pair_votes(instance, ties=True), n).T if ties_against else ahead.T
+        ahead = np.zeros((n, n), dtype=np.int32 if votes.weights is None else np.float64)
+        behind = np.zeros_like(ahead)
+        for tile in pairs.tiles(n, whole=True):
+            cells = slice(tile.row, tile.row_end), slice(tile.column, tile.column_end)
+            ahead[cells], behind[cells] = pairs.compare(votes, tile, ties_against)
+        np.fill_diagonal(behind, 0)
+        return ahead, behind
+
+    def beats(self, instance: int) -> Callable[[int, int], bool]:
+        """Return the test whether one item of an instance beats another."""
+        ahead, behind = self.tables(instance)
+        table: list[list[bool]] = (ahead - behind > self.least(instance)).tolist()
+        return lambda a, b: table[a][b]
+
+    def outcomes(self, instance: int, spread: bool = False) -> tuple[Ints, Ints]:
+        """Return how many others each item of an instance beats and loses to; `spread` uses threads within it."""
+        n, least = self.sizes[instance], self.least(instance)
+        votes = self.ballots(instance)
+        if votes is None:
+            return pairs.pair_outcomes(*self.pair_votes(instance), n, least)
+        wins, losses = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        parts = pairs.tiles(n)
+
+        def work(t: int) -> tuple[Ints, Ints, Ints, Ints]:
+            return pairs.tile_outcomes(votes, parts[t], least)
+
+        done = map_instances(work, len(parts)) if spread else [work(t) for t in range(len(parts))]
+        for tile, (won, lost, column_won, column_lost) in zip(parts, done, strict=True):
+            wins[tile.row : tile.row_end] += won
+            losses[tile.row : tile.row_end] += lost
+            start = max(tile.row_end, tile.column)
+            wins[start : tile.column_end] += column_won
+            losses[start : tile.column_end] += column_lost
+        return wins, losses
+
+    def all_outcomes(self) -> tuple[Floats, Floats]:
+        """Return how many others every slot beats and loses to."""
+        n = len(self.sizes)
+        found = [self.outcomes(0, spread=True)] if n == 1 else map_instances(self.outcomes, n)
+        none = np.zeros(0)
+        wins = np.concatenate([none, *(won for won, _ in found)])
+        return wins, np.concatenate([none, *(lost for _, lost in found)])
+
+
+class ListDuels(Duels):
+    """Lists as meetings: a list votes once for each pair it holds."""
+
+    def __init__(self, votes: Preferences, missing: str) -> None:
+        super().__init__(votes)
+        self.votes = votes
+        self.below = missing == "below"
+        self.position = votes.positions("dense").astype(np.int32)
+
+    def weights(self, instance: int) -> Floats | None:
+        """Return the weights of the lists of an instance, on a grid on which their sums are exact; None for all 1."""
+        p = self.votes
+        if p.list_weight is None:
+            return None
+        weights = p.list_weight[p.list_starts[instance] : p.list_starts[instance + 1]]
+        magic = np.ldexp(1.5, int(np.frexp(weights.sum())[1]) + 1)
+        rounded: Floats = (weights + magic) - magic
+        return None if (rounded == 1).all() else rounded
+
+    def least(self, instance: int) -> float:
+        weights = self.weights(instance)
+        return 0.0 if weights is None else TOLERANCE * float(weights.sum())
+
+    def fallback(self) -> Floats:
+        return reciprocal_ranks(self.votes, _RRF_K, "average", self.votes.list_weight)
+
+    def _rows(self, instance: int) -> tuple[Ints, Codes, Codes]:
+        """Return where the lists of an instance begin, and the local item and the position of its rows."""
+        p = self.votes
+        offsets = p.list_offsets[p.list_starts[instance] : p.list_starts[instance + 1] + 1]
+        rows = slice(offsets[0], offsets[-1])
+        return offsets - offsets[0], p.slot[rows] - np.int32(self.offsets[instance]), self.position[rows]
+
+    def pair_votes(self, instance: int, ties: bool = False) -> tuple[Ints, Ints, Floats]:
+        offsets, item, position = self._rows(instance)
+        none = np.zeros(0, dtype=np.int64)
+        firsts, seconds, weights = [none], [none], [np.zeros(0)]
+        for first, second, tied, weight in pairs.listed_pairs(item, position, offsets, self.weights(instance)):
+            for chosen, a, b in ((~tied, first, second), (tied, first, second), (tied, second, first)):
+                if chosen is not tied or ties:
+                    firsts.append(a[chosen])
+                    seconds.append(b[chosen])
+                    weights.append(weight[chosen])
+        return np.concatenate(firsts), np.concatenate(seconds), np.concatenate(weights)
+
+    def ballots(self, instance: int) -> pairs.Ballots | None:
+        offsets, _, _ = self._rows(instance)
+        return None if not self.below and pairs.sparse(offsets, self.sizes[instance]) else self._ballots(instance)
+
+    def _ballots(self, instance: int) -> pairs.Ballots:
+        offsets, item, position = self._rows(instance)
+        n_lists = len(offsets) - 1
+        which = np.repeat(np.arange(n_lists), np.diff(offsets))
+        weights = self.weights(instance)
+        return pairs.ballots(which, item, position, n_lists, self.sizes[instance], weights, self.below)
+
+    def beats(self, instance: int) -> Callable[[int, int], bool]:
+        if self.sizes[instance] <= _TABLE_SIZE:
+            return super().beats(instance)
+        # A sort asks for few of the pairs of a large instance: count those alone.
+        votes, least = self._ballots(instance), self.least(instance)
+        low, high = np.ascontiguousarray(votes.low.T), np.ascontiguousarray(votes.high.T)
+        weights = np.ones(low.shape[1]) if votes.weights is None else votes.weights
+        return lambda a, b: float(weights @ (low[a] < high[b]) - weights @ (low[b] < high[a])) > least
+
+
+class ObservedDuels(Duels):
+    """Observed comparisons as meetings: every outcome is a vote."""
+
+    def __init__(self, votes: Comparisons) -> None:
+        super().__init__(votes)
+        self.votes = votes
+
+    def _rows(self, instance: int) -> slice:
+        return slice(int(self.votes.row_starts[instance]), int(self.votes.row_starts[instance + 1]))
+
+    def least(self, instance: int) -> float:
+        c, rows = self.votes, self._rows(instance)
+        return TOLERANCE * float(c.n_left[rows].sum() + c.n_right[rows].sum() + c.n_ties[rows].sum())
+
+    def fallback(self) -> Floats:
+        c, n = self.votes, self.votes.n_slots
+        net = c.n_left - c.n_right
+        return (np.bincount(c.left, net, n) - np.bincount(c.right, net, n)).astype(np.float64)
+
+    def pair_votes(self, instance: int, ties: bool = False) -> tuple[Ints, Ints, Floats]:
+        c, rows, base = self.votes, self._rows(instance), int(self.offsets[instance])
+        left, right = c.left[rows].astype(np.int64) - base, c.right[rows].astype(np.int64) - base
+        extra = c.n_ties[rows] if ties else np.zeros(len(left))
+        weight = np.concatenate([c.n_left[rows] + extra, c.n_right[rows] + extra])
+        return np.concatenate([left, right]), np.concatenate([right, left]), weight
+
+
+@register
+class Condorcet(Aggregator):
+    """The number of items that the item beats by majority; a Condorcet winner, where there is one, comes first.
+
+    i beats j when a greater weight of lists prefers i to j than j to i. score(i) = how many items i beats. Equal
+    scores are moved apart by less than 1/2, by wins minus losses and then by reciprocal rank fusion with k = 60 (net
+    votes for comparisons), so that floor(score) is the number of wins. A list that ties two items is for neither.
+    Pairs that nobody decides are undecided; an item that nobody ranks neither wins nor loses. Empty lists add
+    nothing.
+
+    Parameters
+    ----------
+    fusion : bool
+        Merge sort the items with the majority as comparison instead of counting wins. The score is then M - place +
+        1; neighbours that tie, and are equal by reciprocal rank fusion, share the better one. Where majorities go
+        round in a circle the result depends on the order sorted, which is by reciprocal rank fusion, then as in the
+        input.
+    missing : {"unknown", "below"}
+        "unknown": a list says nothing about an item it leaves out. "below": it prefers all it holds to all it leaves
+        out, which suits cut-off lists. Comparisons leave nothing out.
+
+    Notes ----- Cost O(K M²) for K lists over M items; O(K M log M) comparisons with `fusion`. PyFLAGR and ranx count
+    every item that a list leaves out as ranked behind (``missing="below"``), and ranx lets the first of two items
+    with equal votes win.
+
+    References
+    ----------
+    Montague and Aslam, Condorcet fusion for improved retrieval, CIKM 2002. Copeland, A reasonable social welfare
+    function, 1951.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> runs = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "a", "c"], "z": ["a", "c"]})
+    >>> cc.Condorcet().fit_predict(runs).score.tolist()
+    [1.25, 1.0, 0.0]
+    """
+
+    name = "condorcet"
+    tags = Tags(accepts=PAIRED, cost="O(K M²)")
+    constraints: ClassVar[Mapping[str, Constraint]] = {"fusion": boolean(), "missing": _MISSING}
+
+    def __init__(self, *, fusion: bool = False, missing: str = "unknown") -> None:
+        self.fusion = fusion
+        self.missing = missing
+
+    def _scores(self, preferences: Votes) -> Floats:
+        duels = Duels.of(preferences, self.missing)
+        equal = duels.fallback()
+        if not self.fusion:
+            wins, losses = duels.all_outcomes()
+            return break_ties(wins, [wins - losses, equal], duels.offsets)
+        level = dense_ranks(equal, duels.offsets)
+        edges = duels.offsets.tolist()
+        parts = map_instances(lambda n: _merged(duels, n, level[edges[n] : edges[n + 1]]), len(duels.sizes))
+        return np.concatenate([np.zeros(0), *parts])
+
+
+def _merged(duels: Duels, instance: int, level: Ints) -> Floats:
+    """Return the scores of one instance by merge sort, begun in descending order of `level`."""
+    n = len(level)
+    beats = duels.beats(instance)
+    order = pairs.merge_order(np.argsort(-level, kind="stable").tolist(), beats)
+    score = np.zeros(n)
+    above = -1
+    for place, item in enumerate(order):
+        tied = above >= 0 and level[item] == level[above] and not beats(above, item)
+        score[item] = score[above] if tied else n - place
+        above = item
+    return score
+
+
+@register
+class Copeland(Aggregator):
+    """The number of items that the item beats by majority minus the number it loses to.
+
+    i beats j when a greater weight of lists prefers i to j than j to i. score(i) = wins - losses, which orders as
+    wins plus half the draws does. Equal scores stay tied. A list that ties two items is for neither. Pairs that
+    nobody decides count for neither, so that an item nobody ranks scores 0, in the middle. Empty lists add nothing.
+
+    Parameters
+    ----------
+    missing : {"unknown", "below"}
+        "unknown": a list says nothing about an item it leaves out. "below": it prefers all it holds to all it leaves
+        out, which suits cut-off lists. Comparisons leave nothing out.
+
+    Notes
+    -----
+    Cost O(K M²) for K lists over M items, about a tenth of a nanosecond for each list and pair; O(P) for P pairs where
+    lists are much shorter than M, and for comparisons. PyFLAGR counts an item that a list leaves out as ranked behind
+    (``missing="below"``).
+
+    References
+    ----------
+    Copeland, A reasonable social welfare function, University of Michigan, 1951.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> runs = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "a", "c"], "z": ["a", "c"]})
+    >>> cc.Copeland().fit_predict(runs).score.tolist()
+    [1.0, 1.0, -2.0]
+    """
+
+    name = "copeland"
+    tags = Tags(accepts=PAIRED, cost="O(K M²)")
+    constraints: ClassVar[Mapping[str, Constraint]] = {"missing": _MISSING}
+
+    def __init__(self, *, missing: str = "unknown") -> None:
+        self.missing = missing
+
+    def _scores(self, preferences: Votes) -> Floats:
+        wins, losses = Duels.of(preferences, self.missing).all_outcomes()
+        return wins - losses
+
+
+class _Proof(NamedTuple):
+    """What is known about the ranking of one instance."""
+
+    score: Floats
+    cost: float
+    bound: float
+    optimal: bool
+    solver: str
+
+
+@register
+class Kemeny(Aggregator):
+    """Minus the place of the item in a ranking that contradicts as few votes as possible.
+
+    A ranking costs, for each pair it puts in the order i, j, the weight of the lists (or comparisons) that prefer j
+    to i; the cheapest ranking is sought. score(i) = -place. A list that ties two items contradicts nothing. Items
+    that nobody ranks meet nobody and stand where net votes of 0 belong, in the middle. Empty lists add nothing.
+
+    Items are first split into groups that majorities connect in circles: everything outside the circles is ordered by
+    majority alone, and only the groups have to be solved. Of several cheapest rankings the one is taken that follows
+    the net votes, then reciprocal rank fusion with k = 60; items that nothing tells apart share a place (the mean
+    over the cheapest rankings in a group solved by dynamic programming).
+
+    Parameters
+    ----------
+    method : {"auto", "exact", "milp", "local"}
+        How groups are solved. "exact": by dynamic programming over subsets, for groups of up to 18 items. "milp": by
+        integer programming, until proven optimal or out of time. "local": by moving single items until that no longer
+        helps. "auto": dynamic programming up to 16 items, integer programming up to `max_items`, local search above.
+    max_items : int
+        The largest group that "auto" gives to integer programming.
+    time_limit : float
+        Seconds of integer programming for one instance; the answer may depend on the machine's speed only where it ends
+        for want of time, which `optimality_` shows.
+    missing : {"unknown", "below"}
+        "unknown": a list says nothing about an item it leaves out. "below": it prefers all it holds to all it leaves
+        out, which suits cut-off lists. Comparisons leave nothing out.
+
+    Attributes
+    ----------
+    optimality_ : dict of lists
+        For each instance: `instance`, its `cost`, a lower `bound` of any ranking's cost, the `gap` between the two,
+        whether the ranking is `optimal` (proven), and the `solver` of the hardest group.
+
+    Notes ----- Cost O(K M²) to count votes, then O(2^n n) for a group of n by dynamic programming; finding the
+    ranking is NP-hard. A warning says so when method="auto" or "milp" cannot prove a ranking optimal.
+
+    References ---------- Kemeny, Mathematics without numbers, Daedalus 88, 1959. Young and Levenglick, A consistent
+    extension of Condorcet's election principle, 1978. Groups and solvers: Betzler, Bredereck and Niedermeier,
+    Theoretical and empirical evaluation of data reduction for exact Kemeny rank aggregation, 2014; Conitzer,
+    Davenport and Kalagnanam, Improved bounds for computing Kemeny rankings, AAAI 2006.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> votes = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "c", "a"], "z": ["c", "a", "b"], "w": ["a", "b", "c"]})
+    >>> kemeny = cc.Kemeny()
+    >>> kemeny.fit_predict(votes).ranking()
+    ['a', 'b', 'c']
+    >>> kemeny.optimality_["cost"], kemeny.optimality_["optimal"]
+    ([4.0], [True])
+    """
+
+    name = "kemeny"
+    tags = Tags(accepts=PAIRED, cost="NP-hard; O(2^n n) for n items in a circle")
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "method": one_of("auto", "exact", "milp", "local"),
+        "max_items": integer(least=0),
+        "time_limit": number(above=0),
+        "missing": _MISSING,
+    }
+
+    optimality_: dict[str, list[Any]]
+
+    def __init__(
+        self, *, method: str = "auto", max_items: int = 100, time_limit: float = 30.0, missing: str = "unknown"
+    ) -> None:
+        self.method = method
+        self.max_items = max_items
+        self.time_limit = time_limit
+        self.missing = missing
+
+    def _scores(self, preferences: Votes) -> Floats:
+        duels = Duels.of(preferences, self.missing)
+        equal = duels.fallback()
+        edges = duels.offsets.tolist()
+
+        def solve(n: int) -> _Proof:
+            return self._instance(duels, n, equal[edges[n] : edges[n + 1]], preferences.instances[n])
+
+        proofs = map_instances(solve, len(duels.sizes))
+        self.optimality_ = {
+            "instance": preferences.instances.tolist(),
+            "cost": [p.cost for p in proofs],
+            "bound": [p.bound for p in proofs],
+            "gap": [p.cost - p.bound for p in proofs],
+            "optimal": [p.optimal for p in proofs],
+            "solver": [p.solver for p in proofs],
+        }
+        open_ = [n for n, p in enumerate(proofs) if not p.optimal]
+        if hasattr(self, "fit_info_"):
+            self.fit_info_.objective = float(sum(p.cost for p in proofs))
+            self.fit_info_.converged = not open_
+        if open_ and self.method in ("auto", "milp"):
+            worst = max(open_, key=lambda n: proofs[n].cost - proofs[n].bound)
+            self._warn(
+                f"the rankings of {len(open_)} of {len(proofs)} instances are not proven optimal; instance "
+                f"{preferences.instances[worst]!r} costs {proofs[worst].cost:g}, no ranking costs less than "
+                f"{proofs[worst].bound:g}. Raise time_limit or max_items for a proof, or pass method='local' "
+                "to do without."
+            )
+        return np.concatenate([np.zeros(0), *(p.score for p in proofs)])
+
+    def _instance(self, duels: Duels, instance: int, equal: Floats, name: str) -> _Proof:
+        """Return the ranking of one instance and what is known about it."""
+        ahead, behind = duels.tables(instance)
+        margin = (ahead - behind).astype(np.float64)
+        slack = duels.least(instance)
+        margin[np.abs(margin) <= slack] = 0.0
+        n = len(margin)
+        one = np.array([0, n], dtype=np.int64)
+        net = margin.sum(axis=1)
+        key = dense_ranks(dense_ranks(net, one) * (n + 1) + dense_ranks(equal, one), one)
+        group = kemeny.strong_components(margin > 0)
+        cost = np.maximum(-margin, 0.0)
+        deadline = monotonic() + self.time_limit
+        place = np.zeros(n)
+        extra = bound = 0.0
+        hardest, proven = "majority", True
+        for items in _members(group):
+            if len(items) == 1:
+                place[items] = 1.0
+                continue
+            solver = self._solver(len(items), name)
+            solution = _solve(solver, cost[np.ix_(items, items)], key[items], deadline, slack)
+            place[items] = solution.position
+            extra += solution.cost
+            bound += solution.bound
+            proven &= solution.cost - solution.bound <= slack + 1e-6 * solution.cost * (solver == "milp")
+            hardest = max(hardest, solver, key=_SOLVERS.index)
+        floor = float(np.minimum(ahead, behind)[np.triu_indices(n, 1)].sum())
+        score = -_lay_out(margin > 0, group, place, net, equal)
+        if proven:
+            bound = extra
+        return _Proof(score, floor + extra, floor + bound, bool(proven), hardest)
+
+    def _solver(self, size: int, instance: str) -> str:
+        if self.method == "exact" and size > _EXACT_SIZE:
+            raise DataError(
+                f"instance {instance!r} has {size} items that majorities connect in circles; method='exact' solves "
+                f"up to {_EXACT_SIZE}. Use method='milp' or 'local'."
+            )
+        if self.method != "auto":
+            return self.method
+        return "exact" if size <= _DP_SIZE else "milp" if size <= self.max_items else "local"
+
+
+_SOLVERS = ("majority", "exact", "milp", "local")
+_DP_SIZE, _EXACT_SIZE = 16, 18
+
+
+def _members(group: Ints) -> list[Ints]:
+    """Return the items of every group, groups in order of their numbers."""
+    order = np.argsort(group, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if len(group) else []
+
+
+def _solve(solver: str, cost: Floats, key: Ints, deadline: float, slack: float) -> kemeny.Solution:
+    if solver == "exact":
+        return kemeny.subset_dp(cost, key, slack)
+    order = np.argsort(-key, kind="stable")
+    if solver == "milp":
+        return kemeny.integer_program(cost, order, deadline, slack)
+    order = kemeny.local_search(cost, order, slack)
+    place = np.empty(len(cost))
+    place[order] = np.arange(1.0, len(cost) + 1)
+    return kemeny.Solution(place, kemeny.ranking_cost(cost, order), 0.0)
+
+
+def _lay_out(beats: NDArray[np.bool_], group: Ints, place: Floats, net: Floats, equal: Floats) -> Floats:
+    """Return the place of every item, given its place within its group.
+
+    Of the groups that no group yet to be placed beats, the one with the most net votes goes next; groups that nothing
+    tells apart go side by side.
+    """
+    members = _members(group)
+    size = np.array([len(m) for m in members], dtype=np.int64)
+    n_groups = len(members)
+    between = group[:, None] != group[None, :]
+    # Arrows into each group from each item, so that placing an item lifts them.
+    waiting = np.bincount(group, weights=(beats & between).sum(axis=0), minlength=n_groups)
+    one = np.array([0, n_groups], dtype=np.int64)
+    means = [np.bincount(group, weights=v, minlength=n_groups) / np.maximum(size, 1) for v in (net, equal)]
+    level = dense_ranks(dense_ranks(means[0], one) * (n_groups + 1) + dense_ranks(means[1], one), one)
+    out = np.zeros(len(group))
+    done = np.zeros(n_groups, dtype=np.bool_)
+    laid = 0
+    while laid < len(group):
+        free = np.flatnonzero((waiting == 0) & ~done)
+        chosen = free[level[free] == level[free].max()]
+        width = int(size[chosen].sum())
+        for g in chosen.tolist():
+            items = members[g]
+            # Groups side by side are stretched over the same places, so that single items share the middle.
+            out[items] = laid + 0.5 + (place[items] - 0.5) * (width / size[g])
+            gone = (beats[items] & between[items]).sum(axis=0)
+            waiting -= np.bincount(group, weights=gone, minlength=n_groups)
+            done[g] = True
+        laid += width
+    return out
