@@ -2,7 +2,7 @@
 
 usage: python scripts/make_sample.py [FOLDER]
 
-Running it again writes the same bytes (a test compares them with what is committed); the sample is never edited by hand.
+Running it again writes the same bytes: a test compares them with what is committed. Never edit the sample by hand.
 """
 
 from __future__ import annotations
