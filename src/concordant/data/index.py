@@ -290,26 +290,27 @@ def instance_index(key: Any, slots: Slots) -> Ints:
         if code is None:
             raise DataError(f"no instance {key!r}. There are {n}: {listing(slots.instances[:10].tolist())}.")
         return np.array([code], dtype=np.int64)
-    if isinstance(key, (int, np.integer)):
+    if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         if not -n <= key < n:
             raise IndexError(f"instance {key} of a container with {n} instances")
         return np.array([key % n], dtype=np.int64)
     if isinstance(key, slice):
         return np.arange(n, dtype=np.int64)[key]
     index = np.asarray(key)
-    if index.size == 0:
+    if index.ndim == 1 and index.size == 0:
         return np.zeros(0, dtype=np.int64)
-    if index.dtype.kind in "UO":
-        return np.concatenate([instance_index(str(k), slots) for k in index.tolist()])
-    if index.dtype == np.bool_:
-        if index.shape != (n,):
-            raise IndexError(f"a mask of length {index.size} for a container with {n} instances")
+    if index.ndim == 1 and index.dtype == np.bool_:
+        if len(index) != n:
+            raise IndexError(f"a mask of length {len(index)} for a container with {n} instances")
         return np.flatnonzero(index)
+    if index.ndim == 1 and index.dtype.kind in "UO" and all(isinstance(k, str) for k in index.tolist()):
+        index = np.concatenate([instance_index(k, slots) for k in index.tolist()])
     if index.ndim != 1 or index.dtype.kind not in "iu":
         raise DataError(f"instances are chosen by whole numbers, a mask, a slice or ids. Got {key!r} instead.")
     index = index.astype(np.int64)
-    if index.min() < -n or index.max() >= n:
-        raise IndexError(f"instance {int(index.max())} of a container with {n} instances")
+    outside = (index < -n) | (index >= n)
+    if outside.any():
+        raise IndexError(f"instance {int(index[outside][0])} of a container with {n} instances")
     index = np.where(index < 0, index + n, index)
     if len(np.unique(index)) < len(index):
         raise DataError("the same instance was chosen twice; ids tell instances apart, so each may be taken once.")
