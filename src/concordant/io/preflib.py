@@ -1,0 +1,543 @@
+"""PrefLib ballots to preferences and back: every distinct ballot is an expert who weighs as much as it was cast.
+
+Ballots are orders over numbered alternatives, so the codes of the file are the codes of the container; the only work is
+to check them and to give tied alternatives a rank.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from concordant.data.index import Slots, Texts
+from concordant.data.preferences import Preferences
+from concordant.errors import DataError, FormatError, ParameterError, ParseError, shorten
+from concordant.io._files import PathLike, atomic_write, expand, text_lines
+from concordant.kernels.lists import offsets_of, order_lists
+
+__all__ = ["read_preflib", "write_preflib"]
+
+TYPES = ("soc", "soi", "toc", "toi")
+# The other kinds of file that PrefLib publishes, and what they hold.
+_OTHER = {"cat": "categorical preferences", "wmd": "a weighted matching graph", "dat": "extra data without a format"}
+_PACKED = (".gz", ".xz", ".zst", ".bz2")
+# One id is kept per alternative, named or not, so a count gone wrong must not fill the memory.
+_MOST_ALTERNATIVES = 1_000_000
+
+_HEADER = re.compile(r"#[ \t]*([A-Z]+(?: [A-Z]+)*)(?:[ \t]+([0-9]+))?[ \t]*:(.*)", re.DOTALL)
+_NUMBER = r"[ \t]*[0-9]{1,9}[ \t]*"
+_STRICT = re.compile(rf"{_NUMBER}(?:,{_NUMBER})*")
+_GROUP = rf"(?:{_NUMBER}|[ \t]*\{{{_NUMBER}(?:,{_NUMBER})*\}}[ \t]*)"
+_TIED = re.compile(rf"{_GROUP}(?:,{_GROUP})*")
+_COUNT = re.compile(r"[ \t]*([0-9]{1,15})[ \t]*([:,])(.*)", re.DOTALL)
+
+
+def read_preflib(path: PathLike | Iterable[PathLike], *, check_counts: bool = True) -> Preferences:
+    """Return the ballots of PrefLib files (soc, soi, toc, toi) as preferences of kind "rank".
+
+    Parameters
+    ----------
+    path : path, glob, folder or a list of these
+        One instance per file, called by the file's stem; where two files share it (`x.soi` and `x.toc`), by the whole
+        name. Of a folder the files ending in .soc, .soi, .toc and .toi are taken. Compressed files are unpacked.
+    check_counts : bool
+        Whether the numbers of voters and of unique orders that the header states must be those of the ballots.
+
+    Returns
+    -------
+    Preferences
+        Experts "1", "2", ... are the ballot lines of each file, in order; an expert weighs as much as the ballot was
+        cast. Expert "1" of one file has nothing to do with expert "1" of another.
+
+    Notes
+    -----
+    Alternatives in braces are tied and share the smallest of their positions, so that a rank counts the alternatives
+    ahead: ``1,{4,3},2`` gives the ranks 1, 2, 2, 4. Alternatives that a ballot leaves out are missing from it; those no
+    ballot names are kept as items. An order that nobody cast (count 0 occurs in published files) and an empty ballot
+    leave an expert without a list. Items go by the alternatives' names, in the order of their numbers; an alternative
+    whose name is absent or borne by two goes by its number (and all do when that would clash with a name).
+
+    Both the format with ``# KEY: value`` headers and the older one (number of alternatives, ``number,name`` lines, a
+    line of counts, then ``count,order`` lines) are read. Reading takes one pass; memory goes to the codes alone.
+
+    Raises
+    ------
+    ParseError
+        With file and line, when a ballot is not an order, names an alternative twice or one there is not, breaks what
+        the type promises (ties in a soc file, an incomplete order in a toc file), or when the counts differ.
+    FormatError
+        For PrefLib's other types (cat, wmd, dat).
+
+    References
+    ----------
+    Mattei, Walsh (2013), PrefLib: a library for preferences. https://www.preflib.org
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "lunch.toc")
+    >>> _ = path.write_text('''# DATA TYPE: toc
+    ... # NUMBER ALTERNATIVES: 3
+    ... # NUMBER VOTERS: 5
+    ... # NUMBER UNIQUE ORDERS: 2
+    ... # ALTERNATIVE NAME 1: soup
+    ... # ALTERNATIVE NAME 2: fish
+    ... # ALTERNATIVE NAME 3: rice
+    ... 4: 3,1,2
+    ... 1: {1,2},3
+    ... ''')
+    >>> p = read_preflib(path)
+    >>> p.to_frame().rows()[3:]
+    [('lunch', '2', 'soup', 1.0, 1.0), ('lunch', '2', 'fish', 1.0, 1.0), ('lunch', '2', 'rice', 3.0, 1.0)]
+    """
+    files = _files(path)
+    ballots = _Ballots()
+    items: list[str] = []
+    sizes: list[int] = []
+    starts: list[int] = [0]
+    most = 0
+    for file in files:
+        election = _Election(file, ballots, len(items))
+        names, voted = election.read(check_counts)
+        items += names
+        sizes.append(len(names))
+        starts.append(len(ballots.lengths))
+        most = max(most, voted)
+    weight = np.array(ballots.weight, dtype=np.float64)
+    return Preferences.from_codes(
+        Slots(Texts(_instances(files)), Texts(items), offsets_of(np.array(sizes))),
+        Texts([str(number) for number in range(1, most + 1)]),
+        np.array(ballots.expert, dtype=np.int32),
+        offsets_of(np.array(ballots.lengths, dtype=np.int64)),
+        np.array(starts, dtype=np.int64),
+        np.array(ballots.slot, dtype=np.int32),
+        np.array(ballots.rank, dtype=np.float64),
+        kind="rank",
+        list_weight=None if (weight == 1.0).all() else weight,
+    )
+
+
+def _files(path: PathLike | Iterable[PathLike]) -> list[Path]:
+    """Return the files to read; a folder stands for the ordinal files in it."""
+    names = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+    chosen: list[PathLike] = []
+    for name in names:
+        if not isinstance(name, (str, os.PathLike)) or not os.path.isdir(os.path.expanduser(name)):
+            chosen.append(name)
+            continue
+        ordinal = [file for file in expand(name) if _type_of_name(file) in TYPES]
+        if not ordinal:
+            raise DataError(f"the folder {os.fspath(name)!r} holds no PrefLib files ending in .{', .'.join(TYPES)}.")
+        chosen += ordinal
+    return expand(chosen)
+
+
+def _type_of_name(path: PathLike) -> str:
+    """Return what the name of a file ends in, compression aside, in lower case and without the dot."""
+    name, ending = os.path.splitext(os.path.basename(os.fspath(path)))
+    if ending.lower() in _PACKED:
+        ending = os.path.splitext(name)[1]
+    return ending[1:].lower()
+
+
+def _stem(path: Path) -> str:
+    name, ending = os.path.splitext(path.name)
+    if ending.lower() in _PACKED:
+        name, ending = os.path.splitext(name)
+    return name if ending[1:].lower() in TYPES else name + ending
+
+
+def _instances(files: list[Path]) -> list[str]:
+    """Return an id for every file: its stem, and where two share that, as much of its path as tells them apart."""
+    longest = max((len(file.parts) for file in files), default=1)
+    names = [_stem(file) for file in files]
+    for parts in range(1, longest + 1):
+        count = Counter(names)
+        if len(count) == len(names):
+            break
+        names = [
+            "/".join(file.parts[-parts:]) if count[name] > 1 else name for file, name in zip(files, names, strict=True)
+        ]
+    return names
+
+
+class _Ballots:
+    """The rows and lists of all files read so far, as flat numbers."""
+
+    def __init__(self) -> None:
+        self.slot = array("i")
+        self.rank = array("d")
+        self.lengths = array("q")
+        self.expert = array("i")
+        self.weight = array("d")
+
+
+class _Election:
+    """One file being read: what its header says, and its ballots checked against that."""
+
+    def __init__(self, path: Path, ballots: _Ballots, first_slot: int) -> None:
+        self.path = path
+        self.ballots = ballots
+        self.shift = first_slot - 1  # alternatives are numbered from 1
+        self.type = _type_of_name(path)
+        self._refuse_other(self.type, None)
+        self.header: dict[str, tuple[int, int]] = {}
+        self.names: dict[int, str] = {}
+        self.name_line: dict[int, int] = {}
+        self.n_alternatives = 0
+        self.n_ballots = 0
+        self.n_voters = 0
+
+    def read(self, check_counts: bool) -> tuple[list[str], int]:
+        """Return the ids of the alternatives and the number of ballot lines, which go to `ballots`."""
+        lines = ((number, text) for number, text in text_lines(self.path) if text.strip())
+        number = 1
+        for number, text in lines:
+            if text.startswith("#"):
+                self._header_line(number, text)
+                continue
+            if not self.n_alternatives:
+                if not self.header and not self.names and text.strip().isdecimal():
+                    self._old_header(number, text.strip(), lines)
+                    continue
+                self._settle_alternatives(number)
+            self._ballot(number, text)
+        if not self.n_alternatives:
+            self._settle_alternatives(number)
+        if check_counts:
+            self._check("NUMBER VOTERS", self.n_voters, "the ballots add up to")
+            self._check("NUMBER UNIQUE ORDERS", self.n_ballots, "the number of ballot lines is")
+        return _ids(self.names, self.n_alternatives), self.n_ballots
+
+    def _refuse_other(self, name: str, line: int | None) -> None:
+        if name in _OTHER:
+            where = self.path if line is None else f"{self.path}:{line}"
+            raise FormatError(
+                f"{where}: a PrefLib {name} file holds {_OTHER[name]}, not orders of the alternatives. "
+                f"read_preflib reads {', '.join(TYPES)}."
+            )
+
+    def _header_line(self, line: int, text: str) -> None:
+        match = _HEADER.fullmatch(text)
+        if match is None:
+            return  # a remark
+        key, number, value = match[1], match[2], match[3].strip()
+        named = key == "ALTERNATIVE NAME" and number is not None
+        if not named and key not in ("DATA TYPE", "NUMBER ALTERNATIVES", "NUMBER VOTERS", "NUMBER UNIQUE ORDERS"):
+            return
+        if self.n_alternatives:
+            raise ParseError(self.path, line, f"'# {key}' must come before the first ballot.")
+        if key == "DATA TYPE":
+            self._refuse_other(value.lower(), line)
+            if value.lower() not in TYPES:
+                raise FormatError(
+                    f"{self.path}:{line}: DATA TYPE must be one of {', '.join(TYPES)}, found {shorten(value)!r}."
+                )
+            self.type = value.lower()
+        elif named:
+            self._name(line, number, value)
+        else:
+            self._set_count(line, key, value)
+
+    def _set_count(self, line: int, key: str, value: str) -> None:
+        if not re.fullmatch("[0-9]{1,15}", value):
+            raise ParseError(self.path, line, f"{key} must be a whole number, found {shorten(value)!r}.")
+        if key in self.header:
+            raise ParseError(self.path, line, f"{key} is given twice, on lines {self.header[key][1]} and {line}.")
+        self.header[key] = int(value), line
+
+    def _name(self, line: int, number: str, name: str) -> None:
+        if len(number) > 9 or not 1 <= int(number) <= _MOST_ALTERNATIVES:
+            raise ParseError(
+                self.path, line, f"alternatives are numbered from 1 to {_MOST_ALTERNATIVES}, found {shorten(number)}."
+            )
+        code = int(number)
+        if code in self.names:
+            raise ParseError(
+                self.path, line, f"alternative {code} is named twice, on lines {self.name_line[code]} and {line}."
+            )
+        self.names[code] = name
+        self.name_line[code] = line
+
+    def _settle_alternatives(self, line: int) -> None:
+        """Fix the number of alternatives, at the first ballot."""
+        largest = max(self.names, default=0)
+        count, where = self.header.get("NUMBER ALTERNATIVES", (largest, line))
+        if not 1 <= count <= _MOST_ALTERNATIVES:
+            if "NUMBER ALTERNATIVES" in self.header:
+                raise ParseError(
+                    self.path, where, f"NUMBER ALTERNATIVES must lie between 1 and {_MOST_ALTERNATIVES}, found {count}."
+                )
+            raise ParseError(
+                self.path,
+                line,
+                "expected '# NUMBER ALTERNATIVES: m' and '# ALTERNATIVE NAME i: name' headers before the ballots, or "
+                "the older format that begins with the number of alternatives.",
+            )
+        if largest > count:
+            raise ParseError(
+                self.path,
+                self.name_line[largest],
+                f"NUMBER ALTERNATIVES says {count}, but alternative {largest} has a name.",
+            )
+        self.n_alternatives = count
+
+    def _old_header(self, line: int, text: str, lines: Iterator[tuple[int, str]]) -> None:
+        """Read the header of the older format: the number of alternatives, their names, and a line of counts."""
+        self._set_count(line, "NUMBER ALTERNATIVES", text)
+        count = self.header["NUMBER ALTERNATIVES"][0]
+        if not 1 <= count <= _MOST_ALTERNATIVES:
+            self._settle_alternatives(line)
+        for _ in range(count):
+            line, text = next(lines, (line, ""))
+            number, comma, name = text.partition(",")
+            if not comma or not re.fullmatch("[ \t]*[0-9]+[ \t]*", number):
+                raise ParseError(
+                    self.path, line, f"expected 'number,name' for {count} alternatives, found {shorten(text)!r}."
+                )
+            self._name(line, number.strip(), name.strip())
+        line, text = next(lines, (line, ""))
+        counts = re.fullmatch(r"[ \t]*([0-9]+)[ \t]*,[ \t]*([0-9]+)[ \t]*,[ \t]*([0-9]+)[ \t]*", text)
+        if counts is None:
+            raise ParseError(
+                self.path, line, f"expected 'voters,sum of counts,unique orders', found {shorten(text)!r}."
+            )
+        self._set_count(line, "NUMBER VOTERS", counts[2])
+        self._set_count(line, "NUMBER UNIQUE ORDERS", counts[3])
+        self._settle_alternatives(line)
+
+    def _ballot(self, line: int, text: str) -> None:
+        match = _COUNT.fullmatch(text)
+        if match is None:
+            raise ParseError(self.path, line, f"expected 'count: 1,{{4,3}},2', found {shorten(text)!r}.")
+        times, order = int(match[1]), match[3]
+        self.n_ballots += 1
+        self.n_voters += times
+        if _STRICT.fullmatch(order):
+            alternatives = list(map(int, order.split(",")))
+            ranks: Iterable[int] = range(1, len(alternatives) + 1)
+        elif _TIED.fullmatch(order):
+            alternatives, ranks = self._tied(line, order)
+        elif not order.strip():
+            alternatives, ranks = [], []
+        else:
+            raise ParseError(
+                self.path,
+                line,
+                f"expected alternatives' numbers separated by commas, tied ones in braces, found {shorten(order)!r}.",
+            )
+        self._check_ballot(line, alternatives)
+        if not alternatives or not times:
+            return  # a voter without a preference, or a preference without a voter: counted, and silent
+        shift, ballots = self.shift, self.ballots
+        ballots.slot.extend([code + shift for code in alternatives])
+        ballots.rank.extend(ranks)
+        ballots.lengths.append(len(alternatives))
+        ballots.expert.append(self.n_ballots - 1)
+        ballots.weight.append(times)
+
+    def _tied(self, line: int, order: str) -> tuple[list[int], list[int]]:
+        alternatives: list[int] = []
+        ranks: list[int] = []
+        inside = False
+        for field in order.split(","):
+            part = field.strip()
+            ranks.append(ranks[-1] if inside else len(ranks) + 1)
+            inside = (inside or part[0] == "{") and part[-1] != "}"
+            alternatives.append(int(part.strip("{} \t")))
+        if self.type.startswith("s") and self.type in TYPES and len(set(ranks)) < len(ranks):
+            raise ParseError(self.path, line, f"a {self.type} file holds no ties, found {shorten(order.strip())!r}.")
+        return alternatives, ranks
+
+    def _check_ballot(self, line: int, alternatives: list[int]) -> None:
+        n = len(alternatives)
+        if n and not (min(alternatives) >= 1 and max(alternatives) <= self.n_alternatives):
+            wrong = next(code for code in alternatives if not 1 <= code <= self.n_alternatives)
+            raise ParseError(
+                self.path, line, f"the alternatives are numbered 1 to {self.n_alternatives}, found {wrong}."
+            )
+        if len(set(alternatives)) < n:
+            twice = next(code for code, times in Counter(alternatives).items() if times > 1)
+            raise ParseError(self.path, line, f"alternative {twice} stands twice in one ballot.")
+        if self.type in ("soc", "toc") and n < self.n_alternatives:
+            raise ParseError(
+                self.path,
+                line,
+                f"a {self.type} file holds complete orders; this ballot ranks {n} of {self.n_alternatives} "
+                f"alternatives. Incomplete ones belong in a {self.type[:2]}i file.",
+            )
+
+    def _check(self, key: str, found: int, what: str) -> None:
+        stated, line = self.header.get(key, (found, 0))
+        if stated != found:
+            raise ParseError(
+                self.path,
+                line,
+                f"{key} says {stated}, but {what} {found}. Is the file cut short or edited? "
+                "Pass check_counts=False to read the ballots that are there.",
+            )
+
+
+def _ids(names: dict[int, str], count: int) -> list[str]:
+    """Return an id for each alternative: its name where it has one of its own, else its number."""
+    given = [names.get(code, "") for code in range(1, count + 1)]
+    times = Counter(given)
+    ids = [name if name and times[name] == 1 else str(code) for code, name in enumerate(given, 1)]
+    return ids if len(set(ids)) == count else [str(code) for code in range(1, count + 1)]
+
+
+def write_preflib(preferences: Preferences, path: PathLike) -> Path:
+    """Write the ballots of one instance as a PrefLib file and return its path.
+
+    Parameters
+    ----------
+    preferences : Preferences
+        One instance; ranks, scores or ratings (equal values are ties). Weights are the multiplicities and must be whole
+        numbers; a list of weight 0 is cast by nobody and left out.
+    path : path
+        Where to write. Without one of the endings .soc, .soi, .toc, .toi, the narrowest that holds these ballots
+        (strict or tied, complete or incomplete) is added; an ending given must allow them. A further .gz, .xz, .bz2 or
+        .zst compresses.
+
+    Returns
+    -------
+    Path
+        The file written: whole, or not at all.
+
+    Notes
+    -----
+    The format keeps the order of a ballot and not the names of who cast it: equal ballots become one with the sum of
+    their weights, experts without a list are lost, and gaps in ranks close. Costs O(R log m) for R rows in lists of m.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> p = Preferences(list("qqqq"), list("xxyy"), list("abba"), [1, 2, 5, 9], weight=[3, 3, 1, 1])
+    >>> path = write_preflib(p, pathlib.Path(tempfile.mkdtemp(), "votes"))
+    >>> path.name, path.read_text().splitlines()[-2:]
+    ('votes.soc', ['3: 1,2', '1: 2,1'])
+    """
+    if not isinstance(preferences, Preferences):
+        raise ParameterError.invalid("preferences", "write_preflib", "Preferences", type(preferences).__name__)
+    if len(preferences) != 1:
+        raise DataError(
+            f"a PrefLib file holds one instance; these preferences have {len(preferences)}. "
+            "Write them one by one: for p in preferences: write_preflib(p, ...)."
+        )
+    names = _names_to_write(preferences)
+    counts, tied, complete = _orders(preferences)
+    narrowest = ("t" if tied else "s") + "o" + ("c" if complete else "i")
+    target, kind = _target(path, narrowest)
+    title = " ".join(preferences.instances[0].split())
+    head = [
+        f"FILE NAME: {target.name}",
+        f"TITLE: {title}",
+        "DESCRIPTION: ",
+        f"DATA TYPE: {kind}",
+        f"MODIFICATION TYPE: {'original' if preferences.kind == 'rank' else 'induced'}",
+        "RELATES TO: ",
+        "RELATED FILES: ",
+        "PUBLICATION DATE: ",
+        "MODIFICATION DATE: ",
+        f"NUMBER ALTERNATIVES: {len(names)}",
+        f"NUMBER VOTERS: {sum(counts.values())}",
+        f"NUMBER UNIQUE ORDERS: {len(counts)}",
+        *(f"ALTERNATIVE NAME {code}: {name}" for code, name in enumerate(names, 1)),
+    ]
+    text = "".join([*(f"# {line}\n" for line in head), *(f"{n}: {order}\n" for order, n in counts.items())])
+    with atomic_write(target) as handle:
+        handle.write(text.encode())
+    return target
+
+
+def _names_to_write(preferences: Preferences) -> list[str]:
+    names = preferences.items.tolist()
+    if not names:
+        raise DataError("a PrefLib file needs at least one item; these preferences have none.")
+    for name in names:
+        # The reader trims names and reads line by line, so such a name would come back as another.
+        if not name or name != name.strip() or "\n" in name or "\r" in name or not _encodes(name):
+            raise DataError(
+                f"item {name!r} cannot be the name of a PrefLib alternative: names are not empty, hold no line breaks "
+                "and do not begin or end in blanks."
+            )
+    return names
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _orders(preferences: Preferences) -> tuple[dict[str, int], bool, bool]:
+    """Return how often each distinct order is cast, whether any has ties, and whether all are complete."""
+    weights = preferences.weights
+    whole = (weights == np.floor(weights)) & (weights < 2**53)
+    if not whole.all():
+        which = int(np.flatnonzero(~whole)[0])
+        expert = preferences.experts[int(preferences.list_expert[which])]
+        raise DataError(
+            f"PrefLib counts voters, so weights must be whole numbers. Expert {expert!r} weighs {weights[which]:g}. "
+            "Scale the weights, or clear them with preferences.with_weights(None)."
+        )
+    position = preferences.positions("min")
+    rows = order_lists(position, preferences.list_offsets)
+    codes = (preferences.slot[rows] + 1).tolist()
+    position = position[rows]
+    joined = np.zeros(len(rows), dtype=np.bool_)  # whether a row is tied with the one before it
+    joined[1:] = position[1:] == position[:-1]
+    heads = preferences.list_offsets[:-1]
+    joined[heads[heads < len(rows)]] = False
+    tied_list = np.zeros(preferences.n_lists, dtype=np.bool_)
+    tied_list[preferences.row_list[joined]] = True
+    counts: dict[str, int] = {}
+    any_tied, all_complete = False, True
+    ends = preferences.list_offsets.tolist()
+    for which, times in enumerate(weights.tolist()):
+        if times == 0:
+            continue
+        start, end = ends[which], ends[which + 1]
+        order = _order_text(codes[start:end], joined[start:end].tolist() if tied_list[which] else None)
+        counts[order] = counts.get(order, 0) + int(times)
+        any_tied = any_tied or bool(tied_list[which])
+        all_complete = all_complete and end - start == preferences.n_slots
+    return counts, any_tied, all_complete
+
+
+def _order_text(codes: list[int], joined: list[bool] | None) -> str:
+    if joined is None:
+        return ",".join(map(str, codes))
+    groups: list[list[int]] = []
+    for code, with_last in zip(codes, joined, strict=True):
+        if with_last:
+            groups[-1].append(code)
+        else:
+            groups.append([code])
+    # Inside a tie the order means nothing, so equal ballots must not differ by it.
+    return ",".join(str(g[0]) if len(g) == 1 else "{" + ",".join(map(str, sorted(g))) + "}" for g in groups)
+
+
+def _target(path: PathLike, narrowest: str) -> tuple[Path, str]:
+    """Return the path with its ending and the type that goes into the header."""
+    target = Path(path)
+    kind = _type_of_name(target)
+    if kind not in TYPES:
+        packed = target.suffix if target.suffix.lower() in _PACKED else ""
+        plain = target.name[: len(target.name) - len(packed)]
+        return target.with_name(f"{plain}.{narrowest}{packed}"), narrowest
+    if (narrowest[0] == "t" and kind[0] == "s") or (narrowest[2] == "i" and kind[2] == "c"):
+        holds = f"{'tied' if narrowest[0] == 't' else 'strict'}, {'complete' if narrowest[2] == 'c' else 'incomplete'}"
+        raise DataError(
+            f"cannot write {os.fspath(path)!r}: these ballots are {holds}, which a {kind} file may not hold. "
+            f"Name it .{narrowest}, or leave the ending out."
+        )
+    return target, kind
