@@ -121,7 +121,10 @@ def stem(path: PathLike) -> str:
 def compression(path: PathLike) -> str | None:
     """Return "gz", "xz", "zst" or "bz2" as the first bytes of the file say, None for anything else."""
     with open(path, "rb") as handle:
-        head = handle.read(6)
+        return _packed_as(handle.peek(8))
+
+
+def _packed_as(head: bytes) -> str | None:
     return next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)
 
 
@@ -140,9 +143,10 @@ def _damage_named(path: PathLike, kind: str | None) -> Iterator[None]:
 class _Named(io.RawIOBase):
     """The bytes of a decompressor, with the file named when they are damaged."""
 
-    def __init__(self, inner: BinaryIO, path: PathLike, kind: str) -> None:
+    def __init__(self, inner: BinaryIO, raw: BinaryIO, path: PathLike, kind: str) -> None:
         super().__init__()
         self._inner = inner
+        self._raw = raw
         self._path = path
         self._kind = kind
 
@@ -157,6 +161,7 @@ class _Named(io.RawIOBase):
 
     def close(self) -> None:
         self._inner.close()
+        self._raw.close()
         super().close()
 
 
@@ -166,14 +171,14 @@ class _ZstandardLines(io.RawIOBase):
     Python has a decompressor of its own only since 3.14.
     """
 
-    def __init__(self, path: PathLike) -> None:
+    def __init__(self, path: PathLike, data: bytes | None) -> None:
         super().__init__()
         import polars as pl
 
         self._path = path
-        self._done = 0
+        self._packed: Path | bytes = Path(path) if data is None else data
         self._rest = memoryview(b"")
-        self._batches = pl.scan_lines(Path(path), glob=False).collect_batches(chunk_size=1 << 16)
+        self._batches = pl.scan_lines(self._packed, glob=False).collect_batches(chunk_size=1 << 16)
 
     def readable(self) -> bool:
         return True
@@ -183,7 +188,6 @@ class _ZstandardLines(io.RawIOBase):
             batch = self._next()
             if batch is None:
                 return 0
-            self._done += len(batch)
             self._rest = memoryview(("\n".join(batch.to_list()) + "\n").encode()) if len(batch) else memoryview(b"")
         n = min(len(buffer), len(self._rest))
         buffer[:n] = self._rest[:n]
@@ -207,7 +211,7 @@ class _ZstandardLines(io.RawIOBase):
         import polars as pl
 
         lossy = pl.scan_csv(
-            Path(self._path),
+            self._packed,
             has_header=False,
             schema={"line": pl.String},
             separator="\x00",
@@ -226,16 +230,21 @@ def open_bytes(path: PathLike) -> BinaryIO:
 
     Damaged data raises FormatError on reading. Zstandard files hold text: their lines come with a line feed.
     """
-    kind = compression(path)
-    if kind == "gz":
-        return cast(BinaryIO, _Named(cast(BinaryIO, gzip.open(path, "rb")), path, kind))
-    if kind == "xz":
-        return cast(BinaryIO, _Named(cast(BinaryIO, lzma.open(path, "rb")), path, kind))
-    if kind == "bz2":
-        return cast(BinaryIO, _Named(cast(BinaryIO, bz2.open(path, "rb")), path, kind))
-    if kind == "zst":
-        return cast(BinaryIO, _ZstandardLines(path))
-    return cast(BinaryIO, open(path, "rb", buffering=0))
+    raw = open(path, "rb")  # noqa: SIM115 - the caller closes what is returned
+    try:
+        # A look ahead and no second opening: what comes through a pipe can be read once only.
+        kind = _packed_as(raw.peek(8))
+        if kind is None:
+            return raw
+        if kind == "zst":
+            data = None if raw.seekable() else raw.read()
+            raw.close()
+            return cast(BinaryIO, _ZstandardLines(path, data))
+        opener: Any = {"gz": gzip.open, "xz": lzma.open, "bz2": bz2.open}[kind]
+        return cast(BinaryIO, _Named(opener(raw, "rb"), raw, path, kind))
+    except BaseException:
+        raw.close()
+        raise
 
 
 def _read_full(stream: BinaryIO, size: int) -> bytes:
@@ -315,6 +324,10 @@ def _not_utf8(
     return ParseError(path, line, f"expected UTF-8 text{found}. Convert the file to UTF-8 first.")
 
 
+def _buffered(stream: BinaryIO) -> BinaryIO:
+    return stream if isinstance(stream, io.BufferedIOBase) else cast(BinaryIO, io.BufferedReader(cast(Any, stream)))
+
+
 @contextmanager
 def open_text(path: PathLike) -> Iterator[IO[str]]:
     r"""Open a file for reading as UTF-8 text, decompressed, without byte-order mark, every line ending in a line feed.
@@ -330,7 +343,7 @@ def open_text(path: PathLike) -> Iterator[IO[str]]:
     """
     with (
         open_bytes(path) as stream,
-        io.TextIOWrapper(io.BufferedReader(cast(Any, stream)), encoding="utf-8-sig") as text,
+        io.TextIOWrapper(_buffered(stream), encoding="utf-8-sig") as text,
     ):
         try:
             yield text

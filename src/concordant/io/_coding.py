@@ -1,0 +1,951 @@
+"""Ids in native columns to slots and lists, without making a Python object of any row.
+
+Comparing text is what makes reading slow, so text is not compared. Every item id gets two 64-bit hashes inside Polars,
+which together stand for it. Rows are put in the order of their instances by moving *runs* (consecutive rows of one
+instance and expert), not rows. Then, in blocks of whole instances that fit the cache, every row looks up the earliest
+row with its hashes in a table made of arrays. Text is kept for the first occurrence of an item only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from concordant.data.index import Slots, Texts
+from concordant.data.labels import Labels
+from concordant.data.preferences import Kind, Preferences
+from concordant.errors import DataError, DuplicateError, ParameterError, listing
+from concordant.execution import map_instances
+from concordant.kernels.lists import Codes, Floats, Ints, offsets_of, ranges
+
+__all__ = [
+    "Coder",
+    "CodedRows",
+    "Source",
+    "as_text",
+    "check_duplicates",
+    "code_labels",
+    "code_pairs",
+    "code_preferences",
+    "code_slots",
+    "encode",
+    "hashed",
+]
+
+# Rows whose text is held at one time. More are coded batch by batch, and the batches' slots are coded once more.
+BATCH_ROWS = 16_000_000
+# Rows looked up at one time: several arrays of this length fit the cache of a core.
+BLOCK_ROWS = 1 << 16
+# Ids up to this many bytes lie inside Polars' 16-byte views and hold no other memory.
+_INLINE_BYTES = 12
+
+# Cells of the table that finds repeated rows of a run; with more, a sort of all rows is cheaper.
+_CELLS_PER_ROW = 32
+# Odd numbers without a pattern, to choose other bits of a hash.
+_MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93], dtype=np.uint64)
+
+_Hashes = NDArray[np.uint64]
+
+
+def hashed(column: str = "item") -> tuple[pl.Expr, pl.Expr]:
+    """Return the expressions of the two hashes of an id column, named "h1" and "h2"."""
+    return pl.col(column).hash(0x5EED).alias("h1"), pl.col(column).hash(0xC0DE).alias("h2")
+
+
+def check_duplicates(duplicates: str, owner: str) -> None:
+    """Raise the one error for an unknown rule about repeated rows."""
+    if duplicates not in ("error", "best", "first"):
+        raise ParameterError.invalid("duplicates", owner, "'error', 'best' or 'first'", duplicates)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where rows come from, for messages.
+
+    Parameters
+    ----------
+    name : str, optional
+        The file; rows of a table have none and are named by their number.
+    first : int
+        The number of row 0: the line where a file's rows begin, or how many rows of other tables came before.
+    lines : int64[rows], optional
+        The line of every row, where lines were skipped.
+    """
+
+    name: str | None = None
+    first: int = 0
+    lines: Ints | None = None
+
+    def place(self, row: int) -> int | str:
+        """Return "file:line", or the row's number in a table."""
+        number = self.first + row if self.lines is None else int(self.lines[row])
+        return number if self.name is None else f"{self.name}:{number}"
+
+
+def as_text(column: pl.Series, what: str) -> pl.Series:
+    """Return a column of ids as text; whole numbers are written out, anything else is an error naming the row.
+
+    >>> as_text(pl.Series([3, 4]), "item").to_list()
+    ['3', '4']
+    """
+    dtype = column.dtype
+    if dtype != pl.String:
+        if dtype.is_integer() or isinstance(dtype, (pl.Categorical, pl.Enum)) or (dtype == pl.Null and not len(column)):
+            column = column.cast(pl.String)
+        else:
+            first = column[0] if len(column) else None
+            raise DataError(
+                f"the {what} ids must be text or whole numbers. Got a column of type {dtype} (first value {first!r})."
+            )
+    if column.null_count():
+        row = int(column.is_null().arg_true()[0])
+        raise DataError(f"the {what} id in row {row} is missing. Fill it in, or leave the row out.")
+    return column
+
+
+@dataclass(frozen=True)
+class _Grouped:
+    """What one pass of the coder finds; rows are in coding order: by instance, then as they came."""
+
+    order: Ints  # the runs in coding order
+    slot: Codes  # of every row in coding order, numbered over all instances
+    first: Ints  # the source row of each slot's first occurrence
+    counts: Ints  # slots of each instance
+    repeated: bool  # whether some run may hold an item twice
+    value: Floats | None  # of every row in coding order
+
+
+def _in_order(codes: NDArray[Any]) -> Ints:
+    """Return the stable order of non-negative integers below 2**31; quick when they are in order already."""
+    n = len(codes)
+    if n < 2 or not (codes[1:] < codes[:-1]).any():
+        return np.arange(n, dtype=np.int64)
+    packed = codes.astype(np.int64) << 32
+    packed |= np.arange(n, dtype=np.int64)
+    packed.sort()
+    packed &= 0xFFFFFFFF
+    return packed
+
+
+def _group(
+    h1: _Hashes,
+    h2: _Hashes,
+    instance: Codes,
+    start: Ints,
+    length: Ints,
+    n_instances: int,
+    *,
+    value: Floats | None = None,
+    block_rows: int = BLOCK_ROWS,
+) -> _Grouped:
+    """Return the slots of rows given as runs: run g holds the rows start[g] to start[g] + length[g] of `instance[g]`.
+
+    Parameters
+    ----------
+    h1, h2 : uint64[rows]
+        The hashes of the item ids.
+    value : float64[rows], optional
+        A column to put in coding order on the way.
+    block_rows : int
+        Look up about this many rows at a time; an instance is never split.
+    """
+    order = _in_order(instance)
+    instance, start, length = instance[order], start[order], length[order]
+    row_of_run = offsets_of(length)
+    total = int(row_of_run[-1])
+    slot = np.empty(total, dtype=np.int32)
+    counts = np.zeros(n_instances, dtype=np.int64)
+    moved = None if value is None else np.empty(total, dtype=np.float64)
+    if not total:
+        return _Grouped(order, slot, np.zeros(0, dtype=np.int64), counts, False, moved)
+    changes = np.flatnonzero(instance[1:] != instance[:-1]) + 1
+    run_of_instance = np.concatenate([[0], changes, [len(instance)]])
+    row_of_instance = row_of_run[run_of_instance]
+    edges = [0]
+    while edges[-1] < len(run_of_instance) - 1:
+        full = int(np.searchsorted(row_of_instance, row_of_instance[edges[-1]] + block_rows, side="right")) - 1
+        edges.append(max(full, edges[-1] + 1))
+    # Two instances of one block may share item ids: a number of the instance's own tells their hashes apart.
+    mixer = instance.astype(np.uint64) * _MIX[0]
+
+    def block(k: int) -> tuple[Ints, bool]:
+        n0, n1 = edges[k], edges[k + 1]
+        g0, g1 = int(run_of_instance[n0]), int(run_of_instance[n1])
+        r0, r1 = int(row_of_run[g0]), int(row_of_run[g1])
+        lengths = length[g0:g1]
+        source = np.repeat(start[g0:g1] - (row_of_run[g0:g1] - r0), lengths)
+        source += np.arange(r1 - r0, dtype=np.int64)
+        if value is not None and moved is not None:
+            moved[r0:r1] = value.take(source)
+        a, b = h1.take(source), h2.take(source)
+        if n1 - n0 > 1:
+            mix = np.repeat(mixer[g0:g1], lengths)
+            a ^= mix
+            b ^= mix
+        local, leads = _number(a, b)
+        slot[r0:r1] = local
+        begins = local[row_of_instance[n0:n1] - r0]
+        sizes = np.diff(begins, append=len(leads))
+        counts[instance[run_of_instance[n0:n1]]] = sizes
+        return source.take(leads), _may_repeat(local, lengths, begins, sizes, np.diff(run_of_instance[n0 : n1 + 1]))
+
+    found = map_instances(block, len(edges) - 1)
+    base = 0
+    for k, (leaders, _) in enumerate(found):
+        if base:
+            slot[row_of_instance[edges[k]] : row_of_instance[edges[k + 1]]] += np.int32(base)
+        base += len(leaders)
+    first = np.concatenate([leaders for leaders, _ in found])
+    return _Grouped(order, slot, first, counts, any(again for _, again in found), moved)
+
+
+def _number(a: _Hashes, b: _Hashes) -> tuple[Codes, Ints]:
+    """Return a number for every pair of hashes, counted as first seen, and the row where each is first seen.
+
+    >>> a, b = np.array([7, 3, 7], dtype=np.uint64), np.zeros(3, dtype=np.uint64)
+    >>> [x.tolist() for x in _number(a, b)]
+    [[0, 1, 0], [0, 1]]
+    """
+    leader = _leaders(a, b)
+    leads = np.flatnonzero(leader == np.arange(len(a)))
+    number = np.empty(len(a), dtype=np.int32)
+    number[leads] = np.arange(len(leads), dtype=np.int32)
+    return number.take(leader), leads
+
+
+def _leaders(a: _Hashes, b: _Hashes) -> Ints:
+    """Return for every row the earliest row with the same pair of hashes.
+
+    Every row writes its number into a cell of a table chosen by its hash, the earliest last. A row that finds an equal
+    pair in its cell is done; the others, which met a stranger there, try again with other bits of the hashes. The first
+    of a cell always finds itself, so every round settles some, and all but a few settle in the first.
+    """
+    n = len(a)
+    bits = max(n, 2).bit_length()
+    table = np.empty(1 << bits, dtype=np.int64)
+    shift = np.uint64(64 - bits)
+    cell = (a >> shift).view(np.int64)
+    # Reversed copies, because NumPy writes through reversed views several times slower.
+    table[cell[::-1].copy()] = np.arange(n - 1, -1, -1, dtype=np.int64)
+    leader = table.take(cell)
+    stranger = a.take(leader) != a
+    stranger |= b.take(leader) != b
+    todo = np.flatnonzero(stranger)
+    turn = 0
+    while len(todo):
+        turn += 1
+        x, y = a[todo], b[todo]
+        c, d = _MIX[turn % len(_MIX)] + np.uint64(2 * turn), _MIX[(turn + 1) % len(_MIX)] + np.uint64(4 * turn)
+        cell = ((x * c + y * d) >> shift).view(np.int64)
+        table[cell[::-1]] = todo[::-1]
+        found = table.take(cell)
+        same = (a.take(found) == x) & (b.take(found) == y)
+        leader[todo[same]] = found[same]
+        todo = todo[~same]
+    return leader
+
+
+def _may_repeat(slot: Codes, lengths: Ints, begins: Codes, sizes: Codes, n_runs: Ints) -> bool:
+    """Return whether some run of a block may hold a slot twice; certain unless runs times slots grow out of hand.
+
+    Every (run, slot) of an instance has a cell of its own; when none is shared, as many are taken as there are rows.
+    """
+    wanted = n_runs * sizes
+    cells = int(wanted.sum())
+    if cells > _CELLS_PER_ROW * len(slot):
+        return True
+    # Run r of an instance begins r * sizes cells after the instance's first.
+    nth = np.arange(len(lengths)) - np.repeat(np.cumsum(n_runs) - n_runs, n_runs)
+    before = np.repeat(np.cumsum(wanted) - wanted - begins, n_runs) + nth * np.repeat(sizes, n_runs)
+    cell = np.repeat(before, lengths)
+    cell += slot
+    taken = np.zeros(cells, dtype=np.bool_)
+    taken[cell] = True
+    return int(np.count_nonzero(taken)) < len(slot)
+
+
+def encode(column: pl.Series, *, hash_bits: int = 64) -> tuple[Codes, pl.Series]:
+    """Return a code for every id of a text column, numbered as first seen, and the ids in that order.
+
+    >>> codes, ids = encode(pl.Series(["b", "a", "b"]))
+    >>> codes.tolist(), ids.to_list()
+    ([0, 1, 0], ['b', 'a'])
+    """
+    n = len(column)
+    if n < 2:
+        return np.zeros(n, dtype=np.int32), column
+    h1, h2 = column.to_frame("item").select(*hashed()).get_columns()
+    codes, first = _number(_truncated(h1.to_numpy(), hash_bits), h2.to_numpy())
+    return codes, column.gather(_index(first))
+
+
+def _truncated(h1: _Hashes, bits: int) -> _Hashes:
+    """Return the upper bits of a hash, the others cleared: fewer bits provoke the collisions that 64 never show."""
+    return h1 if bits >= 64 else h1 & ~np.uint64((1 << (64 - bits)) - 1)
+
+
+def _runs(column: pl.Series, hash_bits: int) -> tuple[Codes, Ints, list[str]]:
+    """Return the code and the end of every run of equal ids, and the ids behind the codes."""
+    runs = column.rle()
+    codes, ids = encode(runs.struct.field("value"), hash_bits=hash_bits)
+    ends = runs.struct.field("len").to_numpy().astype(np.int64)
+    np.cumsum(ends, out=ends)
+    return codes, ends, ids.to_list()
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Coded rows of one batch; text is left only in `items`."""
+
+    instance: Codes  # per run, in coding order
+    expert: Codes  # per run, -1 where nobody ranks
+    length: Ints
+    origin: Ints  # source row at which each run began
+    slot: Codes  # per row
+    value: Floats | None
+    items: pl.Series
+    first: Ints  # source row per slot
+    counts: Ints  # slots per instance
+    repeated: bool
+
+
+class Coder:
+    """Rows of native columns in, slots and runs out, with text held for one batch only.
+
+    Parameters
+    ----------
+    experts : sequence, optional
+        The vocabulary; an expert outside it is then an error.
+    reserve : int, optional
+        How many rows to expect; saves growing.
+    batch_rows, block_rows, hash_bits : int
+        Rows whose text is held at one time, rows looked up at one time, bits used of the first hash.
+
+    Notes
+    -----
+    Instances are numbered as first seen; the items of an instance as first seen in it, over all frames in the order
+    they were added. Cost O(R) for R rows; memory 4 bytes per row for the slot, 8 for the value, and the text of each
+    slot; while reading, also two hashes and the text for each row of the batch.
+
+    Examples
+    --------
+    >>> coder = Coder()
+    >>> coder.add(pl.DataFrame({"instance": ["q", "q"], "item": ["a", "b"], "value": [2.0, 1.0]}), expert="x")
+    >>> coder.add(pl.DataFrame({"instance": ["q"], "item": ["b"], "value": [7.0]}), expert="y")
+    >>> coder.finish().preferences("score")
+    Preferences: 1 instance, 2 experts, 2 items, 3 scores in 2 lists
+    """
+
+    def __init__(
+        self,
+        *,
+        experts: Sequence[Hashable] | None = None,
+        reserve: int = 0,
+        batch_rows: int = BATCH_ROWS,
+        block_rows: int = BLOCK_ROWS,
+        hash_bits: int = 64,
+    ) -> None:
+        self.instances: dict[str, int] = {}
+        self.experts: dict[Hashable, int] = {e: k for k, e in enumerate(experts)} if experts is not None else {}
+        self.closed = experts is not None
+        self._batch_rows = batch_rows
+        self._block_rows = block_rows
+        self._hash_bits = hash_bits
+        self._batches: list[_Batch] = []
+        self._sources: list[tuple[int, Source]] = []
+        self._total = 0
+        self._held = 0
+        self._valued = False
+        self._nulls = False
+        self._reserve = min(reserve, batch_rows)
+        self._h1: _Hashes = np.empty(0, dtype=np.uint64)
+        self._h2: _Hashes = np.empty(0, dtype=np.uint64)
+        self._value: Floats = np.empty(0, dtype=np.float64)
+        self._items: list[pl.Series] = []
+        self._pending: list[tuple[Codes, Codes, Ints]] = []
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows were added."""
+        return self._total
+
+    def know(self, expert: Hashable) -> int:
+        """Return the code of an expert, who joins the vocabulary even when ranking nothing."""
+        code = self.experts.get(expert)
+        if code is None:
+            if self.closed:
+                known = listing(self.experts, 20)
+                raise DataError(f"experts {listing([expert])} rank items but are not among experts= {known}.")
+            code = self.experts[expert] = len(self.experts)
+        return code
+
+    def add(
+        self,
+        frame: pl.DataFrame,
+        *,
+        expert: Hashable = None,
+        key: Callable[[str], Hashable] = str,
+        source: Source | None = None,
+    ) -> None:
+        """Take in the rows of a frame.
+
+        Parameters
+        ----------
+        frame : polars.DataFrame
+            Text columns "instance" and "item"; "expert" (text) unless all rows belong to one; "value" (float, null =
+            the item is known but not ranked) unless only slots are wanted; "h1" and "h2" if hashed already.
+        expert : hashable, optional
+            The expert of all rows. With neither this nor a column the items are known and ranked by nobody.
+        key : callable, optional
+            What stands for an expert id of the column in the vocabulary.
+        source : Source, optional
+            Where the rows come from, for messages.
+        """
+        for part in frame.iter_slices(self._batch_rows) if frame.height > self._batch_rows else (frame,):
+            if self._held and self._held + part.height > self._batch_rows:
+                self._flush()
+            self._take(part, expert, key)
+        self._sources.append((self._total - frame.height, source or Source()))
+
+    def _take(self, frame: pl.DataFrame, expert: Hashable, key: Callable[[str], Hashable]) -> None:
+        n = frame.height
+        if not n:
+            return
+        if "h1" not in frame.columns:
+            frame = frame.with_columns(*hashed())
+        local, ends, ids = _runs(frame["instance"], self._hash_bits)
+        instance = np.array([self.instances.setdefault(i, len(self.instances)) for i in ids], dtype=np.int32)[local]
+        if "expert" in frame.columns:
+            named, expert_ends, expert_ids = _runs(frame["expert"], self._hash_bits)
+            codes = np.array([self.know(key(e)) for e in expert_ids], dtype=np.int32)[named]
+            if len(expert_ends) > 1:
+                both = np.union1d(ends, expert_ends)
+                instance = instance[np.searchsorted(ends, both)]
+                codes = codes[np.searchsorted(expert_ends, both)]
+                ends = both
+            else:
+                codes = np.full(len(ends), codes[0], dtype=np.int32)
+        else:
+            codes = np.full(len(ends), -1 if expert is None else self.know(expert), dtype=np.int32)
+        self._pending.append((instance, codes, np.diff(ends, prepend=0)))
+        self._grow(n, "value" in frame.columns)
+        held = slice(self._held, self._held + n)
+        _copy(frame["h1"], self._h1[held])
+        _copy(frame["h2"], self._h2[held])
+        if "value" in frame.columns:
+            value = frame["value"]
+            if value.null_count():
+                self._nulls = True
+                value = value.fill_null(np.nan)
+            _copy(value, self._value[held])
+        elif self._valued:
+            self._nulls = True
+            self._value[held] = np.nan
+        self._items.append(frame["item"])
+        self._held += n
+        self._total += n
+
+    def _grow(self, n: int, valued: bool) -> None:
+        """Make room for n more rows. Room that is never used costs no memory: the system gives pages when touched."""
+        need = self._held + n
+        if need > len(self._h1):
+            size = max(need, self._reserve, min(2 * len(self._h1), self._batch_rows))
+            self._h1 = _longer(self._h1, size, self._held)
+            self._h2 = _longer(self._h2, size, self._held)
+        if valued and not self._valued:
+            self._nulls |= self._total > 0
+            self._valued = True
+        if self._valued and len(self._value) < len(self._h1):
+            known = len(self._value) > 0
+            self._value = _longer(self._value, len(self._h1), self._held if known else 0)
+            if not known:
+                self._value[: self._held] = np.nan
+
+    def _flush(self) -> None:
+        """Code what is held and let go of its text."""
+        if not self._held:
+            return
+        instance, expert, length = (np.concatenate(c) for c in zip(*self._pending, strict=True))
+        start = offsets_of(length)[:-1]
+        items = pl.concat(self._items)
+        base = self._total - self._held
+        found = _group(
+            _truncated(self._h1[: self._held], self._hash_bits),
+            self._h2[: self._held],
+            instance,
+            start,
+            length,
+            len(self.instances),
+            value=self._value[: self._held] if self._valued else None,
+            block_rows=self._block_rows,
+        )
+        order = found.order
+        batch = _Batch(
+            instance[order],
+            expert[order],
+            length[order],
+            start[order] + base,
+            found.slot,
+            found.value,
+            _compact(items.gather(_index(found.first))),
+            found.first + base,
+            found.counts,
+            found.repeated,
+        )
+        self._batches.append(batch)
+        self._items, self._pending, self._held = [], [], 0
+
+    def finish(self) -> CodedRows:
+        """Return everything added, coded. The coder is used up."""
+        self._flush()
+        self._h1 = self._h2 = np.empty(0, dtype=np.uint64)
+        self._value = np.empty(0, dtype=np.float64)
+        batches, self._batches = self._batches, []
+        if len(batches) > 1:
+            items, first, counts, moved = self._merge(batches)
+        elif batches:
+            items, first, counts, moved = batches[0].items, batches[0].first, batches[0].counts, None
+        else:
+            none = np.zeros(0, dtype=np.int64)
+            items, first, counts, moved = pl.Series([], dtype=pl.String), none, none, None
+        slots = Slots(Texts(list(self.instances)), Texts(items), offsets_of(counts))
+        slot = [b.slot if moved is None else moved[k][b.slot] for k, b in enumerate(batches)]
+        value: Floats | None = None
+        if self._valued:
+            value = _join([np.full(len(b.slot), np.nan) if b.value is None else b.value for b in batches], np.float64)
+        return CodedRows(
+            slots,
+            list(self.experts),
+            _join([b.instance for b in batches], np.int32),
+            _join([b.expert for b in batches], np.int32),
+            _join([b.length for b in batches], np.int64),
+            _join([b.origin for b in batches], np.int64),
+            _join(slot, np.int32),
+            value,
+            first,
+            self._sources,
+            self._nulls,
+            any(b.repeated for b in batches),
+        )
+
+    def _merge(self, batches: list[_Batch]) -> tuple[pl.Series, Ints, Ints, list[Codes]]:
+        """Return the union of the batches' slots, and the new number of every old slot: their items are rows again."""
+        items = pl.concat([b.items for b in batches])
+        h1, h2 = items.to_frame("item").select(*hashed()).get_columns()
+        instance = np.concatenate([np.arange(len(b.counts), dtype=np.int32) for b in batches])
+        length = np.concatenate([b.counts for b in batches])
+        start = offsets_of(length)[:-1]
+        found = _group(
+            _truncated(h1.to_numpy(), self._hash_bits),
+            h2.to_numpy(),
+            instance,
+            start,
+            length,
+            len(self.instances),
+            block_rows=self._block_rows,
+        )
+        moved = np.empty(len(items), dtype=np.int32)
+        moved[ranges(start[found.order], start[found.order] + length[found.order])] = found.slot
+        ends = np.cumsum([len(b.items) for b in batches])
+        first = np.concatenate([b.first for b in batches])[found.first]
+        return _compact(items.gather(_index(found.first))), first, found.counts, np.split(moved, ends[:-1])
+
+
+def _index(rows: Ints) -> pl.Series:
+    # Polars counts rows in 32 bits; handing over its own type saves a pass.
+    return pl.Series(rows.astype(np.uint32))
+
+
+def _join(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)
+
+
+def _copy(column: pl.Series, out: NDArray[Any]) -> None:
+    """Copy a numeric column without nulls, which Polars holds in pieces, into an array."""
+    at = 0
+    for piece in column.get_chunks():
+        out[at : at + len(piece)] = piece.to_numpy()
+        at += len(piece)
+
+
+def _longer(array: NDArray[Any], size: int, used: int) -> NDArray[Any]:
+    out = np.empty(size, dtype=array.dtype)
+    out[:used] = array[:used]
+    return out
+
+
+def _compact(column: pl.Series) -> pl.Series:
+    """Return the texts with memory of their own: a gathered column keeps everything alive that it was gathered from."""
+    if (column.str.len_bytes() > _INLINE_BYTES).any():
+        return column.to_frame("item").select(pl.format("{}", "item")).to_series()
+    return column
+
+
+@dataclass(frozen=True)
+class CodedRows:
+    """All rows in codes, in the order of the coder: runs of one instance and expert, batch after batch."""
+
+    slots: Slots
+    experts: list[Hashable]
+    instance: Codes  # per run
+    expert: Codes  # per run, -1 where nobody ranks
+    length: Ints
+    origin: Ints  # source row at which each run began
+    slot: Codes  # per row
+    value: Floats | None
+    first: Ints  # source row of each slot's first occurrence
+    sources: list[tuple[int, Source]]
+    nulls: bool
+    repeated: bool
+
+    def place(self, row: int) -> int | str:
+        """Return where a source row stood."""
+        # Sources without rows share their first row with the next; the last one that begins there holds the row.
+        at = int(np.searchsorted([s for s, _ in self.sources], row, side="right")) - 1
+        begin, source = self.sources[at]
+        return source.place(row - begin)
+
+    def in_source_order(self) -> Codes:
+        """Return the slot of every row as the rows came."""
+        out = np.empty(len(self.slot), dtype=np.int32)
+        out[ranges(self.origin, self.origin + self.length)] = self.slot
+        return out
+
+    def preferences(
+        self,
+        kind: Kind,
+        *,
+        names: Sequence[str] | None = None,
+        duplicates: str = "error",
+        weight: Floats | None = None,
+    ) -> Preferences:
+        """Return the rows as preferences: lists by instance, then expert in the order of the vocabulary.
+
+        Parameters
+        ----------
+        kind : {"rank", "score", "rating"}
+            What the values are.
+        names : sequence of str, optional
+            The experts' ids, when what stands for them in the vocabulary is not their id.
+        duplicates : {"error", "best", "first"}
+            What to do when an expert ranks an item twice in an instance.
+        weight : float64[rows], optional
+            A weight for every source row, equal within a list.
+        """
+        check_duplicates(duplicates, "preferences")
+        if self.value is None:
+            raise DataError("there are no values to rank by.")
+        experts = [str(e) for e in self.experts] if names is None else list(names)
+        key = self.instance.astype(np.int64) * max(len(experts), 1) + self.expert
+        slot, value = self.slot, self.value
+        rows: Ints | None = None  # the coded row behind every row kept, None while they are the same
+        order = np.flatnonzero(self.expert >= 0) if (self.expert < 0).any() else None
+        if (key[1:] < key[:-1]).any():
+            order = np.arange(len(key)) if order is None else order
+            order = order[np.argsort(key[order], kind="stable")]
+        length = self.length
+        if order is not None:
+            begin = offsets_of(length)[:-1][order]
+            key, length = key[order], length[order]
+            rows = ranges(begin, begin + length)
+            slot, value = slot[rows], value[rows]
+        heads = np.flatnonzero(np.diff(key, prepend=-1) != 0)
+        list_key = key[heads]
+        list_length = np.add.reduceat(length, heads) if len(heads) else np.zeros(0, dtype=np.int64)
+        scattered = len(heads) < len(key)
+        if self.nulls:
+            keep = ~np.isnan(value)
+            if not keep.all():
+                rows, slot, value, list_key, list_length = _keep(keep, rows, slot, value, list_key, list_length)
+        if (self.repeated or scattered) and len(slot):
+            owner = np.repeat(np.arange(len(list_key)), list_length)
+            drop = self._repetitions(owner, slot, value, rows, kind, duplicates, list_key, experts)
+            if drop is not None:
+                rows, slot, value, list_key, list_length = _keep(~drop, rows, slot, value, list_key, list_length)
+        list_instance, list_expert = np.divmod(list_key, max(len(experts), 1))
+        list_offsets = offsets_of(list_length)
+        list_weight = None
+        if weight is not None:
+            list_weight = self._list_weights(weight, rows, list_offsets, list_instance, list_expert, experts)
+        return Preferences.from_codes(
+            self.slots,
+            Texts(experts),
+            list_expert.astype(np.int32),
+            list_offsets,
+            np.searchsorted(list_instance, np.arange(len(self.slots) + 1)).astype(np.int64),
+            slot,
+            value,
+            kind=kind,
+            list_weight=list_weight,
+        )
+
+    def source_rows(self, coded: Ints) -> Ints:
+        """Return the source rows behind coded rows."""
+        begin = offsets_of(self.length)
+        run = np.searchsorted(begin, coded, side="right") - 1
+        return np.asarray(self.origin[run] + (coded - begin[run]), dtype=np.int64)
+
+    def _repetitions(
+        self,
+        owner: Ints,
+        slot: Codes,
+        value: Floats,
+        rows: Ints | None,
+        kind: Kind,
+        duplicates: str,
+        list_key: Ints,
+        experts: list[str],
+    ) -> NDArray[np.bool_] | None:
+        """Return which rows to drop so that no list holds an item twice, None when there are none, or raise."""
+        cell = owner << 32
+        cell |= slot
+        in_order = np.sort(cell)
+        twice = in_order[1:] == in_order[:-1]
+        if not twice.any():
+            return None
+        at = np.flatnonzero(np.isin(cell, in_order[1:][twice]))
+        if duplicates == "error":
+            at = at[np.argsort(cell[at], kind="stable")]
+            origin = self.source_rows(at if rows is None else rows[at])
+            seconds = np.flatnonzero(cell[at][1:] == cell[at][:-1]) + 1
+            second = int(seconds[np.argmin(origin[seconds])])
+            row = int(at[second])
+            instance, item = self.slots.where(int(slot[row]))
+            expert = experts[int(list_key[owner[row]] % max(len(experts), 1))]
+            first, again = int(origin[second - 1]), int(origin[second])
+            raise DuplicateError.twice(expert, item, instance, self.place(first), self.place(again))
+        worth = np.zeros(len(at)) if duplicates == "first" else value[at] if kind == "rank" else -value[at]
+        by_cell = at[np.lexsort((at, worth, cell[at]))]
+        drop = np.zeros(len(slot), dtype=np.bool_)
+        drop[by_cell[1:]] = cell[by_cell][1:] == cell[by_cell][:-1]
+        return drop
+
+    def _list_weights(
+        self,
+        weight: Floats,
+        rows: Ints | None,
+        list_offsets: Ints,
+        list_instance: Ints,
+        list_expert: Ints,
+        experts: list[str],
+    ) -> Floats:
+        """Return the weight of every list, which all its rows must agree on."""
+        by_row = weight[self.source_rows(np.arange(int(list_offsets[-1])) if rows is None else rows)]
+        out = np.asarray(by_row[list_offsets[:-1]], dtype=np.float64)
+        for bad, what in (
+            (np.flatnonzero(~(np.isfinite(out) & (out >= 0))), "a weight that is not a finite number >= 0"),
+            (
+                np.searchsorted(
+                    list_offsets, np.flatnonzero(by_row != np.repeat(out, np.diff(list_offsets))), side="right"
+                )
+                - 1,
+                "two weights; a weight belongs to the whole list",
+            ),
+        ):
+            if len(bad):
+                expert = experts[int(list_expert[bad[0]])]
+                instance = self.slots.instances[int(list_instance[bad[0]])]
+                raise DataError(f"expert {expert!r} has {what}, in instance {instance!r}.")
+        return out
+
+
+def _keep(
+    keep: NDArray[np.bool_], rows: Ints | None, slot: Codes, value: Floats, list_key: Ints, list_length: Ints
+) -> tuple[Ints, Codes, Floats, Ints, Ints]:
+    """Return the columns with only the rows kept and only the lists that still hold some."""
+    length = np.bincount(np.repeat(np.arange(len(list_key)), list_length)[keep], minlength=len(list_key))
+    rows = np.flatnonzero(keep) if rows is None else rows[keep]
+    full = length > 0
+    return rows, slot[keep], value[keep], list_key[full], length[full]
+
+
+def _ids_and_values(frame: pl.DataFrame, kind: str | None) -> pl.DataFrame:
+    """Return the frame with ids as text and the value as finite floats or null."""
+    columns = [as_text(frame[name], name) for name in ("instance", "expert", "item") if name in frame.columns]
+    if kind is not None:
+        columns.append(_numbers(frame["value"], kind))
+    return pl.DataFrame(columns)
+
+
+def _numbers(column: pl.Series, what: str) -> pl.Series:
+    """Return a column as float64 with nulls; NaN, infinity and other types are errors naming the row."""
+    if not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null)):
+        first = column[0] if len(column) else None
+        raise DataError(f"the {what} column must hold numbers. Got type {column.dtype} (first value {first!r}).")
+    out = column.cast(pl.Float64)
+    finite = out.is_finite()
+    if not finite.all():
+        row = int((~finite).arg_true()[0])
+        raise DataError(
+            f"the {what} in row {row} must be a finite number. Got {out[row]!r} instead. "
+            "Leave it empty (null) if the item is known but not ranked."
+        )
+    return out
+
+
+def code_preferences(
+    frames: pl.DataFrame | Iterable[pl.DataFrame],
+    *,
+    kind: Kind,
+    duplicates: str = "error",
+    items: pl.DataFrame | None = None,
+    experts: Sequence[str] | None = None,
+    sources: Sequence[Source] | None = None,
+    hash_bits: int = 64,
+    batch_rows: int = BATCH_ROWS,
+) -> Preferences:
+    """Return preferences from native columns.
+
+    Parameters
+    ----------
+    frames : polars.DataFrame or several
+        Columns "instance", "expert", "item" (text or whole numbers) and "value" (a number; null = the item is known but
+        not ranked by this expert); optionally "weight", equal within an instance and expert.
+    kind : {"rank", "score", "rating"}
+        What the values are.
+    duplicates : {"error", "best", "first"}
+        What to do when an expert ranks an item twice in an instance.
+    items : polars.DataFrame, optional
+        Columns "instance" and "item": every pair there is, in input order.
+    experts : sequence of str, optional
+        The vocabulary.
+    sources : sequence of Source, optional
+        Where each frame comes from, for messages; row numbers otherwise.
+
+    Examples
+    --------
+    >>> table = pl.DataFrame(
+    ...     {"instance": ["q"] * 3, "expert": ["x", "x", "y"], "item": [1, 2, 2], "value": [1, 2, None]}
+    ... )
+    >>> code_preferences(table, kind="rank")
+    Preferences: 1 instance, 2 experts, 2 items, 2 ranks in 1 list
+    """
+    tables = [frames] if isinstance(frames, pl.DataFrame) else list(frames)
+    coder = Coder(experts=experts, batch_rows=batch_rows, hash_bits=hash_bits)
+    named = 0
+    if items is not None:
+        named = items.height
+        # Their rows are numbered apart, so that the row numbers of the frames begin at 0.
+        coder.add(_ids_and_values(items.select("instance", "item"), None))
+    weights: list[pl.Series] = []
+    begin = 0
+    for k, table in enumerate(tables):
+        frame = _ids_and_values(table, kind)
+        if kind == "rank" and frame.height and (frame["value"] < 1).any():
+            row = int((frame["value"] < 1).arg_true()[0])
+            bad = frame.row(row, named=True)
+            raise DataError(
+                f"ranks begin at 1 (best). Got {bad['value']:g} for item {bad['item']!r} by expert {bad['expert']!r} "
+                f"in instance {bad['instance']!r}. Leave out what is not ranked; scores take kind='score'."
+            )
+        if "weight" in table.columns:
+            weights.append(_numbers(table["weight"], "weight").fill_null(np.nan))
+        elif weights:
+            raise DataError("some tables have weights and some have none. Give all of them weights.")
+        coder.add(frame, source=sources[k] if sources is not None else Source(first=begin))
+        begin += table.height
+    rows = coder.finish()
+    if items is not None:
+        _check_items(rows, named)
+    weight = None
+    if weights:
+        weight = np.concatenate([np.ones(named), *(w.to_numpy() for w in weights)])
+    if rows.value is None:
+        rows = _without_values(rows)
+    return rows.preferences(kind, duplicates=duplicates, weight=weight)
+
+
+def _without_values(rows: CodedRows) -> CodedRows:
+    """Return rows that nobody valued, with the empty column that preferences need."""
+    fields = {name: getattr(rows, name) for name in rows.__dataclass_fields__}
+    return CodedRows(**fields | {"value": np.full(len(rows.slot), np.nan), "nulls": True})
+
+
+def _check_items(rows: CodedRows, named: int) -> None:
+    """Raise when the pairs named repeat, or when a row ranks an item outside them."""
+    unnamed = np.flatnonzero(rows.first >= named)
+    if len(unnamed):
+        instance, item = rows.slots.where(int(unnamed[np.argmin(rows.first[unnamed])]))
+        raise DataError(
+            f"item {item!r} is ranked in instance {instance!r} but not among items=. Name every pair there."
+        )
+    if rows.slots.n_slots < named:
+        again = rows.in_source_order()[:named]
+        counts = np.bincount(again, minlength=rows.slots.n_slots)
+        instance, item = rows.slots.where(int(np.flatnonzero(counts > 1)[0]))
+        raise DataError(f"items= names item {item!r} of instance {instance!r} twice.")
+
+
+def code_slots(frame: pl.DataFrame, *, hash_bits: int = 64, batch_rows: int = BATCH_ROWS) -> tuple[Slots, Codes]:
+    """Return the slots of the columns "instance" and "item" in first-seen order, and the slot of every row.
+
+    >>> slots, slot = code_slots(pl.DataFrame({"instance": ["q", "p", "q"], "item": ["b", "b", "a"]}))
+    >>> slots.instances.tolist(), slots.items.tolist(), slot.tolist()
+    (['q', 'p'], ['b', 'a', 'b'], [0, 2, 1])
+    """
+    coder = Coder(hash_bits=hash_bits, batch_rows=batch_rows)
+    coder.add(_ids_and_values(frame.select("instance", "item"), None))
+    rows = coder.finish()
+    return rows.slots, rows.in_source_order()
+
+
+def code_pairs(instance: pl.Series, left: pl.Series, right: pl.Series) -> tuple[Slots, Codes, Codes]:
+    """Return the slots of comparisons, items numbered as seen left then right row by row, and both slots of every row.
+
+    >>> slots, a, b = code_pairs(pl.Series(["q", "q"]), pl.Series(["y", "x"]), pl.Series(["x", "z"]))
+    >>> slots.items.tolist(), a.tolist(), b.tolist()
+    (['y', 'x', 'z'], [0, 1], [1, 2])
+    """
+    n = len(instance)
+    twice = np.repeat(np.arange(n), 2)
+    turns = np.arange(n).repeat(2)
+    turns[1::2] += n
+    items = pl.concat([as_text(left, "left item").alias("item"), as_text(right, "right item").alias("item")])
+    frame = pl.DataFrame({"instance": instance.gather(_index(twice)), "item": items.gather(_index(turns))})
+    slots, slot = code_slots(frame)
+    return slots, slot[0::2].copy(), slot[1::2].copy()
+
+
+def code_labels(
+    frames: pl.DataFrame | Sequence[pl.DataFrame], *, sources: Sequence[Source] | None = None, hash_bits: int = 64
+) -> Labels:
+    """Return labels from the columns "instance", "item" and "label" (a number).
+
+    An item that comes twice with the same label counts once; with two labels it is an error that names both rows.
+
+    >>> code_labels(pl.DataFrame({"instance": ["q", "q"], "item": ["a", "b"], "label": [2, 0]}))
+    Labels: 1 instance, 2 items, labels 0 to 2
+    """
+    tables = [frames] if isinstance(frames, pl.DataFrame) else frames
+    coder = Coder(hash_bits=hash_bits)
+    for k, table in enumerate(tables):
+        value = _numbers(table["label"], "label")
+        if value.null_count():
+            row = int(value.is_null().arg_true()[0])
+            raise DataError(f"the label in row {row} is missing. Leave out items without a label.")
+        frame = _ids_and_values(table, None).with_columns(value.alias("value"))
+        coder.add(frame, source=sources[k] if sources is not None else Source(first=coder.n_rows))
+    rows = coder.finish()
+    slots, slot = rows.slots, rows.slot
+    given = np.zeros(0) if rows.value is None else rows.value
+    label = np.empty(slots.n_slots, dtype=np.float64)
+    # Written from the back, so that the first label of an item stays.
+    label[slot[::-1]] = given[::-1]
+    differs = np.flatnonzero(label[slot] != given)
+    if len(differs):
+        second = int(differs[0])
+        first = int(np.flatnonzero(slot == slot[second])[0])
+        instance, item = slots.where(int(slot[second]))
+        a, b = (rows.place(int(r)) for r in rows.source_rows(np.array([first, second])))
+        raise DuplicateError(
+            f"item {item!r} of instance {instance!r} has two labels, {given[first]:g} and {given[second]:g} "
+            f"({f'rows {a} and {b}' if isinstance(a, int) else f'{a} and {b}'}). Keep one."
+        )
+    return Labels.from_codes(slots, label)

@@ -1,0 +1,513 @@
+"""TREC runs and qrels: plain text of a few fields a line, of which there may be tens of millions.
+
+A file that keeps to one separator is parsed by Polars and then proved clean: every line has all its fields, none is
+empty and no other blank occurs. A file that does not is read again block by block with its blanks made regular, and a
+block that still will not parse is read line by line, which either succeeds or names the line. All three ways give the
+same answer; they differ only in speed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from concordant.data.consensus import Consensus
+from concordant.data.index import Texts
+from concordant.data.labels import Labels
+from concordant.data.preferences import Preferences
+from concordant.errors import DataError, ParameterError, ParseError, shorten
+from concordant.io._coding import Coder, Source, check_duplicates, code_labels, hashed
+from concordant.io._files import PathLike, atomic_write, compression, expand, read_head, stem, text_blocks
+from concordant.kernels.lists import Floats, Ints, offsets_of, ranges
+
+__all__ = ["read_qrels", "read_runs", "write_run"]
+
+# A plain file up to this size is parsed in place; a larger one in blocks, so that its text is never held whole.
+_WHOLE_BYTES = 256 << 20
+# The bytes that are looked at together when a file is proved clean; they stay in the cache of a core.
+_CHECK_BYTES = 1 << 18
+# No line of a run is shorter than "q 0 d 1 2 t\n".
+_SHORTEST_LINE = 12
+
+_BLANKS = bytes.maketrans(b"\t\r\x0b\x0c", b"    ")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_BLANK_IN_ID = r"[ \t\n\r\x0b\x0c]"
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """The fields of a line: which are kept, under which names, and which one is the number."""
+
+    fields: tuple[str, ...]
+    kept: tuple[str, ...]
+    number: str
+
+    @property
+    def schema(self) -> dict[str, pl.DataType | type[pl.DataType]]:
+        return {name: pl.Float64 if name == self.number else pl.String for name in self.fields}
+
+    def frame(self, rows: Sequence[Sequence[str | float]]) -> pl.DataFrame:
+        """Return lines split in Python as the frame that Polars would have made."""
+        columns = zip(*rows, strict=True) if rows else ([] for _ in self.kept)
+        types = {name: self.schema[name] for name in self.kept}
+        return pl.DataFrame(dict(zip(self.kept, map(list, columns), strict=True)), schema=types)
+
+
+_BY_SCORE = _Layout(
+    ("instance", "q0", "item", "rank", "score", "tag"), ("instance", "item", "score", "tag"), number="score"
+)
+_BY_RANK = _Layout(
+    ("instance", "q0", "item", "rank", "score", "tag"), ("instance", "item", "rank", "tag"), number="rank"
+)
+_QRELS = _Layout(("instance", "iteration", "item", "label"), ("instance", "item", "label"), number="label")
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Rows of one file that follow one another, and the lines they stood on."""
+
+    frame: pl.DataFrame
+    source: Source
+
+
+def read_runs(
+    paths: PathLike | Iterable[PathLike],
+    *,
+    expert_from: Literal["auto", "tag", "file"] = "auto",
+    order_by: Literal["score", "rank"] = "score",
+    duplicates: Literal["error", "best", "first"] = "error",
+    separator: str | None = None,
+) -> Preferences:
+    r"""Return the preferences in TREC runs: lines of ``instance Q0 item rank score tag``.
+
+    Parameters
+    ----------
+    paths : path, glob, folder, or a list of these
+        The files, plain or packed with gzip, xz, zstd or bzip2. An empty file is an expert who ranks nothing.
+    expert_from : {"auto", "tag", "file"}
+        Who the expert is: the tag (several tags in one file are several experts); the file's name without endings such
+        as .trec and .gz; "auto" takes the tag, and the file's name for tags that several files carry.
+    order_by : {"score", "rank"}
+        Which column orders the items; the other one may hold anything. By score (larger is better) the values are the
+        scores. By rank they are the ranks; a file whose ranks begin at 0 is counted from 1.
+    duplicates : {"error", "best", "first"}
+        What to do when an expert ranks an item twice in an instance: raise, keep the better row, or keep the first.
+    separator : str, optional
+        The one character between fields. By default any run of blanks separates fields.
+
+    Returns
+    -------
+    Preferences
+        Of kind "score", or "rank" when ordered by rank. Instances, items and experts are in the order they are first
+        seen, files in the order named. Equal scores stay equal: ties are the method's business.
+
+    Raises
+    ------
+    ParseError
+        At the first line without six fields, or whose score is not a finite number; it names file and line.
+    DuplicateError
+        When an item comes twice; it names both lines.
+
+    Notes
+    -----
+    Cost O(R) for R rows. What stays in memory is 12 bytes for every row and the text of every (instance, item) once.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.trec").write_text("301 Q0 d1 1 9.5 bm25\n301 Q0 d2 2 8.1 bm25\n")
+    >>> _ = (folder / "b.trec").write_text("301 Q0 d2 1 0.7 dense\n")
+    >>> read_runs(folder)
+    Preferences: 1 instance, 2 experts, 2 items, 3 scores in 2 lists
+    """
+    for name, value, allowed in (
+        ("expert_from", expert_from, ("auto", "tag", "file")),
+        ("order_by", order_by, ("score", "rank")),
+    ):
+        if value not in allowed:
+            raise ParameterError.invalid(name, "read_runs", " or ".join(map(repr, allowed)), value)
+    check_duplicates(duplicates, "read_runs")
+    _check_separator(separator, "read_runs")
+    files = expand(paths)
+    layout = _BY_SCORE if order_by == "score" else _BY_RANK
+    coder = Coder(reserve=sum(os.path.getsize(f) for f in files) // _SHORTEST_LINE)
+    begins: list[int] = []
+    from_zero: list[bool] = []
+    for n, path in enumerate(files):
+        begins.append(coder.n_rows)
+        from_zero.append(_add_run(coder, n, path, _read(path, layout, separator), expert_from))
+    rows = coder.finish()
+    if any(from_zero) and rows.value is not None:
+        file = np.searchsorted(begins, rows.origin, side="right") - 1
+        rows.value[:] += np.repeat(np.array(from_zero, dtype=np.float64)[file], rows.length)
+    return rows.preferences(
+        "score" if order_by == "score" else "rank", names=_expert_names(rows.experts, files), duplicates=duplicates
+    )
+
+
+def _add_run(coder: Coder, n: int, path: Path, pieces: Iterable[_Piece], expert_from: str) -> bool:
+    """Hand the rows of file n to the coder, and return whether they hold ranks that count from 0.
+
+    The coder knows experts by tag, by file, or by both until names are given.
+    """
+    empty, from_zero = True, False
+    for piece in pieces:
+        if not piece.frame.height:
+            continue
+        if "rank" in piece.frame.columns:
+            from_zero |= _has_rank_zero(path, piece)
+        frame = piece.frame.rename({piece.frame.columns[2]: "value", "tag": "expert"})
+        empty = False
+        if expert_from == "file":
+            coder.add(frame.drop("expert"), expert=(n, None), source=piece.source)
+        elif expert_from == "tag":
+            coder.add(frame, key=lambda tag: (None, tag), source=piece.source)
+        else:
+            coder.add(frame, key=lambda tag: (n, tag), source=piece.source)
+    if empty:
+        coder.know((None, stem(path)) if expert_from == "tag" else (n, None))
+    return from_zero
+
+
+def _expert_names(experts: Sequence[Hashable], files: Sequence[Path]) -> list[str]:
+    """Return an id for every expert, known as (file or None, tag or None), so that no two are alike."""
+    known: list[tuple[int | None, str | None]] = list(experts)  # type: ignore[arg-type]
+    carriers = Counter(tag for _, tag in known)
+    tenants = Counter(n for n, _ in known)
+
+    def by_file(n: int, tag: str | None, depth: int) -> str:
+        path = files[n]
+        if depth > 1:
+            # Files of one name in different folders: take in as many of the folders as it needs, at last everything.
+            parts = path.absolute().parts[-depth:]
+            name = str(path) if depth > len(path.absolute().parts) else "/".join([*parts[:-1], stem(path)])
+        else:
+            name = stem(path)
+        return name if tenants[n] == 1 else f"{name}:{tag}"
+
+    names = [
+        str(tag) if n is None or (tag is not None and carriers[tag] == 1) else by_file(n, tag, 1) for n, tag in known
+    ]
+    for depth in range(2, 2 + max((len(f.absolute().parts) for f in files), default=0)):
+        uses = Counter(names)
+        if len(uses) == len(names):
+            break
+        names = [
+            name if n is None or uses[name] == 1 else by_file(n, tag, depth)
+            for name, (n, tag) in zip(names, known, strict=True)
+        ]
+    return names
+
+
+def _has_rank_zero(path: Path, piece: _Piece) -> bool:
+    """Return whether some rank is 0; other ranks below 1 are errors."""
+    rank = piece.frame["rank"]
+    low = rank.filter((rank < 1) & (rank != 0))
+    if len(low):
+        line = int(str(piece.source.place(int((rank == low[0]).arg_true()[0]))).rpartition(":")[2])
+        raise ParseError(path, line, f"a rank must be at least 1, or 0 where ranks count from 0, found {low[0]:g}.")
+    return bool((rank == 0).any())
+
+
+def read_qrels(path: PathLike | Iterable[PathLike], *, separator: str | None = None) -> Labels:
+    r"""Return the labels in TREC qrels: lines of ``instance iteration item label``.
+
+    Parameters
+    ----------
+    path : path, glob, folder, or a list of these
+        The files, plain or packed.
+    separator : str, optional
+        The one character between fields. By default any run of blanks separates fields.
+
+    Returns
+    -------
+    Labels
+        Labels as given, negative ones included (some tracks use them for junk or "not judged"); whole or not. The
+        iteration column is ignored. An item listed twice with the same label counts once.
+
+    Raises
+    ------
+    ParseError
+        At the first line without four fields or without a finite number; it names file and line.
+    DuplicateError
+        When an item has two different labels.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "qrels.txt")
+    >>> _ = path.write_text("301 0 d1 1\n301 0 d2 -1\n")
+    >>> read_qrels(path)
+    Labels: 1 instance, 2 items, labels -1 to 1
+    """
+    _check_separator(separator, "read_qrels")
+    pieces = [piece for file in expand(path) for piece in _read(file, _QRELS, separator)]
+    return code_labels([p.frame for p in pieces], sources=[p.source for p in pieces])
+
+
+def _check_separator(separator: str | None, owner: str) -> None:
+    if separator is not None and (
+        not isinstance(separator, str) or len(separator.encode()) != 1 or separator in "\r\n"
+    ):
+        raise ParameterError.invalid("separator", owner, "one ASCII character, or None for blanks", separator)
+
+
+def _read(path: Path, layout: _Layout, separator: str | None) -> Iterator[_Piece]:
+    """Yield the rows of a file, the quickest way that is safe."""
+    columns: list[str | pl.Expr] = [*layout.kept, *hashed()]
+    if path.is_file() and path.stat().st_size <= _WHOLE_BYTES and compression(path) is None:
+        found = separator or _sniff(read_head(path, 4096), layout)
+        if found is not None:
+            frame = _parse(path, found, layout, columns, exact=separator is not None)
+            if frame is not None and (separator is not None or _is_clean(_file_chunks(path), frame.height, layout)):
+                yield _Piece(frame, Source(str(path), 1))
+                return
+    for first, data in text_blocks(path):
+        yield _read_block(path, first, data, layout, separator, columns)
+
+
+def _read_block(
+    path: Path, first: int, data: bytes, layout: _Layout, separator: str | None, columns: list[str | pl.Expr]
+) -> _Piece:
+    """Return the rows of a block of whole lines."""
+    found = separator or _sniff(data[:4096], layout)
+    if found is not None:
+        frame = _parse(data, found, layout, columns, exact=separator is not None)
+        if frame is not None and (separator is not None or _is_clean(_chunks(data), frame.height, layout)):
+            return _Piece(frame, Source(str(path), first))
+    lines: Ints | None = None
+    if separator is None:
+        regular, lines = _regular(data, first)
+        frame = _parse(regular, " ", layout, columns) if regular else layout.frame([])
+        if frame is not None and _is_clean(_chunks(regular), frame.height, layout):
+            return _Piece(frame, Source(str(path), first, lines))
+    frame, lines = _read_lines(path, first, data, layout, separator)
+    return _Piece(frame, Source(str(path), first, lines))
+
+
+def _sniff(head: bytes, layout: _Layout) -> str | None:
+    """Return the blank that stands once between the fields of the first line, None when the blanks are not regular."""
+    line = head.partition(b"\n")[0]
+    for separator in (" ", "\t"):
+        if len(line.split()) == len(layout.fields) and line.split(separator.encode()) == line.split():
+            return separator
+    return None
+
+
+def _parse(
+    source: Path | bytes, separator: str, layout: _Layout, columns: list[str | pl.Expr], *, exact: bool = False
+) -> pl.DataFrame | None:
+    """Return the kept columns when every line can be split into all fields with finite numbers, else None.
+
+    The last field is always among those kept: Polars then refuses lines with more fields, and leaves it empty in lines
+    with fewer. Empty fields in the middle are left to `_is_clean`, unless the user says what exactly separates fields.
+    """
+    needed = [name for name in layout.fields if exact and name not in layout.kept]
+    scan = pl.scan_csv(source, separator=separator, has_header=False, schema=layout.schema, quote_char=None, glob=False)
+    try:
+        frame = scan.select(*columns, *needed).collect()
+    except (pl.exceptions.PolarsError, OSError):
+        return None
+    if any(frame[name].null_count() for name in (*layout.kept, *needed)):
+        return None
+    if not frame[layout.number].is_finite().all():
+        return None
+    return frame.drop(needed) if needed else frame
+
+
+def _file_chunks(path: Path) -> Iterator[NDArray[np.uint8]]:
+    buffer = np.empty(_CHECK_BYTES, dtype=np.uint8)
+    with open(path, "rb", buffering=0) as handle:
+        while size := handle.readinto(buffer.data):
+            yield buffer[:size]
+
+
+def _chunks(data: bytes) -> Iterator[NDArray[np.uint8]]:
+    view = np.frombuffer(data, dtype=np.uint8)
+    return (view[at : at + _CHECK_BYTES] for at in range(0, len(view), _CHECK_BYTES))
+
+
+def _is_clean(chunks: Iterable[NDArray[np.uint8]], rows: int, layout: _Layout) -> bool:
+    """Return whether the only blanks are one between two fields and one at the end of each line.
+
+    Given that each of `rows` lines has the right number of fields, that is so when no two blanks (or control
+    characters) are neighbours, none comes first, and there are as many of them as fields.
+    """
+    blank = np.empty(_CHECK_BYTES + 1, dtype=np.bool_)
+    both = np.empty(_CHECK_BYTES, dtype=np.bool_)
+    blank[0] = True
+    count = 0
+    for chunk in chunks:
+        n = len(chunk)
+        np.less_equal(chunk, 32, out=blank[1 : n + 1])
+        if np.logical_and(blank[1 : n + 1], blank[:n], out=both[:n]).any():
+            return False
+        count += int(np.count_nonzero(blank[1 : n + 1]))
+        blank[0] = blank[n]
+    # The last line may end without a line feed.
+    return count + (0 if blank[0] else 1) == rows * len(layout.fields)
+
+
+def _regular(data: bytes, first: int) -> tuple[bytes, Ints | None]:
+    """Return the lines with one space between fields and none at the ends, and their numbers if some were blank."""
+    text = re.sub(rb" {2,}", b" ", data.translate(_BLANKS)).replace(b" \n", b"\n").replace(b"\n ", b"\n")
+    text = text.strip(b" ")
+    if not text.startswith(b"\n") and b"\n\n" not in text:
+        return text, None
+    ends = np.flatnonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n"))
+    if not text.endswith(b"\n"):
+        ends = np.append(ends, len(text))
+    full = np.diff(ends, prepend=-1) > 1
+    return re.sub(rb"\n{2,}", b"\n", text).removeprefix(b"\n"), np.flatnonzero(full) + first
+
+
+def _read_lines(
+    path: Path, first: int, data: bytes, layout: _Layout, separator: str | None
+) -> tuple[pl.DataFrame, Ints]:
+    """Return the rows of a block read line by line, and their line numbers; raise at the first line that is wrong."""
+    at = [layout.fields.index(name) for name in layout.kept]
+    number = layout.fields.index(layout.number)
+    rows: list[tuple[str | float, ...]] = []
+    lines: list[int] = []
+    expected = len(layout.fields)
+    for n, raw in enumerate(data.split(b"\n"), first):
+        raw = raw.removesuffix(b"\r")
+        fields = raw.split() if separator is None else raw.split(separator.encode())
+        if not raw.strip():
+            continue
+        try:
+            text = raw.decode()
+            parts: list[str | float] = [f.decode() for f in fields]
+        except UnicodeDecodeError as error:
+            raise ParseError(path, n, f"expected UTF-8 text: {error.reason} in {raw[:120]!r}.") from None
+        if len(parts) != expected or not all(parts):
+            raise ParseError.fields(path, n, expected, sum(map(bool, parts)), text)
+        parts[number] = _finite(path, n, f"the {layout.number}", str(parts[number]))
+        rows.append(tuple(parts[k] for k in at))
+        lines.append(n)
+    return layout.frame(rows), np.array(lines, dtype=np.int64)
+
+
+def _finite(path: Path, line: int, what: str, text: str) -> float:
+    value = float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
+    if not math.isfinite(value):
+        raise ParseError.number(path, line, what, text)
+    return value
+
+
+def write_run(
+    consensus: Consensus, path: PathLike, *, top: int | None = 1000, tag: str = "concordant", break_ties: bool = False
+) -> None:
+    """Write a consensus as a TREC run: lines of ``instance Q0 item rank score tag``, best first.
+
+    Parameters
+    ----------
+    consensus : Consensus
+        What to write.
+    path : path
+        The file; an ending .gz, .xz, .bz2 or .zst packs it. It appears complete or not at all.
+    top : int or None
+        How many items of each instance to write; ties at the cut in input order. None writes all.
+    tag : str
+        The last field of every line.
+    break_ties : bool
+        Write strictly decreasing scores and ranks 1, 2, 3, ... in place of ties. Scores move by the least that single
+        precision can tell, so that tools which read scores as 32-bit floats keep the order too.
+
+    Raises
+    ------
+    DataError
+        When an id is empty or holds a blank, which no reader of runs could split again.
+
+    Notes
+    -----
+    Scores are written with as many digits as reading them back exactly needs. Without `break_ties` tied items carry the
+    same rank, the smallest of their group.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "fused.trec")
+    >>> write_run(Consensus(["301", "301"], ["d1", "d2"], [0.25, 0.5]), path)
+    >>> print(path.read_text(), end="")
+    301 Q0 d2 1 0.5 concordant
+    301 Q0 d1 2 0.25 concordant
+    """
+    if top is not None and (isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1):
+        raise ParameterError.invalid("top", "write_run", "a whole number >= 1, or None for all", top)
+    if not isinstance(tag, str) or not tag or re.search(_BLANK_IN_ID, tag):
+        raise ParameterError.invalid("tag", "write_run", "text without blanks", tag)
+    offsets = consensus.slots.offsets
+    starts = offsets[:-1]
+    ends = offsets[1:] if top is None else np.minimum(starts + top, offsets[1:])
+    lengths = ends - starts
+    slots = consensus.order()[ranges(starts, ends)]
+    score: Floats = consensus.score[slots]
+    rank: NDArray[Any] = consensus.rank[slots]
+    if break_ties:
+        written = offsets_of(lengths)
+        score = _decreasing(score, written)
+        rank = np.arange(1, len(slots) + 1) - np.repeat(written[:-1], lengths)
+    instance = _ids(consensus.instances, np.flatnonzero(lengths), "instance")
+    item = _ids(consensus.items, slots, "item")
+    frame = pl.DataFrame(
+        {
+            "instance": instance.gather(np.repeat(np.arange(len(instance)), lengths[lengths > 0])),
+            "q0": pl.repeat("Q0", len(slots), eager=True),
+            "item": item,
+            "rank": rank,
+            "score": score,
+            "tag": pl.repeat(tag, len(slots), eager=True),
+        }
+    )
+    with atomic_write(path) as handle:
+        frame.write_csv(handle, separator=" ", include_header=False, quote_style="never")
+
+
+def _ids(texts: Texts, index: Ints, what: str) -> pl.Series:
+    """Return ids as a native column, or raise for one that would not survive in a run."""
+    store = texts.native
+    if isinstance(store, pl.Series):
+        ids = store.gather(pl.Series(index.astype(np.uint32)))
+    else:
+        ids = pl.Series(texts.take(index).tolist(), dtype=pl.String)
+    bad = ids.str.contains(_BLANK_IN_ID) | (ids == "")
+    if bad.any():
+        found = ids.filter(bad)[0]
+        raise DataError(
+            f"{what} {shorten(found)!r} cannot be written to a TREC run: blanks separate its fields, so no field may be "
+            "empty or hold one. Rename it, or write another format."
+        )
+    return ids
+
+
+def _decreasing(score: Floats, offsets: Ints) -> Floats:
+    """Return scores that fall strictly within each list, in single precision too; those that did so already stay."""
+    with np.errstate(over="ignore"):
+        single = score.astype(np.float32)
+    wide = not np.isfinite(single).all()
+    # Seen as integers, with the sign folded in, floats keep their order and neighbours differ by one.
+    bits = (score.view(np.int64) if wide else single.view(np.int32).astype(np.int64)).copy()
+    least = np.iinfo(np.int64 if wide else np.int32).min
+    order = np.where(bits < 0, least - bits, bits)
+    out = score.copy()
+    for begin, end in pairwise(offsets.tolist()):
+        step = np.arange(end - begin)
+        strict = np.minimum.accumulate(order[begin:end] + step) - step
+        moved = np.flatnonzero(strict != order[begin:end])
+        if len(moved):
+            back = np.where(strict < 0, least - strict, strict)[moved]
+            out[begin + moved] = back.view(np.float64) if wide else back.astype(np.int32).view(np.float32)
+    return out
