@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from concordant.base.contract import Aggregator, Tags, expert_weights
 from concordant.base.params import Constraint, integer, mapping, number, one_of, optional
@@ -66,6 +67,19 @@ def count_lists(preferences: Preferences, weights: Floats | None) -> Floats:
     if weights is None:
         return np.bincount(preferences.slot, minlength=preferences.n_slots).astype(np.float64)
     return add_up(preferences, np.ones(preferences.n_rows), weights)
+
+
+def put_last(preferences: Preferences, score: Floats, silent: NDArray[np.bool_]) -> Floats:
+    """Return the scores with the silent slots, about which no list says anything, at the end of their instance.
+
+    They score 0, or as little as the lowest of the others where that is below 0.
+    """
+    if not silent.any():
+        return score
+    instance = preferences.slots.instance
+    lowest = np.zeros(len(preferences))
+    np.minimum.at(lowest, instance[~silent], score[~silent])
+    return np.where(silent, lowest[instance], score)
 
 
 def reciprocal_ranks(preferences: Preferences, k: float, ties: str, weights: Floats | None) -> Floats:
@@ -305,13 +319,8 @@ class _Comb(Aggregator):
         value, absent = normalise(preferences, self.norm, type(self).__name__)
         weights = self._list_weights(preferences)
         score = self._combine(preferences, value, absent, weights)
-        silent = count_lists(preferences, weights) == 0
-        if silent.any() and self.norm != "borda":
-            # An item in no list has no scores to combine: it comes last.
-            lowest = np.zeros(len(preferences))
-            np.minimum.at(lowest, preferences.slots.instance[~silent], score[~silent])
-            score = np.where(silent, lowest[preferences.slots.instance], score)
-        return score
+        # Under "borda" every list says something about every item.
+        return score if absent is not None else put_last(preferences, score, count_lists(preferences, weights) == 0)
 
     def _combine(
         self, preferences: Preferences, value: Floats, absent: Floats | None, weights: Floats | None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from time import monotonic
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,16 @@ _MISSING = one_of("unknown", "below")
 _RRF_K = 60.0
 # Up to this many items a sort by majority reads a table of all pairs.
 _TABLE_SIZE = 1000
+# From this many items on the work on an instance is done mostly outside the interpreter.
+_LARGE = 1000
+
+T = TypeVar("T")
+
+
+def each_instance(work: Callable[[int], T], sizes: list[int]) -> list[T]:
+    """Return what `work` gives for every instance, in threads where some instance is large enough to gain by it."""
+    # On small instances the interpreter is the bottleneck, and threads only wait for each other.
+    return map_instances(work, len(sizes)) if max(sizes, default=0) >= _LARGE else [work(n) for n in range(len(sizes))]
 
 
 class Duels:
@@ -115,8 +125,10 @@ class Duels:
 
     def all_outcomes(self) -> tuple[Floats, Floats]:
         """Return how many others every slot beats and loses to."""
-        n = len(self.sizes)
-        found = [self.outcomes(0, spread=True)] if n == 1 else map_instances(self.outcomes, n)
+        if len(self.sizes) == 1:
+            found = [self.outcomes(0, spread=True)]
+        else:
+            found = each_instance(self.outcomes, self.sizes)
         none = np.zeros(0)
         wins = np.concatenate([none, *(won for won, _ in found)])
         return wins, np.concatenate([none, *(lost for _, lost in found)])
@@ -236,7 +248,9 @@ class Condorcet(Aggregator):
         "unknown": a list says nothing about an item it leaves out. "below": it prefers all it holds to all it leaves
         out, which suits cut-off lists. Comparisons leave nothing out.
 
-    Notes ----- Cost O(K M²) for K lists over M items; O(K M log M) comparisons with `fusion`. PyFLAGR and ranx count
+    Notes
+    -----
+    Cost O(K M²) for K lists over M items; O(K M log M) comparisons with `fusion`. PyFLAGR and ranx count
     every item that a list leaves out as ranked behind (``missing="below"``), and ranx lets the first of two items
     with equal votes win.
 
@@ -269,7 +283,7 @@ class Condorcet(Aggregator):
             return break_ties(wins, [wins - losses, equal], duels.offsets)
         level = dense_ranks(equal, duels.offsets)
         edges = duels.offsets.tolist()
-        parts = map_instances(lambda n: _merged(duels, n, level[edges[n] : edges[n + 1]]), len(duels.sizes))
+        parts = each_instance(lambda n: _merged(duels, n, level[edges[n] : edges[n + 1]]), duels.sizes)
         return np.concatenate([np.zeros(0), *parts])
 
 
@@ -375,10 +389,14 @@ class Kemeny(Aggregator):
         For each instance: `instance`, its `cost`, a lower `bound` of any ranking's cost, the `gap` between the two,
         whether the ranking is `optimal` (proven), and the `solver` of the hardest group.
 
-    Notes ----- Cost O(K M²) to count votes, then O(2^n n) for a group of n by dynamic programming; finding the
+    Notes
+    -----
+    Cost O(K M²) to count votes, then O(2^n n) for a group of n by dynamic programming; finding the
     ranking is NP-hard. A warning says so when method="auto" or "milp" cannot prove a ranking optimal.
 
-    References ---------- Kemeny, Mathematics without numbers, Daedalus 88, 1959. Young and Levenglick, A consistent
+    References
+    ----------
+    Kemeny, Mathematics without numbers, Daedalus 88, 1959. Young and Levenglick, A consistent
     extension of Condorcet's election principle, 1978. Groups and solvers: Betzler, Bredereck and Niedermeier,
     Theoretical and empirical evaluation of data reduction for exact Kemeny rank aggregation, 2014; Conitzer,
     Davenport and Kalagnanam, Improved bounds for computing Kemeny rankings, AAAI 2006.

@@ -41,7 +41,9 @@ class Borda(Aggregator):
     Cost O(R) for R rows, plus the sort of lists that are not sorted already. Equal to ranx's `bordafuse` where no list
     has ties.
 
-    References ---------- de Borda, Mémoire sur les élections au scrutin, 1781. Missing items: Aslam and Montague,
+    References
+    ----------
+    de Borda, Mémoire sur les élections au scrutin, 1781. Missing items: Aslam and Montague,
     Models for metasearch, SIGIR 2001.
 
     Examples

@@ -1,0 +1,184 @@
+"""Stationary laws of random walks over items, without ever storing a transition matrix of lists.
+
+A walk from item to item along lists only ever asks for sums over the tail of a list, so one step over all items costs
+as much as one pass over the rows. The stationary law with teleport solves a well-conditioned linear system; GMRES
+with the diagonal as preconditioner needs some twenty steps for full precision, where repeating the walk needs
+hundreds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.kernels.lists import Floats, Ints
+
+__all__ = ["Walk", "list_walk", "majority_walk", "stationary"]
+
+_STEPS = 60
+_RESTARTS = 40
+_TOLERANCE = 1e-14
+
+
+class Walk(NamedTuple):
+    """A random walk over n items: `step` takes probabilities to those after one step, `stay` is P(i, i)."""
+
+    step: Callable[[Floats], Floats]
+    stay: Floats
+
+
+def majority_walk(beats: NDArray[np.bool_]) -> Walk:
+    """Return the walk that draws one of the n items and moves there if it beats (beats[j, i]) the present one i."""
+    n = len(beats)
+    table = beats.astype(np.float64)
+    stay = 1.0 - table.sum(axis=0) / n
+
+    def step(x: Floats) -> Floats:
+        moved: Floats = table @ x / n + stay * x
+        return moved
+
+    return Walk(step, stay)
+
+
+def list_walk(
+    which: NDArray[Any], item: NDArray[Any], position: NDArray[Any], weights: Floats, n: int, chain: int
+) -> Walk:
+    """Return the walk MC1, MC2 or MC3 over the n items of one instance.
+
+    Parameters
+    ----------
+    which, item, position : int[R]
+        The list, the item and the dense position of every row, sorted by list and then by position.
+    weights : float64[L]
+        The weight of every list.
+    n : int
+        How many items there are; items in no list stay where they are.
+    chain : {1, 2, 3}
+        1: to any place at or above the present item, over all lists that hold it. 2: first draw a list that holds it,
+        then such a place in it. 3: draw a list, then any place in it, and move if that is strictly above.
+    """
+    lengths = np.bincount(which, minlength=len(weights))
+    width = int(lengths.max(initial=0))
+    starts = np.cumsum(lengths) - lengths
+    column = np.arange(len(which)) - starts[which]
+    head, end = _tie_groups(which, position)
+    head, end = head - starts[which], end - starts[which]
+    weight = weights[which]
+    number = np.bincount(item, weights=weight, minlength=n)
+    listed = number > 0
+    share = np.where(listed, number, 1.0)[item]
+    if chain == 1:
+        places = np.bincount(item, weights=weight * end, minlength=n)
+        coefficient = weight / np.where(listed, places, 1.0)[item]
+    elif chain == 2:
+        coefficient = weight / (share * end)
+    else:
+        coefficient = weight / (share * lengths[which])
+    reach = end if chain == 3 else head
+    rest: Floats = np.where(listed, 0.0, 1.0)
+    if chain == 3:
+        stay = rest = 1.0 - np.bincount(item, weights=coefficient * head, minlength=n).astype(np.float64)
+    else:
+        stay = rest + np.bincount(item, weights=coefficient, minlength=n)
+    # One row per list, padded with an item that does not exist and weighs nothing.
+    items = np.full((len(weights), width), n, dtype=np.int64)
+    factor = np.zeros(items.shape)
+    reaches = np.zeros(items.shape, dtype=np.int64)
+    items[which, column], factor[which, column], reaches[which, column] = item, coefficient, reach
+
+    place = (reaches + np.arange(len(weights))[:, None] * (width + 1)).ravel()
+    goal = items.ravel()
+
+    def step(x: Floats) -> Floats:
+        tail = np.zeros((len(weights), width + 1))
+        from_here = np.append(x, 0.0)[items]
+        from_here *= factor
+        np.cumsum(from_here[:, ::-1], axis=1, out=tail[:, -2::-1])
+        moved: Floats = np.bincount(goal, weights=tail.ravel()[place], minlength=n + 1)[:n] + rest * x
+        return moved
+
+    return Walk(step, stay)
+
+
+def _tie_groups(which: NDArray[Any], position: NDArray[Any]) -> tuple[Ints, Ints]:
+    """Return for every (sorted) row where its group of tied rows begins and ends."""
+    total = len(which)
+    new = np.ones(total, dtype=np.bool_)
+    new[1:] = (which[1:] != which[:-1]) | (position[1:] != position[:-1])
+    starts = np.flatnonzero(new)
+    sizes = np.diff(starts, append=total)
+    return np.repeat(starts, sizes), np.repeat(starts + sizes, sizes)
+
+
+def stationary(walk: Walk, teleport: float) -> Floats:
+    """Return the stationary law of a walk that jumps to a uniform item with probability `teleport` before each step.
+
+    >>> walk = majority_walk(np.array([[False, True], [False, False]]))
+    >>> stationary(walk, 0.5).round(6).tolist()
+    [0.666667, 0.333333]
+    """
+    n = len(walk.stay)
+    if n == 0:
+        return np.zeros(0)
+    diagonal: Floats = 1.0 - (1.0 - teleport) * walk.stay
+    target = np.full(n, teleport / n)
+
+    def residual(x: Floats) -> Floats:
+        return target - x + (1.0 - teleport) * walk.step(x)
+
+    def preconditioned(y: Floats) -> Floats:
+        x: Floats = y / diagonal
+        return x - (1.0 - teleport) * walk.step(x)
+
+    # Begun at the answer of a walk that never moves between items.
+    x: Floats = target / diagonal
+    for _ in range(_RESTARTS):
+        missing = residual(x)
+        # The error in x is at most the residual over the teleport probability, in sums of magnitudes.
+        if np.abs(missing).sum() <= _TOLERANCE * teleport:
+            break
+        x += _krylov(preconditioned, missing) / diagonal
+    law: Floats = x / x.sum()
+    return law
+
+
+def _krylov(apply: Callable[[Floats], Floats], right: Floats) -> Floats:
+    """Return an approximate solution y of apply(y) = right from one cycle of GMRES."""
+    n = len(right)
+    limit = min(_STEPS, n)
+    size = float(np.sqrt(right @ right))
+    if size == 0.0:
+        return np.zeros(n)
+    basis = np.zeros((limit + 1, n))
+    basis[0] = right / size
+    # The small least-squares problem is kept triangular by plane rotations; what is left over is the residual.
+    triangle = np.zeros((limit, limit))
+    rotations: list[tuple[float, float]] = []
+    goal, left = np.zeros(limit), size
+    k = 0
+    while True:
+        image = apply(basis[k])
+        known = basis[: k + 1]
+        parts = known @ image
+        np.subtract(image, parts @ known, out=image)
+        again = known @ image  # twice is enough to keep the basis orthogonal to working precision
+        np.subtract(image, again @ known, out=image)
+        length = float(np.sqrt(image @ image))
+        column: list[float] = (parts + again).tolist()
+        for i, (c, s) in enumerate(rotations):
+            column[i], column[i + 1] = c * column[i] + s * column[i + 1], c * column[i + 1] - s * column[i]
+        pivot = float(np.hypot(column[k], length))
+        c, s = column[k] / pivot, length / pivot
+        rotations.append((c, s))
+        column[k] = pivot
+        triangle[: k + 1, k] = column
+        goal[k], left = c * left, -s * left
+        k += 1
+        if k == limit or abs(left) <= 0.1 * _TOLERANCE * size:
+            break
+        basis[k] = image / length
+    out: Floats = np.linalg.solve(triangle[:k, :k], goal[:k]) @ basis[:k]
+    return out
