@@ -6,6 +6,8 @@ to do.
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -23,6 +25,7 @@ __all__ = [
     "NotFittedError",
     "ParameterError",
     "ParseError",
+    "warn",
 ]
 
 
@@ -46,6 +49,16 @@ class ConcordantError(Exception):
 
 class ConcordantWarning(UserWarning):
     """Base of every warning Concordant gives."""
+
+
+def warn(message: str) -> None:
+    """Give a ConcordantWarning that points at the first line outside Concordant: the user's own."""
+    depth = 1
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "concordant":
+        frame = frame.f_back
+        depth += 1
+    warnings.warn(message, ConcordantWarning, stacklevel=depth)
 
 
 class DataError(ConcordantError, ValueError):

@@ -7,7 +7,6 @@ scores in one hook. Checking, naming, timing and saving are done here, once.
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -20,7 +19,7 @@ from concordant.base.registry import METHODS
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
-from concordant.errors import ConcordantWarning, DataError, KindError, ParameterError, listing
+from concordant.errors import DataError, KindError, ParameterError, listing, warn
 from concordant.execution import map_instances
 from concordant.kernels.lists import Codes, Floats, Ints
 
@@ -228,7 +227,7 @@ class Aggregator:
         """Give a warning and keep it in `fit_info_`."""
         if hasattr(self, "fit_info_"):
             self.fit_info_.warnings.append(message)
-        warnings.warn(message, ConcordantWarning, stacklevel=4)
+        warn(message)
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import InputTags, Tags, TargetTags

@@ -7,7 +7,6 @@ the denominators.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +17,7 @@ import numpy as np
 from concordant.data.consensus import Consensus
 from concordant.data.index import Texts, as_ids, freeze
 from concordant.data.labels import Labels
-from concordant.errors import ConcordantWarning, DataError, KindError, ParameterError, listing
+from concordant.errors import DataError, KindError, ParameterError, listing, warn
 from concordant.kernels.lists import Codes, Floats, Ints, order_lists
 from concordant.metrics.ranking import (
     Convention,
@@ -234,11 +233,9 @@ def evaluate(
     empty = ranked.length == 0
     if empty.any():
         missing = labels.instances.take(chosen[empty])
-        warnings.warn(
+        warn(
             f"{len(missing)} of {len(chosen)} labelled instances have no result and count 0: "
-            f"{listing(missing.tolist(), 5)}.",
-            ConcordantWarning,
-            stacklevel=2,
+            f"{listing(missing.tolist(), 5)}."
         )
         notes.append(f"{len(missing)} of {len(chosen)} labelled instances have no result and count 0")
     values = {str(m): m.compute(ranked, rule, threshold) for m in wanted}
