@@ -34,6 +34,13 @@ class Container:
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{type(self).__name__} is frozen: {name!r} cannot be deleted.")
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # A pickle does not remember that an array is read-only.
+        self.__dict__.update(state)
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                freeze(value)
+
     @property
     def instances(self) -> Texts:
         """The ids of the instances, in first-seen order."""

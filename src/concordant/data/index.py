@@ -184,6 +184,13 @@ class Slots:
         self.items = items
         self.offsets = freeze(offsets)
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # A pickle does not remember that an array is read-only.
+        self.__dict__.update(state)
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                freeze(value)
+
     @classmethod
     def of(cls, items: dict[str, list[str]]) -> Slots:
         """Return the slots of a mapping from instance to its items."""

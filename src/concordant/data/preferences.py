@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -120,7 +121,7 @@ class Preferences(Container):
         columns, rows, starts = _group_rows(slots, vocabulary, slot, expert_code, values, kind, duplicates)
         self._set(list_weight=None, **columns)
         if weight is not None:
-            self.__dict__["list_weight"] = freeze(self._code_weights(weight, rows, starts))
+            self.__dict__["list_weight"] = freeze(self._code_weights(weight, n, rows, starts))
 
     @classmethod
     def from_codes(
@@ -165,36 +166,48 @@ class Preferences(Container):
             list_weight=readonly(list_weight),
         )
 
-    def _code_weights(self, weight: Any, rows: Ints, starts: Ints) -> Floats:
+    def _code_weights(self, weight: Any, n: int, rows: Ints, starts: Ints) -> Floats:
         """Return one weight per list, from a column of rows or a mapping."""
         if isinstance(weight, Mapping):
             return self._map_weights(weight)
-        column = as_values(weight, "weight", len(rows))[rows]
+        column = as_values(weight, "weight", n)[rows]
         out = column[starts]
         _check_weights(out, self)
-        differs = column != out[self.row_list] if len(rows) else np.zeros(0, dtype=np.bool_)
+        self._one_weight_each(column)
+        return out
+
+    def _one_weight_each(self, column: Floats) -> None:
+        """Raise when the weights of rows differ within a list."""
+        differs = column != column[self.list_offsets[self.row_list]] if self.n_rows else np.zeros(0, dtype=np.bool_)
         if differs.any():
             which = int(self.row_list[int(np.flatnonzero(differs)[0])])
             expert, instance = self._list_name(which)
             raise DataError(
                 f"expert {expert!r} has two weights in instance {instance!r}. A weight is for the whole list; give one."
             )
-        return out
 
     def _map_weights(self, weights: Mapping[Any, float]) -> Floats:
-        out = np.ones(self.n_lists)
+        """Return one weight per list; what is said of (instance, expert) goes before what is said of the expert."""
         codes, places = self.experts.codes, self.instances.codes
-        for key, w in weights.items():
-            instance, expert = key if isinstance(key, tuple) else (None, key)
+        by_expert = np.ones(self.n_experts)
+        by_pair: dict[tuple[int, int], float] = {}
+        for key, weight in weights.items():
+            instance, expert = key if isinstance(key, tuple) and len(key) == 2 else (None, key)
             if str(expert) not in codes:
                 raise DataError(f"no expert {expert!r} to weigh. Experts: {listing(self.experts.tolist(), 20)}.")
-            chosen = self.list_expert == codes[str(expert)]
-            if instance is not None:
-                if str(instance) not in places:
-                    raise DataError(f"no instance {instance!r} to weigh expert {expert!r} in.")
-                chosen &= self.list_instance == places[str(instance)]
-            out[chosen] = w
-        _check_weights(out, self)
+            if not isinstance(weight, Real) or not 0 <= weight < np.inf:
+                raise DataError(f"a weight must be a finite number >= 0. Got {weight!r} for {key!r}.")
+            if instance is None:
+                by_expert[codes[str(expert)]] = weight
+            elif str(instance) in places:
+                by_pair[places[str(instance)], codes[str(expert)]] = float(weight)
+            else:
+                raise DataError(f"no instance {instance!r} to weigh expert {expert!r} in.")
+        out = by_expert[self.list_expert]
+        if by_pair:
+            lists_of = zip(self.list_instance.tolist(), self.list_expert.tolist(), strict=True)
+            for which, pair in enumerate(lists_of):
+                out[which] = by_pair.get(pair, out[which])
         return out
 
     @property
@@ -544,7 +557,8 @@ class Preferences(Container):
     def concat(parts: Sequence[Preferences]) -> Preferences:
         """Return several preferences as one, instances, items and experts matched by id.
 
-        Parts must have one kind. An expert who ranks one item of one instance in two parts is a DuplicateError.
+        Parts must have one kind. An expert who ranks one item of one instance in two parts is a DuplicateError; one
+        whose list of an instance is spread over parts must have one weight there.
         """
         kinds = {p.kind for p in parts}
         if len(kinds) > 1:
@@ -563,8 +577,11 @@ class Preferences(Container):
         weight = np.concatenate([np.repeat(p.weights, p.list_lengths) for p in parts])
         experts = Texts(list(vocabulary))
         columns, rows, starts = _group_rows(slots, experts, slot, expert, value, parts[0].kind, "error")
-        weighted = any(p.list_weight is not None for p in parts)
-        return Preferences.from_codes(**columns, list_weight=weight[rows][starts] if weighted else None)
+        if all(p.list_weight is None for p in parts):
+            return Preferences.from_codes(**columns)
+        out = Preferences.from_codes(**columns, list_weight=weight[rows][starts])
+        out._one_weight_each(weight[rows])
+        return out
 
 
 def _count(n: int, word: str) -> str:
