@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from concordant.data.index import Slots, Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Preferences
-from concordant.errors import DataError, DuplicateError, ParameterError, listing
+from concordant.errors import DataError, DuplicateError, ParameterError
 from concordant.execution import map_instances
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of, ranges
 
@@ -27,11 +27,8 @@ __all__ = [
     "Coder",
     "CodedRows",
     "Source",
-    "as_text",
     "check_duplicates",
     "code_labels",
-    "code_pairs",
-    "code_preferences",
     "code_slots",
     "encode",
     "hashed",
@@ -85,27 +82,6 @@ class Source:
         """Return "file:line", or the row's number in a table."""
         number = self.first + row if self.lines is None else int(self.lines[row])
         return number if self.name is None else f"{self.name}:{number}"
-
-
-def as_text(column: pl.Series, what: str) -> pl.Series:
-    """Return a column of ids as text; whole numbers are written out, anything else is an error naming the row.
-
-    >>> as_text(pl.Series([3, 4]), "item").to_list()
-    ['3', '4']
-    """
-    dtype = column.dtype
-    if dtype != pl.String:
-        if dtype.is_integer() or isinstance(dtype, (pl.Categorical, pl.Enum)) or (dtype == pl.Null and not len(column)):
-            column = column.cast(pl.String)
-        else:
-            first = column[0] if len(column) else None
-            raise DataError(
-                f"the {what} ids must be text or whole numbers. Got a column of type {dtype} (first value {first!r})."
-            )
-    if column.null_count():
-        row = int(column.is_null().arg_true()[0])
-        raise DataError(f"the {what} id in row {row} is missing. Fill it in, or leave the row out.")
-    return column
 
 
 @dataclass(frozen=True)
@@ -319,8 +295,6 @@ class Coder:
 
     Parameters
     ----------
-    experts : sequence, optional
-        The vocabulary; an expert outside it is then an error.
     reserve : int, optional
         How many rows to expect; saves growing.
     batch_rows, block_rows, hash_bits : int
@@ -344,15 +318,13 @@ class Coder:
     def __init__(
         self,
         *,
-        experts: Sequence[Hashable] | None = None,
         reserve: int = 0,
         batch_rows: int = BATCH_ROWS,
         block_rows: int = BLOCK_ROWS,
         hash_bits: int = 64,
     ) -> None:
         self.instances: dict[str, int] = {}
-        self.experts: dict[Hashable, int] = {e: k for k, e in enumerate(experts)} if experts is not None else {}
-        self.closed = experts is not None
+        self.experts: dict[Hashable, int] = {}
         self._batch_rows = batch_rows
         self._block_rows = block_rows
         self._hash_bits = hash_bits
@@ -376,13 +348,7 @@ class Coder:
 
     def know(self, expert: Hashable) -> int:
         """Return the code of an expert, who joins the vocabulary even when ranking nothing."""
-        code = self.experts.get(expert)
-        if code is None:
-            if self.closed:
-                known = listing(self.experts, 20)
-                raise DataError(f"experts {listing([expert])} rank items but are not among experts= {known}.")
-            code = self.experts[expert] = len(self.experts)
-        return code
+        return self.experts.setdefault(expert, len(self.experts))
 
     def add(
         self,
@@ -766,172 +732,31 @@ def _keep(
     return rows, slot[keep], value[keep], list_key[full], length[full]
 
 
-def _ids_and_values(frame: pl.DataFrame, kind: str | None) -> pl.DataFrame:
-    """Return the frame with ids as text and the value as finite floats or null."""
-    columns = [as_text(frame[name], name) for name in ("instance", "expert", "item") if name in frame.columns]
-    if kind is not None:
-        columns.append(_numbers(frame["value"], kind))
-    return pl.DataFrame(columns)
-
-
-def _numbers(column: pl.Series, what: str) -> pl.Series:
-    """Return a column as float64 with nulls; NaN, infinity and other types are errors naming the row."""
-    if not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null)):
-        first = column[0] if len(column) else None
-        raise DataError(f"the {what} column must hold numbers. Got type {column.dtype} (first value {first!r}).")
-    out = column.cast(pl.Float64)
-    finite = out.is_finite()
-    if not finite.all():
-        row = int((~finite).arg_true()[0])
-        raise DataError(
-            f"the {what} in row {row} must be a finite number. Got {out[row]!r} instead. "
-            "Leave it empty (null) if the item is known but not ranked."
-        )
-    return out
-
-
-def code_preferences(
-    frames: pl.DataFrame | Iterable[pl.DataFrame],
-    *,
-    kind: Kind,
-    duplicates: str = "error",
-    items: pl.DataFrame | None = None,
-    experts: Sequence[str] | None = None,
-    sources: Sequence[Source] | None = None,
-    hash_bits: int = 64,
-    batch_rows: int = BATCH_ROWS,
-) -> Preferences:
-    """Return preferences from native columns.
-
-    Parameters
-    ----------
-    frames : polars.DataFrame or several
-        Columns "instance", "expert", "item" (text or whole numbers) and "value" (a number; null = the item is known but
-        not ranked by this expert); optionally "weight", equal within an instance and expert.
-    kind : {"rank", "score", "rating"}
-        What the values are.
-    duplicates : {"error", "best", "first"}
-        What to do when an expert ranks an item twice in an instance.
-    items : polars.DataFrame, optional
-        Columns "instance" and "item": every pair there is, in input order.
-    experts : sequence of str, optional
-        The vocabulary.
-    sources : sequence of Source, optional
-        Where each frame comes from, for messages; row numbers otherwise.
-
-    Examples
-    --------
-    >>> table = pl.DataFrame(
-    ...     {"instance": ["q"] * 3, "expert": ["x", "x", "y"], "item": [1, 2, 2], "value": [1, 2, None]}
-    ... )
-    >>> code_preferences(table, kind="rank")
-    Preferences: 1 instance, 2 experts, 2 items, 2 ranks in 1 list
-    """
-    tables = [frames] if isinstance(frames, pl.DataFrame) else list(frames)
-    coder = Coder(experts=experts, batch_rows=batch_rows, hash_bits=hash_bits)
-    named = 0
-    if items is not None:
-        named = items.height
-        # Their rows are numbered apart, so that the row numbers of the frames begin at 0.
-        coder.add(_ids_and_values(items.select("instance", "item"), None))
-    weights: list[pl.Series] = []
-    begin = 0
-    for k, table in enumerate(tables):
-        frame = _ids_and_values(table, kind)
-        if kind == "rank" and frame.height and (frame["value"] < 1).any():
-            row = int((frame["value"] < 1).arg_true()[0])
-            bad = frame.row(row, named=True)
-            raise DataError(
-                f"ranks begin at 1 (best). Got {bad['value']:g} for item {bad['item']!r} by expert {bad['expert']!r} "
-                f"in instance {bad['instance']!r}. Leave out what is not ranked; scores take kind='score'."
-            )
-        if "weight" in table.columns:
-            weights.append(_numbers(table["weight"], "weight").fill_null(np.nan))
-        elif weights:
-            raise DataError("some tables have weights and some have none. Give all of them weights.")
-        coder.add(frame, source=sources[k] if sources is not None else Source(first=begin))
-        begin += table.height
-    rows = coder.finish()
-    if items is not None:
-        _check_items(rows, named)
-    weight = None
-    if weights:
-        weight = np.concatenate([np.ones(named), *(w.to_numpy() for w in weights)])
-    if rows.value is None:
-        rows = _without_values(rows)
-    return rows.preferences(kind, duplicates=duplicates, weight=weight)
-
-
-def _without_values(rows: CodedRows) -> CodedRows:
-    """Return rows that nobody valued, with the empty column that preferences need."""
-    fields = {name: getattr(rows, name) for name in rows.__dataclass_fields__}
-    return CodedRows(**fields | {"value": np.full(len(rows.slot), np.nan), "nulls": True})
-
-
-def _check_items(rows: CodedRows, named: int) -> None:
-    """Raise when the pairs named repeat, or when a row ranks an item outside them."""
-    unnamed = np.flatnonzero(rows.first >= named)
-    if len(unnamed):
-        instance, item = rows.slots.where(int(unnamed[np.argmin(rows.first[unnamed])]))
-        raise DataError(
-            f"item {item!r} is ranked in instance {instance!r} but not among items=. Name every pair there."
-        )
-    if rows.slots.n_slots < named:
-        again = rows.in_source_order()[:named]
-        counts = np.bincount(again, minlength=rows.slots.n_slots)
-        instance, item = rows.slots.where(int(np.flatnonzero(counts > 1)[0]))
-        raise DataError(f"items= names item {item!r} of instance {instance!r} twice.")
-
-
 def code_slots(frame: pl.DataFrame, *, hash_bits: int = 64, batch_rows: int = BATCH_ROWS) -> tuple[Slots, Codes]:
-    """Return the slots of the columns "instance" and "item" in first-seen order, and the slot of every row.
+    """Return the slots of the text columns "instance" and "item" in first-seen order, and the slot of every row.
 
     >>> slots, slot = code_slots(pl.DataFrame({"instance": ["q", "p", "q"], "item": ["b", "b", "a"]}))
     >>> slots.instances.tolist(), slots.items.tolist(), slot.tolist()
     (['q', 'p'], ['b', 'a', 'b'], [0, 2, 1])
     """
     coder = Coder(hash_bits=hash_bits, batch_rows=batch_rows)
-    coder.add(_ids_and_values(frame.select("instance", "item"), None))
+    coder.add(frame.select("instance", "item"))
     rows = coder.finish()
     return rows.slots, rows.in_source_order()
 
 
-def code_pairs(instance: pl.Series, left: pl.Series, right: pl.Series) -> tuple[Slots, Codes, Codes]:
-    """Return the slots of comparisons, items numbered as seen left then right row by row, and both slots of every row.
+def code_labels(parts: Iterable[tuple[pl.DataFrame, Source]], *, hash_bits: int = 64) -> Labels:
+    """Return labels from frames with the text columns "instance" and "item" and the float column "label".
 
-    >>> slots, a, b = code_pairs(pl.Series(["q", "q"]), pl.Series(["y", "x"]), pl.Series(["x", "z"]))
-    >>> slots.items.tolist(), a.tolist(), b.tolist()
-    (['y', 'x', 'z'], [0, 1], [1, 2])
-    """
-    n = len(instance)
-    twice = np.repeat(np.arange(n), 2)
-    turns = np.arange(n).repeat(2)
-    turns[1::2] += n
-    items = pl.concat([as_text(left, "left item").alias("item"), as_text(right, "right item").alias("item")])
-    frame = pl.DataFrame({"instance": instance.gather(_index(twice)), "item": items.gather(_index(turns))})
-    slots, slot = code_slots(frame)
-    return slots, slot[0::2].copy(), slot[1::2].copy()
+    An item that comes twice with the same label counts once; with two labels it is an error that names both places.
 
-
-def code_labels(
-    frames: pl.DataFrame | Sequence[pl.DataFrame], *, sources: Sequence[Source] | None = None, hash_bits: int = 64
-) -> Labels:
-    """Return labels from the columns "instance", "item" and "label" (a number).
-
-    An item that comes twice with the same label counts once; with two labels it is an error that names both rows.
-
-    >>> code_labels(pl.DataFrame({"instance": ["q", "q"], "item": ["a", "b"], "label": [2, 0]}))
+    >>> table = pl.DataFrame({"instance": ["q", "q"], "item": ["a", "b"], "label": [2.0, 0.0]})
+    >>> code_labels([(table, Source())])
     Labels: 1 instance, 2 items, labels 0 to 2
     """
-    tables = [frames] if isinstance(frames, pl.DataFrame) else frames
     coder = Coder(hash_bits=hash_bits)
-    for k, table in enumerate(tables):
-        value = _numbers(table["label"], "label")
-        if value.null_count():
-            row = int(value.is_null().arg_true()[0])
-            raise DataError(f"the label in row {row} is missing. Leave out items without a label.")
-        frame = _ids_and_values(table, None).with_columns(value.alias("value"))
-        coder.add(frame, source=sources[k] if sources is not None else Source(first=coder.n_rows))
+    for frame, source in parts:
+        coder.add(frame.rename({"label": "value"}), source=source)
     rows = coder.finish()
     slots, slot = rows.slots, rows.slot
     given = np.zeros(0) if rows.value is None else rows.value
@@ -946,6 +771,6 @@ def code_labels(
         a, b = (rows.place(int(r)) for r in rows.source_rows(np.array([first, second])))
         raise DuplicateError(
             f"item {item!r} of instance {instance!r} has two labels, {given[first]:g} and {given[second]:g} "
-            f"({f'rows {a} and {b}' if isinstance(a, int) else f'{a} and {b}'}). Keep one."
+            f"({'rows ' if isinstance(a, int) else ''}{a} and {b}). Keep one."
         )
     return Labels.from_codes(slots, label)

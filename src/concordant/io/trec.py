@@ -35,6 +35,7 @@ __all__ = ["read_qrels", "read_runs", "write_run"]
 
 # A plain file up to this size is parsed in place; a larger one in blocks, so that its text is never held whole.
 _WHOLE_BYTES = 256 << 20
+_BLOCK_BYTES = 64 << 20
 # The bytes that are looked at together when a file is proved clean; they stay in the cache of a core.
 _CHECK_BYTES = 1 << 18
 # No line of a run is shorter than "q 0 d 1 2 t\n".
@@ -253,8 +254,7 @@ def read_qrels(path: PathLike | Iterable[PathLike], *, separator: str | None = N
     Labels: 1 instance, 2 items, labels -1 to 1
     """
     _check_separator(separator, "read_qrels")
-    pieces = [piece for file in expand(path) for piece in _read(file, _QRELS, separator)]
-    return code_labels([p.frame for p in pieces], sources=[p.source for p in pieces])
+    return code_labels((p.frame, p.source) for file in expand(path) for p in _read(file, _QRELS, separator))
 
 
 def _check_separator(separator: str | None, owner: str) -> None:
@@ -274,7 +274,7 @@ def _read(path: Path, layout: _Layout, separator: str | None) -> Iterator[_Piece
             if frame is not None and (separator is not None or _is_clean(_file_chunks(path), frame.height, layout)):
                 yield _Piece(frame, Source(str(path), 1))
                 return
-    for first, data in text_blocks(path):
+    for first, data in text_blocks(path, _BLOCK_BYTES):
         yield _read_block(path, first, data, layout, separator, columns)
 
 
@@ -487,8 +487,8 @@ def _ids(texts: Texts, index: Ints, what: str) -> pl.Series:
     if bad.any():
         found = ids.filter(bad)[0]
         raise DataError(
-            f"{what} {shorten(found)!r} cannot be written to a TREC run: blanks separate its fields, so no field may be "
-            "empty or hold one. Rename it, or write another format."
+            f"{what} {shorten(found)!r} cannot be written to a TREC run: blanks separate its fields, so none may be "
+            "empty or hold a blank. Rename it, or write another format."
         )
     return ids
 

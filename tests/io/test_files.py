@@ -1,0 +1,254 @@
+"""Files are found by path, glob and folder, unpacked by content, and written whole or not at all."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import stat
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from concordant.errors import DataError, FormatError, ParameterError, ParseError
+from concordant.io import _files as files
+
+PACKERS = {
+    "plain": bytes,
+    "gz": gzip.compress,
+    "xz": lzma.compress,
+    "bz2": bz2.compress,
+    # The checksum, which the others always carry, is what tells that content was garbled.
+    "zst": zstandard.ZstdCompressor(write_checksum=True).compress,
+}
+
+
+def touch(folder: Path, *names: str) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+
+
+def test_a_folder_and_a_glob_give_visible_files_by_name(tmp_path: Path) -> None:
+    touch(tmp_path, "b.trec", "a.trec", "c.txt", ".hidden.trec", "sub/d.trec")
+    assert [p.name for p in files.expand(tmp_path)] == ["a.trec", "b.trec", "c.txt"]
+    assert [p.name for p in files.expand(f"{tmp_path}/*.trec")] == ["a.trec", "b.trec"]
+    assert [p.name for p in files.expand(f"{tmp_path}/**/*.trec")] == ["a.trec", "b.trec", "d.trec"]
+
+
+def test_a_list_keeps_its_order_and_takes_a_file_once(tmp_path: Path) -> None:
+    touch(tmp_path, "b.trec", "a.trec")
+    found = files.expand([tmp_path / "b.trec", f"{tmp_path}/*.trec"])
+    assert [p.name for p in found] == ["b.trec", "a.trec"]
+
+
+def test_a_name_with_glob_characters_that_exists_is_that_file(tmp_path: Path) -> None:
+    touch(tmp_path, "run[1].trec", "run1.trec")
+    assert [p.name for p in files.expand(tmp_path / "run[1].trec")] == ["run[1].trec"]
+
+
+def test_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    touch(tmp_path, "x.trec")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    assert files.expand("~/x.trec") == [tmp_path / "x.trec"]
+
+
+def test_what_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"no such file or folder: '.*nowhere\.trec'"):
+        files.expand(tmp_path / "nowhere.trec")
+    with pytest.raises(DataError, match=r"no file matches '.*\*\.trec'"):
+        files.expand(f"{tmp_path}/*.trec")
+    with pytest.raises(DataError, match="holds no files"):
+        files.expand(tmp_path)
+    with pytest.raises(DataError, match="no files were given"):
+        files.expand([])
+    with pytest.raises(DataError, match="NUL"):
+        files.expand("a\x00b")
+    with pytest.raises(ParameterError, match="'paths'"):
+        files.expand([3])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("runs/bm25.trec", "bm25"),
+        ("bm25.trec.gz", "bm25"),
+        ("bm25.v2.run.zst", "bm25.v2"),
+        ("input.inq102", "input.inq102"),
+        ("run", "run"),
+        (".trec", ".trec"),
+        ("X.TXT", "X"),
+    ],
+)
+def test_the_stem_loses_only_endings_that_tell_the_format(name: str, expected: str) -> None:
+    assert files.stem(name) == expected
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_packing_is_told_by_content_not_by_name(tmp_path: Path, kind: str) -> None:
+    text = "".join(f"line {n} é\n" for n in range(5000))
+    path = tmp_path / "no.ending.at.all"
+    path.write_bytes(PACKERS[kind](text.encode()))
+    assert files.compression(path) == (None if kind == "plain" else kind)
+    assert files.read_bytes(path) == text.encode()
+    assert files.read_head(path, 7) == b"line 0 "
+    assert [line for _, line in files.text_lines(path)] == text.splitlines()
+    with files.open_text(path) as handle:
+        assert handle.read() == text
+
+
+@pytest.mark.parametrize("kind", ["gz", "xz", "bz2", "zst"])
+def test_two_packed_files_end_to_end_are_one(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "two"
+    path.write_bytes(PACKERS[kind](b"one\n") + PACKERS[kind](b"two\n"))
+    assert files.read_bytes(path) == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("kind", ["gz", "xz", "bz2", "zst"])
+@pytest.mark.parametrize("harm", ["cut", "garbled"])
+def test_damaged_packing_names_the_file(tmp_path: Path, kind: str, harm: str) -> None:
+    packed = PACKERS[kind](b"".join(b"%d\n" % (n * 7919 % 10007) for n in range(20000)))
+    middle = len(packed) // 2
+    harmed = packed[:middle] if harm == "cut" else packed[:middle] + b"\xff\x00" * 8 + packed[middle + 16 :]
+    path = tmp_path / "harmed.bin"
+    path.write_bytes(harmed)
+    with pytest.raises((FormatError, ParseError), match=r"harmed\.bin"):
+        files.read_bytes(path)
+
+
+@given(
+    st.lists(st.text(alphabet="ab \té", max_size=6), max_size=12),
+    st.booleans(),
+    st.booleans(),
+    st.integers(min_value=1, max_value=40),
+)
+def test_blocks_are_the_file_cut_at_line_ends(lines: list[str], ends: bool, mark: bool, size: int) -> None:
+    import tempfile
+
+    text = "\n".join(lines).encode() + (b"\n" if ends and lines else b"")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "x")
+        path.write_bytes((b"\xef\xbb\xbf" if mark else b"") + text)
+        blocks = list(files.text_blocks(path, size))
+    assert b"".join(block for _, block in blocks) == text
+    at = 1
+    for k, (first, block) in enumerate(blocks):
+        assert first == at
+        assert block.endswith(b"\n") or k == len(blocks) - 1
+        at += block.count(b"\n")
+
+
+def test_lines_are_numbered_and_lose_their_ends(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    path.write_bytes(b"\xef\xbb\xbfone\r\n\ntwo")
+    assert list(files.text_lines(path)) == [(1, "one"), (2, ""), (3, "two")]
+    path.write_bytes(b"")
+    assert list(files.text_lines(path)) == []
+
+
+@pytest.mark.parametrize("kind", PACKERS)
+def test_text_that_is_not_utf8_names_the_line(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "latin"
+    path.write_bytes(PACKERS[kind](b"fine\nfine\nna\xefve\nfine\n"))
+    with pytest.raises(ParseError, match="latin:3: expected UTF-8 text"):
+        list(files.text_lines(path))
+    with pytest.raises(ParseError, match="latin:3: expected UTF-8 text"), files.open_text(path) as handle:
+        handle.read()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="named pipes are a thing of Unix")
+@pytest.mark.parametrize("kind", PACKERS)
+def test_a_pipe_is_read_once_and_whole(tmp_path: Path, kind: str) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    text = b"".join(b"line %d\n" % n for n in range(9999))
+    writer = threading.Thread(target=pipe.write_bytes, args=(PACKERS[kind](text),))
+    writer.start()
+    assert b"".join(block for _, block in files.text_blocks(pipe, 1000)) == text
+    writer.join()
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz", ".bz2", ".zst"])
+def test_what_is_written_reads_back_and_is_packed_as_named(tmp_path: Path, ending: str) -> None:
+    text = b'one "quoted", two\n\n three\n'
+    path = tmp_path / f"out.txt{ending}"
+    with files.atomic_write(path) as handle:
+        handle.write(text)
+    assert files.compression(path) == (ending[1:] or None)
+    assert files.read_bytes(path) == text
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+def test_the_same_content_packs_to_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a.gz", "b.gz"):
+        with files.atomic_write(tmp_path / name) as handle:
+            handle.write(b"same\n")
+    assert (tmp_path / "a.gz").read_bytes() == (tmp_path / "b.gz").read_bytes()
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
+@pytest.mark.parametrize("reason", [ValueError, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("before", [None, b"old"])
+def test_an_exception_leaves_what_was_there(
+    tmp_path: Path, ending: str, reason: type[BaseException], before: bytes | None
+) -> None:
+    path = tmp_path / f"out{ending}"
+    if before is not None:
+        path.write_bytes(before)
+
+    def write() -> None:
+        with files.atomic_write(path) as handle:
+            handle.write(b"half of it")
+            raise reason
+
+    with pytest.raises(reason):
+        write()
+    assert [p.name for p in tmp_path.iterdir()] == ([] if before is None else [path.name])
+    if before is not None:
+        assert path.read_bytes() == before
+
+
+def test_nothing_is_seen_under_the_name_before_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"old")
+    with files.atomic_write(path) as handle:
+        handle.write(b"new" * 100_000)
+        handle.flush()
+        assert path.read_bytes() == b"old"
+        assert files.expand(tmp_path) == [path]
+    assert path.read_bytes() == b"new" * 100_000
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file modes and links of Unix")
+def test_the_mode_and_the_link_are_kept(tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(b"old")
+    target.chmod(0o640)
+    link.symlink_to(target)
+    with files.atomic_write(link) as handle:
+        handle.write(b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="devices of Unix")
+def test_a_device_is_written_directly() -> None:
+    with files.atomic_write("/dev/null") as handle:
+        handle.write(b"gone")
+    assert not Path("/dev/null").is_file()
+
+
+def test_impossible_targets_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="there is no folder"), files.atomic_write(tmp_path / "no" / "x"):
+        pass
+    with pytest.raises(DataError, match="it is a folder"), files.atomic_write(tmp_path):
+        pass
