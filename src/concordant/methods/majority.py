@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from time import monotonic
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.params import Constraint, boolean, integer, number, one_of
 from concordant.base.registry import register
 from concordant.data.comparisons import Comparisons
+from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError
 from concordant.execution import map_instances
@@ -24,6 +25,10 @@ from concordant.kernels import kemeny, pairs
 from concordant.kernels.lists import Codes, Floats, Ints
 from concordant.kernels.ties import TOLERANCE, break_ties, dense_ranks
 from concordant.methods.fusion import LISTS, reciprocal_ranks
+
+if TYPE_CHECKING:
+    from concordant.data.features import Features
+    from concordant.data.labels import Labels
 
 __all__ = ["Condorcet", "Copeland", "Duels", "Kemeny"]
 
@@ -284,7 +289,7 @@ class Condorcet(Aggregator):
         level = dense_ranks(equal, duels.offsets)
         edges = duels.offsets.tolist()
         parts = each_instance(lambda n: _merged(duels, n, level[edges[n] : edges[n + 1]]), duels.sizes)
-        return np.concatenate([np.zeros(0), *parts])
+        return _joined(parts)
 
 
 def _merged(duels: Duels, instance: int, level: Ints) -> Floats:
@@ -364,9 +369,10 @@ class Kemeny(Aggregator):
     that nobody ranks meet nobody and stand where net votes of 0 belong, in the middle. Empty lists add nothing.
 
     Items are first split into groups that majorities connect in circles: everything outside the circles is ordered by
-    majority alone, and only the groups have to be solved. Of several cheapest rankings the one is taken that follows
-    the net votes, then reciprocal rank fusion with k = 60; items that nothing tells apart share a place (the mean
-    over the cheapest rankings in a group solved by dynamic programming).
+    majority alone, and only the groups have to be solved. Of several cheapest rankings dynamic
+    programming takes the one that best follows net votes, then reciprocal rank fusion with k = 60; items that nothing
+    tells apart share a place, the mean over the rankings that are left. The other solvers begin with that order and
+    keep the first cheapest ranking they meet; items that fare alike against everybody share a place there too.
 
     Parameters
     ----------
@@ -386,8 +392,8 @@ class Kemeny(Aggregator):
     Attributes
     ----------
     optimality_ : dict of lists
-        For each instance: `instance`, its `cost`, a lower `bound` of any ranking's cost, the `gap` between the two,
-        whether the ranking is `optimal` (proven), and the `solver` of the hardest group.
+        Set by `fit_predict`. For each instance: `instance`, its `cost`, a lower `bound` of any ranking's cost, the
+        `gap` between the two, whether the ranking is `optimal` (proven), and the `solver` of the hardest group.
 
     Notes
     -----
@@ -431,15 +437,17 @@ class Kemeny(Aggregator):
         self.time_limit = time_limit
         self.missing = missing
 
-    def _scores(self, preferences: Votes) -> Floats:
-        duels = Duels.of(preferences, self.missing)
-        equal = duels.fallback()
-        edges = duels.offsets.tolist()
-
-        def solve(n: int) -> _Proof:
-            return self._instance(duels, n, equal[edges[n] : edges[n + 1]], preferences.instances[n])
-
-        proofs = map_instances(solve, len(duels.sizes))
+    def fit_predict(
+        self,
+        preferences: Votes,
+        labels: Labels | None = None,
+        *,
+        validation: Any = None,
+        features: Features | None = None,
+    ) -> Consensus:
+        """Return the consensus of the preferences, and keep it and what is known about it."""
+        self.fit(preferences, labels, validation=validation, features=features)
+        proofs = self._proofs(preferences)
         self.optimality_ = {
             "instance": preferences.instances.tolist(),
             "cost": [p.cost for p in proofs],
@@ -448,19 +456,34 @@ class Kemeny(Aggregator):
             "optimal": [p.optimal for p in proofs],
             "solver": [p.solver for p in proofs],
         }
-        open_ = [n for n, p in enumerate(proofs) if not p.optimal]
-        if hasattr(self, "fit_info_"):
-            self.fit_info_.objective = float(sum(p.cost for p in proofs))
-            self.fit_info_.converged = not open_
-        if open_ and self.method in ("auto", "milp"):
-            worst = max(open_, key=lambda n: proofs[n].cost - proofs[n].bound)
+        self.fit_info_.objective = float(sum(p.cost for p in proofs))
+        self.fit_info_.converged = all(p.optimal for p in proofs)
+        self.consensus_ = Consensus.from_codes(preferences.slots, _joined([p.score for p in proofs]))
+        return self.consensus_
+
+    def _scores(self, preferences: Votes) -> Floats:
+        return _joined([p.score for p in self._proofs(preferences)])
+
+    def _proofs(self, preferences: Votes) -> list[_Proof]:
+        """Return the ranking of every instance and what is known about it, and warn of those that are not proven."""
+        duels = Duels.of(preferences, self.missing)
+        equal = duels.fallback()
+        edges = duels.offsets.tolist()
+
+        def solve(n: int) -> _Proof:
+            return self._instance(duels, n, equal[edges[n] : edges[n + 1]], preferences.instances[n])
+
+        proofs = map_instances(solve, len(duels.sizes))
+        unsure = [n for n, p in enumerate(proofs) if not p.optimal]
+        if unsure and self.method in ("auto", "milp"):
+            worst = max(unsure, key=lambda n: proofs[n].cost - proofs[n].bound)
             self._warn(
-                f"the rankings of {len(open_)} of {len(proofs)} instances are not proven optimal; instance "
+                f"the rankings of {len(unsure)} of {len(proofs)} instances are not proven optimal; instance "
                 f"{preferences.instances[worst]!r} costs {proofs[worst].cost:g}, no ranking costs less than "
                 f"{proofs[worst].bound:g}. Raise time_limit or max_items for a proof, or pass method='local' "
                 "to do without."
             )
-        return np.concatenate([np.zeros(0), *(p.score for p in proofs)])
+        return proofs
 
     def _instance(self, duels: Duels, instance: int, equal: Floats, name: str) -> _Proof:
         """Return the ranking of one instance and what is known about it."""
@@ -510,6 +533,11 @@ _SOLVERS = ("majority", "exact", "milp", "local")
 _DP_SIZE, _EXACT_SIZE = 16, 18
 
 
+def _joined(parts: list[Floats]) -> Floats:
+    """Return the scores of all instances end to end; none for no instances."""
+    return np.concatenate([np.zeros(0), *parts])
+
+
 def _members(group: Ints) -> list[Ints]:
     """Return the items of every group, groups in order of their numbers."""
     order = np.argsort(group, kind="stable")
@@ -517,15 +545,28 @@ def _members(group: Ints) -> list[Ints]:
 
 
 def _solve(solver: str, cost: Floats, key: Ints, deadline: float, slack: float) -> kemeny.Solution:
+    """Return a solution for one group of items, those with equal votes against everybody sharing a place."""
     if solver == "exact":
         return kemeny.subset_dp(cost, key, slack)
-    order = np.argsort(-key, kind="stable")
+    # Items that fare alike against everybody may as well stand side by side: they are solved as one.
+    _, twin = np.unique(cost - cost.T, axis=0, return_inverse=True)
+    size = np.bincount(twin)
+    merged = np.zeros((len(size), len(cost)))
+    merged[twin, np.arange(len(cost))] = 1.0
+    small = merged @ cost @ merged.T
+    best = np.zeros(len(size), dtype=np.int64)
+    np.maximum.at(best, twin, key)
+    order = np.argsort(-best, kind="stable")
     if solver == "milp":
-        return kemeny.integer_program(cost, order, deadline, slack)
-    order = kemeny.local_search(cost, order, slack)
-    place = np.empty(len(cost))
-    place[order] = np.arange(1.0, len(cost) + 1)
-    return kemeny.Solution(place, kemeny.ranking_cost(cost, order), 0.0)
+        solution = kemeny.integer_program(small, order, deadline, slack)
+        order = np.argsort(solution.position)
+    else:
+        order = kemeny.local_search(small, order, slack)
+        solution = kemeny.Solution(np.zeros(0), kemeny.ranking_cost(small, order), 0.0)
+    above = np.cumsum(size[order]) - size[order]
+    place = np.empty(len(size))
+    place[order] = above + (size[order] + 1) / 2
+    return solution._replace(position=place[twin])
 
 
 def _lay_out(beats: NDArray[np.bool_], group: Ints, place: Floats, net: Floats, equal: Floats) -> Floats:
