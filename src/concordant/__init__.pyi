@@ -20,6 +20,7 @@ from concordant.io.frames import from_frame as from_frame
 from concordant.io.letor import read_features as read_features
 from concordant.io.letor import read_letor as read_letor
 from concordant.io.letor import read_letor_folds as read_letor_folds
+from concordant.io.letor import write_letor as write_letor
 from concordant.io.letor import write_letor_scores as write_letor_scores
 from concordant.io.lists import from_lists as from_lists
 from concordant.io.preflib import read_preflib as read_preflib
@@ -51,5 +52,8 @@ from concordant.methods.positional import Borda as Borda
 from concordant.methods.positional import MeanRank as MeanRank
 from concordant.methods.positional import MedianRank as MedianRank
 from concordant.methods.robust import RobustRank as RobustRank
+from concordant.metrics.comparison import Comparison as Comparison
 from concordant.metrics.comparison import compare as compare
+from concordant.metrics.evaluation import Evaluation as Evaluation
+from concordant.metrics.evaluation import combine_folds as combine_folds
 from concordant.metrics.evaluation import evaluate as evaluate
