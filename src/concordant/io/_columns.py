@@ -1,0 +1,352 @@
+"""Which column of a table plays which role: as the user says, else as the names say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from concordant.errors import ColumnError, ConcordantError, FormatError, ParameterError
+from concordant.io._files import stem
+from concordant.io._rows import MISSING_WORDS, ONE_INSTANCE, FileRows, JoinedRows, Rows, ids, named, numbers
+from concordant.io._tables import FILE_TYPES, Table, is_number, normal, open_table
+from concordant.io._words import ALIASES, COUNT_PAIRS, HEADER_WORDS, SIDE_PAIRS
+
+__all__ = [
+    "COUNTS",
+    "Asked",
+    "Columns",
+    "Found",
+    "Part",
+    "is_movielens",
+    "join_tables",
+    "name_of",
+    "naming",
+    "pair_form",
+    "tidy",
+]
+
+Columns = str | Mapping[str, str | int]
+COUNTS = ("n_left", "n_right", "n_ties")
+_FORMS_HELP = (
+    "Comparisons have the columns winner and loser, or left, right and winner, or left, right, n_left, n_right, n_ties."
+)
+
+
+class Part(NamedTuple):
+    """The rows of one file under Concordant's own names."""
+
+    frame: pl.DataFrame
+    rows: FileRows
+
+
+def name_of(path: Path) -> str:
+    """Return the name of a file without endings that tell its format."""
+    name = stem(path)
+    for ending in (".parquet", ".pq", ".jsonl", ".ndjson", ".tab"):
+        name = name.removesuffix(ending)
+    return name
+
+
+@contextmanager
+def naming(files: list[Path]) -> Iterator[None]:
+    """Name the file in every error that does not."""
+    try:
+        yield
+    except ConcordantError as error:
+        if any(str(f) in str(error) for f in files):
+            raise
+        raise named(error, files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more") from None
+
+
+def join_tables(
+    files: list[Path],
+    take: Callable[[Table], Part],
+    asked: Asked,
+    header: bool | None,
+    file_type: str | None,
+) -> tuple[pl.DataFrame, Rows]:
+    """Return the rows of all files as one frame, and where each row came from."""
+    if file_type is not None and file_type not in FILE_TYPES:
+        raise ParameterError.invalid("file_type", asked.owner, f"one of {', '.join(map(repr, FILE_TYPES))}", file_type)
+    parts = [
+        take(open_table(file, header=header, file=file_type, words=HEADER_WORDS, named=asked.names)) for file in files
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    columns = set(parts[0].frame.columns)
+    for part, file in zip(parts, files, strict=True):
+        if set(part.frame.columns) != columns:
+            odd = ", ".join(sorted(columns ^ set(part.frame.columns)))
+            raise FormatError(f"{file}: has not the same columns as {files[0]}: one has {odd}, the other has not.")
+    frame = pl.concat([p.frame.select(parts[0].frame.columns) for p in parts])
+    starts = np.cumsum([0, *(len(p.frame) for p in parts[:-1])])
+    return frame, JoinedRows(parts=tuple(p.rows for p in parts), starts=tuple(starts.tolist()))
+
+
+class Asked:
+    """What the user says about columns: our word to their name, or to a number counted from 1."""
+
+    def __init__(self, owner: str, columns: Columns | None, words: Sequence[str], instance: str | int | None) -> None:
+        self.owner = owner
+        self.columns = dict(_parse_columns(owner, columns, ("instance", *words)))
+        if instance is not None:
+            if "instance" in self.columns:
+                raise ParameterError.invalid("instance", owner, "left out when columns= names the instance", instance)
+            if not isinstance(instance, (str, int)) or isinstance(instance, bool):
+                raise ParameterError.invalid("instance", owner, "the name or number of a column", instance)
+            self.columns["instance"] = instance
+
+    @property
+    def names(self) -> list[str]:
+        """The names (not numbers) that the header should hold."""
+        return [c for c in self.columns.values() if isinstance(c, str) and not c.isdecimal()]
+
+
+def _parse_columns(owner: str, columns: Columns | None, words: Sequence[str]) -> Iterator[tuple[str, str | int]]:
+    if columns is None:
+        return
+    pairs: list[tuple[Any, Any]]
+    if isinstance(columns, str):
+        pairs = []
+        for text in columns.split(","):
+            word, equals, name = text.partition("=")
+            if not equals or not name.strip():
+                raise ParameterError.invalid(
+                    "columns", owner, "of the form 'expert=judge,item=3' (our word = your column)", columns
+                )
+            pairs.append((word.strip(), name.strip()))
+    elif isinstance(columns, Mapping):
+        pairs = list(columns.items())
+    else:
+        raise ParameterError.invalid("columns", owner, "text such as 'expert=judge,item=3', or a mapping", columns)
+    seen: set[str] = set()
+    for word, name in pairs:
+        if word not in words:
+            raise ParameterError.invalid("columns", owner, f"for words among {', '.join(words)}", word)
+        if word in seen:
+            raise ParameterError.invalid("columns", owner, f"one column for {word!r}", columns)
+        if not isinstance(name, (str, int)) or isinstance(name, bool):
+            raise ParameterError.invalid("columns", owner, "names or numbers of columns", name)
+        seen.add(word)
+        yield word, name
+
+
+class Found:
+    """Which column of a table plays which role, as asked for or as the names say."""
+
+    def __init__(self, table: Table, asked: Asked) -> None:
+        self.table = table
+        self.asked = asked
+        self.unsided = False
+        self.lacking: list[str] = []
+        self.by_name: dict[str, list[int]] = {}
+        if table.header:
+            for c, name in enumerate(table.names):
+                self.by_name.setdefault(normal(name), []).append(c)
+        self.given = {word: self._given(word, name) for word, name in asked.columns.items()}
+
+    def _given(self, word: str, name: str | int) -> int:
+        names = self.table.names if self.table.header else []
+        if isinstance(name, str):
+            same = [c for c, n in enumerate(names) if n == name]
+            if len(same) > 1:
+                raise ColumnError(f"{self.table.path}: {len(same)} columns are called {name!r}. Say which by number.")
+            if same:
+                return same[0]
+            if not name.isdecimal() or len(name) > 9:
+                if not names:
+                    raise ColumnError(
+                        f"{self.table.path}: there is no column {name!r} for {word!r}: "
+                        f"the file has no header. {self.table.described()} Say which by number, counted from 1."
+                    )
+                raise named(ColumnError.missing([name], names, f"columns={{{word!r}: ...}}."), self.table.path)
+            name = int(name)
+        if not 1 <= name <= len(self.table.names):
+            raise ColumnError(
+                f"{self.table.path}: there is no column {name} for {word!r}; columns are counted from 1. "
+                f"{self.table.described()}"
+            )
+        return name - 1
+
+    def column(self, word: str, aliases: Sequence[str] | None = None, *, optional: bool = False) -> int | None:
+        """Return the column of a role, None (noted as lacking unless it is optional) when there is none."""
+        if word in self.given:
+            return self.given[word]
+        taken = set(self.given.values())
+        for names in ((normal(word),), ALIASES.get(word, ()) if aliases is None else aliases):
+            found = sorted({c for n in names for c in self.by_name.get(n, ()) if c not in taken})
+            if len(found) > 1 and not optional:
+                those = ", ".join(repr(self.table.names[c]) for c in found)
+                raise ColumnError(
+                    f"{self.table.path}: the columns {those} might all be the {word}. Say which: "
+                    f"columns='{word}={self.table.names[found[0]]}' (--columns)."
+                )
+            if len(found) == 1:
+                return found[0]
+        if not optional:
+            self.lacking.append(word)
+        return None
+
+    def refuse(self, what: str, needs: str) -> None:
+        """Raise when a role was lacking."""
+        if not self.lacking:
+            return
+        raise ColumnError(
+            f"{self.table.path}: no column for {' and '.join(self.lacking)} was found; {what} need {needs}. "
+            f"{self.table.described()} Say which is which: columns={self._example()!r} (--columns)."
+        )
+
+    def _example(self) -> str:
+        parts = [f"{word}={c + 1}" for word, c in self.given.items()]
+        free = iter(c for c in range(len(self.table.names)) if c not in self.given.values())
+        for word in self.lacking:
+            c = next(free, None)
+            name = "..." if c is None else self.table.names[c] if self.table.header else str(c + 1)
+            parts.append(f"{word}={name or (c or 0) + 1}")
+        return ",".join(parts)
+
+    def part(
+        self,
+        roles: Mapping[str, int | None],
+        id_roles: Sequence[str],
+        values: Mapping[str, str],
+        instance_from: str | None,
+        missing: Sequence[str] = MISSING_WORDS,
+    ) -> Part:
+        """Return the columns of the roles: ids as text, values as numbers, and the instance."""
+        there = {role: c for role, c in roles.items() if c is not None}
+        instance = there.get("instance", self.column("instance", (), optional=True))
+        if instance is not None:
+            there["instance"] = instance
+        raw, row_numbers = self.table.read(list(there.values()))
+        rows = FileRows(table=self.table, numbers=row_numbers)
+        frame = raw.select(pl.col(str(c)).alias(role) for role, c in there.items())
+        groups: list[list[str]] = [["left", "right", "loser"] + (["winner"] if "loser" in there else [])]
+        groups += [[role] for role in ("instance", "expert", "item", "winner")]
+        for group in groups:
+            frame = tidy(frame, [r for r in group if r in there and (r in id_roles or r == "instance")])
+        for role, what in values.items():
+            if role in there:
+                frame = frame.with_columns(numbers(frame[role], what, rows, missing).alias(role))
+        # What a row may leave out when it has no value, or no second item: the builders look at that once more.
+        lone = next((frame[c].is_null() for c in ("value", "right") if c in there), None)
+        outcome = "winner" if "loser" not in there else None
+        for role in (*id_roles, "instance"):
+            if role in there and role != outcome:
+                optional = lone if role in ("expert", "right") else None
+                frame = frame.with_columns(ids(frame[role], role, rows, optional=optional).alias(role))
+        return self.with_instance(Part(frame, rows), instance_from)
+
+    def with_instance(self, part: Part, instance_from: str | None) -> Part:
+        """Return the part with a column of instances."""
+        if instance_from not in (None, "file"):
+            raise ParameterError.invalid("instance_from", self.asked.owner, "'file' or None", instance_from)
+        if "instance" in part.frame.columns:
+            return part
+        name = name_of(self.table.path) if instance_from == "file" else ONE_INSTANCE
+        return part._replace(frame=part.frame.with_columns(pl.lit(name).alias("instance")))
+
+
+def tidy(frame: pl.DataFrame, roles: list[str]) -> pl.DataFrame:
+    """Return the id columns with null for nothing, and without ".0" where all of their numbers are whole."""
+    texts = [r for r in roles if frame[r].dtype == pl.String]
+    if not texts:
+        return frame
+    frame = frame.with_columns(pl.col(r).replace("", None) for r in texts)
+    fraction = r"^-?\d+\.0+$"
+    if any(frame[r].str.contains(fraction).any() for r in texts) and all(
+        frame[r].str.contains(r"^-?\d+(\.0+)?$").fill_null(True).all() for r in texts
+    ):
+        frame = frame.with_columns(pl.col(r).str.replace(r"\.0+$", "") for r in texts)
+    return frame
+
+
+def is_movielens(table: Table) -> bool:
+    """Return whether the columns are user, item, rating and timestamp, as MovieLens has them without a header."""
+    if table.header or len(table.names) != 4 or not all(is_number(c) for row in table.sample for c in row):
+        return False
+    if table.path.name.lower() in ("u.data", "ratings.dat"):
+        return True
+    return all(row[3].isdecimal() and 1e8 <= int(row[3]) < 1e10 for row in table.sample)
+
+
+def pair_form(found: Found) -> dict[str, int]:
+    """Return the columns of the items and outcomes of comparisons."""
+    given, table = found.given, found.table
+    if "loser" in given or ("winner" in given and "left" not in given and "right" not in given):
+        forms = ["loser", "sides"] if "loser" not in given else ["loser"]
+    elif set(COUNTS) & set(given):
+        forms = ["counts"]
+    else:
+        forms = ["counts", "sides", "loser"]
+    for form in forms:
+        columns = _FORMS[form](found)
+        if columns is not None:
+            return columns
+    if not table.header and not given:
+        raise FormatError(
+            f"{table.path}: no header says which column is which. {table.described()} Say it yourself, for instance "
+            "columns='expert=1,winner=2,loser=3' (--columns)."
+        )
+    raise ColumnError(
+        f"{table.path}: the columns of the comparisons were not found. {_FORMS_HELP} {table.described()} "
+        "Say which is which, for instance columns='left=model_a,right=model_b,winner=winner' (--columns)."
+    )
+
+
+def _by_name(found: Found, names: Sequence[str]) -> int | None:
+    """Return the one column with one of these names, None when there is none or more than one."""
+    cells = [c for n in names for c in found.by_name.get(n, ()) if c not in found.given.values()]
+    return cells[0] if len(cells) == 1 else None
+
+
+def _loser_form(found: Found) -> dict[str, int] | None:
+    winner = found.given.get("winner", _by_name(found, ALIASES["winner"]))
+    loser = found.given.get("loser", _by_name(found, ALIASES["loser"]))
+    return None if winner is None or loser is None else {"winner": winner, "loser": loser}
+
+
+def _sides_of(found: Found, pairs: Sequence[tuple[str, str]]) -> tuple[int, int] | None:
+    for a, b in pairs:
+        left = found.given.get("left", _by_name(found, (a,)))
+        right = found.given.get("right", _by_name(found, (b,)))
+        if left is not None and right is not None:
+            return left, right
+    return None
+
+
+def _sides_form(found: Found) -> dict[str, int] | None:
+    pair = _sides_of(found, SIDE_PAIRS)
+    winner = found.given.get("winner", _by_name(found, ("winner",)))
+    if winner is None:
+        winner = _by_name(found, ALIASES["outcome"])
+    if pair is None or winner is None:
+        return None
+    return {"left": pair[0], "right": pair[1], "winner": winner}
+
+
+def _counts_form(found: Found) -> dict[str, int] | None:
+    for a, b, wins_a, wins_b, ties, shown in COUNT_PAIRS:
+        pair = _sides_of(found, [(a, b)])
+        wins = [
+            found.given.get(word, _by_name(found, (name,)))
+            for word, name in (("n_left", wins_a), ("n_right", wins_b), ("n_ties", ties))
+        ]
+        if pair is None or wins[0] is None or wins[1] is None:
+            continue
+        found.unsided = not shown
+        out = {"left": pair[0], "right": pair[1], "n_left": wins[0], "n_right": wins[1]}
+        return out if wins[2] is None else out | {"n_ties": wins[2]}
+    return None
+
+
+_FORMS: dict[str, Callable[[Found], dict[str, int] | None]] = {
+    "loser": _loser_form,
+    "sides": _sides_form,
+    "counts": _counts_form,
+}

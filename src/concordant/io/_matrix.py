@@ -1,0 +1,252 @@
+"""Rankings written as a matrix: ranks by item, or items by position, a row (or a column) for every expert."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from concordant.errors import ColumnError, FormatError, ParameterError
+from concordant.io._columns import Found, Part, tidy
+from concordant.io._rows import MISSING_WORDS, FileRows, ids, numbers
+from concordant.io._tables import SAMPLE_LINES, is_number, position_of
+from concordant.kernels.lists import Floats, Ints
+
+__all__ = ["LAYOUTS", "Layout", "Matrix", "guess_layout"]
+
+Layout = Literal["long", "ranks", "orders"]
+LAYOUTS = ("long", "ranks", "orders")
+_LAYOUT_HELP = (
+    "Layouts of rankings: 'long' (columns expert, item, rank, and instance where there are several), 'ranks' (a row "
+    "per expert, a column per item, ranks in the cells), 'orders' (a row per expert, a column per position, items in "
+    "the cells); experts='columns' turns the last two on their side."
+)
+
+
+class Matrix:
+    """A table whose cells are ranks or items, cell by cell in the order expert by expert."""
+
+    def __init__(self, found: Found, experts: str) -> None:
+        self.found, self.experts = found, experts
+        table = found.table
+        row_word = "expert" if experts == "rows" else "item"
+        label = found.given.get(row_word)
+        if label is None and table.header and table.names and not table.names[0]:
+            label = 0
+        used = {"instance": found.given.get("instance"), "weight": found.given.get("weight"), "label": label}
+        if used["instance"] is None and experts == "rows":
+            used["instance"] = found.column("instance", (), optional=True)
+        if experts == "columns" and (used["instance"] is not None or used["weight"] is not None):
+            raise ParameterError.invalid(
+                "columns", "read_rankings", "without instance and weight in columns", "columns"
+            )
+        self.used = {k: c for k, c in used.items() if c is not None}
+        self.body = [c for c in range(len(table.names)) if c not in self.used.values()]
+        if not self.body:
+            raise FormatError(f"{table.path}: there are no columns of rankings. {table.described()}")
+        names = [table.names[c] for c in self.body]
+        unnamed = [c + 1 for c, n in zip(self.body, names, strict=True) if not n]
+        if unnamed and table.header:
+            raise ColumnError(f"{table.path}: columns {unnamed} have no name. {table.described()}")
+        self.names = names if table.header else [str(k + 1) for k in range(len(self.body))]
+
+    @cached_property
+    def _content(self) -> tuple[pl.DataFrame, Ints]:
+        return self.found.table.read([*self.used.values(), *self.body])
+
+    @property
+    def raw(self) -> pl.DataFrame:
+        """The columns, by number, as they stand in the file."""
+        return self._content[0]
+
+    @property
+    def numbers(self) -> Ints:
+        """The number of every row."""
+        return self._content[1]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many experts, and how many items or positions."""
+        shape = (len(self.raw), len(self.body))
+        return shape if self.experts == "rows" else shape[::-1]
+
+    def _labels(self) -> pl.Series:
+        """Return the names of the rows."""
+        n = len(self.raw)
+        if "label" not in self.used:
+            return pl.Series([str(k + 1) for k in range(n)], dtype=pl.String)
+        frame = tidy(self.raw.select(pl.col(str(self.used["label"])).alias("label")), ["label"])
+        what = "expert" if self.experts == "rows" else "item"
+        return ids(frame["label"], what, FileRows(table=self.found.table, numbers=self.numbers))
+
+    def cells(self) -> tuple[pl.DataFrame, Ints]:
+        """Return one row per cell (row name, column number, text), expert by expert, and the table row of each."""
+        n, m = len(self.raw), len(self.body)
+        texts = [self.raw[str(c)].cast(pl.String).fill_null("").alias("cell") for c in self.body]
+        row, column = np.tile(np.arange(n), m), np.repeat(np.arange(m), n)
+        if self.experts == "rows":
+            order = np.arange(n * m).reshape(m, n).T.ravel()
+            row, column = row[order], column[order]
+            cell = pl.concat(texts).gather(order)
+        else:
+            cell = pl.concat(texts)
+        frame = pl.DataFrame({"label": self._labels().gather(row), "column": column, "cell": cell})
+        for word in ("instance", "weight"):
+            if word in self.used:
+                given = self.raw.select(pl.col(str(self.used[word])).alias(word))
+                frame = frame.with_columns((tidy(given, [word]) if word == "instance" else given)[word].gather(row))
+        return frame, self.numbers[row]
+
+    def _finish(self, frame: pl.DataFrame, rows: FileRows) -> Part:
+        if "instance" in frame.columns:
+            frame = frame.with_columns(ids(frame["instance"], "instance", rows))
+        if "weight" in frame.columns:
+            frame = frame.with_columns(numbers(frame["weight"], "weight", rows))
+        return Part(frame.drop("label", "column", "cell"), rows)
+
+    def ranks(self, missing: Sequence[str] | None) -> Part:
+        """Return the rows of a matrix of ranks."""
+        frame, at = self.cells()
+        rows = FileRows(table=self.found.table, numbers=at)
+        words = (*MISSING_WORDS, "0", "0.0") if missing is None else missing
+        value = numbers(frame["cell"], "rank", rows, words)
+        if missing is None:
+            self._ask_about_zero_ranks(frame, value)
+        names = pl.Series(self.names, dtype=pl.String).gather(frame["column"])
+        expert, item = (frame["label"], names) if self.experts == "rows" else (names, frame["label"])
+        return self._finish(frame.with_columns(expert.alias("expert"), item.alias("item"), value.alias("value")), rows)
+
+    def _ask_about_zero_ranks(self, frame: pl.DataFrame, value: pl.Series) -> None:
+        """Refuse a matrix in which every expert has one 0 and the ranks then run on from 1 without a gap."""
+        n, m = self.shape
+        zero = frame["cell"].is_in(["0", "0.0"]).to_numpy().reshape(n, m)
+        if n and m > 1 and (zero.sum(axis=1) == 1).all():
+            ranks = np.sort(value.fill_null(0.0).to_numpy().reshape(n, m), axis=1)
+            if (ranks == np.arange(m)).all():
+                raise FormatError(
+                    f"{self.found.table.path}: every expert gives exactly one 0: are ranks counted from 0, or is one "
+                    "item left out each time? Add 1 to the ranks, or pass missing=('', '0') to leave the item out."
+                )
+
+    def orders(self, missing: Sequence[str] | None) -> Part:
+        """Return the rows of a matrix of items by position."""
+        frame, at = self.cells()
+        words = [w.casefold() for w in ((*MISSING_WORDS, "0", "0.0") if missing is None else missing)]
+        gone = frame["cell"].str.to_lowercase().is_in(words).to_numpy()
+        if missing is None:
+            self._ask_about_zero_items(frame, gone, at)
+        n, m = self.shape
+        position = np.arange(1, m + 1)
+        if self.experts == "rows":
+            named_positions = [position_of(name) for name in self.names]
+            if all(p is not None and p >= 1 for p in named_positions) and len(set(named_positions)) == m:
+                position = np.array(named_positions)
+        frame = frame.with_columns(
+            pl.Series("value", np.tile(position, n).astype(np.float64)), pl.col("cell").alias("item")
+        )
+        names = pl.Series(self.names, dtype=pl.String).gather(frame["column"])
+        frame = frame.with_columns((frame["label"] if self.experts == "rows" else names).alias("expert"))
+        frame = tidy(frame.with_columns(item=pl.when(pl.Series(~gone)).then("item")), ["item"])
+        item = frame["item"]
+        if item.null_count() == len(item):
+            raise FormatError(f"{self.found.table.path}: there is no item in any cell.")
+        # An expert without any item is known all the same: one row, of an item that others rank, and no value.
+        silent = np.flatnonzero(gone.reshape(n, m).all(axis=1)) * m
+        keep = ~gone
+        keep[silent] = True
+        item = item.set(pl.Series(gone), str(item.drop_nulls()[0]))
+        value = frame["value"].set(pl.Series(gone), None)
+        frame = frame.with_columns(item.alias("item"), value.alias("value")).filter(pl.Series(keep))
+        return self._finish(frame, FileRows(table=self.found.table, numbers=at[keep]))
+
+    def _ask_about_zero_items(self, frame: pl.DataFrame, gone: Any, at: Ints) -> None:
+        """Refuse a 0 that stands before an item, or that completes the numbers of the items."""
+        n, m = self.shape
+        zero = frame["cell"].is_in(["0", "0.0"]).to_numpy().reshape(n, m)
+        if not zero.any():
+            return
+        there = ~gone.reshape(n, m)
+        later = np.logical_or.accumulate(there[:, ::-1], axis=1)[:, ::-1]
+        odd = np.flatnonzero((zero & later).ravel())
+        one_each = (zero.sum(axis=1) == 1).all() and ((there.sum(axis=1)) == m - 1).all()
+        numbered = {c.removesuffix(".0") for c in frame["cell"].to_list()} == {str(k) for k in range(m)}
+        if len(odd) or (one_each and numbered):
+            row = int(at[int(odd[0])]) if len(odd) else int(at[0])
+            raise self.found.table.error(
+                row,
+                "is 0 an item, or does it mean that no item stands there? "
+                "Pass missing=('',) for an item, missing=('', '0') for no item.",
+            )
+
+
+def guess_layout(found: Found, experts: str) -> Layout:
+    """Return the one layout that the table can have, or raise asking for it."""
+    table = found.table
+    lacking = list(found.lacking)
+    try:
+        long = all(found.column(word) is not None for word in ("expert", "item", "rank"))
+    except ColumnError:
+        # Two columns might be the expert: then it is a long table whose columns must be named.
+        long = True
+    found.lacking[:] = lacking
+    if long or "rank" in found.given or ("item" in found.given and experts == "rows"):
+        return "long"
+    problem = ""
+    matrix = Matrix(found, experts)
+    positional = [position_of(name) for name in matrix.names] if table.header else []
+    if len(positional) > 1 and all(p is not None for p in positional) and experts == "rows":
+        return "orders"
+    rows, columns = _rank_like(matrix) if table.header else (False, False)
+    if rows if experts == "rows" else columns:
+        if not all(is_number(name) for name in matrix.names):
+            return "ranks"
+        problem = " The columns are numbered, so that they might be items (layout 'ranks') or positions ('orders')."
+    elif columns if experts == "rows" else rows:
+        other = "columns" if experts == "rows" else "rows"
+        problem = f" The {other} look like rankings: perhaps layout='ranks', experts={other!r}."
+    raise FormatError(
+        f"{table.path}: the layout of the rankings cannot be told.{problem} {table.described()} {_LAYOUT_HELP} "
+        "Pass layout= (--format long, ranks or orders), or columns= (--columns)."
+    )
+
+
+def _rank_like(matrix: Matrix) -> tuple[bool, bool]:
+    """Return whether every row, and whether every column, holds the ranks 1..m, ties averaged, of its m cells."""
+    sample = matrix.found.table.sample
+    first = _as_ranks([[row[c] for row in sample] for c in matrix.body])
+    # The whole table is looked at only when its beginning, which is at hand, does not speak against it.
+    if first is None or (len(sample) >= SAMPLE_LINES and not _ranked(first)):
+        return False, False
+    cells = _as_ranks([matrix.raw[str(c)].cast(pl.String).fill_null("").to_list() for c in matrix.body])
+    if cells is None:
+        return False, False
+    return len(matrix.body) > 1 and _ranked(cells), len(cells) > 1 and _ranked(cells.T)
+
+
+def _as_ranks(columns: list[list[str]]) -> Floats | None:
+    """Return cells as numbers, NaN for what is missing; None when one is neither."""
+    none = {w.casefold() for w in MISSING_WORDS}
+    out = np.full((len(columns[0]), len(columns)), np.nan)
+    for k, column in enumerate(columns):
+        for n, cell in enumerate(column):
+            if is_number(cell):
+                out[n, k] = float(cell)
+            elif cell.casefold() not in none:
+                return None
+    return out
+
+
+def _ranked(lines: Floats) -> bool:
+    there = ~np.isnan(lines)
+    m = there.sum(axis=1)
+    filled = np.where(there, lines, 0.0)
+    return bool(
+        np.isfinite(filled).all()
+        and (m > 0).any()
+        and (np.where(there, lines, 1.0).min(axis=1) >= 1).all()
+        and (filled.max(axis=1) <= m).all()
+        and np.allclose(filled.sum(axis=1), m * (m + 1) / 2)
+    )

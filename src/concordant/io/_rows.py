@@ -1,0 +1,355 @@
+"""Typed columns to containers, with every complaint naming the row, or the file and line, that it is about.
+
+Whatever a table came from, it arrives here as Polars columns under Concordant's own names; null stands for what is
+not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from concordant.data.comparisons import Comparisons
+from concordant.data.consensus import Consensus
+from concordant.data.features import Features
+from concordant.data.index import Slots, Texts
+from concordant.data.labels import Labels
+from concordant.data.preferences import Kind, Preferences
+from concordant.errors import ConcordantError, DataError, DuplicateError, ParameterError, ParseError, shorten
+from concordant.io._coding import Coder, Source, check_duplicates, code_slots, encode
+from concordant.io._tables import Table
+from concordant.kernels.lists import Codes, Floats, Ints
+
+__all__ = [
+    "MISSING_WORDS",
+    "ONE_EXPERT",
+    "ONE_INSTANCE",
+    "FileRows",
+    "JoinedRows",
+    "Rows",
+    "build_comparisons",
+    "build_consensus",
+    "build_features",
+    "build_labels",
+    "build_preferences",
+    "ids",
+    "named",
+    "numbers",
+]
+
+# How tables write that a value is not there.
+MISSING_WORDS = ("", "NA", "N/A", "NaN", "NULL", "None")
+# What an instance is called when the data names none, and an expert.
+ONE_INSTANCE = "all"
+ONE_EXPERT = "1"
+
+
+@dataclass(frozen=True)
+class Rows(Source):
+    """The rows of a dataframe, named by their number."""
+
+    def error(self, row: int, message: str) -> ConcordantError:
+        """Return the error about one row."""
+        return DataError(f"row {self.place(row)}: {message}")
+
+
+@dataclass(frozen=True)
+class FileRows(Rows):
+    """The rows of a table file, named by file and line, which are looked up when somebody asks."""
+
+    table: Table | None = None
+    numbers: Ints | None = None
+
+    def _of(self, row: int) -> tuple[Table, int]:
+        if self.table is None or self.numbers is None:
+            raise DataError("rows of no file")
+        return self.table, int(self.numbers[row])
+
+    def place(self, row: int) -> str:
+        """Return file:line, or file and row where the file has no lines."""
+        table, number = self._of(row)
+        line = table.line(number)
+        return f"{table.path}:{line}" if line is not None else f"{table.path} row {number}"
+
+    def error(self, row: int, message: str) -> ConcordantError:
+        """Return the error about one row."""
+        table, number = self._of(row)
+        return table.error(number, message)
+
+
+@dataclass(frozen=True)
+class JoinedRows(Rows):
+    """The rows of several tables, one after the other."""
+
+    parts: tuple[Rows, ...] = ()
+    starts: tuple[int, ...] = ()
+
+    def _of(self, row: int) -> tuple[Rows, int]:
+        part = int(np.searchsorted(self.starts, row, side="right")) - 1
+        return self.parts[part], row - self.starts[part]
+
+    def place(self, row: int) -> int | str:
+        """Return where the row of its own table stood."""
+        part, number = self._of(row)
+        return part.place(number)
+
+    def error(self, row: int, message: str) -> ConcordantError:
+        """Return the error about one row."""
+        part, number = self._of(row)
+        return part.error(number, message)
+
+
+def ids(column: pl.Series, what: str, rows: Rows, *, optional: Any = None) -> pl.Series:
+    """Return a column of ids as text.
+
+    Whole numbers are written out, floats too if they are whole. Null is an error naming the row, except where
+    `optional` (a mask) allows it.
+    """
+    dtype = column.dtype
+    if dtype.is_float():
+        broken = (column.is_not_null() & column.is_not_nan() & ~(column.round() == column)).fill_null(False)
+        if broken.any():
+            row = int(broken.arg_true()[0])
+            raise rows.error(row, f"the {what} id must be text or a whole number, found {column[row]!r}.")
+        column = column.fill_nan(None).cast(pl.Int64, strict=False)
+    elif dtype == pl.Object or not (
+        dtype.is_integer() or dtype in (pl.String, pl.Null) or isinstance(dtype, (pl.Categorical, pl.Enum))
+    ):
+        row = int(column.is_not_null().arg_true()[0]) if column.null_count() < len(column) else 0
+        raise rows.error(row, f"the {what} id must be text or a whole number, found {column[row]!r} of type {dtype}.")
+    column = column.cast(pl.String)
+    missing = column.is_null()
+    if missing.any():
+        wrong = missing if optional is None else missing & ~pl.Series(optional)
+        if wrong.any():
+            raise rows.error(int(wrong.arg_true()[0]), f"the {what} id is missing. Fill it in, or leave the row out.")
+    return column
+
+
+def numbers(
+    column: pl.Series, what: str, rows: Rows, missing: Sequence[str] = MISSING_WORDS, *, finite: bool = True
+) -> pl.Series:
+    """Return a column as float64, null where there is no value; anything else that is not finite is an error."""
+    given = column
+    if column.dtype == pl.String:
+        none = pl.Series([w.casefold() for w in missing], dtype=pl.String)
+        column = column.set(column.str.to_lowercase().is_in(none.implode()).fill_null(True), None)
+    elif column.dtype.is_float():
+        column = column.fill_nan(None)
+    elif not (column.dtype.is_integer() or column.dtype.is_decimal() or column.dtype in (pl.Boolean, pl.Null)):
+        row = int(column.is_not_null().arg_true()[0]) if column.null_count() < len(column) else 0
+        raise rows.error(row, f"the {what} must be a number, found {column[row]!r} of type {column.dtype}.")
+    out = column.cast(pl.Float64, strict=False)
+    bad = column.is_not_null() & ~(out.is_finite() if finite else out.is_not_nan()).fill_null(False)
+    if bad.any():
+        row = int(bad.arg_true()[0])
+        raise rows.error(
+            row, f"the {what} must be a{' finite' if finite else ''} number, found {shorten(str(given[row]))!r}."
+        )
+    return out
+
+
+def _filled(column: pl.Series, what: str, rows: Rows) -> Floats:
+    """Return a column of numbers none of which may be missing."""
+    if column.null_count():
+        raise rows.error(int(column.is_null().arg_true()[0]), f"the {what} is missing.")
+    return column.to_numpy().astype(np.float64, copy=True)
+
+
+def build_preferences(frame: pl.DataFrame, kind: Kind, rows: Rows, *, duplicates: str = "error") -> Preferences:
+    """Return preferences from the columns instance, expert, item, value and, optionally, weight.
+
+    A null value means that the item is known and not ranked by this expert; the expert may then be null too.
+    """
+    check_duplicates(duplicates, "a reader")
+    value = numbers(frame["value"], kind, rows)
+    unranked = value.is_null()
+    instance = ids(frame["instance"], "instance", rows)
+    expert = ids(frame["expert"], "expert", rows, optional=unranked)
+    item = ids(frame["item"], "item", rows)
+    if kind == "rank" and (value < 1).any():
+        row = int((value < 1).arg_true()[0])
+        raise rows.error(
+            row,
+            f"ranks begin at 1 (best). Got {value[row]:g} for item {item[row]!r} by expert {expert[row]!r}. "
+            "Leave out what is not ranked; where larger is better, say kind='score'.",
+        )
+    table = pl.DataFrame({"instance": instance, "item": item, "value": value})
+    if expert.null_count() < len(expert):
+        # A row without an expert has no value and is dropped; until then it may lie in its neighbour's list.
+        expert = expert.fill_null(strategy="forward").fill_null(strategy="backward")
+        table = table.with_columns(expert.alias("expert"))
+    coder = Coder()
+    coder.add(table, source=rows)
+    weight = None
+    if "weight" in frame.columns:
+        given = numbers(frame["weight"], "weight", rows)
+        lost = given.is_null() & ~unranked
+        if lost.any():
+            raise rows.error(int(lost.arg_true()[0]), "the weight is missing.")
+        weight = given.fill_null(1.0).to_numpy()
+    return coder.finish().preferences(kind, duplicates=duplicates, weight=weight)
+
+
+def build_comparisons(frame: pl.DataFrame, rows: Rows, *, sided: bool = True, self_pairs: str = "error") -> Comparisons:
+    """Return comparisons from the columns instance, left, right, the three counts and, optionally, expert and weight.
+
+    A row without a right item and without counts makes the left item known.
+    """
+    if self_pairs not in ("error", "drop"):
+        raise ParameterError.invalid("self_pairs", "a reader of comparisons", "'error' or 'drop'", self_pairs)
+    names = ("n_left", "n_right", "n_ties")
+    columns = {name: numbers(frame[name], name, rows) for name in names if name in frame.columns}
+    alone = frame["right"].is_null()
+    for column in columns.values():
+        alone = alone & column.is_null()
+    instance = ids(frame["instance"], "instance", rows)
+    left = ids(frame["left"], "left item", rows)
+    right = ids(frame["right"], "right item", rows, optional=alone)
+    same = (left == right).fill_null(False)
+    if same.any() and self_pairs == "error":
+        row = int(same.arg_true()[0])
+        raise rows.error(
+            row, f"item {left[row]!r} is compared with itself. Pass self_pairs='drop' to leave such rows out."
+        )
+    counted = (~(alone | same)).to_numpy()
+    slots, left_slot, right_slot = _pair_slots(instance, left, right.set(alone, None))
+    counts = [_counts(columns.get(name), name, counted, rows) for name in names]
+    if "weight" in frame.columns:
+        weight = _counts(numbers(frame["weight"], "weight", rows), "weight", counted, rows)
+        counts = [c * weight for c in counts]
+    expert, experts = None, Texts()
+    if "expert" in frame.columns:
+        named = ids(frame["expert"], "expert", rows, optional=~counted)
+        expert, vocabulary = encode(named.filter(pl.Series(counted)))
+        experts = Texts(vocabulary.to_list())
+    kept = np.flatnonzero(counted)
+    order = np.argsort(slots.instance[left_slot[kept]], kind="stable") if len(kept) else kept
+    at = kept[order]
+    a, b = left_slot[at], right_slot[at]
+    n_left, n_right, n_ties = (c[at] for c in counts)
+    if not sided:
+        flip = a > b
+        a, b = np.where(flip, b, a), np.where(flip, a, b)
+        n_left, n_right = np.where(flip, n_right, n_left), np.where(flip, n_left, n_right)
+    return Comparisons.from_codes(
+        slots, experts, None if expert is None else expert[order], a, b, n_left, n_right, n_ties, sided=sided
+    )
+
+
+def _pair_slots(instance: pl.Series, left: pl.Series, right: pl.Series) -> tuple[Slots, Codes, Codes]:
+    """Return the slots, items numbered as met row by row, left first, and both slots of every row (-1 for no item)."""
+    n = len(instance)
+    turns = np.arange(n).repeat(2)
+    instances = instance.gather(turns)
+    turns[1::2] += n
+    items = pl.concat([left.alias("item"), right.alias("item")]).gather(turns)
+    both = pl.DataFrame({"instance": instances, "item": items})
+    there = both["item"].is_not_null()
+    slots, found = code_slots(both.filter(there))
+    slot = np.full(2 * n, -1, dtype=np.int32)
+    slot[there.to_numpy()] = found
+    return slots, slot[0::2].copy(), slot[1::2].copy()
+
+
+def _counts(column: pl.Series | None, what: str, counted: Any, rows: Rows) -> Floats:
+    """Return counts >= 0; a column that is not there counts nothing."""
+    if column is None:
+        return np.zeros(len(counted))
+    wrong = (column.is_null() | (column < 0)) & pl.Series(counted)
+    if wrong.any():
+        row = int(wrong.arg_true()[0])
+        raise rows.error(row, f"{what} must be a number >= 0, found {column[row]}.")
+    return column.fill_null(0.0).to_numpy().astype(np.float64, copy=True)
+
+
+def _once(instance: pl.Series, item: pl.Series, what: str, rows: Rows, keep: Any = None) -> tuple[Slots, Codes, Ints]:
+    """Return slots, the slot of every row, and the row that fills each slot; `keep` judges repetitions."""
+    slots, slot = code_slots(pl.DataFrame({"instance": instance, "item": item}))
+    fill = np.empty(slots.n_slots, dtype=np.int64)
+    fill[slot[::-1]] = np.arange(len(slot))[::-1]
+    if slots.n_slots < len(slot):
+        again = np.flatnonzero(fill[slot] != np.arange(len(slot)))
+        if keep is None:
+            row = int(again[0])
+            q, i = slots.where(int(slot[row]))
+            first = rows.place(int(fill[slot[row]]))
+            places = (
+                f"rows {first} and {rows.place(row)}" if isinstance(first, int) else f"{first} and {rows.place(row)}"
+            )
+            raise DuplicateError(f"item {i!r} of instance {q!r} has two {what} ({places}). Keep one.")
+        fill = keep(slots, slot, fill, again)
+    return slots, slot, fill
+
+
+def build_labels(frame: pl.DataFrame, rows: Rows, *, duplicates: str = "error") -> Labels:
+    """Return labels from the columns instance, item, label; a null label means that the item is known and unlabelled.
+
+    An item that comes twice with one label counts once.
+    """
+    check_duplicates(duplicates, "a reader of labels")
+    label = numbers(frame["label"], "label", rows).fill_null(np.nan).to_numpy()
+
+    def keep(slots: Slots, slot: Codes, fill: Ints, again: Ints) -> Ints:
+        if duplicates == "best":
+            order = np.lexsort((np.arange(len(slot)), -np.nan_to_num(label, nan=-np.inf), slot))
+            return order[np.flatnonzero(np.diff(slot[order], prepend=-1) != 0)]
+        first, second = label[fill[slot[again]]], label[again]
+        differ = ~((first == second) | (np.isnan(first) & np.isnan(second)))
+        if differ.any() and duplicates == "error":
+            row = int(again[differ][0])
+            before = int(fill[slot[row]])
+            q, i = slots.where(int(slot[row]))
+            places = [rows.place(before), rows.place(row)]
+            raise DuplicateError(
+                f"item {i!r} of instance {q!r} has two labels, {label[before]:g} and {label[row]:g} "
+                f"({'rows ' if isinstance(places[0], int) else ''}{places[0]} and {places[1]}). "
+                'Keep one, or pass duplicates="best" for the larger.'
+            )
+        return fill
+
+    slots, _, fill = _once(
+        ids(frame["instance"], "instance", rows), ids(frame["item"], "item", rows), "labels", rows, keep
+    )
+    return Labels.from_codes(slots, label[fill])
+
+
+def build_features(frame: pl.DataFrame, names: Sequence[str], rows: Rows) -> Features:
+    """Return features from the columns instance, item and those named."""
+    if not names:
+        raise DataError("there are no feature columns beside instance and item.")
+    slots, _, fill = _once(
+        ids(frame["instance"], "instance", rows), ids(frame["item"], "item", rows), "feature rows", rows
+    )
+    columns = [_filled(numbers(frame[name], f"feature {name!r}", rows), f"feature {name!r}", rows) for name in names]
+    return Features.from_codes(slots, np.column_stack(columns)[fill], Texts(list(names)))
+
+
+def build_consensus(frame: pl.DataFrame, rows: Rows) -> Consensus:
+    """Return a consensus from the columns instance, item, score and those of rank and intervals that are there."""
+    slots, _, fill = _once(ids(frame["instance"], "instance", rows), ids(frame["item"], "item", rows), "scores", rows)
+    score = _filled(numbers(frame["score"], "score", rows), "score", rows)[fill]
+    optional: dict[str, Any] = {}
+    for name in ("stderr", "lower", "upper", "rank_lower", "rank_upper"):
+        if name in frame.columns:
+            optional[name] = numbers(frame[name], name, rows, finite=False).fill_null(np.nan).to_numpy()[fill]
+    rank = None
+    if "rank" in frame.columns:
+        given = _filled(numbers(frame["rank"], "rank", rows), "rank", rows)
+        wrong = (given < 1) | (given != np.floor(given)) | (given > np.iinfo(np.int32).max)
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise rows.error(row, f"the rank of a consensus must be a whole number >= 1, found {given[row]:g}.")
+        rank = given[fill].astype(np.int32)
+    return Consensus.from_codes(slots, score, rank, **optional)
+
+
+def named(error: ConcordantError, path: object) -> ConcordantError:
+    """Return the error with the file named in its message, as every error about a file must."""
+    if str(path) in str(error) or isinstance(error, ParseError):
+        return error
+    return type(error)(f"{path}: {error}")

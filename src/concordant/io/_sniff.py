@@ -1,0 +1,113 @@
+"""What a file is, told from its first lines. A test passes only when every line looked at agrees."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from concordant.io._files import read_head
+from concordant.io._tables import is_number
+
+__all__ = ["Head", "is_features", "is_letor", "is_preflib", "is_qrels", "is_run"]
+
+_HEAD_BYTES = 1 << 18
+_LINES = 1000
+_PREFLIB_KEY = re.compile(
+    r"#\s*(FILE NAME|TITLE|DATA TYPE|MODIFICATION TYPE|NUMBER ALTERNATIVES|NUMBER VOTERS|ALTERNATIVE NAME \d+)\s*:"
+)
+_FEATURE = re.compile(r"\d+:\S+")
+
+
+@dataclass(frozen=True)
+class Head:
+    """The beginning of a file."""
+
+    path: Path
+    data: bytes
+    lines: list[str]
+    text: bool
+
+    @classmethod
+    def of(cls, path: Path) -> Head:
+        """Return the beginning of a file, decompressed."""
+        data = read_head(path, _HEAD_BYTES)
+        body = data.removeprefix(b"\xef\xbb\xbf")
+        parts = body.split(b"\n")
+        if len(data) == _HEAD_BYTES and len(parts) > 1:
+            parts.pop()
+        text = b"\x00" not in data
+        lines = [p.decode("utf-8", "replace").strip() for p in parts[:_LINES]] if text else []
+        return cls(path, data, [line for line in lines if line], text)
+
+    @property
+    def ending(self) -> str:
+        """The last ending of the name that is not one of compression."""
+        name = self.path.name.lower()
+        for packed in (".gz", ".xz", ".zst", ".bz2"):
+            name = name.removesuffix(packed)
+        return name.rpartition(".")[2] if "." in name else ""
+
+
+def _fields(head: Head, n: int) -> list[list[str]] | None:
+    """Return the lines split at blanks when all of them have n fields."""
+    rows = [line.split() for line in head.lines]
+    return rows if rows and all(len(r) == n for r in rows) else None
+
+
+def is_run(head: Head) -> bool:
+    """Return whether the lines are ``instance Q0 item rank score tag``."""
+    rows = _fields(head, 6)
+    if rows is None:
+        return False
+    return all(is_number(r[3]) and is_number(r[4]) for r in rows) and len({r[1] for r in rows}) == 1
+
+
+def is_qrels(head: Head) -> bool:
+    """Return whether the lines are ``instance iteration item label``, the iteration being the same throughout."""
+    rows = _fields(head, 4)
+    if rows is None:
+        return False
+    iteration = {r[1] for r in rows}
+    return (
+        len(iteration) == 1
+        and iteration <= {"0", "Q0", "q0", "1"}
+        and all(re.fullmatch(r"-?\d{1,3}(\.\d+)?", r[3]) for r in rows)
+    )
+
+
+def _vectors(head: Head) -> list[list[str]] | None:
+    """Return the fields before the comment when all lines are ``label [qid:Q] index:value ...``."""
+    rows = [line.partition("#")[0].split() for line in head.lines if not line.startswith("#")]
+    if not rows:
+        return None
+    for row in rows:
+        if len(row) < 2 or not is_number(row[0]):
+            return None
+        rest = row[2:] if row[1].startswith("qid:") else row[1:]
+        if not all(_FEATURE.fullmatch(f) for f in rest):
+            return None
+    return rows
+
+
+def is_letor(head: Head) -> bool:
+    """Return whether this is a rank-aggregation file: ``label qid:Q 1:rank|NULL ...`` with some NULL."""
+    rows = _vectors(head)
+    if rows is None or not all(r[1].startswith("qid:") for r in rows):
+        return False
+    return any(f.endswith(":NULL") for r in rows for f in r)
+
+
+def is_features(head: Head) -> bool:
+    """Return whether this is LETOR or SVMlight text with numbers only, or a NumPy table."""
+    if head.data[:6] == b"\x93NUMPY":
+        return True
+    rows = _vectors(head)
+    return rows is not None and all(is_number(f.partition(":")[2]) for r in rows for f in r[1:] if f[0] != "q")
+
+
+def is_preflib(head: Head) -> bool:
+    """Return whether this is a PrefLib file of ordinal ballots, by its headers or its name."""
+    if head.ending in ("soc", "soi", "toc", "toi"):
+        return True
+    return sum(_PREFLIB_KEY.match(line) is not None for line in head.lines[:40]) >= 2

@@ -1,0 +1,523 @@
+"""A table file, whatever it is written in, as columns of text and the line each row came from.
+
+The separator and the header are found by looking at the first lines. Polars reads the file; it says neither where a
+damaged line stands nor that a line is too short, so whatever looks suspicious is read again by a slow, exact pass that
+either names the line or finds that nothing was wrong.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from concordant.errors import FormatError, ParameterError, ParseError, listing, shorten
+from concordant.io._files import compression, read_bytes, read_head, text_lines
+from concordant.kernels.lists import Ints
+
+__all__ = ["FILE_TYPES", "SAMPLE_LINES", "Table", "file_type", "is_number", "normal", "open_table", "position_of"]
+
+FILE_TYPES = ("csv", "tsv", "parquet", "jsonl")
+_ENDINGS = {
+    "csv": ".csv",
+    "tsv": ".tsv .tab",
+    "parquet": ".parquet .pq",
+    "jsonl": ".jsonl .ndjson",
+}
+_PACKED = (".gz", ".xz", ".zst", ".bz2")
+
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
+_POSITION = re.compile(r"(?:rank|pos|position|place|choice|preference|pref|top)[ _.\-]?(\d+)|(\d+)(?:st|nd|rd|th)")
+_BLANKS = re.compile(rb"[ \t\r\f\v]+")
+# The first look: enough lines to know the table by, in a file with long lines as well.
+_HEAD_SIZES = (1 << 16, 1 << 20, 1 << 24)
+SAMPLE_LINES = 200
+_MALFORMED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+
+
+def normal(name: str) -> str:
+    """Return a column name with case, blanks and punctuation taken away.
+
+    >>> normal("Movie_ID"), normal("G-Truth")
+    ('movieid', 'gtruth')
+    """
+    return "".join(c for c in name.casefold() if c.isalnum())
+
+
+def is_number(text: str) -> bool:
+    """Return whether the text is a plain decimal number."""
+    return _NUMBER.fullmatch(text) is not None
+
+
+def position_of(name: str) -> int | None:
+    """Return the position that a column name such as "rank3" or "3rd" stands for, None for any other name.
+
+    >>> position_of("rank3"), position_of("2nd"), position_of("P3")
+    (3, 2, None)
+    """
+    found = _POSITION.fullmatch(name.strip().casefold())
+    return None if found is None else int(found[1] or found[2])
+
+
+def file_type(path: object) -> str | None:
+    """Return "csv", "tsv", "parquet" or "jsonl" as the name of a file says, None for any other name."""
+    name = str(path).lower()
+    for ending in _PACKED:
+        name = name.removesuffix(ending)
+    return next((kind for kind, ends in _ENDINGS.items() if name.endswith(tuple(ends.split()))), None)
+
+
+class Table:
+    """The columns of one file.
+
+    Attributes
+    ----------
+    path : Path
+        The file as the user named it.
+    names : list of str
+        The names in the header, "" where there is none, "1", "2", ... without a header.
+    header : bool
+        Whether the file names its columns.
+    sample : list of list of str
+        The first rows below the header.
+    """
+
+    names: list[str]
+    header: bool
+    sample: list[list[str]]
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self, columns: Sequence[int]) -> tuple[pl.DataFrame, Ints]:
+        """Return these columns, named by their number and without empty rows, and the number of each row."""
+        wanted = list(dict.fromkeys(columns))
+        frame = self._read(wanted)
+        texts = [pl.col(c).str.strip_chars() for c, dtype in frame.schema.items() if dtype == pl.String]
+        frame = frame.with_columns(texts)
+        numbers = np.arange(len(frame), dtype=np.int64)
+        empty = frame.select(
+            pl.all_horizontal(pl.col(c).is_null() | (pl.col(c).cast(pl.String) == "") for c in frame.columns)
+            if all(d in (pl.String, pl.Null) for d in frame.dtypes)
+            else pl.lit(False)
+        ).to_series()
+        if empty.any():
+            blank = self._blank_rows(np.flatnonzero(empty.to_numpy()))
+            keep = np.ones(len(frame), dtype=np.bool_)
+            keep[blank] = False
+            frame, numbers = frame.filter(pl.Series(keep)), numbers[keep]
+        if not len(frame):
+            raise FormatError(f"{self.path}: the table has no rows.")
+        return frame, numbers
+
+    def _read(self, wanted: list[int]) -> pl.DataFrame:
+        raise TypeError("a table reads itself")
+
+    def _blank_rows(self, rows: Ints) -> Ints:
+        """Return those of the rows that hold nothing at all."""
+        return rows
+
+    def line(self, row: int) -> int | None:
+        """Return the line of the file on which a row begins; None where a file has no lines."""
+        return None
+
+    def error(self, row: int, message: str) -> ParseError:
+        """Return the error that names the line (or, in a Parquet file, the row)."""
+        line = self.line(row)
+        return ParseError(self.path, line, message if line is not None else f"row {row}: {message}")
+
+    def described(self) -> str:
+        """Return what the columns are, for messages."""
+        if self.header:
+            return f"The columns are {listing(self.names, 30)}."
+        first = "; the first row is " + listing([shorten(c, 40) for c in self.sample[0]]) if self.sample else ""
+        return f"There are {len(self.names)} columns and no header{first}."
+
+
+class _ParquetTable(Table):
+    header = True
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        source = path if compression(path) is None else BytesIO(read_bytes(path))
+        try:
+            self._scan = pl.scan_parquet(source, glob=False)
+            self.names = self._scan.collect_schema().names()
+            self.sample = [
+                ["" if v is None else str(v) for v in row] for row in self._scan.head(SAMPLE_LINES).collect().rows()
+            ]
+        except _MALFORMED as error:
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: BaseException) -> FormatError:
+        return FormatError(f"{self.path}: the Parquet data is damaged ({shorten(str(error).splitlines()[0])}).")
+
+    def _read(self, wanted: list[int]) -> pl.DataFrame:
+        try:
+            return self._scan.select(pl.col(self.names[c]).alias(str(c)) for c in wanted).collect()
+        except _MALFORMED as error:
+            raise self._damaged(error) from None
+
+
+class _JsonTable(Table):
+    header = True
+
+    def __init__(self, path: Path, head: bytes, whole: bool) -> None:
+        super().__init__(path)
+        names: dict[str, None] = {}
+        self.sample = []
+        rows: list[dict[str, Any]] = []
+        for line, text in _head_lines(path, head, whole):
+            rows.append(self._object(line, text))
+            names.update(dict.fromkeys(rows[-1]))
+        self.names = list(names)
+        self.sample = [[_json_text(row.get(name)) or "" for name in self.names] for row in rows]
+
+    def _object(self, line: int, text: str) -> dict[str, Any]:
+        try:
+            found = json.loads(text, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            raise ParseError(self.path, line, f"expected one JSON object, found {shorten(text)!r} ({error}).") from None
+        if not isinstance(found, dict):
+            raise ParseError(self.path, line, f"expected one JSON object, found {shorten(text)!r}.")
+        return found
+
+    def _read(self, wanted: list[int]) -> pl.DataFrame:
+        keys = [self.names[c] for c in wanted]
+        source = self.path if compression(self.path) is None else read_bytes(self.path)
+        try:
+            frame = pl.scan_ndjson(source, schema=dict.fromkeys(keys, pl.String)).collect()
+        except _MALFORMED:
+            columns: dict[str, list[str | None]] = {key: [] for key in keys}
+            for line, text in text_lines(self.path):
+                if text.strip():
+                    row = self._object(line, text)
+                    for key in keys:
+                        columns[key].append(_json_text(row.get(key)))
+            frame = pl.DataFrame(columns, schema=dict.fromkeys(keys, pl.String))
+        return frame.select(pl.col(k).fill_null("").alias(str(c)) for k, c in zip(keys, wanted, strict=True))
+
+    def _blank_rows(self, rows: Ints) -> Ints:
+        # A line with an object on it is a row; what it lacks is the business of the reader.
+        return rows[:0]
+
+    def line(self, row: int) -> int | None:
+        filled = (line for line, text in text_lines(self.path) if text.strip())
+        return next((line for n, line in enumerate(filled) if n == row), None)
+
+
+class _TextTable(Table):
+    def __init__(
+        self, path: Path, head: bytes, whole: bool, header: bool | None, kind: str | None, words: _Words
+    ) -> None:
+        super().__init__(path)
+        lines = list(_head_lines(path, head, whole))
+        if not lines:
+            raise FormatError(f"{path}: the file holds no rows.")
+        self.separator = _find_separator([text for _, text in lines], kind)
+        rows: list[tuple[int, list[str]]] = []
+        for line, text, fields in _records(iter(lines), self.separator):
+            if fields is not None:
+                rows.append((line, [f.strip() for f in fields]))
+            elif not rows:
+                raise _unclosed(path, line, text)
+        first = rows[0][1]
+        below = [r for _, r in rows[1:]]
+        self.header = _is_header(first, below, words) if header is None else header
+        width = _width(first, below)
+        if self.header:
+            # R leaves the column of row names without a name.
+            names = ["", *first] if len(first) == width - 1 and any(r[-1] for r in below if len(r) == width) else first
+            self.names = (names + [""] * width)[:width]
+        else:
+            below.insert(0, first)
+            self.names = [str(c + 1) for c in range(width)]
+        # The number of the last line above the first row.
+        self._skip = rows[0][0] - 1 if not self.header else (rows[1][0] - 1 if below else rows[0][0])
+        self.sample = [(r + [""] * width)[:width] for r in below if any(r)][:SAMPLE_LINES]
+
+    @cached_property
+    def _quote(self) -> str | None:
+        return None if self.separator == " " else '"'
+
+    def _read(self, wanted: list[int]) -> pl.DataFrame:
+        width = len(self.names)
+        source: Path | bytes = self.path if compression(self.path) is None else read_bytes(self.path)
+        frame = None
+        if self.separator == "::":
+            frame = self._scan(read_bytes(self.path).replace(b"::", b"\x1f"), "\x1f", wanted)
+        else:
+            frame = self._scan(source, self.separator, wanted)
+            if frame is None and self.separator == " ":
+                packed = b"\n".join(_BLANKS.sub(b" ", x).strip() for x in read_bytes(self.path).split(b"\n"))
+                frame = self._scan(packed, " ", wanted)
+        if frame is None:
+            rows = [fields for _, fields in self._exact(width)]
+            frame = pl.DataFrame(
+                {str(c): [r[c] for r in rows] for c in wanted}, schema={str(c): pl.String for c in wanted}
+            )
+        return frame
+
+    def _scan(self, source: Path | bytes, separator: str, wanted: list[int]) -> pl.DataFrame | None:
+        """Return the columns as Polars sees them, None when anything about the file looks suspicious."""
+        width = len(self.names)
+        # One column more than there are catches lines that are too long.
+        schema = {str(c): pl.String for c in range(width + 1)}
+        try:
+            lazy = pl.scan_csv(
+                source,
+                has_header=False,
+                separator=separator,
+                quote_char=self._quote,
+                schema=schema,
+                empty_string_is_null=False,
+                missing_columns="insert",
+                skip_lines=self._skip,
+                glob=False,
+            )
+            frame = lazy.select(
+                *(pl.col(str(c)) for c in wanted),
+                (pl.col(str(width)) != "").alias("long"),
+                (pl.col(str(width - 1)) == "").alias("short"),
+            ).collect()
+        except _MALFORMED:
+            return None
+        if frame["long"].any() or (frame["short"].any() and not self._all_full(frame["short"].to_numpy())):
+            return None
+        return frame.drop("long", "short")
+
+    def _all_full(self, short: Any) -> bool:
+        """Return whether the rows whose last field is empty are blank or have that field."""
+        width = len(self.names)
+        suspects = set(np.flatnonzero(short).tolist())
+        for row, (_, _, fields) in enumerate(_records(self._lines(), self.separator)):
+            if row in suspects and (fields is None or not (len(fields) == width or not any(fields))):
+                return False
+        return True
+
+    def _lines(self) -> Iterator[tuple[int, str]]:
+        return ((line, text) for line, text in text_lines(self.path) if line > self._skip)
+
+    def _exact(self, width: int) -> Iterator[tuple[int, list[str]]]:
+        """Yield (line, fields) of every record, or raise at the first that is not as wide as the table."""
+        for line, text, fields in _records(self._lines(), self.separator):
+            if fields is None:
+                raise _unclosed(self.path, line, text)
+            while len(fields) > width and not fields[-1].strip():
+                fields.pop()
+            if len(fields) != width:
+                if any(f.strip() for f in fields):
+                    raise ParseError.fields(self.path, line, width, len(fields), text)
+                fields = [""] * width
+            yield line, fields
+
+    def _blank_rows(self, rows: Ints) -> Ints:
+        suspects = set(rows.tolist())
+        blank = [
+            n
+            for n, (_, _, fields) in enumerate(_records(self._lines(), self.separator))
+            if n in suspects and fields is not None and not any(f.strip() for f in fields)
+        ]
+        return np.array(blank, dtype=np.int64)
+
+    def line(self, row: int) -> int | None:
+        records = _records(self._lines(), self.separator)
+        return next((line for n, (line, _, _) in enumerate(records) if n == row), None)
+
+
+_Words = tuple[frozenset[str], frozenset[str]]
+
+
+def open_table(
+    path: Path,
+    *,
+    header: bool | None = None,
+    file: str | None = None,
+    words: Iterable[str] = (),
+    named: Iterable[str] = (),
+) -> Table:
+    """Return the table in a file: its names and first rows; the columns are read when asked for.
+
+    Parameters
+    ----------
+    path : Path
+        One file, plain or compressed.
+    header : bool, optional
+        Whether the first row names the columns; found by content when absent.
+    file : {"csv", "tsv", "parquet", "jsonl"}, optional
+        What the file is written in; found by content, and for the separator by name, when absent.
+    words : iterable of str
+        Names (as `normal` gives them) that make a first row a header.
+    named : iterable of str
+        Names that the user expects, as written.
+    """
+    if file is not None and file not in FILE_TYPES:
+        raise ParameterError.invalid("file", "open_table", f"one of {', '.join(map(repr, FILE_TYPES))}", file)
+    head = b""
+    for size in _HEAD_SIZES:
+        head = read_head(path, size)
+        if len(head) < size or head.count(b"\n") > 2:
+            break
+    whole = len(head) < size
+    if head[:4] == b"PAR1" or file == "parquet":
+        if head[:4] != b"PAR1":
+            raise FormatError(f"{path}: not a Parquet file; it begins {shorten(repr(head[:20]))}.")
+        return _ParquetTable(path)
+    if b"\x00" in head:
+        raise FormatError(f"{path}: not a text table; it begins {shorten(repr(head[:20]))}.")
+    kind = file or file_type(path)
+    first = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1]
+    if file == "jsonl" or (first == b"{" and kind in (None, "jsonl")):
+        table: Table = _JsonTable(path, head, whole)
+        if not table.names:
+            raise FormatError(f"{path}: the file holds no rows.")
+        return table
+    return _TextTable(path, head, whole, header, kind, (frozenset(words), frozenset(named)))
+
+
+def _head_lines(path: Path, head: bytes, whole: bool) -> Iterator[tuple[int, str]]:
+    """Yield (line number, text) of the first lines, without the blank ones before the first."""
+    head = head.removeprefix(b"\xef\xbb\xbf")
+    lines = head.split(b"\n")
+    if not whole and len(lines) > 1:
+        lines.pop()
+    started = False
+    for number, line in enumerate(lines[: SAMPLE_LINES * 5], 1):
+        try:
+            text = line.decode().removesuffix("\r")
+        except UnicodeDecodeError as error:
+            if not whole and number == len(lines) and error.end == len(line):
+                text = line.decode(errors="ignore")
+            else:
+                raise ParseError(
+                    path,
+                    number,
+                    f"expected UTF-8 text, found byte 0x{line[error.start]:02x} at column {error.start + 1}. "
+                    "Convert the file to UTF-8 first.",
+                ) from None
+        if text.strip():
+            started = True
+        if started and (text.strip() or head[:1] != b"{"):
+            yield number, text
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _json_text(value: Any) -> str | None:
+    """Return a JSON value as Polars writes it into a column of text."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return json.dumps(value)
+
+
+def _unclosed(path: Path, line: int, text: str) -> ParseError:
+    return ParseError(path, line, f"a quoted field does not end as it should: {shorten(text)!r}.")
+
+
+def _split(text: str, separator: str) -> list[str] | None:
+    """Return the fields of a record; None when a field that begins with a quote does not end with one.
+
+    A quote inside a field that does not begin with one is an ordinary character.
+    """
+    if separator == " ":
+        return text.split()
+    if '"' not in text or separator == "::":
+        return text.split(separator)
+    fields: list[str] = []
+    at = 0
+    while True:
+        if text[at : at + 1] == '"':
+            end = at + 1
+            while True:
+                end = text.find('"', end)
+                if end < 0:
+                    return None
+                if text[end + 1 : end + 2] != '"':
+                    break
+                end += 2
+            fields.append(text[at + 1 : end].replace('""', '"'))
+            at = end + 1
+            if at == len(text):
+                return fields
+            if text[at] != separator:
+                return None
+            at += 1
+        else:
+            end = text.find(separator, at)
+            if end < 0:
+                fields.append(text[at:])
+                return fields
+            fields.append(text[at:end])
+            at = end + 1
+
+
+def _records(lines: Iterator[tuple[int, str]], separator: str) -> Iterator[tuple[int, str, list[str] | None]]:
+    """Yield (line, text, fields) record by record; a quoted field may run over several lines. None = malformed."""
+    for line, text in lines:
+        fields = _split(text, separator)
+        if fields is None and text.count('"') % 2:
+            parts, quotes = [text], text.count('"')
+            for _, more in lines:
+                parts.append(more)
+                quotes += more.count('"')
+                if quotes % 2 == 0:
+                    fields = _split("\n".join(parts), separator)
+                    break
+        yield line, text, fields
+
+
+def _find_separator(lines: list[str], kind: str | None) -> str:
+    """Return what separates the fields, " " standing for any run of blanks."""
+    order = {"csv": [",", ";", "\t", "|"], "tsv": ["\t", ",", ";", "|"]}.get(kind or "", ["\t", ",", ";", "|", "::"])
+    filled = [text for text in lines[:SAMPLE_LINES] if text.strip()]
+    best, best_share = order[0], 0.0
+    for separator in [*order, " "]:
+        counts = [len(f) for text in filled if (f := _split(text, separator)) is not None]
+        if not counts or counts[0] < 2:
+            continue
+        # Lines may be damaged, the table is still separated by what most of them agree on.
+        share = counts.count(counts[0]) / len(filled)
+        if share > best_share:
+            best, best_share = separator, share
+    return best
+
+
+def _width(first: list[str], rows: list[list[str]]) -> int:
+    """Return how many columns the table has: as many as most rows, and no fewer than the header has names."""
+    named = len(first)
+    while named and not first[named - 1]:
+        named -= 1
+    counts = [len(r) for r in rows if any(r)]
+    return max(named, max(set(counts), key=counts.count)) if counts else max(named, 1)
+
+
+def _is_header(first: list[str], rows: list[list[str]], words: _Words) -> bool:
+    known, named = words
+    if named and set(first) & named:
+        return True
+    filled = [c for c in first if c]
+    if not filled:
+        return False
+    if sum(position_of(c) is not None for c in filled) >= min(2, len(filled)):
+        return True
+    full = [r for r in rows if any(r)]
+    numbers = any(is_number(c) for c in filled)
+    if full and ((not first[0] and full[0][0]) or (not numbers and all(len(r) == len(first) + 1 for r in full))):
+        return True
+    columns = list(zip(*(r for r in full if len(r) == len(first)), strict=True)) or [()] * len(first)
+    # A name is seldom also a value of its own column, so "a,b,tie" above "a,c,left" is a row and no header.
+    hits = {normal(c) for c, column in zip(first, columns, strict=True) if normal(c) in known and c not in column}
+    if len(hits) >= 2 or (hits and len(filled) == 1):
+        return True
+    return not numbers and any(any(column) and all(is_number(v) for v in column if v) for column in columns)

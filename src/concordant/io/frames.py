@@ -1,0 +1,345 @@
+"""Any dataframe to a container: columns are named by the caller or go by Concordant's own words.
+
+narwhals knows what the frame is; from then on it is a Polars frame of the few columns needed, coded without a Python
+object per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
+
+import polars as pl
+
+from concordant.data.comparisons import Comparisons
+from concordant.data.consensus import Consensus
+from concordant.data.features import Features
+from concordant.data.labels import Labels
+from concordant.data.preferences import KINDS, Kind, Preferences
+from concordant.errors import ColumnError, DataError, ParameterError
+from concordant.io._rows import (
+    ONE_EXPERT,
+    ONE_INSTANCE,
+    Rows,
+    build_comparisons,
+    build_consensus,
+    build_features,
+    build_labels,
+    build_preferences,
+)
+from concordant.io._tables import normal
+from concordant.io._words import ALIASES
+from concordant.io.outcomes import OutcomeWords, count_outcomes
+
+if TYPE_CHECKING:
+    from concordant.data.container import Container
+
+__all__ = ["from_frame"]
+
+Duplicates = Literal["error", "best", "first"]
+_COUNTS = ("n_left", "n_right", "n_ties")
+_INTERVALS = ("rank", "stderr", "lower", "upper", "rank_lower", "rank_upper")
+
+
+class _Word(str):
+    """A default column name: one of Concordant's own words, which need not be there."""
+
+    __slots__ = ()
+
+
+_INSTANCE, _EXPERT, _ITEM, _RANK, _WEIGHT = map(_Word, ("instance", "expert", "item", "rank", "weight"))
+
+
+@overload
+def from_frame(
+    df: Any,
+    *,
+    instance: str | None = ...,
+    expert: str | None = ...,
+    item: str = ...,
+    value: str = ...,
+    kind: Kind = ...,
+    weight: str | None = ...,
+    duplicates: Duplicates = ...,
+) -> Preferences: ...
+@overload
+def from_frame(
+    df: Any,
+    *,
+    left: str,
+    right: str,
+    winner: str | None = ...,
+    n_left: str | None = ...,
+    n_right: str | None = ...,
+    n_ties: str | None = ...,
+    instance: str | None = ...,
+    expert: str | None = ...,
+    weight: str | None = ...,
+    outcomes: OutcomeWords | None = ...,
+    sided: bool | None = ...,
+    self_pairs: str = ...,
+) -> Comparisons: ...
+@overload
+def from_frame(
+    df: Any,
+    *,
+    winner: str,
+    loser: str,
+    instance: str | None = ...,
+    expert: str | None = ...,
+    weight: str | None = ...,
+    sided: bool | None = ...,
+    self_pairs: str = ...,
+) -> Comparisons: ...
+@overload
+def from_frame(
+    df: Any, *, label: str, instance: str | None = ..., item: str = ..., duplicates: Duplicates = ...
+) -> Labels: ...
+@overload
+def from_frame(
+    df: Any, *, features: Sequence[str] | Literal[True], instance: str | None = ..., item: str = ...
+) -> Features: ...
+@overload
+def from_frame(df: Any, *, kind: Literal["consensus"], instance: str | None = ..., item: str = ...) -> Consensus: ...
+
+
+def from_frame(
+    df: Any,
+    *,
+    instance: str | None = _INSTANCE,
+    expert: str | None = _EXPERT,
+    item: str = _ITEM,
+    value: str = _RANK,
+    kind: str = _RANK,
+    left: str | None = None,
+    right: str | None = None,
+    winner: str | None = None,
+    loser: str | None = None,
+    n_left: str | None = None,
+    n_right: str | None = None,
+    n_ties: str | None = None,
+    label: str | None = None,
+    features: Sequence[str] | bool | None = None,
+    weight: str | None = _WEIGHT,
+    duplicates: str = "error",
+    outcomes: OutcomeWords | None = None,
+    sided: bool | None = None,
+    self_pairs: str = "error",
+) -> Container:
+    """Return the preferences in a dataframe; with the columns named, its comparisons, labels or features.
+
+    Parameters
+    ----------
+    df : dataframe
+        Polars, pandas, PyArrow, or any other that narwhals knows, eager or lazy.
+    instance, expert, item : str or None
+        The columns of ids: text or whole numbers. A frame without a column "instance" is one instance, "all", unless
+        the name was given; ``instance=None`` and ``expert=None`` say that all rows belong to one.
+    value, kind : str
+        The column of values, and what they are: "rank" (1 = best), "score" or "rating" (larger is better). When neither
+        is given, the column called rank, score or rating is taken for what it says. ``kind="consensus"`` returns a
+        Consensus from the column score and those of ranks and intervals that are there.
+    left, right, winner : str
+        Comparisons: the two items and who won, in the words of `read_comparisons`.
+    winner, loser : str
+        Comparisons: who won and who lost.
+    left, right, n_left, n_right, n_ties : str
+        Comparisons as counts.
+    label : str
+        Labels.
+    features : list of str, or True
+        Features: these columns, or all but the ids.
+    weight : str or None
+        The weight of a list (equal in all rows of an instance and expert), or of a comparison. A column "weight" is
+        used when there is one; None ignores it.
+    duplicates : {"error", "best", "first"}
+        What to do when an expert ranks an item twice in an instance, or an item has two labels.
+    outcomes : {"sides", "items"}, optional
+        Whether `winner` holds words for sides or names of items; found out by default.
+    sided : bool, optional
+        Whether left and right are the order shown; by default they are, but winner and loser are not.
+    self_pairs : {"error", "drop"}
+        What to do with an item compared with itself.
+
+    Returns
+    -------
+    Preferences, Comparisons, Labels, Features or Consensus
+        Without any of `left`, `winner`, `label`, `features` and `kind`, a frame with Concordant's own columns (as
+        `to_frame` gives them) returns what those say.
+
+    Notes
+    -----
+    A null value means: the item is known, and this expert did not rank it; the expert may be null as well. A null label
+    likewise; in comparisons a row with a left item alone makes it known. Any other null id is an error naming the row
+    (counted from 0). ``from_frame(p.to_frame())`` equals ``p`` up to experts who rank nothing, and up to the order of
+    items and experts where the rows of ``p`` do not show it. Cost O(R log b) for R rows (b a constant), in native code.
+
+    Raises
+    ------
+    ColumnError
+        When a column is not there; the message lists those that are.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> df = pl.DataFrame({"query": ["q", "q"], "system": ["x", "x"], "doc": ["a", "b"], "score": [0.3, 0.9]})
+    >>> from_frame(df, instance="query", expert="system", item="doc", value="score", kind="score")
+    Preferences: 1 instance, 1 expert, 2 items, 2 scores in 1 list
+    >>> votes = pl.DataFrame({"model_a": ["m1", "m2"], "model_b": ["m2", "m3"], "winner": ["model_a", "tie"]})
+    >>> from_frame(votes, left="model_a", right="model_b", winner="winner")
+    Comparisons: 1 instance, 3 items, 2 rows with 2 outcomes (1 ties)
+    """
+    frame = _Frame(df)
+    rows = Rows()
+    there = set(frame.names)
+    asked_pairs = any(n is not None for n in (left, right, winner, loser, n_left, n_right, n_ties))
+    asked_values = any(not isinstance(n, _Word) for n in (expert, item, value, kind))
+    roles: dict[str, str | None] = {"instance": instance}
+    if features is not None and features is not False:
+        chosen = [n for n in frame.names if n not in (instance, item)] if features is True else list(features)
+        out = frame.columns({**roles, "item": item, **{f"feature {n}": n for n in chosen}})
+        out = out.rename({f"feature {n}": n for n in chosen if f"feature {n}" in out.columns})
+        return build_features(out, chosen, rows)
+    if kind == "consensus":
+        roles |= {"item": item, "score": "score" if isinstance(value, _Word) else value}
+        return build_consensus(frame.columns(roles | {n: n for n in _INTERVALS if n in there}), rows)
+    if label is not None or (
+        not asked_pairs and not asked_values and {"item", "label"} <= there and not there & {"expert", *KINDS}
+    ):
+        return build_labels(
+            frame.columns({**roles, "item": item, "label": label or "label"}), rows, duplicates=duplicates
+        )
+    own_pairs = (
+        not asked_values and "item" not in there and ({"left", "right"} <= there or {"winner", "loser"} <= there)
+    )
+    if asked_pairs or own_pairs:
+        if loser is None and left is None and right is None and {"winner", "loser"} <= there and winner is None:
+            winner, loser = "winner", "loser"
+        roles |= {"expert": expert, "weight": weight}
+        names = {"left": left, "right": right, "winner": winner, "loser": loser}
+        counts = dict(zip(_COUNTS, (n_left, n_right, n_ties), strict=True))
+        return _comparisons(frame, roles, names, counts, outcomes, sided, self_pairs)
+    chosen_value, chosen_kind = _value_and_kind(value, kind, there)
+    roles |= {"expert": expert, "item": item, "value": chosen_value, "weight": weight}
+    return build_preferences(frame.columns(roles), chosen_kind, rows, duplicates=duplicates)
+
+
+def _value_and_kind(value: str, kind: str, there: set[str]) -> tuple[str, Kind]:
+    if isinstance(value, _Word) and isinstance(kind, _Word):
+        found: str = next((k for k in KINDS if k in there), "rank")
+        return found, cast(Kind, found)
+    if isinstance(kind, _Word):
+        kind = value if value in KINDS else "rank"
+    if kind not in KINDS:
+        allowed = ", ".join(map(repr, (*KINDS, "consensus")))
+        raise ParameterError.invalid("kind", "from_frame", f"one of {allowed}", kind)
+    return (kind if isinstance(value, _Word) else value), cast(Kind, kind)
+
+
+def _comparisons(
+    frame: _Frame,
+    roles: Mapping[str, str | None],
+    names: dict[str, str | None],
+    counts: dict[str, str | None],
+    outcomes: OutcomeWords | None,
+    sided: bool | None,
+    self_pairs: str,
+) -> Comparisons:
+    rows = Rows()
+    # Nobody need be named in comparisons, so the expert's default column may be absent.
+    if isinstance(roles["expert"], _Word) and "expert" not in frame.names:
+        roles = {k: v for k, v in roles.items() if k != "expert"}
+    roles = {k: v for k, v in roles.items() if not (k == "expert" and v is None)}
+    if names["loser"] is not None:
+        table = frame.columns({**roles, "left": names["winner"] or "winner", "right": names["loser"]})
+        table = table.with_columns(n_left=pl.when(pl.col("right").is_not_null()).then(1.0))
+        table = table.with_columns(n_right=pl.col("n_left") * 0, n_ties=pl.col("n_left") * 0)
+        return build_comparisons(table, rows, sided=bool(sided), self_pairs=self_pairs)
+    pair = {"left": names["left"] or "left", "right": names["right"] or "right"}
+    given = {k: v for k, v in counts.items() if v is not None}
+    if names["winner"] is None and not given:
+        given = {k: k for k in _COUNTS if k in frame.names}
+    if given:
+        table = frame.columns({**roles, **pair, **given})
+    else:
+        table = frame.columns({**roles, **pair, "winner": names["winner"] or "winner"})
+        left, right, winner = (table[c].cast(pl.String, strict=False) for c in ("left", "right", "winner"))
+        found = count_outcomes(winner, left, right, names=(pair["left"], pair["right"]), words=outcomes, rows=rows)
+        table = table.with_columns(pl.Series(k, c) for k, c in zip(_COUNTS, found, strict=True))
+    return build_comparisons(table, rows, sided=sided is None or sided, self_pairs=self_pairs)
+
+
+class _Frame:
+    """A dataframe of any library, of which only the columns asked for become Polars columns."""
+
+    def __init__(self, df: Any) -> None:
+        import narwhals as nw
+
+        try:
+            self._frame = nw.from_native(df)
+            self.names = [str(n) for n in self._frame.collect_schema().names()]
+        except TypeError:
+            raise ParameterError.invalid(
+                "df",
+                "from_frame",
+                "a dataframe (Polars, pandas, PyArrow, ...); from_lists takes lists",
+                type(df).__name__,
+            ) from None
+        except nw.exceptions.NarwhalsError as error:
+            raise DataError(f"the dataframe cannot be read: {error}") from None
+
+    def columns(self, roles: Mapping[str, str | None]) -> pl.DataFrame:
+        """Return the columns under the names of their roles; roles that all rows share are filled in."""
+        wanted: dict[str, str] = {}
+        shared: dict[str, str] = {}
+        for role, name in roles.items():
+            if name is not None and not isinstance(name, str):
+                raise ParameterError.invalid(role, "from_frame", "the name of a column", name)
+            if name is None or (isinstance(name, _Word) and name not in self.names and role in ("instance", "weight")):
+                if role != "weight":
+                    shared[role] = ONE_INSTANCE if role == "instance" else ONE_EXPERT
+            else:
+                wanted[role] = name
+        missing = [name for name in wanted.values() if name not in self.names]
+        if missing:
+            raise ColumnError.missing(list(map(str, missing)), self.names, self._hint(wanted))
+        out = self._polars(list(dict.fromkeys(wanted.values())))
+        out = out.select(pl.col(name).alias(role) for role, name in wanted.items())
+        return out.with_columns(pl.lit(v).alias(k) for k, v in shared.items())
+
+    def _polars(self, names: list[str]) -> pl.DataFrame:
+        import narwhals as nw
+
+        frame = self._frame.select(*names)
+        if isinstance(frame, nw.LazyFrame):
+            frame = frame.collect()
+        try:
+            return cast(pl.DataFrame, frame.to_polars())
+        except (ImportError, TypeError, ValueError, nw.exceptions.NarwhalsError, pl.exceptions.PolarsError):
+            # pandas without PyArrow, or a column of mixed Python objects.
+            return pl.DataFrame([_series(name, frame[name].to_list()) for name in names])
+
+    def _hint(self, wanted: Mapping[str, str]) -> str:
+        """Return the call that names the columns which look like those missing."""
+        found: list[str] = []
+        for role, name in wanted.items():
+            if name in self.names:
+                if name != role and not (role == "value" and name in KINDS):
+                    found.append(f'{role}="{name}"')
+                continue
+            known = ALIASES.get(role, ()) if role != "value" else (*ALIASES["rank"], *ALIASES["rating"])
+            like = next((n for n in self.names if normal(n) in known and n not in wanted.values()), None)
+            found.append(f'{role}="{like}"' if like is not None else f"{role}=...")
+        if "instance" not in wanted:
+            like = next((n for n in self.names if normal(n) in ALIASES["instance"]), None)
+            found[:0] = [] if like is None else [f'instance="{like}"']
+        return f"from_frame(df, {', '.join(found)})."
+
+
+def _series(name: str, values: list[Any]) -> pl.Series:
+    """Return mixed Python values as a column: numbers as they are, anything else that is not missing as text."""
+    values = [None if v is None or v != v else v for v in values]
+    kinds = {type(v) for v in values if v is not None}
+    if kinds <= {int, float, bool}:
+        return pl.Series(name, values, strict=False)
+    return pl.Series(name, [v if v is None or isinstance(v, str) else str(v) for v in values], dtype=pl.String)

@@ -1,0 +1,483 @@
+"""One function for whatever is there: the format is found by content and name, never by trying readers until one works.
+
+Every format is one entry of `FORMATS`: how to recognise it and how to read it. Recognition is strict; a file that could
+be two things is refused with both named.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from concordant.data.dataset import Dataset, Fold, concat
+from concordant.errors import ConcordantError, FormatError, ParameterError, listing, shorten
+from concordant.io import tabular
+from concordant.io._columns import Asked, Columns, Found, is_movielens, pair_form
+from concordant.io._files import PathLike, expand
+from concordant.io._matrix import guess_layout
+from concordant.io._sniff import Head, is_features, is_letor, is_preflib, is_qrels, is_run
+from concordant.io._tables import FILE_TYPES, Table, is_number, normal, open_table
+from concordant.io._words import ALIASES, HEADER_WORDS
+from concordant.io.letor import read_features, read_letor, read_letor_folds
+from concordant.io.preflib import read_preflib
+from concordant.io.trec import read_qrels, read_runs
+
+__all__ = ["FORMATS", "Format", "read", "sniff"]
+
+
+@dataclass(frozen=True)
+class _File:
+    """One file to recognise, opened once for all tests."""
+
+    path: Path
+
+    @cached_property
+    def head(self) -> Head:
+        return Head.of(self.path)
+
+    @cached_property
+    def table(self) -> Table | None:
+        try:
+            return open_table(self.path, words=HEADER_WORDS)
+        except ConcordantError:
+            return None
+
+    @cached_property
+    def columns(self) -> Found | None:
+        """The columns by name, where there is a header."""
+        if self.table is None or not self.table.header:
+            return None
+        return Found(self.table, Asked("read", None, (), None))
+
+
+@dataclass(frozen=True)
+class Format:
+    """How one format is recognised and read.
+
+    Parameters
+    ----------
+    about : str
+        What it is, in a few words.
+    recognise : callable
+        From a file to whether it has this format.
+    read : callable
+        From paths and options to a Dataset.
+    options : callable
+        The reader whose keyword parameters are the options allowed.
+    table : bool
+        Whether it is a table, whose columns can be named.
+    beside : tuple of str
+        Patterns of files that lie beside such data in folders and are no data themselves.
+    """
+
+    about: str
+    recognise: Callable[[_File], bool]
+    read: Callable[..., Dataset]
+    options: Callable[..., Any]
+    table: bool = False
+    beside: tuple[str, ...] = field(default=())
+
+
+def _as(name: str, reader: Callable[..., Any], **fixed: Any) -> Callable[..., Dataset]:
+    def read_it(paths: list[Path], **options: Any) -> Dataset:
+        return Dataset(**{name: reader(paths, **fixed, **options)})
+
+    return read_it
+
+
+def _letor(paths: list[Path], **options: Any) -> Dataset:
+    preferences, labels = read_letor(paths, **options)
+    return Dataset(preferences=preferences, labels=labels)
+
+
+def _vectors(paths: list[Path], **options: Any) -> Dataset:
+    features, labels = read_features(paths, **options)
+    return Dataset(features=features, labels=labels)
+
+
+def _folds(paths: list[Path], **options: Any) -> Dataset:
+    """Return the folds of a folder, and its preferences and labels with every instance once."""
+    if len(paths) != 1 or not paths[0].is_dir():
+        raise FormatError(f"{paths[0]}: the format letor-folds is one folder with Fold1, Fold2, ...")
+    folds = read_letor_folds(paths[0], **options)
+    preferences, labels = [], []
+    seen: set[str] = set()
+    for part in (part for kind in ("test", "vali", "train") for part in _parts(folds, kind)):
+        new = [n for n, q in enumerate(part.preferences.instances) if q not in seen]
+        if new:
+            seen.update(part.preferences.instances)
+            preferences.append(part.preferences[new])
+            labels.append(part.labels[[q for q in preferences[-1].instances if q in part.labels.instances]])
+    return Dataset(preferences=concat(preferences), labels=concat(labels), folds=folds)
+
+
+def _parts(folds: Sequence[Fold], kind: str) -> list[Any]:
+    return [getattr(fold, kind) for fold in folds]
+
+
+def _names(file: _File) -> set[str]:
+    return set() if file.columns is None else set(file.columns.by_name)
+
+
+def _has(file: _File, *words: str) -> bool:
+    """Return whether each word has a column, more than one perhaps, by its usual names."""
+    known = _names(file)
+    return all(known & {normal(w), *ALIASES.get(w, ())} for w in words)
+
+
+def _is_comparisons(file: _File) -> bool:
+    if file.columns is None:
+        return False
+    try:
+        pair_form(file.columns)
+    except ConcordantError:
+        return False
+    return True
+
+
+def _is_ratings(file: _File) -> bool:
+    if file.table is not None and is_movielens(file.table):
+        return True
+    return _has(file, "expert", "item", "rating") and not _is_comparisons(file)
+
+
+def _rating_kind(paths: list[Path], **options: Any) -> Dataset:
+    """Read ratings, or scores where the column is called so."""
+    if "kind" not in options and "columns" not in options:
+        names = _names(_File(paths[0]))
+        if "score" in names and "rating" not in names:
+            options["kind"] = "score"
+    columns = options.get("columns")
+    if "kind" not in options and isinstance(columns, Mapping) and "score" in columns:
+        options["kind"] = "score"
+    return Dataset(preferences=tabular.read_ratings(paths, **options))
+
+
+def _is_rankings(file: _File) -> bool:
+    if file.columns is None or _is_comparisons(file):
+        return False
+    if _has(file, "expert", "item", "rank"):
+        return True
+    try:
+        return guess_layout(file.columns, "rows") != "long"
+    except ConcordantError:
+        return False
+
+
+def _is_labels(file: _File) -> bool:
+    return _has(file, "instance", "item", "label") and not _has(file, "expert")
+
+
+def _is_scores(file: _File) -> bool:
+    return {"instance", "item", "score"} <= _names(file) and not _has(file, "expert")
+
+
+def _is_feature_table(file: _File) -> bool:
+    names = _names(file)
+    if file.table is None or not {"instance", "item"} < names:
+        return False
+    rest = [c for c, n in enumerate(file.table.names) if normal(n) not in ("instance", "item")]
+    return not names & (HEADER_WORDS - {"instance", "item"}) and all(
+        is_number(row[c]) for row in file.table.sample for c in rest
+    )
+
+
+def _text(test: Callable[[Head], bool]) -> Callable[[_File], bool]:
+    return lambda file: test(file.head)
+
+
+def _never(_: _File) -> bool:
+    return False
+
+
+def _rankings(about: str, recognise: Callable[[_File], bool], **fixed: Any) -> Format:
+    read_it = _as("preferences", tabular.read_rankings, **fixed)
+    return Format(about, recognise, read_it, tabular.read_rankings, table=True)
+
+
+FORMATS: dict[str, Format] = {
+    "trec": Format("TREC runs", _text(is_run), _as("preferences", read_runs), read_runs),
+    "qrels": Format("TREC qrels", _text(is_qrels), _as("labels", read_qrels), read_qrels),
+    "letor-agg": Format("LETOR rank aggregation", _text(is_letor), _letor, read_letor),
+    "letor-folds": Format("a LETOR folder with Fold1, Fold2, ...", _never, _folds, read_letor_folds),
+    "letor": Format(
+        "LETOR or SVMlight features, or a .npy table",
+        _text(is_features),
+        _vectors,
+        read_features,
+        beside=(r".*\.(query|group|conf)",),
+    ),
+    "preflib": Format(
+        "PrefLib ballots (soc, soi, toc, toi)",
+        _text(is_preflib),
+        _as("preferences", read_preflib),
+        read_preflib,
+        beside=(r"metadata\.csv", r"info\.txt"),
+    ),
+    "comparisons": Format(
+        "a table of comparisons",
+        _is_comparisons,
+        _as("comparisons", tabular.read_comparisons),
+        tabular.read_comparisons,
+        table=True,
+    ),
+    "ratings": Format("a table of expert, item, rating", _is_ratings, _rating_kind, tabular.read_ratings, table=True),
+    "rankings": _rankings("a table of rankings, its layout found by content", _is_rankings),
+    "long": _rankings("a table of expert, item, rank", _never, layout="long"),
+    "ranks": _rankings("a matrix, experts by items, of ranks", _never, layout="ranks"),
+    "orders": _rankings("a matrix, experts by positions, of items", _never, layout="orders"),
+    "ranks-columns": _rankings("the same with experts in columns", _never, layout="ranks", experts="columns"),
+    "orders-columns": _rankings("the same with experts in columns", _never, layout="orders", experts="columns"),
+    "labels": Format(
+        "a table of instance, item, label",
+        _is_labels,
+        _as("labels", tabular.read_labels),
+        tabular.read_labels,
+        table=True,
+    ),
+    "scores": Format(
+        "a table of instance, item, score: one expert per file",
+        _is_scores,
+        _as("preferences", tabular.read_scores),
+        tabular.read_scores,
+        table=True,
+    ),
+    "features": Format(
+        "a table of instance, item and features",
+        _is_feature_table,
+        _as("features", tabular.read_feature_table),
+        tabular.read_feature_table,
+        table=True,
+    ),
+}
+# Files that explain data and are not data.
+_DOCUMENTS = re.compile(
+    r"(readme|licen[cs]e|copying|notice|changelog|description|details)(\..*)?|.*\.(md|rst|html?)", re.I
+)
+# Which format a word of columns= speaks of.
+_SPEAKS = (
+    ("comparisons", ("left", "right", "winner", "loser", "n_left", "n_right", "n_ties")),
+    ("labels", ("label",)),
+    ("rankings", ("rank",)),
+    ("ratings", ("rating", "score", "value")),
+)
+
+
+def sniff(path: PathLike | Iterable[PathLike]) -> str:
+    r"""Return the name of the format of a file or folder, one of `FORMATS`.
+
+    A folder of runs with one file of qrels is "trec".
+
+    Raises
+    ------
+    FormatError
+        When no format fits, or more than one.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "a.txt")
+    >>> _ = path.write_text("301 Q0 d1 1 2.5 bm25\n")
+    >>> sniff(path)
+    'trec'
+    """
+    return next(iter(_plan(path, None)))
+
+
+def read(
+    path: PathLike | Iterable[PathLike],
+    format: str | None = None,  # noqa: A002 - the name users know
+    *,
+    columns: Columns | None = None,
+    **options: Any,
+) -> Dataset:
+    r"""Return what is at a path: preferences, comparisons, features, labels, folds; what is not there is None.
+
+    Parameters
+    ----------
+    path : path, glob, folder or a list of these
+        Plain or compressed files. A folder of runs may hold their qrels; a LETOR folder its folds; documents such as
+        README are passed over.
+    format : str, optional
+        One of `FORMATS` ("trec", "qrels", "letor-agg", "letor", "letor-folds", "preflib", "comparisons", "ratings",
+        "rankings", "long", "ranks", "orders", "ranks-columns", "orders-columns", "labels", "scores", "features"); or
+        "csv", "tsv", "parquet", "jsonl", which say what a table is written in. Found by content and name by default.
+    columns : str or mapping, optional
+        Which column of a table is which, as for `read_ratings` and `read_comparisons`.
+    **options
+        What the reader of the format takes, such as ``expert_from`` or ``duplicates``.
+
+    Returns
+    -------
+    Dataset
+        A named tuple.
+
+    Raises
+    ------
+    FormatError
+        When the format cannot be told; the message names the candidates.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "bm25.trec").write_text("301 Q0 d1 1 2.5 bm25\n301 Q0 d2 2 1.5 bm25\n")
+    >>> _ = (folder / "qrels.txt").write_text("301 0 d2 1\n")
+    >>> found = read(folder)
+    >>> found.preferences, found.labels
+    (Preferences: 1 instance, 1 expert, 2 items, 2 scores in 1 list, Labels: 1 instance, 1 item, labels 1 to 1)
+    """
+    name = format
+    if name in FILE_TYPES:
+        options["file_type"], name = name, None
+    if columns is not None:
+        options["columns"] = columns
+        name = name or _spoken_of(columns)
+    plan = _plan(path, name)
+    out: dict[str, Any] = {}
+    for name, files in plan.items():
+        chosen = FORMATS[name]
+        given = options if len(plan) == 1 else {k: v for k, v in options.items() if k in _allowed(chosen)}
+        _check_options(name, chosen, given)
+        part = chosen.read(files, **given)
+        out |= {k: v for k, v in part._asdict().items() if v is not None}
+    return Dataset(**out)
+
+
+def _allowed(chosen: Format) -> list[str]:
+    parameters = inspect.signature(chosen.options).parameters
+    return [
+        k for k, v in parameters.items() if v.kind is not v.POSITIONAL_ONLY and k not in ("path", "paths", "folder")
+    ]
+
+
+def _check_options(name: str, chosen: Format, options: Mapping[str, Any]) -> None:
+    allowed = _allowed(chosen)
+    wrong = [k for k in options if k not in allowed]
+    if wrong:
+        raise ParameterError(
+            f"the format {name!r} does not take {listing(wrong)}. It takes {', '.join(allowed) or 'no options'}."
+        )
+
+
+def _spoken_of(columns: Columns) -> str | None:
+    """Return the format that the words of columns= belong to."""
+    words = (
+        set(columns)
+        if isinstance(columns, Mapping)
+        else {part.partition("=")[0].strip() for part in columns.split(",")}
+    )
+    return next((name for name, known in _SPEAKS if words & set(known)), None)
+
+
+def _plan(path: PathLike | Iterable[PathLike], wanted: str | None) -> dict[str, list[Path]]:
+    """Return which files are read as which format, the preferences first."""
+    if wanted is not None and wanted not in FORMATS:
+        known = ", ".join(map(repr, (*FORMATS, *FILE_TYPES)))
+        raise ParameterError.invalid("format", "read", f"one of {known}", wanted)
+    folder = _folder(path)
+    if folder is not None and wanted in (None, "letor-folds") and _has_folds(folder):
+        return {"letor-folds": [folder]}
+    if wanted == "letor-folds":
+        raise FormatError(f"{folder or path}: the format letor-folds is one folder with Fold1, Fold2, ...")
+    files = expand(path)
+    if folder is not None:
+        files = [f for f in files if not _DOCUMENTS.fullmatch(f.name)] or files
+    if wanted is not None:
+        if folder is not None:
+            files = _without_side_files(files, FORMATS[wanted])
+        return {wanted: files}
+    return _grouped(files, folder)
+
+
+def _folder(path: PathLike | Iterable[PathLike]) -> Path | None:
+    if isinstance(path, (str, os.PathLike)):
+        folder = Path(os.path.expanduser(os.fspath(path)))
+        return folder if folder.is_dir() else None
+    return None
+
+
+def _has_folds(folder: Path) -> bool:
+    return any(re.fullmatch(r"fold[ _-]?\d+", p.name.lower()) and p.is_dir() for p in folder.iterdir())
+
+
+def _without_side_files(files: list[Path], chosen: Format) -> list[Path]:
+    return [f for f in files if not any(re.fullmatch(p, f.name.lower()) for p in chosen.beside)] or files
+
+
+def _grouped(files: list[Path], folder: Path | None) -> dict[str, list[Path]]:
+    """Return the files by format, in a folder without those that only accompany data."""
+    groups: dict[str, list[Path]] = {}
+    errors: list[tuple[Path, FormatError]] = []
+    for file in files:
+        try:
+            groups.setdefault(_format_of(file), []).append(file)
+        except FormatError as error:
+            errors.append((file, error))
+    if folder is not None:
+        beside = [p for name in groups for p in FORMATS[name].beside]
+        errors = [(f, e) for f, e in errors if not any(re.fullmatch(p, f.name.lower()) for p in beside)]
+    if errors and (len(files) == 1 or (not groups and len(errors) == 1)):
+        raise errors[0][1]
+    order = sorted(groups, key=lambda name: name in ("qrels", "labels"))
+    kinds = [name in ("qrels", "labels") for name in order]
+    if errors or len(order) > 2 or (len(order) == 2 and kinds != [False, True]) or not order:
+        held = [f"{name}: {_some(groups[name])}" for name in order]
+        if errors:
+            held.append(f"not recognised: {_some([f for f, _ in errors])} ({_reason(errors[0])})")
+        where = folder if folder is not None else files[0].parent
+        raise FormatError(
+            f"{where}: the files have no one format. There are {'; '.join(held)}. Name those to read, for instance "
+            f"'{where}/*{(groups[order[0]][0] if order else files[0]).suffix}', and the format where it cannot be "
+            f"told, one of {', '.join(FORMATS)}."
+        )
+    return {name: groups[name] for name in order}
+
+
+def _reason(error: tuple[Path, FormatError]) -> str:
+    return shorten(str(error[1]).removeprefix(f"{error[0]}: ").split(". ")[0], 100)
+
+
+def _some(files: list[Path]) -> str:
+    names = ", ".join(f.name for f in files[:3])
+    return names if len(files) <= 3 else f"{names} and {len(files) - 3} more"
+
+
+def _format_of(path: Path) -> str:
+    """Return the one format of a file."""
+    file = _File(path)
+    if not file.head.data.strip():
+        raise FormatError(f"{path}: the file is empty.")
+    text = [name for name, f in FORMATS.items() if not f.table and f.recognise(file)]
+    found = text or [name for name, f in FORMATS.items() if f.table and f.recognise(file)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise FormatError(
+            f"{path}: may be {' or '.join(f'{name} ({FORMATS[name].about})' for name in found)}. "
+            f"Pass format= (--format), one of {', '.join(found)}."
+        )
+    raise _unknown(file)
+
+
+def _unknown(file: _File) -> FormatError:
+    data = file.head.data
+    if data[257:262] == b"ustar":
+        return FormatError(f"{file.path}: this is a tar archive. Unpack it, and read the folder.")
+    if data[:4] == b"PK\x03\x04":
+        return FormatError(f"{file.path}: this is a zip archive. Unpack it, and read the folder.")
+    table = file.table
+    if table is None or len(table.names) < 2 or not file.head.text:
+        begins = data[:60].decode("utf-8", "replace") if file.head.text else repr(data[:20])
+        return FormatError.unknown(file.path, [*FORMATS], begins)
+    return FormatError(
+        f"{file.path}: what this table holds cannot be told. {table.described()} Say which column is which, for "
+        "instance columns='expert=1,winner=2,loser=3' (--columns), or pass format= (--format), one of "
+        f"{', '.join(name for name, f in FORMATS.items() if f.table)}."
+    )

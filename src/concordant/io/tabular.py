@@ -1,0 +1,503 @@
+"""Tables in files to containers: ratings, rankings in three layouts, comparisons, labels, features.
+
+A column is what the user says it is (`columns=`), else what its name says (see `_words`). Where the names do not say
+it, nothing is guessed, with two exceptions that can be checked on the numbers themselves: MovieLens' four columns, and
+a matrix of ranks.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import polars as pl
+
+from concordant.data.comparisons import Comparisons
+from concordant.data.consensus import Consensus
+from concordant.data.features import Features
+from concordant.data.index import Texts
+from concordant.data.labels import Labels
+from concordant.data.preferences import KINDS, Kind, Preferences
+from concordant.errors import ConcordantWarning, FormatError, ParameterError
+from concordant.io._coding import check_duplicates
+from concordant.io._columns import (
+    COUNTS,
+    Asked,
+    Columns,
+    Found,
+    Part,
+    is_movielens,
+    join_tables,
+    name_of,
+    naming,
+    pair_form,
+)
+from concordant.io._files import PathLike, expand
+from concordant.io._matrix import LAYOUTS, Layout, Matrix, guess_layout
+from concordant.io._rows import (
+    MISSING_WORDS,
+    build_comparisons,
+    build_consensus,
+    build_features,
+    build_labels,
+    build_preferences,
+    ids,
+)
+from concordant.io._sniff import Head, is_qrels
+from concordant.io._tables import Table, normal
+from concordant.io._words import ALIASES
+from concordant.io.outcomes import OutcomeWords, count_outcomes
+from concordant.io.trec import read_qrels
+
+__all__ = [
+    "read_comparisons",
+    "read_consensus",
+    "read_feature_table",
+    "read_labels",
+    "read_rankings",
+    "read_ratings",
+    "read_scores",
+]
+
+Duplicates = Literal["error", "best", "first"]
+
+
+def read_ratings(
+    path: PathLike | Iterable[PathLike],
+    *,
+    columns: Columns | None = None,
+    kind: Kind = "rating",
+    instance: str | int | None = None,
+    instance_from: Literal["file"] | None = None,
+    higher_is_better: bool = True,
+    duplicates: Duplicates = "error",
+    missing: Sequence[str] = MISSING_WORDS,
+    header: bool | None = None,
+    file_type: str | None = None,
+) -> Preferences:
+    r"""Return the ratings in tables with one row for each expert and item.
+
+    Parameters
+    ----------
+    path : path, glob, folder or a list of these
+        CSV, TSV, blank-separated text, Parquet or JSON lines, plain or compressed; several are read as one.
+    columns : str or mapping, optional
+        Which column is which: ``"expert=judge,item=model,rating=stars"`` or a mapping, to names or to numbers counted
+        from 1. Words: instance, expert, item, rating (or value), weight. Columns left out are found by their usual
+        names (user, userId, worker, rater, ...; item, movieId, docno, ...; rating, score, stars, ...). MovieLens'
+        ``u.data`` (user, item, rating, timestamp, no header) is recognised.
+    kind : {"rating", "score", "rank"}
+        What the values are.
+    instance : str or int, optional
+        The column of instances. Without it, and without a column called "instance", all ratings are one, "all".
+    instance_from : {"file"}, optional
+        Makes every file an instance, called by the file's stem.
+    higher_is_better : bool
+        False turns ratings and scores round (they are negated).
+    duplicates : {"error", "best", "first"}
+        What to do when an expert rates an item twice in an instance.
+    missing : sequence of str
+        What means "no value", case ignored. The item is then known and not rated.
+    header : bool, optional
+        Whether the first row names the columns; found by content by default.
+    file_type : {"csv", "tsv", "parquet", "jsonl"}, optional
+        What the files are written in; found by content by default.
+
+    Notes
+    -----
+    Ids are taken without outer blanks; a column of ids in which every number is whole loses its ".0". Fields of text
+    must be UTF-8. A damaged line is a ParseError with its number. Cost O(R log b) for R rows, in native code.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "stars.csv")
+    >>> _ = path.write_text("userId,movieId,rating\nann,Alien,5\nann,Brazil,3\nbob,Brazil,4\n")
+    >>> read_ratings(path)
+    Preferences: 1 instance, 2 experts, 2 items, 3 ratings in 2 lists
+    """
+    if kind not in KINDS:
+        raise ParameterError.invalid("kind", "read_ratings", f"one of {', '.join(map(repr, KINDS))}", kind)
+    check_duplicates(duplicates, "read_ratings")
+    asked = Asked("read_ratings", columns, ("expert", "item", "value", "rating", "score", "rank", "weight"), instance)
+    value_words = [w for w in ("value", "rating", "score", "rank") if w in asked.columns]
+    if len(value_words) > 1:
+        raise ParameterError.invalid(
+            "columns", "read_ratings", f"one of {', '.join(value_words)}, not several", columns
+        )
+    files = expand(path)
+
+    def take(table: Table) -> Part:
+        found = Found(table, asked)
+        movielens = not asked.columns and is_movielens(table)
+        roles = {
+            "expert": 0 if movielens else found.column("expert"),
+            "item": 1 if movielens else found.column("item"),
+            "value": 2
+            if movielens
+            else found.column(value_words[0])
+            if value_words
+            else found.column("value", (kind, *ALIASES[kind])),
+            "weight": found.column("weight", optional=True),
+        }
+        found.refuse("ratings", "expert, item and rating")
+        return found.part(roles, ("expert", "item"), {"value": kind, "weight": "weight"}, instance_from, missing)
+
+    with naming(files):
+        frame, rows = join_tables(files, take, asked, header, file_type)
+        if not higher_is_better and kind != "rank":
+            frame = frame.with_columns(-pl.col("value"))
+        return build_preferences(frame, kind, rows, duplicates=duplicates)
+
+
+def read_scores(
+    path: PathLike | Iterable[PathLike],
+    *,
+    columns: Columns | None = None,
+    instance: str | int | None = None,
+    duplicates: Duplicates = "error",
+    missing: Sequence[str] = MISSING_WORDS,
+    header: bool | None = None,
+    file_type: str | None = None,
+) -> Preferences:
+    r"""Return the scores in tables of instance, item and score, every file an expert called by its stem.
+
+    This is how a written consensus comes back to be evaluated or fused. Parameters as for `read_ratings`.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "fused.csv")
+    >>> _ = path.write_text("instance,item,score,rank\nq,a,0.5,1\nq,b,0.2,2\n")
+    >>> read_scores(path).experts.tolist()
+    ['fused']
+    """
+    check_duplicates(duplicates, "read_scores")
+    asked = Asked("read_scores", columns, ("item", "score"), instance)
+    files = expand(path)
+
+    def take(table: Table) -> Part:
+        found = Found(table, asked)
+        roles = {
+            "instance": found.column("instance", optional=True),
+            "item": found.column("item"),
+            "value": found.column("score"),
+        }
+        found.refuse("scores", "item and score")
+        part = found.part(roles, ("item",), {"value": "score"}, None, missing)
+        name = name_of(table.path)
+        return part._replace(frame=part.frame.with_columns(pl.lit(name).alias("expert")))
+
+    with naming(files):
+        frame, rows = join_tables(files, take, asked, header, file_type)
+        return build_preferences(frame, "score", rows, duplicates=duplicates)
+
+
+def read_comparisons(
+    path: PathLike | Iterable[PathLike],
+    *,
+    columns: Columns | None = None,
+    instance: str | int | None = None,
+    instance_from: Literal["file"] | None = None,
+    outcomes: OutcomeWords | None = None,
+    sided: bool | None = None,
+    self_pairs: Literal["error", "drop"] = "error",
+    header: bool | None = None,
+    file_type: str | None = None,
+) -> Comparisons:
+    r"""Return the comparisons in tables of votes: winner and loser, left and right and winner, or counts of pairs.
+
+    Parameters
+    ----------
+    path : path, glob, folder or a list of these
+        CSV, TSV, blank-separated text, Parquet or JSON lines, plain or compressed; several are read as one.
+    columns : str or mapping, optional
+        Which column is which: ``"left=model_a,right=model_b,winner=winner,expert=judge"`` or a mapping, to names or to
+        numbers counted from 1. Words: instance, expert, left, right, winner, loser, n_left, n_right, n_ties, weight.
+        Columns left out are found by their usual names; a file without a header needs this.
+    instance : str or int, optional
+        The column of instances, such as the prompt. Without it, and without a column called "instance", all comparisons
+        are one instance, "all".
+    instance_from : {"file"}, optional
+        Makes every file an instance, called by the file's stem.
+    outcomes : {"sides", "items"}, optional
+        Whether winner, beside left and right, holds words for sides or names of items; found out by default.
+    sided : bool, optional
+        Whether left and right are the order shown. By default they are for left and right, and are not for winner and
+        loser, nor for counts of the form i, j, w_ij, w_ji, t_ij.
+    self_pairs : {"error", "drop"}
+        What to do with an item compared with itself.
+    header, file_type
+        As for `read_ratings`.
+
+    Notes
+    -----
+    Outcomes, whatever their case: left, right, tie; a, b; model_a, model_b; first, second; 1, 0, 0.5 (the score of the
+    left); tie (bothbad), both, draw, neither; the item's own name; its column's name. An unknown word is an error that
+    lists those seen. Experts are optional.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "votes.csv")
+    >>> _ = path.write_text("judge,model_a,model_b,winner\nann,m1,m2,model_a\nbob,m2,m1,tie (bothbad)\n")
+    >>> read_comparisons(path)
+    Comparisons: 1 instance, 2 experts, 2 items, 2 rows with 2 outcomes (1 ties)
+    """
+    words = ("expert", "left", "right", "winner", "loser", *COUNTS, "weight")
+    asked = Asked("read_comparisons", columns, words, instance)
+    files = expand(path)
+    sides: list[bool] = []
+
+    def take(table: Table) -> Part:
+        found = Found(table, asked)
+        form = pair_form(found)
+        extra = {"expert": found.column("expert", optional=True), "weight": found.column("weight", optional=True)}
+        pair = (form["winner"], form["loser"]) if "loser" in form else (form["left"], form["right"])
+        roles = {**form, **extra}
+        sides.append("loser" not in form and not found.unsided)
+        given = {c: c for c in (*COUNTS, "weight") if roles.get(c) is not None}
+        part = found.part(roles, ("left", "right", "winner", "loser", "expert"), given, instance_from)
+        frame = part.frame
+        if "loser" in form:
+            frame = frame.rename({"winner": "left", "loser": "right"})
+            frame = frame.with_columns(n_left=pl.lit(1.0), n_right=pl.lit(0.0), n_ties=pl.lit(0.0))
+        elif "winner" in form:
+            left, right = (ids(frame[c], f"{c} item", part.rows) for c in ("left", "right"))
+            counted = count_outcomes(
+                frame["winner"].cast(pl.String),
+                left,
+                right,
+                names=(table.names[pair[0]], table.names[pair[1]]),
+                words=outcomes,
+                rows=part.rows,
+            )
+            frame = frame.drop("winner").with_columns(pl.Series(k, c) for k, c in zip(COUNTS, counted, strict=True))
+        frame = frame.with_columns(pl.lit(0.0).alias(c) for c in COUNTS if c not in frame.columns)
+        return part._replace(frame=frame)
+
+    with naming(files):
+        frame, rows = join_tables(files, take, asked, header, file_type)
+        shown = all(sides) if sided is None else sided
+        return build_comparisons(frame, rows, sided=shown, self_pairs=self_pairs)
+
+
+def read_labels(
+    path: PathLike | Iterable[PathLike],
+    *,
+    columns: Columns | None = None,
+    instance: str | int | None = None,
+    instance_from: Literal["file"] | None = None,
+    duplicates: Duplicates = "error",
+    missing: Sequence[str] = MISSING_WORDS,
+    header: bool | None = None,
+    file_type: str | None = None,
+) -> Labels:
+    r"""Return the labels in TREC qrels, or in tables of instance, item and label.
+
+    Parameters
+    ----------
+    path : path, glob, folder or a list of these
+        Qrels (``instance iteration item label``), or CSV, TSV, blank-separated text, Parquet or JSON lines.
+    columns : str or mapping, optional
+        Which column is which; words: instance, item, label. Columns left out are found by their usual names (query,
+        qid, topic; item, docno, docid; label, relevance, gold). A file without a header that is not qrels needs this.
+    instance : str or int, optional
+        The column of instances; without any, all labels are one instance, "all".
+    missing : sequence of str
+        What means "no label", case ignored; such items are known and unlabelled.
+    duplicates : {"error", "best", "first"}
+        What to do when an item has two different labels.
+    instance_from, header, file_type
+        As for `read_ratings`.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "gold.csv")
+    >>> _ = path.write_text("query,docno,relevance\n301,d1,2\n301,d2,0\n")
+    >>> read_labels(path)
+    Labels: 1 instance, 2 items, labels 0 to 2
+    """
+    check_duplicates(duplicates, "read_labels")
+    asked = Asked("read_labels", columns, ("item", "label"), instance)
+    files = expand(path)
+    if not asked.columns and header is None and file_type is None and instance_from is None:
+        qrels = [is_qrels(Head.of(file)) for file in files]
+        if all(qrels) and duplicates == "error" and tuple(missing) == MISSING_WORDS:
+            return read_qrels(files)
+
+    def take(table: Table) -> Part:
+        found = Found(table, asked)
+        if not asked.columns and not table.header and is_qrels(Head.of(table.path)):
+            roles: dict[str, int | None] = {"instance": 0, "item": 2, "label": 3}
+        else:
+            roles = {
+                "instance": found.column("instance", ALIASES["instance"], optional=True),
+                "item": found.column("item"),
+                "label": found.column("label"),
+            }
+            found.refuse("labels", "instance, item and label")
+        return found.part(roles, ("item",), {"label": "label"}, instance_from, missing)
+
+    with naming(files):
+        frame, rows = join_tables(files, take, asked, header, file_type)
+        return build_labels(frame, rows, duplicates=duplicates)
+
+
+def read_feature_table(path: PathLike | Iterable[PathLike], *, columns: Columns | None = None) -> Features:
+    r"""Return the features in tables with the columns instance, item and one for each feature.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "features.csv")
+    >>> _ = path.write_text("instance,item,bm25,length\nq,a,1.5,20\nq,b,0.5,31\n")
+    >>> read_feature_table(path)
+    Features: 1 instance, 2 items, 2 features
+    """
+    asked = Asked("read_feature_table", columns, ("item",), None)
+    files = expand(path)
+    names: list[list[str]] = []
+
+    def take(table: Table) -> Part:
+        found = Found(table, asked)
+        roles = {"instance": found.column("instance", ALIASES["instance"], optional=True), "item": found.column("item")}
+        found.refuse("features", "instance, item and the features")
+        rest = [c for c in range(len(table.names)) if c not in roles.values()]
+        names.append([table.names[c] for c in rest])
+        if names[-1] != names[0]:
+            raise FormatError(f"{table.path}: the features are {names[-1]}, those of {files[0]} are {names[0]}.")
+        features = {f"feature {k}": c for k, c in enumerate(rest)}
+        return found.part({**roles, **features}, ("item",), {f: table.names[c] for f, c in features.items()}, None)
+
+    with naming(files):
+        frame, rows = join_tables(files, take, asked, None, None)
+        frame = frame.rename({f"feature {k}": f"\0{name}" for k, name in enumerate(names[0])})
+        out = build_features(frame, [f"\0{name}" for name in names[0]], rows)
+        return Features.from_codes(out.slots, out.X.copy(), Texts(names[0]))
+
+
+def read_consensus(path: PathLike | Iterable[PathLike], *, columns: Columns | None = None) -> Consensus:
+    r"""Return the consensus in tables of instance, item and score, with ranks and intervals where they are there.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "fused.csv")
+    >>> _ = path.write_text("instance,item,score,rank\nq,a,0.5,1\nq,b,0.2,2\n")
+    >>> read_consensus(path).ranking()
+    ['a', 'b']
+    """
+    optional = ("rank", "stderr", "lower", "upper", "rank_lower", "rank_upper")
+    asked = Asked("read_consensus", columns, ("item", "score", *optional), None)
+    files = expand(path)
+
+    def take(table: Table) -> Part:
+        found = Found(table, asked)
+        roles = {
+            "instance": found.column("instance", ALIASES["instance"], optional=True),
+            "item": found.column("item"),
+            "score": found.column("score"),
+            **{name: found.column(name, (normal(name),), optional=True) for name in optional},
+        }
+        found.refuse("a consensus", "instance, item and score")
+        return found.part(roles, ("item",), {}, None)
+
+    with naming(files):
+        frame, rows = join_tables(files, take, asked, None, None)
+        return build_consensus(frame, rows)
+
+
+def read_rankings(
+    path: PathLike | Iterable[PathLike],
+    layout: Layout | None = None,
+    experts: Literal["rows", "columns"] = "rows",
+    *,
+    columns: Columns | None = None,
+    instance: str | int | None = None,
+    instance_from: Literal["file"] | None = None,
+    duplicates: Duplicates = "error",
+    missing: Sequence[str] | None = None,
+    header: bool | None = None,
+    file_type: str | None = None,
+) -> Preferences:
+    r"""Return the rankings in tables of one of three layouts.
+
+    Parameters
+    ----------
+    path : path, glob, folder or a list of these
+        CSV, TSV, blank-separated text, Parquet or JSON lines, plain or compressed; several are read as one.
+    layout : {"long", "ranks", "orders"}, optional
+        "long": a row for every expert and item, with columns expert, item, rank and perhaps instance. "ranks": a row
+        per expert, a column per item, ranks in the cells. "orders": a row per expert, a column per position, items in
+        the cells. Guessed only when nothing else is possible, and a matrix guessed to be one is a ConcordantWarning.
+    experts : {"rows", "columns"}
+        "columns" turns the matrix: a column per expert.
+    columns : str or mapping, optional
+        Which column is which. Words: instance, expert, item, rank, weight; in a matrix expert (with experts="columns",
+        item) names the column of row names, which is otherwise the first if it has no name.
+    instance, instance_from, duplicates, header, file_type
+        As for `read_ratings`; in the long layout the usual names of an instance (query, topic, ...) are found too.
+    missing : sequence of str, optional
+        What means "not ranked", case ignored. By default nothing, NA, NaN, NULL, None, and in a matrix 0; where 0 might
+        as well be the first rank or an item, the reader asks.
+
+    Notes
+    -----
+    Without row names the experts are called "1", "2", ... Ranks are kept as they are, gaps and ties included.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "judges.csv")
+    >>> _ = path.write_text("judge,1st,2nd,3rd\nann,red,blue,green\nbob,blue,red,\n")
+    >>> read_rankings(path, layout="orders", columns="expert=judge").to_frame().rows()[3:]
+    [('all', 'bob', 'blue', 1.0), ('all', 'bob', 'red', 2.0)]
+    """
+    if layout is not None and layout not in LAYOUTS:
+        raise ParameterError.invalid("layout", "read_rankings", f"one of {', '.join(map(repr, LAYOUTS))}", layout)
+    if experts not in ("rows", "columns"):
+        raise ParameterError.invalid("experts", "read_rankings", "'rows' or 'columns'", experts)
+    check_duplicates(duplicates, "read_rankings")
+    asked = Asked("read_rankings", columns, ("expert", "item", "rank", "weight"), instance)
+    files = expand(path)
+    guessed: list[tuple[str, int, int]] = []
+
+    def take(table: Table) -> Part:
+        found = Found(table, asked)
+        chosen = layout or guess_layout(found, experts)
+        if chosen == "long":
+            roles = {
+                "instance": found.column("instance", ALIASES["instance"], optional=True),
+                "expert": found.column("expert"),
+                "item": found.column("item"),
+                "value": found.column("rank"),
+                "weight": found.column("weight", optional=True),
+            }
+            found.refuse("rankings in the long layout", "expert, item and rank")
+            words = MISSING_WORDS if missing is None else missing
+            return found.part(roles, ("expert", "item"), {"value": "rank", "weight": "weight"}, instance_from, words)
+        if "rank" in asked.columns or (experts == "rows" and "item" in asked.columns):
+            raise ParameterError.invalid(
+                "columns", "read_rankings", f"of the words instance, expert, weight in the layout {chosen!r}", columns
+            )
+        matrix = Matrix(found, experts)
+        part = matrix.ranks(missing) if chosen == "ranks" else matrix.orders(missing)
+        guessed.append((chosen, *matrix.shape))
+        return found.with_instance(part, instance_from)
+
+    with naming(files):
+        frame, rows = join_tables(files, take, asked, header, file_type)
+        out = build_preferences(frame, "rank", rows, duplicates=duplicates)
+    if layout is None and guessed:
+        chosen, n, m = guessed[0]
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        warnings.warn(
+            f"{files[0]}{more}: read as layout {chosen!r}, {n} experts in {experts} and {m} "
+            f"{'items' if chosen == 'ranks' else 'positions'}. Pass layout={chosen!r} (--format {chosen}) to say so.",
+            ConcordantWarning,
+            stacklevel=2,
+        )
+    return out
