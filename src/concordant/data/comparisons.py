@@ -14,7 +14,7 @@ import numpy as np
 from concordant.data.container import Container, as_values, describe, frame_of, readonly, same
 from concordant.data.index import Slots, Texts, as_ids, freeze
 from concordant.data.preferences import _code_experts, _code_slots, _count
-from concordant.errors import DataError
+from concordant.errors import DataError, listing
 from concordant.kernels import lists
 from concordant.kernels.lists import Codes, Floats, Ints
 
@@ -82,8 +82,10 @@ class Comparisons(Container):
         instance_ids = [instance] * n if isinstance(instance, str) else as_ids(instance, "instance")
         expert_ids = None if expert is None else as_ids(expert, "expert")
         if not n == len(right_ids) == len(instance_ids) or (expert_ids is not None and len(expert_ids) != n):
+            named = "" if expert_ids is None else f", {len(expert_ids)} experts"
             raise DataError(
-                f"the id columns differ in length: {len(instance_ids)} instances, {n} left, {len(right_ids)} right."
+                "the id columns differ in length: "
+                f"{len(instance_ids)} instances, {n} left, {len(right_ids)} right{named}."
             )
         if n_left is n_right is n_ties is None:
             n_left = np.ones(n)
@@ -109,9 +111,7 @@ class Comparisons(Container):
         left_slot, right_slot = slot[::2][rows], slot[1::2][rows]
         n_left, n_right, n_ties = (c[rows] for c in counts)
         if not sided:
-            flip = left_slot > right_slot
-            left_slot, right_slot = np.where(flip, right_slot, left_slot), np.where(flip, left_slot, right_slot)
-            n_left, n_right = np.where(flip, n_right, n_left), np.where(flip, n_left, n_right)
+            left_slot, right_slot, n_left, n_right = _in_code_order(left_slot, right_slot, n_left, n_right)
         self._set(
             slots,
             vocabulary,
@@ -191,8 +191,7 @@ class Comparisons(Container):
         >>> c.n_rows, c.n_left.tolist(), c.n_right.tolist()
         (1, [1.0], [1.0])
         """
-        flip = self.left > self.right
-        low, high = np.where(flip, self.right, self.left), np.where(flip, self.left, self.right)
+        low, high, n_low, n_high = _in_code_order(self.left, self.right, self.n_left, self.n_right)
         key = low.astype(np.int64) * max(self.n_slots, 1) + high
         pairs, which = np.unique(key, return_inverse=True)
 
@@ -205,8 +204,8 @@ class Comparisons(Container):
             None,
             (pairs // max(self.n_slots, 1)).astype(np.int32),
             (pairs % max(self.n_slots, 1)).astype(np.int32),
-            total(np.where(flip, self.n_right, self.n_left)),
-            total(np.where(flip, self.n_left, self.n_right)),
+            total(n_low),
+            total(n_high),
             total(self.n_ties),
             sided=False,
         )
@@ -225,14 +224,37 @@ class Comparisons(Container):
         )
 
     def select_experts(self, experts: Sequence[Any]) -> Self:
-        """Return the comparisons made by these experts; the vocabulary and the items stay known."""
-        wanted = set(as_ids(experts, "expert"))
-        unknown = wanted - set(self.experts)
-        if unknown or self.expert is None:
-            raise DataError(f"no such experts: {sorted(unknown or wanted)}. Known: {self.experts.tolist()[:20]}.")
+        """Return the comparisons made by these experts only, in this order of the vocabulary; all items stay known."""
+        wanted = as_ids(experts, "expert")
         codes = self.experts.codes
-        chosen = np.isin(self.expert, [codes[e] for e in wanted])
-        return self._rows(chosen, self.slots)
+        unknown = [e for e in wanted if e not in codes]
+        if unknown:
+            raise DataError(f"no such experts: {listing(unknown)}. Known: {listing(self.experts.tolist(), 20)}.")
+        if len(set(wanted)) < len(wanted):
+            raise DataError(f"an expert is named twice: {listing(wanted)}.")
+        new = np.full(self.n_experts, -1, dtype=np.int32)
+        new[[codes[e] for e in wanted]] = np.arange(len(wanted))
+        expert = np.zeros(0, dtype=np.int32) if self.expert is None else new[self.expert]
+        rows = np.flatnonzero(expert >= 0)
+        return self.from_codes(
+            self.slots,
+            Texts(wanted),
+            expert[rows],
+            self.left[rows],
+            self.right[rows],
+            self.n_left[rows],
+            self.n_right[rows],
+            self.n_ties[rows],
+            sided=self.sided,
+        )
+
+    def drop_experts(self, experts: Sequence[Any]) -> Self:
+        """Return the comparisons without those made by these experts."""
+        unwanted = set(as_ids(experts, "expert"))
+        unknown = sorted(unwanted - set(self.experts))
+        if unknown:
+            raise DataError(f"no such experts: {listing(unknown)}. Known: {listing(self.experts.tolist(), 20)}.")
+        return self.select_experts([e for e in self.experts if e not in unwanted])
 
     def _take(self, index: Ints) -> Self:
         slots, _ = self.slots.take(index)
@@ -299,6 +321,9 @@ class Comparisons(Container):
         if named == {True}:
             expert = np.concatenate([e[p.expert] for p, e in zip(parts, expert_of, strict=True)])
         counts = [np.concatenate([getattr(p, c) for p in parts]) for c in ("n_left", "n_right", "n_ties")]
+        if not parts[0].sided:
+            # The order of codes may be another one now.
+            left, right, counts[0], counts[1] = _in_code_order(left, right, counts[0], counts[1])
         rows = np.argsort(slots.instance[left], kind="stable")
         return Comparisons.from_codes(
             slots,
@@ -311,6 +336,17 @@ class Comparisons(Container):
             counts[2][rows],
             sided=parts[0].sided,
         )
+
+
+def _in_code_order(left: Codes, right: Codes, n_left: Floats, n_right: Floats) -> tuple[Codes, Codes, Floats, Floats]:
+    """Return the pairs with the smaller code on the left, counts with them."""
+    flip = left > right
+    return (
+        np.where(flip, right, left),
+        np.where(flip, left, right),
+        np.where(flip, n_right, n_left),
+        np.where(flip, n_left, n_right),
+    )
 
 
 def _counts(values: Any, what: str, n: int) -> Floats:

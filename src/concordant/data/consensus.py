@@ -126,10 +126,15 @@ class Consensus(Container):
         slots, rows = slots_once(instance, item, "scores")
         n = len(rows)
         given = dict(zip(_OPTIONAL, (stderr, lower, upper, rank_lower, rank_upper), strict=True))
-        columns = {k: None if v is None else np.asarray(v, dtype=np.float64)[rows] for k, v in given.items()}
+        columns = {k: None if v is None else as_values(v, k, n)[rows] for k, v in given.items()}
         ranks = None
         if rank is not None:
-            ranks = as_values(rank, "rank", n)[rows].astype(np.int32)
+            values = as_values(rank, "rank", n)
+            whole = (values >= 1) & (values == np.floor(values))
+            if not whole.all():
+                row = int(np.argmin(whole))
+                raise DataError(f"the rank in row {row} must be a whole number >= 1. Got {values[row]:g} instead.")
+            ranks = values[rows].astype(np.int32)
         self._set(slots, as_values(score, "score", n)[rows], ranks, level, gauge, interval_method, columns)
 
     @classmethod
@@ -240,6 +245,8 @@ class Consensus(Container):
         if len(self) != 1:
             raise DataError(f"only a consensus of one instance can be broadcast; this one has {len(self)}.")
         names = as_ids(instances, "instance")
+        if len(set(names)) < len(names):
+            raise DataError("an instance to broadcast to is named twice; ids tell instances apart.")
         m, n = self.n_slots, len(names)
         old = np.tile(np.arange(m, dtype=np.int64), n)
         slots = Slots(Texts(names), self.items.take(old), lists.offsets_of(np.full(n, m)))

@@ -46,7 +46,10 @@ class Features(Container):
         self, instance: Iterable[Any], item: Iterable[Any], X: Any, names: Iterable[Any] | None = None
     ) -> None:
         slots, rows = slots_once(instance, item, "feature rows")
-        matrix = np.array(X, dtype=np.float64)
+        try:
+            matrix = np.array(X, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise DataError(f"X must hold numbers, as many in every row: {error}.") from None
         if matrix.ndim != 2 or len(matrix) != len(rows):
             raise DataError(f"X must have one row per item: {len(rows)} ids, X of shape {matrix.shape}.")
         if not np.isfinite(matrix).all():

@@ -1,0 +1,251 @@
+"""Consensus: ranks follow scores under the tie tolerance, and every view of it says the same."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.oracles import lists as oracle
+
+from concordant.data.consensus import TIE_TOLERANCE, Consensus, rank_scores
+from concordant.data.dataset import concat
+from concordant.errors import DataError, ParameterError
+from concordant.kernels.lists import offsets_of
+
+# Close neighbours are what the tolerance is about.
+base = st.sampled_from([0.0, 1.0, -1.0, 0.3, 1e-9, 5e8])
+noise = st.sampled_from([0.0, 1e-16, 1e-13, -1e-13, 4e-13, 1e-11, 1e-6])
+score = st.builds(lambda b, e: b * (1 + e) + e * 1e-3, base, noise) | st.floats(-10, 10)
+instances = st.lists(st.lists(score, max_size=7), max_size=5)
+
+
+def consensus_of(parts: list[list[float]], **more: Any) -> Consensus:
+    q = [f"q{n}" for n, p in enumerate(parts) for _ in p]
+    i = [f"i{k}" for p in parts for k in range(len(p))]
+    return Consensus(q, i, [s for p in parts for s in p], **more)
+
+
+@given(instances)
+def test_ranks_follow_scores_within_the_tolerance(parts: list[list[float]]) -> None:
+    flat = np.array([s for p in parts for s in p], dtype=np.float64)
+    offsets = offsets_of(np.array([len(p) for p in parts], dtype=np.int64))
+    rank, order = rank_scores(flat, offsets)
+    assert rank.dtype == np.int32
+    want_rank, want_order = [], []
+    for n, part in enumerate(parts):
+        r, o = oracle.rank_scores(part)
+        want_rank += r
+        want_order += [int(offsets[n]) + k for k in o]
+    assert rank.tolist() == want_rank
+    assert order.tolist() == want_order
+    for n, part in enumerate(parts):
+        alone, alone_order = rank_scores(np.array(part, dtype=np.float64), np.array([0, len(part)]))
+        assert rank[offsets[n] : offsets[n + 1]].tolist() == alone.tolist()
+        assert (order[offsets[n] : offsets[n + 1]] - offsets[n]).tolist() == alone_order.tolist()
+
+
+def test_the_tolerance_is_relative_to_the_largest_score_of_the_instance() -> None:
+    assert TIE_TOLERANCE == 1e-12
+    scores = np.array([1.0, 1.0 - 0.9e-12, 1e6, 1.0, 1.0 - 1.1e-12, 0.5, 1e-20, 0.0])
+    rank, order = rank_scores(scores, np.array([0, 3, 6, 8]))
+    assert rank.tolist() == [2, 2, 1, 1, 2, 3, 1, 2]
+    assert order.tolist() == [2, 0, 1, 3, 4, 5, 6, 7]
+
+
+def test_noise_does_not_order_ties() -> None:
+    c = consensus_of([[0.5, 0.5 + 1e-15, 0.5 - 1e-15, 0.9]])
+    assert c.ranking() == ["i3", "i0", "i1", "i2"]
+    assert c.rank.tolist() == [2, 2, 2, 1]
+
+
+def test_minus_zero_is_zero() -> None:
+    assert consensus_of([[0.0, -0.0, 0.0]]).rank.tolist() == [1, 1, 1]
+
+
+@given(instances, st.data())
+def test_views_agree(parts: list[list[float]], data: Any) -> None:
+    parts = [p for p in parts if p]
+    c = consensus_of(parts)
+    order = c.order()
+    assert not order.flags.writeable
+    assert not c.score.flags.writeable
+    assert not c.rank.flags.writeable
+    for n, part in enumerate(parts):
+        ranking = c.ranking(f"q{n}")
+        assert ranking == [f"i{k}" for k in oracle.rank_scores(part)[1]]
+        assert c[n].ranking() == ranking
+        k = data.draw(st.integers(1, 8))
+        top = c.top(k)
+        assert top.items[int(top.slots.offsets[n]) : int(top.slots.offsets[n + 1])] == ranking[:k]
+        assert top.ranking(f"q{n}") == ranking[:k]
+        ranks = dict(zip(c[n].items, c[n].rank.tolist(), strict=True))
+        assert top[n].rank.tolist() == [ranks[i] for i in ranking[:k]], "a rank is kept when the list is cut"
+    frame = c.to_frame()
+    assert frame.columns == ["instance", "item", "score", "rank"]
+    assert frame["item"].to_list() == [c.items[int(s)] for s in order]
+    assert frame["instance"].to_list() == [f"q{n}" for n, p in enumerate(parts) for _ in p]
+    assert frame["rank"].to_list() == [int(c.rank[s]) for s in order]
+    for again in (pickle.loads(pickle.dumps(c)), copy.deepcopy(c), c[:]):
+        assert again == c
+        assert again.order().tolist() == order.tolist()
+        assert not again.score.flags.writeable
+    if parts:
+        assert concat([c[n] for n in range(len(c))]) == c
+
+
+def test_given_ranks_are_kept_and_listed() -> None:
+    c = Consensus(["q"] * 3, list("abc"), [0.1, 0.2, 0.3], [1, 2, 2])
+    assert c.rank.tolist() == [1, 2, 2]
+    assert c.ranking() == ["a", "b", "c"]
+
+
+def test_ranking_names_what_is_missing() -> None:
+    c = consensus_of([[1.0], [2.0]])
+    with pytest.raises(DataError, match=r"there are 2 instances; name the one to list: ranking\(instance\)"):
+        c.ranking()
+    with pytest.raises(DataError, match="no instance 'q9' in this consensus"):
+        c.ranking("q9")
+    for k in (0, 1.5):
+        with pytest.raises(ParameterError, match="'k' parameter of top"):
+            c.top(k)  # type: ignore[arg-type]
+
+
+def test_broadcast_repeats_one_ranking() -> None:
+    c = Consensus(["all"] * 3, list("abc"), [1, 3, 3], lower=[0, 2, 2], upper=[2, 4, 4], level=0.9, gauge="mean 0")
+    many = c.broadcast(["u1", 2, "u3"])
+    assert many.instances == ["u1", "2", "u3"]
+    assert many.rank.tolist() == [3, 1, 1] * 3
+    assert all(many.ranking(u) == ["b", "c", "a"] for u in many.instances)
+    assert many.lower is not None
+    assert many.lower.tolist() == [0, 2, 2] * 3
+    assert (many.level, many.gauge) == (0.9, "mean 0")
+    assert len(c.broadcast([])) == 0
+    with pytest.raises(DataError, match="only a consensus of one instance can be broadcast; this one has 3"):
+        many.broadcast(["u"])
+    with pytest.raises(DataError, match="twice"):
+        c.broadcast(["u", "u"])
+
+
+INTERVALS: dict[str, Any] = {
+    "stderr": [0.3, 0.4, 0.1],
+    "lower": [0, 1, 2],
+    "upper": [2, 3, 4],
+    "rank_lower": [1, 1, 1],
+    "rank_upper": [3, 3, 2],
+    "level": 0.95,
+    "gauge": "sum 0",
+    "interval_method": "wald",
+}
+
+
+def test_intervals_travel_with_their_items() -> None:
+    c = Consensus(["q", "p", "q"], ["a", "a", "b"], [1, 2, 3], **INTERVALS)
+    assert c.instances == ["q", "p"]
+    assert c.stderr is not None
+    assert c.stderr.tolist() == [0.3, 0.1, 0.4], "instance-major"
+    assert (c.level, c.gauge, c.interval_method) == (0.95, "sum 0", "wald")
+    frame = c.to_frame()
+    assert frame.columns == [
+        "instance",
+        "item",
+        "score",
+        "rank",
+        "stderr",
+        "lower",
+        "upper",
+        "rank_lower",
+        "rank_upper",
+    ]
+    assert frame.rows()[0] == ("q", "b", 3.0, 1, 0.1, 2.0, 4.0, 1.0, 2.0)
+    part = c["p"]
+    assert part.upper is not None
+    assert part.upper.tolist() == [3]
+    assert part.level == 0.95
+    assert "95% intervals" in repr(c)
+    assert "intervals" in repr(Consensus(["q"], ["a"], [1], lower=[0]))
+    top = c.top(1)
+    assert top.stderr is not None
+    assert top.stderr.tolist() == [0.1, 0.4]
+    joined = concat([c["q"], c["p"]])
+    assert joined == c
+    assert joined.level == 0.95
+    plain = Consensus(["r"], ["a"], [1.0])
+    assert concat([c, plain]).stderr is None
+    assert pickle.loads(pickle.dumps(c)) == c
+
+
+def test_win_probability_is_the_normal_law() -> None:
+    c = Consensus(["q", "q", "p"], ["a", "b", "a"], [1.0, 0.25, 7], stderr=[0.3, 0.4, 0.0])
+    want = NormalDist().cdf(0.75 / math.hypot(0.3, 0.4))
+    assert c.win_probability("a", "b", "q") == pytest.approx(want, abs=1e-12)
+    assert c.win_probability("b", "a", "q") == pytest.approx(1 - want, abs=1e-12)
+    assert c.win_probability("a", "a", "p") == 0.5
+    sure = Consensus(["q", "q"], ["a", "b"], [1.0, 0.0], stderr=[0, 0])
+    assert (sure.win_probability("a", "b"), sure.win_probability("b", "a")) == (1.0, 0.0)
+    for arguments, message in (
+        (("a", "b"), "name the one the items belong to"),
+        (("a", "z", "q"), "no item 'z' in instance 'q'"),
+        (("a", "b", "r"), "no instance 'r'"),
+    ):
+        with pytest.raises(DataError, match=message):
+            c.win_probability(*arguments)
+    with pytest.raises(DataError, match="has no standard errors"):
+        Consensus(["q"], ["a"], [1.0]).win_probability("a", "a")
+
+
+def test_repr_shows_the_first_instance() -> None:
+    assert repr(consensus_of([[1, 2, 3, 4, 5], [1]])) == (
+        "Consensus: 2 instances, 6 items\n  q0: i4 > i3 > i2 > i1 > …"
+    )
+    assert repr(consensus_of([[1, 2]])) == "Consensus: 1 instance, 2 items\n  q0: i1 > i0"
+    assert repr(Consensus([], [], [])) == "Consensus: 0 instances, 0 items"
+
+
+def test_equality_sees_every_difference() -> None:
+    c = Consensus(
+        ["q", "q"], ["a", "b"], [1, 2], **{k: v[:2] if isinstance(v, list) else v for k, v in INTERVALS.items()}
+    )
+    assert c != Consensus(["q", "q"], ["a", "b"], [1, 2])
+    assert Consensus(["q"], ["a"], [1]) != Consensus(["q"], ["a"], [2])
+    assert Consensus(["q"], ["a"], [1]) != Consensus(["q"], ["b"], [1])
+    assert Consensus(["q"], ["a"], [1]) != Consensus(["p"], ["a"], [1])
+    assert Consensus(["q"], ["a"], [1], [1]) != Consensus(["q"], ["a"], [1], [2])
+    assert Consensus(["q"], ["a"], [1]) != "consensus"
+    with pytest.raises(AttributeError, match="Consensus is frozen"):
+        c.score = np.zeros(2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message"),
+    [
+        ((["q"], ["a"], [np.nan]), {}, "the score in row 0 must be a finite number"),
+        ((["q", "q"], ["a", "a"], [1, 2]), {}, "item 'a' of instance 'q' has two scores"),
+        ((["q"], ["a"], [1, 2]), {}, "the score column has shape"),
+        ((["q"], ["a"], [1], [0]), {}, r"the rank in row 0 must be a whole number >= 1\. Got 0"),
+        ((["q"], ["a"], [1], [1.5]), {}, r"the rank in row 0 must be a whole number >= 1\. Got 1.5"),
+        ((["q"], ["a"], [1]), {"stderr": [1, 2]}, "the stderr column has shape"),
+        ((["q"], ["a"], [1]), {"lower": [np.nan]}, "the lower in row 0 must be a finite number"),
+    ],
+)
+def test_contradictions_are_refused(arguments: Any, options: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        Consensus(*arguments, **options)
+
+
+def test_a_score_that_is_not_finite_is_named() -> None:
+    slots = Consensus(["q", "q"], ["a", "b"], [1, 2]).slots
+    with pytest.raises(DataError, match="the score of item 'b' in instance 'q' is not a finite number"):
+        Consensus.from_codes(slots, np.array([1.0, np.inf]))
+
+
+def test_concat_refuses_an_instance_in_two_parts() -> None:
+    c = consensus_of([[1.0]])
+    with pytest.raises(DataError, match="an instance appears in two parts"):
+        concat([c, c])
