@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 
-class Repeated(Exception):
+class RepeatedError(Exception):
     """An expert ranks an item twice; holds (expert, item, instance, "file:line", "file:line")."""
 
 
@@ -20,9 +20,7 @@ class Runs:
     experts: list[str] = field(default_factory=list)
 
 
-def read_runs(
-    files: Sequence[Path], *, expert_from: str = "auto", column: int = 4, duplicates: str = "error"
-) -> Runs:
+def read_runs(files: Sequence[Path], *, expert_from: str = "auto", column: int = 4, duplicates: str = "error") -> Runs:
     """Read plain files whose fields are separated by blanks. Column 4 is the score, 3 the rank."""
     rows = []
     tags_of = {}
@@ -62,7 +60,7 @@ def read_runs(
             continue
         at, first = seen[instance, expert, item]
         if duplicates == "error":
-            raise Repeated(expert, item, instance, first, place)
+            raise RepeatedError(expert, item, instance, first, place)
         better = value > rows_of[at][1] if column == 4 else value < rows_of[at][1]
         if duplicates == "best" and better:
             # The better row stays where it stands, the worse one goes.

@@ -606,11 +606,10 @@ class CodedRows:
             A weight for every source row, equal within a list.
         """
         check_duplicates(duplicates, "preferences")
-        if self.value is None:
-            raise DataError("there are no values to rank by.")
         experts = [str(e) for e in self.experts] if names is None else list(names)
         key = self.instance.astype(np.int64) * max(len(experts), 1) + self.expert
-        slot, value = self.slot, self.value
+        slot = self.slot
+        value = np.full(len(slot), np.nan) if self.value is None else self.value
         rows: Ints | None = None  # the coded row behind every row kept, None while they are the same
         order = np.flatnonzero(self.expert >= 0) if (self.expert < 0).any() else None
         if (key[1:] < key[:-1]).any():
@@ -626,7 +625,7 @@ class CodedRows:
         list_key = key[heads]
         list_length = np.add.reduceat(length, heads) if len(heads) else np.zeros(0, dtype=np.int64)
         scattered = len(heads) < len(key)
-        if self.nulls:
+        if self.nulls or self.value is None:
             keep = ~np.isnan(value)
             if not keep.all():
                 rows, slot, value, list_key, list_length = _keep(keep, rows, slot, value, list_key, list_length)
