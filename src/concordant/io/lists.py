@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from concordant.data.index import Slots, Texts, as_ids
-from concordant.data.preferences import Kind, Preferences
-from concordant.errors import DataError, DuplicateError
+from concordant.data.preferences import KINDS, Kind, Preferences
+from concordant.errors import DataError, DuplicateError, ParameterError, shorten
 
 __all__ = ["from_lists"]
 
@@ -41,6 +41,10 @@ def from_lists(
     >>> p
     Preferences: 1 instance, 2 experts, 3 items, 4 ranks in 2 lists
     """
+    if not isinstance(lists, Mapping):
+        raise DataError(f"give a mapping from expert to list, {{expert: [items]}}. Got {type(lists).__name__} instead.")
+    if kind is not None and kind not in KINDS:
+        raise ParameterError.invalid("kind", "from_lists", f"one of {', '.join(map(repr, KINDS))}", kind)
     slot_of: dict[Any, int] = {}
     setdefault = slot_of.setdefault
     codes: list[int] = []
@@ -52,7 +56,11 @@ def from_lists(
         has_scores = isinstance(ranked, Mapping)
         if isinstance(ranked, (str, bytes)):
             raise DataError(f"expert {expert!r} gives one text, {ranked!r}; give a list of items.")
-        items = list(ranked)
+        try:
+            items = list(ranked)
+            span = [setdefault(item, len(slot_of)) for item in items]
+        except TypeError as error:
+            raise DataError(f"expert {expert!r} must give a list of ids or a mapping of scores: {error}.") from None
         if not items:
             continue
         if scored is not None and has_scores != scored:
@@ -60,7 +68,6 @@ def from_lists(
                 "some experts give lists and some give scores. Give all of one sort, or join two .to_ranks()."
             )
         scored = has_scores
-        span = [setdefault(item, len(slot_of)) for item in items]
         codes += span
         if len(set(span)) < len(span):
             again = next(i for i, c in enumerate(span) if c in span[:i])
@@ -69,25 +76,34 @@ def from_lists(
             values.extend(ranked.values())
         spans.append(len(items))
         owners.append(e)
-    ids = as_ids(slot_of, "item")
+    ids, experts, (instance,) = as_ids(slot_of, "item"), as_ids(lists, "expert"), as_ids([instance], "instance")
     n = len(codes)
     lengths = np.array(spans, dtype=np.int64)
     offsets = np.zeros(len(spans) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     if scored:
-        value = np.array(values, dtype=np.float64)
+        try:
+            value = np.array(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise DataError(
+                f"the scores of instance {instance!r} must be numbers. Got {shorten(repr(values))}."
+            ) from None
         if not np.isfinite(value).all():
             raise DataError(
                 f"the score {values[int(np.argmin(np.isfinite(value)))]!r} in instance {instance!r} is not finite."
             )
     else:
         value = np.arange(1, n + 1, dtype=np.float64) - np.repeat(offsets[:-1], lengths)
+        if kind not in (None, "rank") and n:
+            raise DataError(f"a list gives ranks; for kind={kind!r} give each expert a mapping from item to number.")
     slots = Slots(Texts([instance]), Texts(ids), np.array([0, len(ids)], dtype=np.int64))
     if len(set(ids)) < len(ids):
         raise DataError(f"two items of instance {instance!r} have the same id once written as text.")
+    if len(set(experts)) < len(experts):
+        raise DataError(f"two experts of instance {instance!r} have the same id once written as text.")
     out = Preferences.from_codes(
         slots,
-        Texts(as_ids(lists, "expert")),
+        Texts(experts),
         np.array(owners, dtype=np.int32),
         offsets,
         np.array([0, len(spans)], dtype=np.int64),

@@ -1,0 +1,84 @@
+"""A map over instances gives the same list on any number of threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from concordant import execution
+from concordant.errors import ParameterError
+from concordant.execution import map_instances, n_threads, threads
+
+
+@pytest.mark.parametrize("workers", [1, 2, 7])
+@pytest.mark.parametrize("n", [0, 1, 5, 300])
+def test_results_come_in_order(workers: int, n: int) -> None:
+    with threads(workers):
+        assert map_instances(lambda i: i * i, n) == [i * i for i in range(n)]
+
+
+def test_work_is_spread_over_threads() -> None:
+    # Each of four pieces waits for the other three: it ends only when all run at the same time.
+    meeting = threading.Barrier(4, timeout=20)
+    with threads(4):
+        assert sorted(map_instances(lambda _: meeting.wait(), 4)) == [0, 1, 2, 3]
+
+
+def test_one_thread_is_this_thread() -> None:
+    with threads(1):
+        assert set(map_instances(lambda _: threading.get_ident(), 5)) == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_the_first_error_is_raised(workers: int) -> None:
+    def fail(i: int) -> int:
+        if i >= 10:
+            raise KeyError(i)
+        return i
+
+    with threads(workers), pytest.raises(KeyError, match=r"^10$"):
+        map_instances(fail, 40)
+
+
+def test_the_number_of_threads_is_local_and_restored() -> None:
+    before = n_threads()
+    assert before >= 1
+    seen: list[int] = []
+    with threads(3):
+        assert n_threads() == 3
+        with threads(5):
+            assert n_threads() == 5
+        assert n_threads() == 3
+        other = threading.Thread(target=lambda: seen.append(n_threads()))
+        other.start()
+        other.join()
+        assert seen == [before], "another thread of the user's is not touched"
+    assert n_threads() == before
+    with pytest.raises(ZeroDivisionError), threads(2):
+        raise ZeroDivisionError
+    assert n_threads() == before
+
+
+@pytest.mark.parametrize("n", [0, -1, 1.5, True, "2", None])
+def test_threads_takes_a_whole_number(n: Any) -> None:
+    with pytest.raises(ParameterError, match="'n' parameter of threads must be a whole number >= 1"), threads(n):
+        pass
+
+
+@pytest.mark.skipif(not hasattr(execution, "watch"), reason="progress is not reported")
+@pytest.mark.parametrize("workers", [1, 4])
+def test_every_piece_is_reported_once(workers: int) -> None:
+    seen: list[tuple[int, int]] = []
+
+    def slow(i: int) -> int:
+        time.sleep(0.001 * (i % 3))
+        return i
+
+    with threads(workers), execution.watch(lambda done, total: seen.append((done, total))):
+        assert map_instances(slow, 30) == list(range(30))
+    assert sorted(seen) == [(k, 30) for k in range(1, 31)]
+    map_instances(slow, 3)
+    assert len(seen) == 30, "nothing is reported outside the block"
