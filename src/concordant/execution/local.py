@@ -7,15 +7,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import count
 from typing import TypeVar
 
 from concordant.errors import ParameterError
 
-__all__ = ["map_instances", "n_threads", "threads"]
+__all__ = ["map_instances", "n_threads", "threads", "watch"]
 
 T = TypeVar("T")
 
 _threads: ContextVar[int | None] = ContextVar("concordant_threads", default=None)
+_watcher: ContextVar[Callable[[int, int], None] | None] = ContextVar("concordant_watcher", default=None)
 
 
 def n_threads() -> int:
@@ -45,11 +47,45 @@ def threads(n: int) -> Iterator[None]:
         _threads.reset(token)
 
 
+@contextmanager
+def watch(report: Callable[[int, int], None]) -> Iterator[None]:
+    """Have `report(done, total)` called whenever a piece of work inside the block is finished, from any thread.
+
+    Examples
+    --------
+    >>> with threads(1), watch(lambda done, total: print(f"{done} of {total}")):
+    ...     map_instances(str, 2)
+    1 of 2
+    2 of 2
+    ['0', '1']
+    """
+    token = _watcher.set(report)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+def _counted(function: Callable[[int], T], n: int, report: Callable[[int, int], None]) -> Callable[[int], T]:
+    # next() of a count is one step under the interpreter lock: no two threads get the same number.
+    finished = count(1)
+
+    def counted(i: int) -> T:
+        result = function(i)
+        report(next(finished), n)
+        return result
+
+    return counted
+
+
 def map_instances(function: Callable[[int], T], n: int) -> list[T]:
     """Return [function(0), ..., function(n - 1)], spread over threads in contiguous blocks.
 
     The first exception is raised; the order of results is that of the instances.
     """
+    report = _watcher.get()
+    if report is not None:
+        function = _counted(function, n, report)
     workers = min(n_threads(), n)
     if workers <= 1:
         return [function(i) for i in range(n)]

@@ -1,0 +1,147 @@
+"""Experts one by one: each as a consensus of its own, to be evaluated, and how far each agrees with the one of all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from concordant.data.consensus import Consensus
+from concordant.data.index import Slots
+from concordant.data.preferences import Preferences
+from concordant.errors import DataError
+from concordant.kernels.lists import Codes, Floats, offsets_of, ranges
+
+if TYPE_CHECKING:
+    from concordant.data.comparisons import Comparisons
+
+__all__ = ["describe_experts", "own_order", "support"]
+
+
+def own_order(preferences: Preferences, expert: str) -> Consensus:
+    """Return what one expert says as a consensus: its own items in its own order, with its own scores.
+
+    Items the expert left out are not part of it, and neither are instances it did not answer.
+    """
+    code = preferences.experts.codes[expert]
+    which = np.flatnonzero(preferences.list_expert == code)
+    starts, ends = preferences.list_offsets[which], preferences.list_offsets[which + 1]
+    rows = ranges(starts, ends)
+    slots = Slots(
+        preferences.instances.take(preferences.list_instance[which]),
+        preferences.items.take(preferences.slot[rows]),
+        offsets_of(ends - starts),
+    )
+    return Consensus.from_codes(slots, preferences.strengths()[rows])
+
+
+def support(votes: Preferences | Comparisons) -> Floats:
+    """Return for every slot how many experts ranked it, or in how many comparisons it took part.
+
+    A ballot counts as often as it was cast.
+    """
+    if isinstance(votes, Preferences):
+        return np.bincount(votes.slot, weights=votes.row_weight, minlength=votes.n_slots).astype(np.float64)
+    outcomes = votes.n_left + votes.n_right + votes.n_ties
+    total = np.bincount(votes.left, weights=outcomes, minlength=votes.n_slots)
+    return (total + np.bincount(votes.right, weights=outcomes, minlength=votes.n_slots)).astype(np.float64)
+
+
+def describe_experts(
+    votes: Preferences | Comparisons, consensus: Consensus, trust: Mapping[str, float] | None = None
+) -> list[dict[str, Any]]:
+    """Return one record per expert: how much it said, its weight, and how far it agrees with the consensus.
+
+    For lists the agreement is Kendall's tau-b between the expert's ranks and the consensus', averaged over the expert's
+    instances. Items a ranked or scored list leaves out are tied behind those it holds: an expert who lists what nobody
+    else wants would otherwise agree with a consensus that only it had a say in. A rating that is missing says nothing,
+    so that ratings are compared over the rated items. For comparisons the agreement is the share of outcomes that agree
+    with the consensus minus the share that contradict it. From 1 (the same order) to -1 (the reverse).
+    """
+    if isinstance(votes, Preferences):
+        return _list_experts(votes, consensus)
+    if votes.expert is None:
+        raise DataError(
+            "the comparisons name no experts, so that there is no table of experts. "
+            "Name the column that holds them: --columns expert=COLUMN."
+        )
+    return _comparing_experts(votes, votes.expert, consensus, trust or {})
+
+
+def _list_experts(votes: Preferences, consensus: Consensus) -> list[dict[str, Any]]:
+    from concordant.metrics.distances import kendall_tau_b
+
+    ranks, reached = votes.positions("average"), consensus.rank.astype(np.float64)
+    edges, offsets, places = votes.list_offsets.tolist(), votes.slots.offsets.tolist(), votes.list_instance.tolist()
+    tau = np.full(votes.n_lists, np.nan)
+    for which in range(votes.n_lists):
+        rows = slice(edges[which], edges[which + 1])
+        listed, own = votes.slot[rows], ranks[rows]
+        if votes.kind == "rating":
+            theirs = reached[listed]
+        else:
+            first, last = offsets[places[which]], offsets[places[which] + 1]
+            theirs = reached[first:last]
+            behind = np.full(last - first, len(own) + 1.0)
+            behind[listed - first] = own
+            own = behind
+        if len(own) > 1:
+            tau[which] = kendall_tau_b(own, theirs)
+    k = votes.n_experts
+    least, most = np.full(k, np.inf), np.full(k, -np.inf)
+    np.minimum.at(least, votes.list_expert, votes.weights)
+    np.maximum.at(most, votes.list_expert, votes.weights)
+    told = ~np.isnan(tau)
+    return _records(
+        votes.experts.tolist(),
+        np.bincount(votes.list_expert, minlength=k),
+        np.bincount(votes.list_expert, weights=votes.list_lengths, minlength=k),
+        np.bincount(votes.list_expert, weights=votes.list_lengths, minlength=k) / max(votes.n_slots, 1),
+        np.where(least == most, least, np.nan),
+        _ratio(
+            np.bincount(votes.list_expert[told], weights=tau[told], minlength=k),
+            np.bincount(votes.list_expert[told], minlength=k),
+        ),
+    )
+
+
+def _comparing_experts(
+    votes: Comparisons, expert: Codes, consensus: Consensus, trust: Mapping[str, float]
+) -> list[dict[str, Any]]:
+    sign = np.sign(consensus.rank[votes.right] - consensus.rank[votes.left])
+    for_it = sign * (votes.n_left - votes.n_right)
+    outcomes = votes.n_left + votes.n_right + votes.n_ties
+    k, n = votes.n_experts, max(votes.n_slots, 1)
+    both = np.concatenate([expert, expert]).astype(np.int64)
+    seen = np.unique(both * n + np.concatenate([votes.left, votes.right])) // n
+    answered = np.unique(expert.astype(np.int64) * len(votes) + votes.slots.instance[votes.left]) // max(len(votes), 1)
+    return _records(
+        votes.experts.tolist(),
+        np.bincount(answered, minlength=k),
+        np.bincount(expert, minlength=k),
+        np.bincount(seen, minlength=k) / n,
+        np.array([trust.get(name, 1.0) for name in votes.experts]),
+        _ratio(np.bincount(expert, weights=for_it, minlength=k), np.bincount(expert, weights=outcomes, minlength=k)),
+    )
+
+
+def _ratio(above: Any, below: Any) -> Floats:
+    out: Floats = np.divide(above, below, out=np.full(len(below), np.nan), where=below > 0)
+    return out
+
+
+def _records(
+    experts: list[str], lists: Any, rows: Any, coverage: Any, weight: Any, agreement: Any
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "expert": expert,
+            "lists": int(lists[e]),
+            "rows": int(rows[e]),
+            "coverage": float(coverage[e]),
+            "weight": None if np.isnan(weight[e]) else float(weight[e]),
+            "agreement": None if np.isnan(agreement[e]) else float(agreement[e]),
+        }
+        for e, expert in enumerate(experts)
+    ]

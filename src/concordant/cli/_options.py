@@ -1,0 +1,107 @@
+"""The options that mean the same in every command, worded once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+__all__ = [
+    "Columns",
+    "Convention",
+    "Debug",
+    "ExpertFrom",
+    "Format",
+    "Inputs",
+    "Json",
+    "Labels",
+    "Params",
+    "Percent",
+    "Quiet",
+    "Relevant",
+    "Sort",
+    "Threads",
+    "To",
+    "Weights",
+]
+
+Inputs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="INPUT...",
+        help="Files, folders or patterns, plain or compressed: TREC runs, LETOR, PrefLib, CSV, Parquet, JSON lines.",
+        show_default=False,
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", metavar="F", help="The format of the input, when its content and name do not tell it."),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        metavar="ROLE=COLUMN,...",
+        help="Which column of a table is what, by name or number from 1: left=model_a,right=model_b,expert=judge.",
+    ),
+]
+ExpertFrom = Annotated[
+    str | None,
+    typer.Option(
+        "--expert-from",
+        metavar="tag|file",
+        help="What names the expert of a TREC run: the tag or the file. Without it the tag, unless files share it.",
+    ),
+]
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        "--labels", "-l", metavar="QRELS", help="Ground truth: TREC qrels, or a table with instance, item and label."
+    ),
+]
+Convention = Annotated[
+    str | None,
+    typer.Option(
+        "--convention",
+        metavar="trec|letor|paper",
+        help="Whose rules the metrics follow. Without it letor for LETOR input, else trec.",
+    ),
+]
+Relevant = Annotated[
+    float | None, typer.Option("--rel", metavar="N", help="Labels from N on are relevant. Without it from 1.")
+]
+Sort = Annotated[
+    str | None,
+    typer.Option(
+        "--sort", metavar="METRIC", help="Order the rows by this metric, or none. Without it by the last one."
+    ),
+]
+Percent = Annotated[
+    bool | None,
+    typer.Option("--percent/--no-percent", help="Show values times 100, to two decimals. Without it for letor only."),
+]
+Params = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--param",
+        "-p",
+        metavar="NAME=VALUE",
+        help="A parameter of the method, such as -p k=20; once for each parameter.",
+    ),
+]
+Weights = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--weights", metavar="EXPERT=W,...", help="Trust in experts, such as bm25=2,dense=1; those not named weigh 1."
+    ),
+]
+To = Annotated[
+    str | None,
+    typer.Option("--to", metavar="F", help="The format of the output, when the ending of its name does not tell it."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only results and errors: no notes, warnings or progress.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output instead of tables.")]
+Threads = Annotated[
+    int | None, typer.Option("--threads", metavar="N", min=1, help="How many threads may work. Without it all cores.")
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

@@ -1,0 +1,343 @@
+"""What a command says and where: results on standard output, everything else on standard error.
+
+A `Session` is one run of one command. It turns warnings into single lines, errors into a message and exit code 1, and
+with `--json` holds all results back until there is one object to print.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import threading
+import traceback
+import unicodedata
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, is_dataclass
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+import typer
+
+from concordant._version import __version__
+from concordant.errors import ConcordantError, ConcordantWarning
+
+__all__ = ["Progress", "Session", "Table", "number", "visible"]
+
+# Work shorter than this needs no progress bar.
+PATIENCE = 2.0
+
+
+def visible(text: str) -> str:
+    """Return a text fit for one cell of a table: control characters and line breaks are shown escaped."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Return a number to `digits` significant figures, never as -0 and never wider than it needs to be.
+
+    >>> number(0.0163934), number(1234567.0), number(3.0), number(-0.0)
+    ('0.01639', '1234567', '3', '0')
+    """
+    if not math.isfinite(value):
+        return ""
+    if value == 0:
+        return "0"
+    if float(value).is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    places = digits - 1 - math.floor(math.log10(abs(value)))
+    return f"{value:.{digits - 1}e}" if places > 12 else f"{value:.{max(places, 0)}f}"
+
+
+def _width(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+@dataclass
+class Table:
+    """Rows of texts with a header.
+
+    Parameters
+    ----------
+    columns : list of str
+        The header.
+    rows : list of lists of str
+        One list per row, as long as the header.
+    left : set of int
+        The columns of text, set to the left; the others are numbers, set to the right.
+    title, caption : str
+        Lines above and below.
+    bold : set of (row, column)
+        Cells to stand out on a terminal.
+    """
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left: frozenset[int] = frozenset({0})
+    title: str = ""
+    caption: str = ""
+    bold: frozenset[tuple[int, int]] = field(default=frozenset())
+
+    def to_text(self) -> str:
+        """Return the table as aligned plain text.
+
+        >>> print(Table(["item", "score"], [["a", "1.5"], ["bcdefg", "12"]]).to_text())
+        item    score
+        a         1.5
+        bcdefg     12
+        """
+        lines = [[visible(cell) for cell in row] for row in [self.columns, *self.rows]]
+        widths = [max(_width(row[c]) for row in lines) for c in range(len(self.columns))]
+        out = [self.title] if self.title else []
+        for row in lines:
+            cells = []
+            for c, cell in enumerate(row):
+                pad = " " * (widths[c] - _width(cell))
+                cells.append(cell + pad if c in self.left else pad + cell)
+            out.append("  ".join(cells).rstrip())
+        return "\n".join(out + ([self.caption] if self.caption else []))
+
+
+class Progress:
+    """How far a piece of work is. The base class shows nothing."""
+
+    def update(self, what: str | None = None, *, advance: float = 0) -> None:
+        """Say what is done now, and how many steps were finished since the last call."""
+
+
+class _Bar(Progress):
+    """A bar on a terminal that appears only when the work lasts longer than `PATIENCE` seconds."""
+
+    def __init__(self, what: str, total: float | None) -> None:
+        self._what, self._total, self._done, self._part = what, total, 0.0, 0.0
+        self._finished = threading.Event()
+        self._thread = threading.Thread(target=self._draw, daemon=True)
+        self._thread.start()
+
+    def update(self, what: str | None = None, *, advance: float = 0) -> None:
+        self._what = self._what if what is None else what
+        self._done += advance
+        self._part = 0.0
+
+    def part(self, done: int, total: int) -> None:
+        """Take note of how much of the step in hand is finished."""
+        self._part = done / total
+
+    def close(self) -> None:
+        self._finished.set()
+        self._thread.join()
+
+    def _draw(self) -> None:
+        if self._finished.wait(PATIENCE):
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as RichProgress
+
+        columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
+        if self._total is not None:
+            columns += [BarColumn(), TaskProgressColumn()]
+        with RichProgress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bars:
+            task = bars.add_task(self._what, total=self._total)
+            while not self._finished.wait(0.1):
+                bars.update(task, description=self._what, completed=self._done + self._part)
+
+
+class Session:
+    """One run of a command: collects warnings and results, prints them, turns errors into exit codes.
+
+    Parameters
+    ----------
+    command : str
+        The name of the command.
+    params : mapping
+        What the user asked for, as the JSON object reports it.
+    quiet, as_json, debug : bool
+        The options of the same names.
+    threads : int, optional
+        How many threads may work.
+    """
+
+    def __init__(
+        self,
+        command: str,
+        params: Mapping[str, Any],
+        *,
+        quiet: bool = False,
+        as_json: bool = False,
+        threads: int | None = None,
+        debug: bool = False,
+    ) -> None:
+        self.command, self.params = command, dict(params)
+        self.quiet, self.json, self.debug = quiet, as_json, debug
+        self.threads = threads
+        self.warnings: list[str] = []
+        self.results: Any = None
+        self.fit_info: Any = None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("always", ConcordantWarning)
+        warnings.showwarning = self._show_warning
+        if self.threads is not None:
+            from concordant.execution import threads
+
+            self._stack.enter_context(threads(self.threads))
+            # Polars sizes its pool once, when it is imported.
+            before = os.environ.get("POLARS_MAX_THREADS")
+            os.environ["POLARS_MAX_THREADS"] = str(self.threads)
+            self._stack.callback(_set_environment, "POLARS_MAX_THREADS", before)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+        if error is None:
+            try:
+                if self.json:
+                    self._print_json()
+                sys.stdout.flush()
+            except BrokenPipeError as broken:
+                _leave_pipe(broken)
+        elif isinstance(error, KeyboardInterrupt):
+            print("interrupted", file=sys.stderr)
+            raise typer.Exit(130) from error
+        elif isinstance(error, BrokenPipeError):
+            _leave_pipe(error)
+        elif isinstance(error, (ConcordantError, OSError)):
+            if self.debug:
+                traceback.print_exception(error)
+            print(f"{type(error).__name__}: {_message(error)}", file=sys.stderr)
+            raise typer.Exit(1) from error
+
+    def _show_warning(
+        self,
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        self.warn(str(message))
+
+    def warn(self, message: str) -> None:
+        """Give a warning as one line, once."""
+        text = " ".join(message.split())
+        if text not in self.warnings:
+            self.warnings.append(text)
+            if not self.quiet:
+                print(f"warning: {text}", file=sys.stderr)
+
+    def note(self, text: str) -> None:
+        """Say something beside the results, on standard error."""
+        if not self.quiet and not self.json:
+            print(text, file=sys.stderr)
+
+    def say(self, text: str = "") -> None:
+        """Print a line of results."""
+        if not self.json:
+            print(text)
+
+    def show(self, table: Table) -> None:
+        """Print a table: drawn on a terminal, as aligned text anywhere else."""
+        if self.json:
+            return
+        if sys.stdout.isatty():
+            _draw(table)
+        else:
+            print(table.to_text())
+
+    @contextmanager
+    def progress(self, what: str, total: float | None = None) -> Iterator[Progress]:
+        """Show how far the work inside the block is, on a terminal and only when it lasts.
+
+        Inside a step the bar moves as instances are finished.
+        """
+        if self.quiet or not sys.stderr.isatty():
+            yield Progress()
+            return
+        from concordant.execution import watch
+
+        bar = _Bar(what, total)
+        try:
+            with watch(bar.part):
+                yield bar
+        finally:
+            bar.close()
+
+    def _print_json(self) -> None:
+        content = {
+            "version": __version__,
+            "command": self.command,
+            "params": self.params,
+            "warnings": self.warnings,
+            "results": self.results,
+            "fit_info": self.fit_info,
+        }
+        ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
+        print(json.dumps(_plain(content), ensure_ascii=ascii_only, allow_nan=False))
+
+
+def _set_environment(name: str, value: str | None) -> None:
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON knows it: NumPy's numbers as numbers, what is not finite as null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, dict):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    if hasattr(value, "tolist"):
+        return _plain(value.tolist())
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, OSError) and not isinstance(error, ConcordantError) and error.strerror:
+        where = "" if error.filename is None else f"{error.filename}: "
+        return f"{where}{error.strerror}"
+    return str(error)
+
+
+def _leave_pipe(error: BaseException) -> None:
+    """End quietly when the reader of our output has gone, as `| head` does."""
+    # The interpreter flushes standard output once more when it ends; that must go nowhere.
+    if hasattr(sys.stdout, "fileno"):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise typer.Exit(141) from error
+
+
+def _draw(table: Table) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    drawn = RichTable(box=box.SIMPLE_HEAD, title=table.title or None, title_justify="left", pad_edge=False)
+    drawn.title_style = "bold"
+    for c, name in enumerate(table.columns):
+        left = c in table.left
+        drawn.add_column(Text(visible(name)), justify="left" if left else "right", no_wrap=not left)
+    for r, row in enumerate(table.rows):
+        drawn.add_row(*(Text(visible(cell), "bold" if (r, c) in table.bold else "") for c, cell in enumerate(row)))
+    console = Console(highlight=False)
+    console.print(drawn)
+    if table.caption:
+        console.print(Text(table.caption, "dim"))

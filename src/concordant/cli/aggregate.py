@@ -1,0 +1,254 @@
+"""`concordant aggregate`: preferences in, one consensus out, printed as a leaderboard or written to a file."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from concordant.cli._inputs import parse_params, parse_weights, read_input, votes_of, weigh
+from concordant.cli._options import (
+    Columns,
+    Debug,
+    ExpertFrom,
+    Format,
+    Inputs,
+    Json,
+    Params,
+    Quiet,
+    Threads,
+    To,
+    Weights,
+)
+from concordant.cli._output import Session, Table, number
+from concordant.errors import FormatError, ParameterError
+
+if TYPE_CHECKING:
+    from concordant.base.contract import Aggregator
+    from concordant.cli._inputs import Source
+    from concordant.data.comparisons import Comparisons
+    from concordant.data.consensus import Consensus
+    from concordant.data.preferences import Preferences
+    from concordant.kernels.lists import Floats
+
+__all__ = ["command", "leaderboard"]
+
+# What a leaderboard shows unless told otherwise: most of one instance, or a taste of the first few of many.
+_ROWS_OF_ONE, _ROWS_OF_MANY, _SHOWN_OF_MANY = 50, 5, 3
+_RUN_DEPTH = 1000
+
+
+def command(
+    inputs: Inputs,
+    method: Annotated[
+        str | None, typer.Option("--method", "-m", metavar="M", help="See: concordant methods.  [default: rrf]")
+    ] = None,
+    params: Params = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="FILE", help="A saved method, instead of --method.")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="OUT", help="Write the consensus; the ending says how (.trec, .csv, ...)."
+        ),
+    ] = None,
+    to: To = None,
+    top: Annotated[
+        int | None,
+        typer.Option("--top", metavar="K", min=1, help="Keep the K best of each instance. A TREC run keeps 1000."),
+    ] = None,
+    break_ties: Annotated[
+        bool,
+        typer.Option(
+            "--break-ties", help="Write strictly decreasing scores to a TREC run, for tools that reorder ties."
+        ),
+    ] = False,
+    experts_out: Annotated[
+        str | None,
+        typer.Option("--experts-out", metavar="FILE", help="Write a table of experts: coverage, weight, agreement."),
+    ] = None,
+    weights: Weights = None,
+    instance: Annotated[
+        list[str] | None, typer.Option("--instance", "-i", metavar="ID", help="Print this instance; may be repeated.")
+    ] = None,
+    rows: Annotated[
+        int | None,
+        typer.Option("--rows", "-n", metavar="N", min=0, help="Print N rows of each instance, 0 for all of all."),
+    ] = None,
+    input_format: Format = None,
+    columns: Columns = None,
+    expert_from: ExpertFrom = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Reach a consensus: print the leaderboard, or write it with -o."""
+    if model is not None and (method is not None or params):
+        raise typer.BadParameter("a saved method brings its own name and parameters.", param_hint="--model")
+    given, trust = parse_params(params), parse_weights(weights)
+    asked = {"inputs": inputs, "method": method or ("rrf" if model is None else None), "model": model, "output": output}
+    with Session("aggregate", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
+        chosen = _method(method or "rrf", given, model)
+        session.params |= {"method": chosen.name, "params": chosen.get_params(), "weights": trust}
+        source = read_input(session, inputs, input_format, columns, expert_from)
+        votes = votes_of(source)
+        with session.progress(f"{chosen.name} over {len(votes):,} instances", 1):
+            weighed = weigh(votes, trust)
+            consensus = chosen.predict(weighed) if model is not None else chosen.fit_predict(weighed)
+        session.fit_info = getattr(chosen, "fit_info_", None)
+        if experts_out is not None:
+            _write_experts(session, weighed, consensus, trust, experts_out)
+        if output is not None:
+            _write(session, consensus, output, _output_format(output, to, source), top, break_ties, chosen.name)
+        else:
+            leaderboard(session, consensus, votes, chosen=instance, rows=rows if top is None else top)
+
+
+def _method(name: str, params: dict[str, Any], model: str | None) -> Aggregator:
+    if model is not None:
+        from concordant.base.saving import load
+
+        return load(model)
+    from concordant.base.registry import create
+
+    return create(name, **params)
+
+
+def _output_format(output: str, to: str | None, source: Source) -> str | None:
+    """Return the format asked for; a name that tells none takes that of the runs which were fused."""
+    if to is not None:
+        return to
+    from concordant.io.write import _format_of
+
+    try:
+        return _format_of(output)
+    except FormatError:
+        if source.is_runs:
+            return "trec"
+        raise
+
+
+def _write(
+    session: Session, consensus: Consensus, output: str, to: str | None, top: int | None, break_ties: bool, tag: str
+) -> None:
+    from concordant.io.write import write
+
+    options: dict[str, Any] = {}
+    if to == "trec":
+        options = {"top": top or _RUN_DEPTH, "tag": tag, "break_ties": break_ties}
+    elif break_ties:
+        raise ParameterError(f"--break-ties is for TREC runs; {output} is written as {to}.")
+    elif top is not None:
+        consensus = consensus.top(top)
+    with session.progress(f"writing {output}"):
+        write(consensus, output, to, **options)
+    session.results = {"output": output, "format": to, "instances": len(consensus), "items": consensus.n_slots}
+    cut = f", the {options['top']:,} best of each" if to == "trec" else ""
+    session.note(f"wrote {output}: {tag} over {len(consensus):,} instances{cut}")
+
+
+def _write_experts(
+    session: Session, votes: Preferences | Comparisons, consensus: Consensus, trust: dict[str, float], path: str
+) -> None:
+    from concordant.cli._experts import describe_experts
+    from concordant.cli._inputs import write_table
+
+    with session.progress("looking at the experts"):
+        records = describe_experts(votes, consensus, trust)
+    write_table({name: [r[name] for r in records] for name in records[0]} if records else {"expert": []}, path)
+    session.note(f"wrote {path}: {len(records):,} experts")
+
+
+def leaderboard(
+    session: Session,
+    consensus: Consensus,
+    votes: Preferences | Comparisons,
+    *,
+    chosen: list[str] | None = None,
+    rows: int | None = None,
+) -> None:
+    """Print the consensus: rank, item, score, interval where there is one, and n, how many spoke about the item.
+
+    Parameters
+    ----------
+    session : Session
+        Where to.
+    consensus : Consensus
+        What to print.
+    votes : Preferences or Comparisons
+        What it was reached from, to count n.
+    chosen : list of str, optional
+        The instances to print; without it all, or the first few when printed for people.
+    rows : int, optional
+        How many rows of each; 0 for all.
+    """
+    from concordant.cli._experts import support
+    from concordant.data.index import instance_index
+
+    n_of = support(votes)
+    codes = list(range(len(consensus)))
+    if chosen is not None:
+        codes = [int(instance_index(name, consensus.slots)[0]) for name in chosen]
+    if session.json:
+        depth = rows or None
+        session.results = [r for code in codes for r in _records(consensus, n_of, code)[:depth]]
+        return
+    shown = codes if chosen is not None or rows == 0 else codes[:_SHOWN_OF_MANY]
+    depth = rows if rows is not None else _ROWS_OF_ONE if len(shown) == 1 else _ROWS_OF_MANY
+    left_out = len(codes) - len(shown)
+    for code in shown:
+        records = _records(consensus, n_of, code)
+        title = f"{consensus.instances[code]}: {len(records):,} items" if len(consensus) > 1 else ""
+        session.show(_table(records[: depth or None], title, consensus.level))
+        if 0 < depth < len(records):
+            session.say(f"… {len(records) - depth:,} more")
+        if code != shown[-1]:
+            session.say()
+    counted = (
+        "comparisons the item took part in" if not hasattr(votes, "list_expert") else "experts who ranked the item"
+    )
+    hidden = (
+        f" {left_out:,} more instances: --instance ID shows one, --rows 0 all, -o FILE writes all." if left_out else ""
+    )
+    session.note(f"n: {counted}.{hidden}")
+
+
+def _records(consensus: Consensus, n_of: Floats, code: int) -> list[dict[str, Any]]:
+    """Return the rows of one instance, best first."""
+    a, b = int(consensus.slots.offsets[code]), int(consensus.slots.offsets[code + 1])
+    order = consensus.order()[a:b]
+    names = ("stderr", "lower", "upper", "rank_lower", "rank_upper")
+    optional = {name: column for name in names if (column := getattr(consensus, name)) is not None}
+    instance, items = consensus.instances[code], consensus.items.take(order).tolist()
+    return [
+        {"instance": instance, "rank": int(consensus.rank[slot]), "item": item, "score": float(consensus.score[slot])}
+        | {name: float(column[slot]) for name, column in optional.items()}
+        | {"n": float(n_of[slot])}
+        for slot, item in zip(order.tolist(), items, strict=True)
+    ]
+
+
+def _table(records: list[dict[str, Any]], title: str, level: float | None) -> Table:
+    intervals = bool(records) and "lower" in records[0]
+    places = _places([r["score"] for r in records])
+    columns = ["rank", "item", "score", "n"]
+    if intervals:
+        columns.insert(3, f"{level:.0%} interval" if level is not None else "interval")
+    rows = []
+    for r in records:
+        row = [str(r["rank"]), r["item"], f"{r['score']:.{places}f}", number(r["n"])]
+        if intervals:
+            row.insert(3, f"[{r['lower']:.{places}f}, {r['upper']:.{places}f}]")
+        rows.append(row)
+    return Table(columns, rows, left=frozenset({1}), title=title)
+
+
+def _places(scores: list[float]) -> int:
+    """Return how many decimals show a column of scores: none for whole numbers, else five figures of the largest."""
+    if all(score.is_integer() for score in scores):
+        return 0
+    largest = max(abs(score) for score in scores)
+    return min(max(4 - math.floor(math.log10(largest)), 1), 12)

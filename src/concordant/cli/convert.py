@@ -1,0 +1,65 @@
+"""`concordant convert`: read anything, write it in another format."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from concordant.cli._inputs import one_of, read_input
+from concordant.cli._options import Columns, Debug, ExpertFrom, Format, Inputs, Json, Quiet, Threads, To
+from concordant.cli._output import Session
+from concordant.errors import DataError
+
+if TYPE_CHECKING:
+    from concordant.data.container import Container
+    from concordant.data.dataset import Dataset
+
+__all__ = ["command"]
+
+_PARTS = ("preferences", "comparisons", "features", "labels")
+
+
+def command(
+    inputs: Inputs,
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", metavar="OUT", help="The file to write; its ending says how (.csv, .soi, ...)."),
+    ],
+    to: To = None,
+    part: Annotated[
+        str | None,
+        typer.Option("--part", metavar="P", help=f"What to write of an input that holds several: {', '.join(_PARTS)}."),
+    ] = None,
+    input_format: Format = None,
+    columns: Columns = None,
+    expert_from: ExpertFrom = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Read one format, write another."""
+    one_of(part, _PARTS, "--part")
+    asked = {"inputs": inputs, "output": output, "to": to, "part": part}
+    with Session("convert", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
+        from concordant.io.write import write
+
+        source = read_input(session, inputs, input_format, columns, expert_from)
+        name, container = _choose(source.dataset, part)
+        with session.progress(f"writing {output}"):
+            write(container, output, format=to)
+        others = [p for p in _PARTS if p != name and getattr(source.dataset, p) is not None]
+        session.results = {"output": output, "part": name, "content": repr(container), "left_behind": others}
+        session.note(f"wrote {output}: {container!r}")
+        if others and part is None:
+            session.note(f"The input also holds {' and '.join(others)}; --part {others[0]} writes that.")
+
+
+def _choose(dataset: Dataset, part: str | None) -> tuple[str, Container]:
+    held = {p: getattr(dataset, p) for p in _PARTS if getattr(dataset, p) is not None}
+    if part is None:
+        return next(iter(held.items()))
+    if part not in held:
+        raise DataError(f"the input holds no {part}. It holds {' and '.join(held)}.")
+    return part, held[part]

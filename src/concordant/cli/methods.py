@@ -1,0 +1,114 @@
+"""`concordant methods`: what there is, with tags; and the page of one method."""
+
+from __future__ import annotations
+
+import inspect
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from concordant.cli._options import Debug, Json, Quiet
+from concordant.cli._output import Session, Table
+
+if TYPE_CHECKING:
+    from concordant.base.contract import Aggregator
+
+__all__ = ["command"]
+
+
+def command(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="A method, to read its page.", show_default=False)
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List the methods, or show the page of one with its parameters."""
+    with Session("methods", {"name": name}, quiet=quiet, as_json=as_json, debug=debug) as session:
+        from concordant.base.registry import METHODS
+
+        if name is not None:
+            _show_page(session, METHODS[name])
+            return
+        session.results = [_describe(METHODS[n]) for n in METHODS]
+        rows = [[d["name"], _takes(d), _extras(d), d["cost"], d["summary"]] for d in session.results]
+        session.show(
+            Table(
+                ["method", "takes", "tags", "cost", "what it does"],
+                rows,
+                left=frozenset(range(5)),
+                caption="cost for M items, K experts, R rows. One method's page: concordant methods NAME",
+            )
+        )
+
+
+def _describe(cls: type[Aggregator]) -> dict[str, Any]:
+    tags = cls.tags
+    return {
+        "name": cls.name,
+        "class": cls.__name__,
+        "accepts": sorted(tags.accepts),
+        "supervised": tags.supervised,
+        "per_instance": tags.per_instance,
+        "weights": tags.weights,
+        "ties": tags.ties,
+        "uncertainty": tags.uncertainty,
+        "stochastic": tags.stochastic,
+        "faithful": tags.faithful,
+        "cost": tags.cost,
+        "summary": inspect.cleandoc(cls.__doc__ or "").split("\n", 1)[0],
+    }
+
+
+_KINDS = {"rank": "ranks", "score": "scores", "rating": "ratings", "comparisons": "comparisons"}
+
+
+def _takes(described: dict[str, Any]) -> str:
+    kinds = [plural for kind, plural in _KINDS.items() if kind in described["accepts"]]
+    return "everything" if len(kinds) == len(_KINDS) else ", ".join(kinds)
+
+
+def _extras(described: dict[str, Any]) -> str:
+    """Return what sets a method apart: the tags most methods share are not worth a line."""
+    words = [tag for tag in ("supervised", "uncertainty", "stochastic") if described[tag]]
+    words += [f"no {tag}" for tag in ("weights", "ties") if not described[tag]]
+    return ", ".join(words)
+
+
+def _parameters(cls: type[Aggregator]) -> list[dict[str, Any]]:
+    signature = inspect.signature(cls.__init__).parameters
+    return [
+        {
+            "name": name,
+            "default": signature[name].default,
+            "allowed": cls.constraints[name].allowed if name in cls.constraints else "",
+        }
+        for name in cls.param_names()
+    ]
+
+
+def _show_page(session: Session, cls: type[Aggregator]) -> None:
+    described = _describe(cls)
+    page = inspect.cleandoc(cls.__doc__ or "")
+    parameters = _parameters(cls)
+    session.results = described | {"page": page, "parameters": parameters}
+    session.say(f"{cls.name}: {cls.__name__}\n\n{page}\n")
+    session.say(f"Takes {_takes(described)}. Tags: {_all_tags(described)}. Cost {described['cost']}.\n")
+    if parameters:
+        rows = [[p["name"], repr(p["default"]), p["allowed"]] for p in parameters]
+        session.show(Table(["parameter", "default", "allowed"], rows, left=frozenset({0, 1, 2})))
+    session.say(f"\nUse: concordant aggregate INPUT... --method {cls.name}" + _example(parameters))
+
+
+def _all_tags(described: dict[str, Any]) -> str:
+    names = ("supervised", "per_instance", "weights", "ties", "uncertainty", "stochastic", "faithful")
+    return ", ".join(f"{tag.replace('_', ' ')} {'yes' if described[tag] else 'no'}" for tag in names)
+
+
+def _example(parameters: list[dict[str, Any]]) -> str:
+    for p in parameters:
+        if isinstance(p["default"], (bool, int, float, str)):
+            value = str(p["default"]).lower() if isinstance(p["default"], bool) else p["default"]
+            return f" -p {p['name']}={value}"
+    return ""
