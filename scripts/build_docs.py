@@ -28,38 +28,58 @@ DOCS = ROOT / "docs"
 SITE = ROOT / "site"
 
 STYLE = """
-:root { color-scheme: light dark; --line: #8884; --code: #8881; }
-body { display: grid; grid-template-columns: 15rem minmax(0, 52rem); gap: 3rem; margin: 0 auto;
-       max-width: 74rem; padding: 1.5rem; font: 1rem/1.6 system-ui, sans-serif; }
-nav { font-size: .9rem; border-right: 1px solid var(--line); padding-right: 1rem; }
+:root { color-scheme: light dark; --line: #8884; --code: #8881; --quiet: #777; --link: #0b57b5; }
+@media (prefers-color-scheme: dark) { :root { --quiet: #999; --link: #7fb4ff; } }
+body { display: grid; grid-template-columns: 13rem minmax(0, 56rem); gap: 3rem; margin: 0 auto;
+       max-width: 76rem; padding: 1.5rem; font: 1rem/1.55 system-ui, "DejaVu Sans", sans-serif; }
+a { color: var(--link); }
+nav { font-size: .9rem; line-height: 1.5; border-right: 1px solid var(--line); padding-right: 1rem;
+      position: sticky; top: 0; align-self: start; max-height: 100vh; overflow-y: auto; }
 nav ul { list-style: none; margin: 0 0 1rem; padding: 0; }
-nav b { display: block; text-transform: capitalize; }
-nav a { text-decoration: none; }
+nav ul ul { margin: 0; padding-left: .9rem; font-size: .96em; }
+nav ul.here { margin: .2rem 0 .5rem .2rem; padding-left: .7rem; border-left: 2px solid var(--line); }
+nav a { color: inherit; text-decoration: none; }
+nav a:hover { text-decoration: underline; }
 nav a[aria-current] { font-weight: 600; }
-pre { overflow-x: auto; padding: .8rem 1rem; background: var(--code); border-radius: .4rem; }
-code { font: .9em ui-monospace, monospace; }
+h1 { line-height: 1.2; margin-top: 0; }
+h2 { margin-top: 2.2rem; border-bottom: 1px solid var(--line); padding-bottom: .2rem; }
+pre { overflow-x: auto; padding: .7rem 1rem; background: var(--code); border-radius: .4rem;
+      line-height: 1.4; font-size: .92rem; }
+code { font: .88em ui-monospace, "DejaVu Sans Mono", monospace; }
 :not(pre) > code { background: var(--code); border-radius: .2rem; padding: .1em .3em; }
-table { display: block; overflow-x: auto; border-collapse: collapse; }
-th, td { border-bottom: 1px solid var(--line); padding: .3rem .8rem .3rem 0; text-align: left;
+td > code { white-space: nowrap; }
+blockquote { margin: 1rem 0; padding: .1rem 1rem; border-left: 3px solid var(--line); }
+blockquote p { margin: .3rem 0; }
+td:first-child > a:only-child { white-space: nowrap; }
+table { display: block; margin: 1rem 0; overflow-x: auto; border-collapse: collapse;
+        font-size: .93rem; line-height: 1.4; }
+th, td { border-bottom: 1px solid var(--line); padding: .35rem 1rem .35rem 0; text-align: left;
          vertical-align: top; }
 img { max-width: 100%; height: auto; }
-@media (max-width: 50rem) { body { display: block; } nav { border: 0; } }
+@media (max-width: 55rem) { body { display: block; } nav { border: 0; position: static; max-height: none; } }
+@media print { nav { display: none; } body { display: block; } }
 """
 
 
 @dataclass
 class Page:
-    """One source file, the place of its page in the site, and what parsing found."""
+    """One source file, the place of its page in the site, and what parsing found.
+
+    `anchors` maps each heading's anchor to its text, `label` is how the navigation calls the page.
+    """
 
     source: Path
     target: PurePosixPath
     tokens: list[Token] = field(default_factory=list)
     title: str = ""
-    anchors: set[str] = field(default_factory=set)
+    anchors: dict[str, str] = field(default_factory=dict)
+    label: str = ""
 
 
 def render_code(code: str, language: str, _attributes: str) -> str:
     """Return highlighted HTML, or the escaped text where the language is unknown."""
+    if language == "python" and code.startswith(">>> "):
+        language = "pycon"
     try:
         lexer = get_lexer_by_name(language or "text")
     except ClassNotFound:
@@ -72,17 +92,34 @@ MARKDOWN = MarkdownIt("commonmark", {"highlight": render_code}).enable(["table",
 
 
 def find_pages() -> list[Page]:
-    """Return the pages in the order of the navigation: the entry page first, then folder by folder."""
-    sources = sorted(DOCS.rglob("*.md"), key=lambda path: (len(path.relative_to(DOCS).parts) > 1, path))
+    """Return the pages in the order of the navigation.
+
+    Pages follow the order in which the entry page lists them at its end; those of a folder follow the page of that
+    name, in the order in which it links them.
+    """
+    entry = DOCS / "index.md"
+
+    def place(path: Path) -> tuple[int, int]:
+        above = path.parent.with_suffix(".md") if path.parent != DOCS else path
+        own = _links(above).index(path) if above != path and path in _links(above) else -1
+        listed = _links(entry)[::-1]
+        return -listed.index(above) if above in listed else 1, own
+
+    sources = sorted(DOCS.rglob("*.md"))
+    sources.sort(key=lambda path: (path != entry, place(path)))
     pages = [Page(path, PurePosixPath(path.relative_to(DOCS).with_suffix(".html"))) for path in sources]
-    pages.sort(key=lambda page: page.target != PurePosixPath("index.html"))
-    own_index = DOCS / "index.md" in sources
-    entry = PurePosixPath("readme.html" if own_index else "index.html")
-    if (ROOT / "README.md").exists():
-        pages.insert(own_index, Page(ROOT / "README.md", entry))
-    if (ROOT / "CHANGELOG.md").exists():
-        pages.append(Page(ROOT / "CHANGELOG.md", PurePosixPath("changelog.html")))
-    return pages
+    for page in pages[:1]:
+        page.label = "overview" if page.source == entry else ""
+    home = PurePosixPath("readme.html" if entry in sources else "index.html")
+    # Both are written for the root of the repository and called there by their names.
+    extra = [(ROOT / "README.md", home), (ROOT / "CHANGELOG.md", PurePosixPath("changelog.html"))]
+    return pages + [Page(path, target, label=path.stem) for path, target in extra if path.exists()]
+
+
+def _links(page: Path) -> list[Path]:
+    """Return the pages that a page links, in order of appearance."""
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    return [(page.parent / found).resolve() for found in re.findall(r"\]\(([^)#\s]+\.md)", text)]
 
 
 def parse(page: Page) -> None:
@@ -99,10 +136,18 @@ def parse(page: Page) -> None:
         while anchor in page.anchors:
             count += 1
             anchor = f"{base}-{count}"
-        page.anchors.add(anchor)
+        page.anchors[anchor] = text if opening.tag == "h2" else ""
         opening.attrSet("id", anchor)
         if not titled:
             page.title, titled = text, True
+    page.label = page.label.capitalize() or page.title
+
+
+def link_paths(page: Page) -> list[str]:
+    """Return the paths of the relative links of a parsed page."""
+    children = [child for token in page.tokens for child in token.children or [] if child.type == "link_open"]
+    parts = [urlsplit(str(child.attrGet("href"))) for child in children]
+    return [unquote(p.path) for p in parts if p.path and not p.scheme and not p.netloc]
 
 
 def relink(page: Page, pages: dict[Path, Page]) -> list[str]:
@@ -139,17 +184,19 @@ def relink(page: Page, pages: dict[Path, Page]) -> list[str]:
 
 
 def navigation(page: Page, pages: list[Page]) -> str:
-    """Return the list of pages, grouped by folder, with links relative to this page."""
-    out, folder = ["<ul>"], PurePosixPath(".")
+    """Return the list of pages, those of a folder below the page of its name, and the headings of this page."""
+    out, depth = ["<ul>"], 1
     for other in pages:
-        if other.target.parent != folder:
-            folder = other.target.parent
-            heading = f"<b>{html.escape(str(folder).replace('-', ' '))}</b>" if folder.name else ""
-            out.append(f"</ul>{heading}<ul>")
+        level = len(other.target.parts)
+        out.append("<ul>" * (level - depth) + "</ul>" * (depth - level))
+        depth = level
         link = Path(os.path.relpath(other.target, page.target.parent)).as_posix()
         current = ' aria-current="page"' if other is page else ""
-        out.append(f'<li><a href="{link}"{current}>{html.escape(other.title)}</a></li>')
-    return "".join([*out, "</ul>"])
+        out.append(f'<li><a href="{link}"{current}>{html.escape(other.label)}</a></li>')
+        if other is page:
+            heads = [f'<li><a href="#{a}">{html.escape(text)}</a></li>' for a, text in page.anchors.items() if text]
+            out.append(f'<ul class="here">{"".join(heads)}</ul>' if heads else "")
+    return "".join([*out, "</ul>" * depth])
 
 
 def main() -> int:
@@ -163,7 +210,9 @@ def main() -> int:
     light, dark = HtmlFormatter(style="default"), HtmlFormatter(style="github-dark")
     colours = light.get_token_style_defs("pre")
     night = dark.get_token_style_defs("pre")
-    style = "\n".join([STYLE, *colours, "@media (prefers-color-scheme: dark) {", *night, "}"])
+    # What a program printed is there to be read, not to be greyed out.
+    plain = "pre .go { color: inherit; }"
+    style = "\n".join([STYLE, *colours, "@media (prefers-color-scheme: dark) {", *night, "}", plain])
     (SITE / "style.css").write_text(style, encoding="utf-8")
 
     broken = []

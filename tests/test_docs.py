@@ -1,4 +1,4 @@
-"""What the pages show is what happens: their Python blocks run, and their commands and options exist."""
+"""What the pages show happens: Python blocks, sessions and examples run, options exist, links lead somewhere."""
 
 from __future__ import annotations
 
@@ -11,13 +11,23 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
+from scripts import build_docs, console_sessions
+
+from concordant.base import registry
+from concordant.base.registry import METHODS
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+
+
+def name_of(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
 
 
 def blocks(page: Path, language: str) -> Iterator[tuple[int, str]]:
@@ -42,12 +52,16 @@ def run_block(code: str, page: Path, line: int, names: dict[str, Any]) -> None:
     assert not runner.failures, "".join(problems)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"__name__": "__main__"}
+    # A page may define and register a class: it needs a module to be pickled from, and nobody after it may see it.
+    module = ModuleType(f"page_{page.stem}")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert METHODS
+    monkeypatch.setattr(registry, "_classes", dict(registry._classes))
     for line, code in blocks(page, "python"):
-        run_block(code, page, line, names)
+        run_block(code, page, line, module.__dict__)
 
 
 def commands(page: Path) -> Iterator[tuple[int, list[str]]]:
@@ -78,7 +92,7 @@ def help_of(command: str) -> str | None:
     return done.stdout if done.returncode == 0 else None
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_console_commands_and_their_options_exist(page: Path) -> None:
     for line, words in commands(page):
         where = f"{page.name}:{line}: concordant {' '.join(words)}"
@@ -89,3 +103,53 @@ def test_console_commands_and_their_options_exist(page: Path) -> None:
         assert text is not None, f"{where}: no such command"
         for option in (word.split("=")[0] for word in words[1:] if re.match(r"--?[a-z]", word)):
             assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", text), f"{where}: no option {option}"
+
+
+SESSION_PAGES = [page for page in PAGES if console_sessions.SESSION.search(page.read_text(encoding="utf-8"))]
+
+
+@pytest.mark.parametrize("page", SESSION_PAGES, ids=name_of)
+def test_console_sessions_print_what_is_shown(page: Path) -> None:
+    for _, steps in console_sessions.sessions(page):
+        for step in steps:
+            assert step.same, (
+                f"{page.name}:{step.line}: $ {step.command}shows\n{step.shown}but prints\n{step.printed}"
+                f"Run: python scripts/console_sessions.py --write {name_of(page)}"
+            )
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=name_of)
+def test_examples_run(script: Path, tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", script], capture_output=True, text=True, check=False, cwd=tmp_path, env=env
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip(), "an example shows something"
+
+
+def test_every_link_leads_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not (ROOT / "docs" / "results.md").exists():
+        pytest.skip("docs/results.md is not there yet; `make evidence` writes it")
+    monkeypatch.setattr(build_docs, "SITE", tmp_path / "site")
+    pages = build_docs.find_pages()
+    for page in pages:
+        build_docs.parse(page)
+    by_source = {page.source.resolve(): page for page in pages}
+    broken = [f"{name_of(page.source)}: {problem}" for page in pages for problem in build_docs.relink(page, by_source)]
+    assert not broken, "\n".join(broken)
+
+
+def test_every_page_can_be_reached_from_the_entry_page() -> None:
+    pages = build_docs.find_pages()
+    for page in pages:
+        build_docs.parse(page)
+    by_source = {page.source.resolve(): page for page in pages}
+    seen, todo = set(), [ROOT / "docs" / "index.md"]
+    while todo:
+        source = todo.pop().resolve()
+        if source in seen or source not in by_source:
+            continue
+        seen.add(source)
+        todo += [source.parent / address for address in build_docs.link_paths(by_source[source])]
+    assert not set(by_source) - seen

@@ -1,0 +1,245 @@
+"""Write docs/methods/*.md, the overview in docs/methods.md and the list of checks from the registry and the docstrings.
+
+A method is described in one place, its class. What the pages add is arrangement: one page per family (per file of
+`concordant.methods`), every method under its name with its tags, parameters and example. `--check` writes nothing and
+fails when a committed page differs; the tests call it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+import sys
+import textwrap
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from concordant.base.checks import CHECKS  # noqa: E402 - the path must be set first
+from concordant.base.contract import Aggregator  # noqa: E402
+from concordant.base.registry import METHODS  # noqa: E402
+
+DOCS = ROOT / "docs"
+OVERVIEW = DOCS / "methods.md"
+CONTRACT = DOCS / "own-method.md"
+KINDS = {"rank": "ranks", "score": "scores", "rating": "ratings", "comparisons": "comparisons"}
+
+
+def families() -> dict[str, list[type[Aggregator]]]:
+    """Return the registered methods of this package by family, in the order in which their files define them."""
+    out: dict[str, list[type[Aggregator]]] = {}
+    for name in METHODS:
+        cls = METHODS[name]
+        package, _, family = cls.__module__.rpartition(".")
+        # Anybody may register a method; only our own have a page here.
+        if package in ("concordant.methods", "concordant.ranking"):
+            out.setdefault(family, []).append(cls)
+    order = {"positional": 0, "fusion": 1, "majority": 2}
+    for members in out.values():
+        members.sort(key=lambda cls: inspect.getsourcelines(cls)[1])
+    return dict(sorted(out.items(), key=lambda pair: (order.get(pair[0], 9), pair[0])))
+
+
+def sections(docstring: str) -> dict[str, str]:
+    """Return the parts of a numpydoc text by heading; the text before the first heading is ''."""
+    lines = inspect.cleandoc(docstring).split("\n")
+    heads = [i for i, line in enumerate(lines[1:]) if re.fullmatch(r"-{3,}", line) and lines[i].strip()]
+    edges = [*heads, len(lines)]
+    out = {"": "\n".join(lines[: edges[0]]).strip()}
+    for a, b in zip(heads, edges[1:], strict=True):
+        out[lines[a].strip()] = "\n".join(lines[a + 2 : b]).strip("\n")
+    return out
+
+
+class Described(NamedTuple):
+    """What the docstring says of a parameter: its type, its meaning, and paragraphs too long for a table."""
+
+    kind: str
+    meaning: str
+    more: str
+
+
+def parameters(text: str) -> dict[str, Described]:
+    """Return what a Parameters section says, by name."""
+    out = {}
+    for block in filter(None, re.split(r"\n(?=\S)", text.strip())):
+        head, _, body = block.partition("\n")
+        names, _, kind = head.partition(" : ")
+        meaning, _, more = textwrap.dedent(body).strip().partition("\n\n")
+        for name in names.split(","):
+            out[name.strip()] = Described(kind.strip(), meaning, more)
+    return out
+
+
+def prose(text: str) -> str:
+    """Return docstring prose as Markdown: double backticks become single, stars and angle brackets stay themselves."""
+    out = []
+    for paragraph in re.split(r"\n\s*\n", text.strip("\n")):
+        if paragraph.startswith("    "):
+            out.append("```text\n" + textwrap.dedent(paragraph) + "\n```")
+            continue
+        pieces = re.split(r"(``.+?``|`[^`\n]+`)", re.sub("::$", ":", paragraph))
+        for i, piece in enumerate(pieces):
+            if i % 2:
+                pieces[i] = "`" + piece.strip("`") + "`"
+            else:
+                pieces[i] = re.sub(r"(?<!\n)([*<])(?!\s)", r"\\\1", piece)
+        out.append("".join(pieces))
+    return "\n\n".join(out)
+
+
+def cell(text: str) -> str:
+    """Return text for one cell of a table."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def takes(cls: type[Aggregator]) -> str:
+    """Return the kinds a method works on, in words."""
+    kinds = [plural for kind, plural in KINDS.items() if kind in cls.tags.accepts]
+    return ", ".join(["lists", *kinds[3:]] if set(KINDS) - {"comparisons"} <= cls.tags.accepts else kinds)
+
+
+def tags_table(cls: type[Aggregator]) -> str:
+    """Return the tags as a table of two rows."""
+    tags = cls.tags
+    names = ("supervised", "per_instance", "weights", "ties", "uncertainty", "stochastic", "faithful")
+    head = ["takes", *(name.replace("_", " ") for name in names), "cost"]
+    row = [takes(cls), *("yes" if getattr(tags, name) else "no" for name in names), cell(tags.cost)]
+    return f"| {' | '.join(head)} |\n|{'---|' * len(head)}\n| {' | '.join(row)} |"
+
+
+def parameters_table(cls: type[Aggregator], described: dict[str, Described]) -> str:
+    """Return the parameters with default, what is allowed, and meaning."""
+    signature = inspect.signature(cls.__init__).parameters
+    lines = ["| parameter | default | allowed | meaning |", "|---|---|---|---|"]
+    for name in cls.param_names():
+        if name not in described:
+            raise SystemExit(f"{cls.__name__}: the docstring does not describe the parameter {name!r}")
+        kind, meaning, _ = described[name]
+        allowed = cls.constraints[name].allowed if name in cls.constraints else kind
+        lines.append(f"| `{name}` | `{signature[name].default!r}` | {cell(prose(allowed))} | {cell(prose(meaning))} |")
+    unknown = set(described) - set(cls.param_names())
+    if unknown:
+        raise SystemExit(f"{cls.__name__}: the docstring describes {sorted(unknown)}, which are no parameters")
+    longer = [f"`{name}`:\n\n{prose(d.more)}" for name, d in described.items() if d.more]
+    return "\n\n".join(["\n".join(lines), *longer])
+
+
+def example(text: str) -> str:
+    """Return the Examples section as a fenced session, which the tests run."""
+    return f"```python\n{textwrap.dedent(text).strip()}\n```"
+
+
+def method_text(cls: type[Aggregator]) -> str:
+    """Return the part of a family's page that is about one method."""
+    parts = sections(cls.__doc__ or "")
+    if "Examples" not in parts:
+        raise SystemExit(f"{cls.__name__}: the docstring has no section Examples")
+    if re.search(r"\w -{4,}", cls.__doc__ or ""):
+        raise SystemExit(f"{cls.__name__}: a heading of the docstring has run into the text")
+    summary, _, rest = parts.pop("").partition("\n\n")
+    out = [f"## {cls.name}", f"`concordant.{cls.__name__}`. {prose(' '.join(summary.split()))}"]
+    if rest:
+        # The formula stands out from the text around it.
+        rest = re.sub(r"(?:^|(?<=\.)\s)(score\(i\) = .+?\.)(?:\s|$)", _formula, rest, flags=re.DOTALL)
+        out.append(prose(rest.strip("\n")))
+    out.append(tags_table(cls))
+    described = parameters(parts.pop("Parameters")) if "Parameters" in parts else {}
+    if cls.param_names():
+        out.append(parameters_table(cls, described))
+    for name, (kind, meaning, more) in parameters(parts.get("Attributes", "")).items():
+        out.append(" ".join([f"After fitting, `{name}` ({kind}):", prose(meaning), prose(more)]).strip())
+    for heading, title in (("Notes", ""), ("References", "**Reference.** ")):
+        if heading in parts:
+            out.append(title + prose(parts[heading]))
+    out.append(example(parts["Examples"]))
+    return "\n\n".join(out)
+
+
+def _formula(found: re.Match[str]) -> str:
+    return f"\n\n> {' '.join(found[1].split())}\n\n"
+
+
+def family_page(family: str, members: list[type[Aggregator]]) -> str:
+    """Return one page: what the family has in common, then its methods."""
+    doc = inspect.cleandoc(import_module(members[0].__module__).__doc__ or family)
+    first, _, rest = doc.partition("\n\n")
+    title, colon, idea = " ".join(first.split()).partition(": ")
+    if not colon or len(title) > 60:
+        title, idea = family.replace("_", " ").capitalize(), " ".join(first.split())
+    idea = idea[:1].upper() + idea[1:]
+    out = [f"# {title}", prose(idea)]
+    if rest:
+        out.append(prose(rest))
+    out.append("On this page: " + ", ".join(f"[{cls.name}](#{cls.name})" for cls in members) + ".")
+    out += [method_text(cls) for cls in members]
+    treated = "[how ties, missing items and weights are treated](../data.md#how-data-are-treated)"
+    out.append(f"[All methods](../methods.md) · {treated}")
+    return "\n\n".join(out) + "\n"
+
+
+def overview() -> str:
+    """Return the table of all methods."""
+    lines = ["| method | takes | cost | what it does |", "|---|---|---|---|"]
+    for family, members in families().items():
+        for cls in members:
+            summary = sections(cls.__doc__ or "")[""].partition("\n\n")[0]
+            link = f"[{cls.name}](methods/{family}.md#{cls.name})"
+            lines.append(f"| {link} | {takes(cls)} | {cell(cls.tags.cost)} | {cell(prose(summary))} |")
+    return "\n".join(lines)
+
+
+def contract() -> str:
+    """Return the table of what is checked of every method."""
+    lines = ["| check | when | what must hold |", "|---|---|---|"]
+    lines += [f"| `{c.name}` | {cell(c.when)} | {cell(prose(c.demand))} |" for c in CHECKS.values()]
+    return "\n".join(lines)
+
+
+def fill(page: Path, name: str, content: str) -> str:
+    """Return the text of a page with what stands between the markers of this name replaced."""
+    begin, end = f"<!-- {name}: begin, written by scripts/method_pages.py -->", f"<!-- {name}: end -->"
+    before, found, tail = page.read_text(encoding="utf-8").partition(begin)
+    _, closed, after = tail.partition(end)
+    if not found or not closed:
+        raise SystemExit(f"{page.name}: a marker is gone: {begin} or {end}")
+    return f"{before}{begin}\n\n{content}\n\n{end}{after}"
+
+
+def pages() -> dict[Path, str]:
+    """Return the text every page should have."""
+    out = {DOCS / "methods" / f"{family}.md": family_page(family, members) for family, members in families().items()}
+    out[OVERVIEW] = fill(OVERVIEW, "overview", overview())
+    out[CONTRACT] = fill(CONTRACT, "checks", contract())
+    return out
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Write the pages, or with --check say which are stale."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--check", action="store_true", help="write nothing; fail when a page is stale")
+    check = parser.parse_args(arguments).check
+    wanted = pages()
+    stale = [page for page, text in wanted.items() if not page.exists() or page.read_text(encoding="utf-8") != text]
+    left_over = sorted(set((DOCS / "methods").glob("*.md")) - set(wanted))
+    if not check:
+        for page in stale:
+            page.parent.mkdir(exist_ok=True)
+            page.write_text(wanted[page], encoding="utf-8")
+        for page in left_over:
+            page.unlink()
+    for page in stale + left_over:
+        state = "written" if not check else "no method has this page" if page in left_over else "stale"
+        print(f"{page.relative_to(ROOT)}: {state}")
+    if check and stale + left_over:
+        print("run: python scripts/method_pages.py", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
