@@ -9,13 +9,13 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from concordant.errors import ColumnError, FormatError, ParameterError
+from concordant.errors import ColumnError, FormatError, ParameterError, ParseError
 from concordant.io._columns import Found, Part, tidy
 from concordant.io._rows import MISSING_WORDS, FileRows, ids, numbers
 from concordant.io._tables import SAMPLE_LINES, is_number, position_of
 from concordant.kernels.lists import Floats, Ints
 
-__all__ = ["LAYOUTS", "Layout", "Matrix", "guess_layout"]
+__all__ = ["LAYOUTS", "Layout", "Matrix", "guess_layout", "layout_hint"]
 
 Layout = Literal["long", "ranks", "orders"]
 LAYOUTS = ("long", "ranks", "orders")
@@ -85,14 +85,13 @@ class Matrix:
     def cells(self) -> tuple[pl.DataFrame, Ints]:
         """Return one row per cell (row name, column number, text), expert by expert, and the table row of each."""
         n, m = len(self.raw), len(self.body)
-        texts = [self.raw[str(c)].cast(pl.String).fill_null("").alias("cell") for c in self.body]
+        body = self.raw.select(pl.col([str(c) for c in self.body]).cast(pl.String).fill_null(""))
+        cell = body.unpivot(value_name="cell")["cell"]
         row, column = np.tile(np.arange(n), m), np.repeat(np.arange(m), n)
         if self.experts == "rows":
             order = np.arange(n * m).reshape(m, n).T.ravel()
             row, column = row[order], column[order]
-            cell = pl.concat(texts).gather(order)
-        else:
-            cell = pl.concat(texts)
+            cell = cell.gather(order)
         frame = pl.DataFrame({"label": self._labels().gather(row), "column": column, "cell": cell})
         for word in ("instance", "weight"):
             if word in self.used:
@@ -182,7 +181,7 @@ class Matrix:
             )
 
 
-def guess_layout(found: Found, experts: str) -> Layout:
+def guess_layout(found: Found, experts: str = "rows") -> Layout:
     """Return the one layout that the table can have, or raise asking for it."""
     table = found.table
     lacking = list(found.lacking)
@@ -194,23 +193,39 @@ def guess_layout(found: Found, experts: str) -> Layout:
     found.lacking[:] = lacking
     if long or "rank" in found.given or ("item" in found.given and experts == "rows"):
         return "long"
-    problem = ""
-    matrix = Matrix(found, experts)
-    positional = [position_of(name) for name in matrix.names] if table.header else []
-    if len(positional) > 1 and all(p is not None for p in positional) and experts == "rows":
-        return "orders"
-    rows, columns = _rank_like(matrix) if table.header else (False, False)
-    if rows if experts == "rows" else columns:
-        if not all(is_number(name) for name in matrix.names):
-            return "ranks"
-        problem = " The columns are numbered, so that they might be items (layout 'ranks') or positions ('orders')."
-    elif columns if experts == "rows" else rows:
-        other = "columns" if experts == "rows" else "rows"
-        problem = f" The {other} look like rankings: perhaps layout='ranks', experts={other!r}."
+    layout, problem = _guess_matrix(found, experts)
+    if layout is not None:
+        return layout
     raise FormatError(
         f"{table.path}: the layout of the rankings cannot be told.{problem} {table.described()} {_LAYOUT_HELP} "
         "Pass layout= (--format long, ranks or orders), or columns= (--columns)."
     )
+
+
+def layout_hint(found: Found) -> str:
+    """Return a sentence on what speaks for a matrix of ranks in a table that was not recognised, "" if nothing does."""
+    try:
+        return _guess_matrix(found, "rows")[1]
+    except (ColumnError, FormatError, ParseError):
+        return ""
+
+
+def _guess_matrix(found: Found, experts: str) -> tuple[Layout | None, str]:
+    """Return the one layout that a matrix can have; without one, what speaks for which."""
+    matrix = Matrix(found, experts)
+    header = found.table.header
+    positional = [position_of(name) for name in matrix.names] if header else []
+    if len(positional) > 1 and all(p is not None for p in positional) and experts == "rows":
+        return "orders", ""
+    rows, columns = _rank_like(matrix) if header else (False, False)
+    if rows if experts == "rows" else columns:
+        if not all(is_number(name) for name in matrix.names):
+            return "ranks", ""
+        return None, " The columns are numbered: they might be items (layout 'ranks') or positions (layout 'orders')."
+    if columns if experts == "rows" else rows:
+        other = "columns" if experts == "rows" else "rows"
+        return None, f" The {other} look like rankings: layout='ranks', experts={other!r} (--format ranks-{other})."
+    return None, ""
 
 
 def _rank_like(matrix: Matrix) -> tuple[bool, bool]:

@@ -6,7 +6,7 @@ not there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -318,15 +318,17 @@ def build_labels(frame: pl.DataFrame, rows: Rows, *, duplicates: str = "error") 
     return Labels.from_codes(slots, label[fill])
 
 
-def build_features(frame: pl.DataFrame, names: Sequence[str], rows: Rows) -> Features:
-    """Return features from the columns instance, item and those named."""
-    if not names:
+def build_features(frame: pl.DataFrame, columns: Mapping[str, str], rows: Rows) -> Features:
+    """Return features from the columns instance, item and the others given, each with the name of its feature."""
+    if not columns:
         raise DataError("there are no feature columns beside instance and item.")
     slots, _, fill = _once(
         ids(frame["instance"], "instance", rows), ids(frame["item"], "item", rows), "feature rows", rows
     )
-    columns = [_filled(numbers(frame[name], f"feature {name!r}", rows), f"feature {name!r}", rows) for name in names]
-    return Features.from_codes(slots, np.column_stack(columns)[fill], Texts(list(names)))
+    values = [
+        _filled(numbers(frame[c], f"feature {name!r}", rows), f"feature {name!r}", rows) for c, name in columns.items()
+    ]
+    return Features.from_codes(slots, np.column_stack(values)[fill], Texts(list(columns.values())))
 
 
 def build_consensus(frame: pl.DataFrame, rows: Rows) -> Consensus:

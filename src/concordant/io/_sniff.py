@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from concordant.io._files import read_head
-from concordant.io._tables import is_number
+from concordant.io._tables import blank_fields, is_number
 
 __all__ = ["Head", "is_features", "is_letor", "is_preflib", "is_qrels", "is_run"]
 
@@ -16,7 +16,8 @@ _LINES = 1000
 _PREFLIB_KEY = re.compile(
     r"#\s*(FILE NAME|TITLE|DATA TYPE|MODIFICATION TYPE|NUMBER ALTERNATIVES|NUMBER VOTERS|ALTERNATIVE NAME \d+)\s*:"
 )
-_FEATURE = re.compile(r"\d+:\S+")
+_LABEL = re.compile(r"-?\d{1,3}(\.\d+)?", re.ASCII)
+_FEATURE = re.compile(r"\d+:\S+", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Head:
 
 def _fields(head: Head, n: int) -> list[list[str]] | None:
     """Return the lines split at blanks when all of them have n fields."""
-    rows = [line.split() for line in head.lines]
+    rows = [blank_fields(line) for line in head.lines]
     return rows if rows and all(len(r) == n for r in rows) else None
 
 
@@ -69,16 +70,12 @@ def is_qrels(head: Head) -> bool:
     if rows is None:
         return False
     iteration = {r[1] for r in rows}
-    return (
-        len(iteration) == 1
-        and iteration <= {"0", "Q0", "q0", "1"}
-        and all(re.fullmatch(r"-?\d{1,3}(\.\d+)?", r[3]) for r in rows)
-    )
+    return len(iteration) == 1 and iteration <= {"0", "Q0", "q0", "1"} and all(_LABEL.fullmatch(r[3]) for r in rows)
 
 
 def _vectors(head: Head) -> list[list[str]] | None:
     """Return the fields before the comment when all lines are ``label [qid:Q] index:value ...``."""
-    rows = [line.partition("#")[0].split() for line in head.lines if not line.startswith("#")]
+    rows = [blank_fields(line.partition("#")[0]) for line in head.lines if not line.startswith("#")]
     if not rows:
         return None
     for row in rows:

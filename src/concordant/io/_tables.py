@@ -22,7 +22,17 @@ from concordant.errors import FormatError, ParameterError, ParseError, listing, 
 from concordant.io._files import compression, read_bytes, read_head, text_lines
 from concordant.kernels.lists import Ints
 
-__all__ = ["FILE_TYPES", "SAMPLE_LINES", "Table", "file_type", "is_number", "normal", "open_table", "position_of"]
+__all__ = [
+    "FILE_TYPES",
+    "SAMPLE_LINES",
+    "Table",
+    "blank_fields",
+    "file_type",
+    "is_number",
+    "normal",
+    "open_table",
+    "position_of",
+]
 
 FILE_TYPES = ("csv", "tsv", "parquet", "jsonl")
 _ENDINGS = {
@@ -33,9 +43,12 @@ _ENDINGS = {
 }
 _PACKED = (".gz", ".xz", ".zst", ".bz2")
 
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?")
-_POSITION = re.compile(r"(?:rank|pos|position|place|choice|preference|pref|top)[ _.\-]?(\d+)|(\d+)(?:st|nd|rd|th)")
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+_POSITION = re.compile(
+    r"(?:rank|pos|position|place|choice|preference|pref|top)[ _.\-]?(\d{1,6})|(\d{1,6})(?:st|nd|rd|th)", re.ASCII
+)
 _BLANKS = re.compile(rb"[ \t\r\f\v]+")
+_FIELD = re.compile(r"[^ \t\r\f\v]+")
 # The first look: enough lines to know the table by, in a file with long lines as well.
 _HEAD_SIZES = (1 << 16, 1 << 20, 1 << 24)
 SAMPLE_LINES = 200
@@ -49,6 +62,11 @@ def normal(name: str) -> str:
     ('movieid', 'gtruth')
     """
     return "".join(c for c in name.casefold() if c.isalnum())
+
+
+def blank_fields(text: str) -> list[str]:
+    """Return the fields between blanks; unlike str.split it splits at ASCII blanks only, as the readers do."""
+    return _FIELD.findall(text)
 
 
 def is_number(text: str) -> bool:
@@ -87,11 +105,14 @@ class Table:
         Whether the file names its columns.
     sample : list of list of str
         The first rows below the header.
+    regular : bool
+        Whether the first rows all have the same number of fields, so that it may be a table at all.
     """
 
     names: list[str]
     header: bool
     sample: list[list[str]]
+    regular: bool = True
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -239,6 +260,7 @@ class _TextTable(Table):
         else:
             below.insert(0, first)
             self.names = [str(c + 1) for c in range(width)]
+        self.regular = all(len(r) == width for r in below if any(r))
         # The number of the last line above the first row.
         self._skip = rows[0][0] - 1 if not self.header else (rows[1][0] - 1 if below else rows[0][0])
         self.sample = [(r + [""] * width)[:width] for r in below if any(r)][:SAMPLE_LINES]
@@ -431,7 +453,7 @@ def _split(text: str, separator: str) -> list[str] | None:
     A quote inside a field that does not begin with one is an ordinary character.
     """
     if separator == " ":
-        return text.split()
+        return blank_fields(text)
     if '"' not in text or separator == "::":
         return text.split(separator)
     fields: list[str] = []

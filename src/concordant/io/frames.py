@@ -197,9 +197,8 @@ def from_frame(
     roles: dict[str, str | None] = {"instance": instance}
     if features is not None and features is not False:
         chosen = [n for n in frame.names if n not in (instance, item)] if features is True else list(features)
-        out = frame.columns({**roles, "item": item, **{f"feature {n}": n for n in chosen}})
-        out = out.rename({f"feature {n}": n for n in chosen if f"feature {n}" in out.columns})
-        return build_features(out, chosen, rows)
+        feature_roles = {f"feature {n}": n for n in chosen}
+        return build_features(frame.columns({**roles, "item": item, **feature_roles}), feature_roles, rows)
     if kind == "consensus":
         roles |= {"item": item, "score": "score" if isinstance(value, _Word) else value}
         return build_consensus(frame.columns(roles | {n: n for n in _INTERVALS if n in there}), rows)

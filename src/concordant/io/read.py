@@ -20,7 +20,7 @@ from concordant.errors import ConcordantError, FormatError, ParameterError, list
 from concordant.io import tabular
 from concordant.io._columns import Asked, Columns, Found, is_movielens, pair_form
 from concordant.io._files import PathLike, expand
-from concordant.io._matrix import guess_layout
+from concordant.io._matrix import guess_layout, layout_hint
 from concordant.io._sniff import Head, is_features, is_letor, is_preflib, is_qrels, is_run
 from concordant.io._tables import FILE_TYPES, Table, is_number, normal, open_table
 from concordant.io._words import ALIASES, HEADER_WORDS
@@ -165,7 +165,7 @@ def _is_rankings(file: _File) -> bool:
     if _has(file, "expert", "item", "rank"):
         return True
     try:
-        return guess_layout(file.columns, "rows") != "long"
+        return guess_layout(file.columns) != "long"
     except ConcordantError:
         return False
 
@@ -388,7 +388,10 @@ def _plan(path: PathLike | Iterable[PathLike], wanted: str | None) -> dict[str, 
         raise FormatError(f"{folder or path}: the format letor-folds is one folder with Fold1, Fold2, ...")
     files = expand(path)
     if folder is not None:
-        files = [f for f in files if not _DOCUMENTS.fullmatch(f.name)] or files
+        files = [f for f in files if not _DOCUMENTS.fullmatch(f.name)]
+        if not files:
+            inside = sorted(p.name for p in folder.iterdir() if p.is_dir() and not p.name.startswith("."))
+            raise FormatError(f"{folder}: holds documents and no data. Folders inside: {listing(inside)}.")
     if wanted is not None:
         if folder is not None:
             files = _without_side_files(files, FORMATS[wanted])
@@ -433,9 +436,9 @@ def _grouped(files: list[Path], folder: Path | None) -> dict[str, list[Path]]:
             held.append(f"not recognised: {_some([f for f, _ in errors])} ({_reason(errors[0])})")
         where = folder if folder is not None else files[0].parent
         raise FormatError(
-            f"{where}: the files have no one format. There are {'; '.join(held)}. Name those to read, for instance "
-            f"'{where}/*{(groups[order[0]][0] if order else files[0]).suffix}', and the format where it cannot be "
-            f"told, one of {', '.join(FORMATS)}."
+            f"{where}: the files have no one format. Found {'; '.join(held)}. Name those to read, such as "
+            f"{str(groups[order[0]][0] if order else files[0])!r}, and say what they are: format= (--format), or for "
+            "tables columns='expert=1,winner=2,loser=3' (--columns)."
         )
     return {name: groups[name] for name in order}
 
@@ -473,11 +476,12 @@ def _unknown(file: _File) -> FormatError:
     if data[:4] == b"PK\x03\x04":
         return FormatError(f"{file.path}: this is a zip archive. Unpack it, and read the folder.")
     table = file.table
-    if table is None or len(table.names) < 2 or not file.head.text:
+    if table is None or len(table.names) < 2 or not table.regular:
         begins = data[:60].decode("utf-8", "replace") if file.head.text else repr(data[:20])
         return FormatError.unknown(file.path, [*FORMATS], begins)
+    hint = "" if file.columns is None else layout_hint(file.columns)
     return FormatError(
-        f"{file.path}: what this table holds cannot be told. {table.described()} Say which column is which, for "
+        f"{file.path}: what this table holds cannot be told.{hint} {table.described()} Say which column is which, for "
         "instance columns='expert=1,winner=2,loser=3' (--columns), or pass format= (--format), one of "
         f"{', '.join(name for name, f in FORMATS.items() if f.table)}."
     )

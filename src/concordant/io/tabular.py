@@ -16,7 +16,6 @@ import polars as pl
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.features import Features
-from concordant.data.index import Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import KINDS, Kind, Preferences
 from concordant.errors import ConcordantWarning, FormatError, ParameterError
@@ -374,9 +373,7 @@ def read_feature_table(path: PathLike | Iterable[PathLike], *, columns: Columns 
 
     with naming(files):
         frame, rows = join_tables(files, take, asked, None, None)
-        frame = frame.rename({f"feature {k}": f"\0{name}" for k, name in enumerate(names[0])})
-        out = build_features(frame, [f"\0{name}" for name in names[0]], rows)
-        return Features.from_codes(out.slots, out.X.copy(), Texts(names[0]))
+        return build_features(frame, {f"feature {k}": name for k, name in enumerate(names[0])}, rows)
 
 
 def read_consensus(path: PathLike | Iterable[PathLike], *, columns: Columns | None = None) -> Consensus:

@@ -1,0 +1,565 @@
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from concordant.errors import (
+    ColumnError,
+    ConcordantError,
+    ConcordantWarning,
+    DuplicateError,
+    FormatError,
+    ParameterError,
+    ParseError,
+)
+from concordant.io._tables import open_table
+from concordant.io.tabular import (
+    read_comparisons,
+    read_consensus,
+    read_feature_table,
+    read_labels,
+    read_rankings,
+    read_ratings,
+    read_scores,
+)
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write_it(text: str | bytes, name: str = "t.csv") -> Path:
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return write_it
+
+
+def rows(container: Any) -> list[tuple[Any, ...]]:
+    return container.to_frame().rows()
+
+
+RATINGS = [("all", "ann", "Alien", 5.0), ("all", "ann", "Brazil", 3.0), ("all", "bob", "Brazil", 4.0)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("t.csv", "userId,movieId,rating,timestamp\nann,Alien,5,1\nann,Brazil,3,2\nbob,Brazil,4,3\n"),
+        ("t.csv", "rating,worker,item\n5,ann,Alien\n3,ann,Brazil\n4,bob,Brazil\n"),
+        ("t.tsv", "user\titem\trating\nann\tAlien\t5\nann\tBrazil\t3\nbob\tBrazil\t4\n"),
+        ("t.txt", "user;item;rating\nann;Alien;5\nann;Brazil;3\nbob;Brazil;4\n"),
+        ("t.txt", "user|item|stars\nann|Alien|5\nann|Brazil|3\nbob|Brazil|4\n"),
+        ("t.txt", "user   item  rating\nann  Alien 5\nann\tBrazil  3\n  bob Brazil 4  \n"),
+        ("t.csv", "\ufeffuser,item,rating\r\nann,Alien,5\r\nann,Brazil,3\r\n\r\nbob,Brazil,4"),
+        ("t.csv", '\n\n"user","item","rating"\n"ann","Alien","5"\nann,Brazil,3\nbob, Brazil ,4'),
+        ("t.csv", "user,item,rating,\nann,Alien,5,\nann,Brazil,3,\nbob,Brazil,4,\n"),
+        ("t.jsonl", '{"user":"ann","item":"Alien","rating":5}\n{"item":"Brazil","user":"ann","rating":3.0}\n'
+                    '\n{"user":"bob","item":"Brazil","rating":4,"note":[1,{"a":2}]}\n'),
+    ],
+)  # fmt: skip
+def test_the_same_ratings_however_they_are_written(write: Write, name: str, text: str) -> None:
+    p = read_ratings(write(text, name))
+    assert p.kind == "rating"
+    assert rows(p) == RATINGS
+
+
+def test_ratings_in_parquet_and_compressed(write: Write, tmp_path: Path) -> None:
+    frame = pl.DataFrame({"user": ["ann", "ann", "bob"], "movieId": ["Alien", "Brazil", "Brazil"], "rating": [5, 3, 4]})
+    frame.write_parquet(tmp_path / "r.parquet")
+    assert rows(read_ratings(tmp_path / "r.parquet")) == RATINGS
+    packed = write(gzip.compress(frame.write_csv().encode()), "r.csv.gz")
+    assert rows(read_ratings(packed)) == RATINGS
+    # The content, not the name, says what a file is.
+    assert rows(read_ratings(write((tmp_path / "r.parquet").read_bytes(), "r.csv"))) == RATINGS
+
+
+def test_columns_are_named_by_text_mapping_or_number(write: Write) -> None:
+    path = write("who,what,how much\nann,Alien,5\nann,Brazil,3\nbob,Brazil,4\n")
+    for columns in (
+        "expert=who,item=what,rating=how much",
+        {"expert": 1, "item": "what", "value": 3},
+        "expert=1,item=2,rating=3",
+    ):
+        assert rows(read_ratings(path, columns=columns)) == RATINGS
+    bare = write("ann,Alien,5\nann,Brazil,3\nbob,Brazil,4\n", "bare.csv")
+    assert rows(read_ratings(bare, columns="expert=1,item=2,rating=3")) == RATINGS
+    # Only some are named: the others go by their usual names.
+    half = write("who,item,rating\nann,Alien,5\nann,Brazil,3\nbob,Brazil,4\n", "half.csv")
+    assert rows(read_ratings(half, columns="expert=who")) == RATINGS
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "fragment"),
+    [
+        ("expert", ParameterError, "our word = your column"),
+        ("judge=who", ParameterError, "Got 'judge' instead"),
+        ("expert=1,expert=2", ParameterError, "one column for 'expert'"),
+        ("expert=nobody", ColumnError, "columns not found: ['nobody']. The table has: ['who', 'what', 'points']"),
+        ("expert=9", ColumnError, "there is no column 9 for 'expert'; columns are counted from 1"),
+        ("expert=0", ColumnError, "counted from 1"),
+        ("expert=who", ColumnError, "no column for item and value was found"),
+        (3, ParameterError, "or a mapping"),
+        ({"expert": 1.5}, ParameterError, "names or numbers"),
+    ],
+)
+def test_slips_in_columns_are_named(write: Write, columns: Any, error: type[Exception], fragment: str) -> None:
+    path = write("who,what,points\nann,Alien,5\n")
+    with pytest.raises(error) as caught:
+        read_ratings(path, columns=columns)
+    assert fragment in str(caught.value)
+
+
+def test_two_candidates_for_a_role_are_not_chosen_from(write: Write) -> None:
+    with pytest.raises(ColumnError, match=r"'user', 'judge' might all be the expert") as caught:
+        read_ratings(write("user,judge,item,rating\na,b,c,1\n"))
+    assert "t.csv" in str(caught.value)
+    # The own word goes before its synonyms.
+    assert read_ratings(write("user,expert,item,rating\na,b,c,1\n")).experts.tolist() == ["b"]
+
+
+def test_movielens_without_a_header_is_known_by_its_timestamps(write: Write) -> None:
+    text = "196\t242\t3\t881250949\n186\t302\t3\t891717742\n196\t302\t1\t878887116\n"
+    p = read_ratings(write(text, "any.txt"))
+    assert rows(p) == [("all", "196", "242", 3.0), ("all", "196", "302", 1.0), ("all", "186", "302", 3.0)]
+    assert rows(read_ratings(write(text.replace("\t", "::"), "ratings.dat"))) == rows(p)
+    with pytest.raises(ColumnError, match="4 columns and no header"):
+        read_ratings(write("1\t2\t3\t4\n2\t3\t4\t5\n", "other.txt"))
+
+
+def test_missing_ratings_keep_the_item(write: Write) -> None:
+    p = read_ratings(write("user,item,rating\nann,a,5\nann,b,NA\nbob,b,\nbob,c,nan\ncid,a,2\n"))
+    assert rows(p) == [
+        ("all", "ann", "a", 5.0),
+        ("all", "cid", "a", 2.0),
+        ("all", None, "b", None),
+        ("all", None, "c", None),
+    ]
+    assert p.experts.tolist() == ["ann", "bob", "cid"]
+    q = read_ratings(write("user,item,rating\nann,a,5\nann,b,-1\n"), missing=["-1"])
+    assert q.n_rows == 1
+    assert q.n_slots == 2
+
+
+def test_smaller_can_be_better(write: Write) -> None:
+    path = write("user,item,score\nann,a,68\nann,b,72\n")
+    assert read_ratings(path, kind="score").ranks().tolist() == [2.0, 1.0]
+    assert read_ratings(path, kind="score", higher_is_better=False).ranks().tolist() == [1.0, 2.0]
+
+
+def test_instances_by_column_or_by_file(write: Write) -> None:
+    one = write("city,user,item,rating\nOslo,ann,a,5\nRome,ann,a,3\n", "one.csv")
+    assert read_ratings(one, instance="city").instances.tolist() == ["Oslo", "Rome"]
+    assert read_ratings(one, columns="instance=1").instances.tolist() == ["Oslo", "Rome"]
+    with pytest.raises(DuplicateError, match=r"one.csv:2 and .*one.csv:3"):
+        read_ratings(one)
+    two = write("user,item,rating\nbob,a,1\n", "two.csv")
+    three = write("user,item,rating\nann,a,1\n", "three.csv")
+    p = read_ratings([two, three], instance_from="file")
+    assert p.instances.tolist() == ["two", "three"]
+    # The literal column "instance" needs no mention.
+    own = write("instance,user,item,rating\nOslo,ann,a,5\nRome,ann,a,3\n", "own.csv")
+    assert len(read_ratings(own)) == 2
+
+
+def test_duplicates_name_both_lines_across_files(write: Write) -> None:
+    a = write("user,item,rating\nann,a,5\nann,b,4\n", "a.csv")
+    b = write("user,item,rating\n\nbob,a,5\nann,b,2\n", "b.csv")
+    with pytest.raises(DuplicateError) as caught:
+        read_ratings([a, b])
+    assert f"{a}:3 and {b}:4" in str(caught.value)
+    assert [r[3] for r in rows(read_ratings([a, b], duplicates="first")) if r[1:3] == ("ann", "b")] == [4.0]
+    assert [r[3] for r in rows(read_ratings([b, a], duplicates="best")) if r[1:3] == ("ann", "b")] == [4.0]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "fragment"),
+    [
+        ("user,item,rating\na,b,1\na,c\n", 3, "expected 3 fields, found 2: 'a,c'"),
+        ("user,item,rating\na,b,1\n\na,c,2,9\n", 4, "expected 3 fields, found 4: 'a,c,2,9'"),
+        ("user,item,rating\na,b,1\na,c,x\n", 3, "the rating must be a finite number, found 'x'"),
+        ("user,item,rating\na,b,1\na,c,inf\n", 3, "the rating must be a finite number, found 'inf'"),
+        ("user,item,rating\na,b,1\n,c,1\n", 3, "the expert id is missing"),
+        ("user,item,rating\na,b,1\na,,1\n", 3, "the item id is missing"),
+        ('user,item,rating\n"a\nx",b,1\na,c,x\n', 4, "found 'x'"),
+        ('user,item,rating\na,b,1\na,"c,1\n', 3, "a quoted field does not end"),
+        ('user,item,rating\na,b,1\n"a"b,c,1\n', 3, "a quoted field does not end"),
+        ("user,item,rating\n" + "a,b,1\n" * 0 + "a,b,1\na,c\udcff,1\n", 3, "expected UTF-8 text"),
+    ],
+)
+def test_damaged_lines_are_named(write: Write, text: str, line: int, fragment: str) -> None:
+    path = write(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(ParseError) as caught:
+        read_ratings(path)
+    assert str(caught.value).startswith(f"{path}:{line}: ")
+    assert fragment in str(caught.value)
+
+
+def test_a_stray_quote_is_an_ordinary_character(write: Write) -> None:
+    text = 'user,item,rating\nann,5" disk,1\nbob,3.5" disk,2\ncid,"a ""b""",3\n'
+    assert read_ratings(write(text)).items.tolist() == ['5" disk', '3.5" disk', 'a "b"']
+
+
+def test_ids_of_whole_floats_lose_their_fraction_only_when_all_are_whole(write: Write) -> None:
+    assert read_ratings(write("user,item,rating\n1.0,7.0,1\n2.0,8,2\n")).items.tolist() == ["7", "8"]
+    assert read_ratings(write("user,item,rating\n1.0,7.0,1\n2.0,8.5,2\n")).items.tolist() == ["7.0", "8.5"]
+    c = read_comparisons(write("winner,loser\n1.0,2\n2.0,3.0\n"))
+    assert c.items.tolist() == ["1", "2", "3"]
+
+
+@pytest.mark.parametrize("text", ["", "\n \n", "user,item,rating\n", "user,item,rating\n\n,,\n"])
+def test_a_file_without_rows_is_refused(write: Write, text: str) -> None:
+    with pytest.raises(FormatError, match=r"t\.csv: .*no rows"):
+        read_ratings(write(text))
+
+
+def test_json_lines_name_the_broken_line(write: Write) -> None:
+    good = '{"user":"a","item":"b","rating":1}\n'
+    for bad in ("[1]", '{"user":', "nonsense", '{"user":"a","item":"c","rating":NaN}', '"text"'):
+        with pytest.raises(ParseError, match=r"j\.jsonl:3: expected one JSON object"):
+            read_ratings(write(good + "\n" + bad + "\n" + good, "j.jsonl"))
+    with pytest.raises(ParseError, match=r"j\.jsonl:2: the expert id is missing"):
+        read_ratings(write(good + '{"item":"c","rating":1}\n', "j.jsonl"))
+    mixed = write(good + '{"user":7,"item":true,"rating":"2"}\n', "j.jsonl")
+    assert rows(read_ratings(mixed))[1] == ("all", "7", "true", 2.0)
+
+
+def test_a_damaged_parquet_file_is_named(write: Write, tmp_path: Path) -> None:
+    pl.DataFrame({"user": ["a"] * 50, "item": [str(k) for k in range(50)], "rating": [1.0] * 50}).write_parquet(
+        tmp_path / "r.parquet"
+    )
+    data = (tmp_path / "r.parquet").read_bytes()
+    for cut in (b"PAR1", data[:40], data[:-20], data[: len(data) // 2] + data[len(data) // 2 + 9 :]):
+        with pytest.raises(ConcordantError, match=r"cut\.parquet"):
+            read_ratings(write(cut, "cut.parquet"))
+    pl.DataFrame({"user": [[1]], "item": ["a"], "rating": [1]}).write_parquet(tmp_path / "l.parquet")
+    with pytest.raises(ParseError, match="row 0: the expert id must be text or a whole number"):
+        read_ratings(tmp_path / "l.parquet")
+
+
+def test_row_names_of_r_and_a_wide_table(write: Write) -> None:
+    p = read_rankings(write("P1 P2 P3\nA1 1 2 3\nA2 3 1 2\n", "r.txt"), layout="ranks")
+    assert p.experts.tolist() == ["A1", "A2"]
+    assert p.value.tolist() == [1, 2, 3, 3, 1, 2]
+    n = 12_000
+    wide = write(",".join(f"i{k}" for k in range(n)) + "\n" + ",".join(str(k + 1) for k in range(n)) + "\n")
+    assert read_rankings(wide, layout="ranks").n_rows == n
+
+
+RANKS = ",P1,P2,P3\nA1,1,2,3\nA2,3,1,2\n"
+
+
+def test_a_matrix_of_ranks_is_guessed_and_said(write: Write) -> None:
+    path = write(RANKS)
+    with pytest.warns(ConcordantWarning, match=r"t\.csv: read as layout 'ranks', 2 experts in rows and 3 items"):
+        p = read_rankings(path)
+    assert rows(p)[3:] == [("all", "A2", "P1", 3.0), ("all", "A2", "P2", 1.0), ("all", "A2", "P3", 2.0)]
+    assert read_rankings(path, layout="ranks") == p
+    turned = read_rankings(write(",A1,A2\nP1,1,3\nP2,2,1\nP3,3,2\n"), layout="ranks", experts="columns")
+    assert turned == p
+
+
+def test_a_matrix_of_orders_in_all_directions(write: Write) -> None:
+    path = write("rank1,rank2,rank3\nx,y,z\ny,,x\nz,NA,\n,,\n")
+    with pytest.warns(ConcordantWarning, match=r"'orders', 3 experts in rows and 3 positions"):
+        p = read_rankings(path)
+    assert rows(p) == [
+        ("all", "1", "x", 1.0),
+        ("all", "1", "y", 2.0),
+        ("all", "1", "z", 3.0),
+        ("all", "2", "y", 1.0),
+        ("all", "2", "x", 3.0),
+        ("all", "3", "z", 1.0),
+    ]
+    turned = write("1,2,3\nx,y,z\ny,,NA\nz,x,\n")
+    assert read_rankings(turned, layout="orders", experts="columns", header=True) == p
+    # The number in the name is the position, wherever the column stands.
+    mixed = read_rankings(write("judge,rank3,rank1\nann,z,x\n"), layout="orders", columns="expert=judge")
+    assert rows(mixed) == [("all", "ann", "z", 3.0), ("all", "ann", "x", 1.0)]
+
+
+def test_an_expert_who_ranks_nothing_is_known(write: Write) -> None:
+    p = read_rankings(write("judge,rank1,rank2\nann,x,y\nbob,,\ncid,y,\n"), layout="orders", columns="expert=judge")
+    assert p.experts.tolist() == ["ann", "bob", "cid"]
+    assert p.n_lists == 2
+    q = read_rankings(write(",x,y\nann,1,2\nbob,,0\n"), layout="ranks")
+    assert q.experts.tolist() == ["ann", "bob"]
+    assert q.n_lists == 1
+
+
+def test_a_zero_is_no_rank_unless_it_might_be(write: Write) -> None:
+    assert read_rankings(write(",x,y,z\nann,1,0,2\nbob,1,2,3\n"), layout="ranks").n_rows == 5
+    with pytest.raises(FormatError, match="ranks counted from 0"):
+        read_rankings(write(",x,y,z\nann,1,0,2\nbob,0,1,2\n"), layout="ranks")
+    assert read_rankings(write(",x,y,z\nann,1,0,2\nbob,0,1,2\n"), layout="ranks", missing=["0"]).n_rows == 4
+    with pytest.raises(ParseError, match=r":2: ranks begin at 1"):
+        read_rankings(write(",x,y,z\nann,1,0,2\n"), layout="ranks", missing=[""])
+    assert read_rankings(write("rank1,rank2,rank3\n5,3,0\n3,0,0\n"), layout="orders").n_rows == 3
+    with pytest.raises(ParseError, match=r":3: is 0 an item"):
+        read_rankings(write("rank1,rank2,rank3\n5,3,0\n0,3,5\n"), layout="orders")
+    with pytest.raises(ParseError, match="is 0 an item"):
+        read_rankings(write("rank1,rank2,rank3\n1,2,0\n2,1,0\n"), layout="orders")
+    assert "0" in read_rankings(write("rank1,rank2\n0,3\n"), layout="orders", missing=[""]).items.tolist()
+
+
+def test_the_long_layout(write: Write) -> None:
+    path = write("topic,judge,docno,rank\n301,ann,a,1\n301,ann,b,2.5\n302,bob,a,1\n")
+    assert rows(read_rankings(path)) == [("301", "ann", "a", 1.0), ("301", "ann", "b", 2.5), ("302", "bob", "a", 1.0)]
+    with pytest.raises(ParseError, match=r"t\.csv:2: ranks begin at 1 \(best\)\. Got 0 for item 'a' by expert 'ann'"):
+        read_rankings(write("judge,item,rank\nann,a,0\n"))
+    weighted = read_rankings(write("judge,item,rank,weight\nann,a,1,3\nann,b,2,3\nbob,b,1,1\n"))
+    assert weighted.weights.tolist() == [3.0, 1.0]
+    with pytest.raises(ConcordantError, match=r"t\.csv: expert 'ann' has two weights"):
+        read_rankings(write("judge,item,rank,weight\nann,a,1,3\nann,b,2,1\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        (",0,1,2\na,1,2,3\nb,2,1,3\n", "they might be items (layout 'ranks') or positions (layout 'orders')"),
+        (",truth\na,1\nb,3\nc,2\n", "layout='ranks', experts='columns'"),
+        ("best,worst,year\na,b,2015\nc,b,2016\n", "The columns are ['best', 'worst', 'year']"),
+        (",P1,P2\nA,5,4\nB,3,5\n", "cannot be told"),
+        ("1,2,3\n2,1,3\n", "3 columns and no header"),
+    ],
+)
+def test_a_layout_that_cannot_be_told_is_asked_for(write: Write, text: str, fragment: str) -> None:
+    with pytest.raises(FormatError) as caught:
+        read_rankings(write(text))
+    assert fragment in str(caught.value)
+    assert "Layouts of rankings: 'long'" in str(caught.value)
+
+
+def test_options_of_rankings_are_checked(write: Write) -> None:
+    path = write(RANKS)
+    for options in ({"layout": "wide"}, {"experts": "cells"}, {"duplicates": "last"}, {"file_type": "xls"}):
+        with pytest.raises(ParameterError):
+            read_rankings(path, **{"layout": "ranks", **options})
+    with pytest.raises(ParameterError, match="in the layout 'ranks'"):
+        read_rankings(path, layout="ranks", columns="rank=2")
+
+
+VOTES = {("ann", "x", "y"): (1.0, 0.0, 0.0), ("bob", "y", "z"): (0.0, 1.0, 0.0), ("ann", "x", "z"): (0.0, 0.0, 1.0)}
+
+
+@pytest.mark.parametrize(
+    ("header", "words"),
+    [
+        ("judge,left,right,winner", ("left", "right", "tie")),
+        ("judge,left,right,winner", ("LEFT", " Right ", "Draw")),
+        ("worker,model_a,model_b,winner", ("model_a", "model_b", "tie (bothbad)")),
+        ("worker,model_a,model_b,winner", ("a", "b", "both")),
+        ("user,item_a,item_b,outcome", ("1", "0", "0.5")),
+        ("user,item1,item2,result", ("1.0", "0.0", "0.50")),
+        ("expert,left,right,winner", ("x", "z", "tie")),
+        ("expert,left,right,winner", ("X", "Z", "Neither")),
+        ("annotator,option_a,option_b,choice", ("option_a", "option_b", "equal")),
+        ("rater,left,right,preference", ("first", "second", "same")),
+    ],
+)
+def test_outcomes_in_many_words(write: Write, header: str, words: tuple[str, str, str]) -> None:
+    text = f"{header}\nann,x,y,{words[0]}\nbob,y,z,{words[1]}\nann,x,z,{words[2]}\n"
+    c = read_comparisons(write(text))
+    assert c.sided
+    assert {(e, a, b): counts for _, e, a, b, *rest in rows(c) if (counts := tuple(rest))} == VOTES
+
+
+def test_unknown_outcomes_are_listed_with_their_counts(write: Write) -> None:
+    with pytest.raises(ParseError) as caught:
+        read_comparisons(write("left,right,winner\na1,b1,left\na1,c1,lleft\nb1,c1,left\nb1,c1,\n"))
+    message = str(caught.value)
+    assert "t.csv:3: the outcome 'lleft' of 'a1' against 'c1' is not known" in message
+    assert "'left' (2), " in message
+    assert "'lleft' (1)" in message
+    assert "'' (1)" in message
+    assert "Known: left, right, tie" in message
+
+
+def test_outcomes_that_might_be_both_are_asked_about(write: Write) -> None:
+    path = write("left,right,winner\na,b,b\nb,a,a\n")
+    with pytest.raises(ParseError, match=r"t\.csv:3: .* outcomes='items' or outcomes='sides'"):
+        read_comparisons(path)
+    assert read_comparisons(path, outcomes="items").n_right.tolist() == [1, 1]
+    assert read_comparisons(path, outcomes="sides").n_right.tolist() == [1, 0]
+    with pytest.raises(ParseError, match="some outcomes name a side and some name an item"):
+        read_comparisons(write("left,right,winner\nx,y,left\nx,y,y\n"))
+    with pytest.raises(ParameterError, match="'outcomes'"):
+        read_comparisons(path, outcomes="both")  # type: ignore[arg-type]
+
+
+def test_winner_and_loser_have_no_sides(write: Write) -> None:
+    c = read_comparisons(write("assessor,bottom_item,top_item\n1,5,1\n1,1,5\n2,3,1\n"))
+    assert not c.sided
+    assert rows(c.collapse()) == [("all", "1", "5", 1.0, 1.0, 0.0), ("all", "1", "3", 1.0, 0.0, 0.0)]
+    assert c.experts.tolist() == ["1", "2"]
+    assert read_comparisons(write("winner,loser\na,b\n")).expert is None
+
+
+def test_counts_of_pairs(write: Write) -> None:
+    c = read_comparisons(write(",i,j,r_ij,w_ij,w_ji,t_ij\n0,1,2,57,19,22,16\n1,1,3,47,16,19,12\n"))
+    assert not c.sided
+    assert rows(c) == [("all", "1", "2", 19.0, 22.0, 16.0), ("all", "1", "3", 16.0, 19.0, 12.0)]
+    d = read_comparisons(write("a,b,a wins,b wins\nx,y,2,3\n"), columns="left=a,right=b,n_left=3,n_right=4")
+    assert d.sided
+    assert rows(d) == [("all", "x", "y", 2.0, 3.0, 0.0)]
+    with pytest.raises(ParseError, match=r":2: n_left must be a number >= 0"):
+        read_comparisons(write("left,right,n_left,n_right\nx,y,-1,3\n"))
+
+
+def test_an_item_against_itself(write: Write) -> None:
+    path = write("1 268 3\n1 268 268\n2 5 268\n", "pairs.txt")
+    columns = "expert=1,winner=2,loser=3"
+    with pytest.raises(ParseError, match=r"pairs\.txt:2: item '268' is compared with itself"):
+        read_comparisons(path, columns=columns)
+    c = read_comparisons(path, columns=columns, self_pairs="drop")
+    assert c.n_rows == 2
+    assert c.n_slots == 3
+
+
+def test_comparisons_without_a_header_are_asked_about(write: Write) -> None:
+    with pytest.raises(FormatError) as caught:
+        read_comparisons(write("1 11.0 10.0\n1 11.0 14.0\n", "all_pair.txt"))
+    assert "columns='expert=1,winner=2,loser=3' (--columns)" in str(caught.value)
+    assert "There are 3 columns and no header; the first row is ['1', '11.0', '10.0']" in str(caught.value)
+    with pytest.raises(ColumnError, match="Comparisons have the columns winner and loser"):
+        read_comparisons(write("variety_a,best,year\na,b,2015\n"))
+
+
+def test_comparisons_by_prompt_and_with_weights(write: Write) -> None:
+    path = write("prompt,left,right,winner,votes\n8,a1,b1,left,2\n9,a1,b1,tie,1\n8,b1,c1,right,1\n")
+    c = read_comparisons(path, instance="prompt", columns="weight=votes")
+    assert c.instances.tolist() == ["8", "9"]
+    assert rows(c) == [
+        ("8", "a1", "b1", 2.0, 0.0, 0.0),
+        ("8", "b1", "c1", 0.0, 1.0, 0.0),
+        ("9", "a1", "b1", 0.0, 0.0, 1.0),
+    ]
+
+
+def test_labels_from_qrels_and_tables(write: Write, tmp_path: Path) -> None:
+    wanted = [("301", "d1", 2.0), ("301", "d2", 0.0), ("302", "d1", -1.0)]
+    assert rows(read_labels(write("301 0 d1 2\n301 0 d2 0\n302 0 d1 -1\n", "qrels.txt"))) == wanted
+    assert rows(read_labels(write("301\tQ0\td1\t2\n301\tQ0\td2\t0\n302\tQ0\td1\t-1\n", "q"))) == wanted
+    assert rows(read_labels(write("query,docno,relevance\n301,d1,2\n301,d2,0\n302,d1,-1\n"))) == wanted
+    pl.DataFrame({"topic": [301, 301, 302], "item": ["d1", "d2", "d1"], "gold": [2, 0, -1]}).write_parquet(
+        tmp_path / "l.pq"
+    )
+    assert rows(read_labels(tmp_path / "l.pq")) == wanted
+    text = "".join(json.dumps({"instance": q, "item": i, "label": v}) + "\n" for q, i, v in wanted)
+    assert rows(read_labels(write(text, "l.jsonl"))) == wanted
+    pairs = read_labels(write("1 4\n2 5\n", "doc_info.txt"), columns="item=1,label=2")
+    assert rows(pairs) == [("all", "1", 4.0), ("all", "2", 5.0)]
+    with pytest.raises(ColumnError, match=r"no column for item and label .* columns='item=1,label=2'"):
+        read_labels(write("1 4\n2 5\n", "doc_info.txt"))
+    gone = read_labels(write("query,docno,relevance\n301,d1,2\n301,d2,-1\n"), missing=["-1"])
+    assert rows(gone) == [("301", "d1", 2.0), ("301", "d2", None)]
+
+
+def test_an_item_with_two_labels(write: Write) -> None:
+    path = write("query,docno,relevance\n1,d,2\n1,d,2\n1,e,0\n1,e,1\n")
+    with pytest.raises(DuplicateError) as caught:
+        read_labels(path)
+    assert f"item 'e' of instance '1' has two labels, 0 and 1 ({path}:4 and {path}:5)" in str(caught.value)
+    assert read_labels(path, duplicates="best").label.tolist() == [2, 1]
+    assert read_labels(path, duplicates="first").label.tolist() == [2, 0]
+
+
+def test_scores_features_and_consensus_tables(write: Write) -> None:
+    path = write("instance,item,score,rank\nq,a,0.5,1\nq,b,0.5,1\nq,c,0.25,3\n", "fused.csv")
+    p = read_scores(path)
+    assert p.kind == "score"
+    assert rows(p)[2] == ("q", "fused", "c", 0.25)
+    c = read_consensus(path)
+    assert c.rank.tolist() == [1, 1, 3]
+    assert read_consensus(write("item,score\na,1\nb,2\n")).ranking("all") == ["b", "a"]
+    with pytest.raises(ParseError, match=r":2: the rank of a consensus must be a whole number"):
+        read_consensus(write("instance,item,score,rank\nq,a,0.5,1.5\n"))
+    f = read_feature_table(write("instance,item,x,instances\nq,a,1,2\nq,b,3,4\n"))
+    assert f.names.tolist() == ["x", "instances"]
+    assert f.X.tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(DuplicateError, match=r"t\.csv:2 and .*t\.csv:3"):
+        read_feature_table(write("instance,item,x\nq,a,1\nq,a,2\n"))
+    with pytest.raises(ParseError, match=r":3: the feature 'x' is missing"):
+        read_feature_table(write("instance,item,x\nq,a,1\nq,b,\n"))
+
+
+def test_files_of_different_shape_are_not_joined(write: Write) -> None:
+    a = write("winner,loser\nx,y\n", "a.csv")
+    b = write("judge,winner,loser\nann,x,y\n", "b.csv")
+    with pytest.raises(FormatError, match=r"b\.csv: has not the same columns as .*a\.csv: one has expert"):
+        read_comparisons([a, b])
+
+
+plain = st.text(st.characters(codec="utf-8", exclude_categories=("Cs", "Cc")), min_size=1, max_size=12).filter(
+    lambda t: t == t.strip() and t.lower() not in ("nan", "na", "null", "none", "n/a") and "\ufeff" not in t
+)
+values = st.floats(-1e6, 1e6, allow_nan=False).map(lambda v: round(v, 3))
+
+
+@given(
+    table=st.dictionaries(st.tuples(plain, plain), values, min_size=1, max_size=12),
+    separator=st.sampled_from([",", "\t", ";", "|"]),
+)
+def test_any_text_survives_a_quoted_table(
+    table: dict[tuple[str, str], float], separator: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    whole = all(e.replace(".0", "").lstrip("-").isdecimal() for pair in table for e in pair)
+    if whole:
+        return  # "7.0" becomes "7", which is tested on its own
+    path = tmp_path_factory.mktemp("t") / "t.csv"
+    quoted = [
+        '"' + e.replace('"', '""') + '"' + separator + '"' + i.replace('"', '""') + '"' + separator + repr(v)
+        for (e, i), v in table.items()
+    ]
+    path.write_text(separator.join(["user", "item", "rating"]) + "\n" + "\n".join(quoted) + "\n", encoding="utf-8")
+    assert {(e, i): v for _, e, i, v in rows(read_ratings(path, file_type="csv"))} == table
+
+
+@given(data=st.data())
+def test_lines_are_found_whatever_stands_before_them(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    n = data.draw(st.integers(1, 30))
+    lines, bad = ["user,item,rating"], data.draw(st.integers(0, n - 1))
+    line = number = 2
+    for k in range(n):
+        blank = data.draw(st.sampled_from(["", "\n", "\n\n"]))
+        name = data.draw(st.sampled_from([f"i{k}", f'"i\n{k}"', f'"i""{k}"', f'i"{k}']))
+        if k == bad:
+            number = line + blank.count("\n")
+        lines.append(f"{blank}u,{name},{'oops' if k == bad else 1}")
+        line += lines[-1].count("\n") + 1
+    path = tmp_path_factory.mktemp("t") / "t.csv"
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(ParseError, match="found 'oops'") as caught:
+        read_ratings(path)
+    assert caught.value.line == number
+
+
+def test_the_quick_and_the_exact_pass_agree(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = random.Random(7)
+    cells = ["a", "b c", '"q,r"', '"two\nlines"', "", "7", "é"]
+    for _ in range(60):
+        width = chance.randint(1, 4)
+        text = "\n".join(",".join(chance.choice(cells) for _ in range(width)) for _ in range(chance.randint(2, 9)))
+        path = write("h" + ",h" * (width - 1) + "\n" + text + "\n")
+        table = open_table(path, header=True)
+        try:
+            quick, at = table.read(range(width))
+        except FormatError:
+            continue
+        exact = open_table(path, header=True)
+        monkeypatch.setattr(exact, "_scan", lambda *_: None)
+        slow, places = exact.read(range(width))
+        assert quick.rows() == slow.rows()
+        assert [table.line(k) for k in at.tolist()] == [exact.line(k) for k in places.tolist()]
