@@ -22,7 +22,7 @@ _CUTS_PER_ROUND = 4000
 
 
 class Solution(NamedTuple):
-    """Positions (1 = best; means where several rankings are equally good), their cost, a lower bound of any cost."""
+    """Positions (1 = best; shared where nothing tells items apart), their cost, and a lower bound of any cost."""
 
     position: Floats
     cost: float
@@ -88,65 +88,64 @@ def _bit_rows(table: NDArray[np.bool_]) -> list[int]:
 
 
 def subset_dp(cost: Floats, key: Ints, slack: float = 0.0) -> Solution:
-    """Return the mean position of every item over the cheapest rankings, in O(2**n n) time and memory.
+    """Return the places of the items in a cheapest ranking, in O(2**n n) time and memory.
 
-    Among the rankings whose cost agrees with the smallest up to `slack`, those with the smallest sum of key * position
-    are kept, so that keys choose between equally cheap rankings; where several are left the positions are averaged over
-    all of them, so that the answer does not depend on the order of the items.
+    Of several cheapest rankings the one is taken that has the larger key where they first differ. Where equal keys
+    leave several, the ranking is cut at every place at which all of them have the same items above, and the items
+    between two cuts share the mean of their places. The answer does not depend on the order of the items.
 
     Parameters
     ----------
     cost : float64[n, n]
         What putting i above j costs.
     key : int64[n]
-        Items with larger keys should stand higher.
+        Which items should rather stand higher.
     slack : float
         How far apart equal costs may be.
 
-    >>> subset_dp(np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]), np.zeros(3, int)).position.tolist()
+    >>> circle = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
+    >>> subset_dp(circle, np.array([0, 0, 0])).position.tolist()
     [2.0, 2.0, 2.0]
+    >>> subset_dp(circle, np.array([0, 1, 0])).position.tolist()
+    [2.0, 1.0, 3.0]
     """
     n = len(cost)
     size = 1 << n
-    after = np.zeros((n, size))  # after[j, S]: what j costs below all of S
+    below = np.zeros((n, size))  # below[j, S]: what j costs below all of S
     for i in range(n):
-        after[:, 1 << i : 2 << i] = after[:, : 1 << i] + cost[i][:, None]
-    best = np.zeros(size)
-    second = np.zeros(size, dtype=np.int64)
-    ways = np.zeros(size)
-    ways[0] = 1.0
-    kept = np.zeros((n, size), dtype=np.bool_)
+        below[:, 1 << i : 2 << i] = below[:, : 1 << i] + cost[i][:, None]
     subsets = np.arange(size, dtype=np.int64)
     count = np.bitwise_count(subsets)
-    layers = [subsets[count == p] for p in range(n + 1)]
-    bit = (1 << np.arange(n, dtype=np.int64))[:, None]
-    item = np.arange(n)[:, None]
-    for p in range(1, n + 1):
-        sets = layers[p]
-        inside = (sets & bit) != 0
-        rest = sets & ~bit
-        price = np.where(inside, best[rest] + after[item, rest], np.inf)
-        lowest = price.min(axis=0)
-        keep = price <= lowest + slack
-        rank = np.where(keep, second[rest] + p * key[:, None], np.iinfo(np.int64).max)
-        smallest = rank.min(axis=0)
-        keep &= rank == smallest
-        best[sets], second[sets] = lowest, smallest
-        ways[sets] = np.where(keep, ways[rest], 0.0).sum(axis=0)
-        kept[:, sets] = keep
-    after_set = np.zeros(size)  # how many of the kept rankings end in each way, once the set is placed
-    after_set[-1] = 1.0
-    total = np.zeros(n)
-    for p in range(n, 0, -1):
-        sets = layers[p]
-        rest = sets & ~bit
-        keep = kept[:, sets]
-        total += p * np.where(keep, ways[rest] * after_set[sets], 0.0).sum(axis=1)
-        for j in range(n):
-            # Different sets lose item j to different subsets, so nothing is added twice.
-            after_set[rest[j][keep[j]]] += after_set[sets[keep[j]]]
-    position = total / ways[-1]
-    return Solution(position, float(best[-1]), float(best[-1]))
+    bit = 1 << np.arange(n, dtype=np.int64)
+    rest = np.zeros(size)  # what the items outside S cost, S being placed
+
+    def prices(sets: Ints) -> Floats:
+        outside = (sets & bit[:, None]) == 0
+        price: Floats = np.where(outside, below[:, sets] + rest[sets | bit[:, None]], np.inf)
+        return price
+
+    for p in range(n - 1, -1, -1):
+        sets = subsets[count == p]
+        rest[sets] = prices(sets).min(axis=0)
+    steps: list[tuple[Ints, Ints]] = []
+    sets = subsets[:1]
+    for _ in range(n):
+        item, place = np.nonzero(prices(sets) <= rest[sets] + slack)
+        wanted = key[item] == key[item].max()
+        before = sets[place[wanted]]
+        after = before | bit[item[wanted]]
+        steps.append((before, after))
+        sets = np.unique(after)
+    position = np.zeros(n)
+    end, lower = n, size - 1  # the cut below: how many items stand above it, and which
+    for p in range(n - 1, -1, -1):
+        before, after = steps[p]
+        sets = np.unique(before[np.isin(after, sets)])
+        if len(sets) == 1:
+            upper = int(sets[0])
+            position[(lower & ~upper & bit) != 0] = (p + 1 + end) / 2
+            end, lower = p, upper
+    return Solution(position, float(rest[0]), float(rest[0]))
 
 
 def local_search(cost: Floats, order: Ints, slack: float = 0.0) -> Ints:

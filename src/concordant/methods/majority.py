@@ -20,7 +20,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError
-from concordant.execution import map_instances
+from concordant.execution import map_instances, threads
 from concordant.kernels import kemeny, pairs
 from concordant.kernels.lists import Codes, Floats, Ints
 from concordant.kernels.ties import TOLERANCE, break_ties, dense_ranks
@@ -46,8 +46,11 @@ T = TypeVar("T")
 
 def each_instance(work: Callable[[int], T], sizes: list[int]) -> list[T]:
     """Return what `work` gives for every instance, in threads where some instance is large enough to gain by it."""
+    if max(sizes, default=0) >= _LARGE:
+        return map_instances(work, len(sizes))
     # On small instances the interpreter is the bottleneck, and threads only wait for each other.
-    return map_instances(work, len(sizes)) if max(sizes, default=0) >= _LARGE else [work(n) for n in range(len(sizes))]
+    with threads(1):
+        return map_instances(work, len(sizes))
 
 
 class Duels:
@@ -370,9 +373,10 @@ class Kemeny(Aggregator):
 
     Items are first split into groups that majorities connect in circles: everything outside the circles is ordered by
     majority alone, and only the groups have to be solved. Of several cheapest rankings dynamic
-    programming takes the one that best follows net votes, then reciprocal rank fusion with k = 60; items that nothing
-    tells apart share a place, the mean over the rankings that are left. The other solvers begin with that order and
-    keep the first cheapest ranking they meet; items that fare alike against everybody share a place there too.
+    programming takes the one that has the item with more net votes, then the better by reciprocal rank fusion with k =
+    60, where they first differ; items that nothing tells apart share a place. The other solvers begin with the order by
+    net votes and keep the first cheapest ranking they meet; items that fare alike against everybody share a place there
+    too.
 
     Parameters
     ----------
