@@ -68,14 +68,14 @@ def parse_params(pairs: Iterable[str] | None, option: str = "-p") -> dict[str, A
 
 
 def split_names(text: str) -> list[str]:
-    """Return the parts between commas that stand outside parentheses.
+    """Return the parts between commas that stand outside brackets of any kind.
 
     >>> split_names("rrf(k=10,ties=min), borda")
     ['rrf(k=10,ties=min)', 'borda']
     """
     parts, depth = [""], 0
     for c in text:
-        depth += (c == "(") - (c == ")")
+        depth += (c in "([{") - (c in ")]}")
         if c == "," and depth == 0:
             parts.append("")
         else:

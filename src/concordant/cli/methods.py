@@ -32,15 +32,11 @@ def command(
             _show_page(session, METHODS[name])
             return
         session.results = [_describe(METHODS[n]) for n in METHODS]
-        rows = [[d["name"], _takes(d), _extras(d), d["cost"], d["summary"]] for d in session.results]
-        session.show(
-            Table(
-                ["method", "takes", "tags", "cost", "what it does"],
-                rows,
-                left=frozenset(range(5)),
-                caption="cost for M items, K experts, R rows. One method's page: concordant methods NAME",
-            )
-        )
+        tagged = any(_extras(d) for d in session.results)
+        columns = ["method", "takes", *(["tags"] if tagged else []), "what it does"]
+        rows = [[d["name"], _takes(d), *([_extras(d)] if tagged else []), d["summary"]] for d in session.results]
+        caption = "lists: ranks, scores or ratings. Parameters, cost, ties and missing items: concordant methods NAME"
+        session.show(Table(columns, rows, left=frozenset(range(4)), caption=caption))
 
 
 def _describe(cls: type[Aggregator]) -> dict[str, Any]:
@@ -61,12 +57,13 @@ def _describe(cls: type[Aggregator]) -> dict[str, Any]:
     }
 
 
-_KINDS = {"rank": "ranks", "score": "scores", "rating": "ratings", "comparisons": "comparisons"}
+_LISTS = {"rank": "ranks", "score": "scores", "rating": "ratings"}
 
 
 def _takes(described: dict[str, Any]) -> str:
-    kinds = [plural for kind, plural in _KINDS.items() if kind in described["accepts"]]
-    return "everything" if len(kinds) == len(_KINDS) else ", ".join(kinds)
+    kinds = [plural for kind, plural in _LISTS.items() if kind in described["accepts"]]
+    words = ["lists"] if len(kinds) == len(_LISTS) else kinds
+    return ", ".join(words + ["comparisons"] * ("comparisons" in described["accepts"]))
 
 
 def _extras(described: dict[str, Any]) -> str:

@@ -1,0 +1,237 @@
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+import concordant as cc
+
+Invoke = Callable[..., Result]
+
+
+def test_the_leaderboard_shows_rank_item_score_and_n(files: Path, invoke: Invoke) -> None:
+    # RRF with k = 60 by hand: d2 is second and first, 1/62 + 1/61.
+    result = invoke("aggregate", files / "runs")
+    assert result.stdout == (
+        "q1: 4 items\n"
+        "rank  item     score  n\n"
+        "   1  d2    0.032522  2\n"
+        "   2  d1    0.016393  1\n"
+        "   3  d4    0.016129  1\n"
+        "   4  d3    0.015873  1\n"
+        "\n"
+        "q2: 3 items\n"
+        "rank  item     score  n\n"
+        "   1  d5    0.032522  2\n"
+        "   2  d1    0.016393  1\n"
+        "   3  d6    0.016129  1\n"
+    )
+    assert result.stderr == "n: experts who ranked the item.\n"
+
+
+def test_rows_and_instance_choose_what_is_shown(files: Path, invoke: Invoke) -> None:
+    result = invoke("aggregate", files / "runs", "--instance", "q2", "--rows", 1)
+    assert result.stdout == "q2: 3 items\nrank  item     score  n\n   1  d5    0.032522  2\n… 2 more\n"
+    assert "no instance 'q9'" in invoke("aggregate", files / "runs", "--instance", "q9", code=1).stderr
+
+
+def test_of_many_instances_the_first_few_are_shown_and_how_to_see_the_rest(tmp_path: Path, invoke: Invoke) -> None:
+    lines = [f"q{q} Q0 d{i} {i} {9 - i} x\n" for q in range(5) for i in range(1, 8)]
+    (tmp_path / "x.trec").write_text("".join(lines))
+    result = invoke("aggregate", tmp_path / "x.trec")
+    assert result.stdout.count("rank  item") == 3
+    assert result.stdout.count("… 2 more") == 3
+    assert "2 more instances: --instance ID shows one, --rows 0 all, -o FILE writes all." in result.stderr
+    everything = invoke("aggregate", tmp_path / "x.trec", "--rows", 0).stdout
+    assert everything.count("rank  item") == 5
+    assert "more" not in everything
+
+
+def test_whole_scores_are_whole_and_comparisons_are_counted(files: Path, invoke: Invoke) -> None:
+    result = invoke("aggregate", files / "votes.csv", "--method", "copeland")
+    # x beats y twice of three and ties z; y beats z once.
+    assert result.stdout == ("rank  item  score  n\n   1  x         1  4\n   2  y         0  4\n   3  z        -1  2\n")
+    assert result.stderr == "n: comparisons the item took part in.\n"
+
+
+def test_parameters_reach_the_method(files: Path, invoke: Invoke) -> None:
+    content = json.loads(invoke("aggregate", files / "runs", "-p", "k=1", "--json").stdout)
+    assert content["params"]["params"]["k"] == 1
+    assert content["results"][0] == {
+        "instance": "q1",
+        "rank": 1,
+        "item": "d2",
+        "score": pytest.approx(1 / 3 + 1 / 2),
+        "n": 2.0,
+    }
+
+
+def test_an_unknown_parameter_or_method_names_those_there_are(files: Path, invoke: Invoke) -> None:
+    wrong = invoke("aggregate", files / "runs", "-p", "q=1", code=1)
+    assert wrong.stderr.startswith("ParameterError: RRF has no parameter 'q'. It has: k, ")
+    assert wrong.stdout == ""
+    assert "Did you mean 'borda'" in invoke("aggregate", files / "runs", "-m", "bordo", code=1).stderr
+    assert "must be a number > 0. Got -1" in invoke("aggregate", files / "runs", "-p", "k=-1", code=1).stderr
+
+
+def test_a_kind_the_method_cannot_take_names_methods_that_can(files: Path, invoke: Invoke) -> None:
+    stderr = invoke("aggregate", files / "votes.csv", code=1).stderr
+    assert stderr.startswith("KindError: RRF works on ")
+    assert "copeland" in stderr
+
+
+def test_json_is_one_object_with_everything(files: Path, invoke: Invoke) -> None:
+    result = invoke("aggregate", files / "runs", "--json")
+    content = json.loads(result.stdout)
+    assert list(content) == ["version", "command", "params", "warnings", "results", "fit_info"]
+    assert content["params"]["method"] == "rrf"
+    assert [r["item"] for r in content["results"]] == ["d2", "d1", "d4", "d3", "d5", "d1", "d6"]
+    assert content["fit_info"]["converged"] is True
+    assert result.stderr == ""
+
+
+def test_output_as_a_run_equals_the_library(files: Path, invoke: Invoke) -> None:
+    out = files / "fused.trec"
+    result = invoke("aggregate", files / "runs", "-o", out)
+    assert result.stdout == ""
+    assert f"wrote {out}" in result.stderr
+    consensus = cc.aggregate(cc.read_runs(files / "runs"))
+    cc.write_run(consensus, files / "same.trec", tag="rrf")
+    assert out.read_text() == (files / "same.trec").read_text()
+
+
+def test_a_name_without_ending_takes_the_format_of_the_runs(files: Path, invoke: Invoke) -> None:
+    invoke("aggregate", files / "runs", "-o", files / "fused", "-q")
+    assert (files / "fused").read_text().startswith("q1 Q0 d2 1 ")
+    stderr = invoke("aggregate", files / "votes.csv", "-m", "copeland", "-o", files / "board", code=1).stderr
+    assert stderr.startswith("FormatError")
+    assert not (files / "board").exists()
+
+
+def test_top_and_break_ties(files: Path, invoke: Invoke) -> None:
+    (files / "tied").mkdir()
+    (files / "tied" / "x.trec").write_text("q Q0 a 1 1.0 x\nq Q0 b 2 1.0 x\nq Q0 c 3 0.5 x\n")
+    invoke("aggregate", files / "tied", "-o", files / "t.trec", "--top", 2, "-q")
+    tied = [line.split() for line in (files / "t.trec").read_text().splitlines()]
+    assert [t[3] for t in tied] == ["1", "1"]
+    assert tied[0][4] == tied[1][4]
+    invoke("aggregate", files / "tied", "-o", files / "t.trec", "--top", 2, "--break-ties", "-q")
+    strict = [line.split() for line in (files / "t.trec").read_text().splitlines()]
+    assert [t[3] for t in strict] == ["1", "2"]
+    assert float(strict[0][4]) > float(strict[1][4])
+    wrong = invoke("aggregate", files / "tied", "-o", files / "t.csv", "--break-ties", code=1)
+    assert "--break-ties is for TREC runs" in wrong.stderr
+
+
+@pytest.mark.parametrize("name", ["board.csv", "board.tsv", "board.jsonl", "board.parquet", "board.csv.gz"])
+def test_output_as_a_table(files: Path, invoke: Invoke, name: str) -> None:
+    invoke("aggregate", files / "votes.csv", "-m", "copeland", "-o", files / name, "-q")
+    back = cc.read(files / name).preferences
+    assert back is not None
+    assert back.items.tolist() == ["x", "y", "z"]
+    assert back.value.tolist() == [1.0, 0.0, -1.0]
+
+
+def test_to_overrides_the_ending(files: Path, invoke: Invoke) -> None:
+    invoke("aggregate", files / "runs", "-o", files / "fused.txt", "--to", "csv", "-q")
+    assert (files / "fused.txt").read_text().startswith("instance,item,score,rank\n")
+
+
+def test_weights_count(files: Path, invoke: Invoke) -> None:
+    content = json.loads(invoke("aggregate", files / "runs", "--weights", "b=0,a=2", "--json").stdout)
+    assert [r["item"] for r in content["results"][:3]] == ["d1", "d2", "d3"]
+    assert content["results"][0]["score"] == pytest.approx(2 / 61)
+    assert "no expert 'c' to weigh" in invoke("aggregate", files / "runs", "--weights", "c=1", code=1).stderr
+
+
+def test_weights_of_judges_scale_their_comparisons(files: Path, invoke: Invoke) -> None:
+    # Without ann and bob only cid's "y beats x" is left.
+    args = ("aggregate", files / "votes.csv", "-m", "copeland", "--json", "--weights")
+    content = json.loads(invoke(*args, "ann=0,bob=0").stdout)
+    assert content["results"][0]["item"] == "y"
+    assert "no expert 'dan' to weigh" in invoke(*args, "dan=1", code=1).stderr
+    assert "must be a finite number >= 0" in invoke(*args, "ann=-1", code=1).stderr
+
+
+def test_weights_come_on_top_of_ballot_counts(tmp_path: Path, invoke: Invoke) -> None:
+    (tmp_path / "b.soc").write_text(
+        "# FILE NAME: b.soc\n# TITLE: b\n# DATA TYPE: soc\n# NUMBER ALTERNATIVES: 2\n# NUMBER VOTERS: 5\n"
+        "# NUMBER UNIQUE ORDERS: 2\n# ALTERNATIVE NAME 1: a\n# ALTERNATIVE NAME 2: b\n3: 1,2\n2: 2,1\n"
+    )
+    args = ("aggregate", tmp_path / "b.soc", "-m", "borda", "--json")
+    plain = json.loads(invoke(*args).stdout)["results"]
+    assert [(r["item"], r["n"]) for r in plain] == [("a", 5.0), ("b", 5.0)]
+    trusted = json.loads(invoke(*args, "--weights", "2=2").stdout)["results"]
+    assert [(r["item"], r["n"]) for r in trusted] == [("b", 5.0), ("a", 5.0)]
+
+
+def test_the_table_of_experts(files: Path, invoke: Invoke) -> None:
+    invoke("aggregate", files / "runs", "--experts-out", files / "experts.csv", "--weights", "b=3", "-q")
+    with (files / "experts.csv").open() as file:
+        rows = {r["expert"]: r for r in csv.DictReader(file)}
+    assert list(rows) == ["a", "b"]
+    assert [rows["a"][c] for c in ("lists", "rows", "weight")] == ["2", "5", "1.0"]
+    assert rows["b"]["weight"] == "3.0"
+    assert float(rows["a"]["coverage"]) == pytest.approx(5 / 7)
+    # q1: b says d2 > d4 > {d1, d3}, as does the consensus, which also parts d1 and d3: 5 of 6 pairs, 1 tied.
+    # q2: b says d5 > d6 > d1, exactly the consensus.
+    assert float(rows["b"]["agreement"]) == pytest.approx((5 / (5 * 6) ** 0.5 + 1) / 2)
+
+
+def test_the_table_of_judges(files: Path, invoke: Invoke) -> None:
+    invoke("aggregate", files / "votes.csv", "-m", "copeland", "--experts-out", files / "judges.csv", "-q")
+    with (files / "judges.csv").open() as file:
+        rows = {r["expert"]: float(r["agreement"]) for r in csv.DictReader(file)}
+    # x > y > z: ann agrees twice, bob once and ties once, cid contradicts.
+    assert rows == {"ann": 1.0, "bob": 0.5, "cid": -1.0}
+
+
+def test_a_table_of_experts_nobody_is_named_in(tmp_path: Path, invoke: Invoke) -> None:
+    (tmp_path / "v.csv").write_text("winner,loser\na,b\n")
+    args = ("aggregate", tmp_path / "v.csv", "-m", "copeland", "--experts-out")
+    assert "name no experts" in invoke(*args, tmp_path / "e.csv", code=1).stderr
+    assert not (tmp_path / "e.csv").exists()
+
+
+def test_a_saved_method_is_used_as_it_is(files: Path, invoke: Invoke) -> None:
+    cc.RRF(k=1).save(files / "m.safetensors")
+    content = json.loads(invoke("aggregate", files / "runs", "--model", files / "m.safetensors", "--json").stdout)
+    assert content["params"]["params"]["k"] == 1
+    assert content["results"][0]["score"] == pytest.approx(1 / 3 + 1 / 2)
+
+
+def test_the_expert_may_be_the_file(files: Path, invoke: Invoke) -> None:
+    (files / "runs" / "b.trec").rename(files / "runs" / "second.trec")
+    invoke("aggregate", files / "runs", "--expert-from", "file", "--experts-out", files / "e.csv", "-q")
+    assert [line.split(",")[0] for line in (files / "e.csv").read_text().splitlines()] == ["expert", "a", "second"]
+
+
+def test_columns_by_name_or_number(tmp_path: Path, invoke: Invoke) -> None:
+    (tmp_path / "v.csv").write_text("model_a,model_b,verdict\nx,y,model_a\ny,z,tie\n")
+    for columns in ("left=model_a,right=model_b,winner=verdict", "left=1,right=2,winner=3"):
+        args = ("aggregate", tmp_path / "v.csv", "-m", "copeland", "--columns", columns, "--json")
+        results = json.loads(invoke(*args).stdout)["results"]
+        assert [(r["item"], r["score"]) for r in results] == [("x", 1.0), ("z", 0.0), ("y", -1.0)]
+
+
+def test_errors_in_data_name_the_file_and_line_and_write_nothing(files: Path, invoke: Invoke) -> None:
+    bad = files / "runs" / "bad.trec"
+    bad.write_text("q1 Q0 d1 1 2.5 bad\nq1 Q0 d2 2\n")
+    result = invoke("aggregate", bad, "--format", "trec", "-o", files / "out.trec", code=1)
+    assert result.stderr.startswith(f"ParseError: {bad}:2: expected 6 fields, found 4")
+    assert result.stderr.count("\n") == 1
+    assert not (files / "out.trec").exists()
+    assert "DataError: no such file" in invoke("aggregate", files / "nothing", code=1).stderr
+
+
+def test_labels_alone_are_not_preferences(files: Path, invoke: Invoke) -> None:
+    assert "the input holds labels" in invoke("aggregate", files / "qrels.txt", code=1).stderr
+
+
+def test_threads_do_not_change_the_answer(files: Path, invoke: Invoke) -> None:
+    one = invoke("aggregate", files / "runs", "--threads", 1).stdout
+    assert one == invoke("aggregate", files / "runs", "--threads", 3).stdout

@@ -1,0 +1,100 @@
+"""Real processes: exit codes, signals, pipes, and what the quick path imports."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(SOURCE)}
+COMMAND = [sys.executable, "-m", "concordant"]
+posix = pytest.mark.skipif(os.name != "posix", reason="named pipes and signals of POSIX")
+
+
+def run(*args: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [*COMMAND, *map(str, args)], capture_output=True, text=True, check=False, env=ENVIRONMENT, timeout=120
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def test_exit_codes(files: Path) -> None:
+    assert run("aggregate", files / "runs").stdout.startswith("q1: 4 items\n")
+    (files / "bad.trec").write_text("q1 Q0 d1 1 x a\n")
+    bad = run("aggregate", files / "bad.trec", "--format", "trec", code=1)
+    assert bad.stdout == ""
+    assert bad.stderr.startswith(f"ParseError: {files / 'bad.trec'}:1: ")
+    assert "Traceback" not in bad.stderr
+    assert "Traceback" in run("aggregate", files / "bad.trec", "--format", "trec", "--debug", code=1).stderr
+    assert "No such option" in run("aggregate", files / "runs", "--nonsense", code=2).stderr
+
+
+def test_json_alone_is_on_standard_output(files: Path) -> None:
+    done = run("aggregate", files / "runs", "-o", files / "out.trec", "--json")
+    (line,) = done.stdout.splitlines()
+    assert json.loads(line)["results"]["output"] == str(files / "out.trec")
+
+
+def test_fusing_runs_imports_neither_compiler_nor_tables_nor_scipy(files: Path) -> None:
+    code = (
+        "import sys, json; from concordant.cli.app import main\n"
+        f"sys.argv = ['concordant', 'aggregate', {str(files / 'runs')!r}, '-o', {str(files / 'out.trec')!r}, '-q']\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code\n"
+        "print(json.dumps(sorted(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+    loaded = set(json.loads(done.stdout))
+    assert {"polars", "numpy", "typer", "concordant.methods.fusion"} <= loaded
+    assert not loaded & {"numba", "llvmlite", "scipy", "rich", "pandas", "pyarrow", "concordant.metrics"}
+    assert (files / "out.trec").exists()
+
+
+@posix
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_and_leaves_what_was_there(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    pipe, out = tmp_path / "slow.trec", tmp_path / "out.trec"
+    os.mkfifo(pipe)
+    out.write_text("what was there\n")
+    args = [*COMMAND, "aggregate", str(pipe), "--format", "trec", "-o", str(out)]
+    process = subprocess.Popen(args, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    # Opening waits until the process has begun to read.
+    writer = os.open(pipe, os.O_WRONLY)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=60)
+    os.close(writer)
+    assert process.returncode == code, stderr
+    assert "Traceback" not in stderr
+    assert out.read_text() == "what was there\n"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["out.trec", "slow.trec"]
+
+
+@posix
+@pytest.mark.parametrize("args", [("methods",), ("methods", "--json")])
+def test_a_reader_who_has_gone_is_no_error(args: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = subprocess.Popen([*COMMAND, *args], stdout=writing, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    os.close(writing)
+    _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 141
+    assert stderr == ""
+
+
+def test_ids_the_terminal_cannot_show_are_escaped(tmp_path: Path) -> None:
+    (tmp_path / "x.trec").write_text("q Q0 寿司 1 1.0 x\n", encoding="utf-8")
+    done = subprocess.run(
+        [*COMMAND, "aggregate", str(tmp_path / "x.trec")],
+        capture_output=True,
+        check=True,
+        env=ENVIRONMENT | {"PYTHONIOENCODING": "ascii"},
+    )
+    assert b"\\u5bff\\u53f8" in done.stdout
