@@ -8,6 +8,7 @@ row with its hashes in a table made of arrays. Text is kept for the first occurr
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -43,6 +44,8 @@ _INLINE_BYTES = 12
 
 # Cells of the table that finds repeated rows of a run; with more, a sort of all rows is cheaper.
 _CELLS_PER_ROW = 32
+# Pieces of at least this many rows are copied one by one, shorter ones all at once by index.
+_LONG = 64
 # Odd numbers without a pattern, to choose other bits of a hash.
 _MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93], dtype=np.uint64)
 
@@ -146,29 +149,46 @@ def _group(
     while edges[-1] < len(run_of_instance) - 1:
         full = int(np.searchsorted(row_of_instance, row_of_instance[edges[-1]] + block_rows, side="right")) - 1
         edges.append(max(full, edges[-1] + 1))
+    # Rows are fetched in pieces: runs of one instance that follow one another in the source, whoever ranks.
+    breaks = (start[1:] != (start + length)[:-1]) | (instance[1:] != instance[:-1])
+    heads = np.concatenate([[0], np.flatnonzero(breaks) + 1])
+    piece_row = np.append(row_of_run[heads], total)
+    piece_start = start[heads]
+    piece_of_instance = np.searchsorted(heads, run_of_instance)
     # Two instances of one block may share item ids: a number of the instance's own tells their hashes apart.
-    mixer = instance.astype(np.uint64) * _MIX[0]
+    mixer = instance[heads].astype(np.uint64) * _MIX[0]
+    own = threading.local()
 
     def block(k: int) -> tuple[Ints, bool]:
         n0, n1 = edges[k], edges[k + 1]
         g0, g1 = int(run_of_instance[n0]), int(run_of_instance[n1])
+        p0, p1 = int(piece_of_instance[n0]), int(piece_of_instance[n1])
         r0, r1 = int(row_of_run[g0]), int(row_of_run[g1])
-        lengths = length[g0:g1]
-        source = np.repeat(start[g0:g1] - (row_of_run[g0:g1] - r0), lengths)
-        source += np.arange(r1 - r0, dtype=np.int64)
+        m = r1 - r0
+        desk = getattr(own, "desk", None)
+        if desk is None or desk.rows < m:
+            desk = _Desk(max(m, min(block_rows, total)))
+            if m <= block_rows:
+                own.desk = desk
+        bounds = piece_row[p0 : p1 + 1] - r0
+        shift = piece_start[p0:p1] - bounds[:-1]
+        fetched: list[tuple[NDArray[Any], NDArray[Any]]] = [(h1, desk.a[:m]), (h2, desk.b[:m])]
         if value is not None and moved is not None:
-            moved[r0:r1] = value.take(source)
-        a, b = h1.take(source), h2.take(source)
+            fetched.append((value, moved[r0:r1]))
+        _fetch(fetched, shift, bounds, desk)
+        a, b = desk.a[:m], desk.b[:m]
         if n1 - n0 > 1:
-            mix = np.repeat(mixer[g0:g1], lengths)
+            mix = _spread(mixer[p0:p1], np.diff(bounds), desk.y[:m].view(np.uint64))
             a ^= mix
             b ^= mix
-        local, leads = _number(a, b)
-        slot[r0:r1] = local
+        local = slot[r0:r1]
+        leads = _number(a, b, local, desk)
         begins = local[row_of_instance[n0:n1] - r0]
         sizes = np.diff(begins, append=len(leads))
         counts[instance[run_of_instance[n0:n1]]] = sizes
-        return source.take(leads), _may_repeat(local, lengths, begins, sizes, np.diff(run_of_instance[n0 : n1 + 1]))
+        repeated = _may_repeat(local, length[g0:g1], begins, sizes, np.diff(run_of_instance[n0 : n1 + 1]), desk)
+        # Rows of one piece keep their distance, so the source of a leader is its row and the shift of its piece.
+        return leads + np.repeat(shift, np.diff(np.searchsorted(leads, bounds))), repeated
 
     found = map_instances(block, len(edges) - 1)
     base = 0
@@ -180,21 +200,62 @@ def _group(
     return _Grouped(order, slot, first, counts, any(again for _, again in found), moved)
 
 
-def _number(a: _Hashes, b: _Hashes) -> tuple[Codes, Ints]:
-    """Return a number for every pair of hashes, counted as first seen, and the row where each is first seen.
+class _Desk:
+    """Room for the arrays of one block, used again for the next: fresh memory costs more than the work done in it."""
 
-    >>> a, b = np.array([7, 3, 7], dtype=np.uint64), np.zeros(3, dtype=np.uint64)
-    >>> [x.tolist() for x in _number(a, b)]
-    [[0, 1, 0], [0, 1]]
+    def __init__(self, rows: int) -> None:
+        self.rows = rows
+        self.up = np.arange(rows, dtype=np.int64)
+        self.a, self.b = np.empty(rows, dtype=np.uint64), np.empty(rows, dtype=np.uint64)
+        self.x, self.y, self.leader = (np.empty(rows, dtype=np.int64) for _ in range(3))
+        self.number = np.empty(rows, dtype=np.int32)
+        self.flag, self.other = np.empty(rows, dtype=np.bool_), np.empty(rows, dtype=np.bool_)
+        self.table = np.empty(1 << max(rows, 2).bit_length(), dtype=np.int64)
+        self.cells = np.empty(_CELLS_PER_ROW * rows, dtype=np.bool_)
+
+
+def _fetch(columns: list[tuple[NDArray[Any], NDArray[Any]]], shift: Ints, bounds: Ints, desk: _Desk) -> None:
+    """Fill rows bounds[p] to bounds[p + 1] of each pair's second array from its first, shift[p] rows further on."""
+    n = int(bounds[-1])
+    if len(shift) * _LONG > n:
+        source = _spread(shift, np.diff(bounds), desk.x[:n])
+        source += desk.up[:n]
+        for column, out in columns:
+            column.take(source, out=out, mode="clip")
+        return
+    for move, at, end in zip(shift.tolist(), bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        for column, out in columns:
+            out[at:end] = column[at + move : end + move]
+
+
+def _spread(values: NDArray[Any], lengths: Ints, out: NDArray[Any]) -> NDArray[Any]:
+    """Return np.repeat(values, lengths), written into `out`."""
+    if len(values) * _LONG > len(out):
+        out[:] = np.repeat(values, lengths)
+        return out
+    at = 0
+    for value, n in zip(values, lengths.tolist(), strict=True):
+        out[at : at + n] = value
+        at += n
+    return out
+
+
+def _number(a: _Hashes, b: _Hashes, out: Codes, desk: _Desk) -> Ints:
+    """Return the rows where each pair of hashes is first seen; `out` gets every row's number, counted in that order.
+
+    >>> a, b, number = np.array([7, 3, 7], dtype=np.uint64), np.zeros(3, dtype=np.uint64), np.empty(3, dtype=np.int32)
+    >>> _number(a, b, number, _Desk(3)).tolist(), number.tolist()
+    ([0, 1], [0, 1, 0])
     """
-    leader = _leaders(a, b)
-    leads = np.flatnonzero(leader == np.arange(len(a)))
-    number = np.empty(len(a), dtype=np.int32)
-    number[leads] = np.arange(len(leads), dtype=np.int32)
-    return number.take(leader), leads
+    n = len(a)
+    leader = _leaders(a, b, desk)
+    leads = np.flatnonzero(np.equal(leader, desk.up[:n], out=desk.flag[:n]))
+    desk.number[leads] = desk.up[: len(leads)]
+    desk.number[:n].take(leader, out=out, mode="clip")
+    return leads
 
 
-def _leaders(a: _Hashes, b: _Hashes) -> Ints:
+def _leaders(a: _Hashes, b: _Hashes, desk: _Desk) -> Ints:
     """Return for every row the earliest row with the same pair of hashes.
 
     Every row writes its number into a cell of a table chosen by its hash, the earliest last. A row that finds an equal
@@ -203,14 +264,19 @@ def _leaders(a: _Hashes, b: _Hashes) -> Ints:
     """
     n = len(a)
     bits = max(n, 2).bit_length()
-    table = np.empty(1 << bits, dtype=np.int64)
-    shift = np.uint64(64 - bits)
-    cell = (a >> shift).view(np.int64)
+    table, shift = desk.table, np.uint64(64 - bits)
+    cell, seen = desk.x[:n], desk.y[:n]
+    leader, stranger, other = desk.leader[:n], desk.flag[:n], desk.other[:n]
+    np.right_shift(a, shift, out=cell.view(np.uint64))
     # Reversed copies, because NumPy writes through reversed views several times slower.
-    table[cell[::-1].copy()] = np.arange(n - 1, -1, -1, dtype=np.int64)
-    leader = table.take(cell)
-    stranger = a.take(leader) != a
-    stranger |= b.take(leader) != b
+    seen[:] = cell[::-1]
+    leader[:] = desk.up[n - 1 :: -1] if n < desk.rows else desk.up[::-1]
+    table[seen] = leader
+    table.take(cell, out=leader, mode="clip")
+    met = seen.view(np.uint64)
+    np.not_equal(a.take(leader, out=met, mode="clip"), a, out=stranger)
+    np.not_equal(b.take(leader, out=met, mode="clip"), b, out=other)
+    stranger |= other
     todo = np.flatnonzero(stranger)
     turn = 0
     while len(todo):
@@ -218,7 +284,7 @@ def _leaders(a: _Hashes, b: _Hashes) -> Ints:
         x, y = a[todo], b[todo]
         c, d = _MIX[turn % len(_MIX)] + np.uint64(2 * turn), _MIX[(turn + 1) % len(_MIX)] + np.uint64(4 * turn)
         cell = ((x * c + y * d) >> shift).view(np.int64)
-        table[cell[::-1]] = todo[::-1]
+        table[cell[::-1].copy()] = todo[::-1].copy()
         found = table.take(cell)
         same = (a.take(found) == x) & (b.take(found) == y)
         leader[todo[same]] = found[same]
@@ -226,23 +292,25 @@ def _leaders(a: _Hashes, b: _Hashes) -> Ints:
     return leader
 
 
-def _may_repeat(slot: Codes, lengths: Ints, begins: Codes, sizes: Codes, n_runs: Ints) -> bool:
+def _may_repeat(slot: Codes, lengths: Ints, begins: Codes, sizes: Codes, n_runs: Ints, desk: _Desk) -> bool:
     """Return whether some run of a block may hold a slot twice; certain unless runs times slots grow out of hand.
 
     Every (run, slot) of an instance has a cell of its own; when none is shared, as many are taken as there are rows.
     """
+    n = len(slot)
     wanted = n_runs * sizes
-    cells = int(wanted.sum())
-    if cells > _CELLS_PER_ROW * len(slot):
+    size = int(wanted.sum())
+    if size > _CELLS_PER_ROW * n:
         return True
     # Run r of an instance begins r * sizes cells after the instance's first.
     nth = np.arange(len(lengths)) - np.repeat(np.cumsum(n_runs) - n_runs, n_runs)
     before = np.repeat(np.cumsum(wanted) - wanted - begins, n_runs) + nth * np.repeat(sizes, n_runs)
-    cell = np.repeat(before, lengths)
+    cell = _spread(before, lengths, desk.x[:n])
     cell += slot
-    taken = np.zeros(cells, dtype=np.bool_)
+    taken = desk.cells[:size]
+    taken[:] = False
     taken[cell] = True
-    return int(np.count_nonzero(taken)) < len(slot)
+    return int(np.count_nonzero(taken)) < n
 
 
 def encode(column: pl.Series, *, hash_bits: int = 64) -> tuple[Codes, pl.Series]:
@@ -256,7 +324,8 @@ def encode(column: pl.Series, *, hash_bits: int = 64) -> tuple[Codes, pl.Series]
     if n < 2:
         return np.zeros(n, dtype=np.int32), column
     h1, h2 = column.to_frame("item").select(*hashed()).get_columns()
-    codes, first = _number(_truncated(h1.to_numpy(), hash_bits), h2.to_numpy())
+    codes = np.empty(n, dtype=np.int32)
+    first = _number(_truncated(h1.to_numpy(), hash_bits), h2.to_numpy(), codes, _Desk(n))
     return codes, column.gather(_index(first))
 
 

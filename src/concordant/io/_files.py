@@ -12,7 +12,6 @@ import gzip
 import io
 import lzma
 import os
-import secrets
 import stat
 import zlib
 from collections.abc import Iterable, Iterator
@@ -385,7 +384,7 @@ def atomic_write(path: PathLike) -> Iterator[BinaryIO]:
                 yield direct
             return
         mode = stat.S_IMODE(status.st_mode)
-    temporary = os.path.join(folder, f".{name[:200]}.{secrets.token_hex(6)}.tmp")
+    temporary = os.path.join(folder, f".{name[:200]}.{os.urandom(6).hex()}.tmp")
     kind = _SUFFIXES.get(os.path.splitext(name)[1].lower())
     try:
         with open(temporary, "xb") as handle:
