@@ -23,7 +23,7 @@ from concordant.base.registry import METHODS
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-FENCE = re.compile(r"^```(?P<language>\w*)[^\n]*\n(?P<body>.*?)^```\s*$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(?P<language>[\w ]*)\n(?P<body>.*?)^```\s*$", re.MULTILINE | re.DOTALL)
 
 
 def name_of(path: Path) -> str:
