@@ -100,7 +100,7 @@ def as_values(values: Any, what: str, n: int) -> NDArray[np.float64]:
     if n and not np.isfinite(out).all():
         row = int(np.flatnonzero(~np.isfinite(out))[0])
         raise DataError(
-            f"the {what} in row {row} must be a finite number. Got {out[row]!r} instead. "
+            f"the {what} in row {row} must be a finite number. Got {float(out[row])!r} instead. "
             "A missing value is an absent row: leave the row out and name the item in items=."
         )
     return out

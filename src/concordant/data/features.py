@@ -54,7 +54,9 @@ class Features(Container):
             raise DataError(f"X must have one row per item: {len(rows)} ids, X of shape {matrix.shape}.")
         if not np.isfinite(matrix).all():
             row, feature = (int(v[0]) for v in np.nonzero(~np.isfinite(matrix)))
-            raise DataError(f"feature {feature + 1} of row {row} is {matrix[row, feature]!r}; features must be finite.")
+            raise DataError(
+                f"feature {feature + 1} of row {row} is {float(matrix[row, feature])!r}; features must be finite."
+            )
         labels = as_ids(names, "feature") if names is not None else [str(j + 1) for j in range(matrix.shape[1])]
         if len(labels) != matrix.shape[1]:
             raise DataError(f"{len(labels)} names for {matrix.shape[1]} features.")
