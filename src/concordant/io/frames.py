@@ -337,7 +337,10 @@ class _Frame:
 
 def _series(name: str, values: list[Any]) -> pl.Series:
     """Return mixed Python values as a column: numbers as they are, anything else that is not missing as text."""
-    values = [None if v is None or v != v else v for v in values]
+    # NaN, and pandas' NA and NaT, which are not equal to anything and will not even say so.
+    values = [
+        None if (isinstance(v, float) and v != v) or type(v).__name__ in ("NAType", "NaTType") else v for v in values
+    ]
     kinds = {type(v) for v in values if v is not None}
     if kinds <= {int, float, bool}:
         return pl.Series(name, values, strict=False)

@@ -153,8 +153,7 @@ def _rating_kind(paths: list[Path], **options: Any) -> Dataset:
         names = _names(_File(paths[0]))
         if "score" in names and "rating" not in names:
             options["kind"] = "score"
-    columns = options.get("columns")
-    if "kind" not in options and isinstance(columns, Mapping) and "score" in columns:
+    if "kind" not in options and "score" in _words(options.get("columns") or {}):
         options["kind"] = "score"
     return Dataset(preferences=tabular.read_ratings(paths, **options))
 
@@ -368,12 +367,12 @@ def _check_options(name: str, chosen: Format, options: Mapping[str, Any]) -> Non
 
 def _spoken_of(columns: Columns) -> str | None:
     """Return the format that the words of columns= belong to."""
-    words = (
-        set(columns)
-        if isinstance(columns, Mapping)
-        else {part.partition("=")[0].strip() for part in columns.split(",")}
-    )
+    words = _words(columns)
     return next((name for name, known in _SPEAKS if words & set(known)), None)
+
+
+def _words(columns: Columns) -> set[str]:
+    return {part.partition("=")[0].strip() for part in (columns.split(",") if isinstance(columns, str) else columns)}
 
 
 def _plan(path: PathLike | Iterable[PathLike], wanted: str | None) -> dict[str, list[Path]]:

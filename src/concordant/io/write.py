@@ -56,11 +56,12 @@ def write(obj: Container, path: PathLike, format: str | None = None, **options: 
 
     Notes
     -----
-    Reading the file gives the same container back: preferences in tables come back with their items in the same order;
-    experts who rank nothing, and the order of experts, are lost. Comparisons whose sides are not known are written with
-    the columns item_i, item_j, wins_i, wins_j, ties. A table of a consensus is read by `read_consensus`, or, as the
-    scores of one expert, by `read`. Runs cut, round or untie only when asked to (`write_run` writes the top 1000 unless
-    ``top=None``); PrefLib keeps the order of each ballot only.
+    Reading the file gives the same container back. Preferences in tables come back with their items in the same order
+    where the rows can show it; experts who rank nothing, and the order of experts, are lost. Comparisons whose sides
+    are not known are written with the columns item_i, item_j, wins_i, wins_j, ties. A table of a consensus is read by
+    `read_consensus`, or, as the scores of one expert, by `read`. Ids such as "7.0" lose their fraction in a text table
+    when all of the column are whole numbers. A run holds the top 1000 of each instance unless ``top=None``; a PrefLib
+    file the order of each ballot only.
 
     Raises
     ------
