@@ -30,8 +30,8 @@ SITE = ROOT / "site"
 STYLE = """
 :root { color-scheme: light dark; --line: #8884; --code: #8881; --quiet: #777; --link: #0b57b5; }
 @media (prefers-color-scheme: dark) { :root { --quiet: #999; --link: #7fb4ff; } }
-body { display: grid; grid-template-columns: 13rem minmax(0, 56rem); gap: 3rem; margin: 0 auto;
-       max-width: 76rem; padding: 1.5rem; font: 1rem/1.55 system-ui, "DejaVu Sans", sans-serif; }
+body { display: grid; grid-template-columns: 13rem minmax(0, 58rem); gap: 3rem; margin: 0 auto;
+       max-width: 78rem; padding: 1.5rem; font: 1rem/1.55 system-ui, "DejaVu Sans", sans-serif; }
 a { color: var(--link); }
 nav { font-size: .9rem; line-height: 1.5; border-right: 1px solid var(--line); padding-right: 1rem;
       position: sticky; top: 0; align-self: start; max-height: 100vh; overflow-y: auto; }
@@ -44,7 +44,7 @@ nav a[aria-current] { font-weight: 600; }
 h1 { line-height: 1.2; margin-top: 0; }
 h2 { margin-top: 2.2rem; border-bottom: 1px solid var(--line); padding-bottom: .2rem; }
 pre { overflow-x: auto; padding: .7rem 1rem; background: var(--code); border-radius: .4rem;
-      line-height: 1.4; font-size: .92rem; }
+      line-height: 1.4; font-size: .88rem; }
 code { font: .88em ui-monospace, "DejaVu Sans Mono", monospace; }
 :not(pre) > code { background: var(--code); border-radius: .2rem; padding: .1em .3em; }
 td > code { white-space: nowrap; }

@@ -87,7 +87,8 @@ def prose(text: str) -> str:
             if i % 2:
                 pieces[i] = "`" + piece.strip("`") + "`"
             else:
-                pieces[i] = re.sub(r"(?<!\n)([*<])(?!\s)", r"\\\1", piece)
+                piece = re.sub(r"(?<!\n)([*<])(?!\s)", r"\\\1", piece)
+                pieces[i] = re.sub(r"__\w+?__", r"`\g<0>`", piece)
         out.append("".join(pieces))
     return "\n\n".join(out)
 
