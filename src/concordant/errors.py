@@ -53,7 +53,7 @@ class ConcordantWarning(UserWarning):
 
 def warn(message: str) -> None:
     """Give a ConcordantWarning that points at the first line outside Concordant: the user's own."""
-    depth = 1
+    depth = 2  # 1 would be the line below that gives the warning
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "concordant":
         frame = frame.f_back

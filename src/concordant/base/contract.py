@@ -195,7 +195,9 @@ class Aggregator:
             return [0, n]
         ends = preferences.list_offsets[preferences.list_starts]
         marks = np.arange(0, preferences.n_rows, _BLOCK_ROWS)
-        return [*np.unique(np.searchsorted(ends, marks, side="right") - 1).tolist(), n]
+        # The first block begins at the first instance, even where that one has no rows.
+        starts = np.unique(np.searchsorted(ends, marks, side="right") - 1)
+        return [0, *starts[1:].tolist(), n]
 
     def _scores(self, preferences: Any) -> Floats:
         """Return one score per slot, larger is better."""

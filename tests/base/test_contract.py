@@ -1,0 +1,196 @@
+"""What the base does for every method: checking, blocks, errors, forgetting, warnings."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import concordant as cc
+from concordant.base import contract
+from concordant.base.checks import examples
+from concordant.base.contract import Aggregator, FitInfo, Tags, expert_weights
+from concordant.base.params import number, one_of
+from concordant.data.preferences import Preferences
+from concordant.errors import ConcordantWarning, DataError, KindError, ParameterError
+from concordant.execution import threads
+
+P = Preferences(["q", "q", "q"], ["x", "x", "y"], ["a", "b", "b"], [1, 2, 1])
+
+
+class Toy(Aggregator):
+    """Counts the lists that hold an item."""
+
+    name = "toy"
+    tags = Tags(accepts=frozenset({"rank", "score"}))
+    constraints: ClassVar[Any] = {"k": number(above=0), "mode": one_of("a", "b")}
+
+    def __init__(self, *, k: float = 1.0, mode: str = "a") -> None:
+        self.k = k
+        self.mode = mode
+
+    def _fit(self, preferences: Any, labels: Any, validation: Any, features: Any) -> None:
+        self.n_seen_ = preferences.n_rows
+        if self.mode == "b":
+            self._warn("mode b is slow.")
+
+    def _scores(self, preferences: Preferences) -> Any:
+        return np.bincount(preferences.slot, minlength=preferences.n_slots) * float(self.k)
+
+
+def test_parameters_by_name() -> None:
+    toy = Toy(k=2)
+    assert Toy.param_names() == ("k", "mode")
+    assert toy.get_params() == {"k": 2, "mode": "a"}
+    assert toy.get_params(deep=True) == toy.get_params(deep=False)
+    assert toy.set_params(mode="b") is toy
+    assert repr(toy) == "Toy(k=2, mode='b')"
+    assert repr(Toy()) == "Toy()"
+    with pytest.raises(ParameterError, match=r"Toy has no parameter 'z'\. It has: k, mode\."):
+        toy.set_params(z=1)
+    with pytest.raises(TypeError):
+        Toy(2)  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("call", ["fit", "predict", "fit_predict"])
+def test_parameters_are_checked_where_they_are_used(call: str) -> None:
+    with pytest.raises(ParameterError, match=r"the 'k' parameter of Toy must be a number > 0\. Got -1 instead\."):
+        getattr(Toy(k=-1), call)(P)
+    with pytest.raises(
+        ParameterError, match=r"the 'mode' parameter of Toy must be one of 'a', 'b'\. Got 'c' instead\."
+    ):
+        getattr(Toy(mode="c"), call)(P)
+
+
+@pytest.mark.parametrize("call", ["fit", "predict", "fit_predict"])
+def test_other_kinds_are_refused_with_names(call: str) -> None:
+    with pytest.raises(
+        KindError, match=r"Toy works on rank or score, not on comparisons\. Methods that take comparisons: .*kemeny"
+    ):
+        getattr(Toy(), call)(P.comparisons())
+    with pytest.raises(
+        KindError, match=r"Toy works on Preferences or Comparisons\. Got dict\. Use concordant\.from_lists"
+    ):
+        getattr(Toy(), call)({"x": ["a"]})
+
+
+def test_fit_info_and_forgetting() -> None:
+    toy = Toy()
+    assert not hasattr(toy, "fit_info_")
+    toy.stale_ = 1  # type: ignore[attr-defined]
+    toy.fit_predict(P)
+    assert toy.n_seen_ == 3
+    assert not hasattr(toy, "stale_")
+    assert isinstance(toy.fit_info_, FitInfo)
+    assert toy.fit_info_.seconds >= 0
+    assert (toy.fit_info_.converged, toy.fit_info_.n_iter, toy.fit_info_.warnings) == (True, 0, [])
+    assert toy.consensus_.score.tolist() == [1, 2]
+    toy.fit(P[[]])
+    assert toy.n_seen_ == 0
+    assert not hasattr(toy, "consensus_")
+
+
+def test_warnings_are_given_and_kept() -> None:
+    with pytest.warns(ConcordantWarning, match="mode b is slow") as caught:
+        toy = Toy(mode="b").fit(P)
+    assert toy.fit_info_.warnings == ["mode b is slow."]
+    assert caught[0].filename == __file__, "the user's own line"
+
+
+def test_a_failed_fit_leaves_nothing_half_learned() -> None:
+    toy = Toy().fit(P)
+    with pytest.raises(KindError):
+        toy.fit(P.comparisons())
+    assert toy.n_seen_ == 3
+
+
+# Blocks of instances.
+
+
+def many(empty: tuple[int, ...] = ()) -> Preferences:
+    rng = np.random.default_rng(0)
+    rows = [
+        (f"q{n}", f"x{e}", f"i{i}", float(r + 1))
+        for n in range(40)
+        if n not in empty
+        for e in range(3)
+        for r, i in enumerate(rng.permutation(6)[: rng.integers(1, 6)])
+    ]
+    items = [(f"q{n}", f"i{i}") for n in range(40) for i in range(6)]
+    return Preferences(*[[r[k] for r in rows] for k in range(4)], items=items)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("block", [1, 7, 50])
+@pytest.mark.parametrize("empty", [(), (0,), (0, 1, 2), (5, 6), (39,), (38, 39), (0, 20, 39), tuple(range(37))])
+def test_blocks_change_nothing(
+    empty: tuple[int, ...], block: int, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    p = many(empty)
+    whole = cc.RRF().fit_predict(p)
+    monkeypatch.setattr(contract, "_BLOCK_ROWS", block)
+    with threads(workers):
+        got = cc.RRF().fit_predict(p)
+    assert got == whole
+    assert got.order().tolist() == whole.order().tolist()
+    assert not got.order().flags.writeable
+
+
+@pytest.mark.parametrize("name", sorted(cc.METHODS))
+def test_every_method_gives_the_same_bits_in_blocks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConcordantWarning)
+        for example in examples(cc.METHODS[name].tags):
+            votes = example.votes()
+            whole = cc.METHODS[name]().fit_predict(votes, example.labels())
+            with monkeypatch.context() as patch, threads(2):
+                patch.setattr(contract, "_BLOCK_ROWS", 1)
+                assert cc.METHODS[name]().fit_predict(votes, example.labels()) == whole
+
+
+def test_a_method_that_is_not_per_instance_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Shared(Toy):
+        tags = Tags(accepts=frozenset({"rank"}), per_instance=False)
+
+        def _scores(self, preferences: Preferences) -> Any:
+            return np.full(preferences.n_slots, float(len(preferences)))
+
+    monkeypatch.setattr(contract, "_BLOCK_ROWS", 1)
+    assert set(Shared().fit_predict(many()).score.tolist()) == {40.0}
+
+
+def test_methods_can_be_used_from_several_threads() -> None:
+    p = many()
+    method = cc.RRF().fit(p)
+    want = method.predict(p)
+    wrong: list[int] = []
+
+    def work(k: int) -> None:
+        wrong.extend(k for _ in range(20) if method.predict(p) != want)
+
+    users = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for user in users:
+        user.start()
+    for user in users:
+        user.join()
+    assert not wrong
+
+
+# Weights of experts.
+
+
+def test_expert_weights_multiply_those_of_the_lists() -> None:
+    assert expert_weights(P, None, "Toy") is None
+    assert expert_weights(P, {}, "Toy") is None
+    assert expert_weights(P, {"y": 3.0}, "Toy").tolist() == [1, 3]  # type: ignore[union-attr]
+    weighted = P.with_weights({"x": 2, "y": 5})
+    assert expert_weights(weighted, {"y": 3.0}, "Toy").tolist() == [2, 15]  # type: ignore[union-attr]
+    assert expert_weights(weighted, None, "Toy").tolist() == [2, 5]  # type: ignore[union-attr]
+    with pytest.raises(
+        DataError, match=r"Toy has weights for experts \['z'\] who are not in the preferences\. Known: \['x', 'y'\]"
+    ):
+        expert_weights(P, {"z": 1.0}, "Toy")
+    assert expert_weights(P, {"z": 9.0, "x": 2.0}, "Toy", "ignore").tolist() == [2, 1]  # type: ignore[union-attr]
