@@ -217,7 +217,7 @@ FORMATS: dict[str, Format] = {
         _text(is_preflib),
         _as("preferences", read_preflib),
         read_preflib,
-        beside=(r"metadata\.csv", r"info\.txt"),
+        beside=(r"metadata\.csv", r"info\.txt", r".*\.(dat|cat|wmd)(\.(gz|xz|zst|bz2))?"),
     ),
     "comparisons": Format(
         "a table of comparisons",
@@ -425,6 +425,7 @@ def _grouped(files: list[Path], folder: Path | None) -> dict[str, list[Path]]:
     if folder is not None:
         beside = [p for name in groups for p in FORMATS[name].beside]
         errors = [(f, e) for f, e in errors if not any(re.fullmatch(p, f.name.lower()) for p in beside)]
+        groups = {name: _without_side_files(found, FORMATS[name]) for name, found in groups.items()}
     if errors and (len(files) == 1 or (not groups and len(errors) == 1)):
         raise errors[0][1]
     order = sorted(groups, key=lambda name: name in ("qrels", "labels"))
