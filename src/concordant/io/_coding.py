@@ -459,7 +459,10 @@ class Coder:
             named, expert_ends, expert_ids = _runs(frame["expert"], self._hash_bits)
             codes = np.array([self.know(key(e)) for e in expert_ids], dtype=np.int32)[named]
             if len(expert_ends) > 1:
-                both = np.union1d(ends, expert_ends)
+                # Both are in order, so that a merge does what np.union1d needs seconds for on millions of runs.
+                both = np.concatenate([ends, expert_ends])
+                both.sort(kind="stable")
+                both = both[np.diff(both, prepend=-1) > 0]
                 instance = instance[np.searchsorted(ends, both)]
                 codes = codes[np.searchsorted(expert_ends, both)]
                 ends = both
