@@ -78,12 +78,12 @@ METHODS: Mapping[str, type[Aggregator]] = _Methods()
 
 
 def create(method: str | Aggregator | type[Aggregator], **params: Any) -> Aggregator:
-    """Return a method from its name, class or an instance, with these parameters set."""
+    """Return a method from its name or class, or a ready one (a new one where parameters are to be set)."""
     if isinstance(method, str):
         return METHODS[method](**_known(METHODS[method], params))
     if isinstance(method, type):
         return method(**_known(method, params))
-    return method.set_params(**params) if params else method
+    return type(method)(**(method.get_params() | _known(type(method), params))) if params else method
 
 
 def _known(cls: type[Aggregator], params: dict[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from concordant.base.contract import FitInfo
 from concordant.base.registry import METHODS
-from concordant.errors import FormatError, ParameterError
+from concordant.errors import FormatError, ParameterError, listing
 from concordant.io._files import atomic_write
 
 if TYPE_CHECKING:
@@ -110,17 +110,25 @@ def load(path: str | os.PathLike[str]) -> Aggregator:
     checksum = header.pop("checksum", None)
     if checksum != _digest(header, arrays):
         raise FormatError(f"{path}: the checksum does not match; the file is damaged. Save the method again.")
-    if header.get("format_version", 0) > FORMAT_VERSION:
+    if header["format_version"] > FORMAT_VERSION:
         raise FormatError(
             f"{path}: written by a newer Concordant (format {header['format_version']}). Upgrade to read it."
         )
-    method = METHODS[header["method"]](**_restore(header["params"]))
-    for name, value in header["state"].items():
+    cls = METHODS[header["method"]]
+    params, state, info = header["params"], header["state"], header["fit_info"]
+    # The checksum keeps out accidents, not somebody who computes it anew: names outside these are nobody's state.
+    strange = [n for n in params if n not in cls.param_names()]
+    strange += [n for n in (*state, *arrays) if not n.endswith("_") or n.startswith("_")]
+    strange += [n for n in info or () if n not in FitInfo.__dataclass_fields__]
+    if strange:
+        raise FormatError(f"{path}: {cls.__name__} knows nothing of {listing(strange)}. Save the method again.")
+    method = cls(**_restore(params))
+    for name, value in state.items():
         setattr(method, name, _restore(value))
     for name, array in arrays.items():
         setattr(method, name, array)
-    if header["fit_info"] is not None:
-        method.fit_info_ = FitInfo(**header["fit_info"])
+    if info is not None:
+        method.fit_info_ = FitInfo(**info)
     return method
 
 
@@ -135,6 +143,7 @@ def _parse(data: bytes, path: object) -> tuple[dict[str, Any], dict[str, NDArray
         header = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][_HEADER])
     except (SafetensorError, KeyError, ValueError, struct.error, TypeError) as error:
         raise foreign from error
-    if not isinstance(header, dict) or not {"method", "params", "state", "fit_info"} <= set(header):
+    kinds = {"format_version": int, "method": str, "params": dict, "state": dict, "fit_info": dict | None}
+    if not isinstance(header, dict) or not all(n in header and isinstance(header[n], k) for n, k in kinds.items()):
         raise foreign
     return header, arrays
