@@ -161,15 +161,6 @@ def test_by_length_covers_every_list_once(lengths: list[int]) -> None:
     assert seen == want
 
 
-@given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.randoms(use_true_random=False))
-def test_sums_on_the_grid_are_exact_in_any_order(terms: list[float], random: Any) -> None:
-    grid = lists.on_grid(np.array(terms))
-    assert np.abs(grid - terms).max() <= 2.0**-45
-    shuffled = grid.tolist()
-    random.shuffle(shuffled)
-    assert sum(shuffled) == sum(grid.tolist())
-
-
 @given(
     st.lists(st.lists(st.floats(-1e9, 1e9), min_size=0, max_size=12), min_size=1, max_size=4),
     st.randoms(use_true_random=False),

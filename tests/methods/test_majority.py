@@ -18,7 +18,6 @@ from tests.oracles import methods as oracle
 import concordant as cc
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantWarning, DataError
-from concordant.kernels import pairs
 
 
 def test_worked_case(golden: Callable[[str], dict[str, Any]]) -> None:
@@ -266,8 +265,3 @@ def test_kemeny_orders_by_majority_alone_where_there_is_no_circle() -> None:
         "optimal": [True],
         "solver": ["majority"],
     }
-
-
-def test_sparse_counts_pairs_only_where_lists_are_short() -> None:
-    assert pairs.sparse(np.array([0, 3, 6]), 100)
-    assert not pairs.sparse(np.array([0, 50, 100]), 100)

@@ -202,15 +202,6 @@ def pair_sums(rank: Floats, offsets: Ints, transform: str) -> tuple[Floats, Floa
     return row, col
 
 
-def on_grid(terms: Floats, bits: int = 44) -> Floats:
-    """Return the terms rounded to multiples of 2**-bits, so that their sums are exact in any order.
-
-    Exact while a sum stays below 2**(53 - bits).
-    """
-    scale = float(2**bits)
-    return np.rint(terms * scale) / scale
-
-
 def exact_sums(terms: Floats, index: NDArray[Any], n: int, starts: Ints, most: NDArray[Any]) -> Floats:
     """Return the sum of the terms at every index 0..n-1, the same to the last bit in any order of the terms.
 

@@ -89,25 +89,37 @@ class Duels:
         """Return the lists of an instance as tables of positions, or None where pairs are better counted one by one."""
         return None
 
-    def tables(self, instance: int, ties_against: bool = False) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return two tables: the votes for i over j, and those for j over i (with `ties_against`, or tied)."""
+    def counts(self, instance: int) -> Floats:
+        """Return the table of the votes for item i over item j."""
         n = self.sizes[instance]
         votes = self.ballots(instance)
         if votes is None:
+            return pairs.pair_matrix(*self.pair_votes(instance), n)
+        out = np.zeros((n, n))
+        for tile in pairs.tiles(n):
+            rows, columns = slice(tile.row, tile.row_end), slice(tile.column, tile.column_end)
+            out[rows, columns], behind = pairs.compare(votes, tile)
+            out[columns, rows] = behind.T
+        return out
+
+    def majorities(self, instance: int, strict: bool = False) -> NDArray[np.bool_]:
+        """Return the table of who beats whom; `strict` asks for more than half of all votes on the pair, ties too."""
+        n, least = self.sizes[instance], self.least(instance)
+        votes = self.ballots(instance)
+        if votes is None:
             ahead = pairs.pair_matrix(*self.pair_votes(instance), n)
-            return ahead, pairs.pair_matrix(*self.pair_votes(instance, ties=True), n).T if ties_against else ahead.T
-        ahead = np.zeros((n, n), dtype=np.int32 if votes.weights is None else np.float64)
-        behind = np.zeros_like(ahead)
+            behind = pairs.pair_matrix(*self.pair_votes(instance, ties=True), n).T if strict else ahead.T
+            return ahead - behind > least
+        out = np.zeros((n, n), dtype=np.bool_)
         for tile in pairs.tiles(n, whole=True):
-            cells = slice(tile.row, tile.row_end), slice(tile.column, tile.column_end)
-            ahead[cells], behind[cells] = pairs.compare(votes, tile, ties_against)
-        np.fill_diagonal(behind, 0)
-        return ahead, behind
+            ahead, behind = pairs.compare(votes, tile, ties_against=strict)
+            won = ahead - behind > least if least else ahead > behind
+            out[tile.row : tile.row_end, tile.column : tile.column_end] = won
+        return out
 
     def beats(self, instance: int) -> Callable[[int, int], bool]:
         """Return the test whether one item of an instance beats another."""
-        ahead, behind = self.tables(instance)
-        table: list[list[bool]] = (ahead - behind > self.least(instance)).tolist()
+        table: list[list[bool]] = self.majorities(instance).tolist()
         return lambda a, b: table[a][b]
 
     def outcomes(self, instance: int, spread: bool = False) -> tuple[Ints, Ints]:
@@ -434,7 +446,7 @@ class Kemeny(Aggregator):
     optimality_: dict[str, list[Any]]
 
     def __init__(
-        self, *, method: str = "auto", max_items: int = 100, time_limit: float = 30.0, missing: str = "unknown"
+        self, *, method: str = "auto", max_items: int = 100, time_limit: float = 10.0, missing: str = "unknown"
     ) -> None:
         self.method = method
         self.max_items = max_items
@@ -491,8 +503,8 @@ class Kemeny(Aggregator):
 
     def _instance(self, duels: Duels, instance: int, equal: Floats, name: str) -> _Proof:
         """Return the ranking of one instance and what is known about it."""
-        ahead, behind = duels.tables(instance)
-        margin = (ahead - behind).astype(np.float64)
+        ahead = duels.counts(instance)
+        margin = ahead - ahead.T
         slack = duels.least(instance)
         margin[np.abs(margin) <= slack] = 0.0
         n = len(margin)
@@ -516,7 +528,7 @@ class Kemeny(Aggregator):
             bound += solution.bound
             proven &= solution.cost - solution.bound <= slack + 1e-6 * solution.cost * (solver == "milp")
             hardest = max(hardest, solver, key=_SOLVERS.index)
-        floor = float(np.minimum(ahead, behind)[np.triu_indices(n, 1)].sum())
+        floor = float(np.minimum(ahead, ahead.T)[np.triu_indices(n, 1)].sum())
         score = -_lay_out(margin > 0, group, place, net, equal)
         if proven:
             bound = extra

@@ -79,9 +79,7 @@ class MarkovChain(Aggregator):
 
     def _by_majority(self, duels: Duels) -> list[Floats]:
         def solve(n: int) -> Floats:
-            ahead, behind = duels.tables(n, ties_against=True)
-            beats = (ahead - behind) > duels.least(n)
-            return markov.stationary(markov.majority_walk(beats), self.teleport)
+            return markov.stationary(markov.majority_walk(duels.majorities(n, strict=True)), self.teleport)
 
         return each_instance(solve, duels.sizes)
 
