@@ -34,7 +34,7 @@ __all__ = ["Condorcet", "Copeland", "Duels", "Kemeny"]
 
 PAIRED = LISTS | {"comparisons"}
 _MISSING = one_of("unknown", "below")
-# What a method of this family falls back on among equals, as in the original proposals.
+# Equals are told apart by reciprocal rank fusion with its usual constant.
 _RRF_K = 60.0
 # Up to this many items a sort by majority reads a table of all pairs.
 _TABLE_SIZE = 1000
@@ -384,11 +384,10 @@ class Kemeny(Aggregator):
     that nobody ranks meet nobody and stand where net votes of 0 belong, in the middle. Empty lists add nothing.
 
     Items are first split into groups that majorities connect in circles: everything outside the circles is ordered by
-    majority alone, and only the groups have to be solved. Of several cheapest rankings dynamic
-    programming takes the one that has the item with more net votes, then the better by reciprocal rank fusion with k =
-    60, where they first differ; items that nothing tells apart share a place. The other solvers begin with the order by
-    net votes and keep the first cheapest ranking they meet; items that fare alike against everybody share a place there
-    too.
+    majority alone, and only the groups have to be solved. Of several cheapest rankings dynamic programming takes the
+    one that has the item with more net votes, then the better by reciprocal rank fusion with k = 60, where they first
+    differ; items that nothing tells apart share a place. The other solvers begin with the order by net votes and keep
+    the first cheapest ranking they meet; items that fare alike against everybody share a place there too.
 
     Parameters
     ----------
