@@ -133,9 +133,9 @@ def test_kind_and_value_follow_each_other() -> None:
         ({"rank": [[1], [2]]}, "row 0: the rank must be a number, found"),
         ({"item": [1.5, 2.0]}, "row 0: the item id must be text or a whole number, found 1.5"),
         ({"item": [True, False]}, "row 0: the item id must be text or a whole number, found True"),
-        ({"weight": [1.0, None]}, "row 1: the weight is missing"),
+        ({"weight": [1.0, None]}, "row 1: the weight must be a finite number >= 0; it is missing"),
         ({"weight": [1.0, 2.0]}, "expert 'x' has two weights"),
-        ({"weight": [-1.0, -1.0]}, "not a finite number >= 0"),
+        ({"weight": [-1.0, -1.0]}, "row 0: the weight must be a finite number >= 0; found -1"),
         ({"item": ["a", "a"]}, "expert 'x' ranks item 'a' twice in instance 'q' (rows 0 and 1)"),
     ],
 )

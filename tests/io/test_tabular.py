@@ -323,7 +323,7 @@ def test_the_long_layout(write: Write) -> None:
         read_rankings(write("judge,item,rank\nann,a,0\n"))
     weighted = read_rankings(write("judge,item,rank,weight\nann,a,1,3\nann,b,2,3\nbob,b,1,1\n"))
     assert weighted.weights.tolist() == [3.0, 1.0]
-    with pytest.raises(ConcordantError, match=r"t\.csv: expert 'ann' has two weights"):
+    with pytest.raises(ConcordantError, match=r"t\.csv:3: expert 'ann' has two weights"):
         read_rankings(write("judge,item,rank,weight\nann,a,1,3\nann,b,2,1\n"))
 
 

@@ -257,7 +257,8 @@ def tidy(frame: pl.DataFrame, roles: list[str]) -> pl.DataFrame:
     texts = [r for r in roles if frame[r].dtype == pl.String]
     if not texts:
         return frame
-    frame = frame.with_columns(pl.col(r).replace("", None) for r in texts)
+    # Nothing is copied unless there is something to change.
+    frame = frame.with_columns(frame[r].replace("", None) for r in texts if (frame[r] == "").any())
     fraction = r"^-?\d+\.0+$"
     if any(frame[r].str.contains(fraction).any() for r in texts) and all(
         frame[r].str.contains(r"^-?\d+(\.0+)?$").fill_null(True).all() for r in texts

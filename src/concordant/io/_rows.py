@@ -20,8 +20,8 @@ from concordant.data.index import Slots, Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Preferences
 from concordant.errors import ConcordantError, DataError, DuplicateError, ParameterError, ParseError, shorten
-from concordant.io._coding import Coder, Source, check_duplicates, code_slots, encode
-from concordant.io._tables import Table
+from concordant.io._coding import Source, check_duplicates, code_slots, encode
+from concordant.io._tables import Table, is_number
 from concordant.kernels.lists import Codes, Floats, Ints
 
 __all__ = [
@@ -134,11 +134,9 @@ def numbers(
     column: pl.Series, what: str, rows: Rows, missing: Sequence[str] = MISSING_WORDS, *, finite: bool = True
 ) -> pl.Series:
     """Return a column as float64, null where there is no value; anything else that is not finite is an error."""
-    given = column
     if column.dtype == pl.String:
-        none = pl.Series([w.casefold() for w in missing], dtype=pl.String)
-        column = column.set(column.str.to_lowercase().is_in(none.implode()).fill_null(True), None)
-    elif column.dtype.is_float():
+        return _parsed(column, what, rows, missing, finite)
+    if column.dtype.is_float():
         column = column.fill_nan(None)
     elif not (column.dtype.is_integer() or column.dtype.is_decimal() or column.dtype in (pl.Boolean, pl.Null)):
         row = int(column.is_not_null().arg_true()[0]) if column.null_count() < len(column) else 0
@@ -146,11 +144,32 @@ def numbers(
     out = column.cast(pl.Float64, strict=False)
     bad = column.is_not_null() & ~(out.is_finite() if finite else out.is_not_nan()).fill_null(False)
     if bad.any():
-        row = int(bad.arg_true()[0])
-        raise rows.error(
-            row, f"the {what} must be a{' finite' if finite else ''} number, found {shorten(str(given[row]))!r}."
-        )
+        raise _no_number(column, int(bad.arg_true()[0]), what, rows, finite)
     return out
+
+
+def _parsed(column: pl.Series, what: str, rows: Rows, missing: Sequence[str], finite: bool) -> pl.Series:
+    """Return numbers written as text; only what is not plainly a number is compared with the words for nothing."""
+    out = column.cast(pl.Float64, strict=False)
+    words = [w.casefold() for w in missing]
+    odd = ~out.is_finite().fill_null(False)
+    numeric = [float(w) for w in words if is_number(w)]
+    if numeric:
+        odd = odd | out.is_in(numeric).fill_null(False)
+    at = odd.arg_true()
+    if not len(at):
+        return out
+    texts, values = column.gather(at), out.gather(at)
+    nothing = texts.str.to_lowercase().is_in(words).fill_null(True)
+    bad = ~nothing & ~(values.is_finite() if finite else values.is_not_nan()).fill_null(False)
+    if bad.any():
+        raise _no_number(column, int(at[int(bad.arg_true()[0])]), what, rows, finite)
+    return out.scatter(at.filter(nothing), None)
+
+
+def _no_number(column: pl.Series, row: int, what: str, rows: Rows, finite: bool) -> ConcordantError:
+    found = shorten(str(column[row]))
+    return rows.error(row, f"the {what} must be a{' finite' if finite else ''} number, found {found!r}.")
 
 
 def _filled(column: pl.Series, what: str, rows: Rows) -> Floats:
@@ -178,21 +197,114 @@ def build_preferences(frame: pl.DataFrame, kind: Kind, rows: Rows, *, duplicates
             f"ranks begin at 1 (best). Got {value[row]:g} for item {item[row]!r} by expert {expert[row]!r}. "
             "Leave out what is not ranked; where larger is better, say kind='score'.",
         )
-    table = pl.DataFrame({"instance": instance, "item": item, "value": value})
+    slots, slot = code_slots(pl.DataFrame({"instance": instance, "item": item}))
+    experts, code = Texts(), np.zeros(len(slot), dtype=np.int32)
     if expert.null_count() < len(expert):
-        # A row without an expert has no value and is dropped; until then it may lie in its neighbour's list.
-        expert = expert.fill_null(strategy="forward").fill_null(strategy="backward")
-        table = table.with_columns(expert.alias("expert"))
-    coder = Coder()
-    coder.add(table, source=rows)
+        # A row without an expert has no value and is left out below; until then it may go by its neighbour's name.
+        code, vocabulary = encode(expert.fill_null(strategy="forward").fill_null(strategy="backward"))
+        experts = Texts(vocabulary.to_list())
+    used = np.flatnonzero(~unranked.to_numpy())
+    key = slots.instance[slot[used]].astype(np.int64) * max(len(experts), 1) + code[used]
+    order = used[_stable_order(key)]
+    order = _without_repetitions(order, slots, slot, experts, code, value.to_numpy(), kind, rows, duplicates)
+    instance_of, expert_of = slots.instance[slot[order]], code[order]
+    new = np.ones(len(order), dtype=np.bool_)
+    new[1:] = (instance_of[1:] != instance_of[:-1]) | (expert_of[1:] != expert_of[:-1])
+    starts = np.flatnonzero(new)
     weight = None
     if "weight" in frame.columns:
-        given = numbers(frame["weight"], "weight", rows)
-        lost = given.is_null() & ~unranked
-        if lost.any():
-            raise rows.error(int(lost.arg_true()[0]), "the weight is missing.")
-        weight = given.fill_null(1.0).to_numpy()
-    return coder.finish().preferences(kind, duplicates=duplicates, weight=weight)
+        weight = _list_weights(
+            numbers(frame["weight"], "weight", rows), order, starts, slots, slot, experts, code, rows
+        )
+    return Preferences.from_codes(
+        slots,
+        experts,
+        expert_of[starts],
+        np.append(starts, len(order)).astype(np.int64),
+        np.searchsorted(instance_of[starts], np.arange(len(slots) + 1)).astype(np.int64),
+        slot[order],
+        value.to_numpy()[order],
+        kind=kind,
+        list_weight=weight,
+    )
+
+
+def _stable_order(key: Ints) -> Ints:
+    """Return the stable order of non-negative integers; one sort of key and row in one number where they fit."""
+    n = len(key)
+    if n < 2 or not (key[1:] < key[:-1]).any():
+        return np.arange(n, dtype=np.int64)
+    if int(key.max()) >= 2**31:
+        return np.argsort(key, kind="stable")
+    packed = key << 32
+    packed |= np.arange(n, dtype=np.int64)
+    packed.sort()
+    packed &= 0xFFFFFFFF
+    return packed
+
+
+def _without_repetitions(
+    order: Ints,
+    slots: Slots,
+    slot: Codes,
+    experts: Texts,
+    expert: Codes,
+    value: Floats,
+    kind: Kind,
+    rows: Rows,
+    duplicates: str,
+) -> Ints:
+    """Return the rows, list by list, without those in which an expert ranks an item once more, or raise."""
+    cell = expert[order].astype(np.int64) << 32
+    cell |= slot[order]
+    in_order = np.sort(cell)
+    twice = in_order[1:] == in_order[:-1]
+    if not twice.any():
+        return order
+    at = np.flatnonzero(np.isin(cell, in_order[1:][twice]))
+    row = order[at]
+    if duplicates == "error":
+        by_cell = np.lexsort((row, cell[at]))
+        row, cell = row[by_cell], cell[at][by_cell]
+        again = np.flatnonzero(cell[1:] == cell[:-1]) + 1
+        second = int(again[np.argmin(row[again])])
+        first_row, row_again = int(row[second - 1]), int(row[second])
+        instance, item = slots.where(int(slot[row_again]))
+        name = experts[int(expert[row_again])]
+        raise DuplicateError.twice(name, item, instance, rows.place(first_row), rows.place(row_again))
+    worth = row.astype(np.float64) if duplicates == "first" else value[row] if kind == "rank" else -value[row]
+    by_cell = np.lexsort((row, worth, cell[at]))
+    drop = np.zeros(len(order), dtype=np.bool_)
+    drop[at[by_cell[1:]]] = cell[at][by_cell][1:] == cell[at][by_cell][:-1]
+    return order[~drop]
+
+
+def _list_weights(
+    column: pl.Series,
+    order: Ints,
+    starts: Ints,
+    slots: Slots,
+    slot: Codes,
+    experts: Texts,
+    expert: Codes,
+    rows: Rows,
+) -> Floats:
+    """Return the weight of every list, on which all its rows must agree."""
+    weight = column.fill_null(np.nan).to_numpy()[order]
+    wrong = np.flatnonzero(~(weight >= 0))
+    if len(wrong):
+        row = int(order[wrong[0]])
+        found = "it is missing" if column[row] is None else f"found {column[row]:g}"
+        raise rows.error(row, f"the weight must be a finite number >= 0; {found}.")
+    out = np.asarray(weight[starts], dtype=np.float64)
+    differs = np.flatnonzero(weight != np.repeat(out, np.diff(starts, append=len(order))))
+    if len(differs):
+        row = int(order[differs[0]])
+        name, instance = experts[int(expert[row])], slots.where(int(slot[row]))[0]
+        raise rows.error(
+            row, f"expert {name!r} has two weights in instance {instance!r}. A weight is for the whole list; give one."
+        )
+    return out
 
 
 def build_comparisons(frame: pl.DataFrame, rows: Rows, *, sided: bool = True, self_pairs: str = "error") -> Comparisons:

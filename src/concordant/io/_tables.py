@@ -113,6 +113,8 @@ class Table:
     header: bool
     sample: list[list[str]]
     regular: bool = True
+    # Whether all columns are text without blanks around it and without null.
+    text: bool = True
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -121,16 +123,10 @@ class Table:
         """Return these columns, named by their number and without empty rows, and the number of each row."""
         wanted = list(dict.fromkeys(columns))
         frame = self._read(wanted)
-        texts = [pl.col(c).str.strip_chars() for c, dtype in frame.schema.items() if dtype == pl.String]
-        frame = frame.with_columns(texts)
         numbers = np.arange(len(frame), dtype=np.int64)
-        empty = frame.select(
-            pl.all_horizontal(pl.col(c).is_null() | (pl.col(c).cast(pl.String) == "") for c in frame.columns)
-            if all(d in (pl.String, pl.Null) for d in frame.dtypes)
-            else pl.lit(False)
-        ).to_series()
-        if empty.any():
-            blank = self._blank_rows(np.flatnonzero(empty.to_numpy()))
+        empty = frame.select(pl.all_horizontal(pl.all() == "").arg_true()).to_series() if self.text else pl.Series([])
+        if len(empty):
+            blank = self._blank_rows(empty.to_numpy().astype(np.int64))
             keep = np.ones(len(frame), dtype=np.bool_)
             keep[blank] = False
             frame, numbers = frame.filter(pl.Series(keep)), numbers[keep]
@@ -164,6 +160,7 @@ class Table:
 
 class _ParquetTable(Table):
     header = True
+    text = False
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -181,8 +178,9 @@ class _ParquetTable(Table):
         return FormatError(f"{self.path}: the Parquet data is damaged ({shorten(str(error).splitlines()[0])}).")
 
     def _read(self, wanted: list[int]) -> pl.DataFrame:
+        kept = [pl.col(self.names[c]).alias(str(c)) for c in wanted]
         try:
-            return self._scan.select(pl.col(self.names[c]).alias(str(c)) for c in wanted).collect()
+            return self._scan.select(kept).with_columns(pl.col(pl.String).str.strip_chars()).collect()
         except _MALFORMED as error:
             raise self._damaged(error) from None
 
@@ -223,7 +221,7 @@ class _JsonTable(Table):
                     for key in keys:
                         columns[key].append(_json_text(row.get(key)))
             frame = pl.DataFrame(columns, schema=dict.fromkeys(keys, pl.String))
-        return frame.select(pl.col(k).fill_null("").alias(str(c)) for k, c in zip(keys, wanted, strict=True))
+        return frame.select(_stripped(k).fill_null("").alias(str(c)) for k, c in zip(keys, wanted, strict=True))
 
     def _blank_rows(self, rows: Ints) -> Ints:
         # A line with an object on it is a row; what it lacks is the business of the reader.
@@ -284,7 +282,7 @@ class _TextTable(Table):
             rows = [fields for _, fields in self._exact(width)]
             frame = pl.DataFrame(
                 {str(c): [r[c] for r in rows] for c in wanted}, schema={str(c): pl.String for c in wanted}
-            )
+            ).with_columns(pl.all().str.strip_chars())
         return frame
 
     def _scan(self, source: Path | bytes, separator: str, wanted: list[int]) -> pl.DataFrame | None:
@@ -305,7 +303,7 @@ class _TextTable(Table):
                 glob=False,
             )
             frame = lazy.select(
-                *(pl.col(str(c)) for c in wanted),
+                *(_stripped(str(c)) for c in wanted),
                 (pl.col(str(width)) != "").alias("long"),
                 (pl.col(str(width - 1)) == "").alias("short"),
             ).collect()
@@ -352,6 +350,10 @@ class _TextTable(Table):
     def line(self, row: int) -> int | None:
         records = _records(self._lines(), self.separator)
         return next((line for n, (line, _, _) in enumerate(records) if n == row), None)
+
+
+def _stripped(name: str) -> pl.Expr:
+    return pl.col(name).str.strip_chars()
 
 
 _Words = tuple[frozenset[str], frozenset[str]]
