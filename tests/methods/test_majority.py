@@ -137,7 +137,7 @@ def test_a_condorcet_winner_comes_first(lists: list[list[int]]) -> None:
     items = p.items.tolist()
     table = oracle.outcomes(items, oracle.votes(items, [(1.0, {f"i{i}": -o.index(i) for i in o}) for o in lists]))
     winner = [i for i in items if table[i][0] == len(items) - 1]
-    for method in (cc.Condorcet(), cc.Copeland(), cc.Condorcet(fusion=True), cc.Kemeny(), cc.Kemeny(method="local")):
+    for method in (cc.Condorcet(), cc.Copeland(), cc.Condorcet(fusion=True), cc.Kemeny(), cc.Kemeny(solver="local")):
         got = method.fit_predict(p)
         assert not winner or (got.ranking()[0], int((got.rank == 1).sum())) == (winner[0], 1), method
 
@@ -169,7 +169,7 @@ def test_kemeny_is_the_best_of_all_permutations(rows: Rows, missing: str) -> Non
         ahead = oracle.votes(items, lists, missing)
         smallest, best = kemeny_oracle.best(items, ahead)
         for solver in ("auto", "exact", "milp"):
-            method = cc.Kemeny(method=solver, missing=missing)
+            method = cc.Kemeny(solver=solver, missing=missing)
             got = method.fit_predict(p)
             known = method.optimality_
             assert known["cost"] == pytest.approx([smallest])
@@ -182,7 +182,7 @@ def test_kemeny_is_the_best_of_all_permutations(rows: Rows, missing: str) -> Non
             assert any(all(place[a] <= place[b] for a, b in itertools.pairwise(order)) for order in best)
             if len(best) == 1:
                 assert tuple(got.ranking()) == best[0]
-        method = cc.Kemeny(method="local", missing=missing)
+        method = cc.Kemeny(solver="local", missing=missing)
         got = method.fit_predict(p)
         known = method.optimality_
         assert known["bound"][0] <= smallest + 1e-9
@@ -200,7 +200,7 @@ def noisy(n_items: int, n_lists: int, seed: int) -> dict[str, list[str]]:
 def test_kemeny_solvers_agree_beyond_enumeration(seed: int) -> None:
     lists = noisy(12, 5 + seed % 2, seed)
     p = cc.from_lists(lists)
-    methods = [cc.Kemeny(method=m) for m in ("exact", "milp", "local")]
+    methods = [cc.Kemeny(solver=m) for m in ("exact", "milp", "local")]
     answers = [m.fit_predict(p) for m in methods]
     cost = [m.optimality_["cost"][0] for m in methods]
     assert cost[0] == cost[1] <= cost[2]
@@ -223,7 +223,7 @@ def test_kemeny_names_the_solver_of_the_hardest_group() -> None:
 
 
 def solver_of(method: str, lists: dict[str, list[str]]) -> str:
-    kemeny = cc.Kemeny(method=method)
+    kemeny = cc.Kemeny(solver=method)
     kemeny.fit_predict(cc.from_lists(lists))
     return str(kemeny.optimality_["solver"][0])
 
@@ -232,18 +232,18 @@ def test_kemeny_without_a_proof_says_so() -> None:
     p = cc.from_lists(noisy(30, 7, 1))
     with pytest.warns(ConcordantWarning, match="not proven optimal; instance 'q' costs"):
         cc.Kemeny(max_items=0).fit_predict(p)
-    method = cc.Kemeny(method="milp", time_limit=1e-9)
+    method = cc.Kemeny(solver="milp", time_limit=1e-9)
     with pytest.warns(ConcordantWarning, match="Raise time_limit"):
         method.fit_predict(p)
     assert method.optimality_["gap"][0] > 0
     assert not method.fit_info_.converged
     assert method.fit_info_.warnings
-    proven = cc.Kemeny(method="milp")
+    proven = cc.Kemeny(solver="milp")
     proven.fit_predict(p)
     assert proven.optimality_["optimal"] == [True]
     assert method.optimality_["bound"][0] <= proven.optimality_["cost"][0] <= method.optimality_["cost"][0]
-    with pytest.raises(DataError, match=r"'q' has 30 items .* method='exact' solves up to 18"):
-        cc.Kemeny(method="exact").fit_predict(p)
+    with pytest.raises(DataError, match=r"'q' has 30 items .* solver='exact' solves up to 18"):
+        cc.Kemeny(solver="exact").fit_predict(p)
 
 
 def test_kemeny_orders_by_majority_alone_where_there_is_no_circle() -> None:

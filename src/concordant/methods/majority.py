@@ -7,6 +7,7 @@ two positions are.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
@@ -20,7 +21,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError
-from concordant.execution import map_instances, threads
+from concordant.execution import map_instances, n_threads, threads
 from concordant.kernels import kemeny, pairs
 from concordant.kernels.lists import Codes, Floats, Ints
 from concordant.kernels.ties import TOLERANCE, break_ties, dense_ranks
@@ -391,15 +392,16 @@ class Kemeny(Aggregator):
 
     Parameters
     ----------
-    method : {"auto", "exact", "milp", "local"}
+    solver : {"auto", "exact", "milp", "local"}
         How groups are solved. "exact": by dynamic programming over subsets, for groups of up to 18 items. "milp": by
         integer programming, until proven optimal or out of time. "local": by moving single items until that no longer
         helps. "auto": dynamic programming up to 16 items, integer programming up to `max_items`, local search above.
     max_items : int
         The largest group that "auto" gives to integer programming.
     time_limit : float
-        Seconds of integer programming for one instance; the answer may depend on the machine's speed only where it ends
-        for want of time, which `optimality_` shows.
+        Seconds of integer programming for one call. Each instance may take its share of what is left, so easy ones
+        leave more to the hard. The answer depends on the machine's speed only where time runs out, which
+        `optimality_` shows.
     missing : {"unknown", "below"}
         "unknown": a list says nothing about an item it leaves out. "below": it prefers all it holds to all it leaves
         out, which suits cut-off lists. Comparisons leave nothing out.
@@ -413,7 +415,7 @@ class Kemeny(Aggregator):
     Notes
     -----
     Cost O(K M²) to count votes, then O(2^n n) for a group of n by dynamic programming; finding the
-    ranking is NP-hard. A warning says so when method="auto" or "milp" cannot prove a ranking optimal.
+    ranking is NP-hard. A warning says so when solver="auto" or "milp" cannot prove a ranking optimal.
 
     References
     ----------
@@ -436,7 +438,7 @@ class Kemeny(Aggregator):
     name = "kemeny"
     tags = Tags(accepts=PAIRED, cost="NP-hard; O(2^n n) for n items in a circle")
     constraints: ClassVar[Mapping[str, Constraint]] = {
-        "method": one_of("auto", "exact", "milp", "local"),
+        "solver": one_of("auto", "exact", "milp", "local"),
         "max_items": integer(least=0),
         "time_limit": number(above=0),
         "missing": _MISSING,
@@ -445,9 +447,9 @@ class Kemeny(Aggregator):
     optimality_: dict[str, list[Any]]
 
     def __init__(
-        self, *, method: str = "auto", max_items: int = 100, time_limit: float = 10.0, missing: str = "unknown"
+        self, *, solver: str = "auto", max_items: int = 100, time_limit: float = 30.0, missing: str = "unknown"
     ) -> None:
-        self.method = method
+        self.solver = solver
         self.max_items = max_items
         self.time_limit = time_limit
         self.missing = missing
@@ -485,22 +487,24 @@ class Kemeny(Aggregator):
         equal = duels.fallback()
         edges = duels.offsets.tolist()
 
+        clock = _Clock(self.time_limit, len(duels.sizes))
+
         def solve(n: int) -> _Proof:
-            return self._instance(duels, n, equal[edges[n] : edges[n + 1]], preferences.instances[n])
+            return self._instance(duels, n, equal[edges[n] : edges[n + 1]], preferences.instances[n], clock.share())
 
         proofs = map_instances(solve, len(duels.sizes))
         unsure = [n for n, p in enumerate(proofs) if not p.optimal]
-        if unsure and self.method in ("auto", "milp"):
+        if unsure and self.solver in ("auto", "milp"):
             worst = max(unsure, key=lambda n: proofs[n].cost - proofs[n].bound)
             self._warn(
                 f"the rankings of {len(unsure)} of {len(proofs)} instances are not proven optimal; instance "
                 f"{preferences.instances[worst]!r} costs {proofs[worst].cost:g}, no ranking costs less than "
-                f"{proofs[worst].bound:g}. Raise time_limit or max_items for a proof, or pass method='local' "
+                f"{proofs[worst].bound:g}. Raise time_limit or max_items for a proof, or pass solver='local' "
                 "to do without."
             )
         return proofs
 
-    def _instance(self, duels: Duels, instance: int, equal: Floats, name: str) -> _Proof:
+    def _instance(self, duels: Duels, instance: int, equal: Floats, name: str, seconds: float) -> _Proof:
         """Return the ranking of one instance and what is known about it."""
         ahead = duels.counts(instance)
         margin = ahead - ahead.T
@@ -512,7 +516,7 @@ class Kemeny(Aggregator):
         key = dense_ranks(dense_ranks(net, one) * (n + 1) + dense_ranks(equal, one), one)
         group = kemeny.strong_components(margin > 0)
         cost = np.maximum(-margin, 0.0)
-        deadline = monotonic() + self.time_limit
+        deadline = monotonic() + seconds
         place = np.zeros(n)
         extra = bound = 0.0
         hardest, proven = "majority", True
@@ -534,18 +538,33 @@ class Kemeny(Aggregator):
         return _Proof(score, floor + extra, floor + bound, bool(proven), hardest)
 
     def _solver(self, size: int, instance: str) -> str:
-        if self.method == "exact" and size > _EXACT_SIZE:
+        if self.solver == "exact" and size > _EXACT_SIZE:
             raise DataError(
-                f"instance {instance!r} has {size} items that majorities connect in circles; method='exact' solves "
-                f"up to {_EXACT_SIZE}. Use method='milp' or 'local'."
+                f"instance {instance!r} has {size} items that majorities connect in circles; solver='exact' solves "
+                f"up to {_EXACT_SIZE}. Use solver='milp' or 'local'."
             )
-        if self.method != "auto":
-            return self.method
+        if self.solver != "auto":
+            return self.solver
         return "exact" if size <= _DP_SIZE else "milp" if size <= self.max_items else "local"
 
 
 _SOLVERS = ("majority", "exact", "milp", "local")
 _DP_SIZE, _EXACT_SIZE = 16, 18
+
+
+class _Clock:
+    """Shares a limit of seconds among instances solved in any order on several threads."""
+
+    def __init__(self, seconds: float, instances: int) -> None:
+        self._end = monotonic() + seconds
+        self._left = instances
+        self._lock = Lock()
+
+    def share(self) -> float:
+        """Return the seconds the next instance may take."""
+        with self._lock:
+            left, self._left = self._left, self._left - 1
+        return max(self._end - monotonic(), 0.0) * min(1.0, n_threads() / max(left, 1))
 
 
 def _joined(parts: list[Floats]) -> Floats:
