@@ -105,3 +105,9 @@ def test_the_request_path_imports_neither_polars_nor_a_compiler() -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_item_named_twice_keeps_its_best_place_when_asked() -> None:
+    p = from_lists({"x": ["a", "b", "a", "c"], "y": ["c", "a"]}, duplicates="best")
+    ranks = {(p.experts[e], p.items[s]): v for e, s, v in zip(p.row_expert, p.slot, p.value, strict=True)}
+    assert ranks == {("x", "a"): 1, ("x", "b"): 2, ("x", "c"): 4, ("y", "c"): 1, ("y", "a"): 2}

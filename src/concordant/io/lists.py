@@ -20,6 +20,7 @@ def from_lists(
     *,
     kind: Kind | None = None,
     weights: Mapping[Any, float] | None = None,
+    duplicates: str = "error",
 ) -> Preferences:
     """Return the preferences of one instance from plain Python lists or mappings, one for each expert.
 
@@ -34,6 +35,8 @@ def from_lists(
         What the numbers of mappings are; "score" by default.
     weights : mapping from expert to float, optional
         Trust given by the user.
+    duplicates : {"error", "best", "first"}
+        What to do when a list names an item twice: refuse, or keep its first and best place; other places stay.
 
     Examples
     --------
@@ -45,12 +48,15 @@ def from_lists(
         raise DataError(f"give a mapping from expert to list, {{expert: [items]}}. Got {type(lists).__name__} instead.")
     if kind is not None and kind not in KINDS:
         raise ParameterError.invalid("kind", "from_lists", f"one of {', '.join(map(repr, KINDS))}", kind)
+    if duplicates not in ("error", "best", "first"):
+        raise ParameterError.invalid("duplicates", "from_lists", "'error', 'best' or 'first'", duplicates)
     slot_of: dict[Any, int] = {}
     setdefault = slot_of.setdefault
     codes: list[int] = []
     values: list[float] = []
     spans: list[int] = []
     owners: list[int] = []
+    gaps: dict[int, list[int]] = {}  # first row of a list that named an item twice -> the places that are left
     scored: bool | None = None
     for e, (expert, ranked) in enumerate(lists.items()):
         has_scores = isinstance(ranked, Mapping)
@@ -68,13 +74,17 @@ def from_lists(
                 "some experts give lists and some give scores. Give all of one sort, or join two .to_ranks()."
             )
         scored = has_scores
-        codes += span
         if len(set(span)) < len(span):
-            again = next(i for i, c in enumerate(span) if c in span[:i])
-            raise DuplicateError.twice(str(expert), str(items[again]), instance, span.index(span[again]), again)
+            if duplicates == "error":
+                again = next(i for i, c in enumerate(span) if c in span[:i])
+                raise DuplicateError.twice(str(expert), str(items[again]), instance, span.index(span[again]), again)
+            place = {code: p for p, code in reversed(list(enumerate(span, 1)))}
+            span = sorted(place, key=place.__getitem__)
+            gaps[len(codes)] = [place[code] for code in span]
+        codes += span
         if isinstance(ranked, Mapping):
             values.extend(ranked.values())
-        spans.append(len(items))
+        spans.append(len(span))
         owners.append(e)
     ids, experts, (instance,) = as_ids(slot_of, "item"), as_ids(lists, "expert"), as_ids([instance], "instance")
     n = len(codes)
@@ -94,6 +104,8 @@ def from_lists(
             )
     else:
         value = np.arange(1, n + 1, dtype=np.float64) - np.repeat(offsets[:-1], lengths)
+        for row, places in gaps.items():
+            value[row : row + len(places)] = places
         if kind not in (None, "rank") and n:
             raise DataError(f"a list gives ranks; for kind={kind!r} give each expert a mapping from item to number.")
     slots = Slots(Texts([instance]), Texts(ids), np.array([0, len(ids)], dtype=np.int64))
