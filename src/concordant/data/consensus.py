@@ -31,6 +31,12 @@ TIE_TOLERANCE = 1e-12
 _OPTIONAL = ("stderr", "lower", "upper", "rank_lower", "rank_upper")
 
 
+def _falls(by_score: Floats) -> Floats:
+    # A fall too large for a float is infinite, which is a fall all the same.
+    with np.errstate(over="ignore"):
+        return by_score[:-1] - by_score[1:]
+
+
 def rank_scores(score: Floats, offsets: Ints) -> tuple[Codes, Ints]:
     """Return the rank of every slot (1 = best, ties share the smallest) and the slots best first, ties in input order.
 
@@ -49,7 +55,7 @@ def rank_scores(score: Floats, offsets: Ints) -> tuple[Codes, Ints]:
     new[0] = True
     if len(offsets) == 2:
         largest = max(abs(float(by_score[0])), abs(float(by_score[-1])))
-        np.greater(by_score[:-1] - by_score[1:], TIE_TOLERANCE * largest, out=new[1:])
+        np.greater(_falls(by_score), TIE_TOLERANCE * largest, out=new[1:])
         position = np.arange(1, n + 1, dtype=np.int64)
     else:
         lengths = np.diff(offsets)
@@ -57,7 +63,7 @@ def rank_scores(score: Floats, offsets: Ints) -> tuple[Codes, Ints]:
         # Scores are sorted, so the largest magnitude of an instance stands at one of its ends.
         largest_of = np.maximum(np.abs(by_score[offsets[full]]), np.abs(by_score[offsets[full + 1] - 1]))
         allowed = np.repeat(TIE_TOLERANCE * largest_of, lengths[full])
-        np.greater(by_score[:-1] - by_score[1:], allowed[1:], out=new[1:])
+        np.greater(_falls(by_score), allowed[1:], out=new[1:])
         new[offsets[full]] = True
         position = np.arange(1, n + 1, dtype=np.int64)
         position -= np.repeat(offsets[:-1], lengths)
