@@ -22,29 +22,20 @@ def _cell(value: object) -> str:
 
 
 def _letor(r: dict[str, Any]) -> str:
-    published = r["published_rrf"]
-    ours = r["rrf"]["mean"]["rrf"]
+    published, ours, every = r["published_rrf"], r["rrf"], r["all"]
     rows = [["published RRF", *published.values()], ["ours", *(f"{100 * ours[m]:.2f}" for m in published)]]
-    every = r["all"]["mean"]
     best = sorted(every, key=lambda m: -every[m]["map"])
     board = [[m, *(f"{100 * every[m][c]:.2f}" for c in published)] for m in best]
-    return "\n\n".join(
-        [table(["", *published], rows), "Every heuristic, best MAP first:", table(["method", *published], board)]
-    )
+    head = list(published)
+    return "\n\n".join([table(["", *head], rows), "Every heuristic, best MAP first:", table(["method", *head], board)])
 
 
 def _trec3(r: dict[str, Any]) -> str:
-    singles = r["single_runs"]["mean"]
-    rows = [[name, f"{want:.4f}", f"{singles[name]['map']:.4f}"] for name, want in r["published_map"].items()]
-    fused = r["fused"]["mean"]
-    board = [[name, f"{v['map']:.4f}", f"{v['p@10']:.4f}"] for name, v in fused.items()]
-    return "\n\n".join(
-        [
-            table(["run", "MAP expected", "MAP ours"], rows),
-            "All forty runs fused:",
-            table(["method", "MAP", "P@10"], board),
-        ]
-    )
+    singles = r["single_runs"]
+    rows = [[name, f"{want:.4f}", f"{singles[name]['map']:.4f}"] for name, want in r["expected_map"].items()]
+    board = [[name, f"{v['map']:.4f}", f"{v['p@10']:.4f}"] for name, v in r["fused"].items()]
+    both = [table(["run", "MAP expected", "MAP ours"], rows), table(["method", "MAP", "P@10"], board)]
+    return "\n\nAll forty runs fused:\n\n".join(both)
 
 
 def _startup(r: dict[str, Any]) -> str:
