@@ -5,9 +5,6 @@ Environment variables the suite listens to:
 - `CONCORDANT_DATA`: the folder of real data sets. Without it `../shared/data` beside the repository is used,
   and where that is absent too, the tests marked `data` are skipped.
 - `CONCORDANT_FUZZ=full`: many more hypothesis examples than `make test` can afford.
-- `CONCORDANT_NO_JIT=1`: the kernels run as plain Python. Their answers must be the same; only this way are
-  their lines visible to a debugger or a coverage tool. Set it before pytest starts, because it is read when
-  the kernels are imported.
 """
 
 from __future__ import annotations
