@@ -90,7 +90,7 @@ def test_every_command_has_help_that_fits(command: str) -> None:
     ("args", "says"),
     [
         (["agregate"], "Did you mean 'aggregate'"),
-        (["aggregate"], "Missing argument 'INPUT...'"),
+        (["aggregate"], "Missing argument 'INPUT'"),
         (["aggregate", "x", "--no-such"], "No such option"),
         (["aggregate", "x", "-p", "k"], "expected NAME=VALUE"),
         (["aggregate", "x", "--model", "m", "--method", "rrf"], "brings its own name"),

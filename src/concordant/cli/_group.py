@@ -16,8 +16,9 @@ COMMANDS = ("aggregate", "evaluate", "compare", "convert", "methods", "demo")
 
 _HELP = """Turn the preferences of many experts into one ranking you can trust.
 
-Result lists of search engines, votes of judges, ratings, ballots: whatever their format, files go in, a consensus comes
-out. Start with: concordant demo
+Result lists of search engines, votes of judges, ratings, ballots: files go in, a consensus comes out.
+
+Start with: concordant demo
 """
 
 

@@ -154,10 +154,13 @@ def read_input(
     input_format: str | None,
     columns: Iterable[str] | None,
     expert_from: str | None,
+    read_options: Iterable[str] | None = None,
 ) -> Source:
     """Return what the named files hold."""
     named = parse_columns(columns)
-    options = {} if expert_from is None else {"expert_from": one_of(expert_from, ("tag", "file"), "--expert-from")}
+    options = parse_params(read_options, "--read")
+    if expert_from is not None:
+        options["expert_from"] = one_of(expert_from, ("tag", "file"), "--expert-from")
     from concordant.io.read import read
 
     paths = inputs[0] if len(inputs) == 1 else inputs

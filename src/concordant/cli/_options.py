@@ -18,6 +18,7 @@ __all__ = [
     "Params",
     "Percent",
     "Quiet",
+    "ReadOptions",
     "Relevant",
     "Sort",
     "Threads",
@@ -28,7 +29,7 @@ __all__ = [
 Inputs = Annotated[
     list[str],
     typer.Argument(
-        metavar="INPUT...",
+        metavar="INPUT",
         help="Files, folders or patterns, plain or compressed: TREC runs, LETOR, PrefLib, CSV, Parquet, JSON lines.",
         show_default=False,
     ),
@@ -51,6 +52,12 @@ ExpertFrom = Annotated[
         "--expert-from",
         metavar="tag|file",
         help="What names the expert of a TREC run: the tag or the file. Without it the tag, unless files share it.",
+    ),
+]
+ReadOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--read", metavar="NAME=VALUE", help="An option of the reader, such as duplicates=best; once for each option."
     ),
 ]
 Labels = Annotated[

@@ -180,6 +180,7 @@ class Session:
         self.warnings: list[str] = []
         self.results: Any = None
         self.fit_info: Any = None
+        self._about = ""
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -227,7 +228,16 @@ class Session:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        self.warn(str(message))
+        self.warn(f"{self._about}{message}")
+
+    @contextmanager
+    def about(self, what: str) -> Iterator[None]:
+        """Begin the warnings inside the block with what they are about."""
+        self._about = f"{what}: "
+        try:
+            yield
+        finally:
+            self._about = ""
 
     def warn(self, message: str) -> None:
         """Give a warning as one line, once."""
@@ -330,7 +340,9 @@ def _draw(table: Table) -> None:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    drawn = RichTable(box=box.SIMPLE_HEAD, title=table.title or None, title_justify="left", pad_edge=False)
+    drawn = RichTable(
+        box=box.SIMPLE_HEAD, title=table.title or None, title_justify="left", show_edge=False, pad_edge=False
+    )
     drawn.title_style = "bold"
     for c, name in enumerate(table.columns):
         left = c in table.left

@@ -17,6 +17,7 @@ from concordant.cli._options import (
     Json,
     Params,
     Quiet,
+    ReadOptions,
     Threads,
     To,
     Weights,
@@ -80,6 +81,7 @@ def command(
     input_format: Format = None,
     columns: Columns = None,
     expert_from: ExpertFrom = None,
+    read_options: ReadOptions = None,
     quiet: Quiet = False,
     as_json: Json = False,
     threads: Threads = None,
@@ -93,7 +95,7 @@ def command(
     with Session("aggregate", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
         chosen = _method(method or "rrf", given, model)
         session.params |= {"method": chosen.name, "params": chosen.get_params(), "weights": trust}
-        source = read_input(session, inputs, input_format, columns, expert_from)
+        source = read_input(session, inputs, input_format, columns, expert_from, read_options)
         votes = votes_of(source)
         with session.progress(f"{chosen.name} over {len(votes):,} instances", 1):
             weighed = weigh(votes, trust)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from types import FrameType
@@ -10,6 +11,9 @@ from typing import NoReturn
 from concordant._version import __version__
 
 __all__ = ["main"]
+
+# The exit codes of an interrupt and of a request to end.
+_SIGNALLED = (130, 143)
 
 
 def main() -> None:
@@ -24,7 +28,14 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _terminate)
     from concordant.cli._group import build
 
-    build(rich=sys.stdout.isatty())(prog_name="concordant")
+    try:
+        build(rich=sys.stdout.isatty())(prog_name="concordant")
+    except SystemExit as end:
+        if end.code in _SIGNALLED:
+            # All is cleaned up; threads that still compute what nobody wants must not hold up the end.
+            sys.stderr.flush()
+            os._exit(int(end.code))
+        raise
 
 
 def _terminate(signum: int, _: FrameType | None) -> NoReturn:

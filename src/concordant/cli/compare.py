@@ -29,6 +29,7 @@ from concordant.cli._options import (
     Labels,
     Percent,
     Quiet,
+    ReadOptions,
     Relevant,
     Sort,
     Threads,
@@ -113,6 +114,7 @@ def command(
     input_format: Format = None,
     columns: Columns = None,
     expert_from: ExpertFrom = None,
+    read_options: ReadOptions = None,
     quiet: Quiet = False,
     as_json: Json = False,
     threads: Threads = None,
@@ -142,7 +144,7 @@ def command(
 
         chosen = [] if methods in _GROUPS else [_create(spec) for spec in specs]
         names = None if metrics is None else [str(m) for m in parse_metrics(metrics)]
-        source = read_input(session, inputs, input_format, columns, expert_from)
+        source = read_input(session, inputs, input_format, columns, expert_from, read_options)
         rules = convention or source.convention
         names = names or [str(m) for m in parse_metrics(_DEFAULT_METRICS.get(rules, _OTHER_METRICS))]
         key = sorting_metric(sort, names)
@@ -245,6 +247,7 @@ def _run(
     """Return the evaluation of every method and expert that can be had, and why the others cannot."""
     evaluations: dict[str, Evaluation] = {}
     left_out: dict[str, str] = {}
+    session.fit_info = {}
     with session.progress("comparing", len(chosen) * len(task.parts)) as bar:
         for label, method in chosen:
             reason = _unfit(method, task)
@@ -253,11 +256,14 @@ def _run(
                 bar.update(advance=len(task.parts))
                 continue
             try:
-                evaluations[label] = _evaluate(method, label, task, bar)
+                with session.about(label):
+                    evaluations[label] = _evaluate(method, label, task, bar)
             except ConcordantError as error:
                 if strict and not isinstance(error, KindError):
                     raise
                 left_out[label] = str(error)
+            else:
+                session.fit_info[label] = getattr(method, "fit_info_", None)
     if experts:
         evaluations |= _evaluate_experts(task)
     if not evaluations:

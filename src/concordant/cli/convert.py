@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from concordant.cli._inputs import one_of, read_input
-from concordant.cli._options import Columns, Debug, ExpertFrom, Format, Inputs, Json, Quiet, Threads, To
+from concordant.cli._options import Columns, Debug, ExpertFrom, Format, Inputs, Json, Quiet, ReadOptions, Threads, To
 from concordant.cli._output import Session
 from concordant.errors import DataError
 
@@ -34,6 +34,7 @@ def command(
     input_format: Format = None,
     columns: Columns = None,
     expert_from: ExpertFrom = None,
+    read_options: ReadOptions = None,
     quiet: Quiet = False,
     as_json: Json = False,
     threads: Threads = None,
@@ -45,7 +46,7 @@ def command(
     with Session("convert", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
         from concordant.io.write import write
 
-        source = read_input(session, inputs, input_format, columns, expert_from)
+        source = read_input(session, inputs, input_format, columns, expert_from, read_options)
         name, container = _choose(source.dataset, part)
         with session.progress(f"writing {output}"):
             write(container, output, format=to)

@@ -21,6 +21,7 @@ from concordant.cli._options import (
     Labels,
     Percent,
     Quiet,
+    ReadOptions,
     Relevant,
     Sort,
     Threads,
@@ -57,6 +58,7 @@ def command(
     input_format: Format = None,
     columns: Columns = None,
     expert_from: ExpertFrom = None,
+    read_options: ReadOptions = None,
     quiet: Quiet = False,
     as_json: Json = False,
     threads: Threads = None,
@@ -70,7 +72,7 @@ def command(
 
         names = [str(m) for m in parse_metrics(metrics)]
         key = sorting_metric(sort, names)
-        source = read_input(session, inputs, input_format, columns, expert_from)
+        source = read_input(session, inputs, input_format, columns, expert_from, read_options)
         truth = read_truth(session, source, labels)
         rules = convention or source.convention
         session.params["convention"] = rules

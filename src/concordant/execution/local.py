@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import count
+from threading import Event
 from typing import TypeVar
 
 from concordant.errors import ParameterError
@@ -81,7 +82,7 @@ def _counted(function: Callable[[int], T], n: int, report: Callable[[int, int], 
 def map_instances(function: Callable[[int], T], n: int) -> list[T]:
     """Return [function(0), ..., function(n - 1)], spread over threads in contiguous blocks.
 
-    The first exception is raised; the order of results is that of the instances.
+    The first exception is raised, an interrupt at once; the order of results is that of the instances.
     """
     report = _watcher.get()
     if report is not None:
@@ -92,8 +93,17 @@ def map_instances(function: Callable[[int], T], n: int) -> list[T]:
     blocks = min(n, workers * 8)
     edges = [n * b // blocks for b in range(blocks + 1)]
 
-    def run(block: int) -> list[T]:
-        return [function(i) for i in range(edges[block], edges[block + 1])]
+    stopped = Event()
 
-    with ThreadPoolExecutor(workers) as pool:
+    def run(block: int) -> list[T]:
+        # Nobody waits for the rest once the caller was interrupted or another block has failed.
+        return [function(i) for i in range(edges[block], edges[block + 1]) if not stopped.is_set()]
+
+    pool = ThreadPoolExecutor(workers)
+    try:
         return [result for part in pool.map(run, range(blocks)) for result in part]
+    except BaseException:
+        stopped.set()
+        raise
+    finally:
+        pool.shutdown(wait=not stopped.is_set(), cancel_futures=True)
