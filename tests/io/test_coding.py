@@ -221,8 +221,8 @@ def test_a_run_with_more_cells_than_the_table_holds_is_checked_all_the_same(monk
     monkeypatch.setattr(_coding, "_CELLS_PER_ROW", 0)
     rows: list[Row] = [("q", "x", "a", 1.0), ("q", "x", "b", 1.0), ("q", "y", "a", 1.0)]
     assert code(rows, [], {}).preferences("score") == expected(rows)
-    with pytest.raises(DuplicateError, match=r"expert 'x' ranks item 'a' twice in instance 'q' \(rows 0 and 3\)"):
-        code([*rows, ("q", "x", "a", 3.0)], [], {}).preferences("score")
+    with pytest.raises(DuplicateError, match=r"expert 'y' ranks item 'a' twice in instance 'q' \(rows 2 and 3\)"):
+        code([*rows, ("q", "y", "a", 3.0)], [], {}).preferences("score")
 
 
 def test_an_unknown_rule_for_repetitions_is_refused() -> None:

@@ -6,9 +6,12 @@ import bz2
 import gzip
 import lzma
 import math
+import os
 import struct
+import sys
 import tarfile
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -330,6 +333,16 @@ def test_packed_runs_read_the_same_whatever_their_name(tmp_path: Path, pack: Any
     plain = write(tmp_path / "plain.trec", text)
     packed = write(tmp_path / "packed.bin", pack(text))
     assert read_runs(packed) == read_runs(plain)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="named pipes are a thing of Unix")
+def test_a_run_may_come_through_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(gzip.compress(GOOD.encode()),))
+    writer.start()
+    assert read_runs(pipe).items.tolist() == ["FT911-3"]
+    writer.join()
 
 
 @pytest.mark.parametrize(

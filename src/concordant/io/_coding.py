@@ -776,15 +776,10 @@ class CodedRows:
         """Return the weight of every list, which all its rows must agree on."""
         by_row = weight[self.source_rows(np.arange(int(list_offsets[-1])) if rows is None else rows)]
         out = np.asarray(by_row[list_offsets[:-1]], dtype=np.float64)
+        odd = np.flatnonzero(by_row != np.repeat(out, np.diff(list_offsets)))
         for bad, what in (
             (np.flatnonzero(~(np.isfinite(out) & (out >= 0))), "a weight that is not a finite number >= 0"),
-            (
-                np.searchsorted(
-                    list_offsets, np.flatnonzero(by_row != np.repeat(out, np.diff(list_offsets))), side="right"
-                )
-                - 1,
-                "two weights; a weight belongs to the whole list",
-            ),
+            (np.searchsorted(list_offsets, odd, side="right") - 1, "two weights; a weight belongs to the whole list"),
         ):
             if len(bad):
                 expert = experts[int(list_expert[bad[0]])]

@@ -43,7 +43,7 @@ _SHORTEST_LINE = 12
 
 _BLANKS = bytes.maketrans(b"\t\r\x0b\x0c", b"    ")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_BLANK_IN_ID = r"[ \t\n\r\x0b\x0c]"
+_BLANK_CHARACTERS = [" ", "\t", "\n", "\r", "\x0b", "\x0c"]
 
 
 @dataclass(frozen=True)
@@ -401,7 +401,8 @@ def _read_lines(
 
 
 def _finite(path: Path, line: int, what: str, text: str) -> float:
-    value = float(text) if _NUMBER.fullmatch(text.strip()) else math.nan
+    number = text.strip()
+    value = float(number) if _NUMBER.fullmatch(number) else math.nan
     if not math.isfinite(value):
         raise ParseError.number(path, line, what, text)
     return value
@@ -447,7 +448,7 @@ def write_run(
     """
     if top is not None and (isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1):
         raise ParameterError.invalid("top", "write_run", "a whole number >= 1, or None for all", top)
-    if not isinstance(tag, str) or not tag or re.search(_BLANK_IN_ID, tag):
+    if not isinstance(tag, str) or not tag or any(blank in tag for blank in _BLANK_CHARACTERS):
         raise ParameterError.invalid("tag", "write_run", "text without blanks", tag)
     offsets = consensus.slots.offsets
     starts = offsets[:-1]
@@ -483,7 +484,7 @@ def _ids(texts: Texts, index: Ints, what: str) -> pl.Series:
         ids = store.gather(pl.Series(index.astype(np.uint32)))
     else:
         ids = pl.Series(texts.take(index).tolist(), dtype=pl.String)
-    bad = ids.str.contains(_BLANK_IN_ID) | (ids == "")
+    bad = ids.str.contains_any(_BLANK_CHARACTERS) | (ids == "")
     if bad.any():
         found = ids.filter(bad)[0]
         raise DataError(
