@@ -32,8 +32,9 @@ __all__ = [
 
 # A tile's counters and its buffer of comparisons should fit the second-level cache.
 _TILE_ROWS, _TILE_COLUMNS = 64, 4096
-# Counting one pair of a short list costs about as much as this many cells of a tile.
-_PAIR_COST = 64
+# Counting one pair of a short list costs about as much as this many cells of a tile, and much more when the pairs have
+# to be sorted first.
+_PAIR_COST, _SORTED_PAIR_COST = 64, 1024
 _BYTE = 127
 # Up to this many cells a table of all pairs is cheaper than sorting those that occur.
 _DENSE = 1 << 22
@@ -194,7 +195,8 @@ def _count_one_by_one(test: Callable[..., Any], left: NDArray[Any], right: NDArr
 def sparse(list_offsets: Ints, n_items: int) -> bool:
     """Return whether the lists are so short that counting their pairs one by one beats comparing everything."""
     lengths = np.diff(list_offsets)
-    return float((lengths * lengths).sum()) * _PAIR_COST < float(len(lengths)) * n_items * n_items
+    price = _PAIR_COST if n_items * n_items <= _DENSE else _SORTED_PAIR_COST
+    return float((lengths * lengths).sum()) * price < float(len(lengths)) * n_items * n_items
 
 
 def listed_pairs(
