@@ -72,7 +72,8 @@ def command(
     ] = None,
     weights: Weights = None,
     instance: Annotated[
-        list[str] | None, typer.Option("--instance", "-i", metavar="ID", help="Print this instance; may be repeated.")
+        list[str] | None,
+        typer.Option("--instance", "-i", metavar="ID", help="Print or write this instance; may be repeated."),
     ] = None,
     rows: Annotated[
         int | None,
@@ -94,6 +95,8 @@ def command(
     asked = {"inputs": inputs, "method": method or ("rrf" if model is None else None), "model": model, "output": output}
     with Session("aggregate", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
         chosen = _method(method or "rrf", given, model)
+        if trust and not chosen.tags.weights:
+            raise ParameterError(f"{type(chosen).__name__} does not weigh experts; leave --weights out.")
         session.params |= {"method": chosen.name, "params": chosen.get_params(), "weights": trust}
         source = read_input(session, inputs, input_format, columns, expert_from, read_options)
         votes = votes_of(source)
@@ -104,6 +107,7 @@ def command(
         if experts_out is not None:
             _write_experts(session, weighed, consensus, trust, experts_out)
         if output is not None:
+            consensus = consensus if instance is None else consensus[instance]
             _write(session, consensus, output, _output_format(output, to, source), top, break_ties, chosen.name)
         else:
             leaderboard(session, consensus, votes, chosen=instance, rows=rows if top is None else top)
@@ -235,7 +239,7 @@ def _records(consensus: Consensus, n_of: Floats, code: int) -> list[dict[str, An
 
 def _table(records: list[dict[str, Any]], title: str, level: float | None) -> Table:
     intervals = bool(records) and "lower" in records[0]
-    places = _places([r["score"] for r in records])
+    places = _places([r[name] for r in records for name in ("score", "lower", "upper") if name in r])
     columns = ["rank", "item", "score", "n"]
     if intervals:
         columns.insert(3, f"{level:.0%} interval" if level is not None else "interval")
@@ -248,9 +252,9 @@ def _table(records: list[dict[str, Any]], title: str, level: float | None) -> Ta
     return Table(columns, rows, left=frozenset({1}), title=title)
 
 
-def _places(scores: list[float]) -> int:
-    """Return how many decimals show a column of scores: none for whole numbers, else five figures of the largest."""
-    if all(score.is_integer() for score in scores):
+def _places(values: list[float]) -> int:
+    """Return how many decimals show scores and their bounds: none for whole numbers, else five figures of the largest."""
+    if all(value.is_integer() for value in values):
         return 0
-    largest = max(abs(score) for score in scores)
+    largest = max(abs(value) for value in values)
     return min(max(4 - math.floor(math.log10(largest)), 1), 12)

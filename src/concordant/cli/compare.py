@@ -276,6 +276,8 @@ def _unfit(method: Aggregator, task: _Task) -> str | None:
     """Return why a method cannot take part, or None when it can."""
     if task.kind not in method.tags.accepts:
         return f"works on {' or '.join(sorted(method.tags.accepts))}, the input holds {task.kind}"
+    if task.weights and not method.tags.weights:
+        return "does not weigh experts"
     if method.tags.supervised and not task.folded:
         return "learns from labels, and there is no fold to learn from"
     return None
