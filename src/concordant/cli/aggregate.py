@@ -253,7 +253,7 @@ def _table(records: list[dict[str, Any]], title: str, level: float | None) -> Ta
 
 
 def _places(values: list[float]) -> int:
-    """Return how many decimals show scores and their bounds: none for whole numbers, else five figures of the largest."""
+    """Return how many decimals show scores and bounds: none for whole numbers, else five figures of the largest."""
     if all(value.is_integer() for value in values):
         return 0
     largest = max(abs(value) for value in values)
