@@ -30,6 +30,6 @@ def test_an_error_waits_for_no_other_thread_and_stops_what_has_not_begun() -> No
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and "ThreadPoolExecutor" in thread.name:
             thread.join(20)
-    # Sixteen blocks of four: the first fails, whose thread may take up a third before the caller hears of it; the others
-    # stop after the piece in hand.
+    # Sixteen blocks of four: the first fails, whose thread may take up a third before the caller hears of it; all
+    # others stop after the piece in hand.
     assert {0, 4} <= set(seen) <= {0, 4, 8}
