@@ -30,9 +30,8 @@ __all__ = [
 
 
 def shorten(text: str, width: int = 120) -> str:
-    """Return `text` with control characters made visible, cut to `width` characters."""
-    visible = text.encode("unicode_escape", "backslashreplace").decode("ascii") if not text.isprintable() else text
-    return visible if len(visible) <= width else visible[: width - 1] + "…"
+    """Return `text` cut to `width` characters; messages show its repr, which makes control characters visible."""
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def listing(values: Iterable[Any], limit: int = 10) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
+import re
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from concordant.errors import ConcordantWarning, FormatError, ParameterError
+from concordant.errors import ConcordantWarning, FormatError, ParameterError, ParseError
 from concordant.io.read import FORMATS, read, sniff
 
 RUN = "301 Q0 d1 1 2.5 {tag}\n301 Q0 d2 2 1.5 {tag}\n302 Q0 d1 1 0.5 {tag}\n"
@@ -265,3 +266,22 @@ def test_qrels_and_movielens_are_told_apart(save: Save) -> None:
     assert sniff(save("q", "196\t0\t3\t1\n186\t0\t302\t2\n")) == "qrels"
     with pytest.raises(FormatError):
         sniff(save("neither", "196\t5\t3\t1\n186\t7\t302\t2\n"))
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "message"),
+    [
+        ("301 Q0 d{} 7 12.4 bm25", "301 Q0 FT911-3 7 12.4", "expected 6 fields, found 5: '301 Q0 FT911-3 7 12.4'"),
+        ("301 0 d{} 1", "301 0 d9 1 1", "expected 4 fields, found 5"),
+        ("1 qid:7 1:NULL 2:5 #docid = d{} inc = 1 prob = 1", "1 qid:7 1:x 2:5 #docid = e inc = 1 prob = 1", "'x'"),
+        ("1 qid:7 1:0.5 2:5 #docid = d{}", "1 qid:7 1:0.5 2:y #docid = e", "'y'"),
+    ],
+)
+def test_one_damaged_line_is_named_and_does_not_hide_the_format(
+    tmp_path: Path, good: str, bad: str, message: str
+) -> None:
+    path = tmp_path / "data.txt"
+    path.write_text("\n".join([good.format(1), good.format(2), bad, good.format(3)]) + "\n")
+    with pytest.raises(ParseError, match=re.escape(message)) as caught:
+        read(path)
+    assert caught.value.line == 3

@@ -182,7 +182,7 @@ GOOD = "301 Q0 FT911-3 1 12.5 bm25"
         ("301 Q0 FT911-3  12.4 bm25", "expected 6 fields, found 5: '301 Q0 FT911-3  12.4 bm25'."),
         (" Q0 FT911-3 7 12.4 bm25", "expected 6 fields, found 5: ' Q0 FT911-3 7 12.4 bm25'."),
         ("301 Q0 FT911-3 7 12.4 ", "expected 6 fields, found 5: '301 Q0 FT911-3 7 12.4 '."),
-        ("301 Q0 a\tb 7 12.4 bm25", r"expected 6 fields, found 7: '301 Q0 a\\tb 7 12.4 bm25'."),
+        ("301 Q0 a\tb 7 12.4 bm25", r"expected 6 fields, found 7: '301 Q0 a\tb 7 12.4 bm25'."),
         ("301 Q0 FT911-3 7 twelve bm25", "the score must be a finite number, found 'twelve'."),
         ("301 Q0 FT911-3 7 nan bm25", "the score must be a finite number, found 'nan'."),
         ("301 Q0 FT911-3 7 -inf bm25", "the score must be a finite number, found '-inf'."),

@@ -127,10 +127,10 @@ def _output_format(output: str, to: str | None, source: Source) -> str | None:
     """Return the format asked for; a name that tells none takes that of the runs which were fused."""
     if to is not None:
         return to
-    from concordant.io.write import _format_of
+    from concordant.io.write import format_of
 
     try:
-        return _format_of(output)
+        return format_of(output)
     except FormatError:
         if source.is_runs:
             return "trec"

@@ -24,7 +24,6 @@ __all__ = [
     "Part",
     "is_movielens",
     "join_tables",
-    "name_of",
     "naming",
     "pair_form",
     "tidy",
@@ -42,14 +41,6 @@ class Part(NamedTuple):
 
     frame: pl.DataFrame
     rows: FileRows
-
-
-def name_of(path: Path) -> str:
-    """Return the name of a file without endings that tell its format."""
-    name = stem(path)
-    for ending in (".parquet", ".pq", ".jsonl", ".ndjson", ".tab"):
-        name = name.removesuffix(ending)
-    return name
 
 
 @contextmanager
@@ -248,7 +239,7 @@ class Found:
             raise ParameterError.invalid("instance_from", self.asked.owner, "'file' or None", instance_from)
         if "instance" in part.frame.columns:
             return part
-        name = name_of(self.table.path) if instance_from == "file" else ONE_INSTANCE
+        name = stem(self.table.path) if instance_from == "file" else ONE_INSTANCE
         return part._replace(frame=part.frame.with_columns(pl.lit(name).alias("instance")))
 
 

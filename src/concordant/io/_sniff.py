@@ -1,15 +1,20 @@
-"""What a file is, told from its first lines. A test passes only when every line looked at agrees."""
+"""What a file is, told from its first lines. A test passes only when every line looked at agrees.
+
+Where no test passes, `mostly` asks whether more than half of the lines agree: then a few lines are damaged, and the
+reader of that format can say which.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from concordant.io._files import read_head
 from concordant.io._tables import blank_fields, is_number
 
-__all__ = ["Head", "is_features", "is_letor", "is_preflib", "is_qrels", "is_run"]
+__all__ = ["Head", "is_features", "is_letor", "is_preflib", "is_qrels", "is_run", "mostly"]
 
 _HEAD_BYTES = 1 << 18
 _LINES = 1000
@@ -48,6 +53,12 @@ class Head:
         for packed in (".gz", ".xz", ".zst", ".bz2"):
             name = name.removesuffix(packed)
         return name.rpartition(".")[2] if "." in name else ""
+
+
+def mostly(test: Callable[[Head], bool], head: Head) -> bool:
+    """Return whether more than half of the lines pass a test one by one, and those together."""
+    good = [line for line in head.lines if test(replace(head, lines=[line]))]
+    return 2 * len(good) > len(head.lines) and test(replace(head, lines=good))
 
 
 def _fields(head: Head, n: int) -> list[list[str]] | None:

@@ -21,7 +21,7 @@ from concordant.io import tabular
 from concordant.io._columns import Asked, Columns, Found, is_movielens, pair_form
 from concordant.io._files import PathLike, expand
 from concordant.io._matrix import guess_layout, layout_hint
-from concordant.io._sniff import Head, is_features, is_letor, is_preflib, is_qrels, is_run
+from concordant.io._sniff import Head, is_features, is_letor, is_preflib, is_qrels, is_run, mostly
 from concordant.io._tables import FILE_TYPES, Table, is_number, normal, open_table
 from concordant.io._words import ALIASES, HEADER_WORDS
 from concordant.io.letor import read_features, read_letor, read_letor_folds
@@ -466,6 +466,10 @@ def _format_of(path: Path) -> str:
             f"{path}: may be {' or '.join(f'{name} ({FORMATS[name].about})' for name in found)}. "
             f"Pass format= (--format), one of {', '.join(found)}."
         )
+    tests = {"trec": is_run, "qrels": is_qrels, "letor-agg": is_letor, "letor": is_features}
+    likely = [name for name, test in tests.items() if mostly(test, file.head)]
+    if len(likely) == 1:
+        return likely[0]
     raise _unknown(file)
 
 

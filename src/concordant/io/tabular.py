@@ -28,11 +28,10 @@ from concordant.io._columns import (
     Part,
     is_movielens,
     join_tables,
-    name_of,
     naming,
     pair_form,
 )
-from concordant.io._files import PathLike, expand
+from concordant.io._files import PathLike, expand, stem
 from concordant.io._matrix import LAYOUTS, Layout, Matrix, guess_layout
 from concordant.io._rows import (
     MISSING_WORDS,
@@ -185,7 +184,7 @@ def read_scores(
         }
         found.refuse("scores", "item and score")
         part = found.part(roles, ("item",), {"value": "score"}, None, missing)
-        name = name_of(table.path)
+        name = stem(table.path)
         return part._replace(frame=part.frame.with_columns(pl.lit(name).alias("expert")))
 
     with naming(files):

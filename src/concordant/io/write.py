@@ -28,7 +28,7 @@ from concordant.io.letor import write_letor_scores
 from concordant.io.preflib import write_preflib
 from concordant.io.trec import write_run
 
-__all__ = ["WRITERS", "write"]
+__all__ = ["WRITERS", "format_of", "write"]
 
 _PACKED = (".gz", ".xz", ".zst", ".bz2")
 _ENDINGS = {
@@ -82,7 +82,7 @@ def write(obj: Container, path: PathLike, format: str | None = None, **options: 
         raise ParameterError.invalid(
             "obj", "write", "Consensus, Preferences, Comparisons, Labels or Features", type(obj).__name__
         )
-    name = format or _format_of(path)
+    name = format or format_of(path)
     if name not in WRITERS:
         raise ParameterError.invalid("format", "write", f"one of {', '.join(map(repr, WRITERS))}", name)
     accepts, writer = WRITERS[name]
@@ -101,7 +101,7 @@ def write(obj: Container, path: PathLike, format: str | None = None, **options: 
     writer(obj, path, **options)
 
 
-def _format_of(path: PathLike) -> str:
+def format_of(path: PathLike) -> str:
     kind = file_type(path)
     if kind is not None:
         return kind
