@@ -44,9 +44,8 @@ BLOCK_BYTES = 64 << 20
 _MAGIC = ((b"\x1f\x8b", "gz"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zst"), (b"BZh", "bz2"))
 _SUFFIXES = {".gz": "gz", ".xz": "xz", ".zst": "zst", ".bz2": "bz2"}
 # Endings that say how a file is written and not what it is called.
-_KNOWN_ENDINGS = frozenset(
-    [*_SUFFIXES, ".trec", ".run", ".runs", ".res", ".txt", ".tsv", ".tab", ".csv", ".dat", ".out", ".qrel", ".qrels"]
-    + [".parquet", ".pq", ".jsonl", ".ndjson"]
+_KNOWN_ENDINGS = frozenset(_SUFFIXES) | set(
+    ".trec .run .runs .res .txt .tsv .tab .csv .dat .out .qrel .qrels .parquet .pq .jsonl .ndjson".split()
 )
 # How each decompressor says that its input is damaged.
 _DAMAGED = (EOFError, zlib.error, lzma.LZMAError, OSError)

@@ -102,6 +102,7 @@ def write(obj: Container, path: PathLike, format: str | None = None, **options: 
 
 
 def format_of(path: PathLike) -> str:
+    """Return the format that the ending of a path asks for."""
     kind = file_type(path)
     if kind is not None:
         return kind
