@@ -44,9 +44,9 @@ BLOCK_BYTES = 64 << 20
 _MAGIC = ((b"\x1f\x8b", "gz"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zst"), (b"BZh", "bz2"))
 _SUFFIXES = {".gz": "gz", ".xz": "xz", ".zst": "zst", ".bz2": "bz2"}
 # Endings that say how a file is written and not what it is called.
-_KNOWN_ENDINGS = frozenset(_SUFFIXES) | set(
-    ".trec .run .runs .res .txt .tsv .tab .csv .dat .out .qrel .qrels .parquet .pq .jsonl .ndjson".split()
-)
+_TEXT_ENDINGS = (".trec", ".run", ".runs", ".res", ".txt", ".dat", ".out", ".qrel", ".qrels")
+_TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".parquet", ".pq", ".jsonl", ".ndjson")
+_KNOWN_ENDINGS = frozenset([*_SUFFIXES, *_TEXT_ENDINGS, *_TABLE_ENDINGS])
 # How each decompressor says that its input is damaged.
 _DAMAGED = (EOFError, zlib.error, lzma.LZMAError, OSError)
 
