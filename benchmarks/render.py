@@ -135,7 +135,8 @@ def _linear(r: dict[str, Any]) -> str:
 
 
 def _tests(r: dict[str, Any]) -> str:
-    return f"`{r['command']}`: {r['closing_line'].strip('= ')}"
+    inputs = f" ({r['inputs']:,} damaged inputs)" if "inputs" in r else ""
+    return f"`{r['command']}`: {r['closing_line'].strip('= ')}{inputs}"
 
 
 PAGES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {

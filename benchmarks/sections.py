@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -290,7 +291,7 @@ def trec3() -> dict[str, Any]:
     return {
         "expected_map": {"inq102": 0.4226, "citya1": 0.4012, "brkly7": 0.3714, "inq101": 0.3659, "assctv2": 0.3540},
         "single_runs": _means(["evaluate", *given, *shown]),
-        "fused": _means(["compare", *given, *shown, "--methods", "rrf,comb-mnz,borda,condorcet,markov-chain"]),
+        "fused": _means(["compare", *given, *shown, "--methods", "rrf,comb-mnz,borda,condorcet"]),
     }
 
 
@@ -304,7 +305,9 @@ def tests(arguments: list[str], name: str) -> Callable[[], dict[str, Any]]:
         closing = [line for line in done.stdout.splitlines() if line.strip()][-1]
         if done.returncode != 0:
             raise SystemExit(f"{name}: {closing}\n{done.stdout[-3000:]}")
-        return {"command": "pytest " + " ".join(arguments), "closing_line": closing}
+        counts = re.findall(r"^\.?(\w+): (\d+) inputs", done.stdout, re.MULTILINE)
+        out: dict[str, Any] = {"command": "pytest " + " ".join(arguments), "closing_line": closing}
+        return out | ({"inputs": sum(int(n) for _, n in counts)} if counts else {})
 
     section.__doc__ = f"The tests of {name}."
     return section
@@ -323,7 +326,7 @@ EVIDENCE: dict[str, Callable[[], dict[str, Any]]] = {
     "letor": letor,
     "trec3": trec3,
     "reading": tests(["-m", "data", "tests/io"], "the readers on every file of the real data"),
-    "golden": tests(["-k", "golden"], "the golden cases"),
+    "golden": tests(["-m", "golden", "-v"], "the golden cases"),
     "fuzz": tests(["tests/io/test_fuzz.py", "-s"], "the readers under fuzzing"),
     **BENCHMARKS,
 }

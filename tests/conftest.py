@@ -30,6 +30,13 @@ settings.register_profile("full", parent=settings.get_profile("fixed"), max_exam
 settings.load_profile("full" if os.environ.get("CONCORDANT_FUZZ") == "full" else "fixed")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that load a golden case, so that they can be run by themselves."""
+    for item in items:
+        if "golden" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.golden)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """Return the folder of real data sets, or skip: they may not be redistributed with the project."""

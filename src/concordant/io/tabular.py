@@ -42,7 +42,7 @@ from concordant.io._rows import (
     build_preferences,
     ids,
 )
-from concordant.io._sniff import Head, is_qrels
+from concordant.io._sniff import Head, is_qrels, mostly
 from concordant.io._tables import Table, normal
 from concordant.io._words import ALIASES
 from concordant.io.outcomes import OutcomeWords, count_outcomes
@@ -322,7 +322,8 @@ def read_labels(
     asked = Asked("read_labels", columns, ("item", "label"), instance)
     files = expand(path)
     if not asked.columns and header is None and file_type is None and instance_from is None:
-        qrels = [is_qrels(Head.of(file)) for file in files]
+        # A file most of whose lines are qrels is a damaged one, and its reader names the line.
+        qrels = [mostly(is_qrels, Head.of(file)) for file in files]
         if all(qrels) and duplicates == "error" and tuple(missing) == MISSING_WORDS:
             return read_qrels(files)
 
