@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from concordant.data.index import Slots, Texts
+from concordant.data.index import Slots, Texts, group_ids
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Preferences
 from concordant.errors import DataError, DuplicateError, ParameterError
@@ -39,6 +39,10 @@ __all__ = [
 BATCH_ROWS = 16_000_000
 # Rows looked up at one time: several arrays of this length fit the cache of a core.
 BLOCK_ROWS = 1 << 16
+# Fewer rows than this are coded sooner than threads are started.
+_THREADED_ROWS = 1 << 19
+# Up to this many texts a dictionary is quicker than hashing whole columns.
+_FEW_RUNS = 1 << 10
 # Ids up to this many bytes lie inside Polars' 16-byte views and hold no other memory.
 _INLINE_BYTES = 12
 
@@ -190,7 +194,8 @@ def _group(
         # Rows of one piece keep their distance, so the source of a leader is its row and the shift of its piece.
         return leads + np.repeat(shift, np.diff(np.searchsorted(leads, bounds))), repeated
 
-    found = map_instances(block, len(edges) - 1)
+    blocks = range(len(edges) - 1)
+    found = map_instances(block, len(blocks)) if total >= _THREADED_ROWS else [block(k) for k in blocks]
     base = 0
     for k, (leaders, _) in enumerate(found):
         if base:
@@ -336,10 +341,12 @@ def _truncated(h1: _Hashes, bits: int) -> _Hashes:
 
 def _runs(column: pl.Series, hash_bits: int) -> tuple[Codes, Ints, list[str]]:
     """Return the code and the end of every run of equal ids, and the ids behind the codes."""
-    runs = column.rle()
-    codes, ids = encode(runs.struct.field("value"), hash_bits=hash_bits)
-    ends = runs.struct.field("len").to_numpy().astype(np.int64)
-    np.cumsum(ends, out=ends)
+    lengths, values = column.rle().struct.unnest().get_columns()
+    ends = np.cumsum(lengths.to_numpy(), dtype=np.int64)
+    if len(values) <= _FEW_RUNS:
+        codes, texts = group_ids(values.to_list())
+        return codes, ends, texts.tolist()
+    codes, ids = encode(values, hash_bits=hash_bits)
     return codes, ends, ids.to_list()
 
 

@@ -13,10 +13,11 @@ import os
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import polars as pl
@@ -33,9 +34,13 @@ from concordant.kernels.lists import Floats, Ints, offsets_of, ranges
 
 __all__ = ["read_qrels", "read_runs", "write_run"]
 
+T = TypeVar("T")
+
 # A plain file up to this size is parsed in place; a larger one in blocks, so that its text is never held whole.
 _WHOLE_BYTES = 256 << 20
 _BLOCK_BYTES = 64 << 20
+# From this size on it pays to read the next file while this one is coded.
+_LARGE_BYTES = 4 << 20
 # The bytes that are looked at together when a file is proved clean; they stay in the cache of a core.
 _CHECK_BYTES = 1 << 18
 # No line of a run is shorter than "q 0 d 1 2 t\n".
@@ -143,12 +148,18 @@ def read_runs(
     _check_separator(separator, "read_runs")
     files = expand(paths)
     layout = _BY_SCORE if order_by == "score" else _BY_RANK
-    coder = Coder(reserve=sum(os.path.getsize(f) for f in files) // _SHORTEST_LINE)
-    begins: list[int] = []
-    from_zero: list[bool] = []
-    for n, path in enumerate(files):
-        begins.append(coder.n_rows)
-        from_zero.append(_add_run(coder, n, path, _read(path, layout, separator), expert_from))
+    size = sum(os.path.getsize(f) for f in files)
+    coder = Coder(reserve=size // _SHORTEST_LINE)
+    pieces = _pieces(files, layout, separator)
+    begins, from_zero = [-1] * len(files), [False] * len(files)
+    # Two threads take turns of some milliseconds, longer than a small file takes.
+    for n, piece in _ahead(pieces) if size >= len(files) * _LARGE_BYTES else pieces:
+        if begins[n] < 0:
+            begins[n] = coder.n_rows
+        if piece is None:
+            coder.know((None, stem(files[n])) if expert_from == "tag" else (n, None))
+        else:
+            from_zero[n] |= _add_run(coder, n, files[n], piece, expert_from)
     rows = coder.finish()
     if any(from_zero) and rows.value is not None:
         file = np.searchsorted(begins, rows.origin, side="right") - 1
@@ -158,27 +169,77 @@ def read_runs(
     )
 
 
-def _add_run(coder: Coder, n: int, path: Path, pieces: Iterable[_Piece], expert_from: str) -> bool:
-    """Hand the rows of file n to the coder, and return whether they hold ranks that count from 0.
+def _pieces(files: Sequence[Path], layout: _Layout, separator: str | None) -> Iterator[tuple[int, _Piece | None]]:
+    """Yield the number of a file and some of its rows; None stands for a file without any."""
+    for batch in _batches(files):
+        together = _parse_together([files[n] for n in batch], layout) if len(batch) > 1 and separator is None else {}
+        for n in batch:
+            path, empty = files[n], True
+            known = together.get(path)
+            for piece in _read(path, layout, separator) if known is None else [known]:
+                if piece.frame.height:
+                    empty = False
+                    yield n, piece
+            if empty:
+                yield n, None
+
+
+def _batches(files: Sequence[Path]) -> Iterator[list[int]]:
+    """Yield the numbers of the files in order, small ones several at a time."""
+    batch: list[int] = []
+    held = 0
+    for n, path in enumerate(files):
+        size = os.path.getsize(path)
+        if batch and (size > _LARGE_BYTES or held + size > _BLOCK_BYTES):
+            yield batch
+            batch, held = [], 0
+        batch.append(n)
+        # Nothing joins a large file.
+        held += size if size <= _LARGE_BYTES else _BLOCK_BYTES
+    if batch:
+        yield batch
+
+
+def _parse_together(files: Sequence[Path], layout: _Layout) -> dict[Path, _Piece]:
+    """Return the rows of those files that are plain, regular and clean, parsed in one go; the rest is read singly."""
+    scans = {}
+    for path in files:
+        found = _sniff(read_head(path, 4096), layout) if path.is_file() and compression(path) is None else None
+        if found is not None:
+            scans[path] = _scan(path, found, layout).select(*layout.kept, *hashed())
+    try:
+        frames = pl.collect_all(list(scans.values()))
+    except (pl.exceptions.PolarsError, OSError):
+        return {}
+    return {
+        path: _Piece(frame, Source(str(path), 1))
+        for path, frame in zip(scans, frames, strict=True)
+        if _is_whole(frame, layout.kept, layout) and _is_clean(_file_chunks(path), frame.height, layout)
+    }
+
+
+def _ahead(pieces: Iterator[T]) -> Iterator[T]:
+    """Yield the same, the next one being made in a thread of its own while this one is used."""
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(next, pieces, None)
+        while (piece := coming.result()) is not None:
+            coming = pool.submit(next, pieces, None)
+            yield piece
+
+
+def _add_run(coder: Coder, n: int, path: Path, piece: _Piece, expert_from: str) -> bool:
+    """Hand rows of file n to the coder, and return whether they hold ranks that count from 0.
 
     The coder knows experts by tag, by file, or by both until names are given.
     """
-    empty, from_zero = True, False
-    for piece in pieces:
-        if not piece.frame.height:
-            continue
-        if "rank" in piece.frame.columns:
-            from_zero |= _has_rank_zero(path, piece)
-        frame = piece.frame.rename({piece.frame.columns[2]: "value", "tag": "expert"})
-        empty = False
-        if expert_from == "file":
-            coder.add(frame.drop("expert"), expert=(n, None), source=piece.source)
-        elif expert_from == "tag":
-            coder.add(frame, key=lambda tag: (None, tag), source=piece.source)
-        else:
-            coder.add(frame, key=lambda tag: (n, tag), source=piece.source)
-    if empty:
-        coder.know((None, stem(path)) if expert_from == "tag" else (n, None))
+    from_zero = "rank" in piece.frame.columns and _has_rank_zero(path, piece)
+    frame = piece.frame.rename({piece.frame.columns[2]: "value", "tag": "expert"})
+    if expert_from == "file":
+        coder.add(frame.drop("expert"), expert=(n, None), source=piece.source)
+    elif expert_from == "tag":
+        coder.add(frame, key=lambda tag: (None, tag), source=piece.source)
+    else:
+        coder.add(frame, key=lambda tag: (n, tag), source=piece.source)
     return from_zero
 
 
@@ -315,16 +376,24 @@ def _parse(
     with fewer. Empty fields in the middle are left to `_is_clean`, unless the user says what exactly separates fields.
     """
     needed = [name for name in layout.fields if exact and name not in layout.kept]
-    scan = pl.scan_csv(source, separator=separator, has_header=False, schema=layout.schema, quote_char=None, glob=False)
     try:
-        frame = scan.select(*columns, *needed).collect()
+        frame = _scan(source, separator, layout).select(*columns, *needed).collect()
     except (pl.exceptions.PolarsError, OSError):
         return None
-    if any(frame[name].null_count() for name in (*layout.kept, *needed)):
-        return None
-    if not frame[layout.number].is_finite().all():
+    if not _is_whole(frame, (*layout.kept, *needed), layout):
         return None
     return frame.drop(needed) if needed else frame
+
+
+def _scan(source: Path | bytes, separator: str, layout: _Layout) -> pl.LazyFrame:
+    return pl.scan_csv(source, separator=separator, has_header=False, schema=layout.schema, quote_char=None, glob=False)
+
+
+def _is_whole(frame: pl.DataFrame, columns: Sequence[str], layout: _Layout) -> bool:
+    """Return whether no field of these columns is missing and all numbers are finite."""
+    if any(frame[name].null_count() for name in columns):
+        return False
+    return all(bool(np.isfinite(piece.to_numpy()).all()) for piece in frame[layout.number].get_chunks())
 
 
 def _file_chunks(path: Path) -> Iterator[NDArray[np.uint8]]:

@@ -66,15 +66,21 @@ def order_lists(key: NDArray[Any], offsets: Ints) -> Ints:
     >>> order_lists(np.array([3.0, 1.0, 1.0, 2.0, 0.0]), np.array([0, 3, 5])).tolist()
     [1, 2, 0, 4, 3]
     """
+    order = _order_unsorted(key, offsets)
+    return np.arange(len(key), dtype=np.int64) if order is None else order
+
+
+def _order_unsorted(key: NDArray[Any], offsets: Ints) -> Ints | None:
+    """Return what `order_lists` does, or None when the rows are in order as they are."""
     n = len(key)
     n_lists = len(offsets) - 1
-    if n_lists <= 1 or n == 0:
-        return np.argsort(key, kind="stable")
     falls = key[1:] < key[:-1]
     inner = offsets[1:-1]
     falls[inner[(inner > 0) & (inner < n)] - 1] = False
     if not falls.any():
-        return np.arange(n, dtype=np.int64)
+        return None
+    if n_lists == 1:
+        return np.argsort(key, kind="stable")
     if n >= _LOOP_LENGTH * n_lists:
         out = np.arange(n, dtype=np.int64)
         # Only the lists that fall somewhere need a sort.
@@ -103,38 +109,41 @@ def positions(key: Floats, offsets: Ints, ties: str = "average") -> Floats:
     [2.0, 1.0, 2.0, 3.0]
     """
     n = len(key)
-    order = order_lists(key, offsets)
+    order = _order_unsorted(key, offsets)
     lengths = np.diff(offsets)
-    ordinal = np.arange(1, n + 1, dtype=np.float64)
-    ordinal -= np.repeat(offsets[:-1], lengths)
+    shared = np.arange(1, n + 1, dtype=np.float64)
+    shared -= np.repeat(offsets[:-1], lengths)
     if ties != "ordinal" and n:
-        by_key = key[order]
-        new = boundaries(offsets, n)
-        new[1:] |= by_key[1:] != by_key[:-1]
-        starts = np.flatnonzero(new)
-        if len(starts) < n:
-            ordinal = _share(ordinal, starts, offsets, lengths, ties)
+        by_key = key if order is None else key[order]
+        new = np.empty(n, dtype=np.bool_)
+        np.not_equal(by_key[1:], by_key[:-1], out=new[1:])
+        starts = offsets[:-1]
+        new[starts[starts < n]] = True
+        if not new.all():
+            shared = _share(shared, np.flatnonzero(new), offsets, lengths, ties)
+    if order is None:
+        return shared
     out = np.empty(n, dtype=np.float64)
-    out[order] = ordinal
+    out[order] = shared
     return out
 
 
 def _share(ordinal: Floats, starts: Ints, offsets: Ints, lengths: Ints, ties: str) -> Floats:
     """Return the shared position of groups of equal keys that begin at `starts` (rows in sorted order)."""
     n = len(ordinal)
-    sizes = np.diff(starts, append=n)
+    sizes = np.empty(len(starts), dtype=np.int64)
+    np.subtract(starts[1:], starts[:-1], out=sizes[:-1])
+    sizes[-1] = n - starts[-1]
     if ties == "dense":
         group = np.arange(len(starts), dtype=np.float64)
         first_group = np.searchsorted(starts, offsets[:-1])
         return np.repeat(group, sizes) - np.repeat(first_group, lengths) + 1
-    low = ordinal[starts]
-    if ties == "min":
-        shared = low
-    elif ties == "max":
-        shared = low + (sizes - 1)
-    else:
-        shared = low + (sizes - 1) * 0.5
-    return np.repeat(shared, sizes)
+    # Most keys are alone: only groups of two or more are written anew.
+    tied = np.flatnonzero(sizes > 1)
+    starts, sizes = starts[tied], sizes[tied]
+    step = {"min": 0.0, "max": 1.0, "average": 0.5}[ties]
+    ordinal[ranges(starts, starts + sizes)] = np.repeat(ordinal[starts] + (sizes - 1) * step, sizes)
+    return ordinal
 
 
 def by_length(offsets: Ints) -> list[tuple[Ints, Ints]]:
