@@ -86,7 +86,11 @@ def from_lists(
             values.extend(ranked.values())
         spans.append(len(span))
         owners.append(e)
-    ids, experts, (instance,) = as_ids(slot_of, "item"), as_ids(lists, "expert"), as_ids([instance], "instance")
+    ids, experts, (instance,) = list(slot_of), as_ids(lists, "expert"), as_ids([instance], "instance")
+    if not set(map(type, ids)) <= {str}:
+        ids = as_ids(ids, "item")
+        if len(set(ids)) < len(ids):
+            raise DataError(f"two items of instance {instance!r} have the same id once written as text.")
     n = len(codes)
     lengths = np.array(spans, dtype=np.int64)
     offsets = np.zeros(len(spans) + 1, dtype=np.int64)
@@ -109,8 +113,6 @@ def from_lists(
         if kind not in (None, "rank") and n:
             raise DataError(f"a list gives ranks; for kind={kind!r} give each expert a mapping from item to number.")
     slots = Slots(Texts([instance]), Texts(ids), np.array([0, len(ids)], dtype=np.int64))
-    if len(set(ids)) < len(ids):
-        raise DataError(f"two items of instance {instance!r} have the same id once written as text.")
     if len(set(experts)) < len(experts):
         raise DataError(f"two experts of instance {instance!r} have the same id once written as text.")
     out = Preferences.from_codes(

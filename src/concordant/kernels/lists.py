@@ -19,6 +19,8 @@ TIES = ("min", "max", "average", "dense", "ordinal")
 
 # Above this mean length one argsort per list beats one sort of everything by two keys.
 _LOOP_LENGTH = 96
+# A single list shorter than this is sorted sooner than it is looked at.
+_LOOK_FIRST = 1000
 
 
 def ranges(starts: Ints, ends: Ints) -> Ints:
@@ -74,6 +76,8 @@ def _order_unsorted(key: NDArray[Any], offsets: Ints) -> Ints | None:
     """Return what `order_lists` does, or None when the rows are in order as they are."""
     n = len(key)
     n_lists = len(offsets) - 1
+    if n_lists == 1 and n < _LOOK_FIRST:
+        return np.argsort(key, kind="stable")
     falls = key[1:] < key[:-1]
     inner = offsets[1:-1]
     falls[inner[(inner > 0) & (inner < n)] - 1] = False
