@@ -39,8 +39,9 @@ def run_sections(chosen: Iterable[str], table: dict[str, Callable[[], dict[str, 
     source = source_id()
     for name in chosen:
         target = RESULTS / f"{name}.json"
-        if not fresh and target.exists() and json.loads(target.read_text()).get("source") == source:
-            print(f"{name}: there already")
+        known = json.loads(target.read_text()) if target.exists() else {}
+        if not fresh and known.get("source") == source:
+            print(f"{name}: there already, from commit {known['commit']}\n{json.dumps(known['results'], indent=1)}")
             continue
         print(f"{name}: {(table[name].__doc__ or '').splitlines()[0]}", flush=True)
         started = time.perf_counter()
