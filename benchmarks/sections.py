@@ -16,6 +16,8 @@ from typing import Any
 
 from measure import CACHE, ROOT, folder_mb, interleaved, long_ids, peer, run, slope, workload
 
+import concordant as cc
+
 DATA = ROOT.parent / "shared" / "data"
 CONCORDANT = [sys.executable, "-m", "concordant"]
 SEED = 7
@@ -205,8 +207,39 @@ def evaluation() -> dict[str, Any]:
     }
 
 
+def _equal_to_flagr() -> dict[str, float]:
+    """Check the scores against PyFLAGR's on a small workload without ties, before anything is timed.
+
+    PyFLAGR divides Borda's points by the number of items, puts unlisted items last in majorities, counts half a win for
+    a tie in Copeland, and prints six decimals. Its MC4 follows another definition and is only timed.
+    """
+    small = workload("equal-flagr", "--nq", "10", "--topk", "100", "--pool", "300", "--round", "9")
+    folder = CACHE / "flagr-equal"
+    folder.mkdir(exist_ok=True)
+    same: dict[str, tuple[cc.Aggregator, Callable[[float, int], float]]] = {
+        "borda": (cc.Borda(), lambda score, n: score / n),
+        "condorcet": (cc.Condorcet(missing="below"), lambda score, _: float(int(score))),
+        "copeland": (cc.Copeland(missing="below"), lambda score, n: (n - 1 + score) / 2),
+        "rra": (cc.RobustRank(), lambda score, _: min(1.0, 10**-score)),
+    }
+    peer("flagr", csv=str(small / "flagr_input.csv"), methods=list(same), folder=str(folder))
+    preferences = cc.read_runs(_files(small))
+    gaps = {}
+    for name, (method, convert) in same.items():
+        with (folder / f"{name}.csv").open() as table:
+            theirs = {(row["Query"], row["ItemID"]): float(row["Score"]) for row in csv.DictReader(table)}
+        frame = method.fit_predict(preferences).to_frame()
+        sizes = dict(zip(preferences.instances, preferences.slots.sizes.tolist(), strict=True))
+        ours = {(q, i): convert(score, sizes[q]) for q, i, score in frame.select("instance", "item", "score").rows()}
+        gaps[name] = max(abs(ours[k] - theirs[k]) for k in ours) if set(ours) == set(theirs) else float("inf")
+        if not gaps[name] < 1e-6:
+            raise SystemExit(f"{name}: Concordant and PyFLAGR disagree by {gaps[name]}; nothing is timed")
+    return gaps
+
+
 def workload_b() -> dict[str, Any]:
     """100 instances x 10 lists x top 100: the pairwise methods beside PyFLAGR and ranx."""
+    equal = _equal_to_flagr()
     folder = workload("B", "--nq", "100", "--topk", "100", "--pool", "300")
     sample = workload("B10", "--nq", "10", "--topk", "100", "--pool", "300")
     methods = {
@@ -240,7 +273,7 @@ def workload_b() -> dict[str, Any]:
             "times_faster_than_ranx": total / out[name]["seconds"],
             "ranx_fusion_alone_seconds": ranx[theirs],
         }
-    return out
+    return {"equal_answers": equal, "methods": out}
 
 
 def linear() -> dict[str, Any]:
