@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,16 +56,6 @@ def interleaved(commands: dict[str, Sequence[str]], repeats: int) -> dict[str, C
         for name, command in commands.items():
             seen[name].append(run(command))
     return {name: best(costs) for name, costs in seen.items()}
-
-
-def seconds_of(function: Callable[[], Any], repeats: int) -> float:
-    """Return the quickest of several calls."""
-    found = math.inf
-    for _ in range(repeats):
-        started = time.perf_counter()
-        function()
-        found = min(found, time.perf_counter() - started)
-    return found
 
 
 def peer(task: str, **options: Any) -> tuple[dict[str, Any], float]:

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from concordant.data.container import Container, as_values, describe, frame_of, readonly, same
-from concordant.data.index import Slots, Texts, as_ids, freeze
-from concordant.data.preferences import _code_experts, _code_slots, _count
+from concordant.data.container import Container, as_values, counted, describe, frame_of, readonly, same
+from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze
 from concordant.errors import DataError, listing
 from concordant.kernels import lists
 from concordant.kernels.lists import Codes, Floats, Ints
@@ -101,11 +100,11 @@ class Comparisons(Container):
                 raise DataError(f"row {row} compares item {a!r} of instance {instance_ids[row]!r} with itself.")
         # Interleaved so that first-seen order is the order in which a reader meets the items.
         both = [i for pair in zip(left_ids, right_ids, strict=True) for i in pair]
-        slots, slot = _code_slots([q for q in instance_ids for _ in (0, 1)], both, items)
+        slots, slot = code_slots([q for q in instance_ids for _ in (0, 1)], both, items)
         codes, vocabulary = (
             (None, Texts(as_ids(experts, "expert")))
             if expert_ids is None and experts is not None
-            else ((None, Texts()) if expert_ids is None else _code_experts(expert_ids, experts))
+            else ((None, Texts()) if expert_ids is None else code_experts(expert_ids, experts))
         )
         rows = np.argsort(slots.instance[slot[::2]], kind="stable") if n else np.zeros(0, np.int64)
         left_slot, right_slot = slot[::2][rows], slot[1::2][rows]
@@ -277,12 +276,12 @@ class Comparisons(Container):
 
     def __repr__(self) -> str:
         total = self.n_left.sum() + self.n_right.sum() + self.n_ties.sum()
-        parts = [_count(self.n_instances, "instance")]
+        parts = [counted(self.n_instances, "instance")]
         if self.n_experts:
-            parts.append(_count(self.n_experts, "expert"))
+            parts.append(counted(self.n_experts, "expert"))
         parts += [
-            _count(self.n_slots, "item"),
-            f"{_count(self.n_rows, 'row')} with {total:,.10g} outcomes ({self.n_ties.sum():,.10g} ties)",
+            counted(self.n_slots, "item"),
+            f"{counted(self.n_rows, 'row')} with {total:,.10g} outcomes ({self.n_ties.sum():,.10g} ties)",
         ]
         return describe("Comparisons", [", ".join(parts)])
 

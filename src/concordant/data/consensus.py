@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from concordant.data.container import Container, as_values, describe, frame_of, readonly, same
+from concordant.data.container import Container, as_values, counted, describe, frame_of, readonly, same
 from concordant.data.index import Slots, Texts, as_ids, freeze
 from concordant.data.labels import slots_once
-from concordant.data.preferences import _count
 from concordant.errors import DataError, ParameterError
 from concordant.kernels import lists
 from concordant.kernels.lists import Codes, Floats, Ints
@@ -301,7 +300,7 @@ class Consensus(Container):
         return all(same(getattr(self, c), getattr(other, c)) for c in columns) and self.slots == other.slots
 
     def __repr__(self) -> str:
-        parts = [_count(self.n_instances, "instance"), _count(self.n_slots, "item")]
+        parts = [counted(self.n_instances, "instance"), counted(self.n_slots, "item")]
         if self.lower is not None:
             parts.append(f"{self.level:.0%} intervals" if self.level is not None else "intervals")
         lines = [", ".join(parts)]

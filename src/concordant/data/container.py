@@ -19,7 +19,7 @@ from concordant.kernels.lists import Ints
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Container", "as_values", "describe", "frame_of", "same"]
+__all__ = ["Container", "as_values", "counted", "describe", "frame_of", "same"]
 
 
 class Container:
@@ -146,3 +146,12 @@ def frame_of(columns: dict[str, Any]) -> pl.DataFrame:
 def readonly(array: NDArray[Any] | None) -> NDArray[Any] | None:
     """Return the optional column, read-only."""
     return None if array is None else freeze(array)
+
+
+def counted(n: int, word: str) -> str:
+    """Return a number with its word, in the plural where it belongs.
+
+    >>> counted(1, "item"), counted(1200, "item")
+    ('1 item', '1,200 items')
+    """
+    return f"{n:,} {word}" + ("" if n == 1 else "s")

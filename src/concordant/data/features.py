@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.data.container import Container, describe, frame_of, same
+from concordant.data.container import Container, counted, describe, frame_of, same
 from concordant.data.index import Slots, Texts, as_ids, freeze
 from concordant.data.labels import slots_once
-from concordant.data.preferences import _count
 from concordant.errors import DataError
 from concordant.kernels.lists import Ints
 
@@ -87,7 +86,11 @@ class Features(Container):
         return same(self.X, other.X) and self.names == other.names and self.slots == other.slots
 
     def __repr__(self) -> str:
-        parts = [_count(self.n_instances, "instance"), _count(self.n_slots, "item"), _count(self.n_features, "feature")]
+        parts = [
+            counted(self.n_instances, "instance"),
+            counted(self.n_slots, "item"),
+            counted(self.n_features, "feature"),
+        ]
         return describe("Features", [", ".join(parts)])
 
     def to_frame(self) -> pl.DataFrame:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from concordant.errors import DataError, listing
 from concordant.kernels.lists import Codes, Ints, list_ids, offsets_of, ranges
 
-__all__ = ["Slots", "Texts", "as_ids", "freeze", "group_ids", "instance_index"]
+__all__ = ["Slots", "Texts", "as_ids", "freeze", "group_ids", "instance_index", "code_experts", "code_slots"]
 
 
 def freeze(array: NDArray[Any]) -> NDArray[Any]:
@@ -322,3 +322,43 @@ def instance_index(key: Any, slots: Slots) -> Ints:
     if len(np.unique(index)) < len(index):
         raise DataError("the same instance was chosen twice; ids tell instances apart, so each may be taken once.")
     return index
+
+
+def code_slots(
+    instance_ids: list[str], item_ids: list[str], items: Iterable[tuple[Any, Any]] | None
+) -> tuple[Slots, Codes]:
+    """Return the slots in first-seen order (those of `items` first) and the slot of every row."""
+    table: dict[str, dict[str, int]] = {}
+    if items is not None:
+        pairs = list(items)
+        for q, i in zip(as_ids([p[0] for p in pairs], "instance"), as_ids([p[1] for p in pairs], "item"), strict=True):
+            slots_of = table.setdefault(q, {})
+            if i in slots_of:
+                raise DataError(f"items= names item {i!r} of instance {q!r} twice.")
+            slots_of[i] = len(slots_of)
+    local: list[int] = []
+    for q, i in zip(instance_ids, item_ids, strict=True):
+        if items is not None and i not in table.get(q, ()):
+            raise DataError(f"item {i!r} is ranked in instance {q!r} but not among items=. Name every pair there.")
+        slots_of = table.setdefault(q, {})
+        local.append(slots_of.setdefault(i, len(slots_of)))
+    slots = Slots.of({q: list(v) for q, v in table.items()})
+    codes = slots.instances.codes
+    first = slots.offsets[[codes[q] for q in instance_ids]] if instance_ids else np.zeros(0, np.int64)
+    return slots, (first + np.array(local, dtype=np.int64)).astype(np.int32)
+
+
+def code_experts(expert_ids: list[str], experts: Iterable[Any] | None) -> tuple[Codes, Texts]:
+    """Return the code of every row's expert and the vocabulary: as given, else as first seen."""
+    if experts is None:
+        return group_ids(expert_ids)
+    vocabulary = Texts(as_ids(experts, "expert"))
+    codes = vocabulary.codes
+    if len(codes) < len(vocabulary):
+        raise DataError(f"experts= names an expert twice: {listing(vocabulary.tolist(), 20)}.")
+    unknown = [e for e in dict.fromkeys(expert_ids) if e not in codes]
+    if unknown:
+        raise DataError(
+            f"experts {listing(unknown)} rank items but are not among experts= {listing(vocabulary.tolist(), 20)}."
+        )
+    return np.array([codes[e] for e in expert_ids], dtype=np.int32), vocabulary

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from concordant.data.container import Container, as_values, describe, frame_of, same
-from concordant.data.index import Slots, as_ids, freeze
-from concordant.data.preferences import _code_slots, _count
+from concordant.data.container import Container, as_values, counted, describe, frame_of, same
+from concordant.data.index import Slots, as_ids, code_slots, freeze
 from concordant.errors import DataError
 from concordant.kernels.lists import Floats, Ints
 
@@ -24,7 +23,7 @@ def slots_once(instance: Iterable[Any], item: Iterable[Any], what: str) -> tuple
     instance_ids, item_ids = as_ids(instance, "instance"), as_ids(item, "item")
     if len(instance_ids) != len(item_ids):
         raise DataError(f"the id columns differ in length: {len(instance_ids)} instances, {len(item_ids)} items.")
-    slots, slot = _code_slots(instance_ids, item_ids, None)
+    slots, slot = code_slots(instance_ids, item_ids, None)
     if slots.n_slots < len(slot):
         seen: dict[int, int] = {}
         for row, s in enumerate(slot.tolist()):
@@ -99,7 +98,7 @@ class Labels(Container):
         known = self.label[~np.isnan(self.label)]
         span = f"labels {known.min():g} to {known.max():g}" if len(known) else "no labels"
         unlabelled = len(self.label) - len(known)
-        parts = [_count(self.n_instances, "instance"), _count(self.n_slots, "item"), span]
+        parts = [counted(self.n_instances, "instance"), counted(self.n_slots, "item"), span]
         if unlabelled and len(known):
             parts.append(f"{unlabelled:,} unlabelled")
         return describe("Labels", [", ".join(parts)])

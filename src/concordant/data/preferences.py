@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.data.container import Container, as_values, describe, frame_of, readonly, same
-from concordant.data.index import Slots, Texts, as_ids, freeze, group_ids
+from concordant.data.container import Container, as_values, counted, describe, frame_of, readonly, same
+from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze
 from concordant.errors import DataError, DuplicateError, ParameterError, listing
 from concordant.kernels import lists
 from concordant.kernels.lists import Codes, Floats, Ints
@@ -116,8 +116,8 @@ class Preferences(Container):
                 f"ranks begin at 1 (best). Got {values[row]:g} for item {item_ids[row]!r} by {expert_ids[row]!r} "
                 f"in instance {instance_ids[row]!r}. Leave out what is not ranked; scores take kind='score'."
             )
-        slots, slot = _code_slots(instance_ids, item_ids, items)
-        expert_code, vocabulary = _code_experts(expert_ids, experts)
+        slots, slot = code_slots(instance_ids, item_ids, items)
+        expert_code, vocabulary = code_experts(expert_ids, experts)
         columns, rows, starts = _group_rows(slots, vocabulary, slot, expert_code, values, kind, duplicates)
         self._set(list_weight=None, **columns)
         if weight is not None:
@@ -511,10 +511,10 @@ class Preferences(Container):
 
     def __repr__(self) -> str:
         first = [
-            _count(self.n_instances, "instance"),
-            _count(self.n_experts, "expert"),
-            _count(self.n_slots, "item"),
-            f"{_count(self.n_rows, self.kind)} in {_count(self.n_lists, 'list')}",
+            counted(self.n_instances, "instance"),
+            counted(self.n_experts, "expert"),
+            counted(self.n_slots, "item"),
+            f"{counted(self.n_rows, self.kind)} in {counted(self.n_lists, 'list')}",
         ]
         if self.list_weight is not None:
             first.append("weighted")
@@ -584,10 +584,6 @@ class Preferences(Container):
         return out
 
 
-def _count(n: int, word: str) -> str:
-    return f"{n:,} {word}" + ("" if n == 1 else "s")
-
-
 def _check_weights(weights: Floats, owner: Preferences) -> None:
     bad = ~(np.isfinite(weights) & (weights >= 0))
     if bad.any():
@@ -596,45 +592,6 @@ def _check_weights(weights: Floats, owner: Preferences) -> None:
         raise DataError(
             f"a weight must be a finite number >= 0. Got {weights[which]:g} for {expert!r} in instance {instance!r}."
         )
-
-
-def _code_slots(
-    instance_ids: list[str], item_ids: list[str], items: Iterable[tuple[Any, Any]] | None
-) -> tuple[Slots, Codes]:
-    """Return the slots in first-seen order (those of `items` first) and the slot of every row."""
-    table: dict[str, dict[str, int]] = {}
-    if items is not None:
-        pairs = list(items)
-        for q, i in zip(as_ids([p[0] for p in pairs], "instance"), as_ids([p[1] for p in pairs], "item"), strict=True):
-            slots_of = table.setdefault(q, {})
-            if i in slots_of:
-                raise DataError(f"items= names item {i!r} of instance {q!r} twice.")
-            slots_of[i] = len(slots_of)
-    local: list[int] = []
-    for q, i in zip(instance_ids, item_ids, strict=True):
-        if items is not None and i not in table.get(q, ()):
-            raise DataError(f"item {i!r} is ranked in instance {q!r} but not among items=. Name every pair there.")
-        slots_of = table.setdefault(q, {})
-        local.append(slots_of.setdefault(i, len(slots_of)))
-    slots = Slots.of({q: list(v) for q, v in table.items()})
-    codes = slots.instances.codes
-    first = slots.offsets[[codes[q] for q in instance_ids]] if instance_ids else np.zeros(0, np.int64)
-    return slots, (first + np.array(local, dtype=np.int64)).astype(np.int32)
-
-
-def _code_experts(expert_ids: list[str], experts: Iterable[Any] | None) -> tuple[Codes, Texts]:
-    if experts is None:
-        return group_ids(expert_ids)
-    vocabulary = Texts(as_ids(experts, "expert"))
-    codes = vocabulary.codes
-    if len(codes) < len(vocabulary):
-        raise DataError(f"experts= names an expert twice: {listing(vocabulary.tolist(), 20)}.")
-    unknown = [e for e in dict.fromkeys(expert_ids) if e not in codes]
-    if unknown:
-        raise DataError(
-            f"experts {listing(unknown)} rank items but are not among experts= {listing(vocabulary.tolist(), 20)}."
-        )
-    return np.array([codes[e] for e in expert_ids], dtype=np.int32), vocabulary
 
 
 def _group_rows(
