@@ -1,0 +1,46 @@
+"""The one place that knows the compiler: `jit` compiles a loop on first use and keeps the result on disk.
+
+With CONCORDANT_NO_JIT=1 in the environment the same code runs as plain Python, so that tests and debuggers can look
+inside. Modules that import this one are imported where they are called, never at the top of a method's module: nobody
+who only sums and sorts waits for a compiler.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+__all__ = ["jit"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_PLAIN = os.environ.get("CONCORDANT_NO_JIT", "") not in ("", "0")
+
+
+def jit(function: F) -> F:
+    """Return the function compiled on first call, cached on disk, and free of the interpreter lock while it runs.
+
+    Kernels take and give flat arrays of fixed types (int32 codes, int64 offsets, float64 values) and numbers. Division
+    by zero follows IEEE 754 as in NumPy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> @jit
+    ... def total(x):
+    ...     out = 0.0
+    ...     for value in x:
+    ...         out += value
+    ...     return out
+    >>> total(np.array([1.0, 2.0]))
+    3.0
+    """
+    if _PLAIN:
+        return function
+    import numba
+
+    # A function typed at a prompt has no file to keep its code beside.
+    cached = not function.__code__.co_filename.startswith("<")
+    compiled: F = numba.njit(nogil=True, cache=cached, error_model="numpy")(function)
+    return compiled
