@@ -47,6 +47,13 @@ _WHERE = {
     "methods.majority": ("Condorcet", "Copeland", "Kemeny"),
     "methods.markov": ("MarkovChain",),
     "methods.robust": ("RobustRank",),
+    "methods.bradley_terry": ("BradleyTerry",),
+    "methods.plackett_luce": ("PlackettLuce",),
+    "methods.mpm": ("MPM",),
+    "methods.mallows": ("ExtendedMallows", "Mallows"),
+    "methods.ulara": ("ULARA",),
+    "methods.svp": ("SVP",),
+    "methods.cps": ("CPS",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 

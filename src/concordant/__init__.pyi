@@ -52,6 +52,14 @@ from concordant.methods.positional import Borda as Borda
 from concordant.methods.positional import MeanRank as MeanRank
 from concordant.methods.positional import MedianRank as MedianRank
 from concordant.methods.robust import RobustRank as RobustRank
+from concordant.methods.bradley_terry import BradleyTerry as BradleyTerry
+from concordant.methods.cps import CPS as CPS
+from concordant.methods.mallows import ExtendedMallows as ExtendedMallows
+from concordant.methods.mallows import Mallows as Mallows
+from concordant.methods.mpm import MPM as MPM
+from concordant.methods.plackett_luce import PlackettLuce as PlackettLuce
+from concordant.methods.svp import SVP as SVP
+from concordant.methods.ulara import ULARA as ULARA
 from concordant.metrics.comparison import Comparison as Comparison
 from concordant.metrics.comparison import compare as compare
 from concordant.metrics.evaluation import Evaluation as Evaluation

@@ -72,7 +72,20 @@ class Tags:
 
 @dataclass(slots=True)
 class FitInfo:
-    """How a fit went; always set after `fit`."""
+    """How a fit went; always set after `fit`.
+
+    Attributes
+    ----------
+    n_iter, converged, objective, gradient_norm, trace
+        Of the iteration, where there is one; the gradient is that of the objective, in the scale the method's page
+        states.
+    seconds : float
+        How long `fit` took.
+    warnings : list of str
+        What was said about the data and the fit.
+    uncertainty : str or None
+        How the intervals were made, None without intervals.
+    """
 
     n_iter: int = 0
     converged: bool = True
@@ -81,6 +94,7 @@ class FitInfo:
     trace: list[float] = field(default_factory=list)
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
+    uncertainty: str | None = None
 
 
 class Aggregator:
@@ -135,12 +149,7 @@ class Aggregator:
         features: Features | None = None,
     ) -> Self:
         """Learn what is shared over instances and return self; a method that shares nothing only checks its input."""
-        votes = self._checked(preferences)
-        self._forget()
-        started = perf_counter()
-        self.fit_info_ = FitInfo()
-        self._fit(votes, labels, validation, features)
-        self.fit_info_.seconds = perf_counter() - started
+        self._learn(preferences, labels, validation, features)
         return self
 
     def predict(self, preferences: Votes) -> Consensus:
@@ -156,8 +165,8 @@ class Aggregator:
         features: Features | None = None,
     ) -> Consensus:
         """Fit, then return the consensus of the same preferences (kept as `consensus_`)."""
-        self.fit(preferences, labels, validation=validation, features=features)
-        self.consensus_ = self._consensus(preferences)
+        known = self._learn(preferences, labels, validation, features)
+        self.consensus_ = self._consensus(preferences) if known is None else self._consensus(preferences, known)
         return self.consensus_
 
     def save(self, path: str | PathLike[str]) -> None:
@@ -166,10 +175,25 @@ class Aggregator:
 
         save(self, path)
 
-    def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> None:
-        """Learn; the default shares nothing over instances and so learns nothing."""
+    def _learn(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> Any:
+        """Fit afresh and return what `_fit` found out about these very instances."""
+        votes = self._checked(preferences)
+        self._forget()
+        started = perf_counter()
+        self.fit_info_ = FitInfo()
+        known = self._fit(votes, labels, validation, features)
+        self.fit_info_.seconds = perf_counter() - started
+        return known
 
-    def _consensus(self, preferences: Votes) -> Consensus:
+    def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> Any:
+        """Learn what is shared over instances; the default shares nothing and so learns nothing.
+
+        What a fit finds out about the training instances on the way may be returned: `fit_predict` hands it to
+        `_consensus`, so that nothing is inferred twice.
+        """
+        return None
+
+    def _consensus(self, preferences: Votes, known: Any = None) -> Consensus:
         """Return the consensus of checked preferences; override to add intervals.
 
         Large preferences are scored block by block of whole instances: what a block needs stays in the cache of a

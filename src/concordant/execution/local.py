@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from concordant.errors import ParameterError
 
-__all__ = ["map_instances", "n_threads", "threads", "watch"]
+__all__ = ["map_instances", "n_threads", "report", "threads", "unwatched", "watch"]
 
 T = TypeVar("T")
 
@@ -67,6 +67,30 @@ def watch(report: Callable[[int, int], None]) -> Iterator[None]:
         _watcher.reset(token)
 
 
+def report(done: int, total: int) -> None:
+    """Tell whoever watches that `done` of `total` steps of an iteration are finished.
+
+    Examples
+    --------
+    >>> with watch(lambda done, total: print(f"{done} of {total}")):
+    ...     report(3, 100)
+    3 of 100
+    """
+    watcher = _watcher.get()
+    if watcher is not None:
+        watcher(done, total)
+
+
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Keep pieces of work inside the block to themselves: an iteration reports its own steps."""
+    token = _watcher.set(None)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
 def _counted(function: Callable[[int], T], n: int, report: Callable[[int, int], None]) -> Callable[[int], T]:
     # next() of a count is one step under the interpreter lock: no two threads get the same number.
     finished = count(1)
@@ -84,9 +108,9 @@ def map_instances(function: Callable[[int], T], n: int) -> list[T]:
 
     The first exception is raised, an interrupt at once; the order of results is that of the instances.
     """
-    report = _watcher.get()
-    if report is not None:
-        function = _counted(function, n, report)
+    watcher = _watcher.get()
+    if watcher is not None:
+        function = _counted(function, n, watcher)
     workers = min(n_threads(), n)
     if workers <= 1:
         return [function(i) for i in range(n)]
