@@ -280,6 +280,15 @@ class OpenIntervals(Bounded):
         return Consensus.from_codes(p.slots, s, lower=s + 0.5, upper=s + 1.0, level=0.95)
 
 
+class WrongRankIntervals(Bounded):
+    def _consensus(self, p: Any) -> Consensus:
+        c = super()._consensus(p)
+        high = c.rank + 1.0
+        return Consensus.from_codes(
+            p.slots, c.score, lower=c.lower, upper=c.upper, level=0.95, rank_lower=c.rank * 1.0, rank_upper=high
+        )
+
+
 class UnseededChance(Shakes):
     def _scores(self, p: Preferences) -> np.ndarray:
         return Sound._scores(self, p) * (1 + 1e-4 * np.random.default_rng().random(p.n_slots))
@@ -334,6 +343,7 @@ FAULTS = [
     (RanksAgainstScores, "every_item_is_ranked"),
     (StumblesOverSilence, "instance_without_rows_is_one_tie"),
     (OpenIntervals, "intervals_hold_the_score"),
+    (WrongRankIntervals, "rank_intervals_hold_the_rank"),
     (UnseededChance, "same_seed_same_answer"),
     (SeededByPosition, "shards_as_the_whole"),
     (BreaksTiesInSilence, "ties_are_refused"),

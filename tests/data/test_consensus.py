@@ -231,7 +231,7 @@ def test_equality_sees_every_difference() -> None:
         ((["q"], ["a"], [1], [0]), {}, r"the rank in row 0 must be a whole number >= 1\. Got 0"),
         ((["q"], ["a"], [1], [1.5]), {}, r"the rank in row 0 must be a whole number >= 1\. Got 1.5"),
         ((["q"], ["a"], [1]), {"stderr": [1, 2]}, "the stderr column has shape"),
-        ((["q"], ["a"], [1]), {"lower": [np.nan]}, "the lower in row 0 must be a finite number"),
+        ((["q"], ["a"], [1]), {"lower": [np.inf]}, "the lower in row 0 must be a finite number"),
     ],
 )
 def test_contradictions_are_refused(arguments: Any, options: Any, message: str) -> None:

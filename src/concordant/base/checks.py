@@ -927,13 +927,37 @@ def same_seed_same_answer(method: Aggregator) -> None:
 
 @_check("uncertainty", lambda tags: tags.uncertainty)
 def intervals_hold_the_score(method: Aggregator) -> None:
-    """Require that where intervals are promised they are there, finite, at a stated level, and hold the score."""
+    """Require that promised intervals are there at a stated level and hold the score; NaN where nothing is known."""
     for example in examples(method.tags):
         answer = _answer(method, example)
         lower, upper = answer.lower, answer.upper
         if lower is None or upper is None or answer.level is None:
             raise ContractError(f"{example.kind} data: no lower, upper or level.")
-        _require(np.isfinite(lower).all() and np.isfinite(upper).all(), f"{example.kind} data: an open interval.")
+        said = {(row[0], item) for row in example.rows for item in row[2 : 4 if example.kind == "comparisons" else 3]}
+        spoken = np.array([pair in said for pair in _pairs(answer)])
+        _require(
+            (np.isfinite(lower) & np.isfinite(upper))[spoken].all(),
+            f"{example.kind} data: an open interval for an item that experts spoke of.",
+        )
+        _require(not np.isinf(lower).any() and not np.isinf(upper).any(), f"{example.kind} data: an infinite interval.")
         slack = SCORE_TOLERANCE * np.abs(answer.score).max(initial=0.0)
-        held = (lower <= answer.score + slack) & (answer.score <= upper + slack)
-        _require(held.all(), f"{example.kind} data: slots {np.flatnonzero(~held)[:5].tolist()} lie outside.")
+        outside = (lower > answer.score + slack) | (answer.score > upper + slack)
+        _require(not outside.any(), f"{example.kind} data: slots {np.flatnonzero(outside)[:5].tolist()} lie outside.")
+
+
+@_check("uncertainty", lambda tags: tags.uncertainty)
+def rank_intervals_hold_the_rank(method: Aggregator) -> None:
+    """Require that the interval of a rank, where there is one, holds the rank and stays within 1 to M."""
+    for example in examples(method.tags):
+        answer = _answer(method, example)
+        if answer.rank_lower is None or answer.rank_upper is None:
+            continue
+        held = (answer.rank_lower <= answer.rank) & (answer.rank <= answer.rank_upper)
+        bounded = (answer.rank_lower >= 1) & (answer.rank_upper <= answer.slots.sizes[answer.slots.instance])
+        wrong = [_pairs(answer)[slot] for slot in np.flatnonzero(~(held & bounded))[:5]]
+        _require(not wrong, f"{example.kind} data: (instance, item) {listing(wrong)}.")
+
+
+def _pairs(answer: Consensus) -> list[Pair]:
+    """Return the (instance, item) of every slot."""
+    return [(answer.instances[int(n)], i) for n, i in zip(answer.slots.instance, answer.items, strict=True)]

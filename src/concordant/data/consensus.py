@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -23,7 +24,7 @@ from concordant.kernels.lists import Codes, Floats, Ints
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["TIE_TOLERANCE", "Consensus", "rank_scores"]
+__all__ = ["TIE_TOLERANCE", "Consensus", "Difference", "rank_scores"]
 
 TIE_TOLERANCE = 1e-12
 
@@ -78,6 +79,15 @@ def rank_scores(score: Floats, offsets: Ints) -> tuple[Codes, Ints]:
     return rank, order
 
 
+class Difference(NamedTuple):
+    """How far one item lies above another, with its standard error and interval."""
+
+    value: float
+    stderr: float
+    lower: float
+    upper: float
+
+
 class Consensus(Container):
     """A score and a rank for each (instance, item), with intervals where the method gives them.
 
@@ -93,6 +103,12 @@ class Consensus(Container):
         Standard error and interval of the score, interval of the rank.
     level, gauge, interval_method : optional
         The level of the intervals, what fixes the origin and scale of the scores, and how the intervals were made.
+
+    Attributes
+    ----------
+    covariance : tuple of float64[m, m] or None
+        How the errors of the scores of an instance hang together, one table per instance (None where it is not
+        known); tables written to a file do not keep it.
 
     Examples
     --------
@@ -111,6 +127,7 @@ class Consensus(Container):
     level: float | None
     gauge: str | None
     interval_method: str | None
+    covariance: tuple[Floats | None, ...] | None
 
     def __init__(
         self,
@@ -131,7 +148,7 @@ class Consensus(Container):
         slots, rows = slots_once(instance, item, "scores")
         n = len(rows)
         given = dict(zip(_OPTIONAL, (stderr, lower, upper, rank_lower, rank_upper), strict=True))
-        columns = {k: None if v is None else as_values(v, k, n)[rows] for k, v in given.items()}
+        columns = {k: None if v is None else as_values(v, k, n, missing=True)[rows] for k, v in given.items()}
         ranks = None
         if rank is not None:
             values = as_values(rank, "rank", n)
@@ -153,13 +170,14 @@ class Consensus(Container):
         level: float | None = None,
         gauge: str | None = None,
         interval_method: str | None = None,
+        covariance: tuple[Floats | None, ...] | None = None,
         **columns: Floats | None,
     ) -> Self:
         """Return a consensus over ready-made slots; scores must be finite. Rank and order are found when not given."""
         out = cls.__new__(cls)
         if order is not None:
             out.__dict__["_order"] = freeze(order)
-        out._set(slots, score, rank, level, gauge, interval_method, columns)
+        out._set(slots, score, rank, level, gauge, interval_method, columns, covariance)
         return out
 
     def _set(
@@ -171,6 +189,7 @@ class Consensus(Container):
         gauge: str | None,
         interval_method: str | None,
         columns: dict[str, Floats | None],
+        covariance: tuple[Floats | None, ...] | None = None,
     ) -> None:
         if not np.isfinite(score).all():
             q, i = slots.where(int(np.flatnonzero(~np.isfinite(score))[0]))
@@ -186,6 +205,7 @@ class Consensus(Container):
             level=level,
             gauge=gauge,
             interval_method=interval_method,
+            covariance=None if covariance is None else tuple(readonly(c) for c in covariance),
             **{name: readonly(columns.get(name)) for name in _OPTIONAL},
         )
 
@@ -233,8 +253,24 @@ class Consensus(Container):
             level=self.level,
             gauge=self.gauge,
             interval_method=self.interval_method,
+            covariance=self._pick_covariance(slots, old),
             **columns,
         )
+
+    def _pick_covariance(self, slots: Slots, old: Ints) -> tuple[Floats | None, ...] | None:
+        if self.covariance is None:
+            return None
+        edges, picked = slots.offsets.tolist(), []
+        for first, last in pairwise(edges):
+            # All slots of an instance come from one instance.
+            source = int(self.slots.instance[old[first]]) if last > first else -1
+            table = self.covariance[source] if source >= 0 else None
+            if table is not None:
+                inside = old[first:last] - self.slots.offsets[source]
+                if len(inside) < len(table) or (np.diff(inside) != 1).any():
+                    table = table[np.ix_(inside, inside)]
+            picked.append(table)
+        return tuple(picked)
 
     def _take(self, index: Ints) -> Self:
         return self._pick(*self.slots.take(index))
@@ -257,11 +293,38 @@ class Consensus(Container):
         slots = Slots(Texts(names), self.items.take(old), lists.offsets_of(np.full(n, m)))
         return self._pick(slots, old)
 
+    def difference(self, a: Any, b: Any, instance: Any = None) -> Difference:
+        """Return how far item `a` lies above item `b`, with the standard error and the interval of that.
+
+        Where the covariance of the scores is known it is used; scores read back from a file are taken as independent.
+
+        Examples
+        --------
+        >>> c = Consensus(["q", "q"], ["a", "b"], [1.0, 0.0], stderr=[0.6, 0.8], level=0.95)
+        >>> gap = c.difference("a", "b")
+        >>> gap.value, gap.stderr, round(gap.lower, 2), round(gap.upper, 2)
+        (1.0, 1.0, -0.96, 2.96)
+        """
+        value, spread = self._apart(a, b, instance)
+        margin = self._reach((self._slot(a, instance), self._slot(b, instance))) * spread
+        return Difference(value, spread, value - margin, value + margin)
+
+    def _reach(self, slots: tuple[int, ...]) -> float:
+        """Return how many standard errors the intervals of these slots reach to either side."""
+        from statistics import NormalDist
+
+        if self.stderr is not None and self.upper is not None:
+            # As the method made them: few experts widen its intervals beyond those of the normal law.
+            for slot in slots:
+                if self.stderr[slot] > 0:
+                    return float((self.upper[slot] - self.score[slot]) / self.stderr[slot])
+        return NormalDist().inv_cdf(0.5 + (0.95 if self.level is None else self.level) / 2)
+
     def win_probability(self, a: Any, b: Any, instance: Any = None) -> float:
         """Return the probability that item `a` is truly better than item `b`, from the scores' standard errors.
 
-        Phi((s_a - s_b) / sqrt(e_a^2 + e_b^2)): scores are taken as normal and independent. A method that gives no
-        standard errors cannot say.
+        Phi((s_a - s_b) / e), e the standard error of the difference: from the covariance of the scores where the
+        method gives it, else sqrt(e_a^2 + e_b^2). A method that gives no standard errors cannot say.
 
         Examples
         --------
@@ -269,24 +332,69 @@ class Consensus(Container):
         >>> round(c.win_probability("a", "b"), 4)
         0.8413
         """
-        if self.stderr is None:
-            raise DataError(
-                "this consensus has no standard errors, so no win probabilities. Use a method that gives them."
-            )
-        slot_a, slot_b = self._slot(a, instance), self._slot(b, instance)
-        spread = math.hypot(self.stderr[slot_a], self.stderr[slot_b])
-        gap = float(self.score[slot_a] - self.score[slot_b])
+        gap, spread = self._apart(a, b, instance)
         if spread == 0:
             return 0.5 if gap == 0 else float(gap > 0)
         return 0.5 * (1.0 + math.erf(gap / spread / math.sqrt(2.0)))
 
-    def _slot(self, item: Any, instance: Any) -> int:
-        """Return the slot of an item, or raise naming what is not there."""
+    def win_probabilities(self, instance: Any = None) -> Floats:
+        """Return the table of win probabilities of an instance: row i, column j holds that of item i against item j.
+
+        Items are in the order of `items`; the diagonal is 0.5, and NaN marks pairs about which nothing is known.
+
+        Examples
+        --------
+        >>> c = Consensus(["q", "q"], ["a", "b"], [1.0, 0.0], stderr=[0.6, 0.8])
+        >>> c.win_probabilities().round(4).tolist()
+        [[0.5, 0.8413], [0.1587, 0.5]]
+        """
+        from scipy.special import ndtr
+
+        stderr = self._errors()
+        n = self._instance(instance)
+        own = slice(int(self.slots.offsets[n]), int(self.slots.offsets[n + 1]))
+        table = None if self.covariance is None else self.covariance[n]
+        variance = stderr[own] ** 2
+        spread = variance[:, None] + variance[None, :] - (0.0 if table is None else 2 * table)
+        gap = self.score[own][:, None] - self.score[own][None, :]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            out = np.asarray(ndtr(gap / np.sqrt(np.maximum(spread, 0.0))), dtype=np.float64)
+        out[(gap == 0) & ~np.isnan(spread)] = 0.5
+        np.fill_diagonal(out, 0.5)
+        return out
+
+    def _errors(self) -> Floats:
+        if self.stderr is None:
+            raise DataError(
+                "this consensus has no standard errors, so no win probabilities and no intervals of differences. "
+                "Use a method that gives them."
+            )
+        return self.stderr
+
+    def _apart(self, a: Any, b: Any, instance: Any) -> tuple[float, float]:
+        """Return by how much item `a` is above item `b`, and the standard error of that."""
+        stderr = self._errors()
+        slot_a, slot_b = self._slot(a, instance), self._slot(b, instance)
+        variance = float(stderr[slot_a] ** 2 + stderr[slot_b] ** 2)
+        n = int(self.slots.instance[slot_a])
+        table = None if self.covariance is None else self.covariance[n]
+        if table is not None:
+            first = int(self.slots.offsets[n])
+            variance -= 2 * float(table[slot_a - first, slot_b - first])
+        return float(self.score[slot_a] - self.score[slot_b]), math.sqrt(max(variance, 0.0))
+
+    def _instance(self, instance: Any) -> int:
+        """Return the code of an instance, or raise naming what is not there; None means the only one."""
         if instance is None and len(self) != 1:
             raise DataError(f"there are {len(self)} instances; name the one the items belong to.")
         n = 0 if instance is None else self.instances.codes.get(str(instance), -1)
         if n < 0:
             raise DataError(f"no instance {instance!r} in this consensus.")
+        return n
+
+    def _slot(self, item: Any, instance: Any) -> int:
+        """Return the slot of an item, or raise naming what is not there."""
+        n = self._instance(instance)
         first, end = int(self.slots.offsets[n]), int(self.slots.offsets[n + 1])
         items = self.items[first:end].tolist()
         if str(item) not in items:
@@ -339,5 +447,8 @@ class Consensus(Container):
             level=first.level,
             gauge=first.gauge,
             interval_method=first.interval_method,
+            covariance=tuple(c for p in parts for c in p.covariance or (None,) * len(p))
+            if any(p.covariance is not None for p in parts)
+            else None,
             **columns,
         )

@@ -84,8 +84,8 @@ class Container:
         raise TypeError(f"{type(self).__name__} has no frame")
 
 
-def as_values(values: Any, what: str, n: int) -> NDArray[np.float64]:
-    """Return n finite float64 values, or raise naming the first row that is not one."""
+def as_values(values: Any, what: str, n: int, *, missing: bool = False) -> NDArray[np.float64]:
+    """Return n finite float64 values, or raise naming the first row that is not one; NaN may mark missing ones."""
     try:
         out = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -97,8 +97,9 @@ def as_values(values: Any, what: str, n: int) -> NDArray[np.float64]:
         raise
     if out.shape != (n,):
         raise DataError(f"the {what} column has shape {out.shape}, the ids have {n} rows.")
-    if n and not np.isfinite(out).all():
-        row = int(np.flatnonzero(~np.isfinite(out))[0])
+    bad = np.isinf(out) if missing else ~np.isfinite(out)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
         raise DataError(
             f"the {what} in row {row} must be a finite number. Got {float(out[row])!r} instead. "
             "A missing value is an absent row: leave the row out and name the item in items=."

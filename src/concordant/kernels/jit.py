@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 __all__ = ["jit"]
 
@@ -42,5 +42,4 @@ def jit(function: F) -> F:
 
     # A function typed at a prompt has no file to keep its code beside.
     cached = not function.__code__.co_filename.startswith("<")
-    compiled: F = numba.njit(nogil=True, cache=cached, error_model="numpy")(function)
-    return compiled
+    return cast(F, numba.njit(nogil=True, cache=cached, error_model="numpy")(function))
