@@ -28,6 +28,7 @@ _WHERE = {
     "base.contract": ("Aggregator", "Tags"),
     "base.registry": ("METHODS", "aggregate", "methods", "register"),
     "base.checks": ("check_method",),
+    "base.experts": ("describe_experts",),
     "base.saving": ("load",),
     "execution": ("threads",),
     "methods.positional": ("Borda", "MeanRank", "MedianRank"),

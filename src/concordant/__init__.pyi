@@ -2,6 +2,7 @@ from concordant._version import __version__ as __version__
 from concordant.base.checks import check_method as check_method
 from concordant.base.contract import Aggregator as Aggregator
 from concordant.base.contract import Tags as Tags
+from concordant.base.experts import describe_experts as describe_experts
 from concordant.base.registry import METHODS as METHODS
 from concordant.base.registry import aggregate as aggregate
 from concordant.base.registry import methods as methods

@@ -19,12 +19,14 @@ from concordant.base.registry import METHODS
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, KindError, ParameterError, listing, warn
+from concordant.errors import DataError, KindError, NotFittedError, ParameterError, listing, warn
 from concordant.execution import map_instances
 from concordant.kernels.lists import Codes, Floats, Ints
 
 if TYPE_CHECKING:
     from os import PathLike
+
+    import polars as pl
 
     from concordant.data.features import Features
     from concordant.data.labels import Labels
@@ -111,6 +113,8 @@ class Aggregator:
 
     fit_info_: FitInfo
     consensus_: Consensus
+    experts_: list[str]
+    adherence_: Floats
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -168,6 +172,27 @@ class Aggregator:
         known = self._learn(preferences, labels, validation, features)
         self.consensus_ = self._consensus(preferences) if known is None else self._consensus(preferences, known)
         return self.consensus_
+
+    def learned_experts(self) -> dict[str, list[Any]]:
+        """Return what was learned about the experts, column by column; empty where nothing is.
+
+        The columns are `expert`, `weight` (the adherence), and whatever else the method keeps in `expert_details_`.
+        """
+        if "adherence_" not in self.__dict__:
+            return {}
+        details = {n: np.asarray(c).tolist() for n, c in self.__dict__.get("expert_details_", {}).items()}
+        return {"expert": list(self.experts_), "weight": np.asarray(self.adherence_).tolist()} | details
+
+    @property
+    def expert_weights_(self) -> pl.DataFrame:
+        """What was learned about every expert, as a Polars frame: expert, weight, and details where there are any."""
+        learned = self.learned_experts()
+        if not learned:
+            owner = type(self).__name__
+            raise NotFittedError(f"this {owner} has learned nothing about experts: it is not fitted, or learns none.")
+        import polars as pl
+
+        return pl.DataFrame(learned)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the method, its parameters and what it learned to one file; `concordant.load` reads it back."""

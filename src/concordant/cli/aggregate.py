@@ -105,7 +105,7 @@ def command(
             consensus = chosen.predict(weighed) if model is not None else chosen.fit_predict(weighed)
         session.fit_info = getattr(chosen, "fit_info_", None)
         if experts_out is not None:
-            _write_experts(session, weighed, consensus, trust, experts_out)
+            _write_experts(session, weighed, consensus, trust, chosen, experts_out)
         if output is not None:
             consensus = consensus if instance is None else consensus[instance]
             _write(session, consensus, output, _output_format(output, to, source), top, break_ties, chosen.name)
@@ -157,13 +157,18 @@ def _write(
 
 
 def _write_experts(
-    session: Session, votes: Preferences | Comparisons, consensus: Consensus, trust: dict[str, float], path: str
+    session: Session,
+    votes: Preferences | Comparisons,
+    consensus: Consensus,
+    trust: dict[str, float],
+    method: Aggregator,
+    path: str,
 ) -> None:
-    from concordant.cli._experts import describe_experts
+    from concordant.base.experts import expert_records
     from concordant.cli._inputs import write_table
 
     with session.progress("looking at the experts"):
-        records = describe_experts(votes, consensus, trust)
+        records = expert_records(votes, consensus, trust, method)
     write_table({name: [r[name] for r in records] for name in records[0]} if records else {"expert": []}, path)
     session.note(f"wrote {path}: {len(records):,} experts")
 
@@ -191,7 +196,7 @@ def leaderboard(
     rows : int, optional
         How many rows of each; 0 for all.
     """
-    from concordant.cli._experts import support
+    from concordant.base.experts import support
     from concordant.data.index import instance_index
 
     n_of = support(votes)

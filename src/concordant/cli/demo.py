@@ -86,8 +86,8 @@ def _evaluate(session: Session, runs: Preferences, labels: Labels) -> str:
 
 
 def _compare(session: Session, runs: Preferences, labels: Labels, best: str) -> None:
+    from concordant.base.experts import own_order
     from concordant.base.registry import aggregate
-    from concordant.cli._experts import own_order
     from concordant.metrics.comparison import compare
 
     lists: dict[str, Consensus] = {f"expert {best}": own_order(runs, best)}
@@ -104,10 +104,10 @@ def _compare(session: Session, runs: Preferences, labels: Labels, best: str) -> 
 
 def _find_bad_expert(session: Session, runs: Preferences) -> dict[str, float]:
     """Show who agrees with the consensus and return whom to trust more and whom not at all."""
+    from concordant.base.experts import expert_records
     from concordant.base.registry import aggregate
-    from concordant.cli._experts import describe_experts
 
-    records = sorted(describe_experts(runs, aggregate(runs)), key=lambda r: -r["agreement"])
+    records = sorted(expert_records(runs, aggregate(runs)), key=lambda r: -r["agreement"])
     session.results["agreement"] = {r["expert"]: r["agreement"] for r in records}
     _step(
         session,
@@ -152,11 +152,11 @@ def _weigh(session: Session, runs: Preferences, labels: Labels, trust: dict[str,
 
 
 def _vote(session: Session, votes: Comparisons) -> None:
+    from concordant.base.experts import expert_records, support
     from concordant.base.registry import aggregate
-    from concordant.cli._experts import describe_experts, support
 
     consensus = aggregate(votes, "copeland")
-    judges = sorted(describe_experts(votes, consensus), key=lambda r: r["agreement"])
+    judges = sorted(expert_records(votes, consensus), key=lambda r: r["agreement"])
     n_of = support(votes)
     order = consensus.order()[:5].tolist()
     session.results["leaderboard"] = consensus.ranking()

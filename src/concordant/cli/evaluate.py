@@ -132,7 +132,7 @@ def evaluate_experts(
     preferences: Preferences, measure: Callable[[Consensus], Evaluation], done: Callable[[], None] = lambda: None
 ) -> Measured:
     """Return the evaluation of each expert's own order. What an expert leaves unanswered counts 0."""
-    from concordant.cli._experts import own_order
+    from concordant.base.experts import own_order
 
     out = Measured({}, [], [])
     for expert in preferences.experts:

@@ -14,9 +14,12 @@ from concordant.errors import DataError
 from concordant.kernels.lists import Codes, Floats, offsets_of, ranges
 
 if TYPE_CHECKING:
+    import polars as pl
+
+    from concordant.base.contract import Aggregator
     from concordant.data.comparisons import Comparisons
 
-__all__ = ["describe_experts", "own_order", "support"]
+__all__ = ["describe_experts", "expert_records", "own_order", "support"]
 
 
 def own_order(preferences: Preferences, expert: str) -> Consensus:
@@ -49,7 +52,40 @@ def support(votes: Preferences | Comparisons) -> Floats:
 
 
 def describe_experts(
-    votes: Preferences | Comparisons, consensus: Consensus, trust: Mapping[str, float] | None = None
+    votes: Preferences | Comparisons, consensus: Consensus, method: Aggregator | None = None
+) -> pl.DataFrame:
+    """Return a table of the experts: expert, lists, rows, coverage, weight, agreement, and what `method` learned.
+
+    The weight is the one `method` learned, where it learns any; else the one given with the preferences. Coverage is
+    the share of all items that the expert spoke of. For the agreement with the consensus see `expert_records`.
+
+    Parameters
+    ----------
+    votes : Preferences or Comparisons
+        What the experts said.
+    consensus : Consensus
+        What it came to.
+    method : Aggregator, optional
+        The fitted method.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> votes = cc.from_lists({"x": ["a", "b", "c"], "y": ["a", "b", "c"], "z": ["c", "a", "b"]})
+    >>> table = describe_experts(votes, cc.aggregate(votes, "borda"))
+    >>> dict(zip(table["expert"], table["agreement"].round(2)))
+    {'x': 0.82, 'y': 0.82, 'z': 0.0}
+    """
+    import polars as pl
+
+    return pl.DataFrame(expert_records(votes, consensus, method=method), infer_schema_length=None)
+
+
+def expert_records(
+    votes: Preferences | Comparisons,
+    consensus: Consensus,
+    trust: Mapping[str, float] | None = None,
+    method: Aggregator | None = None,
 ) -> list[dict[str, Any]]:
     """Return one record per expert: how much it said, its weight, and how far it agrees with the consensus.
 
@@ -60,13 +96,22 @@ def describe_experts(
     with the consensus minus the share that contradict it. From 1 (the same order) to -1 (the reverse).
     """
     if isinstance(votes, Preferences):
-        return _list_experts(votes, consensus)
-    if votes.expert is None:
+        records = _list_experts(votes, consensus)
+    elif votes.expert is None:
         raise DataError(
             "the comparisons name no experts, so that there is no table of experts. "
             "Name the column that holds them: --columns expert=COLUMN."
         )
-    return _comparing_experts(votes, votes.expert, consensus, trust or {})
+    else:
+        records = _comparing_experts(votes, votes.expert, consensus, trust or {})
+    learned = method.learned_experts() if method is not None else None
+    if learned:
+        known = {expert: row for row, expert in enumerate(learned["expert"])}
+        for record in records:
+            row = known.get(record["expert"])
+            more = {name: None if row is None else column[row] for name, column in learned.items() if name != "expert"}
+            record.update(more)
+    return records
 
 
 def _list_experts(votes: Preferences, consensus: Consensus) -> list[dict[str, Any]]:
