@@ -224,7 +224,8 @@ def leaderboard(
     hidden = (
         f" {left_out:,} more instances: --instance ID shows one, --rows 0 all, -o FILE writes all." if left_out else ""
     )
-    session.note(f"n: {counted}.{hidden}")
+    made = f" Intervals: {consensus.interval_method}." if consensus.interval_method else ""
+    session.note(f"n: {counted}.{made}{hidden}")
 
 
 def _records(consensus: Consensus, n_of: Floats, code: int) -> list[dict[str, Any]]:
@@ -236,23 +237,31 @@ def _records(consensus: Consensus, n_of: Floats, code: int) -> list[dict[str, An
     instance, items = consensus.instances[code], consensus.items.take(order).tolist()
     return [
         {"instance": instance, "rank": int(consensus.rank[slot]), "item": item, "score": float(consensus.score[slot])}
-        | {name: float(column[slot]) for name, column in optional.items()}
+        # Where nothing is known, null says so in JSON, which has no word for NaN.
+        | {name: None if math.isnan(column[slot]) else float(column[slot]) for name, column in optional.items()}
         | {"n": float(n_of[slot])}
         for slot, item in zip(order.tolist(), items, strict=True)
     ]
 
 
 def _table(records: list[dict[str, Any]], title: str, level: float | None) -> Table:
-    intervals = bool(records) and "lower" in records[0]
-    places = _places([r[name] for r in records for name in ("score", "lower", "upper") if name in r])
+    bounds = [r[name] for r in records for name in ("score", "lower", "upper") if r.get(name) is not None]
+    places = _places(bounds)
     columns = ["rank", "item", "score", "n"]
+    intervals, ranks = (bool(records) and name in records[0] for name in ("lower", "rank_lower"))
     if intervals:
         columns.insert(3, f"{level:.0%} interval" if level is not None else "interval")
+    if ranks:
+        columns.insert(-1, "ranks")
     rows = []
     for r in records:
         row = [str(r["rank"]), r["item"], f"{r['score']:.{places}f}", number(r["n"])]
         if intervals:
-            row.insert(3, f"[{r['lower']:.{places}f}, {r['upper']:.{places}f}]")
+            told = r["lower"] is not None and r["upper"] is not None
+            row.insert(3, f"[{r['lower']:.{places}f}, {r['upper']:.{places}f}]" if told else "unknown")
+        if ranks:
+            first, last = number(r["rank_lower"]), number(r["rank_upper"])
+            row.insert(-1, first if first == last else f"{first} to {last}")
         rows.append(row)
     return Table(columns, rows, left=frozenset({1}), title=title)
 
