@@ -22,6 +22,7 @@ from render import table
 from scipy.optimize import brentq, minimize
 
 import concordant as cc
+from concordant.errors import NoFiniteEstimateError
 
 Floats = NDArray[np.float64]
 
@@ -256,8 +257,8 @@ def _cases() -> dict[str, Case]:
             partial(pl, uncertainty="information"), partial(listed, 120, 5)
         ),
         "Plackett–Luce, 120 lists of 5, lists as clusters": Case(pl, partial(listed, 120, 5)),
-        "Bradley–Terry, bootstrap, 30 comparisons per item": Case(
-            partial(bt, uncertainty="bootstrap"), partial(independent, no_ties, 30)
+        "Bradley–Terry, bootstrap, 100 comparisons per item": Case(
+            partial(bt, uncertainty="bootstrap"), partial(independent, no_ties, 100)
         ),
         "Plackett–Luce, bootstrap over 120 lists of 5": Case(
             partial(pl, uncertainty="bootstrap"), partial(listed, 120, 5)
@@ -282,21 +283,21 @@ def _cases() -> dict[str, Case]:
 PROMISES = {"independent": (0.93, 0.97), "clusters": (0.91, 0.98)}
 
 
-def covered(name: str, number: int) -> tuple[float, float, float, int]:
-    """Return the shares of scores, differences and ranks that one data set's intervals cover, and the draws refused.
+def covered(name: str, number: int) -> tuple[float, float, float, int, int]:
+    """Return the shares of scores, differences and ranks that one data set's intervals cover, refusals, and warnings.
 
-    A draw without a finite estimate (an item that won or lost every comparison) is drawn again.
+    A data set without a finite estimate (an item that won or lost every comparison) is drawn again.
     """
     case = _cases()[name]
     for attempt in count():
         rng = np.random.default_rng([SEED, number, attempt])
         data, truth = case.sample(rng)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
                 found = case.method().fit_predict(data)
             break
-        except cc.NoFiniteEstimateError:
+        except NoFiniteEstimateError:
             continue
     shown = found.items.tolist()
     true = truth[[NAMES.index(i) for i in shown]]
@@ -314,10 +315,11 @@ def covered(name: str, number: int) -> tuple[float, float, float, int]:
         float((off <= reach * spread).mean()),
         float(((found.rank_lower <= rank) & (rank <= found.rank_upper)).mean()),
         attempt,
+        len(said),
     )
 
 
-def _many(job: tuple[str, range]) -> list[tuple[float, float, float, int]]:
+def _many(job: tuple[str, range]) -> list[tuple[float, float, float, int, int]]:
     return [covered(job[0], n) for n in job[1]]
 
 
@@ -339,6 +341,7 @@ def coverage(only: str = "", data_sets: int = DATA_SETS) -> dict[str, Any]:
                 "ranks": mean[2],
                 "standard_error": error[1],
                 "redrawn": int(seen[:, 3].sum()),
+                "warned": int((seen[:, 4] > 0).sum()),
                 "promise": [low, high] if case.promise in PROMISES else None,
                 "kept": bool(low <= mean[0] <= high and low <= mean[1] <= high and mean[2] >= 0.95)
                 if case.promise in PROMISES
@@ -358,6 +361,7 @@ def _coverage(r: dict[str, Any]) -> str:
             f"{100 * c['promise'][0]:.0f}–{100 * c['promise'][1]:.0f}" if c["promise"] else "none: shown to fail",
             {True: "yes", False: "NO", None: "–"}[c["kept"]],
             c["redrawn"],
+            c["warned"],
         ]
         for name, c in r["cases"].items()
     ]
@@ -366,9 +370,10 @@ def _coverage(r: dict[str, Any]) -> str:
         f"sets; ± one standard error of the simulation. “Clustered” and “naive” are the same data: "
         f"{r['experts']} experts with a taste of their own, {r['per_expert']} comparisons each (for Plackett–Luce one "
         "list each), the sandwich clustered by expert beside the information that takes all outcomes for independent. "
-        "Redrawn: data sets refused because no finite estimate exists."
+        "Redrawn: data sets refused because no finite estimate exists; warned: those about which the method itself "
+        "warned (a bootstrap some of whose draws have no finite estimate)."
     )
-    head = ["model and data", "scores", "differences", "ranks", "asked", "kept", "redrawn"]
+    head = ["model and data", "scores", "differences", "ranks", "asked", "kept", "redrawn", "warned"]
     return note + "\n\n" + table(head, rows)
 
 
