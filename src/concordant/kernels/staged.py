@@ -1,0 +1,652 @@
+"""Rankings as choices in stages: the next block is chosen from what is left, until nothing is left to choose from.
+
+A list is blocks of items X_1, X_2, ..., best first, where a block of two or more is a tie; R_k is what block k and
+those below it hold. With φ = exp(score) a list without ties has the log-likelihood Σ_k [log φ_k − log Σ_{R_k} φ] of
+Plackett and Luce. Running sums of φ from the end of the list, and of their inverses from its head, give the value, the
+gradient and any product with the Hessian in one pass over the rows, whatever the lengths. The last block was not
+chosen, only left over, and adds nothing.
+
+Two ways to read a tie of q items:
+
+- averaged (Efron): log of Π_X φ / Π_{j<q} (Σ_R φ − (j/q) Σ_X φ), close to the mean over all orders of the block;
+  concave in the scores.
+- partitions: log Σ_X φ − log Σ_R φ, the full decomposition of the probabilistic model over ordered partitions, less
+  its constant −log(C |X|), C = (2^N − 1)/N for the N items of R (`log_constants`). One item of the block was chosen
+  and the others came along; not concave.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.kernels.jit import jit
+from concordant.kernels.lists import Codes, Floats, Ints
+
+__all__ = ["Marks", "Stages", "assemble", "choices", "log_constants", "partitions", "product", "scaled"]
+
+Marks = NDArray[np.uint8]
+
+# Products of chances are turned into a sum of logarithms before they leave the range of a float.
+_SMALL, _LARGE = 1e-30, 1e30
+
+
+class Stages(NamedTuple):
+    """The lists of one instance, rows best first.
+
+    Attributes
+    ----------
+    item : int32[R]
+        The item of every row, numbered within the instance.
+    mark : uint8[R]
+        0: in the block of the row before; 1: begins a block that was chosen from what was left; 2: begins the block
+        that was left over in the end.
+    offsets : int64[L + 1]
+        Where the lists begin.
+    weight : float64[L]
+        How many times each list counts.
+    form : uint8[L]
+        0: no ties; 1: maybe ties; 2: maybe ties, and all items that the list does not hold form one more block, below
+        its own.
+    theta : float64[L] or float64[0]
+        What scores are multiplied with in each list; empty for 1 in all of them.
+    averaged : bool
+        How ties are read: averaged over orders, or as partitions.
+    """
+
+    item: Codes
+    mark: Marks
+    offsets: Ints
+    weight: Floats
+    form: Marks
+    theta: Floats
+    averaged: bool
+
+
+@jit
+def _longest(offsets: Ints) -> int:
+    out = 0
+    for n in range(len(offsets) - 1):
+        out = max(out, offsets[n + 1] - offsets[n])
+    return out
+
+
+@jit
+def _worths(phi: Floats, x: Floats, item: Codes, a: int, m: int, factor: float, shared: bool, f: Floats) -> float:
+    """Write φ of the m rows from a on into f and return their sum."""
+    total = 0.0
+    for t in range(m):
+        worth = phi[item[a + t]] if shared else np.exp(factor * x[item[a + t]])
+        f[t] = worth
+        total += worth
+    return total
+
+
+@jit
+def _walk(
+    f: Floats,
+    mark: Marks,
+    a: int,
+    m: int,
+    left: float,
+    averaged: bool,
+    above: Floats,
+    gain: Floats,
+    pull: Floats,
+    inside: Floats,
+    across: Floats,
+) -> tuple[float, float, float]:
+    """Go through one list; return its log-likelihood and Σ 1/D, Σ 1/D² over all its stages, D = Σ_R φ.
+
+    Written for each of its m rows: `gain` and `pull`, of which the gradient is gain − f · pull, and the two factors of
+    −Hessian: f_t f_u `inside`[t] for two rows of one block, f_t f_u `across`[t] for a row t above a row u.
+    """
+    total = left
+    block = 0.0
+    for t in range(m - 1, -1, -1):
+        block += f[t]
+        if mark[a + t] != 0:
+            total += block
+            above[t] = total
+            gain[t] = block
+            block = 0.0
+    value, chance = 0.0, 1.0
+    first, second = 0.0, 0.0
+    t = 0
+    while t < m:
+        u = t + 1
+        while u < m and mark[a + u] == 0:
+            u += 1
+        if mark[a + t] == 2:
+            for r in range(t, u):
+                gain[r], pull[r], inside[r], across[r] = 0.0, first, second, second
+        elif u == t + 1:
+            d = 1.0 / above[t]
+            first += d
+            second += d * d
+            chance *= f[t] * d
+            gain[t], pull[t], inside[t], across[t] = 1.0, first, second, second
+        elif not averaged:
+            d = 1.0 / above[t]
+            first += d
+            second += d * d
+            whole = gain[t]
+            chance *= whole * d
+            for r in range(t, u):
+                gain[r], pull[r], inside[r], across[r] = f[r] / whole, first, second, second
+        else:
+            q = u - t
+            whole = gain[t]
+            own, own_own, own_below, all_first, all_second = 0.0, 0.0, 0.0, 0.0, 0.0
+            for j in range(q):
+                kept = 1.0 - j / q
+                # The remaining part of the block plus what lies below it: no difference of large numbers.
+                d = 1.0 / ((above[t] - whole) + kept * whole)
+                chance *= f[t + j] * d
+                if chance < _SMALL or chance > _LARGE:
+                    value += np.log(chance)
+                    chance = 1.0
+                all_first += d
+                all_second += d * d
+                own += kept * d
+                own_below += kept * d * d
+                own_own += kept * kept * d * d
+            for r in range(t, u):
+                gain[r], pull[r] = 1.0, first + own
+                inside[r], across[r] = second + own_own, second + own_below
+            first += all_first
+            second += all_second
+        if chance < _SMALL or chance > _LARGE:
+            value += np.log(chance)
+            chance = 1.0
+        t = u
+    return value + np.log(chance), first, second
+
+
+@jit
+def _plain(
+    phi: Floats,
+    item: Codes,
+    a: int,
+    m: int,
+    w: float,
+    f: Floats,
+    d: Floats,
+    gain: Floats,
+    loss: Floats,
+    diagonal: Floats,
+) -> float:
+    """Go through one list without ties, as `choices` does, several times faster; return its log-likelihood."""
+    total = 0.0
+    for t in range(m - 1, -1, -1):
+        worth = phi[item[a + t]]
+        total += worth
+        f[t] = worth
+        d[t] = 1.0 / total
+    value, chance = 0.0, 1.0
+    first, second = 0.0, 0.0
+    for t in range(m - 1):
+        i = item[a + t]
+        worth = f[t]
+        first += d[t]
+        second += d[t] * d[t]
+        chance *= worth * d[t]
+        if chance < _SMALL:
+            value += np.log(chance)
+            chance = 1.0
+        gain[i] += w
+        loss[i] += w * worth * first
+        diagonal[i] += w * worth * (first - worth * second)
+    i = item[a + m - 1]
+    worth = f[m - 1]
+    loss[i] += w * worth * first
+    diagonal[i] += w * worth * (first - worth * second)
+    return value + np.log(chance)
+
+
+@jit
+def _plain_along(
+    phi: Floats, v: Floats, item: Codes, a: int, m: int, w: float, f: Floats, d: Floats, s: Floats, out: Floats
+) -> None:
+    """Add w times −Hessian · v of one list without ties to `out`."""
+    total, total_v = 0.0, 0.0
+    for t in range(m - 1, -1, -1):
+        i = item[a + t]
+        worth = phi[i]
+        total += worth
+        total_v += worth * v[i]
+        f[t] = worth
+        d[t] = 1.0 / total
+        s[t] = total_v
+    d[m - 1] = 0.0
+    first, drift = 0.0, 0.0
+    for t in range(m):
+        i = item[a + t]
+        first += d[t]
+        drift += s[t] * d[t] * d[t]
+        out[i] += w * f[t] * (v[i] * first - drift)
+
+
+@jit
+def choices(
+    x: Floats,
+    phi: Floats,
+    item: Codes,
+    mark: Marks,
+    offsets: Ints,
+    weight: Floats,
+    form: Marks,
+    theta: Floats,
+    averaged: bool,
+    gain: Floats,
+    loss: Floats,
+    diagonal: Floats,
+) -> tuple[float, float]:
+    """Return the log-likelihood of the lists, and the smallest share of all worth that a list leaves to its rest.
+
+    Parameters
+    ----------
+    x, phi : float64[M]
+        Scores of which the largest is 0, and their exponentials, none of which may vanish.
+    item, mark, offsets, weight, form, theta, averaged
+        As in `Stages`.
+    gain, loss, diagonal : float64[M]
+        Written. The gradient is gain − loss: what was chosen less what was to be expected. The diagonal is that of
+        −Hessian, but for the part that partitions take away again from tied blocks.
+    """
+    gain[:] = 0.0
+    loss[:] = 0.0
+    diagonal[:] = 0.0
+    longest = _longest(offsets)
+    f, above, won = np.empty(longest), np.empty(longest), np.empty(longest)
+    pull, inside, across = np.empty(longest), np.empty(longest), np.empty(longest)
+    total = phi.sum()
+    shared = len(theta) == 0
+    value, least = 0.0, 1.0
+    all_first, all_second = 0.0, 0.0
+    for n in range(len(offsets) - 1):
+        a = offsets[n]
+        m = offsets[n + 1] - a
+        w = weight[n]
+        if shared and form[n] == 0:
+            value += w * _plain(phi, item, a, m, w, f, above, gain, loss, diagonal)
+            continue
+        factor = 1.0 if shared else theta[n]
+        held = _worths(phi, x, item, a, m, factor, shared, f)
+        left = total - held if form[n] == 2 else 0.0
+        logs, first, second = _walk(f, mark, a, m, left, averaged, above, won, pull, inside, across)
+        value += w * logs
+        shift_first, shift_second = 0.0, 0.0
+        if form[n] == 2:
+            # Every item of the rest is pulled down by all stages: given to all items at once, below, and taken back
+            # here from those that the list holds.
+            all_first += w * first
+            all_second += w * second
+            shift_first, shift_second = first, second
+            least = min(least, left / total)
+        for t in range(m):
+            i = item[a + t]
+            worth = f[t]
+            gain[i] += w * factor * won[t]
+            loss[i] += w * factor * worth * (pull[t] - shift_first)
+            diagonal[i] += w * factor * factor * worth * (pull[t] - shift_first - worth * (inside[t] - shift_second))
+    if all_first > 0.0:
+        for i in range(len(phi)):
+            loss[i] += phi[i] * all_first
+            diagonal[i] += phi[i] * (all_first - phi[i] * all_second)
+    return value, least
+
+
+@jit
+def _along(
+    f: Floats,
+    v: Floats,
+    mark: Marks,
+    a: int,
+    m: int,
+    left: float,
+    left_v: float,
+    averaged: bool,
+    curved: bool,
+    above: Floats,
+    above_v: Floats,
+    block_f: Floats,
+    block_v: Floats,
+    out: Floats,
+) -> tuple[float, float]:
+    """Write −Hessian · v of one list's rows into `out`; return Σ 1/D and Σ (Σ_R φ v)/D² over all its stages.
+
+    With `curved` off, what partitions take away again from tied blocks is left out: the rest is never negative.
+    """
+    total, total_v = left, left_v
+    block, block_along = 0.0, 0.0
+    for t in range(m - 1, -1, -1):
+        block += f[t]
+        block_along += f[t] * v[t]
+        if mark[a + t] != 0:
+            total += block
+            total_v += block_along
+            above[t], above_v[t] = total, total_v
+            block_f[t], block_v[t] = block, block_along
+            block, block_along = 0.0, 0.0
+    first, drift = 0.0, 0.0
+    t = 0
+    while t < m:
+        u = t + 1
+        while u < m and mark[a + u] == 0:
+            u += 1
+        chosen = mark[a + t] == 1
+        if chosen and averaged and u > t + 1:
+            q = u - t
+            whole, whole_v = block_f[t], block_v[t]
+            own, own_drift, all_first, all_drift = 0.0, 0.0, 0.0, 0.0
+            for j in range(q):
+                kept = 1.0 - j / q
+                d = 1.0 / ((above[t] - whole) + kept * whole)
+                along = ((above_v[t] - whole_v) + kept * whole_v) * d * d
+                all_first += d
+                all_drift += along
+                own += kept * d
+                own_drift += kept * along
+            for r in range(t, u):
+                out[r] = f[r] * (v[r] * (first + own) - (drift + own_drift))
+            first += all_first
+            drift += all_drift
+        else:
+            if chosen:
+                d = 1.0 / above[t]
+                first += d
+                drift += above_v[t] * d * d
+            for r in range(t, u):
+                out[r] = f[r] * (v[r] * first - drift)
+            if chosen and curved and u > t + 1:
+                mean = block_v[t] / block_f[t]
+                for r in range(t, u):
+                    out[r] -= f[r] / block_f[t] * (v[r] - mean)
+        t = u
+    return first, drift
+
+
+@jit
+def product(
+    x: Floats,
+    phi: Floats,
+    item: Codes,
+    mark: Marks,
+    offsets: Ints,
+    weight: Floats,
+    form: Marks,
+    theta: Floats,
+    averaged: bool,
+    v: Floats,
+    curved: bool,
+    out: Floats,
+) -> None:
+    """Write −Hessian · v into `out`, in one pass; `curved` and the other arguments as above."""
+    out[:] = 0.0
+    longest = _longest(offsets)
+    f, along, rows = np.empty(longest), np.empty(longest), np.empty(longest)
+    above, above_v = np.empty(longest), np.empty(longest)
+    block_f, block_v = np.empty(longest), np.empty(longest)
+    total, total_v = phi.sum(), (phi * v).sum()
+    shared = len(theta) == 0
+    all_first, all_drift = 0.0, 0.0
+    for n in range(len(offsets) - 1):
+        a = offsets[n]
+        m = offsets[n + 1] - a
+        w = weight[n]
+        if shared and form[n] == 0:
+            _plain_along(phi, v, item, a, m, w, f, above, above_v, out)
+            continue
+        factor = 1.0 if shared else theta[n]
+        held = _worths(phi, x, item, a, m, factor, shared, f)
+        held_v = 0.0
+        for t in range(m):
+            along[t] = factor * v[item[a + t]]
+            held_v += f[t] * along[t]
+        left = total - held if form[n] == 2 else 0.0
+        left_v = total_v - held_v if form[n] == 2 else 0.0
+        first, drift = _along(
+            f, along, mark, a, m, left, left_v, averaged, curved, above, above_v, block_f, block_v, rows
+        )
+        if form[n] == 2:
+            all_first += w * first
+            all_drift += w * drift
+            for t in range(m):
+                rows[t] -= f[t] * (along[t] * first - drift)
+        for t in range(m):
+            out[item[a + t]] += w * factor * rows[t]
+    if all_first > 0.0:
+        for i in range(len(phi)):
+            out[i] += phi[i] * (v[i] * all_first - all_drift)
+
+
+@jit
+def assemble(
+    x: Floats,
+    phi: Floats,
+    item: Codes,
+    mark: Marks,
+    offsets: Ints,
+    weight: Floats,
+    form: Marks,
+    theta: Floats,
+    averaged: bool,
+    curved: bool,
+    hessian: Floats,
+    spread: Floats,
+) -> None:
+    """Write −Hessian and, where `spread` has a size, Σ_l w_l g_l g_lᵀ over the gradients g_l of the lists.
+
+    Cost O(Σ m²) over lists of m rows, besides O(M²) for the tables themselves.
+    """
+    size = len(phi)
+    wanted = spread.size > 0
+    hessian[:] = 0.0
+    spread[:] = 0.0
+    longest = _longest(offsets)
+    f, above, g = np.empty(longest), np.empty(longest), np.empty(longest)
+    pull, inside, across = np.empty(longest), np.empty(longest), np.empty(longest)
+    diagonal, border, border_g = np.zeros(size), np.zeros(size), np.zeros(size)
+    total = phi.sum()
+    shared = len(theta) == 0
+    all_first, all_second, all_squares = 0.0, 0.0, 0.0
+    for n in range(len(offsets) - 1):
+        a = offsets[n]
+        m = offsets[n + 1] - a
+        w = weight[n]
+        factor = 1.0 if shared else theta[n]
+        held = _worths(phi, x, item, a, m, factor, shared, f)
+        left = total - held if form[n] == 2 else 0.0
+        _, first, second = _walk(f, mark, a, m, left, averaged, above, g, pull, inside, across)
+        # With a rest, −φ φᵀ Σ 1/D² and −φ Σ 1/D hold for all items at once; what is written for the items of the
+        # list is how they differ from that.
+        down, down_squared = (first, second) if form[n] == 2 else (0.0, 0.0)
+        strength = w * factor * factor
+        t = 0
+        while t < m:
+            u = t + 1
+            while u < m and mark[a + u] == 0:
+                u += 1
+            tied = mark[a + t] == 1 and u > t + 1 and curved and not averaged
+            whole = 0.0
+            for r in range(t, u):
+                whole += f[r]
+            for r in range(t, u):
+                i = item[a + r]
+                diagonal[i] += strength * f[r] * (pull[r] - down)
+                if tied:
+                    diagonal[i] -= strength * f[r] / whole
+                near = strength * f[r] * inside[r]
+                far = strength * f[r] * across[r]
+                # Rank-one with all items, then the pairs of this list put right.
+                if form[n] == 2:
+                    border[i] += strength * f[r] * (across[r] - down_squared)
+                for k in range(r, u):
+                    value = near
+                    if tied:
+                        value -= strength * f[r] / (whole * whole)
+                    if form[n] == 2:
+                        value -= strength * f[r] * (across[r] + across[k] - down_squared)
+                    hessian[i, item[a + k]] -= value * f[k] * (0.5 if k == r else 1.0)
+                for k in range(u, m):
+                    value = far
+                    if form[n] == 2:
+                        value -= strength * f[r] * (across[r] + across[k] - down_squared)
+                    hessian[i, item[a + k]] -= value * f[k]
+            t = u
+        if form[n] == 2:
+            all_first += w * first
+            all_second += w * second
+            all_squares += w * first * first
+        if wanted:
+            for t in range(m):
+                g[t] = factor * (g[t] - f[t] * (pull[t] - down))
+            for t in range(m):
+                i = item[a + t]
+                if form[n] == 2:
+                    border_g[i] += w * first * g[t]
+                for k in range(t, m):
+                    spread[i, item[a + k]] += w * g[t] * g[k] * (0.5 if k == t else 1.0)
+    for i in range(size):
+        diagonal[i] += phi[i] * all_first
+        for j in range(i + 1):
+            common = phi[i] * phi[j] * all_second + border[i] * phi[j] + phi[i] * border[j]
+            value = hessian[i, j] + hessian[j, i] - common
+            if i == j:
+                value += diagonal[i]
+            hessian[i, j] = value
+            hessian[j, i] = value
+            if wanted:
+                value = spread[i, j] + spread[j, i]
+                value += phi[i] * phi[j] * all_squares - border_g[i] * phi[j] - phi[i] * border_g[j]
+                spread[i, j] = value
+                spread[j, i] = value
+
+
+@jit
+def scaled(
+    x: Floats,
+    item: Codes,
+    mark: Marks,
+    offsets: Ints,
+    theta: Floats,
+    averaged: bool,
+    slope: Floats,
+    bend: Floats,
+    mixed: Floats,
+) -> None:
+    """Write how each list's log-likelihood moves with its own θ, where its scores are θ x.
+
+    Parameters
+    ----------
+    x : float64[M]
+        Scores of which the largest is 0.
+    item, mark, offsets, theta, averaged
+        As in `Stages`; no list may have a rest.
+    slope, bend : float64[L]
+        Written: the first derivative and minus the second.
+    mixed : float64[R]
+        Written: the derivative by θ and the score of each row's item.
+    """
+    longest = _longest(offsets)
+    f, v, g, rows = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
+    above, pull, inside, across = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
+    for n in range(len(offsets) - 1):
+        a = offsets[n]
+        m = offsets[n + 1] - a
+        _worths(x, x, item, a, m, theta[n], False, f)
+        for t in range(m):
+            v[t] = x[item[a + t]]
+        _walk(f, mark, a, m, 0.0, averaged, above, g, pull, inside, across)
+        for t in range(m):
+            g[t] -= f[t] * pull[t]
+        _along(f, v, mark, a, m, 0.0, 0.0, averaged, True, above, pull, inside, across, rows)
+        slope[n], bend[n] = 0.0, 0.0
+        for t in range(m):
+            slope[n] += g[t] * v[t]
+            bend[n] += rows[t] * v[t]
+            mixed[a + t] = g[t] - theta[n] * rows[t]
+
+
+@jit
+def partitions(score: Floats, mark: Marks, offsets: Ints, gradient: Floats, value: Floats) -> None:
+    """Write the log-likelihood of every list of blocks and its gradient, each row having a score of its own.
+
+    log p = Σ_k [log Σ_{X_k} φ − log Σ_{R_k} φ], φ = exp(score); add `log_constants` for the log-probability of the
+    ordered partition. Nothing overflows, whatever the scores, and the cost is O(rows). Without ties this is
+    Plackett-Luce.
+
+    Parameters
+    ----------
+    score : float64[R]
+        By row, rows best block first.
+    mark : uint8[R]
+        Not 0 where a block begins. (The last block adds nothing, so that it may be marked as any other.)
+    offsets : int64[L + 1]
+        Where the lists begin.
+    gradient : float64[R]
+        Written: ∂ log p / ∂ score.
+    value : float64[L]
+        Written.
+
+    >>> gradient, value = np.empty(3), np.empty(1)
+    >>> partitions(np.log([2.0, 1.0, 1.0]), np.array([1, 0, 1], np.uint8), np.array([0, 3]), gradient, value)
+    >>> np.exp(value).round(6).tolist(), gradient.round(6).tolist()
+    ([0.75], [0.166667, 0.083333, -0.25])
+    """
+    longest = _longest(offsets)
+    block, left = np.empty(longest), np.empty(longest)
+    for n in range(len(offsets) - 1):
+        a = offsets[n]
+        m = offsets[n + 1] - a
+        value[n] = 0.0
+        # log Σ φ over the block (peak, total) and over all below and in it: sums relative to their largest term.
+        high, rest = -np.inf, 0.0
+        peak, total = -np.inf, 0.0
+        for t in range(m - 1, -1, -1):
+            s = score[a + t]
+            if s <= peak:
+                total += np.exp(s - peak)
+            else:
+                total = total * np.exp(peak - s) + 1.0
+                peak = s
+            if mark[a + t] != 0 or t == 0:
+                if peak <= high:
+                    rest += total * np.exp(peak - high)
+                else:
+                    rest = rest * np.exp(high - peak) + total
+                    high = peak
+                block[t] = peak + np.log(total)
+                left[t] = high + np.log(rest)
+                peak, total = -np.inf, 0.0
+        # Σ_{j ≤ k} 1/D_j, kept as a multiple of 1/D_k, the largest of its terms.
+        pulled, at = 0.0, 0.0
+        start = 0
+        for t in range(m):
+            if mark[a + t] != 0 or t == 0:
+                start = t
+                pulled = (pulled * np.exp(left[t] - at) if t else 0.0) + 1.0
+                at = left[t]
+                value[n] += block[t] - at
+            gradient[a + t] = np.exp(score[a + t] - block[start]) - np.exp(score[a + t] - at) * pulled
+
+
+def log_constants(mark: Marks, offsets: Ints) -> Floats:
+    """Return what `partitions` leaves out for every list: −Σ_k log(C_k |X_k|), C_k = (2^N_k − 1)/N_k, N_k = |R_k|.
+
+    >>> log_constants(np.array([1, 0, 1], np.uint8), np.array([0, 3])).round(6).tolist()
+    [-1.540445]
+    """
+    first = mark != 0
+    starts = offsets[:-1]
+    first[starts[starts < len(mark)]] = True
+    at = np.flatnonzero(first)
+    which = np.searchsorted(offsets, at, side="right") - 1
+    size = np.diff(np.append(at, len(mark)))
+    # What remains from the block on; log(2^N − 1) without leaving the range of a float.
+    remaining = (offsets[which + 1] - at).astype(np.float64)
+    logs = remaining * np.log(2.0) + np.log1p(-np.exp2(-remaining)) - np.log(remaining) + np.log(size)
+    return -np.bincount(which, weights=logs, minlength=len(offsets) - 1).astype(np.float64)

@@ -1,0 +1,269 @@
+"""The scores of one instance under a model of stages: its penalised log-likelihood and three ways to the maximum."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from concordant.kernels import staged
+from concordant.kernels.lists import Floats
+from concordant.kernels.staged import Stages
+from concordant.kernels.staged_lists import written_out
+
+__all__ = ["Found", "Model", "ascend", "minorise", "newton"]
+
+# Beyond this many items no table of all pairs is made to find a step.
+_MOST_ITEMS = 5000
+# One step of the papers' gradient ascent, in units of items per choice.
+_PAPER_STEP = 0.01
+# No score moves further than this in one step, and no two scores may come to lie further apart than that.
+_LONGEST_STEP, _WIDEST = 4.0, 500.0
+# A list leaves at least this share of all worth to the items below it, or they are written out one by one.
+_LEAST_SHARE = 1e-5
+
+
+class Found(NamedTuple):
+    """Where an optimiser came to."""
+
+    score: Floats
+    value: float
+    norm: float
+    n_iter: int
+    converged: bool
+
+
+class _Point(NamedTuple):
+    """The objective at some scores."""
+
+    value: float
+    gradient: Floats
+    diagonal: Floats
+    gain: Floats
+    loss: Floats
+
+
+class Model:
+    """The penalised log-likelihood of one instance.
+
+    Parameters
+    ----------
+    stages : Stages
+        Its lists.
+    size : int
+        How many items they compare.
+    precision : float
+        λ of the normal prior.
+    shape : (float, float), optional
+        a − 1 and b of the Gamma prior.
+    scale : float
+        In what units a gradient is told: choices per item.
+    """
+
+    def __init__(
+        self, stages: Stages, size: int, precision: float, shape: tuple[float, float] | None, scale: float
+    ) -> None:
+        self.stages = stages
+        self.size = size
+        self.precision = precision
+        self.shape = shape
+        self.scale = scale if scale > 0 else 1.0
+        self.free = precision == 0 and shape is None
+        rows, lengths = len(stages.item), np.diff(stages.offsets).astype(np.float64)
+        # A table of all pairs is filled and solved, or its product with a vector taken a dozen times.
+        table = 1e-9 * float((lengths * (lengths + 1)).sum()) + 1e-10 * size**3
+        self.dense = size <= 64 or (size <= _MOST_ITEMS and table <= 1e-7 * rows)
+        self.tied = not stages.averaged and bool((stages.mark == 0).any())
+
+    def reweighted(self, weight: Floats) -> Model:
+        """Return the model of the same lists with other weights."""
+        return Model(self.stages._replace(weight=weight), self.size, self.precision, self.shape, self.scale)
+
+    def rescaled(self, theta: Floats) -> Model:
+        """Return the model of the same lists with scores multiplied by other factors."""
+        return Model(self.stages._replace(theta=theta), self.size, self.precision, self.shape, self.scale)
+
+    def at(self, score: Floats) -> _Point:
+        """Return the objective and its derivatives."""
+        x = score - score.max(initial=-np.inf)
+        gain, loss, diagonal = np.empty(self.size), np.empty(self.size), np.empty(self.size)
+        phi = np.exp(x)
+        value, least = staged.choices(x, phi, *self.stages, gain, loss, diagonal)
+        if least < _LEAST_SHARE:
+            # What is left for the rest is too small a difference of large sums: write these lists out.
+            self.stages = written_out(self.stages, self.size, np.flatnonzero(self.stages.form == 2))
+            value, _ = staged.choices(x, phi, *self.stages, gain, loss, diagonal)
+        if self.shape is not None:
+            more, rate = self.shape
+            worth = rate * np.exp(score)
+            value += more * float(score.sum()) - float(worth.sum())
+            gain, loss, diagonal = gain + more, loss + worth, diagonal + worth
+            return _Point(value, gain - loss, diagonal, gain, loss)
+        value -= 0.5 * self.precision * float(score @ score)
+        return _Point(value, gain - loss - self.precision * score, diagonal + self.precision, gain, loss)
+
+    def curvature(self, score: Floats) -> Floats:
+        """Return the prior's part of the diagonal of −Hessian."""
+        if self.shape is None:
+            return np.full(self.size, self.precision)
+        out: Floats = self.shape[1] * np.exp(score)
+        return out
+
+    def tables(self, score: Floats, *, curved: bool = True, spread: bool = False) -> tuple[Floats, Floats]:
+        """Return −Hessian, made regular where a shift is free, and Σ g gᵀ over the lists, where wanted."""
+        x = score - score.max(initial=-np.inf)
+        hessian = np.empty((self.size, self.size))
+        squares = np.empty((self.size, self.size) if spread else (0, 0))
+        staged.assemble(x, np.exp(x), *self.stages, curved, hessian, squares)
+        hessian[np.diag_indices(self.size)] += self.curvature(score)
+        if self.free:
+            # Nothing depends on the mean of the scores; any stiffness that way will do.
+            hessian += np.trace(hessian) / max(self.size, 1) ** 2
+        return hessian, squares
+
+    def direction(self, score: Floats, point: _Point, accuracy: float) -> Floats:
+        """Return Newton's step, by a table of all pairs or by conjugate gradients."""
+        if self.dense:
+            hessian, _ = self.tables(score)
+            if self.tied and not _is_definite(hessian):
+                hessian, _ = self.tables(score, curved=False)
+            step = np.asarray(np.linalg.solve(hessian, point.gradient), dtype=np.float64)
+        else:
+            step, sound = self._conjugate(score, point, accuracy, True)
+            if not sound:
+                step, _ = self._conjugate(score, point, accuracy, False)
+        return step - step.mean() if self.free else step
+
+    def _conjugate(self, score: Floats, point: _Point, accuracy: float, curved: bool) -> tuple[Floats, bool]:
+        """Return Newton's step by conjugate gradients, and whether the objective curved the right way all along."""
+        x = score - score.max()
+        phi, prior = np.exp(x), self.curvature(score)
+        step, product = np.zeros(self.size), np.empty(self.size)
+        residual = point.gradient.copy()
+        goal = accuracy * float(np.abs(residual).max())
+        scaled = residual / point.diagonal
+        along = scaled.copy()
+        size = float(residual @ scaled)
+        for _ in range(2 * self.size):
+            staged.product(x, phi, *self.stages, along, curved, product)
+            product += prior * along
+            bend = float(along @ product)
+            if bend <= 0:
+                return step, False
+            step += size / bend * along
+            residual -= size / bend * product
+            if float(np.abs(residual).max()) <= goal:
+                break
+            scaled = residual / point.diagonal
+            size, before = float(residual @ scaled), size
+            along = scaled + size / before * along
+        return step, True
+
+    def covariance(self, score: Floats, clusters: float | None) -> Floats:
+        """Return the covariance of the scores, their mean left open.
+
+        With so many clusters, the lists, it is the sandwich H⁻¹ M H⁻¹, M = G/(G − 1) Σ_l w_l (g_l − ḡ)(g_l − ḡ)ᵀ;
+        with None, the inverse of the observed information.
+        """
+        hessian, squares = self.tables(score, spread=clusters is not None)
+        inverse = np.asarray(np.linalg.inv(hessian), dtype=np.float64)
+        if clusters is None:
+            return inverse
+        mean = self._pull(score) / clusters
+        squares -= clusters * mean[:, None] * mean[None, :]
+        out = inverse @ squares @ inverse * (clusters / (clusters - 1.0))
+        return (out + out.T) / 2
+
+    def _pull(self, score: Floats) -> Floats:
+        """Return the gradient of the log-likelihood without the prior, which at the maximum is the prior's."""
+        point = self.at(score)
+        if self.shape is None:
+            return point.gradient + self.precision * score
+        more, rate = self.shape
+        return point.gradient - more + rate * np.exp(score)
+
+    def is_maximum(self, score: Floats) -> bool:
+        """Return whether stationary scores are a local maximum; only tied blocks leave a doubt."""
+        if not self.tied or self.size == 0 or self.size > _MOST_ITEMS:
+            return True
+        return _is_definite(self.tables(score)[0])
+
+
+def _is_definite(table: Floats) -> bool:
+    try:
+        np.linalg.cholesky(table)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
+def newton(model: Model, score: Floats, max_iter: int, tol: float) -> Found:
+    """Return the maximum by Newton's method with halved steps; near it one more step than `tol` asks for."""
+    point = model.at(score)
+    norm = largest(point.gradient) / model.scale
+    done, n_iter = model.size == 0, 0
+    while not done and n_iter < max_iter:
+        n_iter += 1
+        # Steps that only point the way need not be exact; the last ones do.
+        step = model.direction(score, point, min(0.1, max(np.sqrt(norm), 1e-5)))
+        rise = float(point.gradient @ step)
+        length = min(1.0, _LONGEST_STEP / max(largest(step), 1e-300))
+        done = norm <= tol
+        for _ in range(60):
+            trial = score + length * step
+            if float(np.ptp(trial)) < _WIDEST:
+                there = model.at(trial)
+                after = largest(there.gradient) / model.scale
+                noise = 1e-13 * (1.0 + abs(point.value))
+                if there.value >= point.value + 1e-4 * length * rise - noise and (after < norm or not done):
+                    score, point, norm = trial, there, after
+                    break
+            length /= 2
+            if done:
+                break
+        else:
+            break
+    return Found(score, point.value, norm, n_iter, norm <= tol)
+
+
+def largest(values: Floats) -> float:
+    return float(np.abs(values).max(initial=0.0))
+
+
+def minorise(model: Model, score: Floats, max_iter: int, tol: float) -> Found:
+    """Return the maximum by Hunter's steps: each maximises a bound in which every item stands alone."""
+    point, norm, n_iter = model.at(score), 0.0, 0
+    for n_iter in range(max_iter + 1):
+        norm = largest(point.gradient) / model.scale
+        if norm <= tol or n_iter == max_iter or model.size == 0:
+            break
+        pull = point.loss / np.exp(score)
+        if model.precision == 0:
+            score = np.log(point.gain / pull)
+        else:
+            score = _balanced(point.gain, pull, model.precision, score)
+        if model.shape is None:
+            score = score - score.mean()
+        point = model.at(score)
+    return Found(score, point.value, norm, n_iter, norm <= tol)
+
+
+def _balanced(gain: Floats, pull: Floats, precision: float, score: Floats) -> Floats:
+    """Return s with gain − pull · exp(s) − precision · s = 0, item by item."""
+    for _ in range(100):
+        worth = pull * np.exp(score)
+        step = (gain - worth - precision * score) / (worth + precision)
+        # From the left Newton's step on a convex fall may overshoot far; it never undershoots the root.
+        score = score + np.minimum(step, 1.0)
+        if largest(step) <= 1e-15 * (1.0 + largest(score)):
+            break
+    return score
+
+
+def ascend(model: Model, score: Floats, steps: int) -> Found:
+    """Return where the papers' gradient ascent stops."""
+    point = model.at(score)
+    for _ in range(steps if model.size else 0):
+        score = score + _PAPER_STEP / model.scale * point.gradient
+        point = model.at(score)
+    return Found(score, point.value, largest(point.gradient) / model.scale, steps, True)
