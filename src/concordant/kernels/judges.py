@@ -18,11 +18,11 @@ objective is
 a lower bound of the log marginal likelihood in which habits are taken at their mode. Given the judges it is concave in
 the scores, and given the scores in the judges, so the two are improved in turn.
 
-Gauge: (s, a) and (c s, a/c) say the same. Σ_k m_k E[a_k⁺ a_k⁺] = Σ_k m_k E[a_k⁺], with a⁺ = max(a, 0) and m_k how much
-of the judge's answers is left to chance: the slope, averaged with the trust it deserves, is 1. So the scores are on the
-scale of the judges who are believed, whoever else takes part, and steeper slopes cannot dodge the prior of the scores.
-Turning all scores and slopes round says the same too; the majority decides, because the search starts with every slope
-at 1.
+Gauge: (s, a) and (c s, a/c) say the same. While searching, the mean square of the slope over all comparisons is 1, so
+that steeper slopes cannot dodge the prior of the scores. The answer is then put on the scale of the judges who are
+believed, Σ_k n_k E[a_k²] = Σ_k n_k E|a_k| with n_k the number of comparisons (slopes averaged with the trust they
+deserve): scores do not shrink because coin flippers take part. Turning all scores and slopes round says the same too;
+the search starts with every slope at 1, so the majority says which way is up.
 """
 
 from __future__ import annotations
@@ -76,6 +76,9 @@ class JudgeFit(NamedTuple):
     ----------
     score : float64[S]
         The scores; 0 for items nobody compares.
+    scale : float
+        What the scores were multiplied with to be on the scale of those who are believed; the prior holds for
+        score / scale, so that its precision for `score` is prior / scale².
     tie : float
         The mean tie parameter, log ν of Davidson; -inf where ties are not modelled.
     slope, slope_stderr, side, tie_tendency : float64[K]
@@ -96,6 +99,7 @@ class JudgeFit(NamedTuple):
     """
 
     score: Floats
+    scale: float
     tie: float
     slope: Floats
     slope_stderr: Floats
@@ -577,7 +581,7 @@ class _Border(NamedTuple):
 
 
 class _Judges(NamedTuple):
-    """The state of the judges: parameters, the population they come from and the direction that the gauge closes.
+    """The state of the judges: parameters, the population they come from and their shares of the comparisons.
 
     Parameters that are not `active` are not in the model and stay where they are. The fourth parameter, the standard
     deviation of the slope, has the slope's variance as its scale and no mean.
@@ -609,17 +613,31 @@ class _Judges(NamedTuple):
             own[:, DOUBT] += 1.0 / self.phi[:, DOUBT]
         return own, (inward - _MEAN_PRECISION * self.mean / len(self.phi))[:, :DOUBT]
 
-    def border(self, look: _Look) -> _Border:
+    @property
+    def normal(self) -> Floats:
+        """The gradient, in the parameters, of half the mean square of the slopes, which the gauge holds fixed."""
+        out = np.zeros_like(self.phi)
+        out[:, SLOPE] = self.weight * self.phi[:, SLOPE]
+        out[:, DOUBT] = self.weight * self.phi[:, DOUBT]
+        return out
+
+    def multiplier(self, own: Floats) -> float:
+        """Return the gauge's share in a gradient of the parameters."""
+        normal = self.normal
+        return float((normal * own).sum() / (normal * normal).sum())
+
+    def border(self, look: _Look, multiplier: float) -> _Border:
         """Return the Newton system at the parameters looked at."""
         n, precision = len(self.phi), self.precision
         block = np.where(self.active[:, None] & self.active, look.bend, 0.0) + np.diag(precision)
+        block[:, SLOPE, SLOPE] += multiplier * self.weight
         if self.active[DOUBT]:
-            block[:, DOUBT, DOUBT] += 1.0 / self.phi[:, DOUBT] ** 2
+            block[:, DOUBT, DOUBT] += multiplier * self.weight + 1.0 / self.phi[:, DOUBT] ** 2
         inverse = np.linalg.inv(block)
         links = np.zeros((n, 4, 4))
         shared = [SLOPE, SIDE, TIE]
         links[:, shared, shared] = -precision[:DOUBT]
-        links[:, SLOPE, 3] = self.weight
+        links[:, :, 3] = self.normal
         core = np.diag(np.append((n * precision + _MEAN_PRECISION)[:DOUBT], 0.0))
         core -= np.einsum("kpc,kpq,kqd->cd", links, inverse, links)
         return _Border(inverse, links, core)
@@ -627,30 +645,24 @@ class _Judges(NamedTuple):
     def gradient_norm(self, look: _Look) -> float:
         """Return the largest derivative of the objective in the parameters and means, along the gauge."""
         own, shared = self.pulls(look)
-        slope = own[:, SLOPE]
-        own[:, SLOPE] = slope - self.weight * (self.weight @ slope) / (self.weight @ self.weight)
+        own -= self.multiplier(own) * self.normal
         return max(float(np.abs(own).max()), float(np.abs(shared.sum(axis=0)).max()))
 
-    def in_gauge(self, look: _Look) -> tuple[_Judges, float]:
-        """Return the judges in the gauge of the module, and the factor by which the scores grow for it."""
+    def moved(self, step: Floats, drift: Floats) -> _Judges:
+        """Return the judges after a step, back on the gauge."""
+        phi = self.phi + step
+        size = np.sqrt(self.weight @ (phi[:, SLOPE] ** 2 + phi[:, DOUBT] ** 2))
+        phi[:, [SLOPE, DOUBT]] /= size
+        return self._replace(phi=phi, mean=self.mean + drift)
+
+    def trusted_slope(self) -> float:
+        """Return the mean size of the slopes, every comparison weighted by its own: Σ n E[a²] / Σ n E|a|."""
         from scipy.special import ndtr
 
         slope, doubt = self.phi[:, SLOPE], np.maximum(self.phi[:, DOUBT], 1e-12)
-        below, density = ndtr(slope / doubt), np.exp(-0.5 * (slope / doubt) ** 2) / np.sqrt(2.0 * np.pi)
-        first = slope * below + doubt * density
-        second = (slope * slope + doubt * doubt) * below + slope * doubt * density
-        # What is left to chance is the curvature in z; a habit leaves nothing.
-        chance = look.bend[:, SIDE, SIDE]
-        trust, square = chance * first, float(chance @ second)
-        total = float(trust.sum())
-        if not (total > 0 and square > 0):
-            return self, 1.0
-        factor = square / total
-        unit = np.array([factor, 1.0, 1.0, factor])
-        variance = self.variance / unit[:DOUBT] ** 2
-        return self._replace(
-            phi=self.phi / unit, mean=self.mean / unit, variance=variance, weight=trust / total
-        ), factor
+        ratio = slope / doubt
+        size = slope * (2.0 * ndtr(ratio) - 1.0) + doubt * np.exp(-0.5 * ratio**2) * np.sqrt(2.0 / np.pi)
+        return float(self.weight @ (slope**2 + doubt**2)) / float(self.weight @ size)
 
     def learn_variance(self, look: _Look) -> _Judges:
         """Return the judges with variances by one step of empirical Bayes.
@@ -658,7 +670,7 @@ class _Judges(NamedTuple):
         A variance is the sum of squared deviations over the number of judges of whom the data tell it, each counted
         by 1 - (posterior variance) / (prior variance).
         """
-        spread = np.einsum("kpp->kp", self.border(look).inverse)[:, :DOUBT].copy()
+        spread = np.einsum("kpp->kp", self.border(look, 0.0).inverse)[:, :DOUBT].copy()
         if self.active[DOUBT]:
             # σ² where its gradient, 1/σ - σ (1/V + told), vanishes, for the V of now.
             told = np.maximum(-look.gradient[:, DOUBT] / self.phi[:, DOUBT], 0.0)
@@ -684,19 +696,15 @@ def _sweep(
     everywhere = np.ones(len(seen.value), dtype=np.bool_)
     score, found = _advance(rows, score, _newton_direction(rows, seen, prior, everywhere), seen.value, look)
     likelihood = float((found.value + _penalty(rows, score, prior)).sum())
-    current, factor = (judges.learn_variance(found) if learn else judges).in_gauge(found)
-    # δ grows by the factor as slopes shrink by it: the answers stay, derivatives in the slope grow.
-    unit = np.array([factor, 1.0, 1.0, factor])
-    score = score * factor
-    found = found._replace(gradient=found.gradient * unit, bend=found.bend * np.outer(unit, unit))
+    current = judges.learn_variance(found) if learn else judges
     before = likelihood - current.penalty
     own, shared = current.pulls(found)
-    step, drift = current.border(found).solve(own, shared.sum(axis=0))
+    step, drift = current.border(found, max(current.multiplier(own), 0.0)).solve(own, shared.sum(axis=0))
     # A standard deviation stays positive.
     step[:, DOUBT] = np.maximum(step[:, DOUBT], -0.9 * current.phi[:, DOUBT])
     length = 1.0
     for attempt in range(41):
-        moved = current._replace(phi=current.phi + length * step, mean=current.mean + length * drift)
+        moved = current.moved(length * step, length * drift)
         seen = _look_at_scores(rows, score, moved.phi, prior)
         after = float((seen.value + _penalty(rows, score, prior)).sum()) - moved.penalty
         if after >= before - 1e-13 * abs(before):
@@ -719,7 +727,7 @@ def fit_judges(
     sided: bool = True,
     ties: bool | None = None,
     tol: float = 1e-9,
-    max_iter: int = 200,
+    max_iter: int = 500,
     report: Callable[[int, int], None] | None = None,
 ) -> JudgeFit:
     """Return scores of all items and trust in all judges, estimated together.
@@ -774,6 +782,7 @@ def fit_judges(
     if active[DOUBT]:
         told = _look_at_judges(rows, score, judges.phi, ridge).bend[:, SLOPE, SLOPE]
         judges.phi[:, DOUBT] = 1.0 / np.sqrt(told + judges.precision[SLOPE])
+        judges = judges.moved(np.zeros_like(judges.phi), np.zeros(4))
     seen = _look_at_scores(rows, score, judges.phi, ridge)
     trace: list[float] = []
     converged = False
@@ -786,6 +795,8 @@ def fit_judges(
     score = _centred(rows, _climb_scores(rows, score, judges.phi, ridge, _EXACT, 10).score, ridge)
     seen, found = _look_at_scores(rows, score, judges.phi, ridge), _look_at_judges(rows, score, judges.phi, ridge)
     norm = max(judges.gradient_norm(found), float(np.abs(seen.gradient).max())) / scale
+    objective = float(found.value.sum()) - judges.penalty
+    score, judges, found, factor = _on_trusted_scale(score, judges, found)
     reliability, stderr = _reliability(rows, score, judges, found, n_experts, who)
     phi = np.tile(judges.mean, (n_experts, 1))
     phi[:, DOUBT] = np.sqrt(judges.variance[SLOPE])
@@ -794,6 +805,7 @@ def fit_judges(
     compared[who] = count
     return JudgeFit(
         score=score,
+        scale=factor,
         tie=float(judges.mean[TIE]) if ties else -np.inf,
         slope=phi[:, SLOPE].copy(),
         slope_stderr=phi[:, DOUBT].copy(),
@@ -803,12 +815,23 @@ def fit_judges(
         reliability_stderr=stderr,
         n_comparisons=compared,
         variance=Variance(*judges.variance.tolist()),
-        objective=float(found.value.sum()) - judges.penalty,
+        objective=objective,
         gradient_norm=norm,
         n_iter=len(trace),
         converged=norm <= tol,
         trace=trace,
     )
+
+
+def _on_trusted_scale(score: Floats, judges: _Judges, look: _Look) -> tuple[Floats, _Judges, _Look, float]:
+    """Return scores, judges and derivatives on the scale of the judges who are believed, and the scores' factor."""
+    factor = judges.trusted_slope()
+    unit = np.array([factor, 1.0, 1.0, factor])
+    moved = judges._replace(
+        phi=judges.phi / unit, mean=judges.mean / unit, variance=judges.variance / unit[:DOUBT] ** 2
+    )
+    seen = look._replace(gradient=look.gradient * unit, bend=look.bend * np.outer(unit, unit))
+    return score * factor, moved, seen, factor
 
 
 def _reliability(
@@ -826,11 +849,12 @@ def _reliability(
         _follow_pass(*rows[:6], rows.ties, score, phi, out)
         return out
 
-    spread = judges.border(look).inverse[:, :DOUBT, :DOUBT]
+    spread = judges.border(look, 0.0).inverse[:, :DOUBT, :DOUBT]
     each = follow(judges.phi)
     turn = each[:, 2:] / each[:, 1:2]
     value = each[:, 0] / each[:, 1]
-    unit = float(judges.weight @ value) / float(judges.weight @ judges.phi[:, SLOPE])
+    # Those who are believed have what their slope is.
+    unit = float(judges.weight @ value**2) / float(judges.weight @ (value * judges.phi[:, SLOPE]))
     # Of a judge who said nothing the population is known, seen on everybody's pairs.
     ordinary = follow(np.tile(judges.mean, (len(who), 1))).sum(axis=0)
     slack = ordinary[2:] / ordinary[1]
@@ -846,6 +870,7 @@ def _nothing(size: int, n_experts: int, ties: bool) -> JudgeFit:
     none, one = np.zeros(n_experts), np.ones(n_experts)
     return JudgeFit(
         score=np.zeros(size),
+        scale=1.0,
         tie=0.0 if ties else -np.inf,
         slope=one,
         slope_stderr=np.full(n_experts, np.sqrt(_STRAY)),
@@ -958,12 +983,14 @@ def judge_information(
     if profile and len(who):
         found = _look_at_judges(rows, score, phi, ridge)
         active = np.array([True, sided, ties, bool(phi[:, DOUBT].all())])
-        judges = _Judges(phi, np.zeros(4), np.array(variance), np.zeros(len(phi)), active)
+        count = np.bincount(rows.expert, rows.n_left + rows.n_right + rows.n_ties, len(who)).astype(np.float64)
+        judges = _Judges(phi, np.zeros(4), np.array(variance), count / count.sum(), active)
         precision = judges.precision
         mean = precision * phi.sum(axis=0) / (len(phi) * precision + _MEAN_PRECISION)
         mean[DOUBT] = 0.0
-        judges = judges._replace(mean=mean, weight=judges.in_gauge(found)[0].weight)
-        border, pulls = judges.border(found), judges.pulls(found)
+        judges = judges._replace(mean=mean)
+        pulls = judges.pulls(found)
+        border = judges.border(found, judges.multiplier(pulls[0]))
     out = []
     for n in range(len(rows.starts) - 1):
         first, m = int(rows.offsets[n]), int(rows.offsets[n + 1] - rows.offsets[n])
