@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,17 @@ PAGES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
 }
 
 
+def _of_the_models() -> dict[str, tuple[str, Callable[[dict[str, Any]], str]]]:
+    """Return how the sections of the models are shown; the title is the first line of what they say of themselves."""
+    out = {}
+    for path in sorted(Path(__file__).parent.glob("models_*.py")):
+        module = import_module(path.stem)
+        for name, show in module.RENDER.items():
+            title = (module.SECTIONS[name].__doc__ or name).strip().splitlines()[0].rstrip(".")
+            out[name] = (title, show)
+    return out
+
+
 def render(results: Path, page: Path) -> None:
     """Write the page from whatever results there are."""
     parts = [
@@ -170,7 +182,7 @@ def render(results: Path, page: Path) -> None:
         "Made by `make evidence` from `docs/results/*.json`; every ratio was measured beside the peer in one run on "
         "one machine. Trust factors of three, not of one and a half.",
     ]
-    for name, (title, show) in PAGES.items():
+    for name, (title, show) in (PAGES | _of_the_models()).items():
         file = results / f"{name}.json"
         if file.exists():
             record = json.loads(file.read_text())

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -354,6 +355,14 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
     "workload_b": workload_b,
     "linear": linear,
 }
+
+
+def _of_the_models() -> dict[str, Callable[[], dict[str, Any]]]:
+    """Return the sections of the models, one file per family beside this one."""
+    files = sorted(path.stem for path in Path(__file__).parent.glob("models_*.py"))
+    return {name: section for file in files for name, section in import_module(file).SECTIONS.items()}
+
+
 EVIDENCE: dict[str, Callable[[], dict[str, Any]]] = {
     "letor": letor,
     "trec3": trec3,
@@ -361,4 +370,5 @@ EVIDENCE: dict[str, Callable[[], dict[str, Any]]] = {
     "golden": tests(["-m", "golden", "-v"], "the golden cases"),
     "fuzz": tests(["tests/io/test_fuzz.py", "-s"], "the readers under fuzzing"),
     **BENCHMARKS,
+    **_of_the_models(),
 }
