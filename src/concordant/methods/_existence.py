@@ -1,0 +1,65 @@
+"""Whether the votes alone place every item, and in the user's own words which ones they do not.
+
+A likelihood of strengths has a finite maximum when there is a way along the arrows "won at least once against" from
+every item of an instance to every other one. What stands outside is named: who never lost, who never won, who was
+never compared, which groups never met.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.data.index import Slots
+from concordant.errors import listing
+from concordant.kernels.lists import Ints
+
+__all__ = ["loose_instances", "why_loose"]
+
+
+def loose_instances(tail: NDArray[Any], head: NDArray[Any], slots: Slots) -> Ints:
+    """Return the instances in which the arrows (slots of winners to slots of losers) do not place every item."""
+    from concordant.kernels.graph import strong_components
+
+    label = strong_components(tail, head, slots.n_slots)
+    _, first = np.unique(label, return_index=True)
+    return np.flatnonzero(np.bincount(slots.instance[first], minlength=len(slots)) > 1)
+
+
+def why_loose(tail: NDArray[Any], head: NDArray[Any], slots: Slots, instance: int) -> str:
+    """Return in words which items of a loose instance the votes do not place.
+
+    >>> slots = Slots.of({"q": ["a", "b", "c"]})
+    >>> why_loose(np.array([0, 1]), np.array([1, 2]), slots, 0)
+    "item 'a' never lost, item 'c' never won in instance 'q'"
+    """
+    from concordant.kernels.graph import strong_components, weak_components
+
+    first, last = int(slots.offsets[instance]), int(slots.offsets[instance + 1])
+    own = (tail >= first) & (tail < last)
+    tail, head, m = tail[own] - first, head[own] - first, last - first
+    items = slots.items[first:last]
+    won, lost = np.bincount(tail, minlength=m) > 0, np.bincount(head, minlength=m) > 0
+    parts = [
+        _said(items[chosen].tolist(), fate)
+        for chosen, fate in (
+            (won & ~lost, "never lost"),
+            (lost & ~won, "never won"),
+            (~won & ~lost, "never met another"),
+        )
+        if chosen.any()
+    ]
+    if not parts:
+        weak = weak_components(tail, head, m)
+        label = weak if weak.max() else strong_components(tail, head, m)
+        # No arrow leads to a strong component of a larger number, so that nobody ever beat the last one.
+        top, rest = items[label == label.max()].tolist(), items[label != label.max()].tolist()
+        never = "never met any of" if weak.max() else "never lost to any of"
+        parts = [f"items {listing(top)} {never} {listing(rest)}"]
+    return f"{', '.join(parts)} in instance {slots.instances[instance]!r}"
+
+
+def _said(items: list[str], fate: str) -> str:
+    return f"item {items[0]!r} {fate}" if len(items) == 1 else f"items {listing(items)} {fate}"

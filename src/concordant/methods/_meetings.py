@@ -1,0 +1,234 @@
+"""Votes of any kind as meetings of two items: what a model of pairs asks of a container.
+
+How often did each pair come out which way, what does each expert pull for, and what would other experts (or other
+outcomes) have said? Lists and observed comparisons answer in the same terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from concordant.data.comparisons import Comparisons
+from concordant.data.index import Slots
+from concordant.data.preferences import Preferences
+from concordant.kernels.lists import Codes, Floats, Ints
+
+if TYPE_CHECKING:
+    from concordant.kernels.paircounts import Pairs
+    from concordant.kernels.paired import Shared
+
+__all__ = ["ListMeetings", "Meetings", "RowMeetings"]
+
+# Pairs of derived counts that are worked on together, where instances can be worked on apart.
+_BLOCK_PAIRS = 1 << 22
+
+
+class Meetings:
+    """The votes of a container as meetings of two items: their counts, and what each expert pulls for.
+
+    Attributes
+    ----------
+    derived : bool
+        Whether the counts come from lists: the pairs of one list are no independent observations.
+    has_experts : bool
+        Whether it is known who said what.
+    """
+
+    slots: Slots
+    derived: bool
+    has_experts: bool
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        """The counts, pair by pair."""
+        raise TypeError("votes say how they are counted")
+
+    def windows(self, whole: bool) -> list[Meetings]:
+        """Return the votes in parts that fit into memory one by one (in one part, if asked for the `whole`)."""
+        return [self]
+
+    def pulls(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> tuple[Floats, Floats]:
+        """Return the slopes of each expert's log-likelihood in an instance, and how many experts each stands for."""
+        raise TypeError("votes say what an expert pulls for")
+
+    def resampled(self, streams: Sequence[np.random.Generator]) -> Pairs:
+        """Return the counts of experts (or, where none are known, outcomes) drawn anew, instance by instance."""
+        raise TypeError("votes say how they are drawn anew")
+
+    @cached_property
+    def totals(self) -> Floats:
+        """How many outcomes every instance has."""
+        from concordant.kernels.paircounts import sums
+
+        return sums(self.pairs.outcomes, self.pairs.starts)
+
+    @cached_property
+    def known(self) -> Any:
+        """For every slot, whether anything was said about it."""
+        p = self.pairs
+        whole = np.bincount(p.left, p.outcomes, p.n_slots) + np.bincount(p.right, p.outcomes, p.n_slots)
+        return whole > 0
+
+
+class RowMeetings(Meetings):
+    """Observed comparisons."""
+
+    derived = False
+
+    def __init__(self, votes: Comparisons, ties: bool, sided: bool) -> None:
+        self.slots = votes.slots
+        self.votes = votes
+        self.sided = sided
+        self.n_ties = votes.n_ties if ties or not len(votes.n_ties) else np.zeros(votes.n_rows)
+        self.has_experts = votes.expert is not None
+
+    @property
+    def rows(self) -> tuple[Codes, Codes, Floats, Floats, Floats]:
+        """The columns of slots and counts."""
+        c = self.votes
+        return c.left, c.right, c.n_left, c.n_right, self.n_ties
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        from concordant.kernels.paircounts import from_rows
+
+        return from_rows(*self.rows, self.votes.row_starts, self.slots.offsets, ordered=self.sided)
+
+    def _clusters(self, instance: int) -> tuple[tuple[int, int], Codes, int]:
+        """Return where the rows of an instance begin and end, the number of each row's expert, and how many there are.
+
+        An expert all of whose rows are empty says nothing and does not count.
+        """
+        c = self.votes
+        ends = int(c.row_starts[instance]), int(c.row_starts[instance + 1])
+        rows = slice(*ends)
+        expert = np.zeros(0, dtype=np.int32) if c.expert is None else c.expert[rows]
+        outcomes = c.n_left[rows] + c.n_right[rows] + self.n_ties[rows]
+        speaking = np.bincount(expert, outcomes, c.n_experts) > 0 if len(expert) else np.zeros(c.n_experts, np.bool_)
+        number_of = np.cumsum(speaking) - 1
+        # Silent rows pull for nothing, whatever line they are added to.
+        return ends, np.maximum(number_of[expert], 0).astype(np.int32), int(speaking.sum())
+
+    def pulls(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> tuple[Floats, Floats]:
+        from concordant.kernels.paired import row_gradients
+
+        ends, cluster, n = self._clusters(instance)
+        slots = int(self.slots.offsets[instance]), int(self.slots.offsets[instance + 1])
+        return row_gradients(self.rows, cluster, ends, slots, n, score, shared, learned), np.ones(n)
+
+    def resampled(self, streams: Sequence[np.random.Generator]) -> Pairs:
+        from concordant.kernels.paircounts import from_rows
+
+        if not self.has_experts:
+            p = self.pairs
+            counts = [np.empty(len(p.left)) for _ in range(3)]
+            for (first, last), stream in zip(pairwise(p.starts.tolist()), streams, strict=True):
+                # Independent Poisson counts are the outcomes drawn anew, their number being open as well.
+                for drawn, given in zip(counts, (p.n_left, p.n_right, p.n_ties), strict=True):
+                    drawn[first:last] = stream.poisson(given[first:last])
+            return p._replace(n_left=counts[0], n_right=counts[1], n_ties=counts[2])
+        factor = np.ones(self.votes.n_rows)
+        for n, stream in enumerate(streams):
+            (first, last), cluster, size = self._clusters(n)
+            if size:
+                factor[first:last] = stream.multinomial(size, np.full(size, 1.0 / size))[cluster]
+        left, right, n_left, n_right, n_ties = self.rows
+        drawn_rows = left, right, n_left * factor, n_right * factor, n_ties * factor
+        return from_rows(*drawn_rows, self.votes.row_starts, self.slots.offsets, ordered=self.sided)
+
+
+class ListMeetings(Meetings):
+    """Lists as meetings: each holds all pairs of its items, with a strength that follows from their ranks."""
+
+    derived = True
+    has_experts = True
+
+    def __init__(self, votes: Preferences, value: Floats, binary: bool, ties: bool) -> None:
+        self.slots = votes.slots
+        self.votes = votes
+        self.value = value
+        self.binary = binary
+        self.ties = ties
+
+    @staticmethod
+    def of(votes: Preferences, transform: str, ties: bool) -> ListMeetings:
+        """Return the meetings in lists under a transform; `ties` counts tied pairs of a binary one."""
+        value = -votes.value if transform == "rating" else votes.ranks("average")
+        if transform in ("rankdiff", "log"):
+            value = np.log(value) if transform == "log" else value.astype(np.float64)
+            if votes.n_lists:
+                largest = np.maximum.reduceat(value, votes.list_offsets[:-1])
+                # A list whose largest rank is 1 prefers nothing.
+                value = value / np.repeat(np.where(largest > 0, largest, 1.0), votes.list_lengths)
+        binary = transform == "binary"
+        return ListMeetings(votes, value, binary, ties and binary)
+
+    @property
+    def tied(self) -> bool:
+        """Whether some list holds two items of equal value."""
+        v = self.votes
+        if not v.n_rows:
+            return False
+        most = np.maximum.reduceat(v.positions("dense"), v.list_offsets[:-1])
+        return bool(((most < v.list_lengths) & (v.weights > 0)).any())
+
+    def windows(self, whole: bool) -> list[Meetings]:
+        from concordant.kernels.paircounts import pair_room
+
+        v = self.votes
+        room = np.cumsum(pair_room(v.list_offsets, v.list_starts, self.slots.offsets))
+        if whole or not len(room) or room[-1] <= _BLOCK_PAIRS:
+            return [self]
+        block = np.ceil(room / _BLOCK_PAIRS).astype(np.int64)
+        edges = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(v)]
+        parts: list[Meetings] = []
+        for first, last in pairwise(edges):
+            part = v.window(first, last)
+            start = int(v.list_offsets[v.list_starts[first]])
+            parts.append(ListMeetings(part, self.value[start : start + part.n_rows], self.binary, self.ties))
+        return parts
+
+    def _count(self, weight: Floats | None) -> Pairs:
+        from concordant.kernels.paircounts import from_lists
+
+        v = self.votes
+        flags = {"binary": self.binary, "ties": self.ties}
+        return from_lists(self.value, v.slot, v.list_offsets, v.list_starts, weight, self.slots.offsets, **flags)
+
+    @cached_property
+    def pairs(self) -> Pairs:
+        return self._count(self.votes.list_weight)
+
+    def _speaking(self, instance: int) -> tuple[int, int, Floats]:
+        """Return where the lists of an instance begin and end, and how many experts each stands for."""
+        v = self.votes
+        first, last = int(v.list_starts[instance]), int(v.list_starts[instance + 1])
+        # A list of one item says nothing about pairs.
+        return first, last, v.weights[first:last] * (v.list_lengths[first:last] > 1)
+
+    def pulls(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> tuple[Floats, Floats]:
+        from concordant.kernels.paired import list_gradients
+
+        v = self.votes
+        first, last, weight = self._speaking(instance)
+        slots = int(self.slots.offsets[instance]), int(self.slots.offsets[instance + 1])
+        lists = self.value, v.slot, v.list_offsets
+        flags = {"binary": self.binary, "ties": self.ties}
+        out = list_gradients(lists, (first, last), slots, score, shared, learned, **flags)
+        return out[weight > 0], weight[weight > 0]
+
+    def resampled(self, streams: Sequence[np.random.Generator]) -> Pairs:
+        drawn = np.zeros(self.votes.n_lists)
+        for n, stream in enumerate(streams):
+            first, last, weight = self._speaking(n)
+            total = float(weight.sum())
+            if total > 0:
+                # As many experts as there were, each list with the chance of its weight.
+                drawn[first:last] = stream.multinomial(max(round(total), 1), weight / total)
+                drawn[first:last] *= total / max(round(total), 1)
+        return self._count(drawn)

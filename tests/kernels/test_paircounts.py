@@ -1,0 +1,138 @@
+"""Counts of pairs against a dictionary, whichever way they are counted, and to the bit in any order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.oracles import paired as oracle
+
+from concordant.kernels import paircounts
+from concordant.kernels.lists import offsets_of
+
+SIZES = (4, 1, 3)
+OFFSETS = offsets_of(np.array(SIZES))
+counts = st.sampled_from([0.0, 1.0, 2.0, 0.1, 0.7])
+row = st.tuples(st.sampled_from([(0, 4), (5, 8)]), st.integers(0, 3), st.integers(0, 3), counts, counts, counts)
+
+
+def columns(rows: list[tuple[int, int, float, float, float]]) -> tuple[Any, ...]:
+    table = np.array(rows, dtype=np.float64).reshape(-1, 5)
+    return (*(table[:, k].astype(np.int32) for k in (0, 1)), *(np.ascontiguousarray(table[:, k]) for k in (2, 3, 4)))
+
+
+def drawn(rows: list[Any]) -> list[tuple[int, int, float, float, float]]:
+    out = []
+    for (first, last), i, j, *c in sorted(rows, key=lambda r: r[0]):
+        left, right = first + i % (last - first), first + j % (last - first)
+        if left != right:
+            out.append((left, right, *c))
+    return out
+
+
+def starts_of(rows: list[Any]) -> Any:
+    return np.searchsorted([r[0] for r in rows], OFFSETS).astype(np.int64) if rows else np.zeros(4, np.int64)
+
+
+def as_dict(pairs: paircounts.Pairs) -> dict[tuple[int, int], list[float]]:
+    keys = zip(pairs.left.tolist(), pairs.right.tolist(), strict=True)
+    return dict(zip(keys, np.array([pairs.n_left, pairs.n_right, pairs.n_ties]).T.tolist(), strict=True))
+
+
+def same(a: dict[Any, Any], b: dict[Any, Any]) -> None:
+    assert list(a) == list(b)
+    for pair, cell in a.items():
+        assert cell == pytest.approx(b[pair], rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.parametrize("table", [4096, 0])
+@given(rows=st.lists(row, max_size=14))
+def test_rows_are_added_up(table: int, rows: list[Any]) -> None:
+    chosen = drawn(rows)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paircounts, "_TABLE", table)
+        pairs = paircounts.from_rows(*columns(chosen), starts_of(chosen), OFFSETS)
+    same(as_dict(pairs), oracle.collapse(chosen))
+    assert pairs.starts.tolist() == np.searchsorted(pairs.left, OFFSETS).tolist()
+
+
+@given(rows=st.lists(row, max_size=14))
+def test_sides_can_be_kept_apart(rows: list[Any]) -> None:
+    chosen = drawn(rows)
+    pairs = paircounts.from_rows(*columns(chosen), starts_of(chosen), OFFSETS, ordered=True)
+    want: dict[tuple[int, int], list[float]] = {}
+    for left, right, *c in chosen:
+        cell = want.setdefault((left, right), [0.0, 0.0, 0.0])
+        want[left, right] = [x + y for x, y in zip(cell, c, strict=True)]
+    same(as_dict(pairs), {pair: cell for pair, cell in sorted(want.items()) if sum(cell) > 0})
+
+
+@pytest.mark.parametrize("table", [4096, 0])
+@pytest.mark.parametrize(("binary", "ties"), [(False, False), (True, False), (True, True)])
+def test_lists_are_added_up(table: int, binary: bool, ties: bool) -> None:
+    rng = np.random.default_rng(3)
+    sizes = (6, 2, 9, 1)
+    offsets = offsets_of(np.array(sizes))
+    values, slots, lengths, weights, per_instance, lists = [], [], [], [], [], []
+    for base, m in zip(offsets.tolist(), sizes, strict=False):
+        per_instance.append(4)
+        for _ in range(4):
+            held = rng.choice(m, size=int(rng.integers(1, m + 1)), replace=False) + base
+            value = rng.integers(1, 5, size=len(held)) * 0.3
+            weight = float(rng.choice([0.0, 1.0, 2.0, 0.35]))
+            lists.append((weight, dict(zip(held.tolist(), value.tolist(), strict=True))))
+            values.append(value)
+            slots.append(held)
+            lengths.append(len(held))
+            weights.append(weight)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paircounts, "_TABLE", table)
+        pairs = paircounts.from_lists(
+            np.concatenate(values),
+            np.concatenate(slots).astype(np.int32),
+            offsets_of(np.array(lengths)),
+            offsets_of(np.array(per_instance)),
+            np.array(weights),
+            offsets,
+            binary=binary,
+            ties=ties,
+        )
+    same(as_dict(pairs), oracle.list_pairs(lists, binary, ties))
+
+
+def test_the_order_of_terms_does_not_change_a_bit() -> None:
+    rng = np.random.default_rng(0)
+    rows = [(int(i), int(i + 1 + j), *rng.random(3)) for i, j in rng.integers(0, 3, size=(400, 2))]
+    for table in (4096, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(paircounts, "_TABLE", table)
+            found = []
+            for seed in range(4):
+                order = np.random.default_rng(seed).permutation(len(rows))
+                shuffled = [rows[k] for k in order]
+                ends = np.array([0, len(rows)]), np.array([0, 6])
+                found.append(as_dict(paircounts.from_rows(*columns(shuffled), *ends)))
+        assert all(one == found[0] for one in found)
+
+
+def test_nothing_gives_nothing() -> None:
+    none = np.zeros(1, dtype=np.int64)
+    pairs = paircounts.from_rows(*columns([]), none, none)
+    assert len(pairs.left) == 0
+    assert pairs.n_slots == 0
+    lists = paircounts.from_lists(np.zeros(0), np.zeros(0, np.int32), none, none, None, none)
+    assert len(lists.left) == 0
+
+
+def test_outcomes_are_counted_by_item_and_windows_stand_alone() -> None:
+    rows = [(0, 1, 2.0, 1.0, 0.0), (1, 2, 0.0, 3.0, 1.0), (5, 7, 4.0, 0.0, 0.5)]
+    pairs = paircounts.from_rows(*columns(rows), starts_of(rows), OFFSETS)
+    won, lost, tied = paircounts.outcome_counts(pairs)
+    assert won.tolist() == [2, 1, 3, 0, 0, 4, 0, 0]
+    assert lost.tolist() == [1, 5, 0, 0, 0, 0, 0, 4]
+    assert tied.tolist() == [0, 1, 1, 0, 0, 0.5, 0, 0.5]
+    assert as_dict(pairs.window(2)) == {(0, 2): [4.0, 0.0, 0.5]}
+    assert len(pairs.window(1).left) == 0
