@@ -21,6 +21,7 @@ from concordant.data.preferences import Kind, Preferences
 from concordant.data.streams import instance_stream
 from concordant.errors import ParameterError
 from concordant.kernels.lists import Floats, Ints, offsets_of
+from concordant.kernels.mallows import sample_order
 
 __all__ = [
     "BradleyTerrySample",
@@ -264,23 +265,10 @@ def mallows(
         out.instance(q, _names("i", n))
         scores.append(-1.0 - np.argsort(middle))
         for k, t in enumerate(spread.tolist()):
-            out.add(k, middle[_mallows_order(n, t, rng)], np.arange(1, n + 1))
+            out.add(k, middle[sample_order(n, t, rng)], np.arange(1, n + 1))
     preferences = out.build(names, "rank")
     truth = Consensus.from_codes(preferences.slots, np.concatenate([*scores, np.zeros(0)]))
     return MallowsSample(preferences, truth, dict(zip(names, spread.tolist(), strict=True)))
-
-
-def _mallows_order(n: int, theta: float, rng: np.random.Generator) -> list[int]:
-    """Return one ranking of 0, ..., n - 1 around the identity, best first."""
-    u = rng.random(n)
-    left = np.arange(n, 0, -1)  # how many items remain before each draw
-    if theta == 0:
-        draws = np.floor(u * left)
-    else:
-        # The distribution function of the truncated geometric law, inverted.
-        draws = np.floor(np.log1p(u * np.expm1(theta * left)) / theta)
-    remaining = list(range(n))
-    return [remaining.pop(v) for v in np.minimum(draws, left - 1).astype(np.int64).tolist()]
 
 
 def _item_scores(scores: Any, owner: str, rng: np.random.Generator) -> tuple[list[str], Floats]:

@@ -1,0 +1,621 @@
+"""Mallows models: every list is a noisy copy of one true ranking, and how noisy says how far to believe its expert.
+
+A list at distance d from the true ranking has probability proportional to exp(θ d), θ <= 0: 0 is a list at random, and
+the more negative θ is the closer the list. `Mallows` has one θ for all lists of an instance and takes the ranking that
+makes them most probable; `ExtendedMallows` learns one θ per expert from all instances and averages over the rankings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from math import lgamma
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+
+from concordant.base.contract import Aggregator, Tags
+from concordant.base.params import Constraint, boolean, integer, number, one_of, optional, seed
+from concordant.base.registry import register
+from concordant.data.consensus import Consensus
+from concordant.data.labels import Labels
+from concordant.data.preferences import Preferences
+from concordant.data.streams import instance_stream
+from concordant.errors import DataError, NotFittedError, ParameterError, listing
+from concordant.execution import map_instances, report, threads, unwatched
+from concordant.kernels import kemeny, mallows
+from concordant.kernels.lists import Codes, Floats
+from concordant.methods._mallows import Laws, Pool, Room, Seen, Walk, exact, pools_of
+from concordant.methods.fusion import LISTS
+from concordant.methods.majority import Kemeny
+
+if TYPE_CHECKING:
+    from concordant.data.features import Features
+
+__all__ = ["ExtendedMallows", "Mallows"]
+
+T = TypeVar("T")
+
+_NEGATIVE = Constraint("a number < 0", lambda value: number(most=0).test(value) and value < 0)
+_MISSING = one_of("below", "unknown")
+
+# Up to this many items the sum over all rankings is no dearer than a chain; up to the other it can be asked for.
+_SOON_EXACT, _MOST_EXACT = 10, 16
+# From this many items on an instance keeps a thread busy outside the interpreter.
+_LARGE = 100
+# Chains of the first iteration, and the longest of one iteration, in moves per item.
+_FIRST_SWEEPS, _MOST_SWEEPS = 2.0, 64.0
+# Two chains agree when the θ learned from each differ by no more than this share of them, root mean square.
+_AGREED = 0.05
+# Chains that are no closer than this share of what they were an iteration before become longer.
+_CLOSER = 0.8
+# How fast averages over iterations forget: 1 remembers the beginning for ever, 1/2 never settles.
+_FORGET = 2 / 3
+# When one instance is inferred: the first and the last window, in moves per item, and when two chains agree.
+_FIRST_WINDOW, _LAST_WINDOW = 8.0, 1024.0
+_R_HAT = 1.1
+# The factor that makes every move uphill, when only the best state is wanted.
+_FREEZE = 1e6
+
+
+def _each(work: Callable[[Pool], T], pools: list[Pool]) -> list[T]:
+    """Return what `work` gives for every instance, in threads where some instance is large enough to gain by it."""
+    if any(p.n >= _LARGE for p in pools):
+        return map_instances(lambda i: work(pools[i]), len(pools))
+    with threads(1):
+        return map_instances(lambda i: work(pools[i]), len(pools))
+
+
+def _scores(preferences: Preferences, pools: list[Pool], places: list[Floats]) -> Floats:
+    """Return minus the places of the items of every instance, from those of the items that some list holds.
+
+    Items in no list share the places below; where a list says nothing about what it leaves out, they have the mean of
+    all places.
+    """
+    slots = preferences.slots
+    listed = np.zeros(len(slots), dtype=np.int64)
+    unknown = np.zeros(len(slots), dtype=np.bool_)
+    score = np.full(slots.n_slots, np.nan)
+    for pool, place in zip(pools, places, strict=True):
+        n = int(slots.instance[pool.slot[0]])
+        listed[n], unknown[n] = pool.n, not pool.below
+        score[pool.slot] = -place
+    rest = np.where(unknown, (listed + 1) / 2, (listed + 1 + slots.sizes) / 2)
+    return np.where(np.isnan(score), -rest[slots.instance], score)
+
+
+@register
+class Mallows(Aggregator):
+    """Minus the mean position of the item in rankings drawn from the Mallows model that fits the lists best.
+
+    A list σ of an instance has probability exp(θ d(π, σ)) / Z(θ), d being the number of pairs that σ ranks and the
+    centre π contradicts. The most probable centre is Kemeny's ranking, the one with the fewest contradictions; then θ
+    solves sum of expected distances = sum of distances found. score(i) = −E[position of i in a ranking drawn from the
+    model], which follows the order of the centre and flattens as the lists disagree.
+
+    Ties in a list contradict nothing, and Z is that of all lists with groups of the same sizes, [n]! over the product
+    of the groups' own factorials (q-factorials, q = exp θ): the probability of a list with ties is that of all its ways
+    to be untied. So is an incomplete list the group of its left-out items below the others (missing="below"), or a
+    ranking of its own items alone ("unknown"). Items that nothing tells apart share a place. Items in no list come last
+    ("below") or stand in the middle ("unknown"). Empty lists add nothing; a list of weight 2 counts twice.
+
+    Parameters
+    ----------
+    dispersion : float, optional
+        θ < 0 for all instances; None estimates it for each instance.
+    missing : {"below", "unknown"}
+        What a list says about items it leaves out.
+    solver, max_items, time_limit
+        How the centre is found, as in `Kemeny`.
+
+    Attributes
+    ----------
+    dispersion_ : dict
+        Set by `fit_predict`: θ of every instance; 0 where lists agree no more than chance, −30 where they never
+        disagree.
+
+    Notes
+    -----
+    Cost O(K M²) to count votes, then that of Kemeny's ranking, which is NP-hard; `fit_info_.objective` is the
+    log-likelihood, and `fit_info_.converged` says whether every centre is proven best. Nothing is shared over
+    instances.
+
+    References
+    ----------
+    Mallows, Non-null ranking models I, Biometrika 44, 1957. Fligner and Verducci, Distance based ranking models,
+    JRSS B 48, 1986.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> votes = cc.from_lists({"x": ["a", "b", "c"], "y": ["a", "c", "b"], "z": ["b", "a", "c"]})
+    >>> model = cc.Mallows()
+    >>> model.fit_predict(votes).ranking()
+    ['a', 'b', 'c']
+    >>> {q: round(theta, 3) for q, theta in model.dispersion_.items()}
+    {'q': -1.044}
+    """
+
+    name = "mallows"
+    tags = Tags(accepts=LISTS, cost="NP-hard; O(2^n n) for n items in a circle")
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "dispersion": optional(_NEGATIVE),
+        "missing": _MISSING,
+        **{name: Kemeny.constraints[name] for name in ("solver", "max_items", "time_limit")},
+    }
+
+    dispersion_: dict[str, float]
+
+    def __init__(
+        self,
+        *,
+        dispersion: float | None = None,
+        missing: str = "below",
+        solver: str = "auto",
+        max_items: int = 100,
+        time_limit: float = 30.0,
+    ) -> None:
+        self.dispersion = dispersion
+        self.missing = missing
+        self.solver = solver
+        self.max_items = max_items
+        self.time_limit = time_limit
+
+    def _fit(
+        self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None
+    ) -> dict[str, float]:
+        return {}
+
+    def _consensus(self, preferences: Any, known: dict[str, float] | None = None) -> Consensus:
+        """Return the consensus; `known` is where the dispersions go."""
+        p: Preferences = preferences
+        centre = Kemeny(solver=self.solver, max_items=self.max_items, time_limit=self.time_limit, missing=self.missing)
+        place = -centre.fit_predict(p).score
+        found = pools_of(p, max(p.n_slots, 1), self.missing == "below", np.zeros(p.n_experts, dtype=np.int32))
+        pools = [pool for pool in found if pool is not None]
+        # One θ per instance: the lists of an instance are the lists of one expert.
+        laws = Laws(
+            [replace(pool, expert=np.full(len(pool.expert), i, dtype=np.int32)) for i, pool in enumerate(pools)],
+            len(pools),
+        )
+        expectations = laws.given(Seen.nothing(laws)).expected
+        cost = dict(zip(p.instances, centre.optimality_["cost"], strict=True))
+        theta = np.zeros(len(pools))
+        for i, (pool, expectation) in enumerate(zip(pools, expectations, strict=True)):
+            if self.dispersion is not None:
+                theta[i] = self.dispersion
+            elif expectation(0.0) > 0:
+                theta[i] = mallows.solve(expectation, cost[pool.name])
+        if known is not None:
+            self.dispersion_ = known | dict.fromkeys(p.instances, 0.0)
+            self.dispersion_ |= {pool.name: float(t) for pool, t in zip(pools, theta, strict=True)}
+            info = self.fit_info_
+            info.converged = centre.fit_info_.converged
+            info.warnings += centre.fit_info_.warnings
+            energy = sum(float(t) * cost[pool.name] for pool, t in zip(pools, theta, strict=True))
+            info.objective = energy - (laws.log_normaliser(theta) or 0.0)
+        places = [_drawn_places(place[pool.slot], float(t)) for pool, t in zip(pools, theta, strict=True)]
+        return Consensus.from_codes(p.slots, _scores(p, pools, places))
+
+
+def _drawn_places(place: Floats, theta: float) -> Floats:
+    """Return the expected position of items in rankings drawn around a centre; items that share a place share it."""
+    order = np.argsort(place, kind="stable")
+    new = np.concatenate([[0], np.cumsum(np.diff(place[order]) > 0)])
+    drawn = mallows.mean_positions(theta, len(place))
+    shared = np.bincount(new, weights=drawn) / np.bincount(new)
+    out = np.empty(len(place))
+    out[order] = shared[new]
+    return out
+
+
+class _Inferred(NamedTuple):
+    """The places of the items of an instance, and how far two chains agreed on them."""
+
+    place: Floats
+    sweeps: float
+    r_hat: float
+
+
+@register
+class ExtendedMallows(Aggregator):
+    """Minus the posterior mean position of the item, every expert being believed as far as its lists deserve.
+
+    `fit` learns θ_e <= 0 for every expert e from all instances: given the true ranking π of an instance, a list σ of e
+    has probability exp(θ_e d(π, σ)) / Z. The true rankings are unknown, and EM goes round: given θ, the expected
+    distance of every list to the true ranking, which has odds exp(sum over lists of θ_e d); given these distances, the
+    θ_e at which they are what the model expects. `predict` keeps θ and gives score(i) = −E[position of i]. An expert at
+    random gets θ near 0 and no say, without anybody telling who it is.
+
+    Lists of any length over different items are one case: the true ranking orders all items that some list holds, and
+    its first k places are compared with a list of m <= k items. d = the pairs that one orders one way and the other the
+    other, items outside either being tied below it, less r (r − 1) / 2 for the r items of the list that are not among
+    the first k. For m = k this is the top-k distance of the paper, for lists that hold all items Kendall's distance.
+    E[d] is taken given the number z of common items (norm="given-z") or over all lists from the pool ("full"); the two
+    are the same where k covers the pool. Ties in a list contradict nothing, and expectations are those of lists with
+    groups of the same sizes. Items in no list come last, tied (in the middle with missing="unknown"); those never among
+    the first k tie above them. A list of weight 2 counts twice. An expert of whom nothing is learned (no list) gets the
+    median θ.
+
+    Parameters
+    ----------
+    k : int, optional
+        Lists are cut to their k best, and as many places of the true ranking count. None takes the longest list of each
+        instance. A k that is larger than the pool makes the whole order count.
+    missing : {"below", "unknown"}
+        Whether a list ranks what it leaves out below what it holds, or says nothing about it; then a list is compared
+        with the true order of its own items, and k must be None.
+    e_step : {"auto", "sampling", "borda", "exact", "oracle"}
+        Where expected distances come from. "sampling": chains. "exact": the sum over all rankings, by subsets, for up
+        to 16 items. "auto": exact up to 10 items, else sampling. "borda": the distance to the order by mean rank, each
+        list weighing exp(−θ). "oracle": the distance to the order of the labels given to `fit` (ties broken by chance,
+        unlabelled items last), to see what θ would be if the truth were known.
+    inference : {"mean", "best", "borda"}
+        score = minus the posterior mean position, minus the place in the best state found, or minus the mean rank.
+    formula : {"corrected", "printed"}
+        The expected distance given z; "printed" is the paper's, which takes dependent variables for independent ones
+        and knows no ties. Only there to compare.
+    norm : {"given-z", "full"}
+        See above.
+    moves : {"insert", "swap"}
+        How chains move: an item is put where its odds say, or two are swapped as in the paper, which takes longer.
+    chain_steps : float, optional
+        Moves per item in each iteration, and again before and while an instance is inferred. None chooses it: two
+        chains run from the order by mean ranks and from its reverse; as long as what they say differs, they get longer.
+        `chain_` tells how they agreed.
+    prior : float
+        To every expert's lists so many are added whose distance is that of the average expert. 0 is maximum likelihood;
+        with few instances it may follow a single expert, and something like 1 holds the experts together.
+    max_iter, tol : int, float
+        EM stops when no θ moves by more than tol (tol times θ where θ < −1).
+    init : float
+        The θ of all experts to begin with.
+    persistent : bool
+        Whether chains go on from one iteration to the next. If not, they begin anew at the order by mean rank, and
+        short ones make θ too small.
+    unknown_experts : {"error", "ignore"}
+        What to do in `predict` with experts that `fit` did not see; ignored ones have no say.
+    random_state : int
+        The seed.
+
+    Attributes
+    ----------
+    experts_ : list of str
+        The experts.
+    theta_, adherence_ : float64[K]
+        θ of every expert, and −θ: the larger the more it is believed.
+    chain_ : dict
+        After sampling: `steps`, the moves per item of the last iteration; `gap`, how far the θ learned from either
+        chain differ, as a share of θ (root mean square); `moved`, the share of moves that changed something. After
+        `fit_predict` also, of the inference, `inference_steps` (the longest window) and `r_hat`, by instance: how much
+        wider both chains are together than one alone.
+
+    Notes
+    -----
+    Cost O(k) for a move of a chain, however many lists there are, O(2^n n²) for an exact sum over n items, and
+    O(n² + sum of squared list lengths) for each instance and iteration; 16 n² bytes. What the chains show is averaged
+    over iterations once θ has settled. `fit_info_.gradient_norm` is the largest |found − expected distance| over the
+    expected distance of random lists, `trace` the largest change of θ in every iteration; `objective` is the
+    log-likelihood where it is known, that is with exact sums and k covering the pool. With one expert nothing can be
+    learned; with few instances θ may run off to favour one expert, which a warning tells.
+
+    References
+    ----------
+    Klementiev, Roth and Small, Unsupervised rank aggregation with distance-based models, ICML 2008; A framework for
+    unsupervised rank aggregation, LR4IR workshop at SIGIR 2008.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> sample = cc.synthetic.mallows(6, theta={"a": -1.5, "b": -1.0, "c": -0.5, "d": 0.0}, n_instances=50)
+    >>> model = cc.ExtendedMallows().fit(sample.preferences)
+    >>> dict(zip(model.experts_, model.adherence_.round(1).tolist()))
+    {'a': 1.4, 'b': 1.0, 'c': 0.6, 'd': 0.0}
+    """
+
+    name = "extended-mallows"
+    tags = Tags(accepts=LISTS, stochastic=True, faithful=False, cost="O(k) a move; O(n²) an iteration")
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "k": optional(integer(least=1)),
+        "missing": _MISSING,
+        "e_step": one_of("auto", "sampling", "borda", "exact", "oracle"),
+        "inference": one_of("mean", "best", "borda"),
+        "formula": one_of("corrected", "printed"),
+        "norm": one_of("given-z", "full"),
+        "moves": one_of("insert", "swap"),
+        "chain_steps": optional(number(above=0)),
+        "prior": number(least=0),
+        "max_iter": integer(least=1),
+        "tol": number(above=0),
+        "init": _NEGATIVE,
+        "persistent": boolean(),
+        "unknown_experts": one_of("error", "ignore"),
+        "random_state": seed(),
+    }
+
+    theta_: Floats
+    expert_details_: dict[str, list[float]]
+    chain_: dict[str, Any]
+
+    def __init__(
+        self,
+        *,
+        k: int | None = None,
+        missing: str = "below",
+        e_step: str = "auto",
+        inference: str = "mean",
+        formula: str = "corrected",
+        norm: str = "given-z",
+        moves: str = "insert",
+        chain_steps: float | None = None,
+        prior: float = 0.0,
+        max_iter: int = 50,
+        tol: float = 1e-3,
+        init: float = -0.1,
+        persistent: bool = True,
+        unknown_experts: str = "error",
+        random_state: int = 0,
+    ) -> None:
+        self.k = k
+        self.missing = missing
+        self.e_step = e_step
+        self.inference = inference
+        self.formula = formula
+        self.norm = norm
+        self.moves = moves
+        self.chain_steps = chain_steps
+        self.prior = prior
+        self.max_iter = max_iter
+        self.tol = tol
+        self.init = init
+        self.persistent = persistent
+        self.unknown_experts = unknown_experts
+        self.random_state = random_state
+
+    def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> list[Pool]:
+        p: Preferences = preferences
+        self._check_combination(labels)
+        found = pools_of(p, self.k, self.missing == "below", np.arange(p.n_experts, dtype=np.int32))
+        pools = [pool for pool in found if pool is not None]
+        self._check_sizes(pools)
+        laws = Laws(pools, p.n_experts, self.formula, self.norm)
+        self.chain_ = {}
+        heard = np.bincount(laws.expert, minlength=p.n_experts) > 0
+        theta = np.full(p.n_experts, float(self.init))
+        if not heard.any():
+            pass
+        elif self.e_step == "oracle" and labels is not None:
+            theta = self._by_truth(p, pools, laws, labels, theta)
+        elif heard.sum() == 1:
+            self._warn(
+                f"only expert {p.experts[int(np.flatnonzero(heard)[0])]!r} ranks anything: with nobody to compare it "
+                f"with, its weight stays at {-self.init:g}. The consensus follows it."
+            )
+        else:
+            theta = self._by_em(pools, laws, theta, p.experts.tolist())
+        if heard.any():
+            # Nothing is known of the silent; they count as an average expert if they speak one day.
+            theta[~heard] = np.median(theta[heard])
+        self.experts_ = p.experts.tolist()
+        self.theta_ = theta
+        self.adherence_ = 0.0 - theta
+        self.expert_details_ = {"theta": theta.tolist()}
+        return pools
+
+    def _check_combination(self, labels: Labels | None) -> None:
+        if self.k is not None and self.missing == "unknown":
+            raise ParameterError(
+                "the 'k' parameter of ExtendedMallows must be None where missing='unknown': a list that says nothing "
+                f"about what it leaves out is compared with the order of its own items. Got {self.k!r} instead."
+            )
+        if self.e_step == "oracle" and labels is None:
+            raise DataError("ExtendedMallows(e_step='oracle') takes the true order from labels. Pass labels to fit.")
+
+    def _check_sizes(self, pools: list[Pool]) -> None:
+        large = [p for p in pools if p.n > _MOST_EXACT]
+        if self.e_step == "exact" and large:
+            raise DataError(
+                f"instance {large[0].name!r} has {large[0].n} items; e_step='exact' sums over all rankings of up to "
+                f"{_MOST_EXACT}. Use e_step='auto' or 'sampling'."
+            )
+
+    def _exactly(self, pool: Pool) -> bool:
+        most = {"exact": _MOST_EXACT, "sampling": 0}.get(self.e_step, _SOON_EXACT)
+        return pool.n <= most
+
+    def _stream(self, pool: Pool) -> np.random.Generator:
+        return instance_stream(self.random_state, pool.name)
+
+    def _by_truth(
+        self, preferences: Preferences, pools: list[Pool], laws: Laws, labels: Labels, theta: Floats
+    ) -> Floats:
+        """Return θ given the true order of every instance, taken from labels."""
+        label = labels.align(preferences).label
+        orders = []
+        for pool in pools:
+            mixed = self._stream(pool).permutation(pool.n)
+            value = np.nan_to_num(label[pool.slot], nan=-np.inf)[mixed]
+            orders.append(mixed[np.argsort(-value, kind="stable")].astype(np.int32))
+        given = laws.given(Seen.of_orders(pools, orders), self.prior)
+        theta = given.solve(theta)
+        self.fit_info_.n_iter = 1
+        self.fit_info_.gradient_norm = given.gradient_norm(theta)
+        return theta
+
+    def _by_em(self, pools: list[Pool], laws: Laws, theta: Floats, experts: list[str]) -> Floats:
+        """Return θ by EM; what chains show is averaged over iterations once θ has settled."""
+        room, info = Room(), self.fit_info_
+        walks: dict[str, Walk] = {}
+        sweeps = _FIRST_SWEEPS if self.chain_steps is None else float(self.chain_steps)
+        chosen = self.chain_steps is None
+        sampled = self.e_step in ("auto", "sampling") and not all(map(self._exactly, pools))
+        seen: Seen | None = None
+        averaged, before = 0, np.inf
+        gap, agreed, moved, apart = 0.0, True, 1.0, np.zeros(1)
+        for iteration in range(1, self.max_iter + 1):
+            with unwatched():
+                now, log_odds, moved = self._e_step(pools, laws, theta, walks, room, sweeps)
+            share = (averaged + 1.0) ** -_FORGET
+            seen = now if seen is None else seen.towards(now, share)
+            given = laws.given(seen.mean(), self.prior)
+            new = given.solve(theta)
+            step = np.abs(new - theta)
+            if sampled:
+                one, other = (laws.given(seen.chain(c), self.prior).solve(theta) for c in (0, 1))
+                apart = one - other
+                gap = float(np.linalg.norm(apart)) / max(float(np.linalg.norm(new)), self.tol)
+                agreed = gap <= _AGREED
+            info.trace.append(float(step.max()))
+            info.n_iter = iteration
+            info.gradient_norm = given.gradient_norm(theta)
+            info.objective = self._log_likelihood(pools, laws, theta, log_odds)
+            converged = bool((step <= self.tol * np.maximum(1.0, np.abs(new))).all())
+            theta = new
+            report(iteration, self.max_iter)
+            info.converged = converged and (agreed or not chosen)
+            if info.converged:
+                break
+            if sampled and chosen and not agreed and gap > _CLOSER * before:
+                sweeps = min(2.0 * sweeps, _MOST_SWEEPS)
+            before = gap
+            # A step that is no larger than the difference between two chains is chance.
+            if sampled and (averaged or (np.linalg.norm(step) <= np.linalg.norm(apart) and (agreed or not chosen))):
+                averaged += 1
+        if sampled:
+            self.chain_ = {"steps": sweeps, "gap": gap, "moved": moved}
+        self._tell(theta, experts, agreed or not chosen)
+        return theta
+
+    def _tell(self, theta: Floats, experts: list[str], agreed: bool) -> None:
+        """Warn of a fit that did not settle, or settled at an end of its range."""
+        info = self.fit_info_
+        if not agreed:
+            self._warn(
+                f"two chains from opposite ends still disagree: the weights learned from each differ by "
+                f"{self.chain_['gap']:.1%} after {info.n_iter} iterations of {self.chain_['steps']:g} moves per item. "
+                "Raise max_iter or chain_steps, or use e_step='borda'."
+            )
+        elif not info.converged:
+            self._warn(
+                f"the weights of the experts did not settle in {info.n_iter} iterations; the last change was "
+                f"{info.trace[-1]:.3g}. Raise max_iter or tol."
+            )
+        followed = [experts[e] for e in np.flatnonzero(theta <= mallows.LEAST_THETA).tolist()]
+        if followed and len(followed) < len(experts):
+            self._warn(
+                f"the consensus never contradicts expert {listing(followed)}, whose weight has no finite estimate. Few "
+                "instances allow that by chance: fit on more of them, or pass prior=1 to hold it to the average expert."
+            )
+        if not theta.any():
+            self._warn(
+                "no expert agrees with the others more than chance would: all weights are 0 and all items tie. "
+                "Use a method without learned weights, or more instances."
+            )
+
+    def _e_step(
+        self, pools: list[Pool], laws: Laws, theta: Floats, walks: dict[str, Walk], room: Room, sweeps: float
+    ) -> tuple[Seen, list[float] | None, float]:
+        """Return how far the lists are from the true rankings given θ, log sums of odds, and how much chains moved."""
+        if self.e_step == "borda":
+            return Seen.of_orders(pools, [pool.borda_order(theta) for pool in pools]), None, 1.0
+
+        def work(pool: Pool) -> tuple[Floats, Floats, float | None, float]:
+            u = pool.weight * theta[pool.expert]
+            if self._exactly(pool):
+                record, log_odds = exact(pool, room, u)
+                return record.distance, record.common.reshape(2, -1), log_odds, 1.0
+            walk = walks.get(pool.name)
+            if walk is None or not self.persistent:
+                start = pool.borda_order(theta)
+                other = start[::-1] if self.persistent else start
+                rng = self._stream(pool) if walk is None else walk.rng
+                walk = walks[pool.name] = Walk(pool, [start, other], rng, self.moves == "swap")
+            record = walk.run(room, u, sweeps)
+            return record.distance, record.common.reshape(2, -1), None, record.moved
+
+        distance, common, log_odds, moved = zip(*_each(work, pools), strict=True)
+        sums = [v for v in log_odds if v is not None]
+        seen = Seen(np.concatenate(distance, axis=1), np.concatenate(common, axis=1))
+        return seen, sums if len(sums) == len(pools) else None, float(np.mean(moved))
+
+    def _log_likelihood(
+        self, pools: list[Pool], laws: Laws, theta: Floats, log_odds: list[float] | None
+    ) -> float | None:
+        """Return the log-likelihood at θ where all sums are exact and normalisers known."""
+        normaliser = laws.log_normaliser(theta)
+        if log_odds is None or normaliser is None or self.prior:
+            return None
+        return sum(v - lgamma(p.n + 1) for v, p in zip(log_odds, pools, strict=True)) - normaliser
+
+    def _consensus(self, preferences: Any, known: list[Pool] | None = None) -> Consensus:
+        """Return the consensus with θ as learned; `known` are the lists of the preferences that were fitted."""
+        p: Preferences = preferences
+        if not hasattr(self, "theta_"):
+            raise NotFittedError.of(type(self).__name__)
+        pools = known
+        if pools is None:
+            found = pools_of(p, self.k, self.missing == "below", self._codes(p))
+            pools = [pool for pool in found if pool is not None]
+            self._check_sizes(pools)
+        room = Room()
+        inferred = _each(lambda pool: self._infer(pool, room), pools)
+        unsure = [i for i, one in enumerate(inferred) if one.r_hat > _R_HAT]
+        if unsure and self.chain_steps is None:
+            worst = max(unsure, key=lambda i: inferred[i].r_hat)
+            self._warn(
+                f"two chains from opposite ends still disagree in {len(unsure)} of {len(pools)} instances after "
+                f"{_LAST_WINDOW:g} moves per item: {listing([pools[i].name for i in unsure])}; together they are "
+                f"{inferred[worst].r_hat:.3g} times as wide as one in {pools[worst].name!r}. Pass inference='borda' "
+                "or a larger chain_steps."
+            )
+        if known is not None and any(one.sweeps for one in inferred):
+            steps = max(one.sweeps for one in inferred)
+            by_name = {pool.name: one.r_hat for pool, one in zip(pools, inferred, strict=True) if one.sweeps}
+            self.chain_ |= {"inference_steps": steps, "r_hat": by_name}
+        return Consensus.from_codes(p.slots, _scores(p, pools, [one.place for one in inferred]))
+
+    def _codes(self, preferences: Preferences) -> Codes:
+        """Return the number of every expert among those learned, −1 for unknown ones; or raise."""
+        known = {expert: code for code, expert in enumerate(self.experts_)}
+        code = np.array([known.get(e, -1) for e in preferences.experts], dtype=np.int32)
+        speaking = np.bincount(preferences.list_expert, minlength=len(code)) > 0
+        unknown = [preferences.experts[e] for e in np.flatnonzero((code < 0) & speaking).tolist()]
+        if unknown and self.unknown_experts == "error":
+            raise DataError(
+                f"nothing was learned about experts {listing(unknown)}. Known: {listing(self.experts_, 20)}. "
+                'Fit with them, or pass unknown_experts="ignore" to leave them out.'
+            )
+        return code
+
+    def _infer(self, pool: Pool, room: Room) -> _Inferred:
+        """Return the places of the items of an instance."""
+        theta = self.theta_
+        u = pool.weight * theta[pool.expert]
+        if not u.any():
+            return _Inferred(np.full(pool.n, (pool.n + 1) / 2), 0.0, 1.0)
+        if self.inference == "borda":
+            return _Inferred(pool.mean_ranks(theta), 0.0, 1.0)
+        if self._exactly(pool) and self.inference == "mean":
+            # Sums over subsets round differently for items that are alike.
+            return _Inferred(np.round(exact(pool, room, u)[0].position[0], 9), 0.0, 1.0)
+        if self._exactly(pool) and not pool.cut:
+            c, _ = room.energies(pool, u)
+            cost = -c[:, :, 0]
+            slack = 1e-9 * float(np.abs(u).sum())
+            return _Inferred(kemeny.subset_dp(cost, np.zeros(pool.n, dtype=np.int64), slack).position, 0.0, 1.0)
+        start = pool.borda_order(theta)
+        walk = Walk(pool, [start, start[::-1]], self._stream(pool), self.moves == "swap")
+        sweeps = _FIRST_WINDOW if self.chain_steps is None else float(self.chain_steps)
+        walk.run(room, u, sweeps)
+        record = walk.run(room, u, sweeps)
+        while self.chain_steps is None and record.r_hat() > _R_HAT and sweeps < _LAST_WINDOW:
+            # Each window is as long as all that went before.
+            sweeps *= 2.0
+            record = walk.run(room, u, sweeps)
+        if self.inference == "mean":
+            return _Inferred(record.position.mean(axis=0), sweeps, record.r_hat())
+        climb = Walk(pool, [record.best], walk.rng, swaps=False)
+        climb.run(room, _FREEZE * u, sweeps)
+        place = np.full(pool.n, 0.5 * (pool.k + 1 + pool.n))
+        place[climb.orders[0][: pool.k]] = np.arange(1.0, pool.k + 1.0)
+        return _Inferred(place, sweeps, record.r_hat())
