@@ -503,7 +503,10 @@ def _conjugate_gradients(rows: _Rows, bend: Floats, prior: Floats, n: int, pull:
         if not size > enough:
             break
         image = _product(left, right, bend, first, way) + ridge * way
-        length = size / float(way @ image)
+        curve = float(way @ image)
+        if not curve > 0:
+            break
+        length = size / curve
         x += length * way
         rest -= length * image
         scaled = rest / diagonal
@@ -552,14 +555,15 @@ def _climb_scores(rows: _Rows, score: Floats, phi: Floats, prior: Floats, tol: f
 
 
 def _centred(rows: _Rows, score: Floats, prior: Floats) -> Floats:
-    """Return the scores with mean 0 in the instances where no prior holds them."""
-    size = np.diff(rows.offsets)
-    free = (size > 0) & (_largest(prior, rows.offsets) == 0)
+    """Return the scores with mean 0 over the items compared, in the instances where no prior holds them."""
+    free = _largest(prior, rows.offsets) == 0
     if not free.any():
         return score
-    instance = np.repeat(np.arange(len(size)), size)
-    mean = np.bincount(instance, score, len(size)) / np.maximum(size, 1)
-    return score - np.where(free, mean, 0.0)[instance]
+    instance = np.repeat(np.arange(len(free)), np.diff(rows.offsets))
+    compared = _degrees(rows) > 0
+    total = np.bincount(instance, np.where(compared, score, 0.0), len(free))
+    mean = total / np.maximum(np.bincount(instance, compared, len(free)), 1.0)
+    return np.where(compared, score - np.where(free, mean, 0.0)[instance], score)
 
 
 class _Border(NamedTuple):
@@ -672,8 +676,9 @@ class _Judges(NamedTuple):
         """
         spread = np.einsum("kpp->kp", self.border(look, 0.0).inverse)[:, :DOUBT].copy()
         if self.active[DOUBT]:
-            # σ² where its gradient, 1/σ - σ (1/V + told), vanishes, for the V of now.
-            told = np.maximum(-look.gradient[:, DOUBT] / self.phi[:, DOUBT], 0.0)
+            # σ² where its gradient along the gauge, 1/σ - σ (1/V + told), vanishes, for the V of now.
+            told = self.multiplier(self.pulls(look)[0]) * self.weight - look.gradient[:, DOUBT] / self.phi[:, DOUBT]
+            told = np.maximum(told, 0.0)
             spread[:, SLOPE] = 1.0 / (1.0 / self.variance[SLOPE] + told)
         off = (self.phi - self.mean)[:, :DOUBT]
         heard = np.clip(1.0 - spread / self.variance, 0.0, 1.0).sum(axis=0)
@@ -805,7 +810,7 @@ def fit_judges(
     compared[who] = count
     return JudgeFit(
         score=score,
-        scale=factor,
+        scale=abs(factor),
         tie=float(judges.mean[TIE]) if ties else -np.inf,
         slope=phi[:, SLOPE].copy(),
         slope_stderr=phi[:, DOUBT].copy(),
@@ -824,9 +829,13 @@ def fit_judges(
 
 
 def _on_trusted_scale(score: Floats, judges: _Judges, look: _Look) -> tuple[Floats, _Judges, _Look, float]:
-    """Return scores, judges and derivatives on the scale of the judges who are believed, and the scores' factor."""
+    """Return scores, judges and derivatives on the scale of the judges who are believed, and the scores' factor.
+
+    The average comparison follows the scores: should it not, all is turned round.
+    """
     factor = judges.trusted_slope()
-    unit = np.array([factor, 1.0, 1.0, factor])
+    factor = factor if float(judges.weight @ judges.phi[:, SLOPE]) >= 0 else -factor
+    unit = np.array([factor, 1.0, 1.0, abs(factor)])
     moved = judges._replace(
         phi=judges.phi / unit, mean=judges.mean / unit, variance=judges.variance / unit[:DOUBT] ** 2
     )
@@ -851,15 +860,16 @@ def _reliability(
 
     spread = judges.border(look, 0.0).inverse[:, :DOUBT, :DOUBT]
     each = follow(judges.phi)
-    turn = each[:, 2:] / each[:, 1:2]
-    value = each[:, 0] / each[:, 1]
-    # Those who are believed have what their slope is.
-    unit = float(judges.weight @ value**2) / float(judges.weight @ (value * judges.phi[:, SLOPE]))
     # Of a judge who said nothing the population is known, seen on everybody's pairs.
-    ordinary = follow(np.tile(judges.mean, (len(who), 1))).sum(axis=0)
-    slack = ordinary[2:] / ordinary[1]
-    reliability = np.full(n_experts, ordinary[0] / ordinary[1] / unit)
-    stderr = np.full(n_experts, np.sqrt(float(slack**2 @ (judges.variance * judges.active[:DOUBT]))) / unit)
+    ordinary = follow(np.tile(judges.mean, (len(who), 1))).sum(axis=0, keepdims=True)
+    table = np.concatenate([each, ordinary])
+    plain = np.maximum(table[:, 1], 1e-300)
+    moves, turns = table[:, 0] / plain, table[:, 2:] / plain[:, None] * judges.active[:DOUBT]
+    value, turn, slack = moves[:-1], turns[:-1], turns[-1]
+    believed = float(judges.weight @ (value * judges.phi[:, SLOPE]))
+    unit = float(judges.weight @ value**2) / believed if believed > 0 else 1.0
+    reliability = np.full(n_experts, moves[-1] / unit)
+    stderr = np.full(n_experts, np.sqrt(float(slack**2 @ judges.variance)) / unit)
     reliability[who] = value / unit
     stderr[who] = np.sqrt(np.einsum("kp,kpq,kq->k", turn, spread, turn)) / unit
     return reliability, stderr
