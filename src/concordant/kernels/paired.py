@@ -66,7 +66,8 @@ class Solution(NamedTuple):
     """Scores and how they were reached.
 
     `information` is that of the parameters learned jointly (tie, then side; those that were learned), the scores being
-    profiled out; `gradient_norm` is the largest component of the gradient over max(1, the most outcomes of an item).
+    profiled out, and `response` how the scores give way when such a parameter grows, one row each, with a minus sign;
+    `gradient_norm` is the largest component of the gradient over max(1, the most outcomes of an item).
     """
 
     score: Floats
@@ -77,6 +78,7 @@ class Solution(NamedTuple):
     converged: bool
     trace: list[float]
     information: Floats
+    response: Floats
 
 
 NO_TIES = Shared()
@@ -649,6 +651,7 @@ def solve(
         bool(out[3].all()),
         trace if len(pairs.offsets) == 2 else [],
         np.zeros((0, 0)),
+        np.zeros((0, len(s))),
     )
 
 
@@ -686,13 +689,14 @@ def solve_jointly(
     slot_scale = np.repeat(scale, sizes)
     n_slots = pairs.n_slots
     information = np.eye(len(coupled.learned))
+    response = np.zeros((len(coupled.learned), n_slots))
 
     def look(x: Floats) -> tuple[float, float]:
         value = coupled.evaluate(x[:n_slots], x[n_slots:])
         return value, max(float(np.abs(coupled.gradient / slot_scale).max(initial=0.0)), coupled.shared_norm)
 
     def step_from(x: Floats, norm: float) -> tuple[Floats, float]:
-        nonlocal information
+        nonlocal information, response
         couplings = coupled.couplings()
         solved = np.concatenate([coupled.gradient[None, :], couplings])
         if len(small):
@@ -702,9 +706,10 @@ def solve_jointly(
             rows = slice(int(pairs.starts[n]), int(pairs.starts[n + 1]))
             rhs = np.ascontiguousarray(solved[:, own])
             solved[:, own] = solver.solve(coupled.weight[rows], rhs, _accuracy(norm))
-        information = coupled.information - couplings @ solved[1:].T
+        response = solved[1:]
+        information = coupled.information - couplings @ response.T
         chosen = _solve_few(information, coupled.slope - couplings @ solved[0])
-        step = np.concatenate([solved[0] - chosen @ solved[1:], chosen])
+        step = np.concatenate([solved[0] - chosen @ response, chosen])
         return coupled.bounded(step, float(np.abs(step).max()), x[n_slots:])
 
     first = np.zeros(n_slots) if start is None else start
@@ -714,7 +719,7 @@ def solve_jointly(
     if len(full):
         s -= np.repeat(np.add.reduceat(s, pairs.offsets[full]) / sizes[full], sizes[full])
     learned = coupled.at(climb.x[n_slots:])
-    return Solution(s, learned, *climb[1:], (information + information.T) / 2)
+    return Solution(s, learned, *climb[1:], (information + information.T) / 2, response)
 
 
 def _solve_few(table: Floats, rhs: Floats) -> Floats:
@@ -821,7 +826,7 @@ def solve_linear(
 
     climb = _climb(np.concatenate([np.zeros(f), coupled.start]), look, step_from, tol, max_iter, report)
     b = climb.x[:f]
-    return b, Solution(features @ b, coupled.at(climb.x[f:]), *climb[1:], information)
+    return b, Solution(features @ b, coupled.at(climb.x[f:]), *climb[1:], information, np.zeros((0, pairs.n_slots)))
 
 
 def _apart(pairs: Pairs, features: Floats, weight: Floats) -> Floats:
@@ -849,7 +854,8 @@ def descend(pairs: Pairs, prior: Floats, *, steps: int, rate: float) -> Solution
     edges = locked(pairs.starts, pairs.offsets)
     _descend(_columns(pairs), edges, prior, each, _scale(pairs), steps, s, np.empty(len(pairs.left)), out)
     norm = float(out[1].max(initial=0.0))
-    return Solution(s, NO_TIES, float(out[0].sum()), norm, steps, norm == 0.0, [], np.zeros((0, 0)))
+    none = np.zeros((0, 0)), np.zeros((0, len(s)))
+    return Solution(s, NO_TIES, float(out[0].sum()), norm, steps, norm == 0.0, [], *none)
 
 
 # What intervals need.

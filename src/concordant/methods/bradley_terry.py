@@ -22,7 +22,7 @@ from concordant.data.consensus import Consensus
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
 from concordant.data.streams import instance_stream
-from concordant.errors import DataError, NoFiniteEstimateError, NotFittedError, ParameterError, listing
+from concordant.errors import DataError, KindError, NoFiniteEstimateError, NotFittedError, ParameterError, listing
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
 from concordant.methods._existence import loose_instances, why_loose
 from concordant.methods._meetings import ListMeetings, Meetings, RowMeetings
@@ -40,6 +40,8 @@ __all__ = ["BradleyTerry"]
 _OBSERVED_PRIOR, _DERIVED_PRIOR = 0.1, 2.0
 # Up to this many items the covariance of all scores is made without being asked for.
 _MANY_ITEMS = 5000
+# So many bytes of covariances are made without being asked for.
+_MUCH_MEMORY = 2e9
 # Beyond a difference of this size nothing was observed: the estimate is on its way to infinity.
 _FARTHEST = 30.0
 
@@ -124,6 +126,8 @@ class BradleyTerry(Aggregator):
     adherence_, experts_, expert_details_
         The reliability of every expert (1 = as the scores say, 0 = noise), their ids, and slope, side and tie
         tendency, where reliability is learned.
+    scale_ : float
+        Scores are on the scale of the experts who are believed, the prior's times this, where reliability is learned.
 
     Notes
     -----
@@ -149,7 +153,7 @@ class BradleyTerry(Aggregator):
     >>> votes = cc.Comparisons("arena", None, ["a", "a", "b"], ["b", "c", "c"], [7, 8, 6], [2, 1, 3], [1, 1, 1])
     >>> board = cc.BradleyTerry().fit_predict(votes)
     >>> board.ranking(), board.score.round(2).tolist(), board.stderr.round(2).tolist()
-    (['a', 'b', 'c'], [1.14, -0.14, -0.99], [0.4, 0.37, 0.38])
+    (['a', 'b', 'c'], [1.06, -0.18, -0.88], [0.41, 0.35, 0.38])
     """
 
     name = "bradley-terry"
@@ -182,7 +186,7 @@ class BradleyTerry(Aggregator):
     coefficients_: dict[str, float]
     shared_covariance_: Floats
     expert_details_: dict[str, list[float]]
-    judge_variance_: list[float]
+    scale_: float
     feature_slots_: dict[str, list[str]]
     feature_basis_: Floats
     feature_scores_: Floats
@@ -245,6 +249,11 @@ class BradleyTerry(Aggregator):
                 "BradleyTerry(reliability=True) learns a side effect and a tendency to tie (in Davidson's form) for "
                 "every expert. It goes without side_effect=True, ties='rao-kupper' and features."
             )
+        if self.uncertainty == "bootstrap" and (self.reliability or features is not None):
+            raise ParameterError(
+                f"BradleyTerry has no bootstrap with {'reliability=True' if self.reliability else 'features'}. Use "
+                "uncertainty='sandwich' or 'information'."
+            )
         experts = isinstance(preferences, Preferences) or preferences.expert is not None
         if self.reliability and not experts:
             raise DataError(
@@ -257,10 +266,12 @@ class BradleyTerry(Aggregator):
                 "Name the column that holds them, or use 'information' or 'bootstrap'."
             )
         if self.side_effect and not (isinstance(preferences, Comparisons) and preferences.sided):
-            found = "comparisons with sided=False" if isinstance(preferences, Comparisons) else "lists"
-            raise DataError(
-                f"side_effect=True learns what being shown on the left is worth, but these are {found}: nobody knows "
-                "which item was shown where. Give Comparisons with sided=True, or leave side_effect=False."
+            lists = isinstance(preferences, Preferences)
+            found = "lists" if lists else "comparisons with sided=False"
+            raise (KindError if lists else DataError)(
+                "BradleyTerry(side_effect=True) learns what being shown on the left is worth, but these are "
+                f"{found}: nobody knows which item was shown where. Give Comparisons with sided=True, or leave "
+                "side_effect=False."
             )
 
     def _transform(self, preferences: Preferences) -> str:
@@ -271,7 +282,10 @@ class BradleyTerry(Aggregator):
                     "counts differences, of which a tie has none. Use transform='binary', or ties='auto'."
                 )
             if self.transform == "rating" and preferences.kind == "rank":
-                raise DataError("transform='rating' takes differences of ratings or scores; these are ranks.")
+                raise KindError(
+                    "BradleyTerry(transform='rating') takes differences of ratings or scores; these are ranks. Use "
+                    "transform='count'."
+                )
             return self.transform
         if self.ties in ("davidson", "rao-kupper"):
             return "binary"
@@ -434,9 +448,9 @@ class BradleyTerry(Aggregator):
         if tied:
             self.ties_ = "davidson" if self.ties == "auto" else self.ties
         model = paired.MODELS[self.ties_]
+        self._check_shared(pairs)
         if features is None:
             self._check_placed(votes, tied)
-        self._check_shared(pairs)
         all_ties = tied and not (pairs.n_left.any() or pairs.n_right.any())
         start = paired.Shared(model, paired.tie_start(pairs, model) if tied else 0.0, 0.0)
         if all_ties:
@@ -455,7 +469,7 @@ class BradleyTerry(Aggregator):
         self._keep_shared(solved, votes)
         self._note([solved])
         if any(which.values()):
-            self.shared_covariance_ = self._shared_spread(votes, solved, prior)
+            self.shared_covariance_ = self._shared_spread(votes, solved)
         return _Found([votes], solved.score, jointly=len(votes.slots) == 1 and any(which.values()))
 
     def _keep_shared(self, solved: Solution, votes: Meetings) -> None:
@@ -490,22 +504,20 @@ class BradleyTerry(Aggregator):
                 "prior=0.1, or ties='none'."
             )
 
-    def _shared_spread(self, votes: Meetings, solved: Solution, prior: Floats) -> Floats:
+    def _shared_spread(self, votes: Meetings, solved: Solution) -> Floats:
         """Return the covariance of the shared parameters, the scores being estimated with them."""
         inverse = np.asarray(np.linalg.pinv(solved.information, hermitian=True), dtype=np.float64)
-        if self._how(votes.has_experts) in ("none", "information") or not votes.has_experts:
+        large = self.uncertainty == "auto" and bool((votes.slots.sizes > _MANY_ITEMS).any())
+        if self._how(votes.has_experts) in ("none", "information") or not votes.has_experts or large:
             return inverse
         shared, learned = self._shared(), self._learned()
         spread = np.zeros(inverse.shape)
         for n, own in _instances(votes):
             pulls, weight = votes.pulls(n, solved.score, shared, learned)
-            if weight.sum() < 2:
-                continue
-            _, bend, couplings = _curvature(votes, n, solved.score, float(prior[n]), shared, learned)
-            m = own.stop - own.start
-            # What an expert pulls the shared parameters for, after the scores have given way.
-            pull = pulls[:, m:] - pulls[:, :m] @ np.linalg.solve(bend, couplings)
-            spread += _scatter(pull, weight)
+            if weight.sum() >= 2:
+                m = own.stop - own.start
+                # What an expert pulls the shared parameters for, after the scores have given way.
+                spread += _scatter(pulls[:, m:] - pulls[:, :m] @ solved.response[:, own].T, weight)
         return inverse @ spread @ inverse
 
     # Predicting.
@@ -544,7 +556,7 @@ class BradleyTerry(Aggregator):
             [c.table for c in made],
             self._in_words(how, has_experts),
             [c.clusters for c in made] if how == "sandwich" else None,
-            where,
+            np.concatenate(where),
         )
 
     def _answer(
@@ -703,10 +715,6 @@ class BradleyTerry(Aggregator):
         inverse = np.asarray(np.linalg.pinv(solved.information, hermitian=True), dtype=np.float64)
         f = basis.shape[1]
         how = self._how(votes.has_experts)
-        if how == "bootstrap":
-            raise ParameterError(
-                "BradleyTerry has no bootstrap with features. Use uncertainty='sandwich' or 'information'."
-            )
         if how != "sandwich":
             return inverse[:f, :f]
         shared, learned = self._shared(), self._learned()
@@ -778,6 +786,7 @@ class BradleyTerry(Aggregator):
         self.tie_ = float(np.exp(fitted.tie))
         self.experts_ = rows.experts.tolist()
         self.adherence_ = np.array(fitted.reliability)
+        self.scale_ = float(fitted.scale)
         self.expert_details_ = {
             "stderr": fitted.reliability_stderr.tolist(),
             "slope": fitted.slope.tolist(),
@@ -825,7 +834,8 @@ class BradleyTerry(Aggregator):
             rows = self._known_experts(rows)
         votes = RowMeetings(rows, ties, sided=False)
         votes.derived = isinstance(preferences, Preferences)
-        prior = np.repeat(self._priors(votes), votes.slots.sizes)
+        # The scores are on the scale of the experts who are believed; the prior is not.
+        prior = np.repeat(self._priors(votes), votes.slots.sizes) / self.scale_**2
         columns = _judge_columns(rows, votes)
         details = self.expert_details_
         taken: dict[str, Any] = {
@@ -843,10 +853,6 @@ class BradleyTerry(Aggregator):
         how = self._how(has_experts=True)
         if how == "none":
             return self._answer(preferences.slots, score, anchors)
-        if how == "bootstrap":
-            raise ParameterError(
-                "BradleyTerry(reliability=True) has no bootstrap. Use uncertainty='sandwich' or 'information'."
-            )
         found = judges.judge_information(*columns, score=score, variance=variance, profile=known is not None, **taken)
         made = []
         for one in found:
