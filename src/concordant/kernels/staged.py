@@ -203,7 +203,7 @@ def _plain(
     worth = f[m - 1]
     loss[i] += w * worth * first
     diagonal[i] += w * worth * (first - worth * second)
-    return value + np.log(chance)
+    return float(value + np.log(chance))
 
 
 @jit

@@ -7,11 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from concordant.kernels import staged
+from concordant.kernels.jit import jit
 from concordant.kernels.lists import Floats
 from concordant.kernels.staged import Stages
 from concordant.kernels.staged_lists import written_out
 
-__all__ = ["Found", "Model", "ascend", "minorise", "newton"]
+__all__ = ["Found", "Model", "ascend", "divided", "minorise", "newton"]
 
 # Beyond this many items no table of all pairs is made to find a step.
 _MOST_ITEMS = 5000
@@ -21,6 +22,63 @@ _PAPER_STEP = 0.01
 _LONGEST_STEP, _WIDEST = 4.0, 500.0
 # A list leaves at least this share of all worth to the items below it, or they are written out one by one.
 _LEAST_SHARE = 1e-5
+
+
+# Tables up to this size are solved here: a library's threads take longer to wake than that.
+_SMALL_TABLE = 128
+
+
+@jit
+def _divide(table: Floats, right: Floats) -> bool:
+    """Turn `right` into table⁻¹ right by Cholesky's way; return whether the table is positive definite."""
+    n, columns = right.shape
+    low = np.empty((n, n))
+    for j in range(n):
+        for i in range(j, n):
+            total = table[i, j]
+            for k in range(j):
+                total -= low[i, k] * low[j, k]
+            if i == j:
+                if not total > 1e-14 * table[j, j]:
+                    return False
+                low[j, j] = np.sqrt(total)
+            else:
+                low[i, j] = total / low[j, j]
+    for i in range(n):
+        for k in range(i):
+            for c in range(columns):
+                right[i, c] -= low[i, k] * right[k, c]
+        for c in range(columns):
+            right[i, c] /= low[i, i]
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            for c in range(columns):
+                right[i, c] -= low[k, i] * right[k, c]
+        for c in range(columns):
+            right[i, c] /= low[i, i]
+    return True
+
+
+def divided(table: Floats, right: Floats) -> Floats | None:
+    """Return table⁻¹ right for a symmetric table, or None where it is not positive definite.
+
+    >>> divided(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[3.0], [3.0]])).round(12).tolist()
+    [[1.0], [1.0]]
+    """
+    if len(table) <= _SMALL_TABLE:
+        out = right.copy()
+        return out if _divide(table, out) else None
+    if not _is_definite(table):
+        return None
+    return np.asarray(np.linalg.solve(table, right), dtype=np.float64)
+
+
+def _is_definite(table: Floats) -> bool:
+    try:
+        np.linalg.cholesky(table)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 class Found(NamedTuple):
@@ -124,15 +182,28 @@ class Model:
     def direction(self, score: Floats, point: _Point, accuracy: float) -> Floats:
         """Return Newton's step, by a table of all pairs or by conjugate gradients."""
         if self.dense:
-            hessian, _ = self.tables(score)
-            if self.tied and not _is_definite(hessian):
-                hessian, _ = self.tables(score, curved=False)
-            step = np.asarray(np.linalg.solve(hessian, point.gradient), dtype=np.float64)
+            step = self._by_table(score, point.gradient)
         else:
             step, sound = self._conjugate(score, point, accuracy, True)
             if not sound:
                 step, _ = self._conjugate(score, point, accuracy, False)
         return step - step.mean() if self.free else step
+
+    def _by_table(self, score: Floats, gradient: Floats) -> Floats:
+        """Return Newton's step; where the objective curves the wrong way, that of a table that does not."""
+        right = gradient[:, None]
+        hessian, _ = self.tables(score)
+        found = divided(hessian, right)
+        if found is None and self.tied:
+            hessian, _ = self.tables(score, curved=False)
+            found = divided(hessian, right)
+        ridge = 1e-12 * float(np.trace(hessian)) / self.size
+        while found is None:
+            # Rounding alone has made it singular.
+            hessian[np.diag_indices(self.size)] += ridge
+            ridge *= 100.0
+            found = divided(hessian, right)
+        return found[:, 0]
 
     def _conjugate(self, score: Floats, point: _Point, accuracy: float, curved: bool) -> tuple[Floats, bool]:
         """Return Newton's step by conjugate gradients, and whether the objective curved the right way all along."""
@@ -166,13 +237,27 @@ class Model:
         with None, the inverse of the observed information.
         """
         hessian, squares = self.tables(score, spread=clusters is not None)
-        inverse = np.asarray(np.linalg.inv(hessian), dtype=np.float64)
+        small = self.size <= _SMALL_TABLE
+        inverse = None if small else np.linalg.inv(hessian)
         if clusters is None:
-            return inverse
+            return self._over(hessian, np.eye(self.size)) if inverse is None else np.asarray(inverse)
         mean = self._pull(score) / clusters
         squares -= clusters * mean[:, None] * mean[None, :]
-        out = inverse @ squares @ inverse * (clusters / (clusters - 1.0))
+        squares *= clusters / (clusters - 1.0)
+        if inverse is None:
+            out = self._over(hessian, np.ascontiguousarray(self._over(hessian, squares).T))
+        else:
+            out = inverse @ squares @ inverse
         return (out + out.T) / 2
+
+    @staticmethod
+    def _over(hessian: Floats, right: Floats) -> Floats:
+        found = divided(hessian, right)
+        return np.linalg.pinv(hessian, hermitian=True) @ right if found is None else found
+
+    def answer(self, score: Floats, push: Floats) -> Floats:
+        """Return how the best scores move with each column of `push`, added to the gradient."""
+        return self._over(self.tables(score)[0], push)
 
     def _pull(self, score: Floats) -> Floats:
         """Return the gradient of the log-likelihood without the prior, which at the maximum is the prior's."""
@@ -186,15 +271,7 @@ class Model:
         """Return whether stationary scores are a local maximum; only tied blocks leave a doubt."""
         if not self.tied or self.size == 0 or self.size > _MOST_ITEMS:
             return True
-        return _is_definite(self.tables(score)[0])
-
-
-def _is_definite(table: Floats) -> bool:
-    try:
-        np.linalg.cholesky(table)
-    except np.linalg.LinAlgError:
-        return False
-    return True
+        return divided(self.tables(score)[0], np.zeros((self.size, 1))) is not None
 
 
 def newton(model: Model, score: Floats, max_iter: int, tol: float) -> Found:

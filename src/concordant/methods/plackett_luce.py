@@ -138,7 +138,7 @@ class PlackettLuce(Aggregator):
     >>> runs = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "a", "c"], "z": ["a", "c"]})
     >>> found = cc.PlackettLuce(prior=1.0).fit_predict(runs)
     >>> found.ranking(), found.score.round(3).tolist()
-    (['a', 'b', 'c'], [0.591, 0.297, -0.888])
+    (['a', 'b', 'c'], [0.485, 0.385, -0.87])
     """
 
     name = "plackett-luce"
@@ -714,7 +714,7 @@ class _Trust:
                 cross = np.zeros((model.size, len(expert)))
                 which = lists.list_ids(stages.offsets)
                 cross[stages.item, which] = stages.weight[which] * mixed
-                bend[np.ix_(expert, expert)] -= cross.T @ np.linalg.solve(model.tables(found.score)[0], cross)
+                bend[np.ix_(expert, expert)] -= cross.T @ model.answer(found.score, cross)
         return slope[self.heard], bend[np.ix_(self.heard, self.heard)] if whole else bend[self.heard]
 
 
@@ -743,28 +743,39 @@ def _check_existence(prepared: _Lists, models: Sequence[Model]) -> None:
     """Raise NoFiniteEstimateError where scores would run off to infinity, naming the items."""
     from concordant.kernels.staged_lists import splits
 
-    found = [(n, splits(model.stages, model.size)) for n, model in enumerate(models)]
-    failed = [(n, split) for n, split in found if split is not None]
-    if not failed:
+    found = []
+    for n, model in enumerate(models):
+        silent = prepared.n_items(n) > 1 and model.size < prepared.n_items(n)
+        if silent or splits(model.stages, model.size) is not None:
+            found.append(n)
+    if not found:
         return
-    n, split = failed[0]
-    slots = prepared.places(n) + prepared.slot_offsets[n]
-
-    def named(groups: Sequence[Ints]) -> str:
-        texts = [listing(prepared.items.take(slots[group]).tolist(), 5) for group in groups[:5]]
-        return ", ".join(texts) + (f" and {len(groups) - 5} more" if len(groups) > 5 else "")
-
-    if split.apart:
-        why = (
-            f"its items fall into {len(split.apart)} groups that no list ranks against each other: {named(split.apart)}"
-        )
-        way = "or fit the groups apart"
-    else:
-        reasons = [f"no list ranks another item above {named(split.above)}"] if split.above else []
-        alone = "" if prepared.all_stages.averaged else ", on their own,"
-        reasons += [f"no list ranks {named(split.below)}{alone} above another item"] if split.below else []
-        why, way = "; ".join(reasons), "or leave them out"
-    more = f" (and {len(failed) - 1} instances more)" if len(failed) > 1 else ""
+    n = found[0]
+    items = prepared.items[int(prepared.slot_offsets[n]) : int(prepared.slot_offsets[n + 1])]
+    places = prepared.places(n)
+    split = splits(models[n].stages, models[n].size)
+    reasons = []
+    if len(places) < len(items):
+        reasons.append(_said(items[np.setdiff1d(np.arange(len(items)), places)].tolist(), "ranked against no other"))
+    if split is not None and split.apart:
+        groups = ", ".join(listing(items[places[g]].tolist(), 5) for g in split.apart[:5])
+        reasons.append(f"no list ranks items of one of {len(split.apart)} groups against those of another: {groups}")
+    if split is not None:
+        alone = "" if prepared.all_stages.averaged else " other than tied"
+        for groups_, fate in (
+            (split.above, "never ranked below another"),
+            (split.below, f"never ranked above another{alone}"),
+        ):
+            single = [int(places[g[0]]) for g in groups_ if len(g) == 1]
+            if single:
+                reasons.append(_said(items[np.array(single)].tolist(), fate))
+            reasons += [_said(items[places[g]].tolist(), f"{fate} outside them") for g in groups_ if len(g) > 1]
+    more = f" (and in {len(found) - 1} more instances)" if len(found) > 1 else ""
     raise NoFiniteEstimateError(
-        f"no finite Plackett-Luce estimate in instance {prepared.instances[n]!r}{more}: {why}. Set prior=0.1, {way}."
+        f"no finite Plackett-Luce estimate: {'; '.join(reasons[:5])} in instance {prepared.instances[n]!r}{more}. "
+        "Set prior=0.1, or leave them out."
     )
+
+
+def _said(items: list[str], fate: str) -> str:
+    return f"item {items[0]!r} is {fate}" if len(items) == 1 else f"items {listing(items)} are {fate}"
