@@ -1,0 +1,415 @@
+"""Low-rank completion of a skew-symmetric table of which only some pairs are known.
+
+The completed table is never formed: it is kept as a few pairs of vectors, and a step multiplies vectors by the known
+pairs alone. A skew-symmetric matrix turns every vector by a right angle, so that the Lanczos process needs half the
+numbers: its odd and its even vectors span the left and the right singular vectors.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from concordant.kernels.jit import jit
+from concordant.kernels.lists import Codes, Floats, Ints
+
+__all__ = ["complete", "components", "pair_table"]
+
+# The Lanczos process starts again from what it has found after this many vectors.
+_BASIS = 48
+# A singular pair is found when it is invariant up to this share of the singular value.
+_FOUND = 1e-13
+# A vector that is shorter than this share of the longest is rounding error: the space is exhausted.
+_EXHAUSTED = 1e-12
+# Nearly equal singular values separate slowly; what is left undecided after so many rounds hardly matters.
+_RESTARTS = 50
+# How much of the vector of ones goes into the start of every step.
+_AFRESH = 0.1
+
+
+@jit
+def pair_table(
+    offsets: Ints, item: Codes, x: Floats, weight: Floats, n: int, binary: bool, average: bool, least: float
+) -> tuple[Codes, Codes, Floats]:
+    """Return (first, second, value) for all pairs of items that lists of an instance hold together; first < second.
+
+    value = sum over lists of w * (x_second - x_first), or of the sign of it with `binary`, over the sum of w with
+    `average`. Pairs of less than `least` weight are left out, lists of weight 0 too. Cost O(sum of squared lengths);
+    memory for the pairs alone.
+
+    Parameters
+    ----------
+    offsets : int64[L + 1]
+        Where the lists begin.
+    item : int32[R]
+        The items of the rows, 0..n-1.
+    x : float64[R]
+        What is subtracted; smaller is better.
+    weight : float64[L]
+        The weights of the lists.
+    """
+    rows = len(item)
+    starts = np.zeros(n + 1, np.int64)
+    for r in range(rows):
+        starts[item[r] + 1] += 1
+    for i in range(n):
+        starts[i + 1] += starts[i]
+    place = starts[:-1].copy()
+    row_of = np.empty(rows, np.int64)
+    list_of = np.empty(rows, np.int64)
+    for k in range(len(weight)):
+        for r in range(offsets[k], offsets[k + 1]):
+            row_of[place[item[r]]] = r
+            list_of[place[item[r]]] = k
+            place[item[r]] += 1
+    first = np.empty(64, np.int32)
+    second = np.empty(64, np.int32)
+    value = np.empty(64, np.float64)
+    used = 0
+    total = np.zeros(n)
+    count = np.zeros(n)
+    touched = np.empty(n, np.int32)
+    for i in range(n):
+        met = 0
+        for e in range(starts[i], starts[i + 1]):
+            k = list_of[e]
+            w = weight[k]
+            if w <= 0.0:
+                continue
+            own = x[row_of[e]]
+            for r in range(offsets[k], offsets[k + 1]):
+                j = item[r]
+                if j <= i:
+                    continue
+                if count[j] == 0.0:
+                    touched[met] = j
+                    met += 1
+                count[j] += w
+                gap = x[r] - own
+                if binary:
+                    gap = 1.0 if gap > 0.0 else (-1.0 if gap < 0.0 else 0.0)
+                total[j] += w * gap
+        if used + met > len(first):
+            room = 2 * (used + met)
+            first = np.append(first, np.empty(room - len(first), np.int32))
+            second = np.append(second, np.empty(room - len(second), np.int32))
+            value = np.append(value, np.empty(room - len(value), np.float64))
+        for t in range(met):
+            j = touched[t]
+            if count[j] >= least - 1e-9:
+                first[used] = i
+                second[used] = j
+                value[used] = total[j] / count[j] if average else total[j]
+                used += 1
+            total[j] = 0.0
+            count[j] = 0.0
+    return first[:used].copy(), second[:used].copy(), value[:used].copy()
+
+
+@jit
+def components(first: Codes, second: Codes, n: int) -> Codes:
+    """Return for every one of n items the smallest item that pairs connect it with."""
+    root = np.empty(n, np.int32)
+    for i in range(n):
+        root[i] = i
+    for e in range(len(first)):
+        a = first[e]
+        while root[a] != a:
+            root[a] = root[root[a]]
+            a = root[a]
+        b = second[e]
+        while root[b] != b:
+            root[b] = root[root[b]]
+            b = root[b]
+        if a < b:
+            root[b] = a
+        else:
+            root[a] = b
+    for i in range(n):
+        # Roots are smaller than what hangs on them, so one pass in ascending order reaches all of them.
+        root[i] = root[root[i]]
+    return root
+
+
+@jit
+def _turn(first: Codes, second: Codes, known: Floats, left: Floats, right: Floats, x: Floats, out: Floats) -> None:
+    """Write (sum_c left_c right_c^T - right_c left_c^T + K) x to `out`; K holds known[e] at (first[e], second[e])."""
+    n = len(x)
+    for i in range(n):
+        out[i] = 0.0
+    for c in range(len(left)):
+        by_right = 0.0
+        by_left = 0.0
+        for i in range(n):
+            by_right += right[c, i] * x[i]
+            by_left += left[c, i] * x[i]
+        for i in range(n):
+            out[i] += left[c, i] * by_right - right[c, i] * by_left
+    for e in range(len(first)):
+        i = first[e]
+        j = second[e]
+        out[i] += known[e] * x[j]
+        out[j] -= known[e] * x[i]
+
+
+@jit
+def _next_vector(
+    first: Codes, second: Codes, known: Floats, left: Floats, right: Floats, basis: Floats, length: int, out: Floats
+) -> float:
+    """Write to `out` what the matrix makes of the last basis vector, less its part in the basis; return its norm."""
+    n = len(out)
+    _turn(first, second, known, left, right, basis[length - 1], out)
+    for _ in range(2):  # once leaves rounding errors of the size of what was taken away
+        for b in range(length):
+            dot = 0.0
+            for i in range(n):
+                dot += basis[b, i] * out[i]
+            for i in range(n):
+                out[i] -= dot * basis[b, i]
+    square = 0.0
+    for i in range(n):
+        square += out[i] * out[i]
+    return float(np.sqrt(square))
+
+
+@jit
+def _ritz_pairs(basis: Floats, beta: Floats, length: int, beyond: float, left: Floats, right: Floats) -> bool:
+    """Write the largest singular pairs within the basis to (left, right); return whether they are invariant.
+
+    The matrix is skew and tridiagonal in the basis, beta[k] coupling vectors k and k + 1, and `beyond` the last one to
+    what lies outside. It takes vectors 0, 2, 4, ... to 1, 3, 5, ... by a bidiagonal matrix with beta_0, beta_2, ... on
+    the diagonal and -beta_1, -beta_3, ... above it.
+    """
+    size = (length + 1) // 2
+    square = np.zeros((size, size))
+    for a in range(length // 2):
+        d = beta[2 * a]
+        square[a, a] += d * d
+        if a + 1 < size:
+            s = -beta[2 * a + 1]
+            square[a, a + 1] += d * s
+            square[a + 1, a] += d * s
+            square[a + 1, a + 1] += s * s
+    values, vectors = np.linalg.eigh(square)
+    largest = np.sqrt(max(values[size - 1], 0.0))
+    invariant = True
+    for c in range(len(left)):
+        left[c, :] = 0.0
+        right[c, :] = 0.0
+        column = size - 1 - c
+        if column < 0:
+            continue
+        sigma = np.sqrt(max(values[column], 0.0))
+        if sigma <= _EXHAUSTED * largest:
+            continue
+        # The sign is free; so chosen that the starting vector is on the positive side.
+        sign = -1.0 if vectors[0, column] < 0.0 else 1.0
+        last = 0.0
+        for a in range(size):
+            z = sign * vectors[a, column]
+            last = z
+            for i in range(len(left[c])):
+                right[c, i] += z * basis[2 * a, i]
+            if 2 * a + 1 < length:
+                y = beta[2 * a] * z
+                if a + 1 < size:
+                    y -= beta[2 * a + 1] * sign * vectors[a + 1, column]
+                last = y / sigma
+                for i in range(len(left[c])):
+                    left[c, i] += y * basis[2 * a + 1, i]
+        if beyond * abs(last) > _FOUND * sigma:
+            invariant = False
+    return invariant
+
+
+@jit
+def _top_pairs(
+    first: Codes,
+    second: Codes,
+    known: Floats,
+    left: Floats,
+    right: Floats,
+    start: Floats,
+    new_left: Floats,
+    new_right: Floats,
+) -> None:
+    """Write the largest singular pairs of a skew-symmetric matrix (see `_turn`) that `start` can see.
+
+    Pairs to whose plane `start` is orthogonal are out of sight; among pairs with one singular value it sees the plane
+    that holds its own shadow. So the answer does not depend on the order of items even where many would be as good.
+    """
+    n = len(start)
+    width = min(n, _BASIS)
+    basis = np.empty((width, n))
+    beta = np.zeros(width)
+    vector = np.empty(n)
+    guess = start.copy()
+    for _ in range(_RESTARTS):
+        norm = np.sqrt((guess * guess).sum())
+        for i in range(n):
+            basis[0, i] = guess[i] / norm
+        largest = 0.0
+        length = 1
+        while True:
+            beyond = _next_vector(first, second, known, left, right, basis, length, vector)
+            largest = max(largest, beyond)
+            if beyond <= _EXHAUSTED * largest:
+                _ritz_pairs(basis, beta, length, 0.0, new_left, new_right)
+                return
+            full = length == width
+            if full or (length % 2 == 0 and length >= 2 * len(left) + 2):
+                if _ritz_pairs(basis, beta, length, beyond, new_left, new_right):
+                    return
+                if full:
+                    break
+            for i in range(n):
+                basis[length, i] = vector[i] / beyond
+            beta[length - 1] = beyond
+            length += 1
+        for i in range(n):
+            guess[i] = 0.0
+            for c in range(len(left)):
+                guess[i] += new_right[c, i]
+
+
+@jit
+def _gaps(first: Codes, second: Codes, value: Floats, left: Floats, right: Floats, gap: Floats) -> tuple[float, float]:
+    """Write X - A on the known pairs to `gap`; return its squared norm and that of X there, both triangles."""
+    total = 0.0
+    held = 0.0
+    for e in range(len(value)):
+        i = first[e]
+        j = second[e]
+        x = 0.0
+        for c in range(len(left)):
+            x += left[c, i] * right[c, j] - right[c, i] * left[c, j]
+        gap[e] = x - value[e]
+        total += 2.0 * gap[e] * gap[e]
+        held += 2.0 * x * x
+    return total, held
+
+
+@jit
+def _along(first: Codes, second: Codes, gap: Floats, left: Floats, right: Floats) -> tuple[float, float]:
+    """Return the squared norm of the gaps' part W along the tables of this rank, and that of W on the known pairs.
+
+    With an orthonormal basis Q of the table's columns, G the gaps and H = Q^T G Q, W = Q Q^T G + G Q Q^T - Q H Q^T.
+    """
+    number, n = left.shape
+    none = np.zeros((0, n))
+    width = 2 * number
+    frame = np.zeros((width, n))
+    turned = np.zeros((width, n))
+    for c in range(number):
+        for half in range(2):
+            source = left[c] if half == 0 else right[c]
+            norm = np.sqrt((source * source).sum())
+            if norm > 0.0:
+                for i in range(n):
+                    frame[2 * c + half, i] = source[i] / norm
+                _turn(first, second, gap, none, none, frame[2 * c + half], turned[2 * c + half])
+    outer = 0.0
+    inner = 0.0
+    mixed = np.zeros((width, width))
+    for a in range(width):
+        for i in range(n):
+            outer += turned[a, i] * turned[a, i]
+        for b in range(width):
+            for i in range(n):
+                mixed[b, a] += frame[b, i] * turned[a, i]
+            inner += mixed[b, a] * mixed[b, a]
+    # H is skew: half of it on either side leaves two terms instead of three.
+    for a in range(width):
+        for b in range(width):
+            for i in range(n):
+                turned[a, i] -= 0.5 * mixed[b, a] * frame[b, i]
+    known = 0.0
+    for e in range(len(gap)):
+        w = 0.0
+        for a in range(width):
+            w += turned[a, first[e]] * frame[a, second[e]] - frame[a, first[e]] * turned[a, second[e]]
+        known += 2.0 * w * w
+    return max(2.0 * outer - inner, 0.0), known
+
+
+@jit
+def complete(
+    first: Codes, second: Codes, value: Floats, n: int, number: int, step: float, max_iter: int, tol: float
+) -> tuple[Floats, Floats, int, float, float, float]:
+    """Return the low-rank skew-symmetric table nearest to the known pairs, by singular value projection.
+
+    From X = 0, X <- P(X - step * (X - A) on the known pairs), P the best approximation by `number` singular pairs (rank
+    twice that), until the residual's norm changes by no more than `tol` of itself, or is no more than `tol` of the norm
+    of A. O(pairs + n) for each of some ten vectors per step.
+
+    Parameters
+    ----------
+    first, second : int32[E]
+        The known pairs, each once.
+    value : float64[E]
+        A at (first, second), and its negative at (second, first).
+    step : float
+        Up to 1 the residual never grows. 0 takes the length that would be best if the space of vectors stayed as it is,
+        at least 1, and 1 where the residual would grow with it.
+
+    Returns
+    -------
+    left, right : float64[number, n]
+        X = sum_c left_c right_c^T - right_c left_c^T.
+    n_iter : int
+        How many steps were taken.
+    change : float
+        By how much of itself the residual's norm changed in the last step; 0 where A is met up to `tol`.
+    residual : float
+        The norm of X - A on the known pairs, both triangles.
+    gradient : float
+        The norm of the part of X - A along which X can move without changing its rank, over the norm of A.
+    """
+    left, right = np.zeros((number, n)), np.zeros((number, n))
+    new_left, new_right = np.zeros((number, n)), np.zeros((number, n))
+    gap, new_gap, known = -value, np.empty(len(value)), np.empty(len(value))
+    start = np.empty(n)
+    size = np.sqrt(2.0 * (value * value).sum())
+    residual = size
+    change = 0.0
+    n_iter = 0
+    met = max(tol, _EXHAUSTED) * size
+    along, inside = 0.0, 0.0
+    while n_iter < max_iter and residual > met:
+        # The old vectors are nearly right; the ones keep everything that bears on scores in sight.
+        for i in range(n):
+            start[i] = _AFRESH if n_iter else 1.0
+            for c in range(number):
+                start[i] += right[c, i] * np.sqrt(n)
+        length = step if step > 0.0 else 1.0
+        if step == 0.0 and inside > 0.0:
+            length = max(along / inside, 1.0)
+        while True:
+            for e in range(len(gap)):
+                known[e] = -length * gap[e]
+            _top_pairs(first, second, known, left, right, start, new_left, new_right)
+            if step == 0.0 and n_iter == 0:
+                # The first table has the right columns, but is too small by what the unknown pairs take of it.
+                _, held = _gaps(first, second, value, new_left, new_right, new_gap)
+                whole = 0.0
+                for c in range(number):
+                    whole += 2.0 * (new_left[c] * new_left[c]).sum()
+                if held > 0.0:
+                    new_left *= whole / held
+            total, _ = _gaps(first, second, value, new_left, new_right, new_gap)
+            if step > 0.0 or length == 1.0 or np.sqrt(total) <= residual:
+                break
+            length = 1.0
+        left, new_left = new_left, left
+        right, new_right = new_right, right
+        gap, new_gap = new_gap, gap
+        n_iter += 1
+        change = abs(residual - np.sqrt(total)) / residual
+        residual = np.sqrt(total)
+        if step == 0.0:
+            along, inside = _along(first, second, gap, left, right)
+        if change <= tol:
+            break
+    if residual <= met:
+        change = 0.0
+    along, _ = _along(first, second, gap, left, right)
+    return left, right, n_iter, change, residual, np.sqrt(along) / size if size > 0.0 else 0.0
