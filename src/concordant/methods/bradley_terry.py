@@ -542,13 +542,23 @@ class BradleyTerry(Aggregator):
                 self.fit_info_ = kept
         has_experts = found.parts[0].has_experts
         how = self._how(has_experts)
+        size = float((preferences.slots.sizes.astype(np.float64) ** 2).sum()) * 8
+        if self.uncertainty == "auto" and size > _MUCH_MEMORY and how != "none":
+            self._warn(
+                f"no intervals: the covariances of the scores of {len(preferences)} instances take "
+                f"{size / 1e9:.1f} GB. Ask for them with uncertainty={how!r}."
+            )
+            how = "none"
         if how == "none":
             return self._answer(preferences.slots, found.score, anchors)
-        made = [
-            c for part, score in _with_scores(found) for c in self._part_covariances(part, score, how, found.jointly)
-        ]
+        made: list[_Covariance] = []
+        where = []
+        for part, score in _with_scores(found):
+            made += self._part_covariances(part, score, how, found.jointly)
+            where.append(part.known)
+            if len(found.parts) > 1:
+                vars(part).pop("pairs", None)
         self._say_what_is_missing(made, preferences.slots)
-        where = np.concatenate([np.zeros(0, np.bool_), *(p.known for p in found.parts)])
         return self._answer(
             preferences.slots,
             found.score,
