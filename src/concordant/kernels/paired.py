@@ -646,9 +646,9 @@ def _newton_large(
 ) -> _Climb:
     """Find the scores of one large instance."""
     solver = _Solver(pairs, prior)
-    columns, ends = solver.columns, (0, len(pairs.left))
-    weight = np.empty(ends[1])
-    cross = np.empty(ends[1] if shared.model else 0)
+    columns, n_pairs = solver.columns, len(pairs.left)
+    weight = np.empty(n_pairs)
+    cross = np.empty(n_pairs if shared.model else 0)
     gradient = np.empty(len(start))
 
     def look(s: Floats) -> tuple[float, float]:
@@ -810,7 +810,6 @@ class _Coupled:
 
     def __init__(self, pairs: Pairs, prior: Floats, shared: Shared, learned: Ints) -> None:
         self.columns = _columns(pairs)
-        self.ends = (0, len(pairs.left))
         self.shared = shared
         self.learned = learned
         self.start = np.array([shared.tie, shared.side])[learned]
