@@ -1,0 +1,247 @@
+"""Coset-permutation distances: how far all rankings that begin in a given way are, on average, from a given ranking.
+
+A ranking is built stage by stage, and a stage asks one number of every item left: by how much the mean distance grows
+if the item comes next. Up to what all candidates share that number has a closed form, so a stage costs one pass over
+the items left.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from concordant.kernels.jit import jit
+from concordant.kernels.lists import Floats, Ints
+
+__all__ = ["DISTANCES", "greedy", "log_probability", "tied_likelihood"]
+
+# The codes of the distances in the kernels.
+DISTANCES = {"kendall": 0, "footrule": 1, "spearman": 2}
+
+_KENDALL, _FOOTRULE = 0, 1
+# Costs that differ by less than this share of the largest possible one are equal.
+_EQUAL = 1e-12
+
+
+@jit
+def _stage_cost(distance: int, s: float, stage: int, n: int) -> float:
+    """Return p(s - stage) less the mean of p(s - q) over the places q behind, p = |x| or x² (not for Kendall)."""
+    behind = n - stage
+    if distance != _FOOTRULE:
+        # The squares of s cancel, and what remains is linear in it.
+        return s * (n + 1.0 - stage) if behind > 0 else 0.0
+    own = abs(s - stage)
+    if behind == 0:
+        return own
+    # Places stage + 1 .. stage + near lie at or before s, the others behind it.
+    near = min(max(int(np.floor(s)) - stage, 0), behind)
+    far = behind - near
+    before = near * (s - stage) - 0.5 * near * (near + 1.0)
+    after = far * (stage + near - s) + 0.5 * far * (far + 1.0)
+    return own - (before + after) / behind
+
+
+@jit
+def _ahead(own: float, other: float) -> float:
+    """Return 1 if the other position comes before one's own, 1/2 if they tie."""
+    return 1.0 if other < own else (0.5 if other == own else 0.0)
+
+
+@jit
+def greedy(position: Floats, theta: Floats, distance: int) -> Ints:
+    """Return the place of every item when each stage takes the cheapest items; those equally cheap share the place.
+
+    Of items with equal costs those with the smallest weighted sum of positions come first; only items equal in that
+    too share. Cost O(L n²) for Kendall and footrule.
+
+    Parameters
+    ----------
+    position : float64[L, n]
+        The position of every item in every list; items that tie share the mean of their places.
+    theta : float64[L]
+        The weights of the lists, >= 0.
+    distance : int
+        See `DISTANCES`.
+    """
+    lists, n = position.shape
+    place = np.ones(n, np.int64)
+    size = theta.sum()
+    total = np.zeros(n)
+    for k in range(lists):
+        for j in range(n):
+            total[j] += theta[k] * position[k, j]
+    # Kendall: with all items left, position - 1 is the number of items before, ties counting half.
+    cost = total.copy()
+    left = np.arange(n)
+    taken = np.empty(n, np.int64)
+    most = size * n * (1.0 if distance <= _FOOTRULE else n)
+    stage = 1
+    while stage <= n:
+        remaining = n - stage + 1
+        best = np.inf
+        for a in range(remaining):
+            j = left[a]
+            if distance == _FOOTRULE:
+                cost[j] = 0.0
+                for k in range(lists):
+                    cost[j] += theta[k] * _stage_cost(distance, position[k, j], stage, n)
+            elif distance != _KENDALL:
+                cost[j] = _stage_cost(distance, total[j], stage, n)
+            best = min(best, cost[j])
+        first = np.inf
+        for a in range(remaining):
+            if cost[left[a]] <= best + _EQUAL * most:
+                first = min(first, total[left[a]])
+        group = 0
+        kept = 0
+        for a in range(remaining):
+            j = left[a]
+            if cost[j] <= best + _EQUAL * most and total[j] <= first + _EQUAL * size * n:
+                place[j] = stage
+                taken[group] = j
+                group += 1
+            else:
+                left[kept] = j
+                kept += 1
+        if distance == _KENDALL:
+            for a in range(kept):
+                j = left[a]
+                for g in range(group):
+                    for k in range(lists):
+                        cost[j] -= theta[k] * _ahead(position[k, j], position[k, taken[g]])
+        stage += group
+    return place
+
+
+@jit
+def log_probability(position: Floats, theta: Floats, order: Ints, distance: int) -> float:
+    """Return the logarithm of the probability of a complete order (items, best first) under the model.
+
+    Stage i takes item j with probability in proportion to exp(-sum_k theta_k d_k), d_k the mean distance from list k
+    of all rankings that begin with the items taken so far and j. Cost O(L n²).
+    """
+    lists, n = position.shape
+    cost = np.zeros(n)
+    out = 0.0
+    for t in range(n):
+        least = np.inf
+        for a in range(t, n):
+            j = order[a]
+            cost[j] = 0.0
+            for k in range(lists):
+                if distance == _KENDALL:
+                    for b in range(t, n):
+                        if b != a:
+                            cost[j] += theta[k] * _ahead(position[k, j], position[k, order[b]])
+                else:
+                    cost[j] += theta[k] * _stage_cost(distance, position[k, j], t + 1, n)
+            least = min(least, cost[j])
+        total = 0.0
+        for a in range(t, n):
+            total += np.exp(least - cost[order[a]])
+        out += least - cost[order[t]] - np.log(total)
+    return out
+
+
+@jit
+def tied_likelihood(
+    position: Floats, theta: Floats, level: Ints, distance: int, slope: Floats, curve: Floats
+) -> tuple[float, int]:
+    """Return the log-likelihood of an order with ties and the number of its stages; add its derivatives.
+
+    The order puts items of level 0 first, then level 1, and so on. Within a level the order is unknown: a stage that
+    takes one of m equal items has their mean cost, and the m - t + 1 of them that are left at the t-th such stage count
+    as (m - t + 1) / m of each. That is what random orders within the level come to on average. It is concave in theta,
+    and exact where no two items tie. Stages at which items of one level alone are left say nothing and are left out.
+    Cost O(L n²).
+
+    Parameters
+    ----------
+    position, theta, distance
+        As in `greedy`.
+    level : int64[n]
+        0 = best; no level between 0 and the last is empty.
+    slope, curve : float64[L]
+        To these are added the first derivatives by theta, and minus the second ones.
+    """
+    lists, n = position.shape
+    levels = 0
+    for j in range(n):
+        levels = max(levels, level[j] + 1)
+    before = np.zeros((lists, n))
+    if distance == _KENDALL:
+        for k in range(lists):
+            for j in range(n):
+                before[k, j] = position[k, j] - 1.0
+    equal = np.zeros((lists, n))
+    grown = np.zeros((lists, n))
+    cost = np.zeros(n)
+    share = np.zeros(n)
+    members = np.empty(n, np.int64)
+    left = np.empty(n, np.int64)
+    out = 0.0
+    stages = 0
+    taken = 0
+    for v in range(levels - 1):
+        m = 0
+        remaining = 0
+        for j in range(n):
+            if level[j] == v:
+                members[m] = j
+                m += 1
+            if level[j] >= v:
+                left[remaining] = j
+                remaining += 1
+        if distance == _KENDALL:
+            for k in range(lists):
+                for a in range(remaining):
+                    j = left[a]
+                    equal[k, j] = 0.0
+                    for b in range(m):
+                        if members[b] != j:
+                            equal[k, j] += _ahead(position[k, j], position[k, members[b]])
+        for t in range(1, m + 1):
+            # How much of the others of its level an item still meets: a member is itself among those left.
+            for_member = (m - t) / (m - 1.0) if m > 1 else 0.0
+            for_other = (m - t + 1.0) / m
+            least = np.inf
+            chosen = 0.0
+            for a in range(remaining):
+                j = left[a]
+                met = for_member if level[j] == v else for_other
+                cost[j] = 0.0
+                for k in range(lists):
+                    if distance == _KENDALL:
+                        grown[k, j] = before[k, j] - (1.0 - met) * equal[k, j]
+                    else:
+                        grown[k, j] = _stage_cost(distance, position[k, j], taken + t, n)
+                    cost[j] += theta[k] * grown[k, j]
+                least = min(least, cost[j])
+                if level[j] == v:
+                    chosen += cost[j] / m
+            total = 0.0
+            for a in range(remaining):
+                j = left[a]
+                share[j] = np.exp(least - cost[j]) * (for_other if level[j] == v else 1.0)
+                total += share[j]
+            out += least - chosen - np.log(total)
+            stages += 1
+            for k in range(lists):
+                mean = 0.0
+                square = 0.0
+                own = 0.0
+                for a in range(remaining):
+                    j = left[a]
+                    mean += share[j] / total * grown[k, j]
+                    if level[j] == v:
+                        own += grown[k, j] / m
+                for a in range(remaining):
+                    j = left[a]
+                    square += share[j] / total * (grown[k, j] - mean) ** 2
+                slope[k] += mean - own
+                curve[k] += square
+        if distance == _KENDALL:
+            for k in range(lists):
+                for a in range(remaining):
+                    before[k, left[a]] -= equal[k, left[a]]
+        taken += m
+    return out, stages
