@@ -815,6 +815,7 @@ class _Coupled:
         self.start = np.array([shared.tie, shared.side])[learned]
         self.slot_prior = np.repeat(prior, np.diff(pairs.offsets))
         self.outcomes = max(float(pairs.outcomes.sum()), 1.0)
+        self.ends = (0, len(pairs.left))
         self.weight = np.empty(len(pairs.left))
         self.cross = np.empty(len(pairs.left))
         self.gradient = np.empty(pairs.n_slots)
@@ -944,7 +945,7 @@ def information(pairs: Pairs, score: Floats, prior: float, shared: Shared, learn
     coupled = _Coupled(pairs, np.array([prior]), shared, learned)
     coupled.evaluate(score, coupled.start)
     table = np.empty(m * m)
-    _fill(coupled.columns, coupled.ends, coupled.weight, 0, m, prior, False, table)
+    _fill(coupled.columns, (0, len(pairs.left)), coupled.weight, 0, m, prior, False, table)
     out = np.zeros((m + len(learned), m + len(learned)))
     upper = table.reshape(m, m)
     out[:m, :m] = upper + np.triu(upper, 1).T
