@@ -815,7 +815,6 @@ class _Coupled:
         self.start = np.array([shared.tie, shared.side])[learned]
         self.slot_prior = np.repeat(prior, np.diff(pairs.offsets))
         self.outcomes = max(float(pairs.outcomes.sum()), 1.0)
-        self.ends = (0, len(pairs.left))
         self.weight = np.empty(len(pairs.left))
         self.cross = np.empty(len(pairs.left))
         self.gradient = np.empty(pairs.n_slots)
