@@ -1,0 +1,649 @@
+"""The multinomial preference model: every preference of an instance is a draw from one law over all ordered pairs.
+
+What sets it apart from models of single pairs is that how often a pair is compared is evidence too: an item that wins
+many preferences stands out, and one with few stays in the middle instead of running off to infinity. With equal
+variances all that counts are net counts, so that the fit is one scalar root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.base.contract import Aggregator, FitInfo, Tags, Votes
+from concordant.base.params import Constraint, integer, number, one_of
+from concordant.base.registry import register
+from concordant.base.uncertainty import CONSTRAINTS, covariance, sample_covariance, with_intervals
+from concordant.data.consensus import Consensus
+from concordant.data.streams import instance_stream
+from concordant.errors import DataError, NotFittedError, listing
+from concordant.execution import map_instances, report
+from concordant.kernels.lists import Floats, Ints
+from concordant.methods._net_counts import NetCounts, net_counts
+from concordant.methods.majority import PAIRED, each_instance
+
+if TYPE_CHECKING:
+    from concordant.data.features import Features
+    from concordant.data.labels import Labels
+    from concordant.kernels.multinomial import Packed
+
+__all__ = ["MPM"]
+
+Bools = NDArray[np.bool_]
+
+# The precision, per preference, of the prior that keeps scores finite while the adherence is learned.
+_SCORE_RIDGE = 1e-3
+# The precision, per preference and item, of the prior on log variances.
+_VARIANCE_RIDGE = 1.0
+# Tables of all pairs are made up to this many items unless they are asked for.
+_MANY_ITEMS = 5000
+
+
+class _Trust(NamedTuple):
+    """The lists of every instance with those of equal trust taken together: all that the scores depend on."""
+
+    # Of each list as counted, the trust in it; 0 where it prefers nothing.
+    theta: Floats
+    # Of each instance, the preferences of trusted lists, and their sums Σ θ d for every slot.
+    total: Floats
+    net: Floats
+    # The groups of equal trust: where those of an instance begin, their part of the preferences, their trust.
+    starts: Ints
+    share: Floats
+    level: Floats
+
+    @staticmethod
+    def of(counts: NetCounts, theta: Floats) -> _Trust:
+        theta = np.where(counts.total > 0, theta, 0.0)
+        total = counts.per_instance(np.where(theta > 0, counts.total, 0.0))
+        lists = np.lexsort((theta, counts.list_instance))
+        lists = lists[theta[lists] > 0]
+        owner, level = counts.list_instance[lists], theta[lists]
+        new = np.ones(len(lists), dtype=np.bool_)
+        new[1:] = (owner[1:] != owner[:-1]) | (level[1:] != level[:-1])
+        share = np.bincount(np.cumsum(new) - 1, weights=counts.total[lists], minlength=int(new.sum()))
+        starts = np.searchsorted(owner[new], np.arange(len(total) + 1)).astype(np.int64)
+        return _Trust(theta, total, counts.sums(theta), starts, share / total[owner[new]], level[new])
+
+
+class _Solution(NamedTuple):
+    """Scores given the trust in every list, and how they were found."""
+
+    score: Floats
+    # Instances with a finite estimate, those without preferences, those in which every item only wins or only loses.
+    found: Bools
+    silent: Bools
+    endless: Bools
+    # Of each instance, the largest entry of the gradient, and the objective.
+    norms: Floats
+    values: Floats
+    steps: int
+    # Log variances, NaN where there are none.
+    beta: Floats | None = None
+
+
+@register
+class MPM(Aggregator):
+    """Scores of the multinomial preference model, in which preferences are draws from one law over all ordered pairs.
+
+    Expert k prefers i to j with probability exp(θ_k (s_i − s_j)/(γ_i + γ_j)) / Z_k, Z_k the sum over all ordered pairs
+    of the instance. The scores s are the maximum-likelihood estimate, mean 0. The adherence θ_k, from 0 (an outlier,
+    drawing at random) to 1, is shared over instances; the variances γ are ½ unless they are asked for. With equal
+    variances the order of the scores is the order of Σ_k θ_k d_k,i, d the net counts: preferences for the item minus
+    those against it.
+
+    Counts are differences of ranks (of ratings, for ratings; of positions, for scores), or observed comparisons. Ties
+    are no preference and add nothing; neither do items an expert leaves out, nor lists of one item. An item nobody
+    speaks of has net count 0, which is in the middle, and no interval. A list of weight 2 counts twice.
+
+    Parameters
+    ----------
+    variances : {False, True, "force"}
+        Whether the variances γ are estimated with the scores; they are kept as `variance_`. This needs a table of all
+        pairs: above 5,000 items in an instance only with "force".
+    adherence : {"learned", "none"}
+        "learned": `fit` learns θ over all instances. "none": θ = 1 for everybody, and nothing to fit.
+    transform : {"count", "binary", "rankdiff", "log", "rating"}
+        How lists become counts, as in `Preferences.comparisons`; "count" takes differences of ratings where the values
+        are ratings. Comparisons are counted as they are.
+    optimizer : {"auto", "gd"}
+        "auto" goes to the maximum: one scalar root for equal trust, Newton's method for the adherence and for scores of
+        unequal trust, L-BFGS for variances. "gd" takes `max_iter` steps of plain gradient ascent from scores 0 and full
+        trust, as the model was published; it does not wait for convergence.
+    max_iter : int
+        The most steps of the adherence, of L-BFGS, or of gradient ascent.
+    tol : float
+        How small the largest entry of the gradient must get: of the mean log-likelihood per preference, averaged over
+        instances in the case of the adherence, and within the bounds of θ.
+    uncertainty : {"auto", "information", "sandwich", "bootstrap", "none"}
+        "auto": observed information for comparisons without experts, else a sandwich clustered by expert; none above
+        5,000 items. The adherence is taken as known.
+    level : float
+        Of the intervals.
+    n_bootstrap : int
+        How many times experts (outcomes, where nobody is named) are drawn anew for "bootstrap".
+    unknown_experts : {"error", "ignore"}
+        What `predict` does about experts whose adherence was not learned.
+    random_state : int
+        Seed of the bootstrap.
+
+    Attributes
+    ----------
+    adherence_, experts_
+        θ of every expert of the training data, the largest 1; experts who say nothing there keep 1.
+    variance_ : float64
+        γ of every item of `consensus_` after `fit_predict` with variances, in its order; NaN where there was nothing to
+        estimate. Of each instance the logarithms have mean 0, so that without variances 1 would be the common value,
+        and scores are twice those without.
+
+    Notes
+    -----
+    Cost O(R log M) to count R rows without forming a table, then O(M) per step of the root. The adherence costs
+    O(K M² + K² M) for each instance and step up to 1,000 experts and 2,000 items, O(K M) beyond; scores of unequal
+    trust O(K M) per step; variances O(M²) per step for equal trust, O(K M²) otherwise. The objective is the mean
+    log-likelihood per preference, so that each instance counts alike in θ; while θ is learned the scores carry a prior
+    of precision 0.001 per preference, without which they may run off to infinity, and variances carry one of precision
+    1 / M per preference on log γ, which also fixes their scale. θ is learned with equal variances, and variances are
+    found with θ fixed. Where every item only wins or only loses there is no finite estimate: a warning names the
+    instance, and Σ θ d stands in for the scores, which has the same order.
+
+    References
+    ----------
+    Volkovs and Zemel, New learning methods for supervised and unsupervised preference aggregation, JMLR 15, 2014. The
+    closed form of the base model and Newton's method for θ are ours.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> votes = {
+    ...     "x": ["a", "b", "c", "d"],
+    ...     "y": ["b", "a", "c", "d"],
+    ...     "z": ["a", "c", "b", "d"],
+    ...     "w": ["d", "c", "b", "a"],
+    ... }
+    >>> mpm = cc.MPM()
+    >>> mpm.fit_predict(cc.from_lists(votes)).ranking()
+    ['a', 'b', 'c', 'd']
+    >>> dict(zip(mpm.experts_, mpm.adherence_.round(2).tolist()))["w"]
+    0.0
+    """
+
+    name = "mpm"
+    tags = Tags(accepts=PAIRED, uncertainty=True, cost="O(R log M); O(K M²) a step for adherence or variances")
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "variances": one_of(False, True, "force"),
+        "adherence": one_of("learned", "none"),
+        "transform": one_of("count", "binary", "rankdiff", "log", "rating"),
+        "optimizer": one_of("auto", "gd"),
+        "max_iter": integer(least=1),
+        "tol": number(above=0),
+        "unknown_experts": one_of("error", "ignore"),
+        **CONSTRAINTS,
+    }
+
+    variance_: Floats
+
+    def __init__(
+        self,
+        *,
+        variances: bool | str = False,
+        adherence: str = "learned",
+        transform: str = "count",
+        optimizer: str = "auto",
+        max_iter: int = 100,
+        tol: float = 1e-8,
+        uncertainty: str = "auto",
+        level: float = 0.95,
+        n_bootstrap: int = 200,
+        unknown_experts: str = "error",
+        random_state: int = 0,
+    ) -> None:
+        self.variances = variances
+        self.adherence = adherence
+        self.transform = transform
+        self.optimizer = optimizer
+        self.max_iter = max_iter
+        self.tol = tol
+        self.uncertainty = uncertainty
+        self.level = level
+        self.n_bootstrap = n_bootstrap
+        self.unknown_experts = unknown_experts
+        self.random_state = random_state
+
+    def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> NetCounts:
+        counts = net_counts(preferences, self.transform, bool(self.variances))
+        if self.adherence == "learned":
+            self._learn_adherence(counts)
+        return counts
+
+    def _learn_adherence(self, counts: NetCounts) -> None:
+        """Learn the adherence of the experts, or nothing where nobody is named."""
+        from concordant.kernels import multinomial
+
+        self.experts_ = counts.votes.experts.tolist() if counts.named else []
+        self.adherence_ = np.ones(len(self.experts_))
+        if not self.experts_:
+            return
+        packed = counts.packed()
+        if self.optimizer == "gd":
+            found, _, _ = multinomial.ascend(packed, self.adherence_, self.max_iter, learning=True, report=report)
+        else:
+            found = multinomial.learn(
+                packed, len(self.experts_), ridge=_SCORE_RIDGE, tol=self.tol, max_iter=self.max_iter, report=report
+            )
+        self.adherence_ = found.theta
+        info = self.fit_info_
+        info.n_iter, info.objective, info.gradient_norm = found.n_iter, found.objective, found.norm
+        info.converged, info.trace = found.norm <= self.tol, found.trace
+        if not info.converged and self.optimizer == "auto":
+            self._warn(
+                f"the adherence has not converged after {found.n_iter} steps (gradient {found.norm:.2g}, tol "
+                f"{self.tol:g}). Raise max_iter, or pass adherence='none'."
+            )
+        heard = np.bincount(counts.expert, weights=counts.total, minlength=len(self.experts_))
+        quiet = [e for e, spoke in zip(self.experts_, heard.tolist(), strict=True) if not spoke]
+        if quiet:
+            self._warn(f"experts {listing(quiet)} prefer nothing to anything; their adherence stays 1.")
+
+    def _consensus(self, preferences: Votes, known: NetCounts | None = None) -> Consensus:
+        counts = net_counts(preferences, self.transform, bool(self.variances)) if known is None else known
+        trust = _Trust.of(counts, self._theta(counts))
+        solution = self._solve(counts, trust)
+        self._mention(counts, trust, solution)
+        answer = self._with_intervals(counts, trust, solution)
+        if known is not None:
+            self._record(self.fit_info_, solution)
+            self.fit_info_.uncertainty = answer.interval_method
+            if solution.beta is not None:
+                self.variance_ = np.exp(solution.beta)
+        return answer
+
+    def _record(self, info: FitInfo, solution: _Solution) -> None:
+        """Keep how the scores of the training data were found, beside how the adherence was."""
+        found, norm = solution.found, float(solution.norms.max(initial=0.0))
+        if self.adherence == "none" or not self.experts_:
+            info.n_iter, info.gradient_norm = solution.steps, norm
+            info.objective = float(solution.values[found].mean()) if found.any() else 0.0
+        else:
+            info.gradient_norm = max(info.gradient_norm or 0.0, norm)
+        info.converged = info.converged and norm <= self.tol
+
+    def _theta(self, counts: NetCounts) -> Floats:
+        """Return the trust in every list."""
+        if self.adherence == "none":
+            return np.ones(len(counts.expert))
+        if "adherence_" not in self.__dict__:
+            raise NotFittedError.of(type(self).__name__)
+        if not counts.named:
+            return np.ones(len(counts.expert))
+        known = dict(zip(self.experts_, self.adherence_.tolist(), strict=True))
+        names = counts.votes.experts.tolist()
+        unknown = [names[k] for k in np.unique(counts.expert).tolist() if names[k] not in known]
+        if unknown and self.unknown_experts == "error":
+            raise DataError(
+                f"the adherence of experts {listing(unknown)} was not learned. Known: {listing(self.experts_, 20)}. "
+                'Fit on data that hold them, or pass unknown_experts="ignore" to leave out what they say.'
+            )
+        return np.array([known.get(name, 0.0) for name in names] or [0.0])[counts.expert]
+
+    def _solve(self, counts: NetCounts, trust: _Trust) -> _Solution:
+        """Return the scores of every instance."""
+        from concordant.kernels import multinomial
+
+        amount = trust.share * np.repeat(trust.total, np.diff(trust.starts))
+        solution = _scores(counts.offsets, trust.starts, amount, trust.level, trust.net)
+        if self.optimizer == "gd":
+            packed, level = _merged(counts, trust)
+            ascent, norms, values = multinomial.ascend(packed, level, self.max_iter, learning=False, report=_nobody)
+            norms = np.where(solution.found, norms, 0.0)
+            score = np.where(np.repeat(solution.endless, np.diff(counts.offsets)), solution.score, ascent.score)
+            solution = solution._replace(score=score, norms=norms, values=values, steps=self.max_iter)
+        return self._solve_variances(counts, trust, solution) if self.variances else solution
+
+    def _solve_variances(self, counts: NetCounts, trust: _Trust, equal: _Solution) -> _Solution:
+        """Return scores and variances, from the scores with equal variances on."""
+        from concordant.kernels import multinomial_pairs as pairs
+
+        edges, sizes = counts.offsets.tolist(), np.diff(counts.offsets).tolist()
+        largest = max((m for m, found in zip(sizes, equal.found.tolist(), strict=True) if found), default=0)
+        if largest > _MANY_ITEMS and self.variances != "force":
+            n = sizes.index(largest)
+            raise DataError(
+                f"variances need a table of all pairs: {largest:,} items of instance {counts.votes.instances[n]!r} "
+                f"take {8e-9 * largest**2:,.1f} GB. Pass variances='force' to have it made, or variances=False."
+            )
+
+        def work(n: int) -> pairs.Variances | None:
+            if not equal.found[n]:
+                return None
+            groups = slice(trust.starts[n], trust.starts[n + 1])
+            share, level = trust.share[groups], trust.level[groups]
+            table = counts.table(n, trust.theta / trust.total[n])
+            if self.optimizer == "gd":
+                return pairs.ascend_variances(table, share, level, self.max_iter)
+            # Where all variances are 1 instead of ½, scores are twice as large.
+            start = 2.0 * equal.score[edges[n] : edges[n + 1]]
+            return pairs.solve_variances(
+                table,
+                share,
+                level,
+                start,
+                np.zeros(len(start)),
+                ridge=_VARIANCE_RIDGE,
+                tol=self.tol,
+                max_iter=self.max_iter,
+            )
+
+        results = map_instances(work, len(sizes))
+        score, beta = equal.score.copy(), np.full(len(equal.score), np.nan)
+        norms, values, steps = np.zeros(len(sizes)), np.zeros(len(sizes)), equal.steps
+        for n, result in enumerate(results):
+            if result is not None:
+                own = slice(edges[n], edges[n + 1])
+                score[own], beta[own] = result.score, result.beta
+                norms[n], values[n], steps = result.norm, result.objective, max(steps, result.n_iter)
+        return equal._replace(score=score, beta=beta, norms=norms, values=values, steps=steps)
+
+    def _mention(self, counts: NetCounts, trust: _Trust, solution: _Solution) -> None:
+        """Warn, once for each kind of trouble, of instances whose data leave something open."""
+        votes, total = counts.votes, len(solution.found)
+        silent = np.flatnonzero(solution.silent & (np.diff(counts.offsets) > 0))
+        if len(silent):
+            name, items = _items(votes, int(silent[0]))
+            self._warn(
+                f"nothing is preferred to anything in {len(silent)} of {total} instances; items score 0 there. First: "
+                f"instance {name!r}, items {listing(items)}."
+            )
+        endless = np.flatnonzero(solution.endless)
+        if len(endless):
+            n = int(endless[0])
+            name, items = _items(votes, n)
+            sign = np.sign(trust.net[counts.offsets[n] : counts.offsets[n + 1]])
+            won = [i for i, s in zip(items, sign, strict=True) if s > 0]
+            lost = [i for i, s in zip(items, sign, strict=True) if s < 0]
+            self._warn(
+                f"no finite estimate in {len(endless)} of {total} instances: every item only wins or only loses. Net "
+                f"counts stand in for the scores there, in the same order and without intervals. First: instance "
+                f"{name!r}, {listing(won)} over {listing(lost)}. More preferences would mend it; a model with a prior "
+                "such as BradleyTerry does without them."
+            )
+        self._mention_components(counts)
+        slow = np.flatnonzero(solution.norms > self.tol)
+        if len(slow) and self.optimizer == "auto":
+            worst = int(slow[np.argmax(solution.norms[slow])])
+            self._warn(
+                f"the scores of {len(slow)} of {total} instances have not converged after {solution.steps} steps; the "
+                f"gradient of instance {votes.instances[worst]!r} is {solution.norms[worst]:.2g}, tol {self.tol:g}. "
+                "Raise max_iter or tol."
+            )
+
+    def _mention_components(self, counts: NetCounts) -> None:
+        """Warn of groups of items between which there is no preference."""
+        from concordant.kernels.graph import weak_components
+
+        votes = counts.votes
+        left, right = counts.meetings()
+        label = weak_components(left, right, int(counts.offsets[-1]))
+        met = np.zeros(len(label), dtype=np.bool_)
+        met[left], met[right] = True, True
+        slots = np.flatnonzero(met)
+        # One slot of every component with a preference; an instance should have one.
+        _, first = np.unique(label[slots], return_index=True)
+        groups = np.bincount(votes.slots.instance[slots[first]], minlength=len(votes))
+        apart = np.flatnonzero(groups > 1)
+        if len(apart):
+            n = int(apart[0])
+            name, items = _items(votes, n)
+            own = np.flatnonzero(met[counts.offsets[n] : counts.offsets[n + 1]])
+            of = label[counts.offsets[n] + own]
+            here = [items[int(i)] for i in own[of == of[-1]]]
+            others = [items[int(i)] for i in own[of != of[-1]]]
+            self._warn(
+                f"no preference connects all items in {len(apart)} of {len(votes)} instances; what places the groups "
+                f"is how many preferences each item wins, not whom it met. First: instance {name!r}, {listing(here)} "
+                f"and {listing(others)}."
+            )
+
+    def _with_intervals(self, counts: NetCounts, trust: _Trust, solution: _Solution) -> Consensus:
+        """Return the consensus, with intervals where they are asked for and can be given."""
+        votes, sizes = counts.votes, np.diff(counts.offsets)
+        gauge = "the scores of an instance have mean 0"
+        if self.variances:
+            gauge += ", its log variances too"
+        if self.uncertainty == "none":
+            return Consensus.from_codes(votes.slots, solution.score, gauge=gauge)
+        kind = self.uncertainty if self.uncertainty != "auto" else "sandwich" if counts.named else "information"
+        if kind == "sandwich" and not counts.named:
+            raise DataError(
+                "a sandwich needs experts to cluster by, and these comparisons name none. Use uncertainty="
+                "'information' or 'bootstrap'."
+            )
+        clustered = counts.named and kind != "information"
+        clusters = counts.per_instance(np.where(trust.theta > 0, counts.weight, 0.0))
+        few = solution.found & (clusters < 2) if clustered else np.zeros(len(sizes), dtype=np.bool_)
+        many = solution.found & (sizes > _MANY_ITEMS) & (self.uncertainty == "auto")
+        self._mention_missing_intervals(votes, few, many)
+        spread = _Spread(counts, trust, solution, kind, self.n_bootstrap, self.random_state)
+        wanted = (solution.found & ~few & ~many).tolist()
+        covariances = each_instance(lambda n: spread(n) if wanted[n] else None, sizes.tolist())
+        told = np.zeros(len(solution.score), dtype=np.bool_)
+        for side in counts.meetings():
+            told[side] = True
+        return with_intervals(
+            votes.slots,
+            solution.score,
+            covariances,
+            level=self.level,
+            clusters=clusters.tolist() if clustered else None,
+            gauge=gauge,
+            method=self._interval_method(kind, counts.named),
+            known=told,
+        )
+
+    def _interval_method(self, kind: str, named: bool) -> str:
+        names = {
+            "information": "observed information",
+            "sandwich": "sandwich, clustered by expert",
+            "bootstrap": "bootstrap over experts" if named else "bootstrap over outcomes",
+        }
+        fixed = self.adherence == "learned" and named
+        return names[kind] + (", adherence held fixed" if fixed else "")
+
+    def _mention_missing_intervals(self, votes: Votes, few: Bools, many: Bools) -> None:
+        if few.any():
+            n = int(np.flatnonzero(few)[0])
+            self._warn(
+                f"no intervals in {int(few.sum())} of {len(few)} instances: fewer than two experts are heard there, "
+                f"and one expert says nothing about how far experts differ. First: instance {votes.instances[n]!r}."
+            )
+        if many.any():
+            m = int(np.diff(votes.slots.offsets)[many].max())
+            self._warn(
+                f"no intervals for instances of more than {_MANY_ITEMS:,} items: {m:,} need {8e-9 * m**2:,.1f} GB for "
+                "each of several tables. Pass uncertainty='sandwich', 'information' or 'bootstrap' to have them made."
+            )
+
+
+def _items(votes: Votes, n: int) -> tuple[str, list[str]]:
+    """Return the name and the items of an instance."""
+    first, last = int(votes.slots.offsets[n]), int(votes.slots.offsets[n + 1])
+    return votes.instances[n], votes.items[first:last].tolist()
+
+
+def _nobody(done: int, total: int) -> None:
+    """Let nobody know of the steps of one of many instances."""
+
+
+def _merged(counts: NetCounts, trust: _Trust) -> tuple[Packed, Floats]:
+    """Return the counts as lists, each with its trust; where all trust is 1, one list for each instance."""
+    from concordant.kernels.multinomial import Packed
+
+    if (trust.level == 1.0).all():
+        sizes = np.diff(counts.offsets)
+        scale = np.divide(1.0, trust.total, out=np.zeros(len(sizes)), where=trust.total > 0)
+        one = np.arange(len(sizes) + 1, dtype=np.int64)
+        slot = np.arange(len(trust.net), dtype=np.int32)
+        net = trust.net * np.repeat(scale, sizes)
+        heard = (trust.total > 0).astype(np.float64)
+        return Packed(counts.offsets, one, counts.offsets, np.zeros(len(sizes), np.int64), heard, slot, net), np.ones(1)
+    trusted = counts._replace(total=np.where(trust.theta > 0, counts.total, 0.0))
+    return trusted.packed()._replace(expert=np.arange(len(trust.theta), dtype=np.int64)), trust.theta
+
+
+def _scores(offsets: Ints, starts: Ints, amount: Floats, level: Floats, net: Floats) -> _Solution:
+    """Return the scores given net counts Σ θ d and, in groups of equal trust θ = `level`, the number of preferences."""
+    from concordant.kernels import multinomial
+
+    sizes = np.diff(offsets)
+    owner = np.repeat(np.arange(len(sizes)), np.diff(starts))
+    total, weight, square = (
+        np.bincount(owner, weights=amount * level**power, minlength=len(sizes)).astype(np.float64)
+        for power in (0, 1, 2)
+    )
+    score, root = np.zeros(len(net)), np.zeros(len(sizes))
+    # One trust θ for all: the base model gives θ s. Several: what it gives for their mean is a start.
+    multinomial.net_scores(net, weight, offsets, score, root)
+    silent, endless = (weight <= 0) | (sizes < 2), np.isinf(root)
+    found = ~silent & ~endless
+    score /= np.repeat(np.divide(square, weight, out=np.ones(len(sizes)), where=found), sizes)
+    scale = np.divide(1.0, total, out=np.zeros(len(sizes)), where=total > 0)
+    norms, values = np.zeros(len(sizes)), np.zeros(len(sizes))
+    steps = multinomial.infer(
+        offsets,
+        starts,
+        amount * scale[owner],
+        level,
+        net * np.repeat(scale, sizes),
+        0.0,
+        found,
+        score,
+        norms,
+        values,
+    )
+    return _Solution(score, found, silent, endless, norms, values, 1 + steps)
+
+
+class _Spread:
+    """How far the scores of an instance may be off: curvature and the pull of each expert, or repeated estimates."""
+
+    def __init__(
+        self, counts: NetCounts, trust: _Trust, solution: _Solution, kind: str, repeats: int, random_state: int
+    ) -> None:
+        self.counts = counts
+        self.trust = trust
+        self.solution = solution
+        self.kind = kind
+        self.repeats = repeats
+        self.random_state = random_state
+
+    def __call__(self, n: int) -> Floats | None:
+        """Return the covariance of the scores of an instance; None where it cannot be told."""
+        c = self.counts
+        own = slice(int(c.offsets[n]), int(c.offsets[n + 1]))
+        lists = np.arange(c.list_starts[n], c.list_starts[n + 1])
+        lists = lists[self.trust.theta[lists] > 0]
+        if self.kind == "bootstrap":
+            return self._drawn_anew(n, own, lists)
+        beta = None if self.solution.beta is None else self.solution.beta[own]
+        make = self._equal if beta is None else self._unequal
+        return make(n, own, lists, self.kind == "sandwich")
+
+    def _equal(self, n: int, own: slice, lists: Ints, clustered: bool) -> Floats:
+        from concordant.kernels.multinomial import laws
+
+        c, trust = self.counts, self.trust
+        groups = slice(int(trust.starts[n]), int(trust.starts[n + 1]))
+        level = trust.level[groups]
+        expected = laws(self.solution.score[own], level)
+        hessian = expected.curvature(trust.total[n] * trust.share[groups] * level**2)
+        pulls = None
+        if clustered:
+            theta, weight = trust.theta[lists], c.weight[lists]
+            pulls = c.dense(lists, own) * theta[:, None]
+            pulls -= expected.rho[np.searchsorted(level, theta)] * (theta * c.total[lists] / weight)[:, None]
+        return covariance(
+            hessian, scores=own.stop - own.start, gradients=pulls, weight=c.weight[lists], free_shift=True
+        )
+
+    def _unequal(self, n: int, own: slice, lists: Ints, clustered: bool) -> Floats:
+        from concordant.kernels.multinomial_pairs import pair_curvature
+
+        c, trust = self.counts, self.trust
+        groups = slice(int(trust.starts[n]), int(trust.starts[n + 1]))
+        level, total, m = trust.level[groups], trust.total[n], own.stop - own.start
+        score, beta = self.solution.score[own], self.solution.beta[own]  # type: ignore[index]
+        table = c.table(n, trust.theta / total)
+        mean, hessian = np.empty((len(level), 2 * m)), np.empty((2 * m, 2 * m))
+        pair_curvature(table, trust.share[groups], level, score, beta, mean, hessian)
+        hessian[np.arange(m, 2 * m), np.arange(m, 2 * m)] += _VARIANCE_RIDGE / m
+        hessian *= total
+        pulls = None
+        if clustered:
+            theta, weight = trust.theta[lists], c.weight[lists]
+            pulls = c.pulls(n, lists, score, np.exp(beta)) * theta[:, None]
+            pulls -= mean[np.searchsorted(level, theta)] * (theta * c.total[lists] / weight)[:, None]
+        return covariance(hessian, scores=m, gradients=pulls, weight=c.weight[lists], free_shift=True)
+
+    def _drawn_anew(self, n: int, own: slice, lists: Ints) -> Floats | None:
+        """Return the covariance of the scores of experts, or outcomes, drawn anew with replacement."""
+        c, trust, b = self.counts, self.trust, self.repeats
+        m = own.stop - own.start
+        rng = instance_stream(self.random_state, c.votes.instances[n])
+        level = trust.level[trust.starts[n] : trust.starts[n + 1]]
+        if c.named:
+            weight, theta = c.weight[lists], trust.theta[lists]
+            draws = max(round(float(weight.sum())), 1)
+            times = rng.multinomial(draws, weight / weight.sum(), size=b) * (weight.sum() / draws)
+            net = times @ (c.dense(lists, own) * theta[:, None])
+            # Preferences by group of equal trust.
+            group = np.zeros((len(lists), len(level)))
+            group[np.arange(len(lists)), np.searchsorted(level, theta)] = c.total[lists] / weight
+            amount = times @ group
+            tables = (self._table(n, lists, row / weight) for row in times)
+        else:
+            table = c.table(n, trust.theta)
+            draws = max(round(float(table.sum())), 1)
+            drawn = [rng.multinomial(draws, table.ravel() / table.sum()).reshape(m, m) for _ in range(b)]
+            net = np.array([one.sum(axis=1) - one.sum(axis=0) for one in drawn], dtype=np.float64)
+            amount = np.full((b, 1), float(draws))
+            tables = (one.astype(np.float64) for one in drawn)
+        offsets, starts = np.arange(b + 1) * m, np.arange(b + 1) * len(level)
+        again = _scores(offsets, starts, amount.ravel(), np.tile(level, b), net.ravel())
+        score = again.score.reshape(b, m)
+        if self.solution.beta is not None:
+            score = self._variances_anew(own, level, amount, tables, again.found)
+        # Draws in which every item only wins or only loses have no estimate.
+        kept = score[again.found]
+        return sample_covariance(kept) if len(kept) > b // 2 else None
+
+    def _table(self, n: int, lists: Ints, times: Floats) -> Floats:
+        """Return the table of the lists, each taken so many times and with the trust in it."""
+        of_list = np.zeros(len(self.counts.total))
+        of_list[lists] = times * self.trust.theta[lists]
+        return self.counts.table(n, of_list)
+
+    def _variances_anew(
+        self, own: slice, level: Floats, amount: Floats, tables: Iterator[Floats], found: Bools
+    ) -> Floats:
+        """Return the scores, one row for each table, when variances are estimated with them."""
+        from concordant.kernels.multinomial_pairs import solve_variances
+
+        score, beta = self.solution.score[own], self.solution.beta[own]  # type: ignore[index]
+        out = np.tile(score, (len(found), 1))
+        for row, table in enumerate(tables):
+            if found[row]:
+                total = float(amount[row].sum())
+                out[row] = solve_variances(
+                    table / total,
+                    amount[row] / total,
+                    level,
+                    score,
+                    beta,
+                    ridge=_VARIANCE_RIDGE,
+                    tol=1e-6,
+                    max_iter=100,
+                ).score
+        return out
