@@ -269,7 +269,7 @@ RENDER: dict[str, Callable[[dict[str, Any]], str]] = {
 def _fit_large(n_rows: int, n_items: int, params: dict[str, Any]) -> dict[str, Any]:
     votes, truth = comparisons(n_rows, n_items)
     # What is to be measured is not the compiler.
-    cc.BradleyTerry(**params).fit(comparisons(1000, 200)[0])
+    cc.BradleyTerry(**params).fit(comparisons(20_000, 200)[0])
     reports: list[tuple[int, int]] = []
     method = cc.BradleyTerry(**params)
     started = time.perf_counter()

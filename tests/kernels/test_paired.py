@@ -194,7 +194,7 @@ def test_large_instances_are_solved_like_small_ones(path: str, model: str, prior
 
 def test_instances_of_any_size_are_solved_together_as_alone() -> None:
     rng = np.random.default_rng(8)
-    sizes = [3, 0, 1, 120, 7, 100]
+    sizes = [3, 0, 1, 190, 7, 170]
     offsets = offsets_of(np.array(sizes))
     rows = []
     for base, m in zip(offsets.tolist(), sizes, strict=False):

@@ -696,3 +696,28 @@ def test_movielens_shows_what_each_way_does_with_rarely_rated_films(data_dir: Pa
 
 def test_uncertainty_parameters_are_the_common_ones() -> None:
     assert set(uncertainty.CONSTRAINTS) <= set(cc.BradleyTerry().get_params())
+
+
+def test_many_small_instances_get_the_intervals_each_gets_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(6)
+    rows = []
+    for q in range(12):
+        m = int(rng.integers(2, 9))
+        for e in range(int(rng.integers(1, 6))):
+            held = rng.choice(m, size=int(rng.integers(1, m + 1)), replace=False)
+            rows += [(f"q{q}", f"e{e}", f"i{i}", int(rng.integers(1, 6))) for i in held]
+    votes = cc.Preferences(*zip(*rows, strict=True), weight={"e1": 2.0, ("q3", "e2"): 0.5, "e4": 0.0})
+    for prior in ("auto", 0.7):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConcordantWarning)
+            together = cc.BradleyTerry(prior=prior).fit_predict(votes)
+            with monkeypatch.context() as patch:
+                patch.setattr(_meetings.ListMeetings, "spreads", lambda *_: ({}, {}))
+                apart = cc.BradleyTerry(prior=prior).fit_predict(votes)
+        assert np.isfinite(together.stderr).sum() > 20
+        np.testing.assert_allclose(together.stderr, apart.stderr, rtol=1e-8)
+        np.testing.assert_allclose(together.upper, apart.upper, rtol=1e-8)
+        for ours, theirs in zip(together.covariance, apart.covariance, strict=True):
+            assert (ours is None) == (theirs is None)
+            if ours is not None:
+                np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-12)

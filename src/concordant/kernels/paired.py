@@ -29,6 +29,7 @@ __all__ = [
     "descend",
     "information",
     "list_gradients",
+    "list_spreads",
     "row_gradients",
     "solve",
     "solve_jointly",
@@ -40,7 +41,7 @@ PLAIN, DAVIDSON, RAO_KUPPER = 0, 1, 2
 MODELS = {"none": PLAIN, "davidson": DAVIDSON, "rao-kupper": RAO_KUPPER}
 
 # Instances up to this size are solved by elimination inside one compiled loop.
-_SMALL = 96
+_SMALL = 160
 # Up to this size elimination steps in where conjugate gradients are slow.
 _DENSE = 4096
 # A Newton step this short leaves an error far below what scores are compared to.
@@ -523,6 +524,74 @@ def _list_gradients(
                 out[k, m] += gt
 
 
+@jit
+def _list_spreads(
+    pairs: Any,
+    edges: Any,
+    lists: Any,
+    list_edges: Any,
+    which: Any,
+    s: Any,
+    prior: Any,
+    binary: bool,
+    weight: Any,
+    places: Any,
+    clusters: Any,
+    out: Any,
+) -> None:
+    """Write the sandwich of each instance of `which` to out[places[k] : places[k + 1]], and count its experts.
+
+    Lists of weight 0 or of one item count for nothing; below two experts an instance is left out.
+    """
+    starts, offsets = edges
+    list_starts, list_weight = list_edges
+    list_offsets = lists[2]
+    most = lines = 0
+    for k in range(len(which)):
+        n = which[k]
+        most = max(most, offsets[n + 1] - offsets[n])
+        lines = max(lines, list_starts[n + 1] - list_starts[n])
+    table = np.empty(most * most)
+    gradient = np.zeros(len(s))
+    for k in range(len(which)):
+        n = which[k]
+        base, m, g = offsets[n], offsets[n + 1] - offsets[n], list_starts[n + 1] - list_starts[n]
+        pulls = np.zeros((g, m + 2))
+        _list_gradients(lists, (list_starts[n], list_starts[n + 1]), base, m, s, (0, 0.0, 0.0), binary, False, pulls)
+        total = 0.0
+        mean = np.zeros(m)
+        for which_list in range(g):
+            row = list_starts[n] + which_list
+            speaks = list_offsets[row + 1] - list_offsets[row] > 1
+            w = list_weight[row] if speaks else 0.0
+            total += w
+            for i in range(m):
+                mean[i] += w * pulls[which_list, i]
+        clusters[k] = total
+        if total < 2.0:
+            continue
+        ends = (starts[n], starts[n + 1])
+        _evaluate(pairs, ends, s, 0.0, 0.0, 0, gradient, weight, weight)
+        _fill(pairs, ends, weight, base, m, prior[n], True, table)
+        for which_list in range(g):
+            row = list_starts[n] + which_list
+            speaks = list_offsets[row + 1] - list_offsets[row] > 1
+            factor = np.sqrt((list_weight[row] if speaks else 0.0) * total / (total - 1.0))
+            for i in range(m):
+                pulls[which_list, i] = factor * (pulls[which_list, i] - mean[i] / total)
+        _eliminate(table, m, pulls, 0)
+        cell = places[k]
+        for which_list in range(g):
+            middle = 0.0
+            for i in range(m):
+                middle += pulls[which_list, i]
+            middle /= m
+            for i in range(m):
+                x = pulls[which_list, i] - middle
+                for j in range(m):
+                    out[cell + i * m + j] += x * (pulls[which_list, j] - middle)
+
+
 def _columns(pairs: Pairs) -> tuple[Any, ...]:
     return locked(*pairs[:5])
 
@@ -996,3 +1065,37 @@ def list_gradients(
     out = np.zeros((ends[1] - ends[0], m + 2))
     _list_gradients(locked(*lists), ends, base, m, score, tuple(shared), binary, ties, out)
     return out[:, np.concatenate([np.arange(m), m + learned])]
+
+
+def list_spreads(
+    pairs: Pairs,
+    lists: tuple[Floats, Codes, Ints],
+    list_starts: Ints,
+    list_weight: Floats,
+    score: Floats,
+    prior: Floats,
+    *,
+    binary: bool,
+) -> tuple[dict[int, Floats], dict[int, float]]:
+    """Return the sandwich covariance of the scores of every small instance, clustered by list, and its experts.
+
+    For the likelihood without ties: H⁻¹ M H⁻¹ as in `base.uncertainty`, in one compiled loop, because many small
+    instances would spend their time between the steps. An instance with fewer than two experts has no covariance.
+    """
+    small, _ = _kinds(pairs)
+    sizes = np.diff(pairs.offsets)[small]
+    places = np.zeros(len(small) + 1, dtype=np.int64)
+    np.cumsum(sizes * sizes, out=places[1:])
+    out, clusters = np.zeros(int(places[-1])), np.zeros(len(small))
+    if len(small):
+        edges, list_edges = locked(pairs.starts, pairs.offsets), locked(list_starts, list_weight)
+        columns, weight = _columns(pairs), np.empty(len(pairs.left))
+        _list_spreads(
+            columns, edges, locked(*lists), list_edges, small, score, prior, binary, weight, places, clusters, out
+        )
+    tables = {
+        n: out[places[k] : places[k + 1]].reshape(sizes[k], sizes[k])
+        for k, n in enumerate(small.tolist())
+        if clusters[k] >= 2
+    }
+    return tables, dict(zip(small.tolist(), clusters.tolist(), strict=True))

@@ -56,6 +56,10 @@ class Meetings:
         """Return the slopes of each expert's log-likelihood in an instance, and how many experts each stands for."""
         raise TypeError("votes say what an expert pulls for")
 
+    def spreads(self, score: Floats, prior: Floats) -> tuple[dict[int, Floats], dict[int, float]]:
+        """Return sandwich covariances of those instances that are quicker done together, and their experts."""
+        return {}, {}
+
     def resampled(self, streams: Sequence[np.random.Generator]) -> Pairs:
         """Return the counts of experts (or, where none are known, outcomes) drawn anew, instance by instance."""
         raise TypeError("votes say how they are drawn anew")
@@ -221,6 +225,15 @@ class ListMeetings(Meetings):
         flags = {"binary": self.binary, "ties": self.ties}
         out = list_gradients(lists, (first, last), slots, score, shared, learned, **flags)
         return out[weight > 0], weight[weight > 0]
+
+    def spreads(self, score: Floats, prior: Floats) -> tuple[dict[int, Floats], dict[int, float]]:
+        from concordant.kernels.paired import list_spreads
+
+        v = self.votes
+        if self.ties:
+            return {}, {}
+        lists = self.value, v.slot, v.list_offsets
+        return list_spreads(self.pairs, lists, v.list_starts, v.weights, score, prior, binary=self.binary)
 
     def resampled(self, streams: Sequence[np.random.Generator]) -> Pairs:
         drawn = np.zeros(self.votes.n_lists)

@@ -625,9 +625,13 @@ class BradleyTerry(Aggregator):
         shared, learned = self._shared(), self._learned()
         prior = self._priors(votes)
         draws = self._draws(votes, score, prior, jointly) if how == "bootstrap" else None
+        ready, experts = votes.spreads(score, prior) if how == "sandwich" and not len(learned) else ({}, {})
         out = [_Covariance(None, 0.0, "") for _ in range(len(votes.slots))]
         for n, own in _instances(votes):
             m = own.stop - own.start
+            if n in experts:
+                out[n] = _Covariance(ready.get(n), experts[n], "" if n in ready else "experts")
+                continue
             if m > _MANY_ITEMS and self.uncertainty == "auto":
                 out[n] = _Covariance(None, 0.0, "memory")
                 continue
