@@ -61,9 +61,10 @@ class SVP(Aggregator):
     Parameters
     ----------
     transform : {"count", "binary", "rankdiff", "log", "rating"}
-        How much a list prefers the better of two items: "count" the difference of ranks, which for one list is of rank
-        two already; "binary" 1; "rankdiff" the difference over the list's largest rank; "log" the difference of log
-        ranks over the largest; "rating" the difference of ratings or scores. Comparisons are taken as counted.
+        How much a list prefers the better of two items: "count" the difference of ranks; "binary" 1; "rankdiff" the
+        difference over the list's largest rank; "log" the difference of log ranks over the largest; "rating" the
+        difference of ratings or scores. All but "binary" make a table of rank two of one complete list. Comparisons are
+        taken as counted.
     rank : int
         The rank of X, an even number; 2 means strengths and nothing else.
     step : float or "auto"
@@ -73,7 +74,7 @@ class SVP(Aggregator):
         Pairs that fewer lists (by weight) or outcomes compare count as unknown. 1 takes all.
     average : bool
         Divide every margin by the weight of the lists, or the number of outcomes, it comes from. The sum gives pairs
-        that many compare a greater say, and is better where most pairs are compared by few.
+        that many compare a greater say.
     max_iter, tol
         When to stop. What has not settled by then is kept, with a warning.
 
