@@ -139,7 +139,7 @@ class BradleyTerry(Aggregator):
     `fit` learns what instances share (ν or θ, the side, weights of features, judges); `predict` infers the scores of
     its own instances with these fixed. Cost O(R + P) to count R rows (Σ m² / 2 for lists of m items) over P pairs that
     met, then O(P) for each of some six Newton steps. Intervals cost O(M³) and are left out above 5,000 items unless
-    asked for.
+    asked for. With reliability=True lists are written out pair by pair, expert by expert.
 
     References
     ----------
