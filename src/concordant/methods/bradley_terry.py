@@ -273,6 +273,8 @@ class BradleyTerry(Aggregator):
                 f"{found}: nobody knows which item was shown where. Give Comparisons with sided=True, or leave "
                 "side_effect=False."
             )
+        if isinstance(preferences, Preferences):
+            self._transform(preferences)
 
     def _transform(self, preferences: Preferences) -> str:
         if self.transform != "auto":
@@ -523,11 +525,11 @@ class BradleyTerry(Aggregator):
     # Predicting.
 
     def _consensus(self, preferences: Votes, known: Any = None) -> Consensus:
+        self._check_asked(preferences, None)
         if "ties_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
         if "feature_scores_" in self.__dict__:
             return self._described(preferences)
-        self._check_asked(preferences, None)
         anchors = self._anchors(preferences.slots)
         if self.reliability:
             return self._judged(preferences, known, anchors)
