@@ -89,7 +89,12 @@ def test_derivatives_are_those_of_the_formula(ties: bool) -> None:
     score, prior = rng.normal(size=4), np.full(4, 0.3)
     phi = np.stack([rng.normal(size=3), rng.normal(size=3), rng.normal(size=3), rng.uniform(0.1, 0.6, 3)], axis=1)
     state = judges._Judges(
-        phi, np.append(rng.normal(size=3), 0.0), np.array([0.3, 0.5, 0.7]), np.array([0.2, 0.5, 0.3]), np.ones(4, bool)
+        phi=phi,
+        mean=np.append(rng.normal(size=3), 0.0),
+        variance=np.array([0.3, 0.5, 0.7]),
+        change=np.zeros(3),
+        weight=np.array([0.2, 0.5, 0.3]),
+        active=np.ones(4, dtype=np.bool_),
     )
 
     def value(s: Any, p: Any, mean: Any) -> float:

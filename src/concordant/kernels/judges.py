@@ -587,6 +587,7 @@ class _Border(NamedTuple):
 class _Judges(NamedTuple):
     """The state of the judges: parameters, the population they come from and their shares of the comparisons.
 
+    `change` is what the logarithms of the variances changed by last.
     Parameters that are not `active` are not in the model and stay where they are. The fourth parameter, the standard
     deviation of the slope, has the slope's variance as its scale and no mean.
     """
@@ -594,6 +595,7 @@ class _Judges(NamedTuple):
     phi: Floats
     mean: Floats
     variance: Floats
+    change: Floats
     weight: Floats
     active: NDArray[np.bool_]
 
@@ -683,8 +685,12 @@ class _Judges(NamedTuple):
         off = (self.phi - self.mean)[:, :DOUBT]
         heard = np.clip(1.0 - spread / self.variance, 0.0, 1.0).sum(axis=0)
         found = ((off * off).sum(axis=0) + _IMAGINARY * _STRAY) / (heard + _IMAGINARY)
-        found = self.variance * np.clip(found / self.variance, 0.25, 4.0)
-        return self._replace(variance=np.where(self.active[:DOUBT], found, self.variance))
+        change = np.where(self.active[:DOUBT], np.clip(np.log(found / self.variance), -1.0, 1.0), 0.0)
+        # Where the changes form a geometric series, go to its end at once, then watch again.
+        ratio = change / np.where(self.change == 0.0, np.inf, self.change)
+        steady = (ratio > 0.5) & (ratio < 0.95)
+        leap = np.clip(change / np.where(steady, 1.0 - ratio, 1.0), -1.0, 1.0)
+        return self._replace(variance=self.variance * np.exp(leap), change=np.where(steady, 0.0, change))
 
 
 def _sweep(
@@ -780,7 +786,7 @@ def fit_judges(
     # Of a single judge the gauge fixes the slope, and nothing is in doubt.
     active = np.array([True, sided, ties, len(who) > 1])
     mean = np.array([1.0, 0.0, tie, 0.0])
-    judges = _Judges(np.tile(mean, (len(who), 1)), mean, np.full(3, _STRAY), count / count.sum(), active)
+    judges = _Judges(np.tile(mean, (len(who), 1)), mean, np.full(3, _STRAY), np.zeros(3), count / count.sum(), active)
     scale = max(1.0, float(count.max()), float(_degrees(rows).max()))
     # Plain Bradley-Terry (Davidson) is the start: the majority decides which way is up.
     score = _climb_scores(rows, np.zeros(size), judges.phi, ridge, 1e-3, 50).score
@@ -792,9 +798,11 @@ def fit_judges(
     trace: list[float] = []
     converged = False
     while not converged and len(trace) < max_iter:
+        before = judges.variance
         score, judges, seen, norm = _sweep(rows, score, judges, seen, ridge, len(trace) > 0)
         trace.append(float(seen.value.sum()) - judges.penalty)
-        converged = max(norm, float(np.abs(seen.gradient).max())) <= tol * scale
+        still = float(np.abs(np.log(judges.variance / before)).max()) <= 10.0 * tol
+        converged = still and len(trace) > 1 and max(norm, float(np.abs(seen.gradient).max())) <= tol * scale
         if report is not None:
             report(len(trace), max_iter)
     score = _centred(rows, _climb_scores(rows, score, judges.phi, ridge, _EXACT, 10).score, ridge)
@@ -823,7 +831,7 @@ def fit_judges(
         objective=objective,
         gradient_norm=norm,
         n_iter=len(trace),
-        converged=norm <= tol,
+        converged=converged and norm <= tol,
         trace=trace,
     )
 
@@ -994,7 +1002,7 @@ def judge_information(
         found = _look_at_judges(rows, score, phi, ridge)
         active = np.array([True, sided, ties, bool(phi[:, DOUBT].all())])
         count = np.bincount(rows.expert, rows.n_left + rows.n_right + rows.n_ties, len(who)).astype(np.float64)
-        judges = _Judges(phi, np.zeros(4), np.array(variance), count / count.sum(), active)
+        judges = _Judges(phi, np.zeros(4), np.array(variance), np.zeros(3), count / count.sum(), active)
         precision = judges.precision
         mean = precision * phi.sum(axis=0) / (len(phi) * precision + _MEAN_PRECISION)
         mean[DOUBT] = 0.0
