@@ -430,6 +430,15 @@ def test_bootstrap_agrees_with_the_sandwich() -> None:
     np.testing.assert_array_equal(slow.stderr, again.stderr)
 
 
+def test_gradient_ascent_has_intervals_by_bootstrap() -> None:
+    p = plackett_luce(5, 80, random_state=4).preferences
+    found = cc.PlackettLuce(optimizer="gd", uncertainty="bootstrap", n_bootstrap=60).fit_predict(p)
+    # Shrunk by stopping early, and so are the errors: less than those of the estimate itself, and there all the same.
+    bare = cc.PlackettLuce(prior=0).fit_predict(p)
+    assert (found.stderr < bare.stderr).all()
+    assert (found.stderr > 0.1 * bare.stderr).all()
+
+
 def test_what_the_intervals_rest_on_is_said() -> None:
     p = plackett_luce(4, 60, random_state=2).preferences
     for params, words in (

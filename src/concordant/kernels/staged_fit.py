@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +15,16 @@ from concordant.kernels.staged_lists import written_out
 
 __all__ = ["Found", "Model", "ascend", "divided", "minorise", "newton"]
 
-# Beyond this many items no table of all pairs is made to find a step.
+# Beyond this many items no table of all pairs is made to look whether a stationary point is a maximum.
 _MOST_ITEMS = 5000
+# Where lists are longer than this, on average by rows, no table is filled to find a step.
+_LONG_LIST = 50
 # One step of the papers' gradient ascent, in units of items per choice.
 _PAPER_STEP = 0.01
 # No score moves further than this in one step, and no two scores may come to lie further apart than that.
 _LONGEST_STEP, _WIDEST = 4.0, 500.0
+# A gradient of this size, in choices per item, is what rounding leaves.
+_ROUNDING = 1e-14
 # A list leaves at least this share of all worth to the items below it, or they are written out one by one.
 _LEAST_SHARE = 1e-5
 
@@ -127,10 +132,11 @@ class Model:
         self.shape = shape
         self.scale = scale if scale > 0 else 1.0
         self.free = precision == 0 and shape is None
-        rows, lengths = len(stages.item), np.diff(stages.offsets).astype(np.float64)
-        # A table of all pairs is filled and solved, or its product with a vector taken a dozen times.
-        table = 1e-9 * float((lengths * (lengths + 1)).sum()) + 1e-10 * size**3
-        self.dense = size <= 64 or (size <= _MOST_ITEMS and table <= 1e-7 * rows)
+        lengths = np.diff(stages.offsets).astype(np.float64)
+        # Filling a table of all pairs costs a list the square of its length; its product with a vector, taken a few
+        # times, the length alone.
+        pairs = float((lengths * lengths).sum())
+        self.dense = size <= _SMALL_TABLE and pairs <= _LONG_LIST * len(stages.item) + 1e6
         self.tied = not stages.averaged and bool((stages.mark == 0).any())
 
     def reweighted(self, weight: Floats) -> Model:
@@ -157,7 +163,7 @@ class Model:
             value += more * float(score.sum()) - float(worth.sum())
             gain, loss, diagonal = gain + more, loss + worth, diagonal + worth
             return _Point(value, gain - loss, diagonal, gain, loss)
-        value -= 0.5 * self.precision * float(score @ score)
+        value -= 0.5 * self.precision * _dot(score, score)
         return _Point(value, gain - loss - self.precision * score, diagonal + self.precision, gain, loss)
 
     def curvature(self, score: Floats) -> Floats:
@@ -211,14 +217,17 @@ class Model:
         phi, prior = np.exp(x), self.curvature(score)
         step, product = np.zeros(self.size), np.empty(self.size)
         residual = point.gradient.copy()
+        if self.free:
+            # What rounding leaves along the free shift can never be solved away.
+            residual -= residual.mean()
         goal = accuracy * float(np.abs(residual).max())
         scaled = residual / point.diagonal
         along = scaled.copy()
-        size = float(residual @ scaled)
+        size = _dot(residual, scaled)
         for _ in range(2 * self.size):
             staged.product(x, phi, *self.stages, along, curved, product)
             product += prior * along
-            bend = float(along @ product)
+            bend = _dot(along, product)
             if bend <= 0:
                 return step, False
             step += size / bend * along
@@ -226,7 +235,7 @@ class Model:
             if float(np.abs(residual).max()) <= goal:
                 break
             scaled = residual / point.diagonal
-            size, before = float(residual @ scaled), size
+            size, before = _dot(residual, scaled), size
             along = scaled + size / before * along
         return step, True
 
@@ -274,16 +283,21 @@ class Model:
         return divided(self.tables(score)[0], np.zeros((self.size, 1))) is not None
 
 
-def newton(model: Model, score: Floats, max_iter: int, tol: float) -> Found:
-    """Return the maximum by Newton's method with halved steps; near it one more step than `tol` asks for."""
+def newton(
+    model: Model, score: Floats, max_iter: int, tol: float, tell: Callable[[float], None] | None = None
+) -> Found:
+    """Return the maximum by Newton's method with halved steps; near it one more step than `tol` asks for.
+
+    `tell` hears the size of the gradient after every step.
+    """
     point = model.at(score)
     norm = largest(point.gradient) / model.scale
     done, n_iter = model.size == 0, 0
-    while not done and n_iter < max_iter:
+    while not done and n_iter < max_iter and norm > min(tol, _ROUNDING):
         n_iter += 1
         # Steps that only point the way need not be exact; the last ones do.
         step = model.direction(score, point, min(0.1, max(np.sqrt(norm), 1e-5)))
-        rise = float(point.gradient @ step)
+        rise = _dot(point.gradient, step)
         length = min(1.0, _LONGEST_STEP / max(largest(step), 1e-300))
         done = norm <= tol
         for _ in range(60):
@@ -300,7 +314,14 @@ def newton(model: Model, score: Floats, max_iter: int, tol: float) -> Found:
                 break
         else:
             break
+        if tell is not None:
+            tell(norm)
     return Found(score, point.value, norm, n_iter, norm <= tol)
+
+
+def _dot(a: Floats, b: Floats) -> float:
+    # A library would wake its threads for this, and wait for them.
+    return float((a * b).sum())
 
 
 def largest(values: Floats) -> float:

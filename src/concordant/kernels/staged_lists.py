@@ -116,6 +116,9 @@ def splits(stages: Stages, size: int) -> Split | None:
     if not (stages.weight > 0).all():
         stages = _spoken(stages)
     item, mark = stages.item, stages.mark
+    inside = np.flatnonzero(~lists.boundaries(stages.offsets, len(item))[1:])
+    if not stages.form.any() and strong_components(item[inside], item[inside + 1], size).max() == 0:
+        return None
     starts = np.flatnonzero(mark)
     block = np.cumsum(mark != 0) - 1
     chosen = mark[starts] == 1
@@ -148,7 +151,6 @@ def splits(stages: Stages, size: int) -> Split | None:
         if int(label.max()) + 1 == count:
             break
     groups = [np.flatnonzero(label == g) for g in range(count)]
-    inside = np.flatnonzero(~heads_list[1:]) if len(item) else none
     near = weak_components(item[inside], item[inside + 1], size)
     if near.max() > 0 and not (stages.form == 2).any():
         return Split([np.flatnonzero(near == g) for g in range(int(near.max()) + 1)], [], [])

@@ -7,7 +7,7 @@ expert follows the scores.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -64,16 +64,16 @@ class PlackettLuce(Aggregator):
     and exp(s_i − s_j) are the odds of i against j. Two items in every list make it Bradley-Terry. A list orders what it
     ranks: full and partial rankings, top-k lists, and scores or ratings by their order. A list of weight 3 counts as
     three. Lists of one item and empty ones say nothing; an item that no list sets against another gets the neutral
-    score and no interval.
+    score 0 and no interval.
 
     Parameters
     ----------
     prior : "auto", float or ("gamma", a, b)
         λ, the precision of a normal prior on every score. "auto" is 2 n / (1 + (n/10)²), n = T / M for T choices among
-        the M items of an instance: a strong shrinkage, two thirds or more, while items take part in a few choices,
-        that fades when they take part in many. 0 gives the maximum-likelihood estimate, which raises
-        NoFiniteEstimateError where it does not exist. ("gamma", a, b) puts Gamma(a, b) on exp(s), a > 1, and gives
-        the mode.
+        the M items of an instance. Up to a few choices per item that is 2 T / M, the shrinkage of other models on
+        counts from rankings, by about two thirds; it fades as choices per item pass ten. 0 gives the
+        maximum-likelihood estimate, which raises NoFiniteEstimateError where it does not exist. ("gamma", a, b) puts
+        Gamma(a, b) on exp(s), a > 1, and gives the mode.
     ties : {"average", "partition", "input", "random"}
         What a tie inside a list says. "average": any order of the tied items may be meant (Efron's likelihood, close
         to the mean over orders). "partition": the ordered-partition likelihood, in which one item of the block was
@@ -91,8 +91,9 @@ class PlackettLuce(Aggregator):
         steps of 0.01 M / T from 0, as the papers do; where it stops is its prior (an explicit one is added), and it
         gives intervals by bootstrap only.
     uncertainty : {"auto", "information", "sandwich", "bootstrap", "none"}
-        "auto" is the sandwich, with lists (experts) as clusters; beyond 5,000 items in an instance, none. An instance
-        with fewer than two lists gets no intervals. "information" trusts every choice to be independent.
+        "auto" is the sandwich, with lists (experts) as clusters; none beyond 5,000 items in an instance, or as many
+        pairs of items in several. An instance with fewer than two lists gets no intervals. "information" trusts every
+        choice to be independent.
     level : float
         Of the intervals.
     n_bootstrap : int
@@ -112,9 +113,9 @@ class PlackettLuce(Aggregator):
     Cost O(R) for the objective, its gradient and its product with a vector, R rows; about ten steps. Intervals cost
     O(Σ m² + M³) for lists of length m. Equal lists are merged where there are many.
 
-    On rankings of few items by few experts the maximum-likelihood estimate is bad: an item that one list puts first and
-    the others leave out runs away. On MQ2008-agg it loses ten points of NDCG@5 to the default prior, which is why there
-    is one.
+    On partial rankings by few experts the maximum-likelihood estimate is bad: an item that one list puts first and the
+    others leave out runs away. On MQ2008-agg the prior makes most of the quality (see the results page), which is why
+    there is one by default.
 
     "partition" is the likelihood under which ordered partitions sum to one (probabilistic models over ordered
     partitions, full decomposition). A tied block shares one choice, so that a strong prior can put a block of many
@@ -220,7 +221,12 @@ class PlackettLuce(Aggregator):
         models = [self._model(prepared, n) for n in range(prepared.n_instances)]
         if self.prior == 0 and self.optimizer != "gd":
             _check_existence(prepared, models)
-        found = each_instance(lambda n: self._maximised(models[n], np.zeros(models[n].size)), [m.size for m in models])
+        starts = [np.zeros(model.size) for model in models]
+        if len(models) == 1:
+            # One instance has no others to count: how far its gradient has come down is what there is to tell.
+            found = [self._maximised(models[0], starts[0], _digits(self.tol))]
+        else:
+            found = each_instance(lambda n: self._maximised(models[n], starts[n]), [model.size for model in models])
         solved = _Solved(prepared, models, found)
         if hasattr(self, "fit_info_") and not self.adherence:
             info = self.fit_info_
@@ -266,13 +272,15 @@ class PlackettLuce(Aggregator):
 
         return Model(stages, size, precision, shape, said / max(size, 1))
 
-    def _maximised(self, model: Model, start: Floats) -> Found:
+    def _maximised(self, model: Model, start: Floats, tell: Callable[[float], None] | None = None) -> Found:
         from concordant.kernels import staged_fit
 
         steps = self.max_iter or _STEPS[self.optimizer]
         if self.optimizer == "gd":
             return staged_fit.ascend(model, start, steps)
-        return (staged_fit.minorise if self.optimizer == "mm" else staged_fit.newton)(model, start, steps, self.tol)
+        if self.optimizer == "mm":
+            return staged_fit.minorise(model, start, steps, self.tol)
+        return staged_fit.newton(model, start, steps, self.tol, tell)
 
     def _placed(self, solved: _Solved) -> Floats:
         """Return a score for every slot: mean 0 over the items compared, the prior's mode for the others."""
@@ -405,12 +413,14 @@ class PlackettLuce(Aggregator):
         weight = model.stages.weight
         total = float(weight.sum())
         draws = max(round(total), 2)
+        # Where the papers' steps end depends on where they begin.
+        start = np.zeros(model.size) if self.optimizer == "gd" else found.score
         scores = []
         for _ in range(self.n_bootstrap):
             drawn = rng.multinomial(draws, weight / total)
             again = model.reweighted((drawn * (total / draws)).astype(np.float64))
             if not model.free or splits(again.stages, again.size) is None:
-                scores.append(self._maximised(again, found.score).score)
+                scores.append(self._maximised(again, start).score)
         if len(scores) < 2:
             return None, self.n_bootstrap
         return sample_covariance(np.array(scores)), self.n_bootstrap - len(scores)
@@ -421,6 +431,17 @@ _GAUGE = "the scores of an instance have mean 0"
 
 def _mean(score: Floats) -> float:
     return float(score.mean()) if len(score) else 0.0
+
+
+def _digits(tol: float) -> Callable[[float], None]:
+    """Return what reports, for every size of the gradient it hears, how many of the digits asked for are there."""
+    asked = max(-np.log10(tol), 1.0)
+
+    def tell(norm: float) -> None:
+        gained = min(max(-np.log10(max(norm, tol)), 0.0), asked)
+        report(round(100 * gained / asked), 100)
+
+    return tell
 
 
 def _largest(values: Floats) -> float:
@@ -469,29 +490,31 @@ class _Lists:
         from concordant.kernels.staged import Stages
 
         key = votes.value if votes.kind == "rank" else -votes.value
-        offsets, weight = votes.list_offsets, votes.weights
+        offsets, lengths, sizes = votes.list_offsets, votes.list_lengths, votes.slots.sizes
         rows = _ordered(votes, key, method)
-        first = lists.boundaries(offsets, votes.n_rows)
+        slot = votes.slot if rows is None else votes.slot[rows]
+        first = np.ones(votes.n_rows, dtype=np.bool_)
         if method.ties in ("average", "partition"):
-            by_key = key[rows]
-            first[1:] |= by_key[1:] != by_key[:-1]
-        else:
-            first[:] = True
-        lengths, sizes = votes.list_lengths, votes.slots.sizes
+            by_key = key if rows is None else key[rows]
+            np.not_equal(by_key[1:], by_key[:-1], out=first[1:])
+            first[offsets[:-1]] = True
         rest = (lengths < sizes[votes.list_instance]) & (method.missing == "below")
-        blocks = _sums(first, offsets)
-        form = np.where(rest, 2, blocks < lengths).astype(np.uint8)
+        if first.all():
+            blocks, final = lengths, offsets[1:] - 1
+        else:
+            starts = np.flatnonzero(first)
+            blocks = np.diff(np.searchsorted(starts, offsets))
+            final = starts[np.cumsum(blocks) - 1]
         # The block that begins last in its list was chosen only if something lies below it.
-        starts = np.flatnonzero(first)
-        final = starts[np.cumsum(blocks) - 1]
         mark = first.astype(np.uint8)
         mark[final[~rest]] = 2
         ends = np.where(rest, offsets[1:], final)
         told = blocks + rest - 1 if method.ties == "partition" else ends - offsets[:-1]
+        form = np.where(rest, 2, blocks < lengths).astype(np.uint8)
+        weight = votes.weights
         kept = (blocks + rest > 1) & (weight > 0)
         if factors is not None:
             kept &= ~np.isnan(factors)
-        slot, source = votes.slot[rows], np.flatnonzero(kept)
         if not kept.all():
             inside = np.repeat(kept, lengths)
             slot, mark, lengths = slot[inside], mark[inside], lengths[kept]
@@ -502,11 +525,15 @@ class _Lists:
             open_ = np.bincount(votes.list_instance[kept & rest], minlength=len(votes)) > 0
             compared |= np.repeat(open_, sizes)
         before = lists.offsets_of(compared)
-        counts = before[votes.slots.offsets[1:]] - before[votes.slots.offsets[:-1]]
-        base = before[votes.slots.offsets[:-1]]
-        local = before[slot] - np.repeat(np.repeat(base, per_instance), lengths)
+        counts = np.diff(before[votes.slots.offsets])
+        if len(votes) == 1 and compared.all():
+            # A copy: kernels are compiled once, for arrays that may be written to.
+            local = slot.copy()
+        else:
+            base = np.repeat(before[votes.slots.offsets[:-1]], per_instance)
+            local = (before[slot] - np.repeat(base, lengths)).astype(np.int32)
         stages = Stages(
-            local.astype(np.int32),
+            local,
             mark,
             lists.offsets_of(lengths),
             weight[kept],
@@ -522,7 +549,7 @@ class _Lists:
             votes.items,
             votes.slots.offsets,
             list_starts,
-            source,
+            np.flatnonzero(kept),
             stages,
             compared,
             counts,
@@ -567,16 +594,18 @@ class _Lists:
         return stages
 
 
-def _ordered(votes: Preferences, key: Floats, method: PlackettLuce) -> Ints:
-    """Return the rows best first in every list; ties in input order, or in one drawn from the ids."""
-    rows = lists.order_lists(key, votes.list_offsets)
+def _ordered(votes: Preferences, key: Floats, method: PlackettLuce) -> Ints | None:
+    """Return the rows best first in every list; ties in input order, or in one drawn from the ids.
+
+    None where the rows are in that order as they are.
+    """
     if method.ties != "random":
-        return rows
+        falls = key[1:] < key[:-1]
+        inner = votes.list_offsets[1:-1]
+        falls[inner - 1] = False
+        return lists.order_lists(key, votes.list_offsets) if falls.any() else None
     from concordant.kernels.staged_lists import scrambled
 
-    tied = key[rows][1:] == key[rows][:-1]
-    if not tied.any():
-        return rows
     # A number for each row that depends on nothing but the seed and the three ids.
     slots = np.unique(votes.slot)
     item = np.zeros(votes.n_slots, dtype=np.uint64)
@@ -586,13 +615,6 @@ def _ordered(votes: Preferences, key: Floats, method: PlackettLuce) -> Ints:
     mixed = scrambled(instance[votes.slots.instance[votes.slot]] + np.uint64(method.random_state))
     mixed = scrambled(scrambled(mixed ^ expert[votes.row_expert]) ^ item[votes.slot])
     return np.lexsort((mixed, key, votes.row_list))
-
-
-def _sums(values: NDArray[Any], offsets: Ints) -> Ints:
-    """Return the sum of a column over each list."""
-    total = lists.offsets_of(values)
-    out: Ints = total[offsets[1:]] - total[offsets[:-1]]
-    return out
 
 
 # One instance and its objective.
