@@ -63,16 +63,17 @@ def greedy(position: Floats, theta: Floats, distance: int) -> Ints:
         See `DISTANCES`.
     """
     lists, n = position.shape
-    place = np.ones(n, np.int64)
-    size = theta.sum()
-    total = np.zeros(n)
+    place, left, taken = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
+    size = 0.0
+    total, cost = np.zeros(n), np.zeros(n)
     for k in range(lists):
+        size += theta[k]
         for j in range(n):
             total[j] += theta[k] * position[k, j]
-    # Kendall: with all items left, position - 1 is the number of items before, ties counting half.
-    cost = total.copy()
-    left = np.arange(n)
-    taken = np.empty(n, np.int64)
+    for j in range(n):
+        left[j] = j
+        # Kendall: with all items left, position - 1 is the number of items before, ties counting half.
+        cost[j] = total[j]
     most = size * n * (1.0 if distance <= _FOOTRULE else n)
     stage = 1
     while stage <= n:

@@ -20,6 +20,7 @@ _BASIS = 48
 _FOUND = 1e-13
 # A vector that is shorter than this share of the longest is rounding error: the space is exhausted.
 _EXHAUSTED = 1e-12
+_ROUNDING = 2.3e-16
 # Nearly equal singular values separate slowly; what is left undecided after so many rounds hardly matters.
 _RESTARTS = 50
 # How much of the vector of ones goes into the start of every step.
@@ -53,7 +54,9 @@ def pair_table(
         starts[item[r] + 1] += 1
     for i in range(n):
         starts[i + 1] += starts[i]
-    place = starts[:-1].copy()
+    place = np.empty(n, np.int64)
+    for i in range(n):
+        place[i] = starts[i]
     row_of = np.empty(rows, np.int64)
     list_of = np.empty(rows, np.int64)
     for k in range(len(weight)):
@@ -61,9 +64,14 @@ def pair_table(
             row_of[place[item[r]]] = r
             list_of[place[item[r]]] = k
             place[item[r]] += 1
-    first = np.empty(64, np.int32)
-    second = np.empty(64, np.int32)
-    value = np.empty(64, np.float64)
+    # Room for the pairs of all lists, or for all pairs; what is never written to takes no memory.
+    room = 0
+    for k in range(len(weight)):
+        room += (offsets[k + 1] - offsets[k]) * (offsets[k + 1] - offsets[k] - 1) // 2
+    room = min(room, n * (n - 1) // 2)
+    first = np.empty(room, np.int32)
+    second = np.empty(room, np.int32)
+    value = np.empty(room, np.float64)
     used = 0
     total = np.zeros(n)
     count = np.zeros(n)
@@ -88,11 +96,6 @@ def pair_table(
                 if binary:
                     gap = 1.0 if gap > 0.0 else (-1.0 if gap < 0.0 else 0.0)
                 total[j] += w * gap
-        if used + met > len(first):
-            room = 2 * (used + met)
-            first = np.append(first, np.empty(room - len(first), np.int32))
-            second = np.append(second, np.empty(room - len(second), np.int32))
-            value = np.append(value, np.empty(room - len(value), np.float64))
         for t in range(met):
             j = touched[t]
             if count[j] >= least - 1e-9:
@@ -102,7 +105,7 @@ def pair_table(
                 used += 1
             total[j] = 0.0
             count[j] = 0.0
-    return first[:used].copy(), second[:used].copy(), value[:used].copy()
+    return first[:used], second[:used], value[:used]
 
 
 @jit
@@ -152,6 +155,14 @@ def _turn(first: Codes, second: Codes, known: Floats, left: Floats, right: Float
 
 
 @jit
+def _norm(x: Floats) -> float:
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] * x[i]
+    return float(np.sqrt(total))
+
+
+@jit
 def _next_vector(
     first: Codes, second: Codes, known: Floats, left: Floats, right: Floats, basis: Floats, length: int, out: Floats
 ) -> float:
@@ -165,10 +176,55 @@ def _next_vector(
                 dot += basis[b, i] * out[i]
             for i in range(n):
                 out[i] -= dot * basis[b, i]
-    square = 0.0
-    for i in range(n):
-        square += out[i] * out[i]
-    return float(np.sqrt(square))
+    return _norm(out)
+
+
+@jit
+def _eigen(diagonal: Floats, beside: Floats, vectors: Floats) -> None:
+    """Turn the identity in `vectors` into the eigenvectors (columns) of a symmetric tridiagonal matrix.
+
+    `diagonal` ends as the eigenvalues, in no order; `beside` holds what stands next to it and is used up. Implicit QL.
+    """
+    m = len(diagonal)
+    for low in range(m):
+        for _ in range(80):
+            high = low
+            while high < m - 1:
+                if abs(beside[high]) <= _ROUNDING * (abs(diagonal[high]) + abs(diagonal[high + 1])):
+                    break
+                high += 1
+            if high == low:
+                break
+            g = (diagonal[low + 1] - diagonal[low]) / (2.0 * beside[low])
+            r = np.hypot(g, 1.0)
+            g = diagonal[high] - diagonal[low] + beside[low] / (g + (r if g >= 0.0 else -r))
+            sine, cosine, lost = 1.0, 1.0, 0.0
+            split = False
+            for i in range(high - 1, low - 1, -1):
+                f = sine * beside[i]
+                b = cosine * beside[i]
+                r = np.hypot(f, g)
+                beside[i + 1] = r
+                if r == 0.0:
+                    diagonal[i + 1] -= lost
+                    beside[high] = 0.0
+                    split = True
+                    break
+                sine = f / r
+                cosine = g / r
+                g = diagonal[i + 1] - lost
+                r = (diagonal[i] - g) * sine + 2.0 * cosine * b
+                lost = sine * r
+                diagonal[i + 1] = g + lost
+                g = cosine * r - b
+                for k in range(m):
+                    f = vectors[k, i + 1]
+                    vectors[k, i + 1] = sine * vectors[k, i] + cosine * f
+                    vectors[k, i] = cosine * vectors[k, i] - sine * f
+            if not split:
+                diagonal[low] -= lost
+                beside[low] = g
+                beside[high] = 0.0
 
 
 @jit
@@ -180,25 +236,29 @@ def _ritz_pairs(basis: Floats, beta: Floats, length: int, beyond: float, left: F
     the diagonal and -beta_1, -beta_3, ... above it.
     """
     size = (length + 1) // 2
-    square = np.zeros((size, size))
+    values, beside, vectors = np.zeros(size), np.zeros(size), np.zeros((size, size))
+    for a in range(size):
+        vectors[a, a] = 1.0
     for a in range(length // 2):
-        d = beta[2 * a]
-        square[a, a] += d * d
+        values[a] += beta[2 * a] * beta[2 * a]
         if a + 1 < size:
-            s = -beta[2 * a + 1]
-            square[a, a + 1] += d * s
-            square[a + 1, a] += d * s
-            square[a + 1, a + 1] += s * s
-    values, vectors = np.linalg.eigh(square)
-    largest = np.sqrt(max(values[size - 1], 0.0))
+            beside[a] = -beta[2 * a] * beta[2 * a + 1]
+            values[a + 1] += beta[2 * a + 1] * beta[2 * a + 1]
+    _eigen(values, beside, vectors)
+    largest = 0.0
     invariant = True
+    n = left.shape[1]
     for c in range(len(left)):
-        left[c, :] = 0.0
-        right[c, :] = 0.0
-        column = size - 1 - c
-        if column < 0:
-            continue
+        for i in range(n):
+            left[c, i] = 0.0
+            right[c, i] = 0.0
+        column = 0
+        for a in range(size):
+            if values[a] > values[column]:
+                column = a
         sigma = np.sqrt(max(values[column], 0.0))
+        values[column] = -1.0  # the next pair is another one
+        largest = max(largest, sigma)
         if sigma <= _EXHAUSTED * largest:
             continue
         # The sign is free; so chosen that the starting vector is on the positive side.
@@ -207,14 +267,14 @@ def _ritz_pairs(basis: Floats, beta: Floats, length: int, beyond: float, left: F
         for a in range(size):
             z = sign * vectors[a, column]
             last = z
-            for i in range(len(left[c])):
+            for i in range(n):
                 right[c, i] += z * basis[2 * a, i]
             if 2 * a + 1 < length:
                 y = beta[2 * a] * z
                 if a + 1 < size:
                     y -= beta[2 * a + 1] * sign * vectors[a + 1, column]
                 last = y / sigma
-                for i in range(len(left[c])):
+                for i in range(n):
                     left[c, i] += y * basis[2 * a + 1, i]
         if beyond * abs(last) > _FOUND * sigma:
             invariant = False
@@ -242,9 +302,11 @@ def _top_pairs(
     basis = np.empty((width, n))
     beta = np.zeros(width)
     vector = np.empty(n)
-    guess = start.copy()
+    guess = np.empty(n)
+    for i in range(n):
+        guess[i] = start[i]
     for _ in range(_RESTARTS):
-        norm = np.sqrt((guess * guess).sum())
+        norm = _norm(guess)
         for i in range(n):
             basis[0, i] = guess[i] / norm
         largest = 0.0
@@ -302,7 +364,7 @@ def _along(first: Codes, second: Codes, gap: Floats, left: Floats, right: Floats
     for c in range(number):
         for half in range(2):
             source = left[c] if half == 0 else right[c]
-            norm = np.sqrt((source * source).sum())
+            norm = _norm(source)
             if norm > 0.0:
                 for i in range(n):
                     frame[2 * c + half, i] = source[i] / norm
@@ -366,9 +428,11 @@ def complete(
     """
     left, right = np.zeros((number, n)), np.zeros((number, n))
     new_left, new_right = np.zeros((number, n)), np.zeros((number, n))
-    gap, new_gap, known = -value, np.empty(len(value)), np.empty(len(value))
+    gap, new_gap, known = np.empty(len(value)), np.empty(len(value)), np.empty(len(value))
+    for e in range(len(value)):
+        gap[e] = -value[e]
     start = np.empty(n)
-    size = np.sqrt(2.0 * (value * value).sum())
+    size = np.sqrt(2.0) * _norm(value)
     residual = size
     change = 0.0
     n_iter = 0
@@ -392,9 +456,10 @@ def complete(
                 _, held = _gaps(first, second, value, new_left, new_right, new_gap)
                 whole = 0.0
                 for c in range(number):
-                    whole += 2.0 * (new_left[c] * new_left[c]).sum()
-                if held > 0.0:
-                    new_left *= whole / held
+                    whole += 2.0 * _norm(new_left[c]) ** 2
+                for c in range(number):
+                    for i in range(n):
+                        new_left[c, i] *= whole / held if held > 0.0 else 1.0
             total, _ = _gaps(first, second, value, new_left, new_right, new_gap)
             if step > 0.0 or length == 1.0 or np.sqrt(total) <= residual:
                 break
