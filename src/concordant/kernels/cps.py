@@ -78,16 +78,17 @@ def greedy(position: Floats, theta: Floats, distance: int) -> Ints:
     stage = 1
     while stage <= n:
         remaining = n - stage + 1
+        if distance != _KENDALL:
+            for a in range(remaining):
+                cost[left[a]] = 0.0 if distance == _FOOTRULE else _stage_cost(distance, total[left[a]], stage, n)
+        if distance == _FOOTRULE:
+            # List by list, so that positions are read one after the other.
+            for k in range(lists):
+                for a in range(remaining):
+                    cost[left[a]] += theta[k] * _stage_cost(distance, position[k, left[a]], stage, n)
         best = np.inf
         for a in range(remaining):
-            j = left[a]
-            if distance == _FOOTRULE:
-                cost[j] = 0.0
-                for k in range(lists):
-                    cost[j] += theta[k] * _stage_cost(distance, position[k, j], stage, n)
-            elif distance != _KENDALL:
-                cost[j] = _stage_cost(distance, total[j], stage, n)
-            best = min(best, cost[j])
+            best = min(best, cost[left[a]])
         first = np.inf
         for a in range(remaining):
             if cost[left[a]] <= best + _EQUAL * most:
@@ -104,11 +105,11 @@ def greedy(position: Floats, theta: Floats, distance: int) -> Ints:
                 left[kept] = j
                 kept += 1
         if distance == _KENDALL:
-            for a in range(kept):
-                j = left[a]
-                for g in range(group):
-                    for k in range(lists):
-                        cost[j] -= theta[k] * _ahead(position[k, j], position[k, taken[g]])
+            for g in range(group):
+                for k in range(lists):
+                    gone = position[k, taken[g]]
+                    for a in range(kept):
+                        cost[left[a]] -= theta[k] * _ahead(position[k, left[a]], gone)
         stage += group
     return place
 
