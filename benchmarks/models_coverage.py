@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import cache, partial
 from itertools import count
 from multiprocessing import get_context
@@ -328,18 +329,29 @@ def _many(job: tuple[str, range]) -> list[tuple[float, float, float, int, int]]:
     return [covered(job[0], n) for n in job[1]]
 
 
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Let processes that start meanwhile leave the threads of linear algebra alone: tables are small, cores are two."""
+    before = os.environ.get("OPENBLAS_NUM_THREADS")
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    try:
+        yield
+    finally:
+        del os.environ["OPENBLAS_NUM_THREADS"]
+        if before is not None:
+            os.environ["OPENBLAS_NUM_THREADS"] = before
+
+
 def coverage(only: str = "", data_sets: int = DATA_SETS) -> dict[str, Any]:
     """Share of true scores, differences and ranks inside their 95 % intervals, over 500 data sets per model."""
     cases = {name: case for name, case in _cases().items() if only in name}
     out: dict[str, Any] = {}
-    # Small tables do not need the threads of a linear algebra library in each of two processes.
-    os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+    with _one_thread_each(), ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for name, case in cases.items():
             parts = pool.map(_many, [(name, range(n, min(n + 25, data_sets))) for n in range(0, data_sets, 25)])
             seen = np.array([row for part in parts for row in part])
-            low, high = PROMISES.get(case.promise, (0.0, 1.0))
-            mean, error = seen.mean(axis=0), seen.std(axis=0, ddof=1) / np.sqrt(len(seen))
+            mean, error = seen.mean(axis=0).tolist(), (seen.std(axis=0, ddof=1) / np.sqrt(len(seen))).tolist()
+            asked = PROMISES.get(case.promise)
             out[name] = {
                 "scores": mean[0],
                 "differences": mean[1],
@@ -347,10 +359,8 @@ def coverage(only: str = "", data_sets: int = DATA_SETS) -> dict[str, Any]:
                 "standard_error": error[1],
                 "redrawn": int(seen[:, 3].sum()),
                 "warned": int((seen[:, 4] > 0).sum()),
-                "promise": [low, high] if case.promise in PROMISES else None,
-                "kept": bool(low <= mean[0] <= high and low <= mean[1] <= high and mean[2] >= 0.95)
-                if case.promise in PROMISES
-                else None,
+                "promise": asked,
+                "kept": None if asked is None else all(asked[0] <= m <= asked[1] for m in mean[:2]) and mean[2] >= 0.95,
             }
             print(name, {k: round(v, 4) if isinstance(v, float) else v for k, v in out[name].items()}, flush=True)
     return {"items": ITEMS, "data_sets": data_sets, "experts": EXPERTS, "per_expert": PER_EXPERT, "cases": out}
