@@ -52,6 +52,16 @@ VARIANTS: list[tuple[Aggregator, tuple[str, ...] | None]] = [
     (cc.BradleyTerry(optimizer="gd"), None),
     (cc.BradleyTerry(reliability=True), None),
     (cc.BradleyTerry(side_effect=True), ("comparisons",)),
+    (cc.PlackettLuce(missing="below"), None),
+    (cc.PlackettLuce(prior=("gamma", 2.0, 1.0)), None),
+    (cc.PlackettLuce(optimizer="mm", tol=1e-13), None),
+    (cc.PlackettLuce(optimizer="gd"), None),
+    (cc.PlackettLuce(adherence=True), None),
+    (cc.PlackettLuce(ties="partition", prior=0.1), None),
+    (cc.PlackettLuce(ties="partition"), None),
+    (cc.PlackettLuce(ties="input"), None),
+    (cc.PlackettLuce(ties="random"), None),
+    (cc.PlackettLuce(uncertainty="bootstrap", n_bootstrap=5), None),
 ]
 
 METHODS: dict[str, tuple[type[Aggregator] | Aggregator, tuple[str, ...] | None]] = {
@@ -93,6 +103,30 @@ EXEMPT |= {
             "unanimous_pairs_are_kept",
             "swapped_items_tie",
             "item_nobody_ranks_is_not_first",
+        )
+    },
+}
+EXEMPT |= {
+    (
+        "PlackettLuce(ties='partition')",
+        "one_expert_gets_its_own_order",
+    ): "a tied block shares one choice, so that a strong prior can put it below the single item after it",
+    (
+        "PlackettLuce(optimizer='gd')",
+        "intervals_hold_the_score",
+    ): "where the steps stop is no maximum; intervals come by bootstrap only",
+    **{
+        ("PlackettLuce(ties='input')", check): "ties follow the order of the input, as asked"
+        for check in ("order_of_rows_is_irrelevant", "one_expert_gets_its_own_order", "equal_items_tie")
+    },
+    **{
+        ("PlackettLuce(ties='random')", check): "ties are broken by chance drawn from the ids, as asked"
+        for check in (
+            "names_of_items_are_irrelevant",
+            "names_of_experts_are_irrelevant",
+            "one_expert_gets_its_own_order",
+            "weight_two_is_twice",
+            "equal_items_tie",
         )
     },
 }
