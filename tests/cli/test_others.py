@@ -75,7 +75,9 @@ def test_the_demo_tells_the_story_and_the_story_is_true(invoke: Invoke) -> None:
     assert min(results["agreement"], key=results["agreement"].get) == "legacy"
     assert results["weighted"]["weighted"]["map"] > results["weighted"]["rrf"]["map"]
     # Three judges of the sample flip coins.
-    assert sorted(results["judges"], key=results["judges"].get)[:3] == ["judge-11", "judge-14", "judge-15"]
+    least = sorted(results["judges"], key=results["judges"].get)
+    assert sorted(least[:3]) == ["judge-11", "judge-14", "judge-15"]
+    assert results["judges"][least[2]] < 0.3 < 0.7 < results["judges"][least[3]]
 
 
 def test_the_commands_the_demo_shows_work(invoke: Invoke, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -92,7 +94,8 @@ def test_the_commands_the_demo_shows_work(invoke: Invoke, monkeypatch: pytest.Mo
     for command in shown:
         invoke(*shlex.split(command)[1:])
     # Votes and rows of the story are those of the command it names.
-    board = invoke("aggregate", "votes.csv", "--method", "copeland", "--rows", 5).stdout.splitlines()
+    shown_votes = ("votes.csv", "--method", "bradley-terry", "-p", "reliability=true", "--rows", 5)
+    board = invoke("aggregate", *shown_votes).stdout.splitlines()
     assert [line.split() for line in board[:-1]] == [
         line.split() for line in text.splitlines()[text.splitlines().index(f"$ {shown[-1]}") + 1 :][:6]
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from concordant.data.preferences import Preferences
     from concordant.kernels.lists import Floats
 
-__all__ = ["command", "leaderboard"]
+__all__ = ["command", "leaderboard", "leaderboard_rows"]
 
 # What a leaderboard shows unless told otherwise: most of one instance, or a taste of the first few of many.
 _ROWS_OF_ONE, _ROWS_OF_MANY, _SHOWN_OF_MANY = 50, 5, 3
@@ -242,6 +243,11 @@ def _records(consensus: Consensus, n_of: Floats, code: int) -> list[dict[str, An
         | {"n": float(n_of[slot])}
         for slot, item in zip(order.tolist(), items, strict=True)
     ]
+
+
+def leaderboard_rows(consensus: Consensus, n_of: Floats, code: int, *, depth: int, caption: str) -> Table:
+    """Return the best rows of one instance as a table."""
+    return replace(_table(_records(consensus, n_of, code)[:depth], "", consensus.level), caption=caption)
 
 
 def _table(records: list[dict[str, Any]], title: str, level: float | None) -> Table:

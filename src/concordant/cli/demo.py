@@ -152,24 +152,25 @@ def _weigh(session: Session, runs: Preferences, labels: Labels, trust: dict[str,
 
 
 def _vote(session: Session, votes: Comparisons) -> None:
-    from concordant.base.experts import expert_records, support
-    from concordant.base.registry import aggregate
+    from concordant.base.experts import support
+    from concordant.base.registry import create
+    from concordant.cli.aggregate import leaderboard_rows
 
-    consensus = aggregate(votes, "copeland")
-    judges = sorted(expert_records(votes, consensus), key=lambda r: r["agreement"])
-    n_of = support(votes)
-    order = consensus.order()[:5].tolist()
+    model = create("bradley-terry", reliability=True)
+    with session.progress("fitting; the first fit of a model compiles its kernels, once"):
+        consensus = model.fit_predict(votes)
+    learned = model.learned_experts()
+    judges = sorted(zip(learned["expert"], learned["weight"], strict=True), key=lambda judge: judge[1])
     session.results["leaderboard"] = consensus.ranking()
-    session.results["judges"] = {r["expert"]: r["agreement"] for r in judges}
+    session.results["judges"] = dict(judges)
     _step(
         session,
-        "6. Votes work the same: a leaderboard of models from judges' comparisons, ties and all",
-        "concordant aggregate votes.csv --method copeland --rows 5",
+        "6. Votes work the same: a leaderboard with intervals, ties and all, and the judges who guess found on the way",
+        "concordant aggregate votes.csv --method bradley-terry -p reliability=true --rows 5 --experts-out judges.csv",
     )
-    rows = [[str(consensus.rank[s]), consensus.items[s], f"{consensus.score[s]:g}", f"{n_of[s]:g}"] for s in order]
-    odd = ", ".join(f"{r['expert']} ({r['agreement']:.2f})" for r in judges[:3])
-    caption = f"of {votes.n_slots} models; score: wins minus losses against others. Judges who agree least: {odd}."
-    session.show(Table(["rank", "item", "score", "n"], rows, left=frozenset({1}), caption=caption))
+    odd = ", ".join(f"{expert} ({weight:.2f})" for expert, weight in judges[:4])
+    caption = f"of {votes.n_slots} models. Judges by reliability, 1 for one who follows the scores: {odd} ..."
+    session.show(leaderboard_rows(consensus, support(votes), 0, depth=5, caption=caption))
 
 
 def _next(session: Session, folder: str) -> None:
