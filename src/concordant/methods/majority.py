@@ -342,6 +342,9 @@ class Copeland(Aggregator):
     lists are much shorter than M, and for comparisons. PyFLAGR counts an item that a list leaves out as ranked behind
     (``missing="below"``).
 
+    The row that LETOR publishes as Condorcet on MQ2008-agg is this method where each list's vote on a pair counts its
+    difference of ranks: ``Copeland().fit_predict(preferences.comparisons("count"))``.
+
     References
     ----------
     Copeland, A reasonable social welfare function, University of Michigan, 1951.
