@@ -166,6 +166,19 @@ def test_expected_net_counts_and_their_covariance() -> None:
         np.testing.assert_allclose(expected.products(score)[k], expected.curvature(one) @ score, atol=1e-12)
 
 
+def test_equations_of_the_curvature_are_solved_either_way() -> None:
+    rng = np.random.default_rng(12)
+    score, theta, weight = rng.normal(size=60), np.array([1.0, 0.4]), np.array([30.0, 12.0])
+    expected, right = kernel.laws(score, theta), rng.normal(size=(60, 3))
+    right -= right.mean(axis=0)
+    bend = expected.curvature(weight)
+    found = expected.solve(weight, right)
+    np.testing.assert_allclose(bend @ found, right, atol=1e-10)
+    few = kernel.laws(score[:8], theta)
+    right = right[:8] - right[:8].mean(axis=0)
+    np.testing.assert_allclose(few.curvature(weight) @ few.solve(weight, right), right, atol=1e-10)
+
+
 def _z(x: Any) -> float:
     return float(sum(np.exp(x[i] - x[j]) for i in range(len(x)) for j in range(len(x)) if i != j))
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from concordant.kernels.jit import jit
 from concordant.kernels.lists import Codes, Floats, Ints
+from concordant.kernels.multinomial import cholesky_solve
 
 __all__ = [
     "Variances",
@@ -258,9 +259,11 @@ def solve_variances(
         gradient[m:] -= weight * z[m:]
         return 0.5 * weight * float(z[m:] @ z[m:]) - value, -gradient
 
-    z, value, gradient, turns = _lbfgs(negative, np.concatenate([score, beta]), tol, max_iter)
+    # Newton's steps are few and square the error: where they follow, they need not wait for the last digits.
+    rough = max(tol, 1e-4) if m <= _POLISHED_ITEMS else tol
+    z, value, gradient, turns = _lbfgs(negative, np.concatenate([score, beta]), rough, max_iter)
     if m <= _POLISHED_ITEMS:
-        z, value, gradient, more = _polish(negative, z, value, gradient, table, share, theta, weight)
+        z, value, gradient, more = _polish(negative, z, value, gradient, table, share, theta, weight, max_iter - turns)
         turns += more
     shift = float(z[m:].mean())
     out = z[:m] * np.exp(-shift)
@@ -324,18 +327,24 @@ def _polish(
     share: Floats,
     theta: Floats,
     weight: float,
+    limit: int,
 ) -> tuple[Floats, float, Floats, int]:
+    """Return what at most `limit` Newton steps, none of them uphill, come to."""
     m = len(z) // 2
     curvature, mean = np.empty((2 * m, 2 * m)), np.empty((len(share), 2 * m))
-    for turn in range(30):
+    for turn in range(limit):
         norm = float(np.abs(gradient).max(initial=0.0))
         pair_curvature(table, share, theta, z[:m], z[m:], mean, curvature)
         curvature[np.arange(m, 2 * m), np.arange(m, 2 * m)] += weight
         # Adding a constant to the scores changes nothing; any stiffness that way will do.
         curvature[:m, :m] += np.trace(curvature[:m, :m]) / m / m
-        bend, axes = np.linalg.eigh(curvature)
-        size = np.maximum(np.abs(bend), 1e-14 * max(float(bend[-1]), 1e-300))
-        step = axes @ ((axes.T @ -gradient) / size)
+        down = -gradient[:, None]
+        step = down[:, 0]
+        if not cholesky_solve(curvature.copy(), down):
+            # Not at a minimum yet: down all the same, along the axes of the curvature.
+            bend, axes = np.linalg.eigh(curvature)
+            size = np.maximum(np.abs(bend), 1e-14 * max(float(bend[-1]), 1e-300))
+            step = axes @ ((axes.T @ -gradient) / size)
         pace = 1.0
         while True:
             trial = z + pace * step
@@ -346,7 +355,7 @@ def _polish(
         if pace < 1e-8 or (norm < 1e-9 and float(np.abs(slope).max(initial=0.0)) >= 0.5 * norm):
             return z, value, gradient, turn
         z, value, gradient = trial, reached, slope
-    return z, value, gradient, 30
+    return z, value, gradient, limit
 
 
 def ascend_variances(table: Floats, share: Floats, theta: Floats, steps: int) -> Variances:

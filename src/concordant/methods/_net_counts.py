@@ -12,7 +12,8 @@ import numpy as np
 from concordant.base.contract import Votes
 from concordant.data.comparisons import Comparisons
 from concordant.data.preferences import Preferences
-from concordant.kernels.lists import Codes, Floats, Ints, exact_sums, ranges
+from concordant.errors import DataError
+from concordant.kernels.lists import Codes, Floats, Ints, exact_sums, order_lists, ranges
 
 if TYPE_CHECKING:
     from concordant.kernels.multinomial import Packed
@@ -196,17 +197,13 @@ def net_counts(votes: Votes, transform: str, pairs: bool) -> NetCounts:
 
 
 def _of_lists(p: Preferences, transform: str, pairs: bool) -> NetCounts:
-    rated = p.kind == "rating" and transform == "count"
-    row, col = p.pair_sums("rating" if rated else transform)
+    value = _values(p, transform)
+    if transform == "binary":
+        row, col = p.pair_sums("binary")
+        net, total = row - col, np.add.reduceat(row, p.list_offsets[:-1]) if p.n_lists else np.zeros(0)
+    else:
+        net, total = _differences(value, p.list_offsets)
     weight = p.weights
-    total = np.add.reduceat(row, p.list_offsets[:-1]) if p.n_lists else np.zeros(0)
-    value = np.zeros(0)
-    if pairs:
-        value = -p.value if rated or transform == "rating" else p.ranks("average")
-        value = np.log(value) if transform == "log" else value
-        if transform in ("rankdiff", "log") and p.n_lists:
-            top = np.maximum.reduceat(value, p.list_offsets[:-1])
-            value = value / np.repeat(np.where(top > 0, top, 1.0), p.list_lengths)
     return NetCounts(
         p,
         p.slots.offsets,
@@ -216,8 +213,43 @@ def _of_lists(p: Preferences, transform: str, pairs: bool) -> NetCounts:
         weight,
         total * weight,
         p.slot,
-        (row - col) * np.repeat(weight, p.list_lengths),
+        net * np.repeat(weight, p.list_lengths),
         np.zeros(0, dtype=np.int64),
-        value,
+        value if pairs else np.zeros(0),
         transform == "binary",
     )
+
+
+def _values(p: Preferences, transform: str) -> Floats:
+    """Return what the rows of a list are compared by: smaller is better, and the difference is the preference."""
+    if transform == "rating" or (transform == "count" and p.kind == "rating"):
+        if p.kind == "rank":
+            raise DataError("transform='rating' takes differences of ratings or scores; these are ranks. Use 'count'.")
+        return -p.value
+    value = p.ranks("average")
+    value = np.log(value) if transform == "log" else value
+    if transform in ("rankdiff", "log") and p.n_lists:
+        top = np.maximum.reduceat(value, p.list_offsets[:-1])
+        # A list whose largest rank is 1 prefers nothing.
+        value = value / np.repeat(np.where(top > 0, top, 1.0), p.list_lengths)
+    return value
+
+
+def _differences(value: Floats, list_offsets: Ints) -> tuple[Floats, Floats]:
+    """Return the net counts of every row and the number of preferences of every list, when differences are counted.
+
+    Of m items with values x, Σ_j (x_j − x_i) = Σ x − m x_i: no pair is looked at.
+    """
+    if not len(value):
+        return np.zeros(0), np.zeros(0)
+    starts, lengths = list_offsets[:-1], np.diff(list_offsets)
+    ordered = value[order_lists(value, list_offsets)]
+    # Added up in the order of the values, so that the order of rows does not matter.
+    sums = np.add.reduceat(ordered, starts)
+    place = np.arange(len(value)) - np.repeat(starts, lengths)
+    total = np.add.reduceat((2 * place + 1 - np.repeat(lengths, lengths)) * ordered, starts)
+    # What is left of sums over equal values is rounding.
+    tied = ordered[starts] == ordered[list_offsets[1:] - 1]
+    net = np.repeat(sums, lengths) - np.repeat(lengths, lengths) * value
+    net[np.repeat(tied, lengths)] = 0.0
+    return net, np.where(tied, 0.0, total)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from concordant.base.contract import Aggregator, FitInfo, Tags, Votes
 from concordant.base.params import Constraint, integer, number, one_of
 from concordant.base.registry import register
-from concordant.base.uncertainty import CONSTRAINTS, covariance, sample_covariance, with_intervals
+from concordant.base.uncertainty import CONSTRAINTS, regauge, sample_covariance, with_intervals
 from concordant.data.consensus import Consensus
 from concordant.data.streams import instance_stream
 from concordant.errors import DataError, NotFittedError, listing
@@ -142,7 +142,7 @@ class MPM(Aggregator):
     Notes
     -----
     Cost O(R log M) to count R rows without forming a table, then O(M) per step of the root. The adherence costs
-    O(K M² + K² M) for each instance and step up to 1,000 experts and 2,000 items, O(K M) beyond; scores of unequal
+    O(K M² + K² M) for each instance and step up to 1,000 experts and items, O(K M) beyond; scores of unequal
     trust O(K M) per step; variances O(M²) per step for equal trust, O(K M²) otherwise. The objective is the mean
     log-likelihood per preference, so that each instance counts alike in θ; while θ is learned the scores carry a prior
     of precision 0.001 per preference, without which they may run off to infinity, and variances carry one of precision
@@ -194,7 +194,7 @@ class MPM(Aggregator):
         transform: str = "count",
         optimizer: str = "auto",
         max_iter: int = 100,
-        tol: float = 1e-8,
+        tol: float = 1e-7,
         uncertainty: str = "auto",
         level: float = 0.95,
         n_bootstrap: int = 200,
@@ -526,6 +526,17 @@ def _scores(offsets: Ints, starts: Ints, amount: Floats, level: Floats, net: Flo
     return _Solution(score, found, silent, endless, norms, values, 1 + steps)
 
 
+def _apart(pulls: Floats, weight: Floats) -> Floats:
+    """Return the pulls of clusters on the estimate, less their mean, scaled so that their products add up to M.
+
+    The sandwich is H⁻¹ M H⁻¹ as in `base.uncertainty.covariance`; solving for the pulls spares the inverse of H, which
+    is the larger work where items are many.
+    """
+    count = float(weight.sum())
+    out: Floats = (pulls - weight @ pulls / count) * np.sqrt(weight * count / (count - 1.0))[:, None]
+    return out
+
+
 class _Spread:
     """How far the scores of an instance may be off: curvature and the pull of each expert, or repeated estimates."""
 
@@ -558,17 +569,17 @@ class _Spread:
         groups = slice(int(trust.starts[n]), int(trust.starts[n + 1]))
         level = trust.level[groups]
         expected = laws(self.solution.score[own], level)
-        hessian = expected.curvature(trust.total[n] * trust.share[groups] * level**2)
-        pulls = None
-        if clustered:
-            theta, weight = trust.theta[lists], c.weight[lists]
-            pulls = c.dense(lists, own) * theta[:, None]
-            pulls -= expected.rho[np.searchsorted(level, theta)] * (theta * c.total[lists] / weight)[:, None]
-        return covariance(
-            hessian, scores=own.stop - own.start, gradients=pulls, weight=c.weight[lists], free_shift=True
-        )
+        curvature = trust.total[n] * trust.share[groups] * level**2
+        if not clustered:
+            return regauge(expected.solve(curvature, np.eye(own.stop - own.start)), None)
+        theta, weight = trust.theta[lists], c.weight[lists]
+        pulls = c.dense(lists, own) * theta[:, None]
+        pulls -= expected.rho[np.searchsorted(level, theta)] * (theta * c.total[lists] / weight)[:, None]
+        half = expected.solve(curvature, _apart(pulls, weight).T)
+        return regauge(half @ half.T, None)
 
     def _unequal(self, n: int, own: slice, lists: Ints, clustered: bool) -> Floats:
+        from concordant.kernels.multinomial import solve_positive
         from concordant.kernels.multinomial_pairs import pair_curvature
 
         c, trust = self.counts, self.trust
@@ -579,13 +590,15 @@ class _Spread:
         mean, hessian = np.empty((len(level), 2 * m)), np.empty((2 * m, 2 * m))
         pair_curvature(table, trust.share[groups], level, score, beta, mean, hessian)
         hessian[np.arange(m, 2 * m), np.arange(m, 2 * m)] += _VARIANCE_RIDGE / m
+        hessian[:m, :m] += np.trace(hessian[:m, :m]) / m / m
         hessian *= total
-        pulls = None
-        if clustered:
-            theta, weight = trust.theta[lists], c.weight[lists]
-            pulls = c.pulls(n, lists, score, np.exp(beta)) * theta[:, None]
-            pulls -= mean[np.searchsorted(level, theta)] * (theta * c.total[lists] / weight)[:, None]
-        return covariance(hessian, scores=m, gradients=pulls, weight=c.weight[lists], free_shift=True)
+        if not clustered:
+            return regauge(solve_positive(hessian, np.eye(2 * m, m))[:m], None)
+        theta, weight = trust.theta[lists], c.weight[lists]
+        pulls = c.pulls(n, lists, score, np.exp(beta)) * theta[:, None]
+        pulls -= mean[np.searchsorted(level, theta)] * (theta * c.total[lists] / weight)[:, None]
+        half = solve_positive(hessian, _apart(pulls, weight).T)[:m]
+        return regauge(half @ half.T, None)
 
     def _drawn_anew(self, n: int, own: slice, lists: Ints) -> Floats | None:
         """Return the covariance of the scores of experts, or outcomes, drawn anew with replacement."""
