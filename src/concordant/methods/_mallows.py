@@ -210,8 +210,9 @@ class Given(NamedTuple):
         return worst
 
 
-def _with_share(f: Callable[[float], float], other: Callable[[float], float], share: float) -> Callable[[float], float]:
-    return lambda theta: f(theta) + share * other(theta)
+def _with_rankings(f: Callable[[float], float], size: int, weight: float) -> Callable[[float], float]:
+    """Return the expectation with that of rankings of so many items added."""
+    return lambda theta: f(theta) + weight * float(mallows.expected_distances(theta, size)[-1])
 
 
 class Laws:
@@ -231,6 +232,7 @@ class Laws:
         self.pool = np.repeat(np.array([p.n for p in pools], dtype=np.int64), per_list)
         self.below = np.repeat(np.array([p.below for p in pools], dtype=np.bool_), per_list)
         self.open = self.places < self.pool
+        self.said = np.bincount(self.expert, weights=self.weight, minlength=n_experts)
         self.printed, self.full = formula == "printed", norm == "full"
         self.n_experts = n_experts
         self.size = int(self.pool.max(initial=0)) + 2
@@ -266,7 +268,11 @@ class Laws:
         return table
 
     def given(self, seen: Seen, prior: float = 0.0) -> Given:
-        """Return what every expert's lists were seen to be and are expected to be, `prior` average lists added."""
+        """Return what every expert's lists were seen to be and are expected to be.
+
+        To each are added `prior` rankings of as many items as an average list has, at the distance that is expected of
+        all lists together; an expert whose lists weigh 2 is two experts.
+        """
         weighted = self.weight * seen.distance[0]
         distance: Floats = np.bincount(self.expert, weights=weighted, minlength=self.n_experts).astype(np.float64)
         table, constant = self._known.copy(), np.zeros(self.n_experts)
@@ -294,10 +300,12 @@ class Laws:
         by_expert = [others[self.expert[others] == e] for e in range(self.n_experts)]
         expected = [expectation(table[e], float(constant[e]), by_expert[e]) for e in range(self.n_experts)]
         if prior and len(self.weight):
-            share = prior / float(self.weight.sum())
             every = expectation(table.sum(axis=0), float(constant.sum()), others)
-            distance += share * every(mallows.solve(every, float(distance.sum())))
-            expected = [_with_share(f, every, share) for f in expected]
+            average = mallows.solve(every, float(distance.sum()))
+            size = round(float(self.weight @ self.listed) / float(self.weight.sum()))
+            more = prior * self.said / np.maximum(np.bincount(self.expert, minlength=self.n_experts), 1)
+            distance += more * mallows.expected_distances(average, size)[-1]
+            expected = [_with_rankings(f, size, w) for f, w in zip(expected, more.tolist(), strict=True)]
         return Given(distance, expected)
 
     def _count_common(self, common: Floats, closed: NDArray[np.bool_], table: Floats, constant: Floats) -> None:
@@ -345,6 +353,10 @@ class Laws:
                 mean = float(probable[which][: m + 1] @ given)
             total += float(self.weight[which]) * mean
         return total
+
+    def norm(self, values: Floats) -> float:
+        """Return the root mean square of one value per expert, each counting as much as its lists weigh."""
+        return float(np.sqrt(np.average(values**2, weights=self.said)))
 
     def log_normaliser(self, theta: Floats) -> float | None:
         """Return the log normaliser of all lists, None where the number of common items is open."""
@@ -446,7 +458,10 @@ class Walk:
         p, chains = self.pool, len(self.orders)
         n, n_lists = p.n, len(p.expert)
         c, rows = room.energies(p, u)
-        every = max(1, n // 2)
+        # A record looks at every list; it is not to cost much more than the moves between two of them. A list of weight
+        # 2 counts as two, so that it gives what two lists would.
+        looking = float(p.weight @ p.lengths) * max(1.0, np.log2(p.k)) / (4 * p.k)
+        every = max(1, n // 2, min(round(looking), 4 * n))
         records = max(2, round(sweeps * n / every))
         block = max(1, _MOVES // every)
         distance, energy = np.zeros((chains, n_lists)), np.empty((chains, records))

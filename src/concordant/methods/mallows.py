@@ -18,7 +18,6 @@ from concordant.base.contract import Aggregator, Tags
 from concordant.base.params import Constraint, boolean, integer, number, one_of, optional, seed
 from concordant.base.registry import register
 from concordant.data.consensus import Consensus
-from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.data.streams import instance_stream
 from concordant.errors import DataError, NotFittedError, ParameterError, listing
@@ -31,6 +30,7 @@ from concordant.methods.majority import Kemeny
 
 if TYPE_CHECKING:
     from concordant.data.features import Features
+    from concordant.data.labels import Labels
 
 __all__ = ["ExtendedMallows", "Mallows"]
 
@@ -45,7 +45,7 @@ _SOON_EXACT, _MOST_EXACT = 10, 16
 _LARGE = 100
 # Chains of the first iteration, and the longest of one iteration, in moves per item.
 _FIRST_SWEEPS, _MOST_SWEEPS = 2.0, 64.0
-# Two chains agree when the θ learned from each differ by no more than this share of them, root mean square.
+# Two chains agree when the exp(θ) learned from each differ by no more than this share of 1 − exp(θ), root mean square.
 _AGREED = 0.05
 # Chains that are no closer than this share of what they were an iteration before become longer.
 _CLOSER = 0.8
@@ -161,13 +161,11 @@ class Mallows(Aggregator):
         self.max_items = max_items
         self.time_limit = time_limit
 
-    def _fit(
-        self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None
-    ) -> dict[str, float]:
-        return {}
+    def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> bool:
+        return True  # that fit_predict may keep what it finds
 
-    def _consensus(self, preferences: Any, known: dict[str, float] | None = None) -> Consensus:
-        """Return the consensus; `known` is where the dispersions go."""
+    def _consensus(self, preferences: Any, known: bool = False) -> Consensus:
+        """Return the consensus; keep the dispersions where these are the fitted preferences."""
         p: Preferences = preferences
         centre = Kemeny(solver=self.solver, max_items=self.max_items, time_limit=self.time_limit, missing=self.missing)
         place = -centre.fit_predict(p).score
@@ -186,8 +184,8 @@ class Mallows(Aggregator):
                 theta[i] = self.dispersion
             elif expectation(0.0) > 0:
                 theta[i] = mallows.solve(expectation, cost[pool.name])
-        if known is not None:
-            self.dispersion_ = known | dict.fromkeys(p.instances, 0.0)
+        if known:
+            self.dispersion_ = dict.fromkeys(p.instances, 0.0)
             self.dispersion_ |= {pool.name: float(t) for pool, t in zip(pools, theta, strict=True)}
             info = self.fit_info_
             info.converged = centre.fit_info_.converged
@@ -264,10 +262,11 @@ class ExtendedMallows(Aggregator):
         chains run from the order by mean ranks and from its reverse; as long as what they say differs, they get longer.
         `chain_` tells how they agreed.
     prior : float
-        To every expert's lists so many are added whose distance is that of the average expert. 0 is maximum likelihood;
-        with few instances it may follow a single expert, and something like 1 holds the experts together.
+        To every expert's lists so many rankings are added, as long as an average list and as far from the truth as all
+        lists together. 0 is maximum likelihood; with few instances it may follow a single expert, and something like 1
+        holds the experts together.
     max_iter, tol : int, float
-        EM stops when no θ moves by more than tol (tol times θ where θ < −1).
+        EM stops when no exp(θ) moves by more than tol.
     init : float
         The θ of all experts to begin with.
     persistent : bool
@@ -285,17 +284,17 @@ class ExtendedMallows(Aggregator):
     theta_, adherence_ : float64[K]
         θ of every expert, and −θ: the larger the more it is believed.
     chain_ : dict
-        After sampling: `steps`, the moves per item of the last iteration; `gap`, how far the θ learned from either
-        chain differ, as a share of θ (root mean square); `moved`, the share of moves that changed something. After
-        `fit_predict` also, of the inference, `inference_steps` (the longest window) and `r_hat`, by instance: how much
-        wider both chains are together than one alone.
+        After sampling: `steps`, the moves per item of the last iteration; `gap`, how far the exp(θ) learned from either
+        chain differ, as a share of 1 − exp(θ) (root mean square); `moved`, the share of moves that changed something.
+        After `fit_predict` also, of the inference, `inference_steps` (the longest window) and `r_hat`, by instance: how
+        much wider both chains are together than one alone.
 
     Notes
     -----
     Cost O(k) for a move of a chain, however many lists there are, O(2^n n²) for an exact sum over n items, and
     O(n² + sum of squared list lengths) for each instance and iteration; 16 n² bytes. What the chains show is averaged
     over iterations once θ has settled. `fit_info_.gradient_norm` is the largest |found − expected distance| over the
-    expected distance of random lists, `trace` the largest change of θ in every iteration; `objective` is the
+    expected distance of random lists, `trace` the largest change of exp(θ) in every iteration; `objective` is the
     log-likelihood where it is known, that is with exact sums and k covering the pool. With one expert nothing can be
     learned; with few instances θ may run off to favour one expert, which a warning tells.
 
@@ -349,7 +348,7 @@ class ExtendedMallows(Aggregator):
         moves: str = "insert",
         chain_steps: float | None = None,
         prior: float = 0.0,
-        max_iter: int = 50,
+        max_iter: int = 100,
         tol: float = 1e-3,
         init: float = -0.1,
         persistent: bool = True,
@@ -451,7 +450,7 @@ class ExtendedMallows(Aggregator):
         sampled = self.e_step in ("auto", "sampling") and not all(map(self._exactly, pools))
         seen: Seen | None = None
         averaged, before = 0, np.inf
-        gap, agreed, moved, apart = 0.0, True, 1.0, np.zeros(1)
+        apart, gap, agreed, moved = 0.0, 0.0, True, 1.0
         for iteration in range(1, self.max_iter + 1):
             with unwatched():
                 now, log_odds, moved = self._e_step(pools, laws, theta, walks, room, sweeps)
@@ -459,31 +458,31 @@ class ExtendedMallows(Aggregator):
             seen = now if seen is None else seen.towards(now, share)
             given = laws.given(seen.mean(), self.prior)
             new = given.solve(theta)
-            step = np.abs(new - theta)
+            # exp(θ), the odds of a contradiction, tells all that matters of a θ that runs off.
+            step = np.abs(np.exp(new) - np.exp(theta))
             if sampled:
-                one, other = (laws.given(seen.chain(c), self.prior).solve(theta) for c in (0, 1))
-                apart = one - other
-                gap = float(np.linalg.norm(apart)) / max(float(np.linalg.norm(new)), self.tol)
-                agreed = gap <= _AGREED
+                one, other = (np.exp(laws.given(seen.chain(c), self.prior).solve(theta)) for c in (0, 1))
+                apart = laws.norm(one - other)
+                gap = apart / max(laws.norm(np.expm1(new)), self.tol)
+                agreed = gap <= _AGREED or not chosen
             info.trace.append(float(step.max()))
             info.n_iter = iteration
             info.gradient_norm = given.gradient_norm(theta)
             info.objective = self._log_likelihood(pools, laws, theta, log_odds)
-            converged = bool((step <= self.tol * np.maximum(1.0, np.abs(new))).all())
             theta = new
             report(iteration, self.max_iter)
-            info.converged = converged and (agreed or not chosen)
+            info.converged = agreed and bool(step.max() <= self.tol)
             if info.converged:
                 break
-            if sampled and chosen and not agreed and gap > _CLOSER * before:
+            if not agreed and gap > _CLOSER * before:
                 sweeps = min(2.0 * sweeps, _MOST_SWEEPS)
             before = gap
             # A step that is no larger than the difference between two chains is chance.
-            if sampled and (averaged or (np.linalg.norm(step) <= np.linalg.norm(apart) and (agreed or not chosen))):
+            if sampled and (averaged or (agreed and laws.norm(step) <= apart)):
                 averaged += 1
         if sampled:
             self.chain_ = {"steps": sweeps, "gap": gap, "moved": moved}
-        self._tell(theta, experts, agreed or not chosen)
+        self._tell(theta, experts, agreed)
         return theta
 
     def _tell(self, theta: Floats, experts: list[str], agreed: bool) -> None:
@@ -500,7 +499,7 @@ class ExtendedMallows(Aggregator):
                 f"the weights of the experts did not settle in {info.n_iter} iterations; the last change was "
                 f"{info.trace[-1]:.3g}. Raise max_iter or tol."
             )
-        followed = [experts[e] for e in np.flatnonzero(theta <= mallows.LEAST_THETA).tolist()]
+        followed = [experts[e] for e in np.flatnonzero(np.exp(theta) < self.tol).tolist()]
         if followed and len(followed) < len(experts):
             self._warn(
                 f"the consensus never contradicts expert {listing(followed)}, whose weight has no finite estimate. Few "
