@@ -201,7 +201,7 @@ def test_parts_give_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch) -> Non
     votes = cc.Preferences(*zip(*rows, strict=True))
     whole = cc.BradleyTerry().fit_predict(votes)
     monkeypatch.setattr(_meetings, "_BLOCK_PAIRS", 20)
-    assert len(_meetings.ListMeetings.of(votes, "count", ties=False).windows(whole=False)) == 7
+    assert len(_meetings.ListMeetings.of(votes, "count", ties=False).windows()) == 7
     parts = cc.BradleyTerry().fit_predict(votes)
     np.testing.assert_array_equal(parts.score, whole.score)
     np.testing.assert_allclose(parts.stderr, whole.stderr, rtol=1e-12)
@@ -495,7 +495,7 @@ def test_weights_are_experts_in_the_variance_too() -> None:
 
 
 def test_one_expert_gives_no_interval_and_says_so() -> None:
-    with pytest.warns(ConcordantWarning, match="no intervals for instance 'q'.*fewer than two experts"):
+    with pytest.warns(ConcordantWarning, match="no intervals for items .* of instance 'q': fewer than two experts"):
         got = cc.BradleyTerry().fit_predict(from_matrix([[1], [2], [3]]))
     assert np.isnan(got.stderr).all()
     assert got.rank_upper.tolist() == [3, 3, 3]
@@ -669,7 +669,8 @@ def test_published_rows_of_mq2008_are_reached(data_dir: Path) -> None:
     for params, slack in (({}, 0.5), ({"optimizer": "gd"}, 0.5)):
         means = []
         for train, _, (votes, labels) in folds:
-            consensus = cc.BradleyTerry(uncertainty="none", **params).fit(train[0]).predict(votes)
+            with pytest.warns(ConcordantWarning, match="never met any of"):
+                consensus = cc.BradleyTerry(uncertainty="none", **params).fit(train[0]).predict(votes)
             means.append(cc.evaluate(consensus, labels, list(published), convention="letor").mean)
         for name, value in published.items():
             assert 100 * np.mean([m[name] for m in means]) > value - slack
@@ -721,3 +722,59 @@ def test_many_small_instances_get_the_intervals_each_gets_by_itself(monkeypatch:
             assert (ours is None) == (theirs is None)
             if ours is not None:
                 np.testing.assert_allclose(ours, theirs, rtol=1e-7, atol=1e-12)
+
+
+def test_groups_of_lists_that_never_meet_are_named_once_however_the_votes_are_parted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [(q, e, i, r) for q in "pq" for e, group in (("x", "ab"), ("y", "cd")) for r, i in enumerate(group, 1)]
+    votes = cc.Preferences(*zip(*rows, strict=True), kind="rank")
+    for params in ({}, {"optimizer": "gd"}, {"reliability": True}):
+        with pytest.warns(ConcordantWarning) as said:
+            cc.BradleyTerry(uncertainty="none", **params).fit_predict(votes)
+        assert len(said) == 1
+        assert "items ['c', 'd'] never met any of ['a', 'b'] in instance 'p' (and 1 more" in str(said[0].message)
+    monkeypatch.setattr(_meetings, "_BLOCK_PAIRS", 1)
+    assert len(_meetings.ListMeetings.of(votes, "count", ties=False).windows()) == 2
+    with pytest.warns(ConcordantWarning) as said:
+        cc.BradleyTerry(uncertainty="none").fit_predict(votes)
+    assert len(said) == 1
+
+
+def test_experts_who_all_say_the_same_give_no_certainty() -> None:
+    lists = cc.from_lists({"x": ["a", "b", "c"], "y": ["a", "b", "c"], "z": ["a", "b", "c"]})
+    compared = cc.Comparisons("q", ["x", "x", "y", "y"], ["a", "b"] * 2, ["b", "a"] * 2, [3, 1] * 2, [1, 0] * 2)
+    for votes in (lists, compared):
+        for params in ({}, {"uncertainty": "bootstrap", "n_bootstrap": 5}, {"reliability": True}):
+            with pytest.warns(ConcordantWarning, match=r"no intervals for items \['a', 'b'.*all say the same"):
+                board = cc.BradleyTerry(**params).fit_predict(votes)
+            assert np.isnan(board.stderr).all()
+            assert board.rank_lower.tolist() == [1.0] * len(board.score)
+            assert board.rank_upper.tolist() == [float(len(board.score))] * len(board.score)
+
+
+def test_bootstrap_over_few_experts_is_as_wide_as_the_sandwich() -> None:
+    votes = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "c", "a"], "z": ["c", "a", "b"], "w": ["a", "b", "c"]})
+    boards = [cc.BradleyTerry(uncertainty=h, n_bootstrap=2000).fit_predict(votes) for h in ("sandwich", "bootstrap")]
+    sandwich, bootstrap = (board.upper - board.lower for board in boards)
+    np.testing.assert_allclose(bootstrap, sandwich, rtol=0.2)
+
+
+def test_a_side_that_never_wins_is_named_where_judges_may_lean() -> None:
+    who, left, right = ["x", "y", "x", "y"], ["a", "b", "c", "a"], ["b", "c", "a", "c"]
+    judges = cc.BradleyTerry(reliability=True, uncertainty="none")
+    with pytest.warns(ConcordantWarning, match=r"the right item never won, in 4 outcomes.*\['a', 'b', 'c'\].*sided=F"):
+        judges.fit(cc.Comparisons("q", who, left, right))
+    # Where nobody knows the sides there is nothing to lean to, and nothing to say.
+    judges.fit(cc.Comparisons("q", who, left, right, sided=False))
+
+
+def test_memory_is_looked_at_before_the_intervals_of_judges_and_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("concordant.methods.bradley_terry._MANY_ITEMS", 2)
+    votes = cc.Comparisons("q", ["x", "y"] * 3, list("abcbca"), list("bcacab"), [3, 2, 4, 1, 2, 1], [1] * 6)
+    table = cc.Features(["q"] * 3, ["a", "b", "c"], [[0.0], [1.0], [3.0]])
+    for params, features in (({"reliability": True}, None), ({}, table)):
+        with pytest.warns(ConcordantWarning, match="no intervals: the covariances"):
+            assert cc.BradleyTerry(**params).fit_predict(votes, features=features).stderr is None
+        asked = cc.BradleyTerry(uncertainty="sandwich", **params).fit_predict(votes, features=features)
+        assert np.isfinite(asked.stderr).all()

@@ -16,7 +16,7 @@ from concordant.data.index import Slots
 from concordant.errors import listing
 from concordant.kernels.lists import Ints
 
-__all__ = ["loose_instances", "why_loose"]
+__all__ = ["loose_instances", "parted_instances", "why_loose", "why_parted"]
 
 
 def loose_instances(tail: NDArray[Any], head: NDArray[Any], slots: Slots) -> Ints:
@@ -59,6 +59,35 @@ def why_loose(tail: NDArray[Any], head: NDArray[Any], slots: Slots, instance: in
         never = "never met any of" if weak.max() else "never lost to any of"
         parts = [f"items {listing(top)} {never} {listing(rest)}"]
     return f"{', '.join(parts)} in instance {slots.instances[instance]!r}"
+
+
+def parted_instances(one: NDArray[Any], other: NDArray[Any], slots: Slots) -> Ints:
+    """Return the instances in which the items that met somebody (slot `one` met slot `other`) fall into groups."""
+    from concordant.kernels.graph import weak_components
+
+    label = weak_components(one, other, slots.n_slots)
+    met = np.unique(np.concatenate([one, other]))
+    _, first = np.unique(label[met], return_index=True)
+    return np.flatnonzero(np.bincount(slots.instance[met[first]], minlength=len(slots)) > 1)
+
+
+def why_parted(one: NDArray[Any], other: NDArray[Any], slots: Slots, instance: int) -> str:
+    """Return in words which groups of items of an instance never met; items that met nobody are in none.
+
+    >>> slots = Slots.of({"q": ["a", "b", "c", "d", "e"]})
+    >>> why_parted(np.array([0, 2]), np.array([1, 3]), slots, 0)
+    "items ['c', 'd'] never met any of ['a', 'b'] in instance 'q'"
+    """
+    from concordant.kernels.graph import weak_components
+
+    first, last = int(slots.offsets[instance]), int(slots.offsets[instance + 1])
+    own = (one >= first) & (one < last)
+    one, other = one[own] - first, other[own] - first
+    met = np.unique(np.concatenate([one, other]))
+    label = weak_components(one, other, last - first)[met]
+    items = slots.items[first:last]
+    group, rest = items[met[label == label[-1]]].tolist(), items[met[label != label[-1]]].tolist()
+    return f"items {listing(group)} never met any of {listing(rest)} in instance {slots.instances[instance]!r}"
 
 
 def _said(items: list[str], fate: str) -> str:

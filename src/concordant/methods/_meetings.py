@@ -48,8 +48,13 @@ class Meetings:
         """The counts, pair by pair."""
         raise TypeError("votes say how they are counted")
 
-    def windows(self, whole: bool) -> list[Meetings]:
-        """Return the votes in parts that fit into memory one by one (in one part, if asked for the `whole`)."""
+    @property
+    def links(self) -> tuple[Codes, Codes]:
+        """Slots that met each other: enough of the pairs to connect whatever all of them connect."""
+        raise TypeError("votes say who met whom")
+
+    def windows(self) -> list[Meetings]:
+        """Return the votes in parts that fit into memory one by one."""
         return [self]
 
     def pulls(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> tuple[Floats, Floats]:
@@ -102,6 +107,12 @@ class RowMeetings(Meetings):
         from concordant.kernels.paircounts import from_rows
 
         return from_rows(*self.rows, self.votes.row_starts, self.slots.offsets, ordered=self.sided)
+
+    @property
+    def links(self) -> tuple[Codes, Codes]:
+        p = self.pairs
+        met = p.outcomes > 0
+        return p.left[met], p.right[met]
 
     def _clusters(self, instance: int) -> tuple[tuple[int, int], Codes, int]:
         """Return where the rows of an instance begin and end, the number of each row's expert, and how many there are.
@@ -181,12 +192,25 @@ class ListMeetings(Meetings):
         most = np.maximum.reduceat(v.positions("dense"), v.list_offsets[:-1])
         return bool(((most < v.list_lengths) & (v.weights > 0)).any())
 
-    def windows(self, whole: bool) -> list[Meetings]:
+    @property
+    def links(self) -> tuple[Codes, Codes]:
+        v = self.votes
+        if v.n_rows < 2:
+            return v.slot[:0], v.slot[:0]
+        starts = v.list_offsets[:-1]
+        # A list with two different values has, for every item of it, a pair that came out one way.
+        speaks = (v.weights > 0) & (
+            self.ties | (np.maximum.reduceat(self.value, starts) > np.minimum.reduceat(self.value, starts))
+        )
+        same = (np.diff(v.row_list) == 0) & speaks[v.row_list[1:]]
+        return v.slot[:-1][same], v.slot[1:][same]
+
+    def windows(self) -> list[Meetings]:
         from concordant.kernels.paircounts import pair_room
 
         v = self.votes
         room = np.cumsum(pair_room(v.list_offsets, v.list_starts, self.slots.offsets))
-        if whole or not len(room) or room[-1] <= _BLOCK_PAIRS:
+        if not len(room) or room[-1] <= _BLOCK_PAIRS:
             return [self]
         block = np.ceil(room / _BLOCK_PAIRS).astype(np.int64)
         edges = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(v)]

@@ -6,7 +6,7 @@ that explain this best are found once, with a prior that says where they stay wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -24,7 +24,7 @@ from concordant.data.preferences import Preferences
 from concordant.data.streams import instance_stream
 from concordant.errors import DataError, KindError, NoFiniteEstimateError, NotFittedError, ParameterError, listing
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
-from concordant.methods._existence import loose_instances, why_loose
+from concordant.methods._existence import loose_instances, parted_instances, why_loose, why_parted
 from concordant.methods._meetings import ListMeetings, Meetings, RowMeetings
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ _OBSERVED_PRIOR, _DERIVED_PRIOR = 0.1, 2.0
 _MANY_ITEMS = 5000
 # So many bytes of covariances are made without being asked for.
 _MUCH_MEMORY = 2e9
+# A standard error below this is rounding: the experts said the same.
+_NO_SPREAD = 1e-9
 # Beyond a difference of this size nothing was observed: the estimate is on its way to infinity.
 _FARTHEST = 30.0
 
@@ -339,21 +341,34 @@ class BradleyTerry(Aggregator):
 
     def _check_placed(self, votes: Meetings, ties: bool) -> None:
         """Raise (without a prior) or warn where the votes alone do not place every item; `ties` count as meetings."""
-        bare = not self._shrinks
+        bare = not self._shrinks and self.optimizer == "newton"
+        slots = votes.slots
+        one, other = votes.links
+        silent = (np.bincount(slots.instance[one], minlength=len(slots)) == 0) & (slots.sizes > 0)
+        rest = "where the steps end" if self.optimizer == "gd" else "the prior"
         if votes.derived and not bare:
-            # The prior is the estimator there; nothing rests on it that should not.
-            return
-        tail, head = _arrows(votes.pairs, ties)
-        loose = loose_instances(tail, head, votes.slots)
-        if not len(loose):
-            return
-        why = why_loose(tail, head, votes.slots, int(loose[0]))
+            # The prior (or the early stop) is the estimator there, and who never lost rests on it like all the others;
+            # but of two groups that never met nothing says which is better.
+            loose = parted_instances(one, other, slots)
+            why = why_parted(one, other, slots, int(loose[0])) if len(loose) else ""
+        else:
+            tail, head = _arrows(votes.pairs, ties)
+            loose = loose_instances(tail, head, slots)
+            loose = loose if bare else loose[~silent[loose]]
+            why = why_loose(tail, head, slots, int(loose[0])) if len(loose) else ""
         more = f" (and {len(loose) - 1} more instances are like that)" if len(loose) > 1 else ""
-        if bare:
+        if bare and len(loose):
             raise NoFiniteEstimateError(
                 f"no finite Bradley-Terry estimate: {why}{more}. Set prior=0.1, or drop what cannot be placed."
             )
-        self._warn(f"{why}{more}: what places them is the prior.")
+        if len(loose):
+            self._warn(f"{why}{more}: what places them is {rest}.")
+        quiet = np.flatnonzero(silent)
+        if len(quiet):
+            self._warn(
+                f"nobody prefers anything to anything in {_some_items(slots, quiet)}: what is there scores 0 and gets "
+                "no interval."
+            )
 
     def _anchors(self, slots: Slots) -> Ints | None:
         """Return the anchor's slot in every instance, or raise where it is missing; None without an anchor."""
@@ -404,8 +419,11 @@ class BradleyTerry(Aggregator):
         """Return the scores of every instance, found by itself; what is shared is known."""
         from concordant.kernels import paired
 
-        parts = votes.windows(whole=False)
+        parts = votes.windows()
         shared = self._shared()
+        at_once = not votes.derived or self._shrinks or self.optimizer == "gd"
+        if at_once:
+            self._check_placed(votes, ties=shared.model != paired.PLAIN)
 
         def work(k: int) -> Solution:
             part = parts[k]
@@ -413,7 +431,9 @@ class BradleyTerry(Aggregator):
             if self.optimizer == "gd":
                 found = paired.descend(part.pairs, prior, steps=self.max_iter, rate=float(self.learning_rate))
             else:
-                self._check_placed(part, ties=shared.model != paired.PLAIN)
+                if not at_once:
+                    # This looks at every pair, of which there may be too many to look at all at once.
+                    self._check_placed(part, ties=shared.model != paired.PLAIN)
                 how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "report": execution.report}
                 found = paired.solve(part.pairs, prior, shared, **how)
             if len(parts) > 1:
@@ -451,16 +471,11 @@ class BradleyTerry(Aggregator):
         if tied:
             self.ties_ = "davidson" if self.ties == "auto" else self.ties
         model = paired.MODELS[self.ties_]
-        self._check_shared(pairs)
+        self._check_shared(votes)
         if features is None:
             self._check_placed(votes, tied)
-        all_ties = tied and not (pairs.n_left.any() or pairs.n_right.any())
+        all_ties = self._only_ties(votes)
         start = paired.Shared(model, paired.tie_start(pairs, model) if tied else 0.0, 0.0)
-        if all_ties:
-            self._warn(
-                f"every one of the {pairs.n_ties.sum():,.10g} outcomes is a tie, so that nothing tells items "
-                f"{listing(votes.slots.items[:100].tolist(), 5)} apart: all scores are 0."
-            )
         which: dict[str, Any] = {"tie": tied and not all_ties, "side": self.side_effect}
         how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "report": execution.report}
         if features is not None:
@@ -475,6 +490,17 @@ class BradleyTerry(Aggregator):
             self.shared_covariance_ = self._shared_spread(votes, solved)
         return _Found([votes], solved.score, jointly=len(votes.slots) == 1 and any(which.values()))
 
+    def _only_ties(self, votes: Meetings) -> bool:
+        """Return whether all outcomes are ties, and warn if so."""
+        p = votes.pairs
+        found = bool(p.n_ties.any()) and not (p.n_left.any() or p.n_right.any())
+        if found:
+            self._warn(
+                f"every one of the {p.n_ties.sum():,.10g} outcomes is a tie, so that nothing tells items "
+                f"{listing(votes.slots.items.tolist(), 5)} apart: all scores are 0."
+            )
+        return found
+
     def _keep_shared(self, solved: Solution, votes: Meetings) -> None:
         """Keep the shared parameters, or raise where they and the scores ran off to infinity."""
         shared, p = solved.shared, votes.pairs
@@ -482,7 +508,7 @@ class BradleyTerry(Aggregator):
             gap = np.abs(solved.score[p.left] - solved.score[p.right] + shared.side).max()
             flat = len(solved.information) and np.linalg.eigvalsh(solved.information)[0] <= 1e-9 * p.outcomes.sum()
             if gap > _FARTHEST or not solved.converged or (flat and self.side_effect):
-                items = listing(votes.slots.items[:100].tolist(), 5)
+                items = listing(votes.slots.items.tolist(), 5)
                 raise NoFiniteEstimateError(
                     f"no finite Bradley-Terry estimate: the scores of items {items} and what is learned with them "
                     "(side effect, weights of features) cannot be told apart or grow without bound. Set prior=0.1, or "
@@ -491,8 +517,9 @@ class BradleyTerry(Aggregator):
         self.tie_ = float(np.exp(shared.tie)) if self.ties_ != "none" else 0.0
         self.side_ = float(shared.side)
 
-    def _check_shared(self, pairs: Pairs) -> None:
+    def _check_shared(self, votes: Meetings) -> None:
         """Raise where the votes do not bound the side effect, or (without a prior) the tie parameter."""
+        pairs = votes.pairs
         won = {"left": float(pairs.n_left.sum()), "right": float(pairs.n_right.sum())}
         lost = [side for side, count in won.items() if not count]
         if self.side_effect and len(pairs.left) and lost:
@@ -503,8 +530,8 @@ class BradleyTerry(Aggregator):
         if self.ties_ != "none" and not self._shrinks and not _bounded_ties(pairs):
             raise NoFiniteEstimateError(
                 f"no finite Bradley-Terry estimate with ties={self.ties_!r}: there is no circle of items with more "
-                "wins than ties along it, so that scores and the tie parameter grow together without bound. Set "
-                "prior=0.1, or ties='none'."
+                f"wins than ties along it among {listing(votes.slots.items.tolist(), 5)}, so that scores and the "
+                "tie parameter grow together without bound. Set prior=0.1, or ties='none'."
             )
 
     def _shared_spread(self, votes: Meetings, solved: Solution) -> Floats:
@@ -544,14 +571,7 @@ class BradleyTerry(Aggregator):
             finally:
                 self.fit_info_ = kept
         has_experts = found.parts[0].has_experts
-        how = self._how(has_experts)
-        size = float((preferences.slots.sizes.astype(np.float64) ** 2).sum()) * 8
-        if self.uncertainty == "auto" and size > _MUCH_MEMORY and how != "none":
-            self._warn(
-                f"no intervals: the covariances of the scores of {len(preferences)} instances take "
-                f"{size / 1e9:.1f} GB. Ask for them with uncertainty={how!r}."
-            )
-            how = "none"
+        how = self._affordable(preferences.slots, self._how(has_experts), largest=None)
         if how == "none":
             return self._answer(preferences.slots, found.score, anchors)
         made: list[_Covariance] = []
@@ -562,15 +582,45 @@ class BradleyTerry(Aggregator):
             if len(found.parts) > 1:
                 vars(part).pop("pairs", None)
         self._say_what_is_missing(made, preferences.slots)
+        by_expert = how == "sandwich" or (how == "bootstrap" and has_experts)
         return self._answer(
             preferences.slots,
             found.score,
             anchors,
-            [c.table for c in made],
+            self._without_false_certainty(made, preferences.slots),
             self._in_words(how, has_experts),
-            [c.clusters for c in made] if how == "sandwich" else None,
+            [c.clusters for c in made] if by_expert else None,
             np.concatenate(where),
         )
+
+    def _affordable(self, slots: Slots, how: str, largest: int | None) -> str:
+        """Return the way intervals are made, "none" (and a warning) where they take too much memory unasked.
+
+        `largest` is the most items an instance may have, where they are made for all instances or for none.
+        """
+        size = float((slots.sizes.astype(np.float64) ** 2).sum()) * 8
+        many = largest is not None and int(slots.sizes.max(initial=0)) > largest
+        if self.uncertainty != "auto" or how == "none" or not (size > _MUCH_MEMORY or many):
+            return how
+        self._warn(
+            f"no intervals: the covariances of the scores of {len(slots)} instances take {size / 1e9:.1f} GB. Ask for "
+            f"them with uncertainty={how!r}."
+        )
+        return "none"
+
+    def _without_false_certainty(self, made: list[_Covariance], slots: Slots) -> list[Floats | None]:
+        """Return the tables, leaving out those in which no score has any spread, with a warning.
+
+        Experts who all say the same leave a sandwich or a bootstrap without spread. That is no certainty.
+        """
+        flat = [n for n, c in enumerate(made) if c.table is not None and not (np.diag(c.table) > _NO_SPREAD**2).any()]
+        if flat:
+            self._warn(
+                f"no intervals for {_some_items(slots, flat)}: the experts all say the same there, which does not show "
+                "how far experts differ. uncertainty='information' takes every outcome for an observation of its own."
+            )
+        left_out = set(flat)
+        return [None if n in left_out else c.table for n, c in enumerate(made)]
 
     def _answer(
         self,
@@ -603,10 +653,9 @@ class BradleyTerry(Aggregator):
         """Warn, once for each reason, of instances that get no intervals."""
         few = [n for n, c in enumerate(made) if c.table is None and c.lacking == "experts"]
         if few:
-            some = f"instance {slots.instances[few[0]]!r}" + (f" and {len(few) - 1} more" if len(few) > 1 else "")
             self._warn(
-                f"no intervals for {some}: fewer than two experts compare items there, and one alone does not show how "
-                "far experts differ."
+                f"no intervals for {_some_items(slots, few)}: fewer than two experts compare items there, and one "
+                "alone does not show how far experts differ."
             )
         large = [n for n, c in enumerate(made) if c.lacking == "memory"]
         if large:
@@ -653,7 +702,8 @@ class BradleyTerry(Aggregator):
             if draws is not None:
                 kept = draws[:, own][~np.isnan(draws[:, own.start])]
                 lacking = "draws" if len(kept) < len(draws) else ""
-                table = intervals.sample_covariance(kept)
+                # Drawn experts lie closer together than new ones would, by 1 - 1/G as in any sample.
+                table = intervals.sample_covariance(kept) * (clusters / (clusters - 1.0) if clusters else 1.0)
             else:
                 table = intervals.covariance(
                     hessian, scores=m, gradients=pulls, weight=weight, free_shift=prior[n] == 0
@@ -761,7 +811,7 @@ class BradleyTerry(Aggregator):
             score = score - np.repeat(means, slots.sizes[full])
         anchors = self._anchors(slots)
         has_experts = isinstance(preferences, Preferences) or preferences.expert is not None
-        how = self._how(has_experts)
+        how = self._affordable(slots, self._how(has_experts), _MANY_ITEMS)
         if how == "none" or np.isnan(self.shared_covariance_).any():
             return self._answer(slots, score, anchors)
         tables: list[Floats | None] = []
@@ -788,6 +838,8 @@ class BradleyTerry(Aggregator):
         votes = RowMeetings(rows, ties, sided=False)
         votes.derived = isinstance(preferences, Preferences)
         self._check_placed(votes, ties)
+        if not self._only_ties(votes):
+            self._check_sides(rows)
         prior = np.repeat(self._priors(votes), votes.slots.sizes)
         fitted = judges.fit_judges(
             *_judge_columns(rows, votes),
@@ -822,6 +874,17 @@ class BradleyTerry(Aggregator):
                 f"{fitted.gradient_norm:.2g}, asked for {self.tol:g}). Raise max_iter or prior."
             )
         return fitted
+
+    def _check_sides(self, rows: Comparisons) -> None:
+        """Warn where one side never wins, which the experts' leaning to a side explains as well as scores do."""
+        won = {"left": float(rows.n_left.sum()), "right": float(rows.n_right.sum())}
+        lost = [side for side, count in won.items() if not count]
+        if rows.sided and len(lost) == 1:
+            self._warn(
+                f"the {lost[0]} item never won, in {sum(won.values()):,.10g} outcomes that were decided: the experts "
+                f"may as well lean to the other side, and scores of items {listing(rows.items.tolist(), 5)} mean "
+                "little. If the columns are winner and loser, pass sided=False."
+            )
 
     def _known_experts(self, rows: Comparisons) -> Comparisons:
         """Return the rows of experts that `fit` saw, under the numbers they have there."""
@@ -868,7 +931,7 @@ class BradleyTerry(Aggregator):
             variance = judges.Variance(1.0, 1.0, 1.0)
         else:
             score, variance = known.score, known.variance
-        how = self._how(has_experts=True)
+        how = self._affordable(preferences.slots, self._how(has_experts=True), _MANY_ITEMS)
         if how == "none":
             return self._answer(preferences.slots, score, anchors)
         found = judges.judge_information(*columns, score=score, variance=variance, profile=known is not None, **taken)
@@ -888,7 +951,7 @@ class BradleyTerry(Aggregator):
             preferences.slots,
             score,
             anchors,
-            [c.table for c in made],
+            self._without_false_certainty(made, preferences.slots),
             self._in_words(how, has_experts=True),
             [c.clusters for c in made] if how == "sandwich" else None,
             votes.known,
@@ -901,6 +964,14 @@ class _Covariance(NamedTuple):
     table: Floats | None
     clusters: float
     lacking: str
+
+
+def _some_items(slots: Slots, instances: Sequence[int] | Ints) -> str:
+    """Return the items of the first of these instances in words, and how many instances more there are."""
+    n = int(instances[0])
+    items = slots.items[int(slots.offsets[n]) : int(slots.offsets[n + 1])]
+    more = f" and {len(instances) - 1} more" if len(instances) > 1 else ""
+    return f"items {listing(items.tolist(), 5)} of instance {slots.instances[n]!r}{more}"
 
 
 def _instances(votes: Meetings) -> Iterator[tuple[int, slice]]:
