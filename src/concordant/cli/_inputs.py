@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -161,8 +162,13 @@ def read_input(
     options = parse_params(read_options, "--read")
     if expert_from is not None:
         options["expert_from"] = one_of(expert_from, ("tag", "file"), "--expert-from")
+    import polars as pl  # noqa: F401 - so that its handler is there to be mended
+
     from concordant.io.read import read
 
+    # Polars' handler lets a read that waits, for a pipe or a slow disk, go on after Ctrl-C.
+    if hasattr(signal, "siginterrupt"):
+        signal.siginterrupt(signal.SIGINT, True)
     paths = inputs[0] if len(inputs) == 1 else inputs
     with session.progress(f"reading {inputs[0]}" + (f" and {len(inputs) - 1} more" if len(inputs) > 1 else "")):
         dataset = read(paths, input_format, columns=named, **options)
