@@ -366,8 +366,7 @@ class BradleyTerry(Aggregator):
         quiet = np.flatnonzero(silent)
         if len(quiet):
             self._warn(
-                f"nobody prefers anything to anything in {_some_items(slots, quiet)}: what is there scores 0 and gets "
-                "no interval."
+                f"nobody prefers any of {_some_items(slots, quiet)} to another: they score 0 and get no interval."
             )
 
     def _anchors(self, slots: Slots) -> Ints | None:
