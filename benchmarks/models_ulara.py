@@ -132,7 +132,7 @@ def _render_trec3(r: dict[str, Any]) -> str:
         f"Asked of ULARA with default parameters over CombMNZ in P@10: {asked}; {'met' if r['met'] else 'not met'}. "
         f"The share of pairs in which a run outweighs a random expert: {apart}. Mean of {r['draws']} draws; "
         "paired t-tests over 50 topics, the draws of a topic averaged. The update as printed rewards disagreement and "
-        "is below CombMNZ as soon as there is somebody to disagree with; a larger eta follows fewer experts, which costs "
+        "is below CombMNZ as soon as there is somebody to disagree with; a larger eta follows fewer experts: it costs "
         "most where all are good and gains most where few are; with nu = 1 items that one expert alone lists drown the "
         "rest."
     )

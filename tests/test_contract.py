@@ -80,6 +80,13 @@ VARIANTS: list[tuple[Aggregator, tuple[str, ...] | None]] = [
     (cc.MPM(transform="binary"), None),
     (cc.MPM(transform="log"), None),
     (cc.MPM(uncertainty="bootstrap", n_bootstrap=20), None),
+    (cc.Mallows(missing="unknown"), None),
+    (cc.Mallows(dispersion=-0.5), None),
+    (cc.ExtendedMallows(e_step="sampling", max_iter=5), None),
+    (cc.ExtendedMallows(k=3, max_iter=5), None),
+    (cc.ExtendedMallows(missing="unknown", max_iter=5), None),
+    (cc.ExtendedMallows(e_step="borda", inference="borda"), None),
+    (cc.ExtendedMallows(inference="best", max_iter=5), None),
 ]
 
 METHODS: dict[str, tuple[type[Aggregator] | Aggregator, tuple[str, ...] | None]] = {

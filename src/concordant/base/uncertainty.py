@@ -75,10 +75,7 @@ def covariance(
         h = hessian.copy()
         # Any stiffness along the free direction will do: the mean is taken away again below.
         h[:scores, :scores] += max(float(np.trace(h)) / len(h), 1.0) / scores
-    try:
-        inverse = np.linalg.inv(h)
-    except np.linalg.LinAlgError:
-        inverse = np.linalg.pinv(h, hermitian=True)
+    inverse = _inverse(h)
     if gradients is None:
         out = inverse
     else:
@@ -89,6 +86,17 @@ def covariance(
         out = half.T @ half
     out = out[:scores, :scores] if jacobian is None else jacobian @ out @ jacobian.T
     return _centred((out + out.T) / 2)
+
+
+def _inverse(h: Floats) -> Floats:
+    """Return the inverse of a positive definite table, by its square root; the pseudo-inverse where it is singular."""
+    from scipy.linalg import lapack
+
+    root, failed = lapack.dpotrf(h, lower=True)
+    if not failed:
+        half, failed = lapack.dpotri(root, lower=True)
+    out = np.linalg.pinv(h, hermitian=True) if failed else np.tril(half) + np.tril(half, -1).T
+    return np.asarray(out, dtype=np.float64)
 
 
 def _centred(c: Floats) -> Floats:
