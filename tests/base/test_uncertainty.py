@@ -138,3 +138,21 @@ def test_items_nobody_speaks_of_have_no_interval_and_any_rank() -> None:
     assert c.rank_upper is not None
     assert c.rank_lower.tolist() == [1, 1, 2]
     assert c.rank_upper.tolist() == [2, 3, 3]
+
+
+def test_experts_who_all_agree_show_no_certainty() -> None:
+    said: list[str] = []
+    c = with_intervals(slots(2, 2), np.arange(4.0), [np.zeros((2, 2)), np.eye(2)], method="x", warn=said.append)
+    assert c.lower is not None
+    assert np.isnan(c.lower).tolist() == [True, True, False, False]
+    assert c.rank_upper is not None
+    assert c.rank_upper.tolist()[:2] == [2, 2]
+    assert len(said) == 1
+    assert "['i0', 'i1'] of instance 'q0'" in said[0]
+
+
+def test_scores_that_count_as_equal_are_never_surely_apart() -> None:
+    table = np.array([[0.0, 0, 0], [0, 0, 0], [0, 0, 1.0]])
+    c = with_intervals(slots(3), np.array([1.0, 1.0 + 1e-15, -1.0]), [table], method="x")
+    assert c.rank_lower is not None
+    assert c.rank_lower.tolist()[:2] == [1, 1]

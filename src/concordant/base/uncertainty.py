@@ -7,17 +7,18 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from concordant.base.params import Constraint, integer, number, one_of, seed
-from concordant.data.consensus import Consensus
+from concordant.data.consensus import TIE_TOLERANCE, Consensus
 from concordant.data.index import Slots
-from concordant.kernels.lists import Floats
+from concordant.errors import listing
+from concordant.kernels.lists import Floats, Ints
 
-__all__ = ["CONSTRAINTS", "covariance", "regauge", "sample_covariance", "with_intervals"]
+__all__ = ["CONSTRAINTS", "covariance", "regauge", "sample_covariance", "some_items", "with_intervals"]
 
 # The parameters that models with intervals have in common.
 CONSTRAINTS: dict[str, Constraint] = {
@@ -27,6 +28,8 @@ CONSTRAINTS: dict[str, Constraint] = {
     "random_state": seed(),
 }
 
+# Scores that spread no further than this do not spread.
+_NO_SPREAD = 1e-9
 # Rows of the table of pairs that are looked at together when ranks are bounded.
 _PAIR_ROWS = 512
 
@@ -147,6 +150,7 @@ def with_intervals(
     gauge: str = "the scores of an instance have mean 0",
     method: str,
     known: Any = None,
+    warn: Callable[[str], None] | None = None,
 ) -> Consensus:
     """Return the consensus of scores with their standard errors, intervals, rank intervals and covariance.
 
@@ -169,6 +173,9 @@ def with_intervals(
         What fixes the origin of the scores, and how the intervals were made.
     known : bool[S], optional
         False for items about which nobody said anything.
+    warn : callable, optional
+        Where to say that an instance gets no intervals because its clusters do not differ at all: experts who all say
+        the same leave a sandwich or a bootstrap without spread, and that is no certainty.
 
     Examples
     --------
@@ -185,11 +192,16 @@ def with_intervals(
     rank_lower = np.ones(n)
     rank_upper = np.repeat(sizes, sizes).astype(np.float64)
     blocks: list[Floats | None] = []
+    flat: list[int] = []
     for q, c in enumerate(covariances):
         first, last = edges[q], edges[q + 1]
         m = last - first
         told = np.ones(m, dtype=np.bool_) if known is None else np.asarray(known[first:last], dtype=np.bool_)
         if c is None or m == 0 or not told.any():
+            blocks.append(None)
+            continue
+        if m > 1 and not (np.diag(c) > _NO_SPREAD**2).any():
+            flat.append(q)
             blocks.append(None)
             continue
         if not told.all():
@@ -203,6 +215,11 @@ def with_intervals(
             better, worse = _sure(score[first:last], c, apart)
             rank_lower[first:last] += better
             rank_upper[first:last] -= worse
+    if flat and warn is not None:
+        warn(
+            f"no intervals for {some_items(slots, flat)}: the experts all say the same there, which does not show how "
+            "far experts differ. uncertainty='information' takes every outcome for an observation of its own."
+        )
     return Consensus.from_codes(
         slots,
         score,
@@ -218,15 +235,25 @@ def with_intervals(
     )
 
 
+def some_items(slots: Slots, instances: Sequence[int] | Ints) -> str:
+    """Return the items of the first of these instances in words, and how many instances more there are."""
+    n = int(instances[0])
+    items = slots.items[int(slots.offsets[n]) : int(slots.offsets[n + 1])]
+    more = f" and {len(instances) - 1} more" if len(instances) > 1 else ""
+    return f"items {listing(items.tolist(), 5)} of instance {slots.instances[n]!r}{more}"
+
+
 def _sure(score: Floats, c: Floats, apart: float) -> tuple[Any, Any]:
     """Return how many others are surely better and surely worse than each item."""
     variance = np.diag(c)
+    equal = TIE_TOLERANCE * float(np.abs(score).max())
     better, worse = np.zeros(len(score)), np.zeros(len(score))
     for start in range(0, len(score), _PAIR_ROWS):
         rows = slice(start, start + _PAIR_ROWS)
         gap = score[None, :] - score[rows, None]
         spread = np.sqrt(np.maximum(variance[rows, None] + variance[None, :] - 2 * c[rows], 0.0))
-        # A comparison with NaN, an item nobody speaks of, is never sure.
-        better[rows] = (gap > apart * spread).sum(axis=1)
-        worse[rows] = (-gap > apart * spread).sum(axis=1)
+        # A comparison with NaN, an item nobody speaks of, is never sure; scores that count as equal are not either.
+        reach = np.maximum(apart * spread, equal)
+        better[rows] = (gap > reach).sum(axis=1)
+        worse[rows] = (-gap > reach).sum(axis=1)
     return better, worse

@@ -6,7 +6,7 @@ that explain this best are found once, with a prior that says where they stay wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -42,8 +42,6 @@ _OBSERVED_PRIOR, _DERIVED_PRIOR = 0.1, 2.0
 _MANY_ITEMS = 5000
 # So many bytes of covariances are made without being asked for.
 _MUCH_MEMORY = 2e9
-# A standard error below this is rounding: the experts said the same.
-_NO_SPREAD = 1e-9
 # Beyond a difference of this size nothing was observed: the estimate is on its way to infinity.
 _FARTHEST = 30.0
 
@@ -366,7 +364,8 @@ class BradleyTerry(Aggregator):
         quiet = np.flatnonzero(silent)
         if len(quiet):
             self._warn(
-                f"nobody prefers any of {_some_items(slots, quiet)} to another: they score 0 and get no interval."
+                f"nobody prefers any of {intervals.some_items(slots, quiet)} to another: they score 0 and get no "
+                "interval."
             )
 
     def _anchors(self, slots: Slots) -> Ints | None:
@@ -586,7 +585,7 @@ class BradleyTerry(Aggregator):
             preferences.slots,
             found.score,
             anchors,
-            self._without_false_certainty(made, preferences.slots),
+            [c.table for c in made],
             self._in_words(how, has_experts),
             [c.clusters for c in made] if by_expert else None,
             np.concatenate(where),
@@ -606,20 +605,6 @@ class BradleyTerry(Aggregator):
             f"them with uncertainty={how!r}."
         )
         return "none"
-
-    def _without_false_certainty(self, made: list[_Covariance], slots: Slots) -> list[Floats | None]:
-        """Return the tables, leaving out those in which no score has any spread, with a warning.
-
-        Experts who all say the same leave a sandwich or a bootstrap without spread. That is no certainty.
-        """
-        flat = [n for n, c in enumerate(made) if c.table is not None and not (np.diag(c.table) > _NO_SPREAD**2).any()]
-        if flat:
-            self._warn(
-                f"no intervals for {_some_items(slots, flat)}: the experts all say the same there, which does not show "
-                "how far experts differ. uncertainty='information' takes every outcome for an observation of its own."
-            )
-        left_out = set(flat)
-        return [None if n in left_out else c.table for n, c in enumerate(made)]
 
     def _answer(
         self,
@@ -645,7 +630,15 @@ class BradleyTerry(Aggregator):
         if covariances is None or method is None:
             return Consensus.from_codes(slots, score, gauge=gauge)
         return intervals.with_intervals(
-            slots, score, covariances, level=self.level, clusters=clusters, gauge=gauge, method=method, known=known
+            slots,
+            score,
+            covariances,
+            level=self.level,
+            clusters=clusters,
+            gauge=gauge,
+            method=method,
+            known=known,
+            warn=self._warn,
         )
 
     def _say_what_is_missing(self, made: list[_Covariance], slots: Slots) -> None:
@@ -653,8 +646,8 @@ class BradleyTerry(Aggregator):
         few = [n for n, c in enumerate(made) if c.table is None and c.lacking == "experts"]
         if few:
             self._warn(
-                f"no intervals for {_some_items(slots, few)}: fewer than two experts compare items there, and one "
-                "alone does not show how far experts differ."
+                f"no intervals for {intervals.some_items(slots, few)}: fewer than two experts compare items there, and "
+                "one alone does not show how far experts differ."
             )
         large = [n for n, c in enumerate(made) if c.lacking == "memory"]
         if large:
@@ -950,7 +943,7 @@ class BradleyTerry(Aggregator):
             preferences.slots,
             score,
             anchors,
-            self._without_false_certainty(made, preferences.slots),
+            [c.table for c in made],
             self._in_words(how, has_experts=True),
             [c.clusters for c in made] if how == "sandwich" else None,
             votes.known,
@@ -963,14 +956,6 @@ class _Covariance(NamedTuple):
     table: Floats | None
     clusters: float
     lacking: str
-
-
-def _some_items(slots: Slots, instances: Sequence[int] | Ints) -> str:
-    """Return the items of the first of these instances in words, and how many instances more there are."""
-    n = int(instances[0])
-    items = slots.items[int(slots.offsets[n]) : int(slots.offsets[n + 1])]
-    more = f" and {len(instances) - 1} more" if len(instances) > 1 else ""
-    return f"items {listing(items.tolist(), 5)} of instance {slots.instances[n]!r}{more}"
 
 
 def _instances(votes: Meetings) -> Iterator[tuple[int, slice]]:
