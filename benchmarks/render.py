@@ -8,6 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from curves import line_chart
+
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return a Markdown table."""
@@ -175,6 +177,27 @@ def _of_the_models() -> dict[str, tuple[str, Callable[[dict[str, Any]], str]]]:
     return out
 
 
+def _random_experts(results: Path) -> list[str]:
+    """Draw the curve of precision against the number of random experts, both methods that learn trust in one picture."""
+    known = [results / f"{name}.json" for name in ("ulara_trec3", "mallows_trec3")]
+    if not all(file.exists() for file in known):
+        return []
+    ulara, mallows = (json.loads(file.read_text())["results"] for file in known)
+    if "curve" not in ulara or "levels" not in mallows:
+        return []
+    shown = []
+    for metric in ("p@10", "p@30"):
+        lines = {
+            "extended Mallows": [level["mean"]["extended-mallows"][metric] for level in mallows["levels"].values()],
+            **{name: ulara["curve"][name][metric] for name in ("ULARA", "CombMNZ", "RRF")},
+        }
+        picture = results / f"random_experts_{metric.replace('@', '')}.svg"
+        title = f"{metric.upper()} on TREC-3 when runs are replaced by random lists"
+        line_chart(picture, title, "random experts among 38", metric.upper(), ulara["levels"], lines)
+        shown.append(f"![{title}](results/{picture.name})")
+    return shown
+
+
 def render(results: Path, page: Path) -> None:
     """Write the page from whatever results there are."""
     parts = [
@@ -189,4 +212,6 @@ def render(results: Path, page: Path) -> None:
             where = f"Python {record['python']}, {record['cores']} cores"
             note = f"Commit {record['commit']}, seed {record['seed']}, {where}."
             parts += [f"## {title}", show(record["results"]), note]
+            if name == "mallows_trec3":
+                parts += _random_experts(results)
     page.write_text("\n\n".join(parts) + "\n")
