@@ -37,8 +37,8 @@ def line_chart(
         y = up(floor + n * step)
         out.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - RIGHT}" y2="{y:.1f}" stroke="#ddd"/>')
         out.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{floor + n * step:.2f}</text>')
-    for value in x:
-        out.append(f'<text x="{across(value):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{value:g}</text>')
+    below = HEIGHT - BOTTOM + 18
+    out += [f'<text x="{across(value):.1f}" y="{below}" text-anchor="middle">{value:g}</text>' for value in x]
     middle = (LEFT + WIDTH - RIGHT) / 2
     out.append(f'<text x="{middle}" y="{HEIGHT - 12}" text-anchor="middle">{escape(x_label)}</text>')
     out.append(f'<text x="14" y="{HEIGHT / 2}" transform="rotate(-90 14 {HEIGHT / 2})">{escape(y_label)}</text>')

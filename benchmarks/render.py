@@ -178,7 +178,7 @@ def _of_the_models() -> dict[str, tuple[str, Callable[[dict[str, Any]], str]]]:
 
 
 def _random_experts(results: Path) -> list[str]:
-    """Draw the curve of precision against the number of random experts, both methods that learn trust in one picture."""
+    """Draw precision against the number of random experts, the methods that learn trust in one picture."""
     known = [results / f"{name}.json" for name in ("ulara_trec3", "mallows_trec3")]
     if not all(file.exists() for file in known):
         return []
