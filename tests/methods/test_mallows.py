@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import warnings
 from collections.abc import Callable
 from itertools import pairwise, permutations
@@ -444,13 +445,101 @@ def test_short_chains_that_disagree_are_told() -> None:
     [
         (({"x": "a b c"},), "only expert 'x' ranks anything"),
         (({"x": "a b c", "y": "c b a"},), "no expert agrees with the others more than chance"),
-        (({"x": "a b c", "y": "a b c", "z": "c b a"},), r"never contradicts expert \['x', 'y'\].*prior=1"),
+        (
+            ({"x": "a b c", "y": "a b c", "z": "c b a"},),
+            r"never contradicts experts \['x', 'y'\], whose weights have.*prior=1",
+        ),
+        (
+            ({"x": "a b c d", "y": "b a c d", "z": "a b d c", "w": "a c b d"},),
+            "never contradicts expert 'x', whose weight has",
+        ),
+        (
+            ({"x": "a b c d", "y": "b a c d", "z": "a b d c"},),
+            r"experts \['x', 'y', 'z'\] have one list each.*pass prior=1 .* or use Mallows",
+        ),
+        (
+            ({"x": "a b c d e", "y": "b a d c e", "z": "c a e b d"}, {"x": "a b c d", "y": "a c b d"}),
+            r"experts \['x', 'y', 'z'\] have 1\.7 lists on average",
+        ),
     ],
 )
 def test_degenerate_data_is_named(instances: tuple[dict[str, str], ...], message: str) -> None:
     with pytest.warns(ConcordantWarning, match=message):
         got = cc.ExtendedMallows().fit_predict(votes(*instances))
     assert np.isfinite(got.score).all()
+
+
+def test_lists_that_nothing_contradicts_are_told_with_their_experts() -> None:
+    chain = votes({"x": "a b", "y": "b c", "z": "c d"})
+    with pytest.warns(ConcordantWarning, match=r"never contradicts any of the experts \['x', 'y', 'z'\]"):
+        model = cc.ExtendedMallows(missing="unknown", e_step="borda").fit(chain)
+    assert model.theta_.tolist() == [-30.0] * 3
+    with pytest.warns(
+        ConcordantWarning, match=r"no two of the experts \['x', 'y', 'z'\] rank the same two items in .*'q0'"
+    ):
+        assert cc.Mallows(missing="unknown").fit_predict(chain).ranking() == ["a", "b", "c", "d"]
+    # Where experts could disagree and do not, where one is alone, and where the dispersion is given, nothing is hidden.
+    for lists in ({"x": "a b c", "y": "a b d"}, {"x": "a b", "y": "b"}):
+        cc.Mallows(missing="unknown").fit_predict(votes(lists))
+    cc.Mallows(missing="unknown", dispersion=-1.0).fit_predict(chain)
+    # Trust changes nothing where all lists are the same, and is not doubted where it is held or has been seen often.
+    cc.ExtendedMallows().fit(votes({"x": "a bc d", "y": "a cb d"}))
+    differ = {"x": "a b c d", "y": "b a c d", "z": "a b d c"}
+    cc.ExtendedMallows(prior=1.0).fit(votes(differ))
+    cc.ExtendedMallows().fit(votes(differ, {"x": "b a c d", "y": "a b d c", "z": "a b c d"}))
+
+
+@pytest.mark.parametrize("method", [cc.Mallows, cc.ExtendedMallows])
+def test_groups_that_no_list_connects_are_named(method: type[cc.Aggregator]) -> None:
+    p = votes({"x": "a b", "y": "b a", "z": "c d"}, {"x": "a b", "y": "b c"}, {"x": "a b", "y": "c d", "z": "e f"})
+    message = r"\['c', 'd'\] never met any of \['a', 'b'\] in instance 'q0' \(and 1 more instances"
+    with pytest.warns(ConcordantWarning) as heard:
+        method(missing="unknown").fit_predict(p)
+    assert len([w for w in heard if re.search(message, str(w.message))]) == 1
+    with warnings.catch_warnings(record=True) as heard_below:
+        warnings.simplefilter("always")
+        method(missing="below").fit_predict(p)
+    assert not [w for w in heard_below if "never met" in str(w.message)]
+
+
+LONG = [f"i{n:02}" for n in range(12)]
+
+
+@pytest.mark.parametrize("inference", ["mean", "best"])
+@pytest.mark.parametrize("missing", ["below", "unknown"])
+@pytest.mark.parametrize(
+    "lists",
+    [
+        {"x": "a b c d"},
+        {"x": "ab c de"},
+        {"x": "a bc", "y": "a cb"},
+        {"x": "abc", "y": "abc"},
+        {"x": "a c", "deaf": "d b c a e"},
+        {"x": "d ab", "y": "d ba", "deaf": "abcde"},
+    ],
+)
+def test_one_order_is_followed_exactly_without_chains(lists: dict[str, str], missing: str, inference: str) -> None:
+    p, theta = votes(lists), {"x": -0.3, "y": -0.2, "deaf": 0.0}
+    exactly = informed(cc.ExtendedMallows(missing=missing, e_step="exact"), theta).predict(p)
+    sampled = informed(cc.ExtendedMallows(missing=missing, e_step="sampling", inference=inference), theta).predict(p)
+    if inference == "mean":
+        np.testing.assert_allclose(sampled.score, exactly.score, rtol=0, atol=1e-8)
+    assert sampled.rank.tolist() == exactly.rank.tolist()
+
+
+def test_chance_orders_nothing_in_long_lists() -> None:
+    with pytest.warns(ConcordantWarning, match="The consensus follows it"):
+        alone = cc.ExtendedMallows().fit_predict(cc.from_lists({"x": LONG}))
+    assert alone.ranking() == LONG
+    np.testing.assert_allclose(-alone.score, mallows.mean_positions(-0.1, 12), rtol=0, atol=1e-12)
+    tied = {expert: dict.fromkeys(LONG, 1.0) for expert in "xy"}
+    assert set(cc.ExtendedMallows().fit_predict(cc.from_lists(tied)).rank.tolist()) == {1}
+    few = {expert: dict.fromkeys("abc", 1.0) for expert in "xy"}
+    assert set(cc.ExtendedMallows(e_step="sampling").fit_predict(cc.from_lists(few)).rank.tolist()) == {1}
+    # Of five items (c, b, a, d, e) the first three places count: chains keep the order of the only list with a say.
+    model = informed(cc.ExtendedMallows(k=3, e_step="sampling"), {"x": -0.01, "deaf": 0.0})
+    assert model.predict(votes({"x": "c b a", "deaf": "d e a"})).rank.tolist() == [1, 2, 3, 4, 4]
+    np.testing.assert_allclose(mallows.mean_positions(-1e5, 4), [1, 2, 3, 4], rtol=0, atol=1e-12)
 
 
 def test_one_item_nobody_and_an_expert_who_comes_later() -> None:

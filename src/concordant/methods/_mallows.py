@@ -95,6 +95,35 @@ class Pool:
         ranks = (total + float(trust @ absent)) / float(trust.sum())
         return ranks.astype(np.float64)
 
+    def one_order(self, say: Floats) -> Floats | None:
+        """Return the rank of every item, 0 where left out, if all lists that have a say rank alike; else None."""
+        said, m = np.flatnonzero(say).tolist(), self.lengths
+        common = np.zeros(self.n)
+        for i, which in enumerate(said):
+            own = slice(self.offsets[which], self.offsets[which + 1])
+            if i == 0:
+                common[self.item[own]] = self.rank[own]
+            elif m[which] != m[said[0]] or (common[self.item[own]] != self.rank[own]).any():
+                return None
+        return common
+
+    def met(self) -> tuple[Ints, Ints]:
+        """Return slots that stand next to each other in a list."""
+        inner = np.ones(max(len(self.item) - 1, 0), dtype=np.bool_)
+        inner[self.offsets[1:-1] - 1] = False
+        slot = self.slot[self.item]
+        return slot[:-1][inner], slot[1:][inner]
+
+    def overlaps(self) -> bool:
+        """Return whether some pair of items stands in two lists."""
+        pairs = []
+        for start, stop in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True):
+            own = np.sort(self.item[start:stop]).astype(np.int64)
+            first, second = np.triu_indices(len(own), 1)
+            pairs.append(own[first] * self.n + own[second])
+        every = np.concatenate(pairs)
+        return len(np.unique(every)) < len(every)
+
     def borda_order(self, theta: Floats) -> Codes:
         """Return the items by their mean ranks, best first."""
         return np.argsort(self.mean_ranks(theta), kind="stable").astype(np.int32)

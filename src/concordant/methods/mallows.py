@@ -24,6 +24,7 @@ from concordant.errors import DataError, NotFittedError, ParameterError, listing
 from concordant.execution import map_instances, report, threads, unwatched
 from concordant.kernels import kemeny, mallows
 from concordant.kernels.lists import Codes, Floats
+from concordant.methods._existence import parted_instances, why_parted
 from concordant.methods._mallows import Laws, Pool, Room, Seen, Walk, exact, pools_of
 from concordant.methods.fusion import LISTS
 from concordant.methods.majority import Kemeny
@@ -56,6 +57,11 @@ _FIRST_WINDOW, _LAST_WINDOW = 8.0, 1024.0
 _R_HAT = 1.1
 # The factor that makes every move uphill, when only the best state is wanted.
 _FREEZE = 1e6
+# Below this many lists per expert a weight says little but how far one list agrees with the rest.
+_FEW_LISTS = 2.0
+_PARTED_HELP = (
+    'Pass missing="below" if a list ranks what it leaves out below what it holds, or add lists that link them.'
+)
 
 
 def _each(work: Callable[[Pool], T], pools: list[Pool]) -> list[T]:
@@ -192,19 +198,78 @@ class Mallows(Aggregator):
             info.warnings += centre.fit_info_.warnings
             energy = sum(float(t) * cost[pool.name] for pool, t in zip(pools, theta, strict=True))
             info.objective = energy - (laws.log_normaliser(theta) or 0.0)
-        places = [_drawn_places(place[pool.slot], float(t)) for pool, t in zip(pools, theta, strict=True)]
+        self._tell(p, pools, theta)
+        places = [
+            _drawn_places(place[pool.slot], mallows.mean_positions(float(t), pool.n))
+            for pool, t in zip(pools, theta, strict=True)
+        ]
         return Consensus.from_codes(p.slots, _scores(p, pools, places))
 
+    def _tell(self, preferences: Preferences, pools: list[Pool], theta: Floats) -> None:
+        """Warn of what lists that say nothing about other items leave open."""
+        if self.missing == "below":
+            return
+        parted = _parted(preferences, pools)
+        if parted:
+            self._warn(f"{parted}: no list tells how they mix, and both spread over the same places. {_PARTED_HELP}")
+        if self.dispersion is not None:
+            return
+        sure = [pool for pool, t in zip(pools, theta.tolist(), strict=True) if t <= mallows.LEAST_THETA]
+        blind = [pool for pool in sure if np.count_nonzero(pool.lengths > 1) > 1 and not pool.overlaps()]
+        if blind:
+            name = blind[0].name
+            more = f" (and {len(blind) - 1} more instances are like that)" if len(blind) > 1 else ""
+            own = preferences.list_instance == preferences.instances.tolist().index(name)
+            experts = preferences.experts[np.unique(preferences.list_expert[own])].tolist()
+            self._warn(
+                f"no two of the experts {listing(experts)} rank the same two items in instance {name!r}{more}, so that "
+                f"they cannot disagree: its dispersion has no finite estimate and is cut at {mallows.LEAST_THETA:g}, "
+                "which does not mean that the order is sure. Pass dispersion=-1, or lists that share items."
+            )
 
-def _drawn_places(place: Floats, theta: float) -> Floats:
-    """Return the expected position of items in rankings drawn around a centre; items that share a place share it."""
+
+def _parted(preferences: Preferences, pools: list[Pool]) -> str:
+    """Return in words which groups of items no list connects, "" where there are none."""
+    met = [pool.met() for pool in pools]
+    if not met:
+        return ""
+    one, other = (np.concatenate(ends) for ends in zip(*met, strict=True))
+    parted = parted_instances(one, other, preferences.slots)
+    if not len(parted):
+        return ""
+    more = f" (and {len(parted) - 1} more instances are like that)" if len(parted) > 1 else ""
+    return why_parted(one, other, preferences.slots, int(parted[0])) + more
+
+
+def _drawn_places(place: Floats, drawn: Floats) -> Floats:
+    """Return the expected positions, given best first, of items by their place; items that share a place share them."""
     order = np.argsort(place, kind="stable")
     new = np.concatenate([[0], np.cumsum(np.diff(place[order]) > 0)])
-    drawn = mallows.mean_positions(theta, len(place))
     shared = np.bincount(new, weights=drawn) / np.bincount(new)
     out = np.empty(len(place))
     out[order] = shared[new]
     return out
+
+
+def _below(rank: Floats) -> Floats:
+    """Return the ranks with items left out (rank 0) sharing the places below the others."""
+    listed = rank > 0
+    return np.where(listed, rank, 0.5 * (np.count_nonzero(listed) + 1 + len(rank)))
+
+
+def _places_of_one(pool: Pool, rank: Floats, theta: float | None) -> Floats:
+    """Return the expected places where all lists rank alike, θ being the sum over them; None asks for the best state.
+
+    The rankings around one list are a Mallows model, and those around a list with ties its groups' share of one. Items
+    of which nothing is known fall between the others by chance, and stretch them over all places.
+    """
+    listed = rank > 0 if not pool.below else np.ones(pool.n, dtype=np.bool_)
+    own = _below(rank)[listed]
+    if theta is not None:
+        own = _drawn_places(own, mallows.mean_positions(theta, len(own)))
+    place = np.full(pool.n, (pool.n + 1) / 2)
+    place[listed] = own * (pool.n + 1) / (len(own) + 1)
+    return place
 
 
 class _Inferred(NamedTuple):
@@ -296,7 +361,9 @@ class ExtendedMallows(Aggregator):
     over iterations once θ has settled. `fit_info_.gradient_norm` is the largest |found − expected distance| over the
     expected distance of random lists, `trace` the largest change of exp(θ) in every iteration; `objective` is the
     log-likelihood where it is known, that is with exact sums and k covering the pool. With one expert nothing can be
-    learned; with few instances θ may run off to favour one expert, which a warning tells.
+    learned and its order is the consensus, exactly, as wherever all lists of an instance are the same. With few
+    instances θ may run off to favour one expert, and with about one list per expert (voters, say) who is believed
+    confirms itself; warnings tell, prior=1 holds the experts together and `Mallows` believes all alike.
 
     References
     ----------
@@ -482,11 +549,11 @@ class ExtendedMallows(Aggregator):
                 averaged += 1
         if sampled:
             self.chain_ = {"steps": sweeps, "gap": gap, "moved": moved}
-        self._tell(theta, experts, agreed)
+        self._tell(pools, laws, theta, experts, agreed)
         return theta
 
-    def _tell(self, theta: Floats, experts: list[str], agreed: bool) -> None:
-        """Warn of a fit that did not settle, or settled at an end of its range."""
+    def _tell(self, pools: list[Pool], laws: Laws, theta: Floats, experts: list[str], agreed: bool) -> None:
+        """Warn of a fit that did not settle, settled at an end of its range, or rests on too few lists."""
         info = self.fit_info_
         if not agreed:
             self._warn(
@@ -499,16 +566,42 @@ class ExtendedMallows(Aggregator):
                 f"the weights of the experts did not settle in {info.n_iter} iterations; the last change was "
                 f"{info.trace[-1]:.3g}. Raise max_iter or tol."
             )
-        followed = [experts[e] for e in np.flatnonzero(np.exp(theta) < self.tol).tolist()]
-        if followed and len(followed) < len(experts):
-            self._warn(
-                f"the consensus never contradicts expert {listing(followed)}, whose weight has no finite estimate. Few "
-                "instances allow that by chance: fit on more of them, or pass prior=1 to hold it to the average expert."
-            )
         if not theta.any():
             self._warn(
                 "no expert agrees with the others more than chance would: all weights are 0 and all items tie. "
                 "Use a method without learned weights, or more instances."
+            )
+        elif any(pool.one_order(pool.weight) is None for pool in pools):
+            self._tell_weights(laws, theta, experts)
+
+    def _tell_weights(self, laws: Laws, theta: Floats, experts: list[str]) -> None:
+        """Warn of weights that experts who differ do not owe to the data."""
+        lists = np.bincount(laws.expert, minlength=len(experts))
+        heard = np.flatnonzero(lists)
+        followed = [experts[e] for e in heard.tolist() if np.exp(theta[e]) < self.tol]
+        if len(followed) == len(heard):
+            self._warn(
+                f"the consensus never contradicts any of the experts {listing(followed)}: their weights have no finite "
+                "estimate, which does not mean that the order is sure. Fit on more instances, or on lists that share "
+                "more items."
+            )
+        elif followed:
+            one = len(followed) == 1
+            who = (
+                f"expert {followed[0]!r}, whose weight has"
+                if one
+                else f"experts {listing(followed)}, whose weights have"
+            )
+            self._warn(
+                f"the consensus never contradicts {who} no finite estimate. Few instances allow that by chance: fit on "
+                f"more of them, or pass prior=1 to hold {'it' if one else 'them'} to the average expert."
+            )
+        elif not self.prior and lists.sum() < _FEW_LISTS * len(heard):
+            few = "one list each" if lists.max() == 1 else f"{lists.sum() / len(heard):.2g} lists on average"
+            self._warn(
+                f"experts {listing([experts[e] for e in heard.tolist()])} have {few}: whom to believe is decided by "
+                "who agrees there, and who is believed confirms it. Fit on more instances, pass prior=1 to hold the "
+                "experts together, or use Mallows, which believes all alike."
             )
 
     def _e_step(
@@ -556,6 +649,9 @@ class ExtendedMallows(Aggregator):
             found = pools_of(p, self.k, self.missing == "below", self._codes(p))
             pools = [pool for pool in found if pool is not None]
             self._check_sizes(pools)
+        parted = _parted(p, pools) if self.missing == "unknown" else ""
+        if parted:
+            self._warn(f"{parted}: no list tells how they mix, and both spread over the same places. {_PARTED_HELP}")
         room = Room()
         inferred = _each(lambda pool: self._infer(pool, room), pools)
         unsure = [i for i, one in enumerate(inferred) if one.r_hat > _R_HAT]
@@ -602,6 +698,10 @@ class ExtendedMallows(Aggregator):
             cost = -c[:, :, 0]
             slack = 1e-9 * float(np.abs(u).sum())
             return _Inferred(kemeny.subset_dp(cost, np.zeros(pool.n, dtype=np.int64), slack).position, 0.0, 1.0)
+        # Chance orders nothing where only one order is said; what is exact is known but for places that do not count.
+        rank = pool.one_order(u)
+        if rank is not None and not (pool.cut and self.inference == "mean"):
+            return _Inferred(_places_of_one(pool, rank, float(u.sum()) if self.inference == "mean" else None), 0.0, 1.0)
         start = pool.borda_order(theta)
         walk = Walk(pool, [start, start[::-1]], self._stream(pool), self.moves == "swap")
         sweeps = _FIRST_WINDOW if self.chain_steps is None else float(self.chain_steps)
@@ -612,7 +712,10 @@ class ExtendedMallows(Aggregator):
             sweeps *= 2.0
             record = walk.run(room, u, sweeps)
         if self.inference == "mean":
-            return _Inferred(record.position.mean(axis=0), sweeps, record.r_hat())
+            place = record.position.mean(axis=0)
+            if rank is not None:
+                place = _drawn_places(_below(rank), np.sort(place))
+            return _Inferred(place, sweeps, record.r_hat())
         climb = Walk(pool, [record.best], walk.rng, swaps=False)
         climb.run(room, _FREEZE * u, sweeps)
         place = np.full(pool.n, 0.5 * (pool.k + 1 + pool.n))
