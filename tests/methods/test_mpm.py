@@ -17,6 +17,7 @@ from tests.oracles import multinomial as oracle
 import concordant as cc
 from concordant.data.consensus import rank_scores
 from concordant.errors import ConcordantWarning, DataError, NotFittedError, ParameterError
+from concordant.kernels import multinomial
 from concordant.kernels import multinomial_pairs as pairs
 from concordant.methods import mpm as module
 from concordant.methods._net_counts import net_counts
@@ -587,3 +588,21 @@ def test_popular_films_lead_and_variance_falls_with_support(data_dir: Path) -> N
     assert spearmanr(method.variance_, raters)[0] < -0.9
     # Published last: Cable Guy, Striptease, A Very Brady Sequel, Jungle2Jungle, The Island of Dr. Moreau.
     assert set(raters[got.order()[-5:]].tolist()) == {106, 67, 93, 132, 57}
+
+
+def test_scores_of_very_many_lists_take_few_steps() -> None:
+    # Rounding in the sum over lists must not look like a fall of the objective: the last steps would be halved away.
+    rng = np.random.default_rng(3)
+    lists, m = 5000, 10
+    theta, share = np.clip(rng.normal(0.5, 0.5, lists), 0, 1), np.full(lists, 1 / lists)
+    place = np.argsort(np.argsort(np.arange(m) + rng.normal(size=(lists, m)), axis=1), axis=1)
+    net = (share * theta) @ (place - 4.5) / 33
+    items, groups = np.array([0, m], dtype=np.int64), np.array([0, lists], dtype=np.int64)
+    score, norm, value = np.zeros(m), np.zeros(1), np.zeros(1)
+    for _ in range(20):
+        wobble = 1e-5 * rng.normal(size=m)
+        score += wobble - wobble.mean()
+        wanted = np.ones(1, dtype=np.bool_)
+        steps = multinomial.infer(items, groups, share, theta, net, 1e-3, wanted, score, norm, value)
+        assert steps < 10
+        assert norm[0] < 1e-13
