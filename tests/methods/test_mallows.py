@@ -455,7 +455,7 @@ def test_short_chains_that_disagree_are_told() -> None:
         ),
         (
             ({"x": "a b c d", "y": "b a c d", "z": "a b d c"},),
-            r"experts \['x', 'y', 'z'\] have one list each.*pass prior=1 .* or use Mallows",
+            r"experts \['x', 'y', 'z'\] have one list each.*pass prior=10 .* or use Mallows",
         ),
         (
             ({"x": "a b c d e", "y": "b a d c e", "z": "c a e b d"}, {"x": "a b c d", "y": "a c b d"}),
@@ -485,7 +485,7 @@ def test_lists_that_nothing_contradicts_are_told_with_their_experts() -> None:
     # Trust changes nothing where all lists are the same, and is not doubted where it is held or has been seen often.
     cc.ExtendedMallows().fit(votes({"x": "a bc d", "y": "a cb d"}))
     differ = {"x": "a b c d", "y": "b a c d", "z": "a b d c"}
-    cc.ExtendedMallows(prior=1.0).fit(votes(differ))
+    cc.ExtendedMallows(prior=10.0).fit(votes(differ))
     cc.ExtendedMallows().fit(votes(differ, {"x": "b a c d", "y": "a b d c", "z": "a b c d"}))
 
 
