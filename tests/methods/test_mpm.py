@@ -456,15 +456,18 @@ def test_the_table_of_experts_holds_the_adherence() -> None:
 @pytest.mark.parametrize(
     ("votes", "message"),
     [
-        (cc.from_lists({"x": ["a", "b", "c", "d"]}), "no intervals in 1 of 1 instances: fewer than two experts"),
-        (cc.from_lists({"x": ["only"], "y": ["only"]}), r"nothing is preferred .* 'q', items \['only'\]"),
+        (
+            cc.from_lists({"x": ["a", "b", "c", "d"]}),
+            r"no intervals for items .* of instance 'q': fewer than two experts",
+        ),
+        (cc.from_lists({"x": ["only"], "y": ["only"]}), r"nobody prefers any of items \['only'\] of instance 'q'"),
         (
             cc.from_lists({"x": {"a": 1.0, "b": 1.0}, "y": {"b": 0.0, "a": 0.0}}),
-            r"nothing is preferred .* \['a', 'b'\]",
+            r"nobody prefers any of items \['a', 'b'\] of instance 'q'",
         ),
         (
             cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "a", "c"], "z": ["d", "e", "f"], "w": ["e", "d", "f"]}),
-            r"no preference connects all items in 1 of 1 .* \['d', 'e', 'f'\] and \['a', 'b', 'c'\]",
+            r"items \['d', 'e', 'f'\] never met any of \['a', 'b', 'c'\] in instance 'q': what places them is how many",
         ),
         (
             cc.Comparisons("q", ["x"] * 2, ["a", "a"], ["b", "c"], items=[("q", i) for i in "abcd"]),
@@ -606,3 +609,47 @@ def test_scores_of_very_many_lists_take_few_steps() -> None:
         steps = multinomial.infer(items, groups, share, theta, net, 1e-3, wanted, score, norm, value)
         assert steps < 10
         assert norm[0] < 1e-13
+
+
+def test_how_intervals_will_be_made_is_known_after_fit() -> None:
+    for params, words in (
+        ({}, "sandwich, clustered by expert, adherence held fixed"),
+        ({"adherence": "none", "uncertainty": "bootstrap"}, "bootstrap over experts"),
+        ({"uncertainty": "none"}, None),
+    ):
+        method = cc.MPM(**params).fit(corpus())
+        assert method.fit_info_.uncertainty == words
+        method.predict(corpus())
+        assert method.fit_info_.uncertainty == words
+
+
+def test_whom_one_instance_alone_decides_to_believe_is_said() -> None:
+    votes = cc.Comparisons("q", list("xxyy"), list("acba"), list("bdcc"), [3, 2, 3, 2])
+    method = cc.MPM()
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = method.fit(votes).predict(votes)
+    assert method.adherence_.tolist() == [0.0, 1.0]
+    assert found.ranking()[0] != "a"
+    told = [str(w.message) for w in said]
+    assert sum("experts ['x'] are not believed at all" in note for note in told) == 1
+    assert sum("decided by agreement in one instance alone, 'q'" in note for note in told) == 1
+    assert quiet(cc.MPM(adherence="none"), votes).ranking()[0] == "a"
+
+
+def test_nothing_is_said_of_belief_where_everybody_is_believed_or_instances_are_many() -> None:
+    both = cc.from_lists({"x": ["a", "b", "c"], "y": ["a", "b", "c"]})
+    with pytest.warns(ConcordantWarning) as said:
+        cc.MPM().fit_predict(both)
+    assert not [w for w in said if "believe" in str(w.message)]
+    assert not [w for w in cc.MPM().fit(corpus()).fit_info_.warnings if "alone" in w]
+
+
+def test_bootstrap_of_few_experts_is_as_wide_as_the_sandwich() -> None:
+    # Four experts: drawing with replacement alone would be too narrow by a factor sqrt(3/4).
+    votes = cc.from_lists({"x": list("abcdef"), "y": list("bcadfe"), "z": list("acbfde"), "w": list("dabcef")})
+    drawn = quiet(cc.MPM(adherence="none", uncertainty="bootstrap", n_bootstrap=3000), votes)
+    exact = quiet(cc.MPM(adherence="none"), votes)
+    ratio = np.sqrt(np.trace(drawn.covariance[0]) / np.trace(exact.covariance[0]))
+    assert 0.95 < ratio < 1.2
+    np.testing.assert_allclose(drawn.upper - drawn.score, 3.182446 * drawn.stderr, rtol=1e-6)

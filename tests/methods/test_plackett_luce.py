@@ -499,13 +499,13 @@ def test_all_ties_place_nobody() -> None:
     p = cc.Preferences(["q"] * 6, list("xxxyyy"), list("abcabc"), [1, 1, 1, 2, 2, 2])
     with pytest.raises(NoFiniteEstimateError, match=r"items \['a', 'b', 'c'\] are ranked against no other"):
         cc.PlackettLuce(prior=0).fit(p)
-    with pytest.warns(ConcordantWarning, match="fewer than two experts set items against each other"):
+    with pytest.warns(ConcordantWarning, match=r"nobody prefers any of items \['a', 'b', 'c'\] of instance 'q'"):
         found = cc.PlackettLuce().fit_predict(p)
     assert found.rank.tolist() == [1, 1, 1]
 
 
 def test_one_expert_gets_an_order_and_no_interval() -> None:
-    with pytest.warns(ConcordantWarning, match=r"no intervals in instances \['q'\]"):
+    with pytest.warns(ConcordantWarning, match=r"no intervals for items \['b', 'c', 'a'\] of instance 'q': fewer"):
         found = cc.PlackettLuce().fit_predict(orders("bca"))
     assert found.ranking() == ["b", "c", "a"]
     assert found.stderr is not None
@@ -566,3 +566,86 @@ def test_mq2008_row(data_dir: Path) -> None:
         got = row(model)
         assert all(got[m] >= published[m] - 0.5 for m in published), got
     assert row(cc.PlackettLuce(prior=1e-6, uncertainty="none"))["ndcg@5"] < 33
+
+
+# What the lists leave open.
+
+
+def test_groups_that_no_list_connects_are_named() -> None:
+    p = orders("ab", "ba", "cd", "dc", "cd")
+    for params, rest in (
+        ({}, "the prior"),
+        ({"optimizer": "gd"}, "where the steps end"),
+        ({"prior": 0.5}, "the prior"),
+    ):
+        with pytest.warns(ConcordantWarning, match=rf"items \['c', 'd'\] never met any of \['a', 'b'\] .* {rest}\."):
+            cc.PlackettLuce(**params).fit(p)
+    # Lists that place what they leave out below connect everything.
+    assert cc.PlackettLuce(missing="below").fit(p).fit_info_.warnings == []
+
+
+def test_groups_are_named_once_for_all_instances() -> None:
+    rows = [
+        (q, e, i, r)
+        for q in ("one", "two", "three")
+        for e, w in enumerate(["ab", "ba", "cde"])
+        for r, i in enumerate(w)
+    ]
+    rows = [row for row in rows if row[:2] != ("one", 2)]
+    q, e, i, r = zip(*rows, strict=True)
+    items = [("one", "z"), ("two", "z"), ("three", "z")]
+    p = cc.Preferences(
+        q,
+        [str(k) for k in e],
+        i,
+        [k + 1 for k in r],
+        items=items + [(a, b) for a in ("one", "two", "three") for b in "abcde"],
+    )
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        cc.PlackettLuce(uncertainty="none").fit_predict(p)
+    (note,) = [str(w.message) for w in said]
+    assert note.startswith("items ['c', 'd', 'e'] never met any of ['a', 'b'] in instance 'two' (and 1 more instances")
+
+
+@pytest.mark.parametrize("prior", ["auto", 0, ("gamma", 2.0, 1.0)])
+def test_an_item_alone_is_named(prior: Any) -> None:
+    with pytest.warns(ConcordantWarning, match=r"nobody prefers any of items \['a'\] of instance 'q' to another"):
+        found = cc.PlackettLuce(prior=prior).fit_predict(orders("a", "a"))
+    assert found.score.tolist() == [0.0]
+
+
+def test_a_prior_as_a_list_is_the_tuple() -> None:
+    p = orders("abc", "bac", "ab")
+    listed = cc.PlackettLuce(prior=["gamma", 2, 1])
+    assert listed.get_params()["prior"] == ["gamma", 2, 1]
+    given = cc.PlackettLuce(prior=("gamma", 2.0, 1.0)).fit_predict(p)
+    np.testing.assert_array_equal(listed.fit_predict(p).score, given.score)
+    with pytest.raises(ParameterError, match="prior"):
+        cc.PlackettLuce(prior=["gamma", 1, 1]).fit(p)
+
+
+def test_bootstrap_of_few_experts_is_as_wide_as_the_sandwich() -> None:
+    # Four experts: drawing with replacement alone would be too narrow by a factor sqrt(3/4).
+    p = plackett_luce(6, 4, random_state=5).preferences
+    drawn = cc.PlackettLuce(prior=5.0, uncertainty="bootstrap", n_bootstrap=3000).fit_predict(p)
+    exact = cc.PlackettLuce(prior=5.0).fit_predict(p)
+    ratio = np.sqrt(np.trace(drawn.covariance[0]) / np.trace(exact.covariance[0]))
+    assert abs(ratio - 1) < 0.07
+    # Student's t with 3 degrees of freedom.
+    np.testing.assert_allclose(drawn.upper - drawn.score, 3.182446 * drawn.stderr, rtol=1e-6)
+
+
+def test_items_only_disbelieved_experts_speak_of_get_no_interval() -> None:
+    model = cc.PlackettLuce(adherence=True)
+    with pytest.warns(ConcordantWarning, match="never met"):
+        found = model.fit_predict(orders("ab", "ba", "cd", "dc", "cd"))
+    assert (model.adherence_ == 0).any()
+    assert np.isnan(found.stderr[:2]).all()
+    assert (found.stderr[2:] > 0.01).all()
+
+
+def test_how_intervals_will_be_made_is_known_after_fit() -> None:
+    p = plackett_luce(4, 20, random_state=2).preferences
+    assert cc.PlackettLuce().fit(p).fit_info_.uncertainty == "sandwich, clustered by expert, of shrunken scores"
+    assert cc.PlackettLuce(uncertainty="none").fit(p).fit_info_.uncertainty is None

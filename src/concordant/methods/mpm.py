@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from concordant.base.contract import Aggregator, FitInfo, Tags, Votes
 from concordant.base.params import Constraint, integer, number, one_of
 from concordant.base.registry import register
-from concordant.base.uncertainty import CONSTRAINTS, regauge, sample_covariance, with_intervals
+from concordant.base.uncertainty import CONSTRAINTS, regauge, sample_covariance, some_items, with_intervals
 from concordant.data.consensus import Consensus
 from concordant.data.streams import instance_stream
 from concordant.errors import DataError, NotFittedError, listing
 from concordant.execution import map_instances, report
 from concordant.kernels.lists import Floats, Ints
+from concordant.methods._existence import parted_instances, why_parted
 from concordant.methods._net_counts import NetCounts, net_counts
 from concordant.methods.majority import PAIRED, each_instance
 
@@ -215,8 +216,10 @@ class MPM(Aggregator):
 
     def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> NetCounts:
         counts = net_counts(preferences, self.transform, bool(self.variances))
+        kind = self._interval_kind(counts.named)
         if self.adherence == "learned":
             self._learn_adherence(counts)
+        self.fit_info_.uncertainty = None if kind is None else self._interval_method(kind, counts.named)
         return counts
 
     def _learn_adherence(self, counts: NetCounts) -> None:
@@ -247,6 +250,21 @@ class MPM(Aggregator):
         quiet = [e for e, spoke in zip(self.experts_, heard.tolist(), strict=True) if not spoke]
         if quiet:
             self._warn(f"experts {listing(quiet)} prefer nothing to anything; their adherence stays 1.")
+        self._mention_belief(counts, self.adherence_, heard > 0)
+
+    def _mention_belief(self, counts: NetCounts, theta: Floats, heard: Bools) -> None:
+        """Warn of experts who count for nothing, and where one instance alone decides who counts."""
+        unheard = np.flatnonzero(heard & (theta == 0.0))
+        if len(unheard):
+            names = listing([self.experts_[k] for k in unheard.tolist()])
+            self._warn(f"experts {names} are not believed at all: their adherence is 0, and what they say is left out.")
+        spoken = np.flatnonzero(counts.per_instance(counts.total) > 0)
+        if len(spoken) == 1 and (theta[heard] < 1.0).any():
+            self._warn(
+                "whom to believe is decided by agreement in one instance alone, "
+                f"{counts.votes.instances[int(spoken[0])]!r}, where experts who agree confirm each other. Pass "
+                "adherence='none' to count everybody alike."
+            )
 
     def _consensus(self, preferences: Votes, known: NetCounts | None = None) -> Consensus:
         counts = net_counts(preferences, self.transform, bool(self.variances)) if known is None else known
@@ -352,10 +370,8 @@ class MPM(Aggregator):
         votes, total = counts.votes, len(solution.found)
         silent = np.flatnonzero(solution.silent & (np.diff(counts.offsets) > 0))
         if len(silent):
-            name, items = _items(votes, int(silent[0]))
             self._warn(
-                f"nothing is preferred to anything in {len(silent)} of {total} instances; items score 0 there. First: "
-                f"instance {name!r}, items {listing(items)}."
+                f"nobody prefers any of {some_items(votes.slots, silent)} to another: they score 0 and get no interval."
             )
         endless = np.flatnonzero(solution.endless)
         if len(endless):
@@ -382,30 +398,13 @@ class MPM(Aggregator):
 
     def _mention_components(self, counts: NetCounts) -> None:
         """Warn of groups of items between which there is no preference."""
-        from concordant.kernels.graph import weak_components
-
-        votes = counts.votes
-        left, right = counts.meetings()
-        label = weak_components(left, right, int(counts.offsets[-1]))
-        met = np.zeros(len(label), dtype=np.bool_)
-        met[left], met[right] = True, True
-        slots = np.flatnonzero(met)
-        # One slot of every component with a preference; an instance should have one.
-        _, first = np.unique(label[slots], return_index=True)
-        groups = np.bincount(votes.slots.instance[slots[first]], minlength=len(votes))
-        apart = np.flatnonzero(groups > 1)
-        if len(apart):
-            n = int(apart[0])
-            name, items = _items(votes, n)
-            own = np.flatnonzero(met[counts.offsets[n] : counts.offsets[n + 1]])
-            of = label[counts.offsets[n] + own]
-            here = [items[int(i)] for i in own[of == of[-1]]]
-            others = [items[int(i)] for i in own[of != of[-1]]]
-            self._warn(
-                f"no preference connects all items in {len(apart)} of {len(votes)} instances; what places the groups "
-                f"is how many preferences each item wins, not whom it met. First: instance {name!r}, {listing(here)} "
-                f"and {listing(others)}."
-            )
+        one, other = counts.meetings()
+        slots = counts.votes.slots
+        parted = parted_instances(one, other, slots)
+        if len(parted):
+            why = why_parted(one, other, slots, int(parted[0]))
+            more = f" (and {len(parted) - 1} more instances are like that)" if len(parted) > 1 else ""
+            self._warn(f"{why}{more}: what places them is how many preferences each item wins, not whom it met.")
 
     def _with_intervals(self, counts: NetCounts, trust: _Trust, solution: _Solution) -> Consensus:
         """Return the consensus, with intervals where they are asked for and can be given."""
@@ -413,14 +412,9 @@ class MPM(Aggregator):
         gauge = "the scores of an instance have mean 0"
         if self.variances:
             gauge += ", its log variances too"
-        if self.uncertainty == "none":
+        kind = self._interval_kind(counts.named)
+        if kind is None:
             return Consensus.from_codes(votes.slots, solution.score, gauge=gauge)
-        kind = self.uncertainty if self.uncertainty != "auto" else "sandwich" if counts.named else "information"
-        if kind == "sandwich" and not counts.named:
-            raise DataError(
-                "a sandwich needs experts to cluster by, and these comparisons name none. Use uncertainty="
-                "'information' or 'bootstrap'."
-            )
         clustered = counts.named and kind != "information"
         clusters = counts.per_instance(np.where(trust.theta > 0, counts.weight, 0.0))
         few = solution.found & (clusters < 2) if clustered else np.zeros(len(sizes), dtype=np.bool_)
@@ -441,7 +435,19 @@ class MPM(Aggregator):
             gauge=gauge,
             method=self._interval_method(kind, counts.named),
             known=told,
+            warn=self._warn,
         )
+
+    def _interval_kind(self, named: bool) -> str | None:
+        """Return how intervals are made, None for not at all."""
+        if self.uncertainty == "none":
+            return None
+        if self.uncertainty == "sandwich" and not named:
+            raise DataError(
+                "a sandwich needs experts to cluster by, and these comparisons name none. Use uncertainty="
+                "'information' or 'bootstrap'."
+            )
+        return self.uncertainty if self.uncertainty != "auto" else "sandwich" if named else "information"
 
     def _interval_method(self, kind: str, named: bool) -> str:
         names = {
@@ -454,10 +460,9 @@ class MPM(Aggregator):
 
     def _mention_missing_intervals(self, votes: Votes, few: Bools, many: Bools) -> None:
         if few.any():
-            n = int(np.flatnonzero(few)[0])
             self._warn(
-                f"no intervals in {int(few.sum())} of {len(few)} instances: fewer than two experts are heard there, "
-                f"and one expert says nothing about how far experts differ. First: instance {votes.instances[n]!r}."
+                f"no intervals for {some_items(votes.slots, np.flatnonzero(few))}: fewer than two experts are heard "
+                "there, and one alone does not show how far experts differ."
             )
         if many.any():
             m = int(np.diff(votes.slots.offsets)[many].max())
@@ -630,7 +635,11 @@ class _Spread:
             score = self._variances_anew(own, level, amount, tables, again.found)
         # Draws in which every item only wins or only loses have no estimate.
         kept = score[again.found]
-        return sample_covariance(kept) if len(kept) > b // 2 else None
+        if len(kept) <= b // 2:
+            return None
+        # Drawn experts lie closer together than new ones would, by 1 - 1/G as in any sample.
+        experts = float(c.weight[lists].sum())
+        return sample_covariance(kept) * (experts / (experts - 1.0) if c.named else 1.0)
 
     def _table(self, n: int, lists: Ints, times: Floats) -> Floats:
         """Return the table of the lists, each taken so many times and with the trust in it."""

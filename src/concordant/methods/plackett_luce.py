@@ -17,15 +17,16 @@ from numpy.typing import NDArray
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.params import Constraint, boolean, integer, number, one_of, optional
 from concordant.base.registry import register
-from concordant.base.uncertainty import CONSTRAINTS, regauge, sample_covariance, with_intervals
+from concordant.base.uncertainty import CONSTRAINTS, regauge, sample_covariance, some_items, with_intervals
 from concordant.data.consensus import Consensus
-from concordant.data.index import Texts
+from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
 from concordant.data.streams import id_hash, instance_stream
 from concordant.errors import DataError, NoFiniteEstimateError, NotFittedError, ParameterError, listing
 from concordant.execution import report, unwatched
 from concordant.kernels import lists
 from concordant.kernels.lists import Codes, Floats, Ints
+from concordant.methods._existence import parted_instances, why_parted
 from concordant.methods.fusion import LISTS
 from concordant.methods.majority import each_instance
 
@@ -50,7 +51,8 @@ _MOST_EXPERTS = 500
 def _is_prior(value: Any) -> bool:
     if isinstance(value, str):
         return value == "auto"
-    if isinstance(value, tuple):
+    # A command line has lists only.
+    if isinstance(value, (tuple, list)):
         plain = number(above=0).test
         return len(value) == 3 and value[0] == "gamma" and plain(value[1]) and plain(value[2]) and value[1] > 1
     return number(least=0).test(value)
@@ -159,7 +161,7 @@ class PlackettLuce(Aggregator):
     def __init__(
         self,
         *,
-        prior: str | float | tuple[str, float, float] = "auto",
+        prior: str | float | tuple[str, float, float] | list[Any] = "auto",
         ties: str = "average",
         missing: str = "unknown",
         adherence: bool = False,
@@ -194,9 +196,11 @@ class PlackettLuce(Aggregator):
         return votes
 
     def _fit(self, preferences: Any, labels: Any, validation: Any, features: Any) -> _Solved:
-        if self.adherence:
-            return self._learned(preferences)
-        return self._solved(_Lists.of(preferences, self))
+        solved = self._learned(preferences) if self.adherence else self._solved(_Lists.of(preferences, self))
+        how = self._how(solved)
+        if how is not None:
+            self._said(how)
+        return solved
 
     def _consensus(self, preferences: Any, known: _Solved | None = None) -> Consensus:
         solved = known or self._solved(_Lists.of(preferences, self, self._factors(preferences)))
@@ -213,7 +217,8 @@ class PlackettLuce(Aggregator):
             clusters=None if how == "information" else clusters,
             gauge=_GAUGE,
             method=self._said(how),
-            known=solved.lists.compared,
+            known=solved.told,
+            warn=self._warn,
         )
 
     def _solved(self, prepared: _Lists) -> _Solved:
@@ -238,8 +243,9 @@ class PlackettLuce(Aggregator):
         return solved
 
     def _doubts(self, solved: _Solved) -> None:
-        """Warn about instances whose scores are not what was asked for."""
+        """Warn about instances whose scores are not what was asked for, or rest on something else than the lists."""
         names, found = solved.lists.instances, solved.found
+        self._check_placed(solved.lists)
         if self.optimizer == "gd":
             return
         open_ = [names[n] for n, f in enumerate(found) if not f.converged]
@@ -257,11 +263,27 @@ class PlackettLuce(Aggregator):
                 'reached from equal ones, but no maximum. Set a larger prior, or ties="average".'
             )
 
+    def _check_placed(self, prepared: _Lists) -> None:
+        """Warn of groups of items that no list connects, and of items that no list sets against each other."""
+        slots = prepared.slots
+        one, other = prepared.links()
+        parted = parted_instances(one, other, slots)
+        if len(parted):
+            why = why_parted(one, other, slots, int(parted[0]))
+            more = f" (and {len(parted) - 1} more instances are like that)" if len(parted) > 1 else ""
+            rest = "where the steps end" if self.optimizer == "gd" else "the prior"
+            self._warn(f"{why}{more}: what places them is {rest}.")
+        quiet = np.flatnonzero((prepared.counts == 0) & (slots.sizes > 0))
+        if len(quiet):
+            self._warn(
+                f"nobody prefers any of {some_items(slots, quiet)} to another: they score 0 and get no interval."
+            )
+
     def _model(self, prepared: _Lists, n: int) -> Model:
         """Return the objective of one instance."""
         stages, size, said = prepared.stages(n), int(prepared.counts[n]), float(prepared.choices[n])
         shape, precision = None, 0.0
-        if isinstance(self.prior, tuple):
+        if isinstance(self.prior, (tuple, list)):
             shape = (float(self.prior[1]) - 1.0, float(self.prior[2]))
         elif not isinstance(self.prior, str):
             precision = float(self.prior)
@@ -287,7 +309,7 @@ class PlackettLuce(Aggregator):
         prepared = solved.lists
         out = np.zeros(int(prepared.slot_offsets[-1]))
         out[prepared.compared] = np.concatenate([np.zeros(0), *(f.score - _mean(f.score) for f in solved.found)])
-        if isinstance(self.prior, tuple) and not prepared.compared.all():
+        if isinstance(self.prior, (tuple, list)) and not prepared.compared.all():
             mode = np.log((self.prior[1] - 1.0) / self.prior[2])
             shift = np.array([_mean(f.score) if len(f.score) else mode for f in solved.found])
             silent = ~prepared.compared
@@ -394,11 +416,18 @@ class PlackettLuce(Aggregator):
             return out
 
         blocks = each_instance(work, [model.size for model in solved.models])
-        alone = [prepared.instances[n] for n, c in enumerate(blocks) if c is None and prepared.n_items(n) > 1]
-        if alone:
+        without = [n for n, c in enumerate(blocks) if c is None and solved.models[n].size]
+        few = [n for n in without if clusters[n] < 2]
+        if few:
             self._warn(
-                f"no intervals in instances {listing(alone)}: fewer than two experts set items against each other "
-                "there, and how far experts disagree cannot be told from one."
+                f"no intervals for {some_items(prepared.slots, few)}: fewer than two experts compare items there, and "
+                "one alone does not show how far experts differ."
+            )
+        undrawn = [n for n in without if clusters[n] >= 2]
+        if undrawn:
+            self._warn(
+                f"no intervals for {some_items(prepared.slots, undrawn)}: fewer than two bootstrap draws have a finite "
+                "estimate. A prior above 0 mends that."
             )
         if dropped.any() and hasattr(self, "fit_info_"):
             self.fit_info_.warnings.append(
@@ -423,7 +452,8 @@ class PlackettLuce(Aggregator):
                 scores.append(self._maximised(again, start).score)
         if len(scores) < 2:
             return None, self.n_bootstrap
-        return sample_covariance(np.array(scores)), self.n_bootstrap - len(scores)
+        # Drawn experts lie closer together than new ones would, by 1 - 1/G as in any sample.
+        return sample_covariance(np.array(scores)) * (total / (total - 1.0)), self.n_bootstrap - len(scores)
 
 
 _GAUGE = "the scores of an instance have mean 0"
@@ -457,10 +487,10 @@ class _Lists:
 
     Attributes
     ----------
-    instances, items : Texts
-        The ids of instances and slots.
-    slot_offsets, list_starts : int64[N + 1]
-        Where the slots and the lists of each instance begin.
+    slots : Slots
+        The instances and their items.
+    list_starts : int64[N + 1]
+        Where the lists of each instance begin.
     source : int64[L]
         Which list of the preferences each one is.
     all_stages : Stages
@@ -473,9 +503,7 @@ class _Lists:
         How many choices a list tells, and those of an instance by weight.
     """
 
-    instances: Texts
-    items: Texts
-    slot_offsets: Ints
+    slots: Slots
     list_starts: Ints
     source: Ints
     all_stages: Stages
@@ -545,9 +573,7 @@ class _Lists:
         said = np.bincount(votes.list_instance[kept], weights=weight[kept] * list_choices, minlength=len(votes))
         list_starts = lists.offsets_of(per_instance)
         return _Lists(
-            votes.instances,
-            votes.items,
-            votes.slots.offsets,
+            votes.slots,
             list_starts,
             np.flatnonzero(kept),
             stages,
@@ -556,6 +582,35 @@ class _Lists:
             list_choices,
             said.astype(np.float64),
         )
+
+    @property
+    def instances(self) -> Texts:
+        return self.slots.instances
+
+    @property
+    def items(self) -> Texts:
+        return self.slots.items
+
+    @property
+    def slot_offsets(self) -> Ints:
+        return self.slots.offsets
+
+    def links(self) -> tuple[Ints, Ints]:
+        """Return pairs of slots that connect whatever the lists connect: neighbours in them, and all with a rest."""
+        every = self.all_stages
+        where = np.flatnonzero(self.compared)
+        before = lists.offsets_of(self.counts)
+        rows = np.diff(every.offsets[self.list_starts])
+        slot = where[every.item + np.repeat(before[:-1], rows)]
+        inside = np.ones(max(len(slot) - 1, 0), dtype=np.bool_)
+        inside[every.offsets[1:-1] - 1] = False
+        # A list with a rest below it speaks of all items.
+        instance = np.repeat(np.arange(self.n_instances), np.diff(self.list_starts))
+        whole = np.bincount(instance[every.form == 2], minlength=self.n_instances) > 0
+        chain = whole[self.slots.instance[where]]
+        chain = chain[:-1] & chain[1:] & (np.diff(self.slots.instance[where]) == 0)
+        one = np.concatenate([slot[:-1][inside], where[:-1][chain]])
+        return one, np.concatenate([slot[1:][inside], where[1:][chain]])
 
     @property
     def n_instances(self) -> int:
@@ -627,6 +682,19 @@ class _Solved:
     lists: _Lists
     models: Sequence[Model]
     found: Sequence[Found]
+
+    @property
+    def told(self) -> NDArray[np.bool_]:
+        """Whether some list whose expert is believed sets the item of a slot against another."""
+        if not len(self.lists.all_stages.theta):
+            return self.lists.compared
+        out = self.lists.compared.copy()
+        parts = [np.zeros(0, dtype=np.bool_)]
+        for model in self.models:
+            believed = model.stages.theta[lists.list_ids(model.stages.offsets)] > 0
+            parts.append(np.bincount(model.stages.item[believed], minlength=model.size) > 0)
+        out[out] = np.concatenate(parts)
+        return out
 
     @property
     def value(self) -> float:
