@@ -151,6 +151,9 @@ class MPM(Aggregator):
     found with θ fixed. Where every item only wins or only loses there is no finite estimate: a warning names the
     instance, and Σ θ d stands in for the scores, which has the same order.
 
+    Learned adherence is agreement over instances. In one instance alone experts who agree confirm each other, and may
+    silence others who contradict nobody; a warning says so, and adherence="none" counts everybody alike.
+
     References
     ----------
     Volkovs and Zemel, New learning methods for supervised and unsupervised preference aggregation, JMLR 15, 2014. The
@@ -159,17 +162,14 @@ class MPM(Aggregator):
     Examples
     --------
     >>> import concordant as cc
-    >>> votes = {
-    ...     "x": ["a", "b", "c", "d"],
-    ...     "y": ["b", "a", "c", "d"],
-    ...     "z": ["a", "c", "b", "d"],
-    ...     "w": ["d", "c", "b", "a"],
-    ... }
+    >>> first = {"x": list("abcd"), "y": list("bacd"), "z": list("acbd"), "w": list("cbda")}
+    >>> second = {"x": list("efg"), "y": list("egf"), "z": list("feg"), "w": list("efg")}
+    >>> votes = cc.concat([cc.from_lists(first, "one"), cc.from_lists(second, "two")])
     >>> mpm = cc.MPM()
-    >>> mpm.fit_predict(cc.from_lists(votes)).ranking()
+    >>> mpm.fit_predict(votes).ranking("one")
     ['a', 'b', 'c', 'd']
-    >>> dict(zip(mpm.experts_, mpm.adherence_.round(2).tolist()))["w"]
-    0.0
+    >>> dict(zip(mpm.experts_, mpm.adherence_.round(2).tolist()))
+    {'x': 1.0, 'y': 0.59, 'z': 0.51, 'w': 0.37}
     """
 
     name = "mpm"
