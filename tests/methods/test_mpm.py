@@ -22,7 +22,7 @@ from concordant.kernels import multinomial_pairs as pairs
 from concordant.methods import mpm as module
 from concordant.methods._net_counts import net_counts
 
-pytestmark = pytest.mark.filterwarnings("default::concordant.errors.ConcordantWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
 
 LISTS = {
     "x": ["a", "b", "c", "d", "e"],
