@@ -60,7 +60,7 @@ def _distance_of_draws(preferences: cc.Preferences, truth: cc.Consensus, theta: 
 
 
 def synthetic() -> dict[str, Any]:
-    """SPEC §12.5: 10 experts, 30 items, 10 instances, two good experts and a random one; five ways to see the truth."""
+    """Synthetic Mallows: 10 experts (two good, one random), 30 items, 10 instances; five views of the truth."""
     out: dict[str, Any] = {"theta": THETA, "seeds": SEEDS, "modes": {}}
     samples = [
         cc.synthetic.mallows(30, theta=THETA, n_instances=10, center="identity", random_state=s) for s in range(SEEDS)

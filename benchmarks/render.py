@@ -166,15 +166,27 @@ PAGES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
 }
 
 
-def _of_the_models() -> dict[str, tuple[str, Callable[[dict[str, Any]], str]]]:
-    """Return how the sections of the models are shown; the title is the first line of what they say of themselves."""
-    out = {}
-    for path in sorted(Path(__file__).parent.glob("models_*.py")):
-        module = import_module(path.stem)
-        for name, show in module.RENDER.items():
-            title = (module.SECTIONS[name].__doc__ or name).strip().splitlines()[0].rstrip(".")
-            out[name] = (title, show)
-    return out
+# The chapters of the page: which file of sections belongs where, and its heading.
+FAMILIES = {
+    "models_peers": "Models beside their peers",
+    "models_coverage": "How often intervals hold the truth",
+    "models_bradley_terry": "Bradley-Terry",
+    "models_judges": "Unreliable judges",
+    "models_plackett_luce": "Plackett-Luce",
+    "models_mpm": "Multinomial preference model",
+    "models_mallows": "Mallows and extended Mallows",
+    "models_ulara": "ULARA",
+    "models_svp_cps": "SVP, CPS and Condorcet",
+}
+
+
+def _of_a_family(file: str) -> dict[str, tuple[str, Callable[[dict[str, Any]], str]]]:
+    """Return how the sections of a family are shown; the title is the first line of what they say of themselves."""
+    module = import_module(file)
+    return {
+        name: ((module.SECTIONS[name].__doc__ or name).strip().splitlines()[0].rstrip("."), show)
+        for name, show in module.RENDER.items()
+    }
 
 
 def _random_experts(results: Path) -> list[str]:
@@ -205,13 +217,16 @@ def render(results: Path, page: Path) -> None:
         "Made by `make evidence` from `docs/results/*.json`; every ratio was measured beside the peer in one run on "
         "one machine. Trust factors of three, not of one and a half.",
     ]
-    for name, (title, show) in (PAGES | _of_the_models()).items():
-        file = results / f"{name}.json"
-        if file.exists():
-            record = json.loads(file.read_text())
+    chapters = {"Rank fusion, files and metrics": PAGES}
+    chapters |= {heading: _of_a_family(file) for file, heading in FAMILIES.items()}
+    for heading, sections in chapters.items():
+        there = {name: shown for name, shown in sections.items() if (results / f"{name}.json").exists()}
+        parts += [f"## {heading}"] if there else []
+        for name, (title, show) in there.items():
+            record = json.loads((results / f"{name}.json").read_text())
             where = f"Python {record['python']}, {record['cores']} cores"
             note = f"Commit {record['commit']}, seed {record['seed']}, {where}."
-            parts += [f"## {title}", show(record["results"]), note]
+            parts += [f"### {title}", show(record["results"]), note]
             if name == "mallows_trec3":
                 parts += _random_experts(results)
     page.write_text("\n\n".join(parts) + "\n")

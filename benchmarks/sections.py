@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from measure import CACHE, ROOT, folder_mb, interleaved, long_ids, peer, run, slope, workload
+from render import FAMILIES
 
 import concordant as cc
 
@@ -359,8 +360,7 @@ BENCHMARKS: dict[str, Callable[[], dict[str, Any]]] = {
 
 def _of_the_models() -> dict[str, Callable[[], dict[str, Any]]]:
     """Return the sections of the models, one file per family beside this one."""
-    files = sorted(path.stem for path in Path(__file__).parent.glob("models_*.py"))
-    return {name: section for file in files for name, section in import_module(file).SECTIONS.items()}
+    return {name: section for file in FAMILIES for name, section in import_module(file).SECTIONS.items()}
 
 
 EVIDENCE: dict[str, Callable[[], dict[str, Any]]] = {
