@@ -93,14 +93,18 @@ def sizes() -> dict[str, Any]:
     out = {}
     for name, requirement in (("concordant", ["-r", str(ROOT / "requirements" / "run.txt")]), ("ranx", _pins("ranx"))):
         folder = CACHE / f"venv-{name}"
-        if not (folder / ".done").exists():
+        # An environment made for other pins says nothing about these.
+        pins = Path(requirement[1]).read_text() if requirement[0] == "-r" else "\n".join(requirement)
+        if not (folder / ".done").exists() or (folder / ".done").read_text() != pins:
             shutil.rmtree(folder, ignore_errors=True)
             run([sys.executable, "-m", "venv", str(folder)])
             run([str(folder / "bin" / "python"), "-m", "pip", "install", "-q", *requirement])
             if name == "concordant":
                 target = next(folder.glob("lib/python*/site-packages"))
-                shutil.copytree(ROOT / "src" / "concordant", target / "concordant")
-            (folder / ".done").touch()
+                shutil.copytree(
+                    ROOT / "src" / "concordant", target / "concordant", ignore=shutil.ignore_patterns("__pycache__")
+                )
+            (folder / ".done").write_text(pins)
         packages = next(folder.glob("lib/python*/site-packages"))
         tools = [packages / t for t in ("pip", "setuptools")]
         out[f"{name}_mb"] = folder_mb(packages) - sum(folder_mb(t) for t in tools if t.exists())
