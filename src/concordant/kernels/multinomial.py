@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.kernels.cholesky import cholesky_solve
 from concordant.kernels.jit import jit
 from concordant.kernels.lists import Codes, Floats, Ints
 
@@ -23,7 +24,6 @@ __all__ = [
     "Laws",
     "Packed",
     "ascend",
-    "cholesky_solve",
     "gradients",
     "infer",
     "laws",
@@ -438,40 +438,6 @@ def gradients(
                 value += t * net[r] * score[slot[r]]
             by_theta[expert[k]] += along
         values[n] = value
-
-
-@jit
-def cholesky_solve(matrix: Floats, right: Floats) -> bool:
-    """Solve matrix · x = right for every column, overwriting both; return whether the matrix is positive definite.
-
-    For the tens of numbers of a usual instance this takes less time than calling a linear-algebra library, and none of
-    its threads wait for each other.
-    """
-    n, columns = right.shape
-    for i in range(n):
-        for j in range(i + 1):
-            left = matrix[i, j]
-            for c in range(j):
-                left -= matrix[i, c] * matrix[j, c]
-            if i == j:
-                if not left > 1e-14 * matrix[i, i]:
-                    return False
-                matrix[i, i] = np.sqrt(left)
-            else:
-                matrix[i, j] = left / matrix[j, j]
-    for i in range(n):
-        for c in range(i):
-            for k in range(columns):
-                right[i, k] -= matrix[i, c] * right[c, k]
-        for k in range(columns):
-            right[i, k] /= matrix[i, i]
-    for i in range(n - 1, -1, -1):
-        for c in range(i + 1, n):
-            for k in range(columns):
-                right[i, k] -= matrix[c, i] * right[c, k]
-        for k in range(columns):
-            right[i, k] /= matrix[i, i]
-    return True
 
 
 def solve_positive(matrix: Floats, right: Floats) -> Floats:

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concordant.kernels.cholesky import cholesky_solve
 from concordant.kernels.jit import jit
 from concordant.kernels.lists import Codes, Floats, Ints
-from concordant.kernels.multinomial import cholesky_solve
 
 __all__ = [
     "Variances",

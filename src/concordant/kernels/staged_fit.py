@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from concordant.kernels import staged
-from concordant.kernels.jit import jit
+from concordant.kernels.cholesky import cholesky_solve
 from concordant.kernels.lists import Floats
 from concordant.kernels.staged import Stages
 from concordant.kernels.staged_lists import written_out
@@ -33,37 +33,6 @@ _LEAST_SHARE = 1e-5
 _SMALL_TABLE = 128
 
 
-@jit
-def _divide(table: Floats, right: Floats) -> bool:
-    """Turn `right` into table⁻¹ right by Cholesky's way; return whether the table is positive definite."""
-    n, columns = right.shape
-    low = np.empty((n, n))
-    for j in range(n):
-        for i in range(j, n):
-            total = table[i, j]
-            for k in range(j):
-                total -= low[i, k] * low[j, k]
-            if i == j:
-                if not total > 1e-14 * table[j, j]:
-                    return False
-                low[j, j] = np.sqrt(total)
-            else:
-                low[i, j] = total / low[j, j]
-    for i in range(n):
-        for k in range(i):
-            for c in range(columns):
-                right[i, c] -= low[i, k] * right[k, c]
-        for c in range(columns):
-            right[i, c] /= low[i, i]
-    for i in range(n - 1, -1, -1):
-        for k in range(i + 1, n):
-            for c in range(columns):
-                right[i, c] -= low[k, i] * right[k, c]
-        for c in range(columns):
-            right[i, c] /= low[i, i]
-    return True
-
-
 def divided(table: Floats, right: Floats) -> Floats | None:
     """Return table⁻¹ right for a symmetric table, or None where it is not positive definite.
 
@@ -72,7 +41,7 @@ def divided(table: Floats, right: Floats) -> Floats | None:
     """
     if len(table) <= _SMALL_TABLE:
         out = right.copy()
-        return out if _divide(table, out) else None
+        return out if cholesky_solve(table.copy(), out) else None
     if not _is_definite(table):
         return None
     return np.asarray(np.linalg.solve(table, right), dtype=np.float64)
