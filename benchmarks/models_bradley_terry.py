@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import published
 from measure import ROOT, run, slope
 from render import table
 
@@ -22,7 +23,6 @@ from concordant.data.index import Slots, Texts
 from concordant.errors import ConcordantWarning, NoFiniteEstimateError
 
 DATA = ROOT.parent / "shared" / "data"
-PUBLISHED = ROOT.parent / "shared" / "published"
 METRICS = [*(f"ndcg@{k}" for k in range(1, 6)), "p@1", "map"]
 WAYS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -37,7 +37,7 @@ def letor() -> dict[str, Any]:
     if not (DATA / "MQ2008-agg").is_dir():
         return {"not_available": "MQ2008-agg"}
     folds = cc.read_letor_folds(DATA / "MQ2008-agg")
-    out: dict[str, Any] = {"published": _published_row()}
+    out: dict[str, Any] = {"published": published.letor_row("Bradley-Terry", METRICS)}
     for name, params in WAYS.items():
         means, seconds = [], 0.0
         for (train, _), _, (votes, labels) in folds:
@@ -58,12 +58,6 @@ def letor() -> dict[str, Any]:
     return out
 
 
-def _published_row() -> dict[str, float]:
-    with (PUBLISHED / "001_table1_unsup_mq_agg.csv").open() as lines:
-        row = next(r for r in csv.DictReader(lines) if (r["dataset"], r["method"]) == ("MQ2008-agg", "Bradley-Terry"))
-    return {m: float(row[m.replace("ndcg", "N").replace("p@", "P@").replace("map", "MAP")]) for m in METRICS}
-
-
 def movielens() -> dict[str, Any]:
     """MovieLens-100k: the ends of the ranking under each optimiser and prior, with how many people rated the films."""
     folder = DATA / "movielens-100k"
@@ -77,7 +71,7 @@ def movielens() -> dict[str, Any]:
     def films(slots: Any) -> list[str]:
         return [f"{title[votes.items[int(s)]]} ({int(raters[s])})" for s in slots]
 
-    out: dict[str, Any] = {"published": _published_films()}
+    out: dict[str, Any] = {"published": published.films("Bradley-Terry")}
     for name, params in (("optimizer='gd'", {"optimizer": "gd"}), ("prior='auto'", {})):
         started = time.perf_counter()
         order = cc.BradleyTerry(uncertainty="none", **params).fit_predict(votes).order()
@@ -88,15 +82,6 @@ def movielens() -> dict[str, Any]:
     except NoFiniteEstimateError as error:
         out["prior=0"] = str(error)
     return out
-
-
-def _published_films() -> dict[str, list[str]]:
-    with (PUBLISHED / "001_table3_movielens_top_bottom.csv").open() as lines:
-        rows = [r for r in csv.DictReader(lines) if r["model"] == "Bradley-Terry"]
-    return {
-        end: [f"{r['movie']} ({r['n_users']})" for r in rows if r["list_position"].startswith(end)]
-        for end in ("top", "bottom")
-    }
 
 
 def llmfao() -> dict[str, Any]:

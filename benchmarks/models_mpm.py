@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import time
 import warnings
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+import published
 from measure import ROOT, slope
 from render import table
 
@@ -18,7 +18,6 @@ from concordant.data.index import Slots, Texts
 from concordant.errors import ConcordantWarning
 
 DATA = ROOT.parent / "shared" / "data"
-PUBLISHED = ROOT.parent / "shared" / "published"
 METRICS = [*(f"ndcg@{k}" for k in range(1, 6)), "p@1", "map"]
 SEED = 7
 WAYS: dict[str, dict[str, Any]] = {
@@ -49,7 +48,7 @@ def letor() -> dict[str, Any]:
     if not (DATA / "MQ2008-agg").is_dir():
         return {"not_available": "MQ2008-agg"}
     folds = cc.read_letor_folds(DATA / "MQ2008-agg")
-    out: dict[str, Any] = {"published": _published_row(), "ways": {}}
+    out: dict[str, Any] = {"published": published.letor_row("theta-MPM", METRICS), "ways": {}}
     for name, params in WAYS.items():
         means, seconds, steps, converged, theta = [], 0.0, [], True, []
         for (train, _), _, (votes, labels) in folds:
@@ -70,12 +69,6 @@ def letor() -> dict[str, Any]:
     return out
 
 
-def _published_row() -> dict[str, float]:
-    with (PUBLISHED / "001_table1_unsup_mq_agg.csv").open() as lines:
-        row = next(r for r in csv.DictReader(lines) if (r["dataset"], r["method"]) == ("MQ2008-agg", "theta-MPM"))
-    return {m: float(row[m.replace("ndcg", "N").replace("p@", "P@").replace("map", "MAP")]) for m in METRICS}
-
-
 def movielens() -> dict[str, Any]:
     """MovieLens-100k: the ends of the ranking, variances against support, the closed form beside gradient steps."""
     folder = DATA / "movielens-100k"
@@ -91,7 +84,7 @@ def movielens() -> dict[str, Any]:
     def films(slots: Any) -> list[str]:
         return [f"{title[votes.items[int(s)]]} ({int(raters[s])})" for s in slots]
 
-    out: dict[str, Any] = {"published": _published_films()}
+    out: dict[str, Any] = {"published": published.films("MPM")}
     for name, params in FILMS.items():
         method = cc.MPM(adherence="none", uncertainty="none", **params)
         consensus, _ = _quiet(lambda: method.fit_predict(votes))  # noqa: B023
@@ -151,16 +144,6 @@ def _movielens_times(votes: cc.Preferences) -> dict[str, Any]:
                 seconds[name].append(_quiet(call)[1])
         out[what] = {name: median(times) for name, times in seconds.items()}
     return out
-
-
-def _published_films() -> dict[str, list[str]]:
-    with (PUBLISHED / "001_table3_movielens_top_bottom.csv").open() as lines:
-        rows = [r for r in csv.DictReader(lines) if r["model"] == "MPM"]
-    top, bottom = (
-        [f"{r['movie']} ({r['n_users']})" for r in rows if r["list_position"].startswith(end)]
-        for end in ("top", "bottom")
-    )
-    return {"top": top, "bottom": bottom[::-1]}
 
 
 def _lists(instances: int, items: int, experts: int, rng: np.random.Generator) -> cc.Preferences:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import time
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import published
 from measure import ROOT, slope
 from render import table
 
@@ -16,7 +16,6 @@ import concordant as cc
 from concordant.errors import ConcordantWarning
 
 DATA = ROOT.parent / "shared" / "data"
-PUBLISHED = ROOT.parent / "shared" / "published"
 METRICS = [*(f"ndcg@{k}" for k in range(1, 6)), "p@1", "map"]
 # What decides between the distances of CPS, on the validation part of a fold.
 CHOSEN_BY = "ndcg@10"
@@ -60,7 +59,7 @@ def letor() -> dict[str, Any]:
     if not (DATA / "MQ2008-agg").is_dir():
         return {"not_available": "MQ2008-agg"}
     folds = cc.read_letor_folds(DATA / "MQ2008-agg")
-    out: dict[str, Any] = {"published": {n: _published(n) for n in ("SVP", "CPS-best", "Condorcet")}}
+    out: dict[str, Any] = {"published": {n: published.letor_row(n, METRICS) for n in ("SVP", "CPS-best", "Condorcet")}}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConcordantWarning)
         out["svp"] = {name: _tested(way, folds) for name, way in SVP.items()}
@@ -72,12 +71,6 @@ def letor() -> dict[str, Any]:
     out["nearest_condorcet"] = min(gaps, key=lambda n: gaps[n])
     out["condorcet_gaps"] = gaps
     return out
-
-
-def _published(method: str) -> dict[str, float]:
-    with (PUBLISHED / "001_table1_unsup_mq_agg.csv").open() as lines:
-        row = next(r for r in csv.DictReader(lines) if (r["dataset"], r["method"]) == ("MQ2008-agg", method))
-    return {m: float(row[m.replace("ndcg", "N").replace("p@", "P@").replace("map", "MAP")]) for m in METRICS}
 
 
 def _percent(means: list[dict[str, float]]) -> dict[str, float]:
