@@ -1,149 +1,469 @@
 """Methods on disk: one safetensors file with a JSON header. Data only; loading executes nothing from the file.
 
-The header names the format's version, the class, its parameters and plain state, and carries a checksum over all of it.
+Models and checkpoints share one container: arrays as tensors, everything else as plain JSON, and a checksum over every
+byte of the file. The checksum keeps out accidents; what somebody computed anew is looked at piece by piece before any
+of it is used.
 """
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
+import math
 import os
-import struct
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from types import UnionType
+from typing import TYPE_CHECKING, Any, NoReturn, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant._version import __version__
 from concordant.base.contract import FitInfo
+from concordant.base.params import check_params
 from concordant.base.registry import METHODS
-from concordant.errors import FormatError, ParameterError, listing
+from concordant.errors import ConcordantError, DataError, FormatError, ParameterError, listing, shorten
 from concordant.io._files import atomic_write
 
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
+    from concordant.io._files import PathLike
 
-__all__ = ["load", "save"]
+__all__ = ["FORMAT", "load", "read_arrays", "save", "write_arrays"]
 
-FORMAT_VERSION = 1
-_HEADER = "concordant"
+# A newer minor format adds what older readers may leave aside; a newer major one they must not read.
+FORMAT = (1, 0)
+_KEY = "concordant"
+_BLANK = "0" * hashlib.sha256().digest_size * 2
+# The header is JSON text inside the JSON of safetensors, so that its quotes are escaped; the checksum comes first.
+_MARK = b'{\\"checksum\\": \\"'
+# Safetensors itself reads no longer ones.
+_LONGEST_HEADER = 100_000_000
+_DEEPEST = 32
+_LARGEST_INTEGER = 10**300
+_DTYPES = frozenset(
+    {
+        "bool",
+        *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
+        "float16",
+        "float32",
+        "float64",
+    }
+)
+_TUPLE, _NUMBER, _MAPPING, _ARRAY = "__tuple__", "__number__", "__mapping__", "__array__"
+_MARKS = frozenset({_TUPLE, _NUMBER, _MAPPING, _ARRAY})
+_NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+_PACKED = (".gz", ".xz", ".bz2", ".zst")
+_HOLDS = {"model": "a saved method, to be read by concordant.load", "checkpoint": "a checkpoint of an unfinished fit"}
+# Kept under names of their own, or made anew.
+_APART = ("consensus_", "experts_", "fit_info_")
+
+Arrays = dict[str, NDArray[Any]]
 
 
-def _plain(value: Any, where: str) -> Any:
-    """Return a JSON value for a parameter or a piece of state, or raise naming it."""
+class _UnfitError(ValueError):
+    """What is wrong with a file, before it is said which file."""
+
+
+@contextmanager
+def _named(path: PathLike) -> Iterator[None]:
+    try:
+        yield
+    except _UnfitError as error:
+        raise FormatError(f"{os.fspath(path)}: {error}") from error
+    except OSError as error:
+        raise DataError(f"cannot read {os.fspath(path)!r}: {error.strerror or error}.") from error
+
+
+def write_arrays(path: PathLike, kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write arrays and a header of plain values to one checked file, whole or not at all.
+
+    Parameters
+    ----------
+    path : str or path
+        The file; an ending that asks for compression is refused.
+    kind : str
+        What the file holds, "model" or "checkpoint"; `read_arrays` asks for it.
+    header : mapping
+        What to keep beside the arrays: None, numbers, texts, lists, tuples, and mappings by text of these. The kind
+        and the versions of the format and of Concordant are added.
+    arrays : mapping from str to array
+        Numbers or truth values of any shape.
+
+    Raises
+    ------
+    ParameterError
+        For what cannot be kept, by name. Nothing is written then.
+
+    Examples
+    --------
+    >>> import numpy as np, os, tempfile
+    >>> file = os.path.join(tempfile.mkdtemp(), "state")
+    >>> write_arrays(file, "checkpoint", {"number": 3}, {"w": np.arange(2.0)})
+    >>> header, arrays = read_arrays(file, "checkpoint")
+    >>> header["number"], arrays["w"].tolist()
+    (3, [0.0, 1.0])
+    """
+    ready = {name: _dense(array, name) for name, array in arrays.items()}
+    _write(path, kind, {n: _plain(v, repr(n), None) for n, v in header.items()}, ready)
+
+
+def read_arrays(path: PathLike, kind: str) -> tuple[dict[str, Any], Arrays]:
+    """Return the header and the arrays of a file that `write_arrays` wrote, every byte of it checked.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+    kind : str
+        What it must hold: "model" or "checkpoint".
+
+    Raises
+    ------
+    FormatError
+        When the file is damaged, not of Concordant, of another kind or of a newer major format.
+    DataError
+        When it cannot be read at all.
+    """
+    with _named(path):
+        header, arrays = _read(path, kind)
+        return {name: _restore(value, {}) for name, value in header.items()}, arrays
+
+
+def save(method: Aggregator, path: PathLike) -> None:
+    """Write a method, its parameters and what it learned to `path`, whole or not at all."""
+    owner, arrays = type(method).__name__, Arrays()
+    learned = {n: v for n, v in method.__dict__.items() if n.endswith("_") and n not in _APART}
+    strange = [n for n in learned if not _may_be_learned(type(method), n)]
+    if strange:
+        raise ParameterError(f"{owner} cannot be saved: {listing(strange)} cannot name what a method has learned.")
+    info = getattr(method, "fit_info_", None)
+    header = {
+        "method": method.name,
+        "class": owner,
+        "params": {n: _plain(v, f"parameter {n!r}", None) for n, v in method.get_params().items()},
+        "experts": _plain(getattr(method, "experts_", None), f"{owner}.experts_", None),
+        "state": {n: _plain(v, f"{owner}.{n}", arrays) for n, v in learned.items()},
+        "fit_info": None
+        if info is None
+        else {f.name: _plain(getattr(info, f.name), f"fit_info_.{f.name}", None) for f in fields(info)},
+    }
+    _write(path, "model", header, arrays)
+
+
+def load(path: PathLike) -> Aggregator:
+    """Return the method saved at `path`; a damaged, foreign or hostile file is a FormatError and executes nothing.
+
+    Parameters that an older file does not have take their defaults; what a newer minor format adds is left aside.
+
+    Parameters
+    ----------
+    path : str or path
+        A file that `save` wrote.
+
+    Raises
+    ------
+    FormatError
+        Naming the file and what is wrong with it.
+    DataError
+        When the file cannot be read at all.
+
+    Examples
+    --------
+    >>> import concordant as cc, tempfile, os
+    >>> file = os.path.join(tempfile.mkdtemp(), "rrf.model")
+    >>> cc.RRF(k=20).save(file)
+    >>> cc.load(file)
+    RRF(k=20)
+    """
+    with _named(path):
+        return _method(*_read(path, "model"))
+
+
+def _plain(value: Any, where: str, arrays: Arrays | None, depth: int = 0) -> Any:
+    """Return a value in JSON's own terms; arrays go to `arrays` and leave their name behind."""
     if isinstance(value, np.generic):
         value = value.item()
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or isinstance(value, (bool, str)):
         return value
-    if isinstance(value, (list, tuple)):
-        return (
-            {"__tuple__": [_plain(v, where) for v in value]}
-            if isinstance(value, tuple)
-            else [_plain(v, where) for v in value]
-        )
-    if isinstance(value, dict) and all(isinstance(k, str) for k in value):
-        return {k: _plain(v, where) for k, v in value.items()}
+    if isinstance(value, int) and abs(value) < _LARGEST_INTEGER:
+        return int(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else {_NUMBER: str(float(value))}
+    if isinstance(value, np.ndarray) and arrays is not None:
+        name = where.partition(".")[2]
+        arrays[name] = _dense(value, where)
+        return {_ARRAY: name}
+    if depth < _DEEPEST:
+        if isinstance(value, list):
+            return [_plain(v, f"{where}.{n}", arrays, depth + 1) for n, v in enumerate(value)]
+        if isinstance(value, tuple):
+            return {_TUPLE: [_plain(v, f"{where}.{n}", arrays, depth + 1) for n, v in enumerate(value)]}
+        if isinstance(value, Mapping) and all(isinstance(k, str) for k in value):
+            out = {k: _plain(v, f"{where}.{k}", arrays, depth + 1) for k, v in value.items()}
+            return out if _MARKS.isdisjoint(out) else {_MAPPING: list(map(list, out.items()))}
     raise ParameterError(
         f"{where} cannot be saved: {type(value).__name__} is neither a number, text, list nor mapping of these."
     )
 
 
-def _restore(value: Any) -> Any:
+def _restore(value: Any, arrays: Arrays, depth: int = 0) -> Any:
+    """Return what `_plain` was given. `arrays` loses those that are used, so that none is used twice or left over."""
+    # Marks and lists of pairs take up to two levels of JSON for one of Python.
+    if depth > 3 * _DEEPEST:
+        raise _UnfitError("values are nested too deeply for a file that Concordant wrote.")
     if isinstance(value, list):
-        return [_restore(v) for v in value]
-    if isinstance(value, dict):
-        if set(value) == {"__tuple__"}:
-            return tuple(_restore(v) for v in value["__tuple__"])
-        return {k: _restore(v) for k, v in value.items()}
-    return value
+        return [_restore(v, arrays, depth + 1) for v in value]
+    if not isinstance(value, dict):
+        return value
+    if _MARKS.isdisjoint(value):
+        return {k: _restore(v, arrays, depth + 1) for k, v in value.items()}
+    if len(value) == 1:
+        ((mark, inner),) = value.items()
+        if mark == _TUPLE and isinstance(inner, list):
+            return tuple(_restore(v, arrays, depth + 1) for v in inner)
+        if mark == _NUMBER and isinstance(inner, str) and inner in _NOT_FINITE:
+            return _NOT_FINITE[inner]
+        if mark == _ARRAY and isinstance(inner, str) and inner in arrays:
+            return arrays.pop(inner)
+        if mark == _MAPPING and isinstance(inner, list) and all(_is_entry(pair) for pair in inner):
+            return {k: _restore(v, arrays, depth + 1) for k, v in inner}
+    raise _UnfitError(f"{shorten(repr(value), 60)} stands for nothing that Concordant writes.")
 
 
-def _digest(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> str:
-    h = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-    for name in sorted(arrays):
-        h.update(name.encode() + str(arrays[name].dtype).encode() + str(arrays[name].shape).encode())
-        h.update(np.ascontiguousarray(arrays[name]).tobytes())
-    return h.hexdigest()
+def _is_entry(pair: Any) -> bool:
+    return isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str)
 
 
-def save(method: Aggregator, path: str | os.PathLike[str]) -> None:
-    """Write a method to `path`, whole or not at all."""
+def _dense(array: NDArray[Any], where: str) -> NDArray[Any]:
+    out = np.asarray(array)
+    if out.dtype.name not in _DTYPES:
+        raise ParameterError(f"{where} cannot be saved: an array of {out.dtype.name}, not of numbers or truth values.")
+    # np.ascontiguousarray would turn a single number into an array of one.
+    return out if out.flags.c_contiguous else np.ascontiguousarray(out)
+
+
+def _write(path: PathLike, kind: str, header: dict[str, Any], arrays: Arrays) -> None:
     from safetensors.numpy import save as to_bytes
 
-    arrays: dict[str, NDArray[Any]] = {}
-    state: dict[str, Any] = {}
-    for name, value in method.__dict__.items():
-        if not name.endswith("_") or name in ("consensus_", "fit_info_"):
-            continue
-        if isinstance(value, np.ndarray):
-            arrays[name] = np.ascontiguousarray(value)
-        else:
-            state[name] = _plain(value, f"{type(method).__name__}.{name}")
-    info = getattr(method, "fit_info_", None)
-    header = {
-        "format_version": FORMAT_VERSION,
-        "method": method.name,
-        "params": {n: _plain(v, f"parameter {n!r}") for n, v in method.get_params().items()},
-        "state": state,
-        "fit_info": None if info is None else asdict(info),
-    }
-    text = json.dumps(header | {"checksum": _digest(header, arrays)})
-    data = to_bytes(arrays, metadata={_HEADER: text})
+    if os.fspath(path).lower().endswith(_PACKED):
+        raise ParameterError(f"cannot write {os.fspath(path)!r}: such a file is not compressed. Choose another ending.")
+    first = {"checksum": _BLANK, "format": ".".join(map(str, FORMAT)), "version": __version__, "kind": kind}
+    data = bytearray(to_bytes(arrays, metadata={_KEY: json.dumps(first | header | first, allow_nan=False)}))
+    if int.from_bytes(data[:8], "little") > _LONGEST_HEADER:
+        raise ParameterError(f"cannot write {os.fspath(path)!r}: what is not in arrays takes over 100 MB.")
+    at = data.index(_MARK) + len(_MARK)
+    data[at : at + len(_BLANK)] = hashlib.sha256(data).hexdigest().encode()
     with atomic_write(path) as file:
         file.write(data)
 
 
-def load(path: str | os.PathLike[str]) -> Aggregator:
-    """Return the method saved at `path`; a damaged or foreign file is a FormatError and executes nothing.
-
-    Examples
-    --------
-    >>> import concordant as cc, tempfile, os
-    >>> file = os.path.join(tempfile.mkdtemp(), "rrf.safetensors")
-    >>> cc.RRF(k=20).save(file)
-    >>> cc.load(file)
-    RRF(k=20)
-    """
-    data = Path(path).read_bytes()
-    header, arrays = _parse(data, path)
-    checksum = header.pop("checksum", None)
-    if checksum != _digest(header, arrays):
-        raise FormatError(f"{path}: the checksum does not match; the file is damaged. Save the method again.")
-    if header["format_version"] > FORMAT_VERSION:
-        raise FormatError(
-            f"{path}: written by a newer Concordant (format {header['format_version']}). Upgrade to read it."
+def _read(path: PathLike, kind: str) -> tuple[dict[str, Any], Arrays]:
+    """Return the header in JSON's terms and the arrays, after checking everything that holds for any kind of file."""
+    data = _checked_bytes(path)
+    header, arrays = _parse(data)
+    major, _, minor = str(header.get("format")).partition(".")
+    if not (major.isascii() and major.isdigit() and minor.isascii() and minor.isdigit()):
+        raise _UnfitError(f"the version of its format is {shorten(repr(header.get('format')), 40)}, not such as '1.0'.")
+    if int(major[:9]) != FORMAT[0]:
+        raise _UnfitError(
+            f"written by Concordant {shorten(str(header.get('version')), 40)} in format {shorten(major, 9)}; "
+            f"this is Concordant {__version__}, which reads format {FORMAT[0]}. Upgrade Concordant to read it."
         )
-    cls = METHODS[header["method"]]
-    params, state, info = header["params"], header["state"], header["fit_info"]
-    # The checksum keeps out accidents, not somebody who computes it anew: names outside these are nobody's state.
-    strange = [n for n in params if n not in cls.param_names()]
-    strange += [n for n in (*state, *arrays) if not n.endswith("_") or n.startswith("_")]
-    strange += [n for n in info or () if n not in FitInfo.__dataclass_fields__]
+    found = header.get("kind")
+    if found != kind:
+        held = _HOLDS.get(found, "something else") if isinstance(found, str) else "something else"
+        raise _UnfitError(f"holds {held}, not {_HOLDS[kind].partition(',')[0]}.")
+    return header, arrays
+
+
+def _checked_bytes(path: PathLike) -> bytes:
+    """Return the bytes of a file of ours, its checksum blanked; what is not ours is refused before it is read whole."""
+    foreign = _UnfitError("not a file that Concordant wrote.")
+    with open(path, "rb") as file:
+        status = os.fstat(file.fileno())
+        lead = file.read(8)
+        size = int.from_bytes(lead, "little")
+        if len(lead) < 8 or not 2 <= size <= _LONGEST_HEADER:
+            raise foreign
+        if stat.S_ISREG(status.st_mode) and size > status.st_size - 8:
+            raise _UnfitError("cut short, or not a file that Concordant wrote.")
+        head = file.read(size)
+        at = head.find(_MARK) + len(_MARK)
+        if not head.startswith(b"{") or at < len(_MARK):
+            raise foreign
+        given = head[at : at + len(_BLANK)]
+        data = b"".join([lead, head[:at], _BLANK.encode(), head[at + len(_BLANK) :], file.read()])
+    if hashlib.sha256(data).hexdigest().encode() != given:
+        raise _UnfitError(
+            "the checksum does not match: the file is damaged or cut short. Copy it again, or save again."
+        )
+    return data
+
+
+def _parse(data: bytes) -> tuple[dict[str, Any], Arrays]:
+    from safetensors import SafetensorError, deserialize
+
+    try:
+        views = deserialize(data)  # type: ignore[no-untyped-call]
+        size = int.from_bytes(data[:8], "little")
+        outer = _json(data[8 : 8 + size].decode())
+        arrays = {name: _array(view) for name, view in views}
+        if len(arrays) != len(views):
+            raise _UnfitError("two arrays have one name.")
+        header = _json(outer["__metadata__"][_KEY])
+    except (SafetensorError, KeyError, TypeError, UnicodeDecodeError) as error:
+        raise _UnfitError(f"not a file that Concordant wrote ({shorten(str(error))}).") from error
+    if not isinstance(header, dict):
+        raise _UnfitError("its header is no JSON object.")
+    return header, arrays
+
+
+def _array(view: Mapping[str, Any]) -> NDArray[Any]:
+    name = {"F": "float", "I": "int", "U": "uint", "B": "bool"}.get(view["dtype"][0], "")
+    dtype = "bool" if view["dtype"] == "BOOL" else name + view["dtype"][1:]
+    if dtype not in _DTYPES:
+        raise _UnfitError(f"an array of {view['dtype']}, which Concordant never writes.")
+    if math.prod(n or 1 for n in view["shape"]) > np.iinfo(np.intp).max // 16:
+        raise _UnfitError(f"an array of shape {view['shape']}, which no memory holds.")
+    # From a bytearray of its own the array can be written to; kernels are compiled for such arrays.
+    found = np.frombuffer(view["data"], dtype=np.dtype(dtype).newbyteorder("<"))
+    return found.astype(dtype, copy=False).reshape(view["shape"])
+
+
+def _json(text: str) -> Any:
+    """Return the value of a JSON text as the standard has it: no NaN, nothing out of range, no name twice."""
+    try:
+        return json.loads(
+            text, parse_constant=_no_number, parse_float=_float, parse_int=_integer, object_pairs_hook=_object
+        )
+    except RecursionError:
+        raise _UnfitError("values are nested too deeply for a file that Concordant wrote.") from None
+    except json.JSONDecodeError as error:
+        raise _UnfitError(f"its header is not JSON ({error}).") from error
+
+
+def _no_number(text: str) -> NoReturn:
+    raise _UnfitError(f"{text} is no number in JSON.")
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    return value if math.isfinite(value) else _no_number(shorten(text, 40))
+
+
+def _integer(text: str) -> int:
+    return int(text) if len(text) <= 301 else _no_number(shorten(text, 40))
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _UnfitError(f"{shorten(repr(next(n for n in names if names.count(n) > 1)), 60)} is there twice.")
+    return out
+
+
+def _method(header: dict[str, Any], arrays: Arrays) -> Aggregator:
+    """Return the method a header describes; every name and value is one that a method may have."""
+    name, params, state = (_part(header, n, k) for n, k in (("method", str), ("params", dict), ("state", dict)))
+    if name not in METHODS:
+        raise _UnfitError(
+            f"its method {shorten(repr(name), 60)} is not known to this Concordant ({__version__}). "
+            "A method of your own must be registered before it is loaded."
+        )
+    cls = METHODS[name]
+    if header.get("class", cls.__name__) != cls.__name__:
+        raise _UnfitError(f"written by a class {shorten(repr(header['class']), 60)}; {name!r} is {cls.__name__}.")
+    method = cls(**_parameters(cls, {n: _restore(v, {}) for n, v in params.items()}))
+    try:
+        check_params(cls.__name__, method.__dict__, cls.constraints)
+    except ConcordantError as error:
+        raise _UnfitError(str(error)) from error
+    strange = [n for n in state if not _may_be_learned(cls, n)]
     if strange:
-        raise FormatError(f"{path}: {cls.__name__} knows nothing of {listing(strange)}. Save the method again.")
-    method = cls(**_restore(params))
-    for name, value in state.items():
-        setattr(method, name, _restore(value))
-    for name, array in arrays.items():
-        setattr(method, name, array)
+        raise _UnfitError(f"{cls.__name__} learns no {listing([shorten(n, 40) for n in strange])}.")
+    for attribute, value in state.items():
+        setattr(method, attribute, _restore(value, arrays))
+    if arrays:
+        raise _UnfitError(f"arrays that belong to nothing: {listing([shorten(n, 40) for n in arrays])}.")
+    experts = header.get("experts")
+    if experts is not None:
+        if not _suits(experts, list[str]) or len(set(experts)) < len(experts):
+            raise _UnfitError("its experts are not a list of different ids.")
+        method.experts_ = experts
+    _check_experts(method)
+    info = header.get("fit_info")
     if info is not None:
-        method.fit_info_ = FitInfo(**info)
+        method.fit_info_ = _fit_info(info)
     return method
 
 
-def _parse(data: bytes, path: object) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load as from_bytes
+def _part(header: dict[str, Any], name: str, kind: type) -> Any:
+    if not isinstance(header.get(name), kind):
+        raise _UnfitError(f"its header lacks {name!r}, or it is of the wrong type.")
+    return header[name]
 
-    foreign = FormatError(f"{path}: not a method saved by Concordant.")
-    try:
-        arrays = from_bytes(data)
-        (size,) = struct.unpack("<Q", data[:8])
-        header = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][_HEADER])
-    except (SafetensorError, KeyError, ValueError, struct.error, TypeError) as error:
-        raise foreign from error
-    kinds = {"format_version": int, "method": str, "params": dict, "state": dict, "fit_info": dict | None}
-    if not isinstance(header, dict) or not all(n in header and isinstance(header[n], k) for n, k in kinds.items()):
-        raise foreign
-    return header, arrays
+
+def _parameters(cls: type[Aggregator], params: dict[str, Any]) -> dict[str, Any]:
+    unknown = [n for n in params if n not in cls.param_names()]
+    if unknown:
+        raise _UnfitError(
+            f"{cls.__name__} has no parameter {listing([shorten(n, 40) for n in unknown])}. "
+            f"It has: {', '.join(cls.param_names()) or 'none'}. A newer Concordant may know it."
+        )
+    signature = inspect.signature(cls.__init__).parameters
+    missing = [n for n in cls.param_names() if n not in params and signature[n].default is inspect.Parameter.empty]
+    if missing:
+        raise _UnfitError(f"the parameters {listing(missing)} of {cls.__name__} are missing.")
+    return params
+
+
+def _may_be_learned(cls: type[Aggregator], name: str) -> bool:
+    """Return whether an attribute is nobody's but the fit's: no method, property, dunder or private name."""
+    mine = name.isidentifier() and name.endswith("_") and not name.startswith("_") and name not in _APART
+    return mine and not hasattr(cls, name)
+
+
+def _check_experts(method: Aggregator) -> None:
+    """Raise where what was learned about experts does not go with their ids."""
+    n = len(method.__dict__.get("experts_", ()))
+    weights = method.__dict__.get("adherence_")
+    if weights is not None and not (isinstance(weights, np.ndarray) and weights.shape == (n,)):
+        raise _UnfitError(f"its adherence is not one number for each of {n} experts.")
+    details = method.__dict__.get("expert_details_", {})
+    columns = list(details.values()) if isinstance(details, dict) else [None]
+    if not all(isinstance(c, (list, np.ndarray)) and np.shape(c)[:1] == (n,) for c in columns):
+        raise _UnfitError(f"what it says of experts is not one entry for each of {n}.")
+
+
+def _fit_info(found: Any) -> FitInfo:
+    hints = get_type_hints(FitInfo)
+    if not isinstance(found, dict):
+        raise _UnfitError("its fit_info is no mapping.")
+    known = {n: _restore(v, {}) for n, v in found.items() if n in hints}
+    wrong = [n for n, v in known.items() if not _suits(v, hints[n])]
+    if wrong:
+        raise _UnfitError(f"its fit_info has values of the wrong type: {listing(wrong)}.")
+    return FitInfo(**known)
+
+
+def _suits(value: Any, hint: Any) -> bool:
+    """Return whether a value is of a type as plain as those of `FitInfo`."""
+    if hint is Any:
+        return True
+    if isinstance(hint, UnionType):
+        return any(_suits(value, h) for h in get_args(hint))
+    if get_origin(hint) is list:
+        return isinstance(value, list) and all(_suits(v, get_args(hint)[0]) for v in value)
+    if get_origin(hint) is dict:
+        return isinstance(value, dict) and all(_suits(v, get_args(hint)[1]) for v in value.values())
+    if hint is None or hint is type(None):
+        return value is None
+    if hint in (int, float):
+        return isinstance(value, (int, hint)) and not isinstance(value, bool)
+    return isinstance(value, hint)
