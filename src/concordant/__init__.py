@@ -30,6 +30,7 @@ _WHERE = {
     "base.checks": ("check_method",),
     "base.experts": ("describe_experts",),
     "base.saving": ("load",),
+    "base.training": ("checkpoint",),
     "execution": ("threads",),
     "methods.positional": ("Borda", "MeanRank", "MedianRank"),
     "methods.fusion": (
@@ -55,6 +56,9 @@ _WHERE = {
     "methods.ulara": ("ULARA",),
     "methods.svp": ("SVP",),
     "methods.cps": ("CPS",),
+    "methods.svd_rank": ("SVDRank",),
+    "methods.crf": ("CRF",),
+    "methods.listwise": ("ListwiseLinear",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 

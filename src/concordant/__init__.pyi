@@ -8,6 +8,7 @@ from concordant.base.registry import aggregate as aggregate
 from concordant.base.registry import methods as methods
 from concordant.base.registry import register as register
 from concordant.base.saving import load as load
+from concordant.base.training import checkpoint as checkpoint
 from concordant.data import synthetic as synthetic
 from concordant.data.comparisons import Comparisons as Comparisons
 from concordant.data.consensus import Consensus as Consensus
@@ -36,6 +37,7 @@ from concordant.io.trec import write_run as write_run
 from concordant.io.write import write as write
 from concordant.methods.bradley_terry import BradleyTerry as BradleyTerry
 from concordant.methods.cps import CPS as CPS
+from concordant.methods.crf import CRF as CRF
 from concordant.methods.fusion import ISR as ISR
 from concordant.methods.fusion import RRF as RRF
 from concordant.methods.fusion import CombANZ as CombANZ
@@ -47,6 +49,7 @@ from concordant.methods.fusion import CombMNZRank as CombMNZRank
 from concordant.methods.fusion import CombSUM as CombSUM
 from concordant.methods.fusion import LogISR as LogISR
 from concordant.methods.fusion import WeightedSum as WeightedSum
+from concordant.methods.listwise import ListwiseLinear as ListwiseLinear
 from concordant.methods.majority import Condorcet as Condorcet
 from concordant.methods.majority import Copeland as Copeland
 from concordant.methods.majority import Kemeny as Kemeny
@@ -59,6 +62,7 @@ from concordant.methods.positional import Borda as Borda
 from concordant.methods.positional import MeanRank as MeanRank
 from concordant.methods.positional import MedianRank as MedianRank
 from concordant.methods.robust import RobustRank as RobustRank
+from concordant.methods.svd_rank import SVDRank as SVDRank
 from concordant.methods.svp import SVP as SVP
 from concordant.methods.ulara import ULARA as ULARA
 from concordant.metrics.comparison import Comparison as Comparison

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from concordant.base.explanation import Explanation
     from concordant.data.features import Features
     from concordant.data.labels import Labels
 
@@ -87,6 +88,15 @@ class FitInfo:
         What was said about the data and the fit.
     uncertainty : str or None
         How the intervals were made, None without intervals.
+    labels : dict of str to int
+        How far the labels went in a supervised fit: instances, those labelled and usable, items, those judged and
+        unjudged, and labels of items that are elsewhere.
+    validation : float or None
+        The value of the metric chosen by, on instances not learned from.
+    chosen : dict
+        What was chosen by it, such as the transform, the learning rate and the number of passes.
+    interrupted : str
+        Where an interrupt ended the fit, empty without one.
     """
 
     n_iter: int = 0
@@ -97,6 +107,10 @@ class FitInfo:
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
     uncertainty: str | None = None
+    labels: dict[str, int] = field(default_factory=dict)
+    validation: float | None = None
+    chosen: dict[str, Any] = field(default_factory=dict)
+    interrupted: str = ""
 
 
 class Aggregator:
@@ -110,6 +124,8 @@ class Aggregator:
     tags: ClassVar[Tags]
     constraints: ClassVar[Mapping[str, Constraint]] = {}
     _param_names: ClassVar[tuple[str, ...]] = ()
+    # The interrupt that ended a fit early, raised again once the method holds what it learned.
+    _stop: BaseException | None = None
 
     fit_info_: FitInfo
     consensus_: Consensus
@@ -194,6 +210,27 @@ class Aggregator:
 
         return pl.DataFrame(learned)
 
+    def explain(self, preferences: Votes, instance: str | None = None) -> Explanation:
+        """Return what every expert adds to the score of every item of one instance.
+
+        Parameters
+        ----------
+        preferences : Preferences or Comparisons
+            What is predicted.
+        instance : str, optional
+            Which instance; needed where there are several.
+        """
+        from concordant.base.explanation import explain
+
+        return explain(self, self._checked(preferences), instance)
+
+    def _contributions(self, preferences: Any) -> tuple[list[str], Floats, Floats] | None:
+        """Return experts, what each adds to every slot (slots × experts) and what is added besides (one per slot).
+
+        None says that the scores are no sum over experts.
+        """
+        return None
+
     def save(self, path: str | PathLike[str]) -> None:
         """Write the method, its parameters and what it learned to one file; `concordant.load` reads it back."""
         from concordant.base.saving import save
@@ -208,6 +245,10 @@ class Aggregator:
         self.fit_info_ = FitInfo()
         known = self._fit(votes, labels, validation, features)
         self.fit_info_.seconds = perf_counter() - started
+        if self._stop is not None:
+            stop = self._stop
+            del self._stop
+            raise stop
         return known
 
     def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> Any:

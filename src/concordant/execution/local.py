@@ -13,12 +13,13 @@ from typing import TypeVar
 
 from concordant.errors import ParameterError
 
-__all__ = ["map_instances", "n_threads", "report", "threads", "unwatched", "watch"]
+__all__ = ["map_instances", "n_threads", "note", "report", "threads", "unwatched", "watch"]
 
 T = TypeVar("T")
 
 _threads: ContextVar[int | None] = ContextVar("concordant_threads", default=None)
 _watcher: ContextVar[Callable[[int, int], None] | None] = ContextVar("concordant_watcher", default=None)
+_listener: ContextVar[Callable[[str], None] | None] = ContextVar("concordant_listener", default=None)
 
 
 def n_threads() -> int:
@@ -49,8 +50,11 @@ def threads(n: int) -> Iterator[None]:
 
 
 @contextmanager
-def watch(report: Callable[[int, int], None]) -> Iterator[None]:
+def watch(report: Callable[[int, int], None], note: Callable[[str], None] | None = None) -> Iterator[None]:
     """Have `report(done, total)` called whenever a piece of work inside the block is finished, from any thread.
+
+    `note(text)`, where given, is called with what an iteration has to say about its state, such as the best value so
+    far.
 
     Examples
     --------
@@ -60,11 +64,12 @@ def watch(report: Callable[[int, int], None]) -> Iterator[None]:
     2 of 2
     ['0', '1']
     """
-    token = _watcher.set(report)
+    token, told = _watcher.set(report), _listener.set(note)
     try:
         yield
     finally:
         _watcher.reset(token)
+        _listener.reset(told)
 
 
 def report(done: int, total: int) -> None:
@@ -81,14 +86,29 @@ def report(done: int, total: int) -> None:
         watcher(done, total)
 
 
+def note(text: str) -> None:
+    """Tell whoever watches how an iteration stands.
+
+    Examples
+    --------
+    >>> with watch(lambda done, total: None, note=print):
+    ...     note("ndcg@10 0.512 at pass 40")
+    ndcg@10 0.512 at pass 40
+    """
+    listener = _listener.get()
+    if listener is not None:
+        listener(text)
+
+
 @contextmanager
 def unwatched() -> Iterator[None]:
     """Keep pieces of work inside the block to themselves: an iteration reports its own steps."""
-    token = _watcher.set(None)
+    token, told = _watcher.set(None), _listener.set(None)
     try:
         yield
     finally:
         _watcher.reset(token)
+        _listener.reset(told)
 
 
 def _counted(function: Callable[[int], T], n: int, report: Callable[[int, int], None]) -> Callable[[int], T]:

@@ -1,0 +1,118 @@
+"""Linear scores of slots from sparse rows, and where items stand by them: the inner loops of every trained aggregator.
+
+Rows lie slot by slot (`starts`); a row has a block of weights and d numbers, and adds their inner product.
+"""
+
+from __future__ import annotations
+
+from concordant.kernels.jit import jit
+from concordant.kernels.lists import Codes, Floats, Ints
+
+__all__ = ["add_outer", "linear_scores", "list_terms", "worst_places"]
+
+
+@jit
+def linear_scores(
+    offsets: Ints, starts: Ints, block: Codes, X: Floats, w: Floats, instances: Ints, out: Floats
+) -> None:
+    """Write the sum over a slot's rows of X[row] . w[block[row]] for every slot of the given instances."""
+    d = X.shape[1]
+    for at in range(len(instances)):
+        n = instances[at]
+        for slot in range(offsets[n], offsets[n + 1]):
+            total = 0.0
+            for row in range(starts[slot], starts[slot + 1]):
+                b = block[row]
+                for c in range(d):
+                    total += X[row, c] * w[b, c]
+            out[slot] = total
+
+
+@jit
+def add_outer(
+    offsets: Ints, starts: Ints, block: Codes, X: Floats, slope: Floats, instances: Ints, gradient: Floats
+) -> None:
+    """Add to `gradient` (blocks × d) the slope of the scores carried back to the weights, over the given instances."""
+    d = X.shape[1]
+    for at in range(len(instances)):
+        n = instances[at]
+        for slot in range(offsets[n], offsets[n + 1]):
+            s = slope[slot]
+            if s == 0.0:
+                continue
+            for row in range(starts[slot], starts[slot + 1]):
+                b = block[row]
+                for c in range(d):
+                    gradient[b, c] += s * X[row, c]
+
+
+@jit
+def worst_places(score: Floats, offsets: Ints, hit: Ints, hit_starts: Ints, label: Floats, place: Ints) -> None:
+    """Write the place (1 = first) of every hit in its instance; among equal scores it stands behind the lower labels.
+
+    `hit` holds slots, those of instance n from hit_starts[n] on, and `label` their labels; slots that are no hits have
+    lower labels. Hits with equal scores and labels take their places one after another.
+    """
+    for n in range(len(offsets) - 1):
+        for h in range(hit_starts[n], hit_starts[n + 1]):
+            own = score[hit[h]]
+            ahead = 0
+            for slot in range(offsets[n], offsets[n + 1]):
+                if score[slot] >= own:
+                    ahead += 1
+            # All ties were counted, the hit itself with them; tied hits of a higher label stand behind it.
+            for g in range(hit_starts[n], hit_starts[n + 1]):
+                if score[hit[g]] == own and (label[g] > label[h] or (label[g] == label[h] and g > h)):
+                    ahead -= 1
+            place[h] = ahead
+
+
+@jit
+def list_terms(
+    order: Ints,
+    x: Floats,
+    z: Floats,
+    offsets: Ints,
+    width: Floats,
+    binary: bool,
+    plus: Floats,
+    minus: Floats,
+    none: Floats,
+    out: Floats,
+) -> None:
+    """Write what every row of every list adds to its item: -none + plus * row - minus * col, all by list.
+
+    `order` sorts each list by x ascending; row = Σ (x_j - x_i) / z over the items behind, col over those ahead, both
+    over `width`; `binary` counts them instead. Lists are walked twice, forwards for col and backwards for row.
+    """
+    for k in range(len(offsets) - 1):
+        first, last = offsets[k], offsets[k + 1]
+        scale = 1.0 / width[k] if binary else 1.0 / (width[k] * z[k])
+        down = minus[k] * scale
+        up = plus[k] * scale
+        total = 0.0
+        at = first
+        while at < last:
+            value = x[order[at]]
+            end = at
+            while end < last and x[order[end]] == value:
+                end += 1
+            ahead = at - first
+            lost = float(ahead) if binary else ahead * value - total
+            for row in range(at, end):
+                out[order[row]] = -none[k] - down * lost
+                total += value
+            at = end
+        total = 0.0
+        at = last
+        while at > first:
+            value = x[order[at - 1]]
+            start = at
+            while start > first and x[order[start - 1]] == value:
+                start -= 1
+            behind = last - at
+            won = float(behind) if binary else total - behind * value
+            for row in range(start, at):
+                out[order[row]] += up * won
+                total += value
+            at = start

@@ -1,0 +1,1 @@
+"""Learning to rank from features, and the features that experts give."""

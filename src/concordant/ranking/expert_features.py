@@ -1,0 +1,412 @@
+"""What experts say about items as sparse rows of numbers: one form for every method that learns whom to believe.
+
+An item has one row for each list that holds it, and a row belongs to a block of weights: its expert's own, or one that
+several experts share. What a list does not hold costs nothing. For the potentials of the CRF a row holds how strongly
+its expert prefers the item to others, and others to it; both are found in O(m log m) per list of m items, without a
+table of pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.base.contract import Votes
+from concordant.data.comparisons import Comparisons
+from concordant.data.preferences import Preferences
+from concordant.data.streams import id_hash
+from concordant.errors import DataError, listing
+from concordant.kernels.lists import Codes, Floats, Ints, exact_sums, list_ids, offsets_of, order_lists
+
+__all__ = ["SHARED", "Blocks", "ExpertRows", "blocks_of", "item_sums", "potentials", "speaking"]
+
+SHARED = "*"
+TRANSFORMS = ("binary", "rankdiff", "log", "count")
+
+# From so many rows on a compiled loop pays for waiting until the compiler is loaded.
+_MANY_ROWS = 1 << 17
+
+Keys = NDArray[np.uint64]
+
+
+class Blocks(NamedTuple):
+    """Which weights an expert uses.
+
+    Attributes
+    ----------
+    names : list of str
+        The experts with weights of their own, sorted; then "*" where there is a block that the others share.
+    shared : int
+        The number of the shared block, -1 without one.
+    ignored : frozenset of str
+        Experts that are known and left out.
+    """
+
+    names: list[str]
+    shared: int
+    ignored: frozenset[str] = frozenset()
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def n_own(self) -> int:
+        """How many experts have weights of their own."""
+        return len(self.names) - (self.shared >= 0)
+
+    def of(self, votes: Votes, owner: str, unknown_experts: str = "error") -> Ints:
+        """Return the block of every expert of the votes, -1 for those left out.
+
+        An expert who speaks and has no weights uses the shared block; without one it is an error, unless
+        `unknown_experts` is "ignore".
+        """
+        own = {name: b for b, name in enumerate(self.names[: self.n_own])}
+        out = np.array([own.get(e, self.shared) for e in votes.experts], dtype=np.int64)
+        if self.ignored:
+            out[[e in self.ignored for e in votes.experts]] = -1
+        if self.shared < 0 and unknown_experts == "error":
+            speaks = speaking(votes)
+            unknown = [
+                e for e, b, s in zip(votes.experts, out.tolist(), speaks.tolist(), strict=True)
+                if b < 0 and s and e not in self.ignored
+            ]  # fmt: skip
+            if unknown:
+                raise DataError(
+                    f"{owner} has learned nothing about the experts {listing(unknown)}. Known: "
+                    f'{listing(self.names, 20)}. Pass unknown_experts="ignore" to leave them out, or fit with '
+                    'weights="mixed" or "consensus", which serve experts never seen.'
+                )
+        return out
+
+
+def speaking(votes: Votes) -> Ints:
+    """Return how many lists each expert has; for comparisons, in how many instances it compares."""
+    if isinstance(votes, Preferences):
+        return np.bincount(votes.list_expert, minlength=votes.n_experts)
+    if votes.expert is None:
+        return np.zeros(0, dtype=np.int64)
+    pairs = np.unique(votes.expert.astype(np.int64) * max(len(votes), 1) + votes.slots.instance[votes.left])
+    return np.bincount(pairs // max(len(votes), 1), minlength=len(votes.experts))
+
+
+def blocks_of(votes: Votes, weights: str = "individual", min_lists: int = 1) -> Blocks:
+    """Return the blocks a fit learns: one for each expert, one for all, or both.
+
+    Parameters
+    ----------
+    votes : Preferences or Comparisons
+        What is learned from.
+    weights : {"individual", "consensus", "mixed"}
+        Whether each expert has weights of its own, all share them, or those with few lists do.
+    min_lists : int
+        With "mixed", from how many lists on an expert has its own.
+    """
+    if weights == "consensus" or (isinstance(votes, Comparisons) and votes.expert is None):
+        return Blocks([SHARED], 0)
+    lists = speaking(votes)
+    least = min_lists if weights == "mixed" else 1
+    own = sorted(e for e, n in zip(votes.experts, lists.tolist(), strict=True) if n >= least)
+    return Blocks([*own, SHARED], len(own)) if weights == "mixed" else Blocks(own, -1)
+
+
+class ExpertRows(NamedTuple):
+    """What experts say about the slots of instances, slot by slot.
+
+    The score of a slot is the sum of X[r] . w[block[r]] over its rows, with w of shape (blocks, d), plus what `base`
+    gives, which is the same for all slots of an instance.
+
+    Attributes
+    ----------
+    offsets : int64[N + 1]
+        Where the slots of every instance begin.
+    starts : int64[S + 1]
+        Where the rows of every slot begin; rows of a slot are in the order of blocks.
+    block : int32[R]
+        The block of weights of every row.
+    X : float64[R, d]
+        What a row says, compared with not being listed.
+    key : uint64[S]
+        A hash of what is said about a slot that does not depend on the order of anything.
+    value, source : float64[R], int64[R]
+        What is subtracted to compare two rows of one list, in the unit of the transform, and the list.
+    list_starts, list_block, absent
+        Where the lists of every instance begin, their blocks, and what they say about items they do not hold.
+    n_own : int
+        How many blocks belong to one expert: such an expert says of every item that it does not list it.
+    """
+
+    offsets: Ints
+    starts: Ints
+    block: Codes
+    X: Floats
+    key: Keys
+    value: Floats
+    source: Ints
+    list_starts: Ints
+    list_block: Ints
+    absent: Floats
+    n_own: int
+
+    @property
+    def n_instances(self) -> int:
+        """How many instances there are."""
+        return len(self.offsets) - 1
+
+    @property
+    def n_slots(self) -> int:
+        """How many slots there are."""
+        return len(self.starts) - 1
+
+    def canonical(self, label: Floats) -> Ints:
+        """Return the slots instance by instance, sorted by label and then by what is said about them.
+
+        Slots that compare equal are alike for every learner, so that the order of the input does not matter.
+        """
+        return np.lexsort((self.key, label, list_ids(self.offsets)))
+
+    def base(self, w: Floats) -> Floats:
+        """Return what is added to every score of an instance."""
+        of_list = (self.absent * w[self.list_block]).sum(axis=1)
+        total = np.bincount(list_ids(self.list_starts), weights=of_list, minlength=self.n_instances)
+        return total.astype(np.float64) + float(w[: self.n_own, 0].sum())
+
+    def scores(self, w: Floats, instances: Ints | None = None) -> Floats:
+        """Return the score of every slot (of the given instances) without the base, by a compiled loop."""
+        from concordant.kernels.expert_rows import linear_scores
+
+        which = np.arange(self.n_instances) if instances is None else instances
+        out = np.zeros(self.n_slots)
+        linear_scores(self.offsets, self.starts, self.block, self.X, w, which, out)
+        return out
+
+
+def potentials(
+    votes: Votes,
+    blocks: Blocks,
+    block_of_expert: Ints,
+    transform: str | Sequence[str] = "log",
+    *,
+    missing: str = "unknown",
+    scaling: str = "mean",
+) -> ExpertRows:
+    """Return the potentials of the CRF: d = 3, for the weights alpha (not listed), beta+ (preferred), beta- (beaten).
+
+    Parameters
+    ----------
+    votes : Preferences or Comparisons
+        Comparisons give the numbers of wins and losses, whatever the transform.
+    blocks : Blocks
+        Which weights there are.
+    block_of_expert : int64[K]
+        The block of every expert of the votes, -1 to leave its lists out.
+    transform : {"binary", "rankdiff", "log", "count"} or several
+        How strongly an item is preferred to one behind it. Several give d = 1 + 2 per transform.
+    missing : {"unknown", "below"}
+        Whether a list says nothing about what it leaves out, or prefers all it holds to it, by 1.
+    scaling : {"mean", "paper"}
+        Whether sums are divided by the number of items of the instance.
+    """
+    transforms = (transform,) if isinstance(transform, str) else tuple(transform)
+    lists = _lists_of(votes, block_of_expert, transforms)
+    size = votes.slots.sizes[lists.instance].astype(np.float64)
+    width = size if scaling == "mean" else np.ones(len(size))
+    length = np.diff(lists.offsets).astype(np.float64)
+    of_list = np.repeat(np.arange(len(size)), np.diff(lists.offsets))
+    X = np.empty((len(lists.slot), 1 + 2 * len(transforms)))
+    absent = np.zeros((len(size), X.shape[1]))
+    X[:, 0] = -lists.weight[of_list]
+    for t, (row, col) in enumerate(lists.sums):
+        won, lost = row, col
+        if missing == "below":
+            won = row + (size - length)[of_list]
+            lost = col - length[of_list]
+            absent[:, 2 + 2 * t] = -lists.weight * length / width
+        X[:, 1 + 2 * t] = lists.weight[of_list] * won / width[of_list]
+        X[:, 2 + 2 * t] = -lists.weight[of_list] * lost / width[of_list]
+    own = lists.block < blocks.n_own
+    absent[:, 0] = lists.weight - own
+    block = lists.block[of_list]
+    order = np.lexsort((block, lists.slot))
+    X, slot = X[order], lists.slot[order]
+    code = block[order].astype(np.int32)
+    starts = offsets_of(np.bincount(slot, minlength=votes.slots.n_slots))
+    return ExpertRows(
+        offsets=votes.slots.offsets,
+        starts=starts,
+        block=code,
+        X=X,
+        key=_keys(X, code, starts, blocks),
+        value=lists.value[order],
+        source=of_list[order],
+        list_starts=offsets_of(np.bincount(lists.instance, minlength=len(votes))),
+        list_block=lists.block,
+        absent=absent,
+        n_own=blocks.n_own,
+    )
+
+
+class _Lists(NamedTuple):
+    """What experts with a block say, list by list."""
+
+    instance: Ints
+    block: Ints
+    weight: Floats
+    offsets: Ints
+    slot: Ints
+    sums: list[tuple[Floats, Floats]]
+    value: Floats
+
+
+def _lists_of(votes: Votes, block_of_expert: Ints, transforms: Sequence[str]) -> _Lists:
+    if isinstance(votes, Comparisons):
+        return _compared(votes, block_of_expert, len(transforms))
+    block = block_of_expert[votes.list_expert]
+    sums = [votes.pair_sums(t) for t in transforms]
+    value = _values(votes, transforms[0])
+    if (block >= 0).all():
+        return _Lists(
+            votes.list_instance.astype(np.int64), block, votes.weights, votes.list_offsets,
+            votes.slot.astype(np.int64), sums, value,
+        )  # fmt: skip
+    kept = np.flatnonzero(block >= 0)
+    rows = np.flatnonzero(np.repeat(block >= 0, votes.list_lengths))
+    return _Lists(
+        votes.list_instance[kept].astype(np.int64),
+        block[kept],
+        votes.weights[kept],
+        offsets_of(votes.list_lengths[kept]),
+        votes.slot[rows].astype(np.int64),
+        [(row[rows], col[rows]) for row, col in sums],
+        value[rows],
+    )
+
+
+def _values(votes: Preferences, transform: str) -> Floats:
+    """Return what is subtracted to compare two rows of a list, in the unit of the transform."""
+    rank = votes.ranks("average")
+    if transform in ("binary", "count"):
+        return rank
+    x = np.log(rank) if transform == "log" else rank
+    z = np.ones(votes.n_lists)
+    full = votes.list_lengths > 0
+    z[full] = np.maximum.reduceat(x, votes.list_offsets[:-1][full]) if len(x) else 1.0
+    z[z == 0] = 1.0
+    return x / np.repeat(z, votes.list_lengths)
+
+
+def _compared(votes: Comparisons, block_of_expert: Ints, n_transforms: int) -> _Lists:
+    """Return the wins and losses of comparisons, expert by expert."""
+    n_slots = max(votes.slots.n_slots, 1)
+    expert = np.zeros(len(votes.left), dtype=np.int64) if votes.expert is None else votes.expert.astype(np.int64)
+    block = np.zeros(1, dtype=np.int64) if votes.expert is None else block_of_expert
+    heard = votes.n_left + votes.n_right + votes.n_ties > 0
+    used = np.flatnonzero((block[expert] >= 0) & heard)
+    key = np.concatenate([expert[used] * n_slots + votes.left[used], expert[used] * n_slots + votes.right[used]])
+    pairs, place = np.unique(key, return_inverse=True)
+    won = np.concatenate([votes.n_left[used], votes.n_right[used]])
+    lost = np.concatenate([votes.n_right[used], votes.n_left[used]])
+    row, col = (np.bincount(place, weights=n, minlength=len(pairs)).astype(np.float64) for n in (won, lost))
+    who, slot = pairs // n_slots, pairs % n_slots
+    instance = votes.slots.instance[slot].astype(np.int64)
+    by_list = np.lexsort((slot, who, instance))
+    who, slot, instance, row, col = who[by_list], slot[by_list], instance[by_list], row[by_list], col[by_list]
+    new = np.ones(len(who), dtype=np.bool_)
+    new[1:] = (who[1:] != who[:-1]) | (instance[1:] != instance[:-1])
+    first = np.flatnonzero(new)
+    return _Lists(
+        instance[first],
+        block[who[first]],
+        np.ones(len(first)),
+        np.append(first, len(who)).astype(np.int64),
+        slot,
+        [(row, col)] * n_transforms,
+        np.zeros(len(who)),
+    )
+
+
+def _mix(x: Keys) -> Keys:
+    """Return the numbers scrambled, one to one (the finaliser of splitmix64)."""
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))
+
+
+def _keys(X: Floats, block: Codes, starts: Ints, blocks: Blocks) -> Keys:
+    name = np.array([id_hash(n) for n in blocks.names], dtype=np.uint64)
+    out = np.zeros(len(starts) - 1, dtype=np.uint64)
+    if not len(block):
+        return out
+    h = name[block]
+    for c in range(X.shape[1]):
+        h = _mix(h ^ _mix(np.ascontiguousarray(X[:, c]).view(np.uint64)))
+    full = np.flatnonzero(starts[1:] > starts[:-1])
+    out[full] = np.add.reduceat(h, starts[full])
+    return out
+
+
+def item_sums(
+    votes: Votes,
+    blocks: Blocks,
+    block_of_expert: Ints,
+    w: Floats,
+    transform: str = "log",
+    *,
+    missing: str = "unknown",
+    scaling: str = "mean",
+) -> Floats:
+    """Return the score of every slot under the weights of the potentials, the same in any order of the experts.
+
+    One pass over the lists; nothing is kept but a number for each row.
+    """
+    if isinstance(votes, Comparisons):
+        rows = potentials(votes, blocks, block_of_expert, transform, missing=missing, scaling=scaling)
+        terms = (rows.X * w[rows.block]).sum(axis=1)
+        row_starts = rows.starts[rows.offsets]
+        most = np.diff(rows.list_starts)
+        slot = list_ids(rows.starts)
+        total = exact_sums(terms, slot, rows.n_slots, row_starts, most)
+        return total + np.repeat(rows.base(w), np.diff(rows.offsets))
+    block = block_of_expert[votes.list_expert]
+    heard = block >= 0
+    trust = np.where(heard, votes.weights, 0.0)
+    none, plus, minus = (trust * w[block, c] for c in range(3))
+    size = votes.slots.sizes[votes.list_instance].astype(np.float64)
+    width = size if scaling == "mean" else np.ones(len(size))
+    length = votes.list_lengths.astype(np.float64)
+    terms = _terms(votes, transform, none, plus, minus, width)
+    base = none - np.where(heard & (block < blocks.n_own), w[block, 0], 0.0)
+    if missing == "below":
+        # A listed item beats the (size - length) others, and is not beaten, as those are, by all that are listed.
+        terms += np.repeat((plus * (size - length) + minus * length) / width, votes.list_lengths)
+        base -= minus * length / width
+    starts, lists = votes.list_offsets[votes.list_starts], votes.list_starts
+    most = np.diff(lists)
+    total = exact_sums(terms, votes.slot, votes.n_slots, starts, most)
+    shift = exact_sums(base, votes.list_instance, len(votes), lists, most) + float(w[: blocks.n_own, 0].sum())
+    total += np.repeat(shift, votes.slots.sizes)
+    return total
+
+
+def _terms(votes: Preferences, transform: str, none: Floats, plus: Floats, minus: Floats, width: Floats) -> Floats:
+    """Return what every row adds: -none + (plus * row - minus * col) / width of its list."""
+    if votes.n_rows < _MANY_ROWS:
+        row, col = votes.pair_sums(transform)
+        lengths = votes.list_lengths
+        return (
+            np.repeat(plus / width, lengths) * row - np.repeat(minus / width, lengths) * col - np.repeat(none, lengths)
+        )
+    from concordant.kernels.expert_rows import list_terms
+
+    rank = votes.ranks("average")
+    x = np.log(rank) if transform == "log" else rank
+    z = np.ones(votes.n_lists)
+    if transform in ("rankdiff", "log"):
+        z = np.maximum.reduceat(x, votes.list_offsets[:-1])
+        z[z == 0] = 1.0
+    out = np.empty(votes.n_rows)
+    order = order_lists(rank, votes.list_offsets)
+    list_terms(order, x, z, votes.list_offsets, width, transform == "binary", plus, minus, none, out)
+    return out

@@ -1,0 +1,102 @@
+"""Potentials are those of the full tables, in any order, however they are summed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.oracles import potentials as oracle
+
+import concordant as cc
+from concordant.errors import DataError
+from concordant.ranking import expert_features
+from concordant.ranking.expert_features import blocks_of, item_sums, potentials
+
+TRANSFORMS = ("binary", "count", "rankdiff", "log")
+ITEMS = tuple("abcdef")
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[list[dict[str, dict[str, float]]], np.ndarray]:
+    """Draw the lists of two instances over the same three experts, with ties and gaps, and weights."""
+    ranked = st.dictionaries(st.sampled_from(ITEMS), st.integers(1, 9).map(float), max_size=6)
+    instances = [{e: draw(ranked) for e in "xyz"} for _ in range(2)]
+    w = draw(st.lists(st.floats(-2, 2), min_size=9, max_size=9))
+    return instances, np.array(w).reshape(3, 3)
+
+
+def container(instances: list[dict[str, dict[str, float]]]) -> cc.Preferences:
+    rows = [(f"q{n}", e, i, r) for n, q in enumerate(instances) for e, ranks in q.items() for i, r in ranks.items()]
+    columns = list(zip(*rows, strict=True)) if rows else [[], [], [], []]
+    every = [(f"q{n}", i) for n in range(len(instances)) for i in ITEMS]
+    return cc.Preferences(*columns, items=every, experts=list("xyz"))
+
+
+@pytest.mark.parametrize("missing", ["unknown", "below"])
+@pytest.mark.parametrize("scaling", ["mean", "paper"])
+@pytest.mark.parametrize("transform", TRANSFORMS)
+@given(case=cases())
+def test_scores_are_those_of_the_tables(transform: str, scaling: str, missing: str, case) -> None:
+    instances, w = case
+    p = container(instances)
+    blocks = expert_features.Blocks(["x", "y", "z"], -1)
+    of_expert = blocks.of(p, "CRF")
+    how = {"missing": missing, "scaling": scaling}
+    rows = potentials(p, blocks, of_expert, transform, **how)
+    by_rows = rows.scores(w) + np.repeat(rows.base(w), np.diff(rows.offsets))
+    by_terms = item_sums(p, blocks, of_expert, w, transform, **how)
+    weights = {e: tuple(w[b]) for b, e in enumerate("xyz")}
+    want = [
+        s
+        for ranks in instances
+        for s in oracle.score(ITEMS, ranks, "xyz", weights, transform, missing == "below", scaling == "mean")
+    ]
+    np.testing.assert_allclose(by_rows, want, atol=1e-10)
+    np.testing.assert_allclose(by_terms, want, atol=1e-10)
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_many_rows_are_summed_as_few_are(transform: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    rows = [(f"q{n}", f"e{k}", f"d{i}", rng.integers(1, 30)) for n in range(20) for k in range(4) for i in range(25)]
+    p = cc.Preferences(*zip(*rows, strict=True))
+    blocks = blocks_of(p)
+    w = rng.normal(size=(4, 3))
+    few = item_sums(p, blocks, blocks.of(p, "CRF"), w, transform)
+    monkeypatch.setattr(expert_features, "_MANY_ROWS", 0)
+    many = item_sums(p, blocks, blocks.of(p, "CRF"), w, transform)
+    np.testing.assert_allclose(many, few, rtol=1e-12, atol=1e-12)
+
+
+def test_shared_and_ignored_experts() -> None:
+    p = cc.from_lists({"x": ["a", "b"], "y": ["b", "a"], "new": ["b", "c"]})
+    blocks = expert_features.Blocks(["x", "*"], 1, frozenset({"y"}))
+    of_expert = blocks.of(p, "CRF")
+    assert dict(zip(p.experts, of_expert.tolist(), strict=True)) == {"x": 0, "y": -1, "new": 1}
+    w = np.array([[0.0, 1.0, 0.0], [0.0, 10.0, 0.0]])
+    got = dict(zip(p.items, item_sums(p, blocks, of_expert, w, "binary"), strict=True))
+    assert got == pytest.approx({"a": 1 / 3, "b": 10 / 3, "c": 0.0})
+    with pytest.raises(DataError, match="'new'"):
+        expert_features.Blocks(["x"], -1, frozenset({"y"})).of(p, "CRF")
+
+
+def test_comparisons_count_wins_and_losses() -> None:
+    c = cc.Comparisons(["q"] * 3, ["x", "x", "y"], ["a", "a", "b"], ["b", "c", "a"], [3, 0, 1], [1, 0, 0], [0, 2, 0])
+    blocks = blocks_of(c)
+    w = np.array([[0.5, 1.0, 10.0], [0.25, 100.0, 1000.0]])
+    got = item_sums(c, blocks, blocks.of(c, "CRF"), w)
+    # x: a wins 3, loses 1; b the reverse; c tied only. y: b beats a and does not know c.
+    want = [(3 - 10) / 3 - 1000 / 3, (1 - 30) / 3 + 100 / 3, 0.25]
+    np.testing.assert_allclose(got, want)
+
+
+def test_keys_do_not_depend_on_order() -> None:
+    rows = [("q", e, i, r) for e, order in (("x", "abcd"), ("y", "dbca")) for r, i in enumerate(order, start=1)]
+    keys = []
+    for some in (rows, rows[::-1]):
+        p = cc.Preferences(*zip(*some, strict=True))
+        found = potentials(p, blocks_of(p), blocks_of(p).of(p, "CRF"), "log")
+        keys.append(dict(zip(p.items, found.key.tolist(), strict=True)))
+    assert keys[0] == keys[1]
+    assert len(set(keys[0].values())) == 4
