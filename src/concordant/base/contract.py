@@ -298,6 +298,9 @@ class Aggregator:
         for name in [n for n in self.__dict__ if n.endswith("_") and not n.startswith("_")]:
             del self.__dict__[name]
 
+    def _check_state(self) -> None:
+        """Raise DataError where what was loaded does not fit together; for shapes that compiled loops rely on."""
+
     def _checked(self, preferences: Votes) -> Votes:
         """Return the container after checking the parameters and that the method works on it."""
         check_params(type(self).__name__, self.__dict__, self.constraints)

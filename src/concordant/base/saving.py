@@ -397,6 +397,10 @@ def _method(header: dict[str, Any], arrays: Arrays) -> Aggregator:
             raise _UnfitError("its experts are not a list of different ids.")
         method.experts_ = experts
     _check_experts(method)
+    try:
+        method._check_state()
+    except ConcordantError as error:
+        raise _UnfitError(str(error)) from error
     info = header.get("fit_info")
     if info is not None:
         method.fit_info_ = _fit_info(info)
@@ -432,9 +436,11 @@ def _may_be_learned(cls: type[Aggregator], name: str) -> bool:
 def _check_experts(method: Aggregator) -> None:
     """Raise where what was learned about experts does not go with their ids."""
     n = len(method.__dict__.get("experts_", ()))
-    weights = method.__dict__.get("adherence_")
-    if weights is not None and not (isinstance(weights, np.ndarray) and weights.shape == (n,)):
+    trust, weights = method.__dict__.get("adherence_"), method.__dict__.get("weights_")
+    if trust is not None and not (isinstance(trust, np.ndarray) and trust.shape == (n,) and trust.dtype.kind in "fiu"):
         raise _UnfitError(f"its adherence is not one number for each of {n} experts.")
+    if isinstance(weights, np.ndarray) and weights.shape[:1] != (n,):
+        raise _UnfitError(f"its weights are not those of {n} experts.")
     details = method.__dict__.get("expert_details_", {})
     columns = list(details.values()) if isinstance(details, dict) else [None]
     if not all(isinstance(c, (list, np.ndarray)) and np.shape(c)[:1] == (n,) for c in columns):
