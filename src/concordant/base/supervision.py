@@ -204,7 +204,8 @@ class Judge:
         home = np.array([codes.get(q, -1) for q in labels.instances], dtype=np.int64)
         positive = labels.label > 0
         owner = home[labels.slots.instance]
-        inside = positive & (owner >= 0)
+        inside = np.flatnonzero(positive & (owner >= 0))
+        inside = inside[np.argsort(owner[inside], kind="stable")]
         known = ~np.isnan(labels.label)
         judged = np.bincount(owner[known & (owner >= 0)], minlength=len(slots)) > 0
         self._slots = slots
