@@ -226,6 +226,11 @@ class Judge:
         # An instance with no label at all is not judged; one whose labels are all 0 counts 0 for every order.
         self.instances: Ints = np.flatnonzero(judged)
 
+    @property
+    def n_slots(self) -> int:
+        """How many slots are scored."""
+        return self._slots.n_slots
+
     def values(self, score: Floats) -> Floats:
         """Return the metric of every instance, 0 where there is nothing to find."""
         from concordant.kernels.expert_rows import worst_places

@@ -26,8 +26,8 @@ from concordant.base.supervision import Judge, Truth
 from concordant.data.preferences import Preferences
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, FormatError
-from concordant.execution import map_instances, note, report, unwatched
-from concordant.kernels.lists import Floats, Ints
+from concordant.execution import map_instances, n_threads, note, report, threads, unwatched
+from concordant.kernels.lists import Floats, Ints, ranges
 
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator, Votes
@@ -39,6 +39,8 @@ __all__ = ["Learner", "Trained", "checkpoint", "train"]
 _FEWEST = 4
 # A model whose value falls to this part of the best one on the way has been thrown off by its steps.
 _COLLAPSE = 0.5
+# So many slots a pass are gone through in less time than it takes to start a thread.
+_LITTLE = 2000
 
 
 class Learner(Protocol):
@@ -103,6 +105,8 @@ class _Held(NamedTuple):
 
     learned: Ints
     judged: Ints | None
+    # The slots of the instances judged.
+    slots: Ints | None = None
 
 
 def train(
@@ -151,29 +155,33 @@ def train(
     mark = _Mark.of(owner, learners, votes, truth, held)
     done = mark.restore(runs) if mark else 0
     part = "train" if validation is None else "validation"
+    size = sum(int(votes.slots.sizes[h.learned].sum()) for h in held)
 
     def work(task: tuple[int, int]) -> tuple[Floats, Floats | None]:
         which, model = task
-        learner, (learned, judged) = learners[which], held[model]
-        parameters = learner.advance(runs[which].models[model], learned, done)
-        if judge is None or judged is None:
-            return parameters, None
-        return parameters, judge.values(learner.scores(parameters, part, judged))[judged]
+        learner, own = learners[which], held[model]
+        parameters = learner.advance(runs[which].models[model], own.learned, done)
+        return parameters, None if own.judged is None else learner.scores(parameters, part, own.judged)
 
     try:
         while done < passes:
             alive = [(r, m) for r, run in enumerate(runs) if not run.stopped for m in range(len(held))]
             if not alive:
                 break
-            with unwatched(), np.errstate(over="ignore", invalid="ignore"):
+            # Little work is done before a second thread has begun.
+            with (
+                unwatched(),
+                threads(1 if size < _LITTLE else n_threads()),
+                np.errstate(over="ignore", invalid="ignore"),
+            ):
                 results = map_instances(lambda t: work(alive[t]), len(alive))  # noqa: B023 - called before the next turn
             done += 1
-            values: dict[int, list[Floats]] = {}
-            for (r, m), (parameters, value) in zip(alive, results, strict=True):
+            scored: dict[int, list[Floats | None]] = {}
+            for (r, m), (parameters, scores) in zip(alive, results, strict=True):
                 runs[r].models[m] = parameters
-                values.setdefault(r, []).extend([] if value is None else [value])
-            for r, found in values.items():
-                _settle(runs[r], found, done, patience)
+                scored.setdefault(r, []).append(scores)
+            for r, scores_of in scored.items():
+                _settle(runs[r], _judged(judge, held, scores_of), done, patience)
             report(done, passes)
             note(_standing(runs, judge, select))
             if mark:
@@ -208,7 +216,7 @@ def _plan(
                 f"{name} cannot choose by the validation part: none of its {len(validation[0])} instances has a label. "
                 "Instances are matched by id; leave validation out to choose by cross-validation."
             )
-        return judge, [_Held(usable, judge.instances)]
+        return judge, [_Held(usable, judge.instances, _slots_of(validation[0], judge.instances))]
     if len(usable) < _FEWEST:
         owner._warn(
             f"{name} learns from {len(usable)} instances, too few to hold any out: nothing is chosen, and the last "
@@ -219,8 +227,13 @@ def _plan(
     order = sorted(usable.tolist(), key=lambda n: (id_hash(f"{random_state}:{ids[n]}"), ids[n]))
     folds = min(cv, len(usable) // 2)
     parts = [np.sort(np.array(order[f::folds], dtype=np.int64)) for f in range(folds)]
-    held = [_Held(np.setdiff1d(usable, part), part) for part in parts]
+    held = [_Held(np.setdiff1d(usable, part), part, _slots_of(votes, part)) for part in parts]
     return Judge(votes, labels, metric=select), [*held, _Held(usable, None)]
+
+
+def _slots_of(votes: Votes, instances: Ints) -> Ints:
+    offsets = votes.slots.offsets
+    return ranges(offsets[instances], offsets[instances + 1])
 
 
 def _start(learner: Learner, n_models: int) -> _Run:
@@ -228,15 +241,27 @@ def _start(learner: Learner, n_models: int) -> _Run:
     return _Run([first.copy() for _ in range(n_models)], first.copy())
 
 
-def _settle(run: _Run, values: list[Floats], done: int, patience: int | None) -> None:
+def _judged(judge: Judge | None, held: Sequence[_Held], scores: Sequence[Floats | None]) -> float:
+    """Return the value of a pass: every instance is judged by the scores of a model that has not learned from it."""
+    if judge is None:
+        return np.nan
+    joined = np.zeros(judge.n_slots)
+    which = []
+    for part, found in zip(held, scores, strict=True):
+        if part.judged is not None and found is not None and part.slots is not None:
+            joined[part.slots] = found[part.slots]
+            which.append(part.judged)
+    return judge(joined, np.concatenate(which))
+
+
+def _settle(run: _Run, value: float, done: int, patience: int | None) -> None:
     """Note what a pass came to."""
     last = run.models[-1]
-    value = float(np.concatenate(values).mean()) if values else np.nan
     if not all(np.isfinite(model).all() for model in run.models):
         run.stopped = f"diverged in pass {done}"
         return
     run.trace.append(value)
-    if not values or value > run.value:
+    if np.isnan(value) or value > run.value:
         run.value, run.passes, run.best = value, done, last.copy()
     elif patience is not None and done - run.passes >= patience:
         run.stopped = "patience"
