@@ -892,6 +892,56 @@ def labels_of_others_are_not_read(method: Aggregator) -> None:
         _agree(one, other, f"{example.kind} data, other labels for instance {hidden!r}", exact=True)
 
 
+@_check("supervised", lambda tags: tags.supervised)
+def labels_are_matched_by_id(method: Aggregator) -> None:
+    """Require that the order of labels, and labels of instances and items that are not there, change nothing."""
+    for example in examples(method.tags):
+        votes = example.votes()
+        want = _answer(method, example)
+        truth = {("elsewhere", "i"): 1.0, **dict(reversed(example.truth.items()))}
+        got = _copy(method).fit(votes, replace(example, truth=truth).labels()).predict(votes)
+        _agree(got, want, f"{example.kind} data, labels in another order", exact=True)
+
+
+@_check("supervised", lambda tags: tags.supervised)
+def validation_is_a_pair(method: Aggregator) -> None:
+    """Require that a validation part may be given as a pair (preferences, labels), and nothing else."""
+    for example in examples(method.tags):
+        votes, labels = example.votes(), example.labels()
+        fitted = _copy(method).fit(votes, labels, validation=(votes, labels))
+        _require(len(fitted.predict(votes)) == len(votes), f"{example.kind} data: instances are lost.")
+        _raises(ParameterError, lambda: _copy(method).fit(votes, labels, validation=labels), "validation=labels")  # noqa: B023
+
+
+@_check("supervised", lambda tags: tags.supervised)
+def labels_are_counted(method: Aggregator) -> None:
+    """Require that fit_info_ says how far the labels went."""
+    for example in examples(method.tags):
+        counts = _fitted(method, example).fit_info_.labels
+        _require(counts.get("instances") == len(example.instances), f"{example.kind} data: labels counted as {counts}.")
+        known = sum(pair in example.truth for pair in example.items)
+        _require(counts.get("judged") == known, f"{example.kind} data: {known} labels counted as {counts}.")
+
+
+@_check()
+def explanations_add_up(method: Aggregator) -> None:
+    """Require that what experts add to a score, where the method can tell, sums to the score."""
+    for example in examples(method.tags):
+        fitted = _fitted(method, example)
+        votes = example.votes()
+        if fitted._contributions(votes) is None:
+            continue
+        answer = fitted.predict(votes)
+        for instance in example.instances:
+            own = answer[instance]
+            explained = fitted.explain(votes, instance)
+            want = dict(zip(own.items, own.score.tolist(), strict=True))
+            slack = SCORE_TOLERANCE * max(1.0, float(np.abs(own.score).max(initial=0.0)))
+            total = explained.contribution.sum(axis=1) + explained.base
+            wrong = [i for i, s in zip(explained.items, total, strict=True) if abs(s - want[i]) > slack]
+            _require(not wrong, f"{example.kind} data, instance {instance!r}: items {listing(wrong)}.")
+
+
 @_check()
 def wrong_kind_names_methods(method: Aggregator) -> None:
     """Require that a container of another kind raises KindError naming what is taken and the methods that would do."""

@@ -221,7 +221,7 @@ class Judge:
             labels.label[inside],
             slots.sizes,
             slots.sizes + unseen,
-            float(labels.label[known].max(initial=0.0)),
+            float(labels.label[known & (owner >= 0)].max(initial=0.0)),
         )
         # An instance with no label at all is not judged; one whose labels are all 0 counts 0 for every order.
         self.instances: Ints = np.flatnonzero(judged)
