@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -160,7 +160,8 @@ def train(
     def work(task: tuple[int, int]) -> tuple[Floats, Floats | None]:
         which, model = task
         learner, own = learners[which], held[model]
-        parameters = learner.advance(runs[which].models[model], own.learned, done)
+        # A learner may change what it is given; a pass that an interrupt breaks off must leave no trace.
+        parameters = learner.advance(runs[which].models[model].copy(), own.learned, done)
         return parameters, None if own.judged is None else learner.scores(parameters, part, own.judged)
 
     try:
@@ -175,13 +176,15 @@ def train(
                 np.errstate(over="ignore", invalid="ignore"),
             ):
                 results = map_instances(lambda t: work(alive[t]), len(alive))  # noqa: B023 - called before the next turn
-            done += 1
+            after = [replace(run, models=list(run.models), trace=list(run.trace)) for run in runs]
             scored: dict[int, list[Floats | None]] = {}
             for (r, m), (parameters, scores) in zip(alive, results, strict=True):
-                runs[r].models[m] = parameters
+                after[r].models[m] = parameters
                 scored.setdefault(r, []).append(scores)
             for r, scores_of in scored.items():
-                _settle(runs[r], _judged(judge, held, scores_of), done, patience)
+                _settle(after[r], _judged(judge, held, scores_of), done + 1, patience)
+            # At once: an interrupt finds the state before a pass or after it, and nothing between.
+            runs, done = after, done + 1
             report(done, passes)
             note(_standing(runs, judge, select))
             if mark:
