@@ -58,11 +58,19 @@ class Blocks(NamedTuple):
         return len(self.names) - (self.shared >= 0)
 
     def of(self, votes: Votes, owner: str, unknown_experts: str = "error") -> Ints:
-        """Return the block of every expert of the votes, -1 for those left out.
+        """Return the block of every expert of the votes, -1 for those left out; one entry where nobody is named.
 
         An expert who speaks and has no weights uses the shared block; without one it is an error, unless
         `unknown_experts` is "ignore".
         """
+        if isinstance(votes, Comparisons) and votes.expert is None:
+            # Nobody is named: all that is said is one voice, and only shared weights can hear it.
+            if self.shared < 0 and unknown_experts == "error":
+                raise DataError(
+                    f"the comparisons name no experts, and {owner} has weights for {listing(self.names, 20)} only. Name "
+                    'the experts, or fit with weights="mixed" or "consensus".'
+                )
+            return np.array([self.shared], dtype=np.int64)
         own = {name: b for b, name in enumerate(self.names[: self.n_own])}
         out = np.array([own.get(e, self.shared) for e in votes.experts], dtype=np.int64)
         if self.ignored:
@@ -301,7 +309,7 @@ def _compared(votes: Comparisons, block_of_expert: Ints, n_transforms: int) -> _
     """Return the wins and losses of comparisons, expert by expert."""
     n_slots = max(votes.slots.n_slots, 1)
     expert = np.zeros(len(votes.left), dtype=np.int64) if votes.expert is None else votes.expert.astype(np.int64)
-    block = np.zeros(1, dtype=np.int64) if votes.expert is None else block_of_expert
+    block = block_of_expert
     heard = votes.n_left + votes.n_right + votes.n_ties > 0
     used = np.flatnonzero((block[expert] >= 0) & heard)
     key = np.concatenate([expert[used] * n_slots + votes.left[used], expert[used] * n_slots + votes.right[used]])
