@@ -16,6 +16,7 @@ from concordant.base import registry
 from concordant.base.checks import CHECKS, check_method, checks_for, examples
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.params import number
+from concordant.base.supervision import match_labels, validation_pair
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
@@ -65,17 +66,28 @@ class LearnsExperts(Sound):
     tags = Tags(accepts=ALL, supervised=True, faithful=False)
 
     def _fit(self, p: Any, labels: Any, validation: Any, features: Any) -> None:
-        label = labels.align(p).label
+        truth = match_labels(p, labels, "LearnsExperts")
+        validation_pair(validation, "LearnsExperts")
+        self.fit_info_.labels = truth.counts
+        label = np.nan_to_num(truth.label)
         gain = np.bincount(p.row_expert, self.terms(p) * label[p.slot] * self.weights(p), p.n_experts)
         self.experts_ = p.experts.tolist()
         self.gain_ = 1.0 + np.rint(gain * 1024) / 1024
 
-    def _scores(self, p: Preferences) -> np.ndarray:
+    def gained(self, p: Preferences) -> np.ndarray:
         if not hasattr(self, "gain_"):
             raise NotFittedError.of(type(self).__name__)
         known = dict(zip(self.experts_, self.gain_.tolist(), strict=True))
         gain = np.array([known[e] for e in p.experts])[p.row_expert]
-        return np.bincount(p.slot, self.terms(p) * gain * self.weights(p), minlength=p.n_slots)
+        return self.terms(p) * gain * self.weights(p)
+
+    def _scores(self, p: Preferences) -> np.ndarray:
+        return np.bincount(p.slot, self.gained(p), minlength=p.n_slots)
+
+    def _contributions(self, p: Preferences) -> tuple[list[str], np.ndarray, np.ndarray]:
+        table = np.zeros((p.n_slots, p.n_experts))
+        table[p.slot, p.row_expert] = self.gained(p)
+        return p.experts.tolist(), table, np.zeros(p.n_slots)
 
 
 class Shakes(Sound):
@@ -310,6 +322,29 @@ class ReadsOtherLabels(LearnsExperts):
         self.gain_ = self.gain_ * (1.0 + labels.label.sum())
 
 
+class TakesLabelsAsTheyCome(LearnsExperts):
+    def _fit(self, p: Any, labels: Any, validation: Any, features: Any) -> None:
+        super()._fit(p, labels, validation, features)
+        self.gain_ = self.gain_ * (1.0 + labels.label[0])
+
+
+class TakesAnyValidation(LearnsExperts):
+    def _fit(self, p: Any, labels: Any, validation: Any, features: Any) -> None:
+        super()._fit(p, labels, None, features)
+
+
+class CountsNoLabels(LearnsExperts):
+    def _fit(self, p: Any, labels: Any, validation: Any, features: Any) -> None:
+        super()._fit(p, labels, validation, features)
+        self.fit_info_.labels = {}
+
+
+class ExplainsHalf(LearnsExperts):
+    def _contributions(self, p: Preferences) -> tuple[list[str], np.ndarray, np.ndarray]:
+        experts, table, base = super()._contributions(p)
+        return experts, table / 2, base
+
+
 FAULTS = [
     (MutatesInput, "input_is_unchanged"),
     (LeavesInputOpen, "input_is_unchanged"),
@@ -348,6 +383,10 @@ FAULTS = [
     (SeededByPosition, "shards_as_the_whole"),
     (BreaksTiesInSilence, "ties_are_refused"),
     (ReadsOtherLabels, "labels_of_others_are_not_read"),
+    (TakesLabelsAsTheyCome, "labels_are_matched_by_id"),
+    (TakesAnyValidation, "validation_is_a_pair"),
+    (CountsNoLabels, "labels_are_counted"),
+    (ExplainsHalf, "explanations_add_up"),
 ]
 
 
@@ -390,7 +429,7 @@ def test_all_failures_are_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_method_that_is_not_registered_cannot_be_loaded() -> None:
-    with pytest.raises(ContractError, match="no method 'toy-sound'"):
+    with pytest.raises(ContractError, match="'toy-sound' is not known"):
         CHECKS["saved_is_loaded"](Sound)
 
 

@@ -759,7 +759,7 @@ def equal_items_tie(method: Aggregator) -> None:
             _require(rank["b"] == rank["twin"], f"{example.kind} data: instance {q!r}: ranks {rank}.")
 
 
-@_check("not stochastic", lambda tags: not tags.stochastic)
+@_check("not stochastic or supervised", lambda tags: not tags.stochastic and not tags.supervised)
 def swapped_items_tie(method: Aggregator) -> None:
     """Require that two items share a rank when the preferences are the same with the two swapped."""
     for kind in sorted(method.tags.accepts):
