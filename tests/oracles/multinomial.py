@@ -39,6 +39,21 @@ def net(table: Floats) -> Floats:
     return out
 
 
+def label_agreement(instances: Sequence[tuple[Any, dict[str, float], float]]) -> tuple[float | None, int]:
+    """Return the weighted mean over instances of the share of pairs in the order of their labels, and their number.
+
+    An instance is a win count (a function of two items), the labels of items, and the weight of the list. Instances
+    with no pair, or no weight, do not count.
+    """
+    total, amount, number = 0.0, 0.0, 0
+    for wins, label, weight in instances:
+        right = sum(wins(i, j) for i in label for j in label if label[i] > label[j])
+        wrong = sum(wins(j, i) for i in label for j in label if label[i] > label[j])
+        if right + wrong > 0 and weight > 0:
+            total, amount, number = total + weight * right / (right + wrong), amount + weight, number + 1
+    return (total / amount if number else None), number
+
+
 def log_likelihood(tables: Sequence[Any], theta: Sequence[float], score: Any, gamma: Any = None) -> float:
     """Return Σ_k Σ_{i≠j} Y_k(i,j) log P_k(i over j), the constant of the multinomial left out."""
     m = len(score)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.params import Constraint, integer, number, one_of
 from concordant.base.registry import register
+from concordant.base.supervision import match_labels, validation_pair
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, NotFittedError, listing
 from concordant.execution import map_instances, report, unwatched
@@ -116,13 +117,12 @@ class CPS(Aggregator):
     def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> None:
         if self.adherence == "none":
             return
-        if labels is None:
-            raise DataError(
-                "CPS(adherence='supervised') learns from labels and got none. Call fit(preferences, labels), or use "
-                "adherence='none', which needs no labels."
-            )
         p: Preferences = preferences
-        training = _Training(p, self._judged(p, labels), self.unjudged == "drop", self.distance)
+        # Nothing is chosen, so a validation part is only looked at for what it is.
+        validation_pair(validation, "CPS")
+        truth = match_labels(p, labels, "CPS(adherence='supervised')", unjudged=self.unjudged)
+        self.fit_info_.labels = truth.counts
+        training = _Training(p, truth.label, self.distance)
         self.experts_ = p.experts.tolist()
         self.adherence_ = self._maximise(training)
         seen = training.seen
@@ -137,18 +137,6 @@ class CPS(Aggregator):
             self._warn(
                 f"nothing can be learned about the experts {listing(absent)}; they weigh as the others on average."
             )
-
-    def _judged(self, p: Preferences, labels: Labels) -> Floats:
-        """Return the label of every slot, NaN where there is none, after checking that the two go together."""
-        label = labels.align(p).label
-        found = np.bincount(p.slots.instance[~np.isnan(label)], minlength=len(p)) > 0
-        if 2 * int(found.sum()) < len(p):
-            missing = [q for q, there in zip(p.instances, found.tolist(), strict=True) if not there]
-            raise DataError(
-                f"{len(missing)} of {len(p)} instances have no label, {listing(missing)}. Instances and items of "
-                "labels and preferences are matched by id; check that they are written alike."
-            )
-        return label
 
     def _maximise(self, training: _Training) -> Floats:
         """Return the adherences of greatest likelihood."""
@@ -268,19 +256,17 @@ def _tables(p: Preferences, keep: NDArray[np.bool_] | None = None) -> Callable[[
 class _Training:
     """Labelled instances as stages of a label-sorted order."""
 
-    def __init__(self, p: Preferences, label: Floats, drop: bool, distance: str) -> None:
+    def __init__(self, p: Preferences, label: Floats, distance: str) -> None:
         from concordant.kernels.cps import DISTANCES
 
-        unknown = np.isnan(label)
         self.preferences = p
         self.distance = DISTANCES[distance]
-        keep = ~unknown if drop else np.ones(p.n_slots, dtype=np.bool_)
+        keep = ~np.isnan(label)
         self.table = _tables(p, keep)
-        value = np.where(unknown, 0.0, label)
         self.levels: list[Ints] = []
         for n in range(len(p)):
             own = slice(int(p.slots.offsets[n]), int(p.slots.offsets[n + 1]))
-            _, level = np.unique(-value[own][keep[own]], return_inverse=True)
+            _, level = np.unique(-label[own][keep[own]], return_inverse=True)
             self.levels.append(level.astype(np.int64))
         lists = np.diff(p.list_starts)
         self.telling = [n for n, level in enumerate(self.levels) if lists[n] and level.max(initial=0) > 0]

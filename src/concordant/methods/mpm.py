@@ -16,12 +16,16 @@ from numpy.typing import NDArray
 from concordant.base.contract import Aggregator, FitInfo, Tags, Votes
 from concordant.base.params import Constraint, integer, number, one_of
 from concordant.base.registry import register
+from concordant.base.supervision import match_labels, validation_pair
 from concordant.base.uncertainty import CONSTRAINTS, regauge, sample_covariance, some_items, with_intervals
+from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
+from concordant.data.preferences import Preferences
 from concordant.data.streams import instance_stream
 from concordant.errors import DataError, NotFittedError, listing
 from concordant.execution import map_instances, report
-from concordant.kernels.lists import Floats, Ints
+from concordant.kernels.inversions import order_agreement
+from concordant.kernels.lists import Floats, Ints, exact_sums, offsets_of
 from concordant.methods._existence import parted_instances, why_parted
 from concordant.methods._net_counts import NetCounts, net_counts
 from concordant.methods.majority import PAIRED, each_instance
@@ -105,8 +109,15 @@ class MPM(Aggregator):
     variances : {False, True, "force"}
         Whether the variances γ are estimated with the scores; they are kept as `variance_`. This needs a table of all
         pairs: above 5,000 items in an instance only with "force".
-    adherence : {"learned", "none"}
-        "learned": `fit` learns θ over all instances. "none": θ = 1 for everybody, and nothing to fit.
+    adherence : {"learned", "supervised", "none"}
+        "learned": `fit` learns θ over all instances from how far experts agree. "supervised": θ is how far an expert
+        agrees with the labels given to `fit`, the mean over instances of the share of pairs that it orders as their
+        labels do. "none": θ = 1 for everybody, and nothing to fit.
+    normalize : {"minmax", "none"}
+        Whether supervised θ is stretched to run from 0 for the worst expert to 1 for the best, as in the paper's
+        tables, or kept as it is. Where all experts are equally good, stretching gives all of them 1.
+    unjudged : {"zero", "drop"}
+        Whether training items without a label count as labelled 0, or are left out, in supervised learning.
     transform : {"count", "binary", "rankdiff", "log", "rating"}
         How lists become counts, as in `Preferences.comparisons`; "count" takes differences of ratings where the values
         are ratings. Comparisons are counted as they are.
@@ -134,7 +145,11 @@ class MPM(Aggregator):
     Attributes
     ----------
     adherence_, experts_
-        θ of every expert of the training data, the largest 1; experts who say nothing there keep 1.
+        θ of every expert of the training data. Learned: the largest is 1, and experts who say nothing there keep 1.
+        Supervised: experts about whom the labels say nothing have ½ before θ is stretched.
+    expert_details_ : dict
+        After supervised learning, by expert: `agreement`, θ before it is stretched (NaN where nothing is known), and
+        `instances`, how many it is the mean of.
     variance_ : float64
         γ of every item of `consensus_` after `fit_predict` with variances, in its order; NaN where there was nothing to
         estimate. Of each instance the logarithms have mean 0, so that without variances 1 would be the common value,
@@ -150,6 +165,11 @@ class MPM(Aggregator):
     1 / M per preference on log γ, which also fixes their scale. θ is learned with equal variances, and variances are
     found with θ fixed. Where every item only wins or only loses there is no finite estimate: a warning names the
     instance, and Σ θ d stands in for the scores, which has the same order.
+
+    Supervised θ counts pairs of items with different labels that the expert orders one way or the other; an instance
+    without such a pair is passed over, and a list of weight 2 counts twice in the mean over instances. Of comparisons,
+    every win of the item with the larger label is a pair in the right order, every loss one in the wrong order. Cost
+    O(R log M).
 
     Learned adherence is agreement over instances. In one instance alone experts who agree confirm each other, and may
     silence others who contradict nobody; a warning says so, and adherence="none" counts everybody alike.
@@ -170,13 +190,24 @@ class MPM(Aggregator):
     ['a', 'b', 'c', 'd']
     >>> dict(zip(mpm.experts_, mpm.adherence_.round(2).tolist()))
     {'x': 1.0, 'y': 0.59, 'z': 0.51, 'w': 0.37}
+
+    With labels for some items, whoever agrees with them is believed, whatever the others say.
+
+    >>> labels = cc.Labels(["one"] * 4, list("abcd"), [0, 1, 2, 0])
+    >>> mpm = cc.MPM(adherence="supervised")
+    >>> mpm.fit_predict(votes, labels).ranking("one")
+    ['c', 'b', 'a', 'd']
+    >>> dict(zip(mpm.experts_, mpm.adherence_.round(2).tolist()))
+    {'x': 0.0, 'y': 0.33, 'z': 0.33, 'w': 1.0}
     """
 
     name = "mpm"
     tags = Tags(accepts=PAIRED, uncertainty=True, cost="O(R log M); O(K M²) a step for adherence or variances")
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "variances": one_of(False, True, "force"),
-        "adherence": one_of("learned", "none"),
+        "adherence": one_of("learned", "supervised", "none"),
+        "normalize": one_of("minmax", "none"),
+        "unjudged": one_of("zero", "drop"),
         "transform": one_of("count", "binary", "rankdiff", "log", "rating"),
         "optimizer": one_of("auto", "gd"),
         "max_iter": integer(least=1),
@@ -186,12 +217,15 @@ class MPM(Aggregator):
     }
 
     variance_: Floats
+    expert_details_: dict[str, Any]
 
     def __init__(
         self,
         *,
         variances: bool | str = False,
         adherence: str = "learned",
+        normalize: str = "minmax",
+        unjudged: str = "zero",
         transform: str = "count",
         optimizer: str = "auto",
         max_iter: int = 100,
@@ -204,6 +238,8 @@ class MPM(Aggregator):
     ) -> None:
         self.variances = variances
         self.adherence = adherence
+        self.normalize = normalize
+        self.unjudged = unjudged
         self.transform = transform
         self.optimizer = optimizer
         self.max_iter = max_iter
@@ -219,6 +255,8 @@ class MPM(Aggregator):
         kind = self._interval_kind(counts.named)
         if self.adherence == "learned":
             self._learn_adherence(counts)
+        elif self.adherence == "supervised":
+            self._ask_labels(preferences, labels, validation)
         self.fit_info_.uncertainty = None if kind is None else self._interval_method(kind, counts.named)
         return counts
 
@@ -252,6 +290,44 @@ class MPM(Aggregator):
             self._warn(f"experts {listing(quiet)} prefer nothing to anything; their adherence stays 1.")
         self._mention_belief(counts, self.adherence_, heard > 0)
 
+    def _ask_labels(self, votes: Votes, labels: Labels | None, validation: Any) -> None:
+        """Learn the adherence of the experts from how they order items of different labels."""
+        owner = "MPM(adherence='supervised')"
+        if isinstance(votes, Comparisons) and votes.expert is None:
+            raise DataError(
+                f"{owner} learns whom to believe, and these comparisons name no experts. Use adherence='none', or give "
+                "comparisons with experts."
+            )
+        # Nothing is chosen, so a validation part is only looked at for what it is.
+        validation_pair(validation, "MPM")
+        truth = match_labels(votes, labels, owner, unjudged=self.unjudged)
+        self.fit_info_.labels = truth.counts
+        self.experts_ = votes.experts.tolist()
+        agreement, heard = label_agreement(votes, truth.label)
+        if not heard.any():
+            raise DataError(
+                "the labels say nothing about the experts: nobody ranks two items of different labels differently. "
+                "Give labels of items that experts rank, or use adherence='learned'."
+            )
+        theta = np.where(heard > 0, agreement, 0.5)
+        if self.normalize == "minmax":
+            low, high = float(agreement[heard > 0].min()), float(agreement[heard > 0].max())
+            # Those about whom nothing is known lie on the same scale and do not stretch it.
+            theta = np.clip((theta - low) / (high - low), 0.0, 1.0) if high > low else np.ones(len(theta))
+        self.adherence_ = theta
+        self.expert_details_ = {"agreement": agreement, "instances": heard}
+        unknown = [e for e, n in zip(self.experts_, heard.tolist(), strict=True) if not n]
+        if unknown:
+            self._warn(
+                f"the labels say nothing about the experts {listing(unknown)}, who never order two items of different "
+                "labels: they are trusted as one who is right half of the time."
+            )
+        if not theta.any():
+            self._warn(
+                "no expert ever orders two items as their labels do: nobody is believed and every item ties. Check "
+                "that larger labels, and smaller ranks, are better."
+            )
+
     def _mention_belief(self, counts: NetCounts, theta: Floats, heard: Bools) -> None:
         """Warn of experts who count for nothing, and where one instance alone decides who counts."""
         unheard = np.flatnonzero(heard & (theta == 0.0))
@@ -282,7 +358,7 @@ class MPM(Aggregator):
     def _record(self, info: FitInfo, solution: _Solution) -> None:
         """Keep how the scores of the training data were found, beside how the adherence was."""
         found, norm = solution.found, float(solution.norms.max(initial=0.0))
-        if self.adherence == "none" or not self.experts_:
+        if self.adherence != "learned" or not self.experts_:
             info.n_iter, info.gradient_norm = solution.steps, norm
             info.objective = float(solution.values[found].mean()) if found.any() else 0.0
         else:
@@ -455,7 +531,7 @@ class MPM(Aggregator):
             "sandwich": "sandwich, clustered by expert",
             "bootstrap": "bootstrap over experts" if named else "bootstrap over outcomes",
         }
-        fixed = self.adherence == "learned" and named
+        fixed = self.adherence != "none" and named
         return names[kind] + (", adherence held fixed" if fixed else "")
 
     def _mention_missing_intervals(self, votes: Votes, few: Bools, many: Bools) -> None:
@@ -470,6 +546,36 @@ class MPM(Aggregator):
                 f"no intervals for instances of more than {_MANY_ITEMS:,} items: {m:,} need {8e-9 * m**2:,.1f} GB for "
                 "each of several tables. Pass uncertainty='sandwich', 'information' or 'bootstrap' to have them made."
             )
+
+
+def label_agreement(votes: Votes, label: Floats) -> tuple[Floats, Ints]:
+    """Return how far every expert agrees with the labels of the slots, and in how many instances that can be told.
+
+    Of an instance, it is the share of pairs ordered as their labels, of all pairs that differ in label and that the
+    expert orders; of several, the mean, by the weights of the lists. NaN labels are not used; an expert of whom nothing
+    can be told has NaN.
+    """
+    if isinstance(votes, Preferences):
+        expert, weight = votes.list_expert.astype(np.int64), votes.weights
+        rows = np.flatnonzero(~np.isnan(label[votes.slot]))
+        offsets = offsets_of(np.bincount(votes.row_list[rows], minlength=votes.n_lists))
+        alike, against = order_agreement(-votes.strengths()[rows], label[votes.slot[rows]], offsets)
+    else:
+        codes = np.zeros(0, dtype=np.int32) if votes.expert is None else votes.expert
+        key = votes.slots.instance[votes.left].astype(np.int64) * votes.n_experts + codes
+        lists, which = np.unique(key, return_inverse=True)
+        expert, weight = lists % max(votes.n_experts, 1), np.ones(len(lists))
+        gap = label[votes.left] - label[votes.right]
+        right = np.where(gap > 0, votes.n_left, np.where(gap < 0, votes.n_right, 0.0))
+        wrong = np.where(gap < 0, votes.n_left, np.where(gap > 0, votes.n_right, 0.0))
+        alike, against = (np.bincount(which, weights=w, minlength=len(lists)) for w in (right, wrong))
+    told = (alike + against > 0) & (weight > 0)
+    share = alike[told] / (alike[told] + against[told])
+    n, k = len(share), votes.n_experts
+    edges, most = np.array([0, n], dtype=np.int64), np.array([n])
+    total, amount = (exact_sums(x, expert[told], k, edges, most) for x in (weight[told] * share, weight[told]))
+    heard = np.bincount(expert[told], minlength=k).astype(np.int64)
+    return np.divide(total, amount, out=np.full(k, np.nan), where=heard > 0), heard
 
 
 def _items(votes: Votes, n: int) -> tuple[str, list[str]]:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.errors import DataError, ParameterError, listing
+from concordant.kernels.inversions import inversions
 from concordant.kernels.lists import Floats, Ints
 from concordant.kernels.lists import positions as list_positions
 
@@ -417,35 +418,8 @@ def _begun(spans: _Spans, n: int) -> Floats:
 
 
 def _inversions(codes: Ints) -> int:
-    """Return the number of pairs i < j with codes[i] > codes[j], for whole numbers >= 0.
-
-    The highest bit that tells two numbers apart decides their order. Going from the highest bit down,
-    numbers that agree so far lie together in their original order; a 1 before a 0 in such a block is one
-    inversion. Every bit is a cumulative sum and a stable partition: O(M log max).
-    """
-    total = 0
-    n = len(codes)
-    if n < 2:
-        return 0
-    current = codes
-    index = np.arange(n, dtype=np.int64)
-    for bit in range(int(codes.max()).bit_length() - 1, -1, -1):
-        prefix = current >> (bit + 1)
-        new = np.ones(n, dtype=np.bool_)
-        new[1:] = prefix[1:] != prefix[:-1]
-        start = np.maximum.accumulate(np.where(new, index, 0))
-        ones = (current >> bit) & 1
-        before = np.cumsum(ones) - ones
-        before -= before[start]
-        total += int(before[ones == 0].sum())
-        heads = np.flatnonzero(new)
-        zeros_in_block = np.add.reduceat(1 - ones, heads)
-        size = np.diff(heads, append=n)
-        target = np.where(ones == 1, start + np.repeat(zeros_in_block, size) + before, index - before)
-        moved = np.empty_like(current)
-        moved[target] = current
-        current = moved
-    return total
+    """Return the number of pairs i < j with codes[i] > codes[j], for whole numbers >= 0."""
+    return int(inversions(codes, np.array([0, len(codes)], dtype=np.int64))[0])
 
 
 def _tied_pairs(codes: Ints) -> int:

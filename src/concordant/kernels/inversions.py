@@ -1,0 +1,69 @@
+"""How many pairs stand in the wrong order, list by list, in plain NumPy and without looking at pairs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from concordant.kernels.lists import Floats, Ints, list_ids
+
+__all__ = ["inversions", "order_agreement"]
+
+
+def inversions(codes: Ints, offsets: Ints) -> Ints:
+    """Return for every list the number of pairs i < j with codes[i] > codes[j], for whole numbers >= 0.
+
+    The highest bit that tells two numbers apart decides their order. Going from the highest bit down, numbers that
+    agree so far lie together in their original order; a 1 before a 0 in such a block is one inversion. Every bit is a
+    cumulative sum and a stable partition: O(R log max) for R rows.
+
+    >>> inversions(np.array([2, 0, 1, 1, 0]), np.array([0, 3, 5])).tolist()
+    [2, 1]
+    """
+    n, n_lists = len(codes), len(offsets) - 1
+    total = np.zeros(n_lists, dtype=np.int64)
+    if n < 2:
+        return total
+    bits = int(codes.max()).bit_length()
+    # No block reaches across two lists: the list stands above all bits.
+    owner = list_ids(offsets).astype(np.int64)
+    current = codes + (owner << bits)
+    index = np.arange(n, dtype=np.int64)
+    for bit in range(bits - 1, -1, -1):
+        prefix = current >> (bit + 1)
+        new = np.ones(n, dtype=np.bool_)
+        new[1:] = prefix[1:] != prefix[:-1]
+        start = np.maximum.accumulate(np.where(new, index, 0))
+        ones = (current >> bit) & 1
+        before = np.cumsum(ones) - ones
+        before -= before[start]
+        # Summed as whole numbers: a list of a million items has more pairs than a float tells apart.
+        upto = np.zeros(n + 1, dtype=np.int64)
+        np.cumsum(np.where(ones == 0, before, 0), out=upto[1:])
+        total += upto[offsets[1:]] - upto[offsets[:-1]]
+        heads = np.flatnonzero(new)
+        zeros_in_block = np.add.reduceat(1 - ones, heads)
+        size = np.diff(heads, append=n)
+        target = np.where(ones == 1, start + np.repeat(zeros_in_block, size) + before, index - before)
+        moved = np.empty_like(current)
+        moved[target] = current
+        current = moved
+    return total
+
+
+def order_agreement(rank: Floats, label: Floats, offsets: Ints) -> tuple[Ints, Ints]:
+    """Return for every list how many pairs its ranks and the labels order alike, and how many the other way round.
+
+    The smaller rank and the larger label are better. Pairs tied in either do not count. O(R log m) for R rows in lists
+    of m.
+
+    >>> order_agreement(np.array([1.0, 2.0, 4.0]), np.array([2.0, 0.0, 1.0]), np.array([0, 3]))
+    (array([2]), array([1]))
+    """
+    owner = list_ids(offsets)
+    levels, code = np.unique(label, return_inverse=True)
+    code = code.reshape(-1).astype(np.int64)
+    # Where ranks tie, codes ascend, so that such a pair is no inversion in either direction.
+    falling = len(levels) - 1 - code
+    alike = inversions(code[np.lexsort((code, rank, owner))], offsets)
+    against = inversions(falling[np.lexsort((falling, rank, owner))], offsets)
+    return alike, against

@@ -1,0 +1,44 @@
+"""Pairs in the wrong order, list by list, against counting them one by one."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from concordant.kernels.inversions import inversions, order_agreement
+from concordant.kernels.lists import offsets_of
+
+lists_of_codes = st.lists(st.lists(st.integers(0, 40), max_size=12), max_size=5)
+lists_of_pairs = st.lists(
+    st.lists(st.tuples(st.integers(1, 6), st.sampled_from([0.0, 1.0, 2.0, 2.5])), max_size=8), max_size=5
+)
+
+
+def offsets(lists: list[list[object]]) -> np.ndarray:
+    return offsets_of(np.array([len(own) for own in lists], dtype=np.int64))
+
+
+@given(lists_of_codes)
+def test_inversions_equal_brute_force(lists: list[list[int]]) -> None:
+    flat = np.array([c for own in lists for c in own], dtype=np.int64)
+    want = [sum(a > b for a, b in combinations(own, 2)) for own in lists]
+    assert inversions(flat, offsets(lists)).tolist() == want
+
+
+def test_many_pairs_are_counted_exactly() -> None:
+    n = 200_001
+    total = inversions(np.arange(n, dtype=np.int64)[::-1], np.array([0, n]))
+    assert total.tolist() == [n * (n - 1) // 2]
+
+
+@given(lists_of_pairs)
+def test_agreement_equals_brute_force(lists: list[list[tuple[int, float]]]) -> None:
+    rank = np.array([r for own in lists for r, _ in own], dtype=np.float64)
+    label = np.array([v for own in lists for _, v in own], dtype=np.float64)
+    alike, against = order_agreement(rank, label, offsets(lists))
+    for n, own in enumerate(lists):
+        signs = [(a[0] - b[0]) * (b[1] - a[1]) for a, b in combinations(own, 2)]
+        assert (alike[n], against[n]) == (sum(s > 0 for s in signs), sum(s < 0 for s in signs))
