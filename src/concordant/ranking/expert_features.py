@@ -67,8 +67,8 @@ class Blocks(NamedTuple):
             # Nobody is named: all that is said is one voice, and only shared weights can hear it.
             if self.shared < 0 and unknown_experts == "error":
                 raise DataError(
-                    f"the comparisons name no experts, and {owner} has weights for {listing(self.names, 20)} only. Name "
-                    'the experts, or fit with weights="mixed" or "consensus".'
+                    f"the comparisons name no experts, and {owner} has weights for {listing(self.names, 20)} only. "
+                    'Name the experts, or fit with weights="mixed" or "consensus".'
                 )
             return np.array([self.shared], dtype=np.int64)
         own = {name: b for b, name in enumerate(self.names[: self.n_own])}
