@@ -87,6 +87,14 @@ def test_no_global_state_is_used(name: str) -> None:
 # Meta-search.
 
 
+def test_labelled_runs_are_the_pair_of_meta_search() -> None:
+    settings: dict[str, Any] = {"quality": {"x": 1.0, "y": -1.0}, "labels": (0, 3), "random_state": 4}
+    preferences, labels = synthetic.labelled_runs(5, **settings)
+    sample = synthetic.meta_search(5, **settings)
+    assert (preferences, labels) == (sample.preferences, sample.labels)
+    assert preferences.experts.tolist() == ["x", "y"]
+
+
 def test_meta_search_follows_its_recipe() -> None:
     sample = synthetic.meta_search(3000, random_state=5)
     p, labels = sample.preferences, sample.labels

@@ -30,6 +30,7 @@ __all__ = [
     "PlackettLuceSample",
     "RunsSample",
     "bradley_terry",
+    "labelled_runs",
     "mallows",
     "meta_search",
     "plackett_luce",
@@ -199,6 +200,24 @@ def meta_search(
         Labels.from_codes(preferences.slots, truth),
         dict(zip(preferences.experts, strength.tolist(), strict=True)),
     )
+
+
+def labelled_runs(n_instances: int = 150, **settings: Any) -> tuple[Preferences, Labels]:
+    """Return queries ranked by good, useless and inverted experts, and their labels: a pair to fit a method on.
+
+    Parameters
+    ----------
+    n_instances, settings
+        Those of `meta_search`, which also tells the quality of the experts.
+
+    Examples
+    --------
+    >>> preferences, labels = labelled_runs(3)
+    >>> preferences.slots == labels.slots
+    True
+    """
+    sample = meta_search(n_instances, **settings)
+    return sample.preferences, sample.labels
 
 
 class MallowsSample(NamedTuple):
