@@ -155,6 +155,21 @@ class Aggregator:
             setattr(self, name, value)
         return self
 
+    def needs_labels(self) -> bool:
+        """Return whether a fit with these parameters learns from labels.
+
+        So it does in every method that is supervised, where a parameter is "supervised", and where one is "learned"
+        in a method that has a metric to choose by.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> cc.RRF().needs_labels(), cc.CPS(adherence="supervised").needs_labels()
+        (False, True)
+        """
+        words = {"supervised", "learned"} if "select" in self._param_names else {"supervised"}
+        return self.tags.supervised or any(isinstance(v, str) and v in words for v in self.get_params().values())
+
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters
         changed = [f"{n}={getattr(self, n)!r}" for n in self._param_names if getattr(self, n) != defaults[n].default]
