@@ -1,0 +1,248 @@
+"""What a fit may see and what it is tested on, kept apart: a portion holds both sides of one fold.
+
+Everything goes by the ids of instances. Training parts carry the labels of their own instances and no others, and a
+fold that would be tested on an instance it learns from is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.base.contract import Aggregator, Votes
+from concordant.base.supervision import match_labels
+from concordant.data.comparisons import Comparisons
+from concordant.data.container import Container
+from concordant.data.features import Features
+from concordant.data.index import Texts, instance_index
+from concordant.data.labels import Labels
+from concordant.data.preferences import Preferences
+from concordant.data.splits import Split, k_folds, train_validation_split
+from concordant.data.streams import id_hash
+from concordant.errors import DataError, KindError, ParameterError, listing
+from concordant.kernels.lists import Ints
+
+__all__ = [
+    "Portion",
+    "are_folds",
+    "check_data",
+    "check_validation_part",
+    "fit_on",
+    "labelled",
+    "labels_of",
+    "make_portions",
+    "validation_portion",
+]
+
+_FOLDS = "a whole number >= 2, a list of (train, test) indices, of given folds (train, vali, test), or a splitter"
+
+
+class Portion(NamedTuple):
+    """One fold: what is learned from, what passes and candidates may be chosen by, and what is tested.
+
+    Attributes
+    ----------
+    train, labels
+        The training instances and their labels.
+    validation : pair (votes, labels) or None
+        The validation part that came with the fold.
+    test, truth
+        The instances to predict and their labels.
+    """
+
+    train: Votes
+    labels: Labels
+    validation: tuple[Votes, Labels] | None
+    test: Votes
+    truth: Labels
+
+
+def labels_of(labels: Labels, instances: Texts) -> Labels:
+    """Return the labels of these instances, in their order, and of no others.
+
+    >>> labels = Labels(["q1", "q2", "q3"], ["d"] * 3, [1, 0, 2])
+    >>> labels_of(labels, Texts(["q3", "q7", "q1"])).label.tolist()
+    [2.0, 1.0]
+    """
+    codes = labels.instances.codes
+    return labels[np.array([codes[i] for i in instances if i in codes], dtype=np.int64)]
+
+
+def labelled(container: Container, labels: Labels) -> NDArray[np.bool_]:
+    """Return which instances of a container have a label."""
+    known = ~np.isnan(labels.label)
+    counts = np.bincount(labels.slots.instance[known], minlength=len(labels))
+    codes = labels.instances.codes
+    return np.array([i in codes and counts[codes[i]] > 0 for i in container.instances], dtype=np.bool_)
+
+
+def are_folds(folds: Any) -> bool:
+    """Return whether these are given folds of train, vali and test, each with preferences and labels."""
+    return (
+        isinstance(folds, Sequence)
+        and len(folds) > 0
+        and all(isinstance(f, tuple) and len(f) == 3 and all(_is_part(p) for p in f) for f in folds)
+    )
+
+
+def _is_part(part: Any) -> bool:
+    return (
+        isinstance(part, tuple)
+        and len(part) == 2
+        and isinstance(part[0], (Preferences, Comparisons))
+        and isinstance(part[1], Labels)
+    )
+
+
+def check_data(preferences: Any, labels: Any, owner: str) -> tuple[Votes, Labels]:
+    """Return the preferences and the labels, or raise where they are something else."""
+    if not isinstance(preferences, (Preferences, Comparisons)):
+        raise KindError(f"{owner} splits Preferences or Comparisons. Got {type(preferences).__name__} instead.")
+    if labels is None:
+        raise DataError(f"{owner} measures by labels and got none. Pass labels=.")
+    if not isinstance(labels, Labels):
+        raise KindError(
+            f"{owner} measures by Labels. Got {type(labels).__name__}. Use concordant.read_labels, "
+            "from_frame(label=...) or Labels(instance, item, label)."
+        )
+    return preferences, labels
+
+
+def make_portions(preferences: Any, labels: Any, folds: Any, random_state: int, owner: str) -> list[Portion]:
+    """Return one portion for each fold, every one of them checked.
+
+    Parameters
+    ----------
+    preferences, labels
+        What is split; not read when folds are given with their parts.
+    folds : int, list of Split, list of Fold, or a splitter
+        A number makes folds of equal size that follow the ids: labelled instances are dealt out evenly, those without
+        a label by chance. Pairs of indices, or an object whose `split(preferences)` gives them, are taken as they are.
+    random_state : int
+        The seed of the dealing.
+    owner : str
+        Who asks, for messages.
+    """
+    if are_folds(folds):
+        portions = [Portion(train[0], train[1], (vali[0], vali[1]), test[0], test[1]) for train, vali, test in folds]
+    else:
+        preferences, labels = check_data(preferences, labels, owner)
+        # Raises where ids do not fit, before every fold would complain that it has no labels.
+        match_labels(preferences, labels, owner, usable=False)
+        splits = _splits(preferences, labels, folds, random_state, owner)
+        portions = [_portion(preferences, labels, split) for split in splits]
+    for number, portion in enumerate(portions, start=1):
+        _check(portion, f"fold {number} of {len(portions)}")
+    return portions
+
+
+def validation_portion(preferences: Votes, labels: Labels, validation: tuple[Votes, Labels]) -> Portion:
+    """Return the portion that learns from everything and is tested on the validation part."""
+    portion = Portion(preferences, labels, validation, validation[0], validation[1])
+    _check(portion, "the validation part", given=True)
+    return portion
+
+
+def _portion(preferences: Votes, labels: Labels, split: Split) -> Portion:
+    train, test = preferences[split.train], preferences[split.test]
+    return Portion(train, labels_of(labels, train.instances), None, test, labels_of(labels, test.instances))
+
+
+def _splits(preferences: Votes, labels: Labels, folds: Any, random_state: int, owner: str) -> list[Split]:
+    if isinstance(folds, Integral) and not isinstance(folds, bool):
+        if folds < 2:
+            raise ParameterError.invalid("folds", owner, _FOLDS, folds)
+        return _dealt(preferences, labels, int(folds), random_state)
+    if hasattr(folds, "split") and not isinstance(folds, (str, bytes)):
+        folds = folds.split(preferences)
+    if isinstance(folds, (str, bytes, Container)) or not isinstance(folds, Iterable):
+        raise ParameterError.invalid("folds", owner, _FOLDS, folds)
+    out = []
+    for number, split in enumerate(folds, start=1):
+        if not isinstance(split, tuple) or len(split) != 2:
+            raise ParameterError.invalid("folds", owner, _FOLDS, split)
+        try:
+            train, test = (instance_index(part, preferences.slots) for part in split)
+        except (IndexError, DataError) as error:
+            raise DataError(f"fold {number} does not fit the preferences: {error}") from error
+        out.append(Split(train, test))
+    if not out:
+        raise ParameterError.invalid("folds", owner, _FOLDS, "none")
+    return out
+
+
+def _dealt(preferences: Votes, labels: Labels, n: int, random_state: int) -> list[Split]:
+    """Return n folds with their even share of the labelled instances."""
+    known = labelled(preferences, labels)
+    if int(known.sum()) < n:
+        raise DataError(f"{n} folds need at least {n} labelled instances; there are {int(known.sum())}.")
+    where = np.flatnonzero(known)
+    fold = np.empty(len(preferences), dtype=np.int64)
+    for f, split in enumerate(k_folds(preferences[where], n, random_state)):
+        fold[where[split.test]] = f
+    for m in np.flatnonzero(~known).tolist():
+        fold[m] = id_hash(f"{random_state}:{preferences.instances[m]}") % n
+    return [Split(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(n)]
+
+
+def _check(portion: Portion, where: str, *, given: bool = False) -> None:
+    """Raise when a portion cannot be learned from or tested, or is tested on what it learned from."""
+    test = set(portion.test.instances)
+    seen = portion.train.instances.tolist()
+    if portion.validation is not None and not given:
+        seen += portion.validation[0].instances.tolist()
+    both = [i for i in dict.fromkeys(seen) if i in test]
+    if both:
+        raise DataError(
+            f"{len(both)} of {len(test)} instances that {where} tests are learned from as well: {listing(both, 5)}. "
+            "Leave them out on one side."
+        )
+    if not seen:
+        raise DataError(f"{where} has no instance to learn from.")
+    if not labelled(portion.test, portion.truth).any():
+        tested = listing(portion.test.instances[:5].tolist())
+        raise DataError(f"{where} has no labelled instance to test: {len(test)} instances, {tested}. Use fewer folds.")
+
+
+def fit_on(
+    method: Aggregator,
+    portion: Portion,
+    validation_part: float | None = None,
+    random_state: int = 0,
+    features: Features | None = None,
+) -> Aggregator:
+    """Fit a method to the training side of a portion and return it; one that reads no labels is not given any."""
+    if not method.needs_labels():
+        return method.fit(portion.train, features=features)
+    if portion.validation is not None or validation_part is None:
+        return method.fit(portion.train, portion.labels, validation=portion.validation, features=features)
+    train, held = _hold_out(portion.train, portion.labels, validation_part, random_state)
+    return method.fit(*train, validation=held, features=features)
+
+
+def _hold_out(
+    votes: Votes, labels: Labels, part: float, random_state: int
+) -> tuple[tuple[Votes, Labels], tuple[Votes, Labels]]:
+    """Return a training and a validation part; only labelled instances are held out."""
+    where = np.flatnonzero(labelled(votes, labels))
+    held: Ints = where[train_validation_split(votes[where], part, random_state).test]
+    kept = np.setdiff1d(np.arange(len(votes)), held)
+    out = []
+    for index in (kept, held):
+        own = votes[index]
+        out.append((own, labels_of(labels, own.instances)))
+    return out[0], out[1]
+
+
+def check_validation_part(part: Any, owner: str, folds: Any = None) -> None:
+    """Raise unless a share was asked for that can be held out."""
+    if part is None:
+        return
+    if not isinstance(part, Real) or isinstance(part, bool) or not 0 < float(part) < 1:
+        raise ParameterError.invalid("validation_part", owner, "a number > 0 and < 1, or None", part)
+    if are_folds(folds):
+        raise ParameterError("given folds bring their own validation parts; leave validation_part=None.")

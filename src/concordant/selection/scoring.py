@@ -1,0 +1,63 @@
+"""A metric in the form scikit-learn asks for: a function of a fitted method, preferences and labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from concordant.data.labels import Labels
+from concordant.errors import DataError, KindError, listing
+from concordant.metrics.evaluation import evaluate
+from concordant.metrics.ranking import MetricLike, convention_named, parse_metric
+
+__all__ = ["Scorer", "scorer"]
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """The mean of a metric of what a fitted method predicts; made by `scorer`."""
+
+    metric: str
+    convention: str = "trec"
+    rel: float | None = None
+
+    def __call__(self, estimator: Any, preferences: Any, labels: Labels | None = None) -> float:
+        """Return the mean over the labelled instances, larger is better."""
+        if not isinstance(labels, Labels):
+            raise KindError(f"the scorer of {self.metric} measures by Labels. Got {type(labels).__name__} instead.")
+        if preferences.instances != labels.instances:
+            mine = set(preferences.instances)
+            other = [i for i in labels.instances if i not in mine]
+            raise DataError(
+                f"preferences and labels were not split alike: labels for {listing(other, 5)} came with "
+                f"{listing(preferences.instances[:5].tolist())}. Pass y=labels.align(preferences)."
+            )
+        found = evaluate(estimator.predict(preferences), labels, self.metric, convention=self.convention, rel=self.rel)
+        return found.mean[self.metric]
+
+
+def scorer(metric: MetricLike = "ndcg@10", convention: str = "trec", rel: float | None = None) -> Scorer:
+    """Return the function (estimator, preferences, labels) -> mean of the metric, for `scoring=` in scikit-learn.
+
+    X is the preferences and y is ``labels.align(preferences)``: scikit-learn splits both by one index, and the scorer
+    refuses parts that hold different instances.
+
+    Parameters
+    ----------
+    metric : str or Metric
+        Such as "ndcg@10" or "map".
+    convention : {"trec", "letor", "paper"}
+        Whose rules hold, as in `evaluate`.
+    rel : float, optional
+        Labels from here on are relevant; 1 when absent.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> from sklearn.model_selection import GridSearchCV, KFold
+    >>> runs, labels, _ = cc.synthetic.meta_search(24, random_state=2)
+    >>> search = GridSearchCV(cc.RRF(), {"k": [1, 10, 60]}, cv=KFold(3), scoring=scorer("map"))
+    >>> search.fit(runs, labels.align(runs)).best_params_
+    {'k': 10}
+    """
+    return Scorer(str(parse_metric(metric)), convention_named(convention).name, rel)

@@ -1,0 +1,638 @@
+"""Searches: methods that choose among methods and parameters by a metric on instances they did not learn from.
+
+A search is itself a method: `fit` tries every candidate, by cross-validation within the preferences it is given or on a
+validation part, and `predict` is that of the best. So it can be cross-validated like any other, which is what `nested`
+does.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from concordant.base.contract import Aggregator, Tags, Votes
+from concordant.base.params import Constraint, integer, number, one_of, optional, seed
+from concordant.base.registry import create
+from concordant.base.supervision import match_labels, validation_pair
+from concordant.data.consensus import Consensus
+from concordant.errors import ConcordantError, DataError, NotFittedError, ParameterError, listing
+from concordant.kernels.lists import Floats
+from concordant.metrics.evaluation import evaluate
+from concordant.metrics.ranking import CONVENTIONS, Metric, parse_metric
+from concordant.selection.portions import (
+    Portion,
+    are_folds,
+    check_data,
+    check_validation_part,
+    fit_on,
+    make_portions,
+    validation_portion,
+)
+from concordant.selection.trials import check_seeds, fresh, in_parallel, seeds_of
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+    import polars as pl
+
+    from concordant.data.features import Features
+    from concordant.data.labels import Labels
+
+__all__ = ["GridSearch", "RandomSearch", "Search", "Tried", "seeded"]
+
+# Means closer than this are the same number, and of equals the first is kept.
+_SAME = 1e-12
+_DEFAULT_CONVENTION = "trec"
+_KINDS = ("rank", "score", "rating", "comparisons")
+_COST = "a fit for every candidate, fold and seed, and one more"
+
+
+class Candidate(NamedTuple):
+    """A method with the parameters that set it apart from the others."""
+
+    method: Aggregator
+    params: dict[str, Any]
+
+
+class Tried(NamedTuple):
+    """What came of one candidate.
+
+    Attributes
+    ----------
+    method : Aggregator
+        The method with its parameters, not fitted.
+    params : dict
+        The parameters that were searched over.
+    mean, std : float
+        Mean and standard deviation (n − 1 in the denominator) of the folds' values; NaN where it failed, and the
+        deviation also where there is one fold.
+    folds : float64[F]
+        The metric in every fold, the mean over the seeds.
+    seconds : float
+        Time of its fits and predictions, all folds and seeds together.
+    error : str
+        Why it failed, empty where it did not.
+    """
+
+    method: Aggregator
+    params: dict[str, Any]
+    mean: float
+    std: float
+    folds: Floats
+    seconds: float
+    error: str
+
+
+class _Outcome(NamedTuple):
+    """What came of one fit; the fitted method only where it may be kept."""
+
+    value: float
+    seconds: float
+    error: str
+    method: Aggregator | None
+
+
+def _parses(parse: Callable[[Any], object]) -> Callable[[Any], bool]:
+    """Return the test that passes what can be parsed."""
+
+    def test(value: Any) -> bool:
+        try:
+            parse(value)
+        except ConcordantError:
+            return False
+        return True
+
+    return test
+
+
+def _methods(method: Any, given: Any) -> list[tuple[Aggregator, Any]]:
+    """Return the methods with their own grids or spaces."""
+    if not isinstance(method, list):
+        return [(_one(method), given)]
+    out = []
+    for entry in method:
+        if isinstance(entry, tuple) and len(entry) == 2:
+            out.append((_one(entry[0]), entry[1]))
+        else:
+            out.append((_one(entry), None))
+    if not out:
+        raise ParameterError("there is no method to choose.")
+    return out
+
+
+def _one(method: Any) -> Aggregator:
+    if isinstance(method, (str, Aggregator)) or (isinstance(method, type) and issubclass(method, Aggregator)):
+        return create(method)
+    raise ParameterError(f"a method or its name was expected. Got {method!r} instead.")
+
+
+def _is_metric(metric: Any) -> bool:
+    return isinstance(metric, (str, Metric)) and _parses(parse_metric)(metric)
+
+
+def _is_folds(folds: Any) -> bool:
+    if are_folds(folds) or isinstance(folds, (str, bytes, bool, Iterator)):
+        return False
+    if isinstance(folds, (int, np.integer)):
+        return int(folds) >= 2
+    return hasattr(folds, "split") or isinstance(folds, Iterable)
+
+
+_SHARED: dict[str, Constraint] = {
+    "method": Constraint(
+        "a method, or a list of methods or of pairs of a method and its own parameters to try",
+        _parses(lambda value: _methods(value, None)),
+    ),
+    "metric": Constraint("the name of a metric, such as 'ndcg@10'", _is_metric),
+    "folds": Constraint(
+        "a whole number >= 2, a list of (train, test) indices or a splitter (given folds go to `nested` as outer=)",
+        _is_folds,
+    ),
+    "validation_part": Constraint(
+        "a number > 0 and < 1, or None", _parses(lambda value: check_validation_part(value, ""))
+    ),
+    "convention": optional(one_of(*CONVENTIONS)),
+    "rel": optional(number(above=0)),
+    "seeds": Constraint(
+        "a whole number >= 1, or a list of different whole numbers >= 0", _parses(lambda value: check_seeds(value, ""))
+    ),
+    "random_state": seed(),
+}
+
+
+class _SearchTags:
+    """What all of the methods can do; they accept what one of them accepts, and a search needs labels."""
+
+    def __get__(self, search: Search | None, owner: type[Search]) -> Tags:
+        if search is None:
+            return Tags(frozenset(_KINDS), supervised=True, cost=_COST)
+        own = [method.tags for method, _ in _methods(search.method, None)]
+        return Tags(
+            accepts=frozenset().union(*(t.accepts for t in own)),
+            supervised=True,
+            per_instance=all(t.per_instance for t in own),
+            weights=all(t.weights for t in own),
+            ties=all(t.ties for t in own),
+            uncertainty=all(t.uncertainty for t in own),
+            stochastic=any(t.stochastic for t in own),
+            faithful=all(t.faithful for t in own),
+            cost=_COST,
+        )
+
+
+class Search(Aggregator):
+    """Base of the searches: subclasses say which candidates there are."""
+
+    tags: ClassVar[Tags] = _SearchTags()  # type: ignore[assignment] # a search has the tags of its methods
+    method: Any
+    metric: Any
+    folds: Any
+    validation_part: float | None
+    convention: str | None
+    rel: float | None
+    seeds: Any
+    random_state: int
+
+    best_method_: Aggregator
+    best_params_: dict[str, Any]
+    best_score_: float
+    best_index_: int
+    tried_: list[Tried]
+
+    @abstractmethod
+    def _space(self) -> Any:
+        """Return what the one method is searched over, where it was given beside it."""
+
+    @abstractmethod
+    def _combinations(self, method: Aggregator, space: Any) -> list[dict[str, Any]]:
+        """Return the parameters to try a method with."""
+
+    def candidates(self) -> list[Aggregator]:
+        """Return every method with the parameters to be tried, in the order in which equals are preferred."""
+        return [candidate.method for candidate in self._candidates()]
+
+    def _candidates(self) -> list[Candidate]:
+        return [
+            Candidate(fresh(method, **params), params)
+            for method, space in _methods(self.method, self._space())
+            for params in ([{}] if space is None else self._combinations(method, space))
+        ]
+
+    def with_seed(self, seed: int) -> Search:
+        """Return an unfitted copy in which everything that goes by chance goes by this seed.
+
+        That is its own splits and draws and, where a method has a `random_state`, the method's.
+        """
+
+        def with_seed(entry: Any) -> Any:
+            if isinstance(entry, tuple):
+                return with_seed(entry[0]), entry[1]
+            method = _one(entry)
+            return seeded(method, seed if "random_state" in method.get_params() else None)
+
+        method = [with_seed(m) for m in self.method] if isinstance(self.method, list) else with_seed(self.method)
+        return type(self)(**self.get_params() | {"method": method, "random_state": seed})
+
+    def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> None:
+        owner = type(self).__name__
+        preferences, truth = check_data(preferences, labels, owner)
+        counts = match_labels(preferences, truth, owner, usable=False).counts
+        candidates = self._candidates()
+        given = validation_pair(validation, owner)
+        if given is None:
+            portions = make_portions(preferences, truth, self.folds, self.random_state, owner)
+        else:
+            portions = [validation_portion(preferences, truth, given)]
+        seeds = [seeds_of(candidate.method, self.seeds, owner) for candidate in candidates]
+        trials = [(c, s, portion) for c, own in enumerate(seeds) for s in own for portion in portions]
+
+        def work(t: int) -> _Outcome:
+            c, own, portion = trials[t]
+            return self._try(seeded(candidates[c].method, own), portion, features, keep=given is not None)
+
+        outcomes = in_parallel(work, len(trials))
+        self.tried_, start, first = [], 0, []
+        for candidate, own in zip(candidates, seeds, strict=True):
+            end = start + len(own) * len(portions)
+            self.tried_.append(_summary(candidate, outcomes[start:end], len(portions)))
+            first.append(outcomes[start])
+            start = end
+        self._choose(owner)
+        winner = candidates[self.best_index_].method
+        kept = first[self.best_index_].method
+        if kept is not None:
+            self.best_method_ = kept
+        else:
+            # Set before it is fitted: a fit that is interrupted keeps the best so far.
+            self.best_method_ = seeded(winner, seeds[self.best_index_][0])
+            whole = Portion(preferences, truth, None, preferences, truth)
+            fit_on(self.best_method_, whole, self.validation_part, self.random_state, features)
+        info = self.fit_info_
+        info.n_iter, info.validation, info.objective = len(candidates), self.best_score_, self.best_score_
+        info.chosen = ({"method": winner.name} if isinstance(self.method, list) else {}) | self.best_params_
+        info.labels = dict(self.best_method_.fit_info_.labels or counts)
+        info.converged = self.best_method_.fit_info_.converged
+        info.warnings += self.best_method_.fit_info_.warnings
+
+    def _try(self, method: Aggregator, portion: Portion, features: Features | None, *, keep: bool) -> _Outcome:
+        started = perf_counter()
+        try:
+            fit_on(method, portion, self.validation_part, self.random_state, features)
+            consensus = method.predict(portion.test)
+            found = evaluate(
+                consensus,
+                portion.truth,
+                self.metric,
+                convention=self.convention or _DEFAULT_CONVENTION,
+                rel=self.rel,
+            )
+        except Exception as error:  # noqa: BLE001 - whatever one candidate raises is reported beside the others
+            text = f"{type(error).__name__}: {error}"
+            return _Outcome(math.nan, perf_counter() - started, text, None)
+        (value,) = found.mean.values()
+        return _Outcome(value, perf_counter() - started, "", method if keep else None)
+
+    def _choose(self, owner: str) -> None:
+        """Set what did best, and say what failed."""
+        failed = [t for t in self.tried_ if t.error]
+        if len(failed) == len(self.tried_):
+            reasons = "; ".join(dict.fromkeys(f"{t.method!r}: {t.error}" for t in failed[:3]))
+            more = f" … and {len(failed) - 3} more." if len(failed) > 3 else ""
+            raise DataError(f"all {len(failed)} candidates of {owner} failed. {reasons}{more}")
+        best = -1
+        for c, tried in enumerate(self.tried_):
+            if not tried.error and (best < 0 or tried.mean > self.tried_[best].mean + _SAME):
+                best = c
+        self.best_index_, self.best_score_ = best, self.tried_[best].mean
+        self.best_params_ = dict(self.tried_[best].params)
+        if failed:
+            self._warn(
+                f"{len(failed)} of {len(self.tried_)} candidates of {owner} failed and were passed over: "
+                f"{listing([t.method for t in failed], 3)}. {failed[0].error} See results_."
+            )
+
+    @property
+    def results_(self) -> pl.DataFrame:
+        """What came of every candidate, as a Polars frame.
+
+        method, one column for each parameter searched over (texts where values of a parameter are of different kinds),
+        rank (1 = best), mean, std, one column per fold, seconds, error. Failed candidates have nulls and an error.
+        """
+        import polars as pl
+
+        if "tried_" not in self.__dict__:
+            raise NotFittedError.of(type(self).__name__)
+        tried = self.tried_
+        columns: dict[str, Any] = {"method": [t.method.name for t in tried]}
+        for name in dict.fromkeys(n for t in tried for n in t.params):
+            columns[_free(name)] = _column([t.params.get(name) for t in tried], [name in t.params for t in tried])
+        mean = np.array([-np.inf if t.error else t.mean for t in tried])
+        columns["rank"] = [None if t.error else 1 + int((mean > t.mean + _SAME).sum()) for t in tried]
+        numbers = {"mean": [t.mean for t in tried], "std": [t.std for t in tried]}
+        numbers |= {f"fold {f + 1}": [float(t.folds[f]) for t in tried] for f in range(len(tried[0].folds))}
+        numbers["seconds"] = [t.seconds for t in tried]
+        columns |= {n: pl.Series(n, v, dtype=pl.Float64).fill_nan(None) for n, v in numbers.items()}
+        columns["error"] = pl.Series("error", [t.error or None for t in tried], dtype=pl.String)
+        return pl.DataFrame(columns)
+
+    def _best(self) -> Aggregator:
+        if "best_method_" not in self.__dict__:
+            raise NotFittedError.of(type(self).__name__)
+        return self.best_method_
+
+    def _consensus(self, preferences: Votes, known: Any = None) -> Consensus:
+        return self._best().predict(preferences)
+
+    def _contributions(self, preferences: Any) -> tuple[list[str], Floats, Floats] | None:
+        return self._best()._contributions(preferences)
+
+    def learned_experts(self) -> dict[str, list[Any]]:
+        """Return what the chosen method learned about the experts, column by column."""
+        return self._best().learned_experts()
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the chosen method to one file; `concordant.load` gives that method back, not the search."""
+        self._best().save(path)
+
+
+def seeded(method: Aggregator, seed: int | None) -> Aggregator:
+    """Return an unfitted copy that goes by this seed; None leaves the method as it is."""
+    if seed is None:
+        return fresh(method)
+    return method.with_seed(seed) if isinstance(method, Search) else fresh(method, random_state=seed)
+
+
+def _summary(candidate: Candidate, outcomes: Sequence[_Outcome], n_folds: int) -> Tried:
+    """Return what the fits of one candidate, seed after seed and fold after fold, come to."""
+    folds = np.array([o.value for o in outcomes]).reshape(-1, n_folds).mean(axis=0)
+    std = float(folds.std(ddof=1)) if n_folds > 1 else math.nan
+    where = [f"fold {n % n_folds + 1}: " if n_folds > 1 else "" for n in range(len(outcomes))]
+    error = next((place + o.error for place, o in zip(where, outcomes, strict=True) if o.error), "")
+    seconds = sum(o.seconds for o in outcomes)
+    return Tried(candidate.method, candidate.params, float(folds.mean()), std, folds, seconds, error)
+
+
+def _free(name: str) -> str:
+    """Return a column name for a parameter that the frame does not use for something else."""
+    taken = name in ("method", "rank", "mean", "std", "seconds", "error") or name.startswith("fold ")
+    return f"parameter {name}" if taken else name
+
+
+def _column(values: list[Any], there: list[bool]) -> list[Any]:
+    """Return values a frame can hold in one column: numbers or texts as they are, anything else as its repr."""
+    own = [v for v, known in zip(values, there, strict=True) if known]
+    for kinds in ((bool,), (str,), (int,), (int, float)):
+        if all(type(v) in kinds for v in own):
+            return [v if kinds != (int, float) or v is None else float(v) for v in values]
+    return [repr(v) if known else None for v, known in zip(values, there, strict=True)]
+
+
+def _values(values: Any, name: str, owner: str) -> list[Any]:
+    """Return the values to try for a parameter as a list of plain values."""
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        values = values.tolist()
+    if not isinstance(values, Sequence) or isinstance(values, (str, bytes)) or len(values) == 0:
+        raise ParameterError(
+            f"the values of {name!r} in {owner} must be a list with at least one entry. Got {values!r} instead."
+        )
+    return [_plain(v) for v in values]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _grids(grid: Any) -> list[Mapping[str, Any]]:
+    grids = [grid] if isinstance(grid, Mapping) else grid
+    if not isinstance(grids, Sequence) or isinstance(grids, str) or not grids:
+        raise ParameterError(f"a grid is a mapping from parameter to a list of values. Got {grid!r} instead.")
+    for one in grids:
+        if not isinstance(one, Mapping):
+            raise ParameterError(f"a grid is a mapping from parameter to a list of values. Got {one!r} instead.")
+        for name, values in one.items():
+            _values(values, str(name), "GridSearch")
+    return list(grids)
+
+
+def _spaces(space: Any) -> Mapping[str, Any]:
+    if not isinstance(space, Mapping):
+        raise ParameterError(f"a space is a mapping from parameter to what is drawn from. Got {space!r} instead.")
+    for name, values in space.items():
+        if not callable(values) and not hasattr(values, "rvs"):
+            _values(values, str(name), "RandomSearch")
+    return space
+
+
+class GridSearch(Search):
+    """The method and parameters with the best mean of a metric, among all combinations of given values.
+
+    Every combination is fitted to the training part of each fold and evaluated on the rest; the one with the highest
+    mean of the fold means is fitted again to everything. Of equally good ones (to 1e-12) the first is taken, in the
+    order of the methods, then of the values, the last parameter changing fastest.
+
+    With `validation=` in `fit` there are no folds: each combination learns from all the preferences, is handed the
+    validation part for what it chooses itself, and is evaluated on it; the best one is kept as it is.
+
+    Parameters
+    ----------
+    method : Aggregator, str, or list
+        What is searched over: a method or its name, or several in a list. An entry of the list is a method, tried with
+        the parameters it has, or a pair of a method and its own grid.
+    grid : mapping from parameter to list of values, or list of such mappings
+        The values to try, in all combinations within a mapping. Not with a list of methods.
+    metric : str or Metric
+        What to choose by, such as "ndcg@10" or "map".
+    folds : int, list of Split, or splitter
+        How the preferences are split by instance, as in `cross_validate`.
+    validation_part : float, optional
+        Share of the labelled instances of every training part to set aside as `validation=` of methods that learn
+        from labels; also in the last fit.
+    convention : {"trec", "letor", "paper"}, optional
+        Whose rules hold for the metric; "trec" when absent, and in `cross_validate` and `nested` that of the outside.
+    rel : float, optional
+        Labels from here on are relevant; 1 when absent.
+    seeds : int or list of int
+        With how many (or which) values of `random_state` every combination is fitted; their values are averaged. A
+        method without that parameter is fitted once.
+    random_state : int
+        The seed of the folds.
+
+    Attributes
+    ----------
+    best_method_ : Aggregator
+        The chosen method, fitted.
+    best_params_ : dict
+        Its parameters, those that were searched over.
+    best_score_ : float
+        Its mean. It is the highest of many and so too high on average; `nested` gives a number that is not.
+    best_index_ : int
+        Its place in `tried_`.
+    tried_ : list of Tried
+        What came of every combination.
+    results_ : Polars frame
+        The same as a table: parameters, rank, mean, std, every fold, seconds, error.
+
+    Notes
+    -----
+    A combination that raises an error is passed over with a warning that names it; when all of them fail, that is an
+    error. Methods that read no labels are not given any. Fits run side by side in threads (see `threads`), and the
+    answer does not depend on how many. Cost: combinations × folds × seeds fits, and one more. `save` writes the chosen
+    method, and `load` gives that.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> runs, labels, _ = cc.synthetic.meta_search(40, random_state=1)
+    >>> search = GridSearch(cc.RRF(), {"k": [1, 10, 60], "ties": ["min", "average"]}, metric="map")
+    >>> search.fit(runs, labels).best_params_
+    {'k': 10, 'ties': 'min'}
+    >>> search.results_.columns[:5], len(search.results_)
+    (['method', 'k', 'ties', 'rank', 'mean'], 6)
+
+    The best of several methods, each with its own grid:
+
+    >>> several = [(cc.RRF(), {"k": [10, 60]}), cc.Borda(), cc.CPS(adherence="supervised", unjudged="drop")]
+    >>> GridSearch(several, metric="map").fit(runs, labels).best_method_
+    CPS(adherence='supervised', unjudged='drop')
+    """
+
+    name = "grid-search"
+    constraints: ClassVar[Mapping[str, Constraint]] = _SHARED | {
+        "grid": optional(
+            Constraint("a mapping from parameter to a list of values, or a list of these", _parses(_grids))
+        )
+    }
+
+    def __init__(
+        self,
+        method: Any,
+        grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]] | None = None,
+        *,
+        metric: Any = "ndcg@10",
+        folds: Any = 5,
+        validation_part: float | None = None,
+        convention: str | None = None,
+        rel: float | None = None,
+        seeds: Any = 1,
+        random_state: int = 0,
+    ) -> None:
+        self.method = method
+        self.grid = grid
+        self.metric = metric
+        self.folds = folds
+        self.validation_part = validation_part
+        self.convention = convention
+        self.rel = rel
+        self.seeds = seeds
+        self.random_state = random_state
+
+    def _space(self) -> Any:
+        if self.grid is not None and isinstance(self.method, list):
+            raise ParameterError("a list of methods brings its own grids, as pairs (method, grid). Leave grid=None.")
+        return self.grid
+
+    def _combinations(self, method: Aggregator, space: Any) -> list[dict[str, Any]]:
+        out = []
+        for grid in _grids(space):
+            lists = [_values(values, name, "GridSearch") for name, values in grid.items()]
+            out += [dict(zip(grid, values, strict=True)) for values in product(*lists)]
+        return out
+
+
+class RandomSearch(Search):
+    """The method and parameters with the best mean of a metric, among combinations drawn at random.
+
+    As `GridSearch`, which see for how candidates are evaluated, chosen, reported and refitted. Where all parameters
+    have lists of values, combinations are drawn without repetition, and all are tried when there are no more than `n`.
+
+    Parameters
+    ----------
+    method : Aggregator, str, or list
+        What is searched over: a method or its name, or several in a list. An entry of the list is a method, tried with
+        the parameters it has, or a pair of a method and its own space.
+    space : mapping from parameter to list, function or distribution
+        What values are drawn from: a list, every entry alike; a function of a `numpy.random.Generator`; or an object
+        with `rvs(random_state=)`, such as SciPy's distributions. Not with a list of methods.
+    n : int
+        How many combinations to draw for each method that has a space.
+    metric, folds, validation_part, convention, rel, seeds
+        As in `GridSearch`.
+    random_state : int
+        The seed of the draws and of the folds. Methods with equal spaces are tried with equal draws.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> runs, labels, _ = cc.synthetic.meta_search(40, random_state=1)
+    >>> space = {"k": lambda rng: round(10 ** rng.uniform(0, 3), 1), "ties": ["min", "average"]}
+    >>> search = RandomSearch(cc.RRF(), space, n=4, metric="map").fit(runs, labels)
+    >>> search.best_params_
+    {'k': 1.3, 'ties': 'min'}
+    """
+
+    name = "random-search"
+    constraints: ClassVar[Mapping[str, Constraint]] = _SHARED | {
+        "space": optional(
+            Constraint(
+                "a mapping from parameter to a list, a function of a generator or a distribution", _parses(_spaces)
+            )
+        ),
+        "n": integer(least=1),
+    }
+
+    def __init__(
+        self,
+        method: Any,
+        space: Mapping[str, Any] | None = None,
+        *,
+        n: int = 20,
+        metric: Any = "ndcg@10",
+        folds: Any = 5,
+        validation_part: float | None = None,
+        convention: str | None = None,
+        rel: float | None = None,
+        seeds: Any = 1,
+        random_state: int = 0,
+    ) -> None:
+        self.method = method
+        self.space = space
+        self.n = n
+        self.metric = metric
+        self.folds = folds
+        self.validation_part = validation_part
+        self.convention = convention
+        self.rel = rel
+        self.seeds = seeds
+        self.random_state = random_state
+
+    def _space(self) -> Any:
+        if self.space is not None and isinstance(self.method, list):
+            raise ParameterError("a list of methods brings its own spaces, as pairs (method, space). Leave space=None.")
+        return self.space
+
+    def _combinations(self, method: Aggregator, space: Any) -> list[dict[str, Any]]:
+        space = _spaces(space)
+        rng = np.random.default_rng(self.random_state)
+        if not any(callable(v) or hasattr(v, "rvs") for v in space.values()):
+            lists = [_values(values, name, "RandomSearch") for name, values in space.items()]
+            sizes = tuple(len(v) for v in lists)
+            total = math.prod(sizes)
+            drawn = np.arange(total) if total <= self.n else rng.choice(total, size=self.n, replace=False)
+            places = np.stack(np.unravel_index(drawn, sizes), axis=1).tolist() if sizes else [[]]
+            return [{name: v[p] for name, v, p in zip(space, lists, place, strict=True)} for place in places]
+        return [{name: _drawn(values, rng) for name, values in space.items()} for _ in range(self.n)]
+
+
+def _drawn(values: Any, rng: np.random.Generator) -> Any:
+    if hasattr(values, "rvs"):
+        return _plain(values.rvs(random_state=rng))
+    if callable(values):
+        return _plain(values(rng))
+    listed = _values(values, "", "RandomSearch")
+    return listed[int(rng.integers(len(listed)))]

@@ -1,0 +1,145 @@
+"""Folds keep what is learned from and what is tested apart, and say which instances do not fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.selection.common import LABELS, P, given_folds
+
+import concordant as cc
+from concordant.data.dataset import Fold, Part
+from concordant.data.splits import k_folds
+from concordant.errors import DataError, KindError, ParameterError
+from concordant.selection.portions import check_validation_part, labels_of, make_portions
+
+
+def portions(folds: Any, preferences: Any = P, labels: Any = LABELS, random_state: int = 0) -> Any:
+    return make_portions(preferences, labels, folds, random_state, "test")
+
+
+def test_where_all_are_labelled_the_folds_are_those_of_k_folds() -> None:
+    for portion, split in zip(portions(4, random_state=5), k_folds(P, 4, 5), strict=True):
+        assert portion.test.instances == P[split.test].instances
+        assert portion.train.instances == P[split.train].instances
+        assert portion.labels == LABELS[split.train]
+        assert portion.truth == LABELS[split.test]
+        assert portion.validation is None
+
+
+def test_every_fold_has_its_share_of_few_labels_whatever_the_order() -> None:
+    some = LABELS[np.arange(0, 24, 4)]
+    for preferences in (P, P[::-1]):
+        found = portions(3, preferences, some)
+        assert [len(portion.truth) for portion in found] == [2, 2, 2]
+        assert [len(portion.labels) for portion in found] == [4, 4, 4]
+        assert sorted(i for portion in found for i in portion.test.instances) == sorted(P.instances)
+    one, other = portions(3, P, some), portions(3, P[::-1], some[::-1])
+    assert [set(a.test.instances) for a in one] == [set(b.test.instances) for b in other]
+
+
+def test_labels_are_matched_by_id() -> None:
+    for one, other in zip(portions(3), portions(3, labels=LABELS[::-1]), strict=True):
+        assert one.labels == other.labels
+        assert one.truth == other.truth
+
+
+def test_labels_of_other_instances_are_not_handed_on() -> None:
+    found = labels_of(LABELS, P[[3, 1]].instances)
+    assert found.instances.tolist() == [P.instances[3], P.instances[1]]
+
+
+def test_given_folds_are_taken_as_they_are() -> None:
+    folds = given_folds()
+    for fold, portion in zip(folds, portions(folds, None, None), strict=True):
+        assert portion.train is fold.train.preferences
+        assert portion.labels is fold.train.labels
+        assert portion.validation == (fold.vali.preferences, fold.vali.labels)
+        assert portion.test is fold.test.preferences
+        assert portion.truth is fold.test.labels
+
+
+class Halves:
+    """A splitter."""
+
+    def split(self, X: Any) -> Any:
+        n = len(X)
+        mask = np.arange(n) < n // 2
+        yield np.flatnonzero(~mask), np.flatnonzero(mask)
+        yield mask, ~mask
+
+
+def test_a_splitter_and_masks_will_do() -> None:
+    one, two = portions(Halves())
+    assert one.test.instances == P[:12].instances
+    assert two.train.instances == P[:12].instances
+    assert two.test.instances == P[12:].instances
+
+
+def part(index: Any) -> Part:
+    return Part(P[index], LABELS[index])
+
+
+@pytest.mark.parametrize(
+    ("folds", "error", "message"),
+    [
+        (
+            [([0, 1, 2], [2, 3])],
+            DataError,
+            r"1 of 2 instances that fold 1 of 1 tests are learned from as well: \['q3'\]",
+        ),
+        (
+            [Fold(part([0, 1]), part([2]), part([2, 3]))],
+            DataError,
+            r"1 of 2 instances that fold 1 of 1 tests are learned from as well: \['q3'\]",
+        ),
+        ([([0, 1], [2]), ([], [3])], DataError, "fold 2 of 2 has no instance to learn from"),
+        ([([0, 1], [])], DataError, "fold 1 of 1 has no labelled instance to test: 0 instances"),
+        ([([0, 99], [1])], DataError, "fold 1 does not fit the preferences: instance 99 of a container with 24"),
+        ([([0, 0], [1])], DataError, "fold 1 does not fit the preferences: the same instance was chosen twice"),
+        ([[0, 1, 2]], ParameterError, "'folds' parameter of test must be a whole number >= 2, a list"),
+        ([], ParameterError, "Got 'none' instead"),
+        (1, ParameterError, "'folds' parameter of test"),
+        (True, ParameterError, "'folds' parameter of test"),
+        ("5", ParameterError, "'folds' parameter of test"),
+        (P, ParameterError, "'folds' parameter of test"),
+        (25, DataError, "25 folds need at least 25 labelled instances; there are 24"),
+    ],
+)
+def test_folds_that_do_not_fit_are_refused(folds: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        portions(folds)
+
+
+def test_a_fold_without_labels_is_named() -> None:
+    with pytest.raises(DataError, match=r"fold 2 of 2 has no labelled instance to test: 2 instances, \['q3', 'q4'\]"):
+        portions([([4, 5], [0, 1]), ([4, 5], [2, 3])], P, LABELS[[0, 1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]])
+
+
+@pytest.mark.parametrize(
+    ("preferences", "labels", "error", "message"),
+    [
+        ([["a", "b"]], LABELS, KindError, "test splits Preferences or Comparisons. Got list"),
+        (P, None, DataError, "test measures by labels and got none"),
+        (P, [1, 0], KindError, "test measures by Labels. Got list"),
+        (
+            P,
+            cc.Labels([f"topic {i}" for i in range(30)], ["d"] * 30, [1] * 30),
+            DataError,
+            "only 0 of 24 instances have labels",
+        ),
+    ],
+)
+def test_what_cannot_be_split_is_refused(preferences: Any, labels: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        portions(3, preferences, labels)
+
+
+def test_validation_parts_are_shares_and_not_for_given_folds() -> None:
+    check_validation_part(0.2, "test", 5)
+    for wrong in (0, 1, 1.5, True, "0.2"):
+        with pytest.raises(ParameterError, match="'validation_part' parameter of test must be a number > 0 and < 1"):
+            check_validation_part(wrong, "test", 5)
+    with pytest.raises(ParameterError, match="given folds bring their own validation parts"):
+        check_validation_part(0.2, "test", given_folds())
