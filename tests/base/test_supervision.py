@@ -110,3 +110,12 @@ def test_tied_items_count_in_the_worst_order() -> None:
     tied = judge(np.zeros(4))
     assert tied == pytest.approx(judge(np.array([2.0, 1.0, 4.0, 3.0])))
     assert tied < judge(np.array([1.0, 2.0, 4.0, 3.0]))
+
+
+def test_items_without_a_label_are_passed_over_when_they_are_dropped() -> None:
+    p = prefer(("q", "abcd"))
+    labels = label(("q", "b", 1), ("q", "d", 0))
+    score = np.array([4.0, 3.0, 2.0, 1.0])
+    assert Judge(p, labels, "rr")(score) == 0.5
+    assert Judge(p, labels, "rr", unjudged="drop")(score) == 1.0
+    assert Judge(p, labels, "rr", unjudged="drop")(-score) == 0.5

@@ -183,6 +183,8 @@ class Judge:
         Whose gains and discounts hold.
     rel : float
         Labels from here on are relevant.
+    unjudged : {"zero", "drop"}
+        Whether items without a label take places like those labelled 0, or are passed over.
 
     Examples
     --------
@@ -193,7 +195,13 @@ class Judge:
     """
 
     def __init__(
-        self, votes: Votes, labels: Labels, metric: str = "ndcg@10", convention: str = "paper", rel: float = 1.0
+        self,
+        votes: Votes,
+        labels: Labels,
+        metric: str = "ndcg@10",
+        convention: str = "paper",
+        rel: float = 1.0,
+        unjudged: str = "zero",
     ) -> None:
         self.metric = parse_metric(metric)
         self._rule = convention_named(convention)
@@ -223,6 +231,7 @@ class Judge:
             slots.sizes + unseen,
             float(labels.label[known & (owner >= 0)].max(initial=0.0)),
         )
+        self._passed_over = np.isnan(label) if unjudged == "drop" else None
         # An instance with no label at all is not judged; one whose labels are all 0 counts 0 for every order.
         self.instances: Ints = np.flatnonzero(judged)
 
@@ -235,6 +244,9 @@ class Judge:
         """Return the metric of every instance, 0 where there is nothing to find."""
         from concordant.kernels.expert_rows import worst_places
 
+        if self._passed_over is not None:
+            # Behind everything that counts they take nobody's place.
+            score = np.where(self._passed_over, -np.inf, score)
         place = np.empty(len(self._hit), dtype=np.int64)
         worst_places(score, self._slots.offsets, self._hit, self._hit_starts, self._hit_label, place)
         instance = list_ids(self._hit_starts)

@@ -212,8 +212,10 @@ def _plan(
     """Return the judge, and for every model what it learns from and is judged by."""
     usable = truth.instances
     name = type(owner).__name__
+    # Items that are not learned from do not count in what is chosen by either.
+    unjudged = getattr(owner, "unjudged", "zero")
     if validation is not None:
-        judge = Judge(*validation, metric=select)
+        judge = Judge(*validation, metric=select, unjudged=unjudged)
         if not len(judge.instances):
             raise DataError(
                 f"{name} cannot choose by the validation part: none of its {len(validation[0])} instances has a label. "
@@ -231,7 +233,7 @@ def _plan(
     folds = min(cv, len(usable) // 2)
     parts = [np.sort(np.array(order[f::folds], dtype=np.int64)) for f in range(folds)]
     held = [_Held(np.setdiff1d(usable, part), part, _slots_of(votes, part)) for part in parts]
-    return Judge(votes, labels, metric=select), [*held, _Held(usable, None)]
+    return Judge(votes, labels, metric=select, unjudged=unjudged), [*held, _Held(usable, None)]
 
 
 def _slots_of(votes: Votes, instances: Ints) -> Ints:
