@@ -27,7 +27,7 @@ SHARED = "*"
 TRANSFORMS = ("binary", "rankdiff", "log", "count")
 
 # From so many rows on a compiled loop pays for waiting until the compiler is loaded.
-_MANY_ROWS = 1 << 17
+_MANY_ROWS = 1 << 16
 
 Keys = NDArray[np.uint64]
 
