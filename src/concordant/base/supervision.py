@@ -15,7 +15,6 @@ from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, ParameterError, listing
 from concordant.kernels.lists import Floats, Ints, list_ids, offsets_of
-from concordant.metrics.ranking import RankedLabels, convention_named, parse_metric
 
 if TYPE_CHECKING:
     from concordant.base.contract import Votes
@@ -203,6 +202,9 @@ class Judge:
         rel: float = 1.0,
         unjudged: str = "zero",
     ) -> None:
+        # Metrics are for those who choose: methods that only fuse do not wait for them.
+        from concordant.metrics.ranking import RankedLabels, convention_named, parse_metric
+
         self.metric = parse_metric(metric)
         self._rule = convention_named(convention)
         self._rel = rel
@@ -243,6 +245,7 @@ class Judge:
     def values(self, score: Floats) -> Floats:
         """Return the metric of every instance, 0 where there is nothing to find."""
         from concordant.kernels.expert_rows import worst_places
+        from concordant.metrics.ranking import RankedLabels
 
         if self._passed_over is not None:
             # Behind everything that counts they take nobody's place.
