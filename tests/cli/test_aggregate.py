@@ -9,6 +9,7 @@ import pytest
 from typer.testing import Result
 
 import concordant as cc
+from concordant.errors import ConcordantWarning
 
 Invoke = Callable[..., Result]
 
@@ -75,7 +76,7 @@ def test_an_unknown_parameter_or_method_names_those_there_are(files: Path, invok
     assert wrong.stderr.startswith("ParameterError: RRF has no parameter 'q'. It has: k, ")
     assert wrong.stdout == ""
     assert "Did you mean 'borda'" in invoke("aggregate", files / "runs", "-m", "bordo", code=1).stderr
-    assert "must be a number > 0. Got -1" in invoke("aggregate", files / "runs", "-p", "k=-1", code=1).stderr
+    assert "must be a number > 0" in invoke("aggregate", files / "runs", "-p", "k=-1", code=1).stderr
 
 
 def test_a_kind_the_method_cannot_take_names_methods_that_can(files: Path, invoke: Invoke) -> None:
@@ -202,6 +203,54 @@ def test_a_saved_method_is_used_as_it_is(files: Path, invoke: Invoke) -> None:
     content = json.loads(invoke("aggregate", files / "runs", "--model", files / "m.safetensors", "--json").stdout)
     assert content["params"]["params"]["k"] == 1
     assert content["results"][0]["score"] == pytest.approx(1 / 3 + 1 / 2)
+
+
+def test_a_model_may_still_be_told_what_matters_at_prediction(files: Path, invoke: Invoke) -> None:
+    model = files / "ulara.model"
+    with pytest.warns(ConcordantWarning, match="nothing can be learned about the experts"):
+        cc.METHODS["ulara"]().fit(cc.read_runs(files / "runs" / "a.trec")).save(model)
+    refused = invoke("aggregate", files / "runs", "--model", model, code=1).stderr
+    assert "['b']" in refused
+    assert "pass -p unknown_experts=ignore." in refused
+    content = json.loads(
+        invoke("aggregate", files / "runs", "--model", model, "-p", "unknown_experts=ignore", "--json").stdout
+    )
+    assert content["params"]["params"]["unknown_experts"] == "ignore"
+    assert content["results"][0]["item"] == "d1"
+    wrong = invoke("aggregate", files / "runs", "--model", model, "-p", "level=0.9", code=1).stderr
+    assert "ULARA has no parameter 'level'" in wrong
+
+
+def test_the_table_of_experts_shows_what_a_model_learned(files: Path, invoke: Invoke) -> None:
+    model = cc.METHODS["ulara"]().fit(cc.read_runs(files / "runs"))
+    model.save(files / "m.model")
+    invoke("aggregate", files / "runs", "--model", files / "m.model", "--experts-out", files / "e.csv", "-q")
+    with (files / "e.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(r["weight"]) for r in rows] == pytest.approx(model.adherence_.tolist())
+    assert [float(r["disagreement"]) for r in rows] == pytest.approx(model.learned_experts()["disagreement"])
+
+
+def test_a_method_that_learns_from_labels_asks_for_a_fit(files: Path, invoke: Invoke) -> None:
+    stderr = invoke("aggregate", files / "runs", "-m", "cps", "-p", "adherence=supervised", code=1).stderr
+    assert "concordant fit INPUT... --labels QRELS --method cps -o MODEL" in stderr
+
+
+def test_a_damaged_model_is_named(files: Path, invoke: Invoke) -> None:
+    (files / "m.model").write_text("nothing of the kind")
+    stderr = invoke("aggregate", files / "runs", "--model", files / "m.model", code=1).stderr
+    assert stderr == f"FormatError: {files / 'm.model'}: not a file that Concordant wrote.\n"
+    assert "cannot read" in invoke("aggregate", files / "runs", "--model", files / "none", code=1).stderr
+
+
+def test_advice_about_reading_speaks_of_options(files: Path, invoke: Invoke) -> None:
+    (files / "votes.csv").write_text("left,right,winner\nx,x,left\nx,y,left\n")
+    args = ("aggregate", files / "votes.csv", "-m", "copeland")
+    assert "Pass --read self_pairs=drop to leave such rows out" in invoke(*args, code=1).stderr
+    assert invoke(*args, "--read", "self_pairs=drop").stdout.splitlines()[1].split() == ["1", "x", "1", "1"]
+    with (files / "runs" / "a.trec").open("a") as file:
+        file.write("q1 Q0 d1 9 0.5 a\n")
+    assert "Pass --read duplicates=best" in invoke("aggregate", files / "runs", code=1).stderr
 
 
 def test_the_expert_may_be_the_file(files: Path, invoke: Invoke) -> None:

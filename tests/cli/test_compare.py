@@ -1,15 +1,24 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import Result
 
 import concordant as cc
+from concordant.base import registry
+from concordant.base.experts import own_order
+from concordant.base.registry import create
+from concordant.errors import ConcordantWarning
+from concordant.selection import cross_validate
 
 Invoke = Callable[..., Result]
+SUPERVISED = "cps(adherence=supervised)"
 
 
 def test_the_means_are_those_of_the_library(files: Path, invoke: Invoke) -> None:
@@ -38,7 +47,8 @@ def test_rows_are_sorted_by_the_last_metric(files: Path, invoke: Invoke) -> None
 
 def test_a_letor_folder_brings_labels_folds_and_convention(files: Path, invoke: Invoke) -> None:
     result = invoke("compare", files / "letor", "--methods", "rrf")
-    head, row, legend = result.stdout.splitlines()
+    head, row, legend, how = result.stdout.splitlines()
+    assert how == "means of the 2 given folds: fitted to train, chosen on vali, tested on test"
     assert head.split() == ["method", *(f"ndcg@{k}" for k in range(1, 6)), *(f"p@{k}" for k in range(1, 6)), "map"]
     assert legend.startswith("percent; mean of 2 folds, 2 instances; convention letor: ")
     # d1 (1/61 + 1/62) before d3 (1/63 + 1/61) before d2: both relevant first. Five items are more than there are.
@@ -73,7 +83,9 @@ def test_methods_that_cannot_take_the_input_are_left_out_with_the_reason(files: 
     assert none.stderr.startswith("DataError: none of the methods can take the input.")
     every = json.loads(invoke(*args, "-m", "all", "--json").stdout)["results"]
     assert {m["method"] for m in every["methods"]} == {
-        name for name in cc.METHODS if "comparisons" in cc.METHODS[name].tags.accepts
+        name
+        for name in cc.METHODS
+        if "comparisons" in cc.METHODS[name].tags.accepts and not create(name).needs_labels()
     }
     assert set(every["left_out"]) == set(cc.METHODS) - {m["method"] for m in every["methods"]}
 
@@ -82,7 +94,9 @@ def test_of_a_whole_group_rrf_is_the_baseline(files: Path, invoke: Invoke) -> No
     args = ("compare", files / "runs", "-l", files / "qrels.txt", "-m", "heuristics", "--metrics", "map", "--json")
     content = json.loads(invoke(*args).stdout)["results"]
     assert content["baseline"] == "rrf"
-    assert len(content["methods"]) + len(content["left_out"]) == len(cc.METHODS)
+    names = {m["method"] for m in content["methods"]} | set(content["left_out"])
+    assert {"rrf", "borda", "kemeny", "weighted-sum"} <= names
+    assert not names & {"mpm", "bradley-terry", "crf", "listwise-linear"}
 
 
 def test_experts_as_rows_and_as_baseline(files: Path, invoke: Invoke) -> None:
@@ -112,3 +126,108 @@ def test_weights_apply_to_every_method(files: Path, invoke: Invoke) -> None:
     args = ("compare", files / "runs", "-l", files / "qrels.txt", "-m", "rrf,comb-sum", "--metrics", "map", "--json")
     content = json.loads(invoke(*args, "--weights", "a=0").stdout)["results"]
     assert [m["metrics"]["map"] for m in content["methods"]] == [1.0, 1.0]
+
+
+# Methods that learn.
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with runs of experts good and bad, and qrels."""
+    folder = tmp_path_factory.mktemp("search")
+    sample = cc.synthetic.meta_search(24, n_items=(8, 12), random_state=5)
+    votes = sample.preferences
+    for expert in votes.experts:
+        cc.write_run(own_order(votes, expert), folder / f"{expert}.trec", tag=expert)
+    rows = sample.labels.to_frame().to_dicts()
+    (folder / "qrels.txt").write_text("".join(f"{r['instance']} 0 {r['item']} {r['label']:.0f}\n" for r in rows))
+    return folder
+
+
+def compared(invoke: Invoke, *args: object) -> Any:
+    return json.loads(invoke("compare", *args, "--metrics", "ndcg@10,map", "--json").stdout)
+
+
+def test_a_method_that_learns_is_cross_validated_and_so_are_the_others(runs: Path, invoke: Invoke) -> None:
+    found = compared(invoke, runs, "-m", "rrf,cps(adherence=supervised),mpm")
+    votes, labels = cc.read_runs(sorted(runs.glob("*.trec"))), cc.read_labels(runs / "qrels.txt")
+    for record, name, params in (
+        ("rrf",) * 2 + ({},),
+        ("mpm",) * 2 + ({},),
+        (SUPERVISED, "cps", {"adherence": "supervised"}),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConcordantWarning)
+            expected = cross_validate(create(name, **params), votes, labels, metrics="ndcg@10,map", folds=5)
+        means = next(m["metrics"] for m in found["results"]["methods"] if m["method"] == record)
+        assert means == {k: pytest.approx(v, abs=1e-15) for k, v in expected.mean.items()}
+    assert found["params"]["folds"] == 5
+    assert len(found["fit_info"][SUPERVISED]) == 5
+    assert found["fit_info"][SUPERVISED][0]["labels"]["instances"] < 24
+    how = (
+        "5-fold cross-validation over 24 instances, seed 0: methods are fitted without the instances they are tested on"
+    )
+    assert found["results"]["about"][0] == how
+    text = invoke("compare", runs, "-m", f"rrf,{SUPERVISED}", "--metrics", "map").stdout
+    assert "mean of 5 folds, 24 instances" in text
+    assert f"{how}\nsorted by map\n" in text
+    for form, line in (("--markdown", f"{how}  \n"), ("--latex", f"% {how}\n")):
+        assert line in invoke("compare", runs, "-m", f"rrf,{SUPERVISED}", "--metrics", "map", form).stdout
+
+
+def test_folds_and_validation_parts_are_as_asked_for(runs: Path, invoke: Invoke) -> None:
+    three = compared(invoke, runs, "-m", f"rrf,{SUPERVISED}", "--folds", "3", "--validation-part", "0.25")
+    assert three["params"]["folds"] == 3
+    assert three["results"]["about"][0].endswith("tested on, 25% of the others held out to choose by")
+    assert [i["labels"]["instances"] for i in three["fit_info"][SUPERVISED]] == [12] * 3
+    whole = compared(invoke, runs, "-m", f"rrf,{SUPERVISED}", "--folds", "none")
+    assert whole["results"]["left_out"] == {SUPERVISED: "learns from labels, and there is no fold to learn from"}
+    assert whole["results"]["about"] == []
+    # Without anybody who learns nothing is held out, unless it is asked for.
+    assert compared(invoke, runs, "-m", "rrf,borda")["params"]["folds"] is None
+    assert compared(invoke, runs, "-m", "rrf,borda", "--folds", "4")["params"]["folds"] == 4
+    too_many = invoke("compare", runs, "-m", "rrf", "--folds", "30", code=1).stderr
+    assert too_many == "DataError: 30 folds need at least 30 labelled instances; there are 24.\n"
+
+
+def test_experts_beside_methods_that_learn_are_paired_with_them(runs: Path, invoke: Invoke) -> None:
+    found = compared(invoke, runs, "-m", SUPERVISED, "--experts", "--baseline", "e1")
+    assert found["results"]["baseline"] == "expert e1"
+    assert {"expert e1", "expert e8", SUPERVISED} <= {m["method"] for m in found["results"]["methods"]}
+    assert all(t["p_t"] is not None for t in found["results"]["tests"] if t["method"] == SUPERVISED)
+
+
+class Dice(cc.Aggregator):
+    """Scores by chance, different with each seed."""
+
+    name = "test-dice"
+    tags = cc.Tags(accepts=frozenset({"rank", "score"}), stochastic=True, faithful=False)
+
+    def __init__(self, *, random_state: int = 0) -> None:
+        self.random_state = random_state
+
+    def _scores(self, preferences: Any) -> Any:
+        return np.random.default_rng(self.random_state).random(preferences.n_slots)
+
+
+@pytest.mark.parametrize("folds", ["none", "3"])
+def test_seeds_give_means_and_a_spread(runs: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch, folds: str) -> None:
+    monkeypatch.setitem(registry._classes, Dice.name, Dice)
+    args = ("--folds", folds, "-m")
+    found = compared(invoke, runs, *args, "rrf,test-dice", "--seeds", "3")["results"]
+    dice, rrf = (next(m for m in found["methods"] if m["method"] == name) for name in ("test-dice", "rrf"))
+    assert "spread" not in rrf
+    each = []
+    for seed in range(3):
+        alone = compared(invoke, runs, *args, f"rrf,test-dice(random_state={seed})")["results"]
+        each.append(next(m["metrics"] for m in alone["methods"] if m["method"] != "rrf"))
+    for metric in ("ndcg@10", "map"):
+        values = [e[metric] for e in each]
+        assert len(set(values)) == 3
+        assert dice["metrics"][metric] == pytest.approx(np.mean(values))
+        assert dice["spread"][metric] == pytest.approx(np.std(values, ddof=1))
+    assert "means over 3 seeds of test-dice" in found["about"]
+    text = invoke("compare", runs, *args, "rrf,test-dice", "--seeds", "3", "--metrics", "map").stdout
+    mean, spread = dice["metrics"]["map"], dice["spread"]["map"]
+    assert f"\ntest-dice  {mean:.4f} ±{spread:.4f}\n" in text
+    assert "± standard deviation over the means of the seeds\n" in text

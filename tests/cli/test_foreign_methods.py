@@ -91,9 +91,11 @@ def test_tags_are_listed(invoke: Invoke) -> None:
 def test_a_method_that_learns_is_fitted_on_the_training_part(files: Path, invoke: Invoke) -> None:
     content = json.loads(invoke("compare", files / "letor", "-m", "test-learner,rrf", "--json").stdout)
     assert {m["method"] for m in content["results"]["methods"]} == {"rrf", "test-learner"}
-    assert content["fit_info"]["test-learner"]["n_iter"] == 4
-    without = invoke("compare", files / "runs", "-l", files / "qrels.txt", "-m", "test-learner,rrf").stdout
+    assert [info["n_iter"] for info in content["fit_info"]["test-learner"]] == [4, 4]
+    args = ("compare", files / "runs", "-l", files / "qrels.txt", "-m", "test-learner,rrf")
+    without = invoke(*args, "--folds", "none").stdout
     assert "left out: test-learner: learns from labels, and there is no fold to learn from" in without
+    assert invoke(*args, code=1).stderr == "DataError: no labels to learn from\n"
 
 
 def test_in_a_group_a_failure_is_left_out_and_by_name_it_is_an_error(files: Path, invoke: Invoke) -> None:

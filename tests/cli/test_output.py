@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -127,3 +128,54 @@ def test_a_bar_on_a_terminal_shows_when_work_lasts(
             bar.update(advance=1)
             time.sleep(0.5)
     assert "counting sheep" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("setting", "said", "heard"),
+    [
+        ("-p {name}={value}", 'or pass unknown_experts="ignore".', "or pass -p unknown_experts=ignore."),
+        ("mpm({name}={value})", "Pass max_iter=99 to go on.", "Pass mpm(max_iter=99) to go on."),
+        ("--read {name}={value}", "Pass self_pairs='drop' to", "Pass --read self_pairs=drop to"),
+        ("--read {name}={value}", "Pass layout='ranks' (--format ranks)", "Pass layout='ranks' (--format ranks)"),
+        ("--read {name}={value}", "Pass missing=('',) for", "Pass missing=('',) for"),
+    ],
+)
+def test_advice_about_parameters_is_given_in_options(
+    capsys: pytest.CaptureFixture[str], setting: str, said: str, heard: str
+) -> None:
+    session = Session("x", {})
+    session.setting = setting
+    with session:
+        warnings.warn(said, ConcordantWarning, stacklevel=1)
+    with pytest.raises(typer.Exit), session:
+        raise DataError(said)
+    assert capsys.readouterr().err == f"warning: {heard}\nDataError: {heard}\n"
+
+
+def test_a_command_may_end_with_a_code_after_all_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    session = Session("x", {}, as_json=True, quiet=True)
+    session.results, session.code = 1, 130
+    with pytest.raises(typer.Exit) as ended, session:
+        session.complain("interrupted")
+    assert ended.value.exit_code == 130
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["results"] == 1
+    assert captured.err == "interrupted\n"
+
+
+def test_a_bar_tells_how_a_training_stands(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from concordant.cli import _output
+    from concordant.execution import note, report
+
+    monkeypatch.setattr(_output, "PATIENCE", 0.0)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    with Session("x", {}) as session, session.progress("fitting crf", 1) as bar:
+        report(30, 100)
+        note("ndcg@10 0.5123 at pass 20")
+        deadline = time.monotonic() + 10
+        while "0.5123" not in (seen := capsys.readouterr().err) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        bar.update(advance=1)
+    assert "fitting crf: ndcg@10 0.5123 at pass 20" in seen

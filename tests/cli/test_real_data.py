@@ -19,7 +19,7 @@ pytestmark = pytest.mark.data
 
 def test_mq2008_agg_rrf_as_published(data_dir: Path, invoke: Invoke) -> None:
     result = invoke("compare", data_dir / "MQ2008-agg", "--methods", "rrf", "--convention", "letor")
-    head, row, legend = result.stdout.splitlines()
+    head, row, legend, _ = result.stdout.splitlines()
     shown = dict(zip(head.split()[1:], row.split()[1:], strict=True))
     assert [shown[f"ndcg@{k}"] for k in range(1, 6)] == ["38.77", "40.73", "43.48", "45.70", "47.18"]
     assert [shown["p@1"], shown["p@5"], shown["map"]] == ["44.89", "34.13", "47.71"]

@@ -266,3 +266,27 @@ def test_differences_in_the_last_bit_are_no_differences() -> None:
         {n: Evaluation({"map": v}, names, "trec") for n, v in (("a", values), ("b", nudged))}, n_resamples=50
     )
     assert {test: p[1, 0] for test, p in pair.p_values.items()} == {"t": 1.0, "fisher": 1.0, "wilcoxon": 1.0}
+
+
+def test_a_spread_over_seeds_stands_beside_its_mean() -> None:
+    class Seeded(Evaluation):
+        """An evaluation that knows how far its means move."""
+
+        @property
+        def spread(self) -> dict[str, float]:
+            return {"map": 0.0123, "p@1": float("nan")}
+
+    instances = Texts(["q1", "q2", "q3"])
+    values = {"map": np.array([0.5, 0.25, 0.75]), "p@1": np.array([1.0, 0.0, 1.0])}
+    plain = Evaluation({"map": np.array([0.2, 0.1, 0.3]), "p@1": np.array([0.0, 0.0, 1.0])}, instances, "trec")
+    # The other order of instances: what is paired anew keeps its spread.
+    turned = Seeded({n: v[::-1] for n, v in values.items()}, Texts(["q3", "q2", "q1"]), "trec")
+    table = compare({"plain": plain, "seeded": turned}, tests=["t"])
+    assert table.spread is not None
+    assert np.array_equal(table.spread, [[np.nan, np.nan], [0.0123, np.nan]], equal_nan=True)
+    lines = table.to_text(percent=True, digits=1).splitlines()
+    assert lines[:3] == ["method   map         p@1", "plain   20.0        33.3", "seeded  50.0 ±1.2*  66.7*"]
+    assert "± standard deviation over the means of the seeds" in lines
+    assert "| seeded | **0.50 ± 0.01** | **0.67** |" in table.to_markdown(digits=2)
+    assert r"seeded & \textbf{0.50 $\pm$ 0.01} & \textbf{0.67} \\" in table.to_latex(digits=2)
+    assert "±" not in compare({"plain": plain, "same": plain}, tests=["t"]).to_text()

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Source",
+    "check_share",
     "one_of",
     "parse_columns",
     "parse_params",
@@ -170,7 +171,10 @@ def read_input(
     if hasattr(signal, "siginterrupt"):
         signal.siginterrupt(signal.SIGINT, True)
     paths = inputs[0] if len(inputs) == 1 else inputs
-    with session.progress(f"reading {inputs[0]}" + (f" and {len(inputs) - 1} more" if len(inputs) > 1 else "")):
+    with (
+        session.progress(f"reading {inputs[0]}" + (f" and {len(inputs) - 1} more" if len(inputs) > 1 else "")),
+        session.reading(),
+    ):
         dataset = read(paths, input_format, columns=named, **options)
     return Source(paths, dataset, input_format)
 
@@ -185,6 +189,12 @@ def read_truth(session: Session, source: Source, labels: str | None) -> Labels:
 
     with session.progress(f"reading {labels}"):
         return read_labels(labels)
+
+
+def check_share(share: float | None, option: str = "--validation-part") -> None:
+    """Raise a usage error unless a share can be held out."""
+    if share is not None and not 0 < share < 1:
+        raise typer.BadParameter(f"must be a number between 0 and 1. Got {share:g} instead.", param_hint=option)
 
 
 def votes_of(source: Source) -> Preferences | Comparisons:

@@ -23,6 +23,7 @@ __all__ = [
     "Sort",
     "Threads",
     "To",
+    "ValidationPart",
     "Weights",
 ]
 
@@ -105,6 +106,14 @@ Weights = Annotated[
 To = Annotated[
     str | None,
     typer.Option("--to", metavar="F", help="The format of the output, when the ending of its name does not tell it."),
+]
+ValidationPart = Annotated[
+    float | None,
+    typer.Option(
+        "--validation-part",
+        metavar="SHARE",
+        help="Hold out this share of the labelled instances to choose by, such as 0.2, in place of cross-validation.",
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only results and errors: no notes, warnings or progress.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output instead of tables.")]

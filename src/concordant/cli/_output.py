@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import sys
 import threading
 import traceback
@@ -29,6 +30,9 @@ __all__ = ["Progress", "Session", "Table", "number", "visible"]
 
 # Work shorter than this needs no progress bar.
 PATIENCE = 2.0
+
+# How the library asks for a parameter; a hint that already names an option is left alone.
+_ADVICE = re.compile(r"""\b([Pp]ass) (\w+)=(?:'([^']+)'|"([^"]+)"|(\w+))(?! \(--)""")
 
 
 def visible(text: str) -> str:
@@ -115,7 +119,7 @@ class _Bar(Progress):
     """A bar on a terminal that appears only when the work lasts longer than `PATIENCE` seconds."""
 
     def __init__(self, what: str, total: float | None) -> None:
-        self._what, self._total, self._done, self._part = what, total, 0.0, 0.0
+        self._what, self._total, self._done, self._part, self._state = what, total, 0.0, 0.0, ""
         self._finished = threading.Event()
         self._thread = threading.Thread(target=self._draw, daemon=True)
         self._thread.start()
@@ -123,11 +127,15 @@ class _Bar(Progress):
     def update(self, what: str | None = None, *, advance: float = 0) -> None:
         self._what = self._what if what is None else what
         self._done += advance
-        self._part = 0.0
+        self._part, self._state = 0.0, ""
 
     def part(self, done: int, total: int) -> None:
         """Take note of how much of the step in hand is finished."""
         self._part = done / total
+
+    def state(self, text: str) -> None:
+        """Take note of how the step in hand stands, such as the best value so far."""
+        self._state = text
 
     def close(self) -> None:
         self._finished.set()
@@ -146,7 +154,8 @@ class _Bar(Progress):
         with RichProgress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bars:
             task = bars.add_task(self._what, total=self._total)
             while not self._finished.wait(0.1):
-                bars.update(task, description=self._what, completed=self._done + self._part)
+                now = f"{self._what}: {self._state}" if self._state else self._what
+                bars.update(task, description=now, completed=self._done + self._part)
 
 
 class Session:
@@ -180,6 +189,10 @@ class Session:
         self.warnings: list[str] = []
         self.results: Any = None
         self.fit_info: Any = None
+        # What the command ends with when it did what it could, such as 130 after an interrupt.
+        self.code = 0
+        # How the command line sets what the library calls a parameter.
+        self.setting = "-p {name}={value}"
         self._about = ""
         self._stack = ExitStack()
 
@@ -208,6 +221,8 @@ class Session:
                 sys.stdout.flush()
             except BrokenPipeError as broken:
                 _leave_pipe(broken)
+            if self.code:
+                raise typer.Exit(self.code)
         elif isinstance(error, KeyboardInterrupt):
             print("interrupted", file=sys.stderr)
             raise typer.Exit(130) from error
@@ -216,7 +231,7 @@ class Session:
         elif isinstance(error, (ConcordantError, OSError)):
             if self.debug:
                 traceback.print_exception(error)
-            print(f"{type(error).__name__}: {_message(error)}", file=sys.stderr)
+            print(f"{type(error).__name__}: {self._worded(_message(error))}", file=sys.stderr)
             raise typer.Exit(1) from error
 
     def _show_warning(
@@ -228,7 +243,14 @@ class Session:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        self.warn(f"{self._about}{message}")
+        self.warn(f"{self._about}{self._worded(str(message))}")
+
+    def _worded(self, text: str) -> str:
+        """Return a message with advice about parameters in terms of options."""
+        return _ADVICE.sub(
+            lambda m: f"{m[1]} {self.setting.format(name=m[2], value=m[3] or m[4] or m[5])}",
+            text,
+        )
 
     @contextmanager
     def about(self, what: str) -> Iterator[None]:
@@ -238,6 +260,13 @@ class Session:
             yield
         finally:
             self._about = ""
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Have advice inside the block speak of options of the reader; an error takes that with it."""
+        before, self.setting = self.setting, "--read {name}={value}"
+        yield
+        self.setting = before
 
     def warn(self, message: str) -> None:
         """Give a warning as one line, once."""
@@ -251,6 +280,10 @@ class Session:
         """Say something beside the results, on standard error."""
         if not self.quiet and not self.json:
             print(text, file=sys.stderr)
+
+    def complain(self, text: str) -> None:
+        """Say on standard error, also to those who want no notes, what did not go as asked."""
+        print(text, file=sys.stderr)
 
     def say(self, text: str = "") -> None:
         """Print a line of results."""
@@ -270,7 +303,7 @@ class Session:
     def progress(self, what: str, total: float | None = None) -> Iterator[Progress]:
         """Show how far the work inside the block is, on a terminal and only when it lasts.
 
-        Inside a step the bar moves as instances are finished.
+        Inside a step the bar moves as instances or passes are finished, and shows what a training says of itself.
         """
         if self.quiet or not sys.stderr.isatty():
             yield Progress()
@@ -279,7 +312,7 @@ class Session:
 
         bar = _Bar(what, total)
         try:
-            with watch(bar.part):
+            with watch(bar.part, bar.state):
                 yield bar
         finally:
             bar.close()

@@ -39,6 +39,8 @@ __all__ = ["command", "leaderboard", "leaderboard_rows"]
 # What a leaderboard shows unless told otherwise: most of one instance, or a taste of the first few of many.
 _ROWS_OF_ONE, _ROWS_OF_MANY, _SHOWN_OF_MANY = 50, 5, 3
 _RUN_DEPTH = 1000
+# What a fitted method may still be told: nothing it has learned depends on these.
+_AT_PREDICTION = ("unknown_experts", "level", "n_bootstrap")
 
 
 def command(
@@ -48,7 +50,7 @@ def command(
     ] = None,
     params: Params = None,
     model: Annotated[
-        str | None, typer.Option("--model", metavar="FILE", help="A saved method, instead of --method.")
+        str | None, typer.Option("--model", metavar="FILE", help="A model written by fit, instead of --method.")
     ] = None,
     output: Annotated[
         str | None,
@@ -90,14 +92,19 @@ def command(
     debug: Debug = False,
 ) -> None:
     """Reach a consensus: print the leaderboard, or write it with -o."""
-    if model is not None and (method is not None or params):
-        raise typer.BadParameter("a saved method brings its own name and parameters.", param_hint="--model")
     given, trust = parse_params(params), parse_weights(weights)
+    if model is not None:
+        _check_model_usage(method, given)
     asked = {"inputs": inputs, "method": method or ("rrf" if model is None else None), "model": model, "output": output}
     with Session("aggregate", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
         chosen = _method(method or "rrf", given, model)
         if trust and not chosen.tags.weights:
             raise ParameterError(f"{type(chosen).__name__} does not weigh experts; leave --weights out.")
+        if model is None and chosen.needs_labels():
+            raise ParameterError(
+                f"{chosen.name} learns from labels. Fit it first: concordant fit INPUT... --labels QRELS --method "
+                f"{chosen.name} -o MODEL; then: concordant aggregate INPUT... --model MODEL."
+            )
         session.params |= {"method": chosen.name, "params": chosen.get_params(), "weights": trust}
         source = read_input(session, inputs, input_format, columns, expert_from, read_options)
         votes = votes_of(source)
@@ -114,11 +121,22 @@ def command(
             leaderboard(session, consensus, votes, chosen=instance, rows=rows if top is None else top)
 
 
+def _check_model_usage(method: str | None, params: dict[str, Any]) -> None:
+    fixed = [name for name in params if name not in _AT_PREDICTION]
+    if method is not None or fixed:
+        what = "--method" if method is not None else f"-p {fixed[0]}"
+        raise typer.BadParameter(
+            f"a model brings its own name and parameters, so that {what} has no place beside it. "
+            f"Only {', '.join(_AT_PREDICTION)} can still be set.",
+            param_hint="--model",
+        )
+
+
 def _method(name: str, params: dict[str, Any], model: str | None) -> Aggregator:
     if model is not None:
         from concordant.base.saving import load
 
-        return load(model)
+        return load(model).set_params(**params)
     from concordant.base.registry import create
 
     return create(name, **params)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
 from concordant.cli._inputs import (
+    check_share,
     one_of,
     parse_params,
     parse_weights,
@@ -33,6 +34,7 @@ from concordant.cli._options import (
     Relevant,
     Sort,
     Threads,
+    ValidationPart,
     Weights,
 )
 from concordant.cli._output import Session
@@ -42,7 +44,6 @@ from concordant.errors import ConcordantError, DataError, KindError, ParameterEr
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
     from concordant.cli._inputs import Source
-    from concordant.cli._output import Progress
     from concordant.data.comparisons import Comparisons
     from concordant.data.consensus import Consensus
     from concordant.data.dataset import Fold
@@ -50,14 +51,20 @@ if TYPE_CHECKING:
     from concordant.data.preferences import Preferences
     from concordant.metrics.comparison import Comparison
     from concordant.metrics.evaluation import Evaluation
+    from concordant.selection.cross_validation import CrossValidation
 
 __all__ = ["command"]
 
 _DEFAULT_METHODS = "rrf,comb-mnz,borda,condorcet,copeland"
 _GROUPS = ("all", "heuristics")
+# The families whose methods fuse lists by a rule.
+_HEURISTICS = ("positional", "fusion", "majority", "markov", "robust")
 _TESTS = ("t", "fisher", "wilcoxon")
 _DEFAULT_METRICS = {"letor": "ndcg@1-5,p@1-5,map"}
 _OTHER_METRICS = "ndcg@10,p@10,map"
+_DEFAULT_FOLDS = 5
+# Which instances are held out together when the input brings no folds.
+_SPLIT_SEED = 0
 
 
 def command(
@@ -69,7 +76,7 @@ def command(
             "--methods",
             "-m",
             metavar="M,...",
-            help="Methods, such as rrf,borda,'rrf(k=10)'; heuristics or all that apply.",
+            help="Methods, such as rrf,crf,'rrf(k=10)'; heuristics, or all that apply.",
         ),
     ] = _DEFAULT_METHODS,
     metrics: Annotated[
@@ -92,10 +99,16 @@ def command(
         str | None,
         typer.Option(
             "--folds",
-            metavar="given|none",
-            help="Mean over the folds of the input, or over all instances. Without it given.",
+            metavar="N|given|none",
+            help="Cross-validation with N folds, the folds of the input, or no folds. Without it those of the input, "
+            "else 5 when a method learns from labels.",
         ),
     ] = None,
+    seeds: Annotated[
+        int,
+        typer.Option("--seeds", metavar="N", min=1, help="Fit methods that depend on chance with N seeds."),
+    ] = 1,
+    validation_part: ValidationPart = None,
     experts: Annotated[bool, typer.Option("--experts", help="Add every expert's own order as a row.")] = False,
     convention: Convention = None,
     rel: Relevant = None,
@@ -122,7 +135,8 @@ def command(
 ) -> None:
     """Compare methods on labelled data, with significance. A LETOR folder brings its own labels and folds."""
     one_of(convention, CONVENTIONS, "--convention")
-    one_of(folds, ("given", "none"), "--folds")
+    _check_folds(folds)
+    check_share(validation_part)
     if markdown and latex:
         raise typer.BadParameter("choose one of the two.", param_hint="--markdown / --latex")
     wanted_tests = split_names(tests)
@@ -137,29 +151,45 @@ def command(
         "rel": rel,
         "weights": trust,
         "tests": wanted_tests,
+        "seeds": seeds,
+        "validation_part": validation_part,
     }
     with Session("compare", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
         from concordant.metrics.comparison import compare
         from concordant.metrics.ranking import parse_metrics
 
-        chosen = [] if methods in _GROUPS else [_create(spec) for spec in specs]
+        group = methods in _GROUPS
+        chosen = _group(methods) if group else [_create(spec) for spec in specs]
         names = None if metrics is None else [str(m) for m in parse_metrics(metrics)]
         source = read_input(session, inputs, input_format, columns, expert_from, read_options)
         rules = convention or source.convention
         names = names or [str(m) for m in parse_metrics(_DEFAULT_METRICS.get(rules, _OTHER_METRICS))]
         key = sorting_metric(sort, names)
-        task = _Task(_parts(session, source, labels, folds), names, rules, rel, trust)
-        session.params |= {"metrics": names, "convention": rules, "folds": len(task.parts) if task.folded else None}
-        if methods in _GROUPS:
-            chosen = _everything()
-        evaluations, left_out = _run(session, task, chosen, experts, strict=methods not in _GROUPS)
-        base = _baseline(baseline, evaluations, group=methods in _GROUPS)
+        learns = any(c.method.needs_labels() for c in chosen)
+        plan = _plan(session, source, labels, folds, trust, learns=learns)
+        task = _Task(plan, names, rules, rel, trust, seeds, validation_part)
+        session.params |= {"metrics": names, "convention": rules, "folds": len(plan.parts) if plan.folded else None}
+        evaluations, left_out = _run(session, task, chosen, experts, strict=not group)
+        base = _baseline(baseline, evaluations, group=group)
         order = list(evaluations)
         if key is not None:
             order.sort(key=lambda name: -evaluations[name].mean[key])
         with session.progress("testing differences"):
             table = compare({name: evaluations[name] for name in order}, baseline=base, tests=wanted_tests)
-        _show(session, table, key, left_out, rules == "letor" if percent is None else percent, details, markdown, latex)
+        form = "markdown" if markdown else "latex" if latex else "text"
+        about = task.words(evaluations)
+        if form == "text" and key is not None and len(order) > 1:
+            about.append(f"sorted by {key}")
+        _show(session, table, about, left_out, rules == "letor" if percent is None else percent, details, form)
+
+
+def _check_folds(folds: str | None) -> None:
+    if folds is None or folds in ("given", "none"):
+        return
+    if not (folds.isascii() and folds.isdigit() and int(folds) >= 2):
+        raise typer.BadParameter(
+            f"must be a whole number from 2 on, given or none. Got {folds!r} instead.", param_hint="--folds"
+        )
 
 
 class _Spec(NamedTuple):
@@ -178,30 +208,63 @@ class _Chosen(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What is evaluated together: a test fold with what comes before it, or everything."""
+    """What is evaluated together: the tested side of a fold, or everything."""
 
     votes: Preferences | Comparisons
     labels: LabelsOf
-    fold: Fold | None
 
 
-@dataclass
-class _Task:
-    """What every method of a comparison goes through."""
+class _Plan(NamedTuple):
+    """How methods are tested: what is split, into which folds, and what is evaluated together."""
 
+    votes: Preferences | Comparisons | None
+    labels: LabelsOf | None
+    # A number of folds to make, those given, or None for all instances together.
+    folds: int | list[Fold] | None
     parts: list[_Part]
-    metrics: list[str]
-    convention: str
-    rel: float | None
-    weights: dict[str, float] = field(default_factory=dict)
 
     @property
     def folded(self) -> bool:
-        return self.parts[0].fold is not None
+        return self.folds is not None
+
+
+@dataclass(frozen=True)
+class _Task:
+    """What every method of a comparison goes through."""
+
+    plan: _Plan
+    metrics: list[str]
+    convention: str
+    rel: float | None
+    weights: dict[str, float]
+    seeds: int
+    validation_part: float | None
 
     @property
     def kind(self) -> str:
-        return str(getattr(self.parts[0].votes, "kind", "comparisons"))
+        return str(getattr(self.plan.parts[0].votes, "kind", "comparisons"))
+
+    def words(self, evaluations: dict[str, Evaluation]) -> list[str]:
+        """Return how the figures came about, where they are more than one fit to everything."""
+        folds, out = self.plan.folds, []
+        if isinstance(folds, int):
+            n = len(next(iter(evaluations.values())))
+            held = (
+                ""
+                if self.validation_part is None
+                else f", {self.validation_part:.0%} of the others held out to choose by"
+            )
+            out.append(
+                f"{folds}-fold cross-validation over {n:,} instances, seed {_SPLIT_SEED}: methods are fitted without "
+                f"the instances they are tested on{held}"
+            )
+        elif folds is not None:
+            out.append(f"means of the {len(folds)} given folds: fitted to train, chosen on vali, tested on test")
+        if self.seeds > 1:
+            by_chance = [name for name, e in evaluations.items() if len(getattr(e, "seeds", ())) > 1]
+            if by_chance:
+                out.append(f"means over {self.seeds} seeds of {', '.join(by_chance)}")
+        return out
 
 
 def _parse_methods(text: str) -> list[_Spec]:
@@ -224,21 +287,56 @@ def _create(spec: _Spec) -> _Chosen:
     return _Chosen(spec.text, create(spec.name, **spec.params))
 
 
-def _everything() -> list[_Chosen]:
-    """Return every registered method; those that cannot take the input are left out with their reason later."""
+def _group(name: str) -> list[_Chosen]:
+    """Return the methods of a group; those that cannot take the input are left out with their reason later."""
     from concordant.base.registry import METHODS, create
 
-    return [_Chosen(name, create(name)) for name in METHODS]
+    family = {n: METHODS[n].__module__.rpartition(".")[2] for n in METHODS}
+    return [_Chosen(n, create(n)) for n in METHODS if name == "all" or family[n] in _HEURISTICS]
 
 
-def _parts(session: Session, source: Source, labels: str | None, folds: str | None) -> list[_Part]:
+def _plan(
+    session: Session, source: Source, labels: str | None, folds: str | None, trust: dict[str, float], *, learns: bool
+) -> _Plan:
+    """Return how the methods are tested; `learns` says that one of them needs labels to learn from."""
+    from concordant.selection.portions import make_portions
+
     given = source.dataset.folds
     if folds == "given" and not given:
         raise ParameterError("--folds given: the input brings no folds. A LETOR folder with Fold1, Fold2, ... does.")
-    if given and folds != "none":
+    if given and folds in (None, "given"):
         own = None if labels is None else read_truth(session, source, labels)
-        return [_Part(f.test.preferences, f.test.labels if own is None else own, f) for f in given]
-    return [_Part(votes_of(source), read_truth(session, source, labels), None)]
+        ready = [_prepared(fold, own, trust) for fold in given]
+        return _Plan(None, None, ready, [_Part(f.test.preferences, f.test.labels) for f in ready])
+    votes, truth = weigh(votes_of(source), trust), read_truth(session, source, labels)
+    n = _number_of_folds(folds, votes, truth, learns=learns)
+    if n is None:
+        return _Plan(votes, truth, None, [_Part(votes, truth)])
+    portions = make_portions(votes, truth, n, _SPLIT_SEED, "compare")
+    return _Plan(votes, truth, n, [_Part(p.test, p.truth) for p in portions])
+
+
+def _prepared(fold: Fold, labels: LabelsOf | None, trust: dict[str, float]) -> Fold:
+    """Return a given fold with the user's own labels and trust."""
+    from concordant.data.dataset import Fold, Part
+    from concordant.selection.portions import labels_of
+
+    def part(one: Any) -> Part:
+        truth = one.labels if labels is None else labels_of(labels, one.preferences.instances)
+        return Part(cast("Preferences", weigh(one.preferences, trust)), truth)
+
+    return Fold(*map(part, fold))
+
+
+def _number_of_folds(
+    folds: str | None, votes: Preferences | Comparisons, labels: LabelsOf, *, learns: bool
+) -> int | None:
+    from concordant.selection.portions import labelled
+
+    if folds is not None:
+        return None if folds == "none" else int(folds)
+    known = int(labelled(votes, labels).sum())
+    return min(_DEFAULT_FOLDS, known) if learns and known > 1 else None
 
 
 def _run(
@@ -248,22 +346,25 @@ def _run(
     evaluations: dict[str, Evaluation] = {}
     left_out: dict[str, str] = {}
     session.fit_info = {}
-    with session.progress("comparing", len(chosen) * len(task.parts)) as bar:
+    with session.progress("comparing", len(chosen)) as bar:
         for label, method in chosen:
+            bar.update(label)
+            session.setting = f"{method.name}({{name}}={{value}})"
             reason = _unfit(method, task)
+            if reason is None:
+                try:
+                    with session.about(label):
+                        found = _evaluate(method, task)
+                except ConcordantError as error:
+                    if strict and not isinstance(error, KindError):
+                        raise
+                    reason = str(error)
+                else:
+                    evaluations[label] = found
+                    session.fit_info[label] = list(found.fit_infos)
             if reason is not None:
                 left_out[label] = reason
-                bar.update(advance=len(task.parts))
-                continue
-            try:
-                with session.about(label):
-                    evaluations[label] = _evaluate(method, label, task, bar)
-            except ConcordantError as error:
-                if strict and not isinstance(error, KindError):
-                    raise
-                left_out[label] = str(error)
-            else:
-                session.fit_info[label] = getattr(method, "fit_info_", None)
+            bar.update(advance=1)
     if experts:
         evaluations |= _evaluate_experts(task)
     if not evaluations:
@@ -278,27 +379,50 @@ def _unfit(method: Aggregator, task: _Task) -> str | None:
         return f"works on {' or '.join(sorted(method.tags.accepts))}, the input holds {task.kind}"
     if task.weights and not method.tags.weights:
         return "does not weigh experts"
-    if method.tags.supervised and not task.folded:
+    if method.needs_labels() and not task.plan.folded:
         return "learns from labels, and there is no fold to learn from"
     return None
 
 
-def _evaluate(method: Aggregator, label: str, task: _Task, bar: Progress) -> Evaluation:
-    from concordant.metrics.evaluation import combine_folds, evaluate
+def _evaluate(method: Aggregator, task: _Task) -> CrossValidation:
+    from concordant.selection.cross_validation import cross_validate
 
-    found = []
-    for number, part in enumerate(task.parts, start=1):
-        bar.update(f"{label}, fold {number}" if task.folded else label)
-        votes = weigh(part.votes, task.weights)
-        if part.fold is None:
-            consensus = method.fit_predict(votes)
-        else:
-            train = weigh(part.fold.train.preferences, task.weights)
-            known = part.fold.train.labels if method.tags.supervised else None
-            consensus = method.fit(train, known, validation=part.fold.vali).predict(votes)
-        found.append(evaluate(consensus, part.labels, task.metrics, convention=task.convention, rel=task.rel))
-        bar.update(advance=1)
-    return combine_folds(found) if task.folded else found[0]
+    # Where chance has no part every seed would give the same.
+    seeds = task.seeds if method.tags.stochastic or method.needs_labels() else 1
+    if not task.plan.folded:
+        return _together(method, task, seeds)
+    return cross_validate(
+        method,
+        task.plan.votes,
+        task.plan.labels,
+        metrics=task.metrics,
+        folds=task.plan.folds,
+        validation_part=task.validation_part,
+        convention=task.convention,
+        rel=task.rel,
+        seeds=seeds,
+        random_state=_SPLIT_SEED,
+    )
+
+
+def _together(method: Aggregator, task: _Task, seeds: int) -> CrossValidation:
+    """Return the evaluation of a method fitted to all instances, in the form of one fold."""
+    import numpy as np
+
+    from concordant.metrics.evaluation import evaluate
+    from concordant.selection.cross_validation import CrossValidation, Run
+    from concordant.selection.trials import fresh, seeds_of
+
+    (part,) = task.plan.parts
+    runs = []
+    for seed in seeds_of(method, seeds, "compare"):
+        own = fresh(method) if seed is None else fresh(method, random_state=seed)
+        consensus = own.fit_predict(part.votes)
+        found = evaluate(consensus, part.labels, task.metrics, convention=task.convention, rel=task.rel)
+        runs.append(Run(seed, 0, own, consensus, found, own.fit_info_.seconds))
+    first = runs[0].evaluation
+    values = {m: np.mean([run.evaluation.values[m] for run in runs], axis=0) for m in first.metrics}
+    return CrossValidation(values, first.instances, first.convention, first.rel, None, first.notes, tuple(runs))
 
 
 def _evaluate_experts(task: _Task) -> dict[str, Evaluation]:
@@ -307,7 +431,7 @@ def _evaluate_experts(task: _Task) -> dict[str, Evaluation]:
     from concordant.metrics.evaluation import combine_folds, evaluate
 
     measured: list[Measured] = []
-    for part in task.parts:
+    for part in task.plan.parts:
         if not isinstance(part.votes, Preferences):
             raise DataError("--experts evaluates the lists of experts; comparisons hold none.")
 
@@ -315,7 +439,7 @@ def _evaluate_experts(task: _Task) -> dict[str, Evaluation]:
             return evaluate(own, truth, task.metrics, convention=task.convention, rel=task.rel)
 
         measured.append(evaluate_experts(part.votes, measure))
-    experts = dict.fromkeys(name for part in task.parts for name in part.votes.experts)
+    experts = dict.fromkeys(name for part in task.plan.parts for name in part.votes.experts)
     silent = [name for name in experts if any(name not in m.found for m in measured)]
     partial = [name for name in experts if any(name in m.partial for m in measured)]
     Measured({}, partial, silent).warn(len(experts))
@@ -323,7 +447,7 @@ def _evaluate_experts(task: _Task) -> dict[str, Evaluation]:
     for name in experts:
         if name not in silent:
             values = [m.found[name] for m in measured]
-            found[f"expert {name}"] = combine_folds(values) if task.folded else values[0]
+            found[f"expert {name}"] = combine_folds(values) if task.plan.folded else values[0]
     return found
 
 
@@ -340,28 +464,32 @@ def _baseline(name: str | None, evaluations: dict[str, Evaluation], *, group: bo
 def _show(
     session: Session,
     table: Comparison,
-    key: str | None,
+    about: list[str],
     left_out: dict[str, str],
     percent: bool,
     details: bool,
-    markdown: bool,
-    latex: bool,
+    form: str,
 ) -> None:
     digits = 2 if percent else 4
     session.results = {
         "baseline": table.baseline,
         "instances": len(table.evaluations[table.methods[0]]),
-        "methods": [{"method": name, "metrics": dict(table.evaluations[name].mean)} for name in table.methods],
+        "methods": [_record(name, table.evaluations[name]) for name in table.methods],
         "tests": table.to_frame().to_dicts() if table.baseline is not None else [],
         "left_out": left_out,
+        "about": about,
     }
-    if markdown:
+    if form == "markdown":
         session.say(table.to_markdown(digits=digits, percent=percent))
-    elif latex:
+    elif form == "latex":
         session.say(table.to_latex(digits=digits, percent=percent))
     else:
         session.say(table.to_text(digits=digits, percent=percent, details=details))
-        if key is not None and len(table.methods) > 1:
-            session.say(f"sorted by {key}")
-    for label, reason in left_out.items():
-        session.say(f"{'% ' if latex else ''}left out: {label}: {reason}")
+    before, after = {"markdown": ("", "  "), "latex": ("% ", "")}.get(form, ("", ""))
+    for line in [*about, *(f"left out: {label}: {reason}" for label, reason in left_out.items())]:
+        session.say(f"{before}{line}{after}")
+
+
+def _record(name: str, evaluation: Evaluation) -> dict[str, Any]:
+    spread = {m: v for m, v in evaluation.spread.items() if v == v}
+    return {"method": name, "metrics": dict(evaluation.mean)} | ({"spread": spread} if spread else {})

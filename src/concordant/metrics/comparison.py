@@ -7,6 +7,7 @@ baseline and corrected together, metric by metric.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,8 @@ TESTS = {
 _CORRECTIONS = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correction", "none": "no correction"}
 # Means closer than this are the same number.
 _SAME = 1e-12
+# Where what follows a number in a cell begins: its spread, or a mark.
+_HANGING = re.compile(r" ±|[*†‡]")
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +72,8 @@ class Comparison:
         "holm", "bonferroni" or "none".
     notes : tuple of str
         What the reader of the table should know.
+    spread : float64[M, Q], optional
+        How far the means move from seed to seed, NaN where there is one seed.
     """
 
     methods: tuple[str, ...]
@@ -84,6 +89,7 @@ class Comparison:
     alpha: float
     correction: str
     notes: tuple[str, ...]
+    spread: Floats | None = None
 
     @property
     def convention(self) -> str:
@@ -147,9 +153,9 @@ class Comparison:
         rows = [["method", *self.metrics]]
         marks = self._marks("*", "†", "‡")
         for m, method in enumerate(self.methods):
-            cells = (_number(self.mean[m, q], digits, percent) for q in range(len(self.metrics)))
-            rows.append([method, *(cell + mark for cell, mark in zip(cells, marks[m], strict=True))])
-        lines = _aligned(rows, [max(len(mark) for mark in column) for column in zip(*marks, strict=True)])
+            cells = [self._cell(m, q, digits, percent, " ±") + marks[m][q] for q in range(len(self.metrics))]
+            rows.append([method, *cells])
+        lines = _aligned(rows)
         lines += self._legend("* best", "†", "‡", percent)
         if details and self.baseline is not None:
             lines += ["", *self._details(digits, percent)]
@@ -165,7 +171,7 @@ class Comparison:
         for m, method in enumerate(self.methods):
             row = [method]
             for q in range(len(self.metrics)):
-                cell = _number(self.mean[m, q], digits, percent)
+                cell = self._cell(m, q, digits, percent, " ± ")
                 row.append((f"**{cell}**" if best[m, q] else cell) + signs[m][q])
             lines.append(_markdown_row(row))
         return "\n".join([*lines, "", *(f"{line}  " for line in self._legend("**bold** best", "†", "‡", percent))])
@@ -184,7 +190,7 @@ class Comparison:
         for m, method in enumerate(self.methods):
             row = [_latex(method)]
             for q in range(len(self.metrics)):
-                cell = _number(self.mean[m, q], digits, percent)
+                cell = self._cell(m, q, digits, percent, r" $\pm$ ")
                 row.append((rf"\textbf{{{cell}}}" if best[m, q] else cell) + signs[m][q])
             lines.append(rf"{' & '.join(row)} \\")
         legend = self._legend("bold: best", "dagger:", "double dagger:", percent)
@@ -195,6 +201,13 @@ class Comparison:
 
     def __repr__(self) -> str:
         return self.to_text()
+
+    def _cell(self, m: int, q: int, digits: int, percent: bool, between: str) -> str:
+        """Return a mean, and how far it moves from seed to seed where that is known."""
+        text = _number(self.mean[m, q], digits, percent)
+        if self.spread is None or math.isnan(self.spread[m, q]):
+            return text
+        return f"{text}{between}{_number(self.spread[m, q], digits, percent)}"
 
     def _shown_best(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
         return self.best if len(self.methods) > 1 else np.zeros(self.mean.shape, dtype=np.bool_)
@@ -213,6 +226,8 @@ class Comparison:
         lines = [f"{'percent; ' if percent else ''}{first.legend}"]
         if len(self.methods) > 1:
             lines.append(f"{best} of its column")
+        if self.spread is not None and not np.isnan(self.spread).all():
+            lines.append("± standard deviation over the means of the seeds")
         if self.baseline is not None and self.adjusted:
             test = next(iter(self.adjusted))
             others = len(self.methods) - 1
@@ -341,16 +356,18 @@ def compare(
             skip_empty=skip_empty,
             instances=instances,
         )
+    spreads = [e.spread for e in evaluations.values()]
     if metrics is not None:
         evaluations = {name: _restrict(e, metrics, name) for name, e in evaluations.items()}
     evaluations = _paired(evaluations)
     first = evaluations[names[0]]
+    spread = np.array([[s.get(m, math.nan) for m in first.metrics] for s in spreads]) if any(spreads) else None
     mean = np.array([[e.mean[m] for m in first.metrics] for e in evaluations.values()])
     notes = tuple(dict.fromkeys(f"{n}: {note}" for n, e in evaluations.items() for note in e.notes))
     if len(names) == 1:
         zero = np.zeros(mean.shape)
         return Comparison(
-            names, first.metrics, mean, None, zero, zero, zero, {}, {}, evaluations, alpha, correction, notes
+            names, first.metrics, mean, None, zero, zero, zero, {}, {}, evaluations, alpha, correction, notes, spread
         )
     base = names[0] if baseline is None else baseline
     lower, upper, p_values = _test(evaluations, base, tests, alpha, n_resamples, random_state)
@@ -374,6 +391,7 @@ def compare(
         alpha,
         correction,
         notes,
+        spread,
     )
 
 
@@ -475,18 +493,18 @@ def _number(value: float, digits: int, percent: bool, *, sign: bool = False) -> 
     return f"{shown:{'+' if sign and shown else ''}.{digits}f}"
 
 
-def _aligned(rows: list[list[str]], marks: list[int] | None = None) -> list[str]:
-    """Return rows as lines: the first column to the left, numbers to the right with their marks hanging out."""
-    n = len(rows[0])
-    hang = [0] * (n - 1) if marks is None else marks
-    bare = [[cell.rstrip("*†‡") for cell in row[1:]] for row in rows]
+def _aligned(rows: list[list[str]]) -> list[str]:
+    """Return rows as lines: the first column to the left, numbers to the right with what follows them hanging out."""
+    split = [[_HANGING.split(cell, maxsplit=1) for cell in row[1:]] for row in rows]
     first = max(len(row[0]) for row in rows)
-    width = [max(len(row[j]) for row in bare) for j in range(n - 1)]
+    columns = range(len(rows[0]) - 1)
+    width = [max(len(row[j][0]) for row in split) for j in columns]
+    hang = [max(len(rows[i][j + 1]) - len(row[j][0]) for i, row in enumerate(split)) for j in columns]
     lines = []
-    for row, numbers in zip(rows, bare, strict=True):
+    for row, cells in zip(rows, split, strict=True):
         parts = [f"{row[0]:<{first}}"]
-        for j, number in enumerate(numbers):
-            parts.append(f"{number:>{width[j]}}{row[j + 1][len(number) :]:<{hang[j]}}")
+        for j, (bare, *_) in enumerate(cells):
+            parts.append(f"{bare:>{width[j]}}{row[j + 1][len(bare) :]:<{hang[j]}}")
         lines.append("  ".join(parts).rstrip())
     return lines
 

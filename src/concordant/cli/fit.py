@@ -1,0 +1,336 @@
+"""`concordant fit`: learn whom to believe and write it to one file, for `aggregate --model` to use."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from concordant.cli._inputs import Source, check_share, parse_params, read_input, read_truth, votes_of, write_table
+from concordant.cli._options import (
+    Columns,
+    Debug,
+    ExpertFrom,
+    Format,
+    Inputs,
+    Json,
+    Labels,
+    Params,
+    Quiet,
+    ReadOptions,
+    Threads,
+    ValidationPart,
+)
+from concordant.cli._output import Session, Table, number
+from concordant.errors import DataError, ParameterError
+
+if TYPE_CHECKING:
+    from concordant.base.contract import Aggregator
+    from concordant.data.comparisons import Comparisons
+    from concordant.data.labels import Labels as LabelsOf
+    from concordant.data.preferences import Preferences
+
+__all__ = ["command"]
+
+# How many experts of each sort are shown, and from which part of the strongest trust on an expert is heard at all.
+_SHOWN = 5
+_HEARD = 0.05
+# Details with more columns than this are left to --experts-out.
+_MOST_DETAILS = 6
+_SORTS = ("trusted", "ignored", "inverted")
+_INTERRUPTED = 130
+
+
+def command(
+    inputs: Inputs,
+    method: Annotated[
+        str,
+        typer.Option("--method", "-m", metavar="M", help="What to fit; see: concordant methods.", show_default=False),
+    ],
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", metavar="MODEL", help="The file to write the model to.", show_default=False),
+    ],
+    labels: Labels = None,
+    params: Params = None,
+    validation: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--validation",
+            metavar="INPUT",
+            help="Preferences to choose by, not learned from: a file, folder or pattern; may be repeated.",
+        ),
+    ] = None,
+    validation_labels: Annotated[
+        str | None,
+        typer.Option(
+            "--validation-labels", metavar="QRELS", help="Their labels, where neither they nor --labels bring them."
+        ),
+    ] = None,
+    validation_part: ValidationPart = None,
+    fold: Annotated[
+        int | None,
+        typer.Option(
+            "--fold", metavar="N", min=1, help="Of a LETOR folder: learn from the train part of fold N, choose by vali."
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="FILE",
+            help="Where a training notes how far it is. Without it MODEL.checkpoint, removed when all is done.",
+        ),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of an interrupted fit.")] = False,
+    experts_out: Annotated[
+        str | None,
+        typer.Option("--experts-out", metavar="FILE", help="Write a table of what was learned about every expert."),
+    ] = None,
+    input_format: Format = None,
+    columns: Columns = None,
+    expert_from: ExpertFrom = None,
+    read_options: ReadOptions = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Learn from preferences and labels, and write the model. Ctrl-C keeps the best so far."""
+    _check_usage(validation, validation_labels, validation_part, fold)
+    given = parse_params(params)
+    asked: dict[str, Any] = {"inputs": inputs, "labels": labels, "method": method, "output": output, "fold": fold}
+    asked |= {"validation": validation, "validation_labels": validation_labels, "validation_part": validation_part}
+    with Session("fit", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
+        from concordant.base.registry import create
+
+        chosen = create(method, **given)
+        session.params["params"] = chosen.get_params()
+        _check_output(output)
+
+        def reader(paths: list[str]) -> Source:
+            return read_input(session, paths, input_format, columns, expert_from, read_options)
+
+        data = _data(session, chosen, reader(inputs), labels, fold)
+        if validation is not None:
+            data = _validated(session, chosen, data, reader(validation), validation_labels)
+        elif validation_part is not None and data.labels is not None:
+            data = _hold_out(data, validation_part)
+        place = checkpoint or f"{output}.checkpoint"
+        interrupted = _fit(session, chosen, data, place, resume)
+        chosen.save(output)
+        if experts_out is not None:
+            _write_experts(session, chosen, experts_out)
+        _report(session, chosen, data, output)
+        if interrupted:
+            kept = f"; the same command with --resume goes on from {place}" if os.path.exists(place) else ""
+            where = chosen.fit_info_.interrupted
+            session.complain(f"interrupted {where}: {output} holds the best model so far{kept}")
+            session.code = interrupted
+            return
+        if checkpoint is None and os.path.exists(place):
+            os.unlink(place)
+        session.note(f"wrote {output}: {chosen.name}, {os.path.getsize(output):,} bytes")
+        session.note(f"Next, on any input of the same experts:\n  concordant aggregate INPUT... --model {output}")
+
+
+class _Data(NamedTuple):
+    """What is learned from, and what passes and candidates are chosen by."""
+
+    votes: Preferences | Comparisons
+    labels: LabelsOf | None
+    validation: tuple[Preferences | Comparisons, LabelsOf] | None = None
+    # In words, how what is chosen by came about.
+    chosen_by: str = "held out in cross-validation"
+
+
+def _check_usage(
+    validation: list[str] | None, validation_labels: str | None, validation_part: float | None, fold: int | None
+) -> None:
+    ways = {"--validation": validation, "--validation-part": validation_part, "--fold": fold}
+    used = [option for option, value in ways.items() if value is not None]
+    if len(used) > 1:
+        raise typer.BadParameter("each says what to choose by; use one of them.", param_hint=" / ".join(used))
+    if validation_labels is not None and validation is None:
+        raise typer.BadParameter("goes with --validation INPUT.", param_hint="--validation-labels")
+    check_share(validation_part)
+
+
+def _check_output(output: str) -> None:
+    """Raise before hours of training when its result could not be written."""
+    folder = os.path.dirname(os.path.realpath(output))
+    if not os.path.isdir(folder):
+        raise DataError(f"cannot write {output!r}: there is no folder {folder!r}.")
+    if os.path.isdir(output):
+        raise DataError(f"cannot write {output!r}: it is a folder. Name a file in it.")
+
+
+def _data(session: Session, method: Aggregator, source: Source, labels: str | None, fold: int | None) -> _Data:
+
+    supervised = method.needs_labels()
+    if labels is not None and not supervised:
+        session.warn(f"{method.name} learns without labels; --labels is not looked at.")
+    if fold is None:
+        return _Data(votes_of(source), read_truth(session, source, labels) if supervised else None)
+    folds = source.dataset.folds or []
+    if fold > len(folds):
+        there = f"folds 1 to {len(folds)}" if folds else "no folds; a LETOR folder with Fold1, Fold2, ... does"
+        raise ParameterError(f"--fold {fold}: the input brings {there}.")
+    train, vali, _ = folds[fold - 1]
+    if not supervised:
+        return _Data(train.preferences, None)
+    if labels is None:
+        return _Data(*train, (vali.preferences, vali.labels), f"on the vali part of fold {fold}")
+    truth = read_truth(session, source, labels)
+    return _Data(train.preferences, truth, (vali.preferences, truth), f"on the vali part of fold {fold}")
+
+
+def _validated(session: Session, method: Aggregator, data: _Data, source: Source, labels: str | None) -> _Data:
+    """Return the data with preferences and labels to choose by; labels of all may have come with the training part."""
+    if data.labels is None:
+        session.warn(f"{method.name} learns without labels; --validation is not looked at.")
+        return data
+    borrowed = labels is None and source.dataset.labels is None
+    truth = data.labels if borrowed else read_truth(session, source, labels)
+    return data._replace(validation=(votes_of(source), truth), chosen_by="on the validation part")
+
+
+def _hold_out(data: _Data, share: float) -> _Data:
+    """Return the data with a share of its labelled instances to choose by."""
+    import numpy as np
+
+    from concordant.data.splits import train_validation_split
+    from concordant.selection.portions import labelled
+
+    if data.labels is None:
+        return data
+    where = np.flatnonzero(labelled(data.votes, data.labels))
+    held = where[train_validation_split(data.votes[where], share).test]
+    kept = np.setdiff1d(np.arange(len(data.votes)), held)
+    words = f"on {len(held):,} instances held out"
+    return _Data(data.votes[kept], data.labels, (data.votes[held], data.labels), words)
+
+
+def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: bool) -> int:
+    """Fit; return 0, or the code to end with when an interrupt left a method with what it had learned so far."""
+    try:
+        with (
+            session.progress(f"fitting {method.name} to {len(data.votes):,} instances", 1),
+            _noted(session, place, resume),
+        ):
+            method.fit(data.votes, data.labels, validation=data.validation)
+    except (KeyboardInterrupt, SystemExit) as stop:
+        info = getattr(method, "fit_info_", None)
+        if info is None or not info.interrupted:
+            raise
+        return int(stop.code) if isinstance(stop, SystemExit) and isinstance(stop.code, int) else _INTERRUPTED
+    finally:
+        session.fit_info = getattr(method, "fit_info_", None)
+    return 0
+
+
+def _noted(session: Session, place: str, resume: bool) -> AbstractContextManager[Any]:
+    """Return what has a training note how far it is, and take that up."""
+    if resume and not os.path.exists(place):
+        session.warn(f"there is no checkpoint {place!r} to go on from; the fit begins anew.")
+    from concordant.base.training import checkpoint
+
+    return checkpoint(place, resume=resume)
+
+
+def _write_experts(session: Session, method: Aggregator, path: str) -> None:
+    learned = method.learned_experts()
+    if not learned:
+        # No error: a model that took hours must not be lost over a table.
+        session.warn(f"{method.name} has learned nothing about experts; {path} is not written.")
+        return
+    write_table(learned, path)
+    session.note(f"wrote {path}: {len(learned['expert']):,} experts")
+
+
+def _report(session: Session, method: Aggregator, data: _Data, output: str) -> None:
+    info = method.fit_info_
+    learned = method.learned_experts()
+    experts = [dict(zip(learned, row, strict=True)) for row in zip(*learned.values(), strict=True)]
+    session.results = {
+        "output": output,
+        "method": method.name,
+        "instances": len(data.votes),
+        "labels": info.labels,
+        "chosen": info.chosen,
+        "metric": method.get_params().get("select"),
+        "validation": info.validation,
+        "experts": experts,
+        "interrupted": info.interrupted or None,
+    }
+    if not any(name.endswith("_") and name != "fit_info_" for name in method.__dict__):
+        session.say(f"{method.name} has nothing to learn: the model holds its parameters.")
+        return
+    session.say(f"{method.name} learned from {_amount(data, info.labels)} in {_seconds(info.seconds)}")
+    if info.chosen:
+        session.say(f"chosen: {', '.join(f'{name}={_word(value)}' for name, value in info.chosen.items())}")
+    if info.validation is not None:
+        metric = method.get_params().get("select", "value")
+        session.say(f"{metric} {info.validation:.4f} {data.chosen_by}")
+    if experts:
+        session.show(_experts_table(experts))
+
+
+def _amount(data: _Data, counts: dict[str, int]) -> str:
+    """Return in words what was learned from, and which labels could be used."""
+    votes = data.votes
+    n = len(votes)
+    words = f"{n:,} instance{'s' if n != 1 else ''}"
+    if counts and counts["usable"] == n:
+        words = f"{n:,} labelled instance{'s' if n != 1 else ''}"
+    elif counts:
+        words += f" ({counts['labelled']:,} labelled, {counts['usable']:,} of them with labels that differ)"
+    named = len(votes.experts)
+    return f"{words} and {named:,} experts" if named else words
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.0f} s" if value >= 10 else f"{value:.2f} s"
+
+
+def _word(value: Any) -> str:
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def _sort_of(expert: dict[str, Any], strongest: float) -> str:
+    """Return what an expert is to the model, in its own words where it has any."""
+    said = re.match(r"\w+", str(expert.get("meaning", "")))
+    if said is not None and said[0] in _SORTS:
+        return said[0]
+    if not abs(expert["weight"]) > _HEARD * strongest:
+        return "ignored"
+    return "trusted" if expert["weight"] > 0 else "inverted"
+
+
+def _experts_table(experts: list[dict[str, Any]]) -> Table:
+    """Return the experts most trusted, ignored and inverted, a few of each."""
+    # A weight that could not be told is no trust.
+    order = sorted(experts, key=lambda e: -e["weight"] if e["weight"] == e["weight"] else math.inf)
+    strongest = max((abs(e["weight"]) for e in experts if e["weight"] == e["weight"]), default=0.0)
+    found: dict[str, list[dict[str, Any]]] = {sort: [] for sort in _SORTS}
+    for expert in order:
+        sort = _sort_of(expert, strongest)
+        found[sort].append({"meaning": sort} | expert)
+    found["inverted"].reverse()
+    details = [name for name in experts[0] if name not in ("expert", "weight", "meaning")]
+    columns = ["expert", "weight", *(details if len(details) <= _MOST_DETAILS else []), "meaning"]
+    shown = [e for of_sort in found.values() for e in of_sort[:_SHOWN]]
+    rule = {"ignored": f" (at most {_HEARD:.0%} of the strongest weight)"}
+    counts = ", ".join(f"{len(of_sort):,} {sort}{rule.get(sort, '')}" for sort, of_sort in found.items() if of_sort)
+    hidden = "; --experts-out FILE writes all" if len(shown) < len(experts) else ""
+    left = frozenset(c for c, name in enumerate(columns) if isinstance(shown[0][name], str))
+    rows = [[_cell(e[name]) for name in columns] for e in shown]
+    return Table(columns, rows, left=left, caption=f"{len(experts):,} experts: {counts}{hidden}")
+
+
+def _cell(value: Any) -> str:
+    return number(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)

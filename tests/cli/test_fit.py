@@ -1,0 +1,288 @@
+"""Models from the command line: what is learned from and chosen by, what is written, what an interrupt leaves."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import Result
+
+import concordant as cc
+from concordant.base.experts import own_order
+from concordant.data.splits import train_validation_split
+
+Invoke = Callable[..., Result]
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+# What trains in passes; each with few enough of them for a test.
+TRAINED = ("listwise-linear", {})
+SAMPLE = cc.synthetic.meta_search(30, n_items=(12, 15), random_state=5)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with runs of experts good and bad, their qrels, and other runs to choose by."""
+    folder = tmp_path_factory.mktemp("search")
+    for name, part in (("runs", slice(0, 20)), ("more", slice(20, 30))):
+        votes = SAMPLE.preferences[part]
+        (folder / name).mkdir()
+        for expert in votes.experts:
+            cc.write_run(own_order(votes, expert), folder / name / f"{expert}.trec", tag=expert)
+    rows = SAMPLE.labels.to_frame().to_dicts()
+    (folder / "qrels.txt").write_text("".join(f"{r['instance']} 0 {r['item']} {r['label']:.0f}\n" for r in rows))
+    return folder
+
+
+def training(data: Path) -> tuple[cc.Preferences, cc.Labels]:
+    return cc.read_runs(data / "runs"), cc.read_labels(data / "qrels.txt")
+
+
+def equal(left: Any, right: Any) -> bool:
+    if isinstance(left, np.ndarray):
+        return np.array_equal(left, right)
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(equal(left[k], right[k]) for k in left)
+    return bool(left == right)
+
+
+def same(left: cc.Aggregator, right: cc.Aggregator) -> bool:
+    """Return whether two methods learned the same, to the bit."""
+    names = [n for n in left.__dict__ if n.endswith("_") and n not in ("fit_info_", "consensus_")]
+    assert names
+    return [n for n in names if not equal(getattr(left, n), getattr(right, n))] == []
+
+
+def fit(invoke: Invoke, data: Path, out: Path, *args: object, code: int = 0) -> Result:
+    return invoke("fit", data / "runs", "-l", data / "qrels.txt", "-m", TRAINED[0], "-o", out, *args, code=code)
+
+
+def test_the_model_is_that_of_the_library_and_aggregates(data: Path, tmp_path: Path, invoke: Invoke) -> None:
+    out = tmp_path / "m.model"
+    result = fit(invoke, data, out)
+    votes, labels = training(data)
+    expected = cc.METHODS[TRAINED[0]](**TRAINED[1]).fit(votes, labels)
+    model = cc.load(out)
+    assert same(model, expected)
+    assert model.fit_info_.validation == expected.fit_info_.validation
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m.model"]
+    first, chosen, value, head, *_ = result.stdout.splitlines()
+    assert first.startswith("listwise-linear learned from 20 labelled instances and 8 experts in ")
+    assert chosen.startswith("chosen: ")
+    assert value == f"ndcg@10 {expected.fit_info_.validation:.4f} held out in cross-validation"
+    assert head.split()[:2] == ["expert", "weight"]
+    assert f"wrote {out}: listwise-linear" in result.stderr
+    assert f"concordant aggregate INPUT... --model {out}" in result.stderr
+    fused = tmp_path / "fused.trec"
+    invoke("aggregate", data / "more", "--model", out, "-o", fused, "-q")
+    consensus = expected.predict(cc.read_runs(data / "more"))
+    cc.write_run(consensus, tmp_path / "same.trec", tag=TRAINED[0])
+    assert fused.read_text() == (tmp_path / "same.trec").read_text()
+
+
+def test_good_experts_are_trusted_bad_ones_inverted_and_the_rest_ignored(
+    data: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    result = fit(invoke, data, tmp_path / "m", "--experts-out", tmp_path / "e.csv", "--json")
+    content = json.loads(result.stdout)
+    assert content["command"] == "fit"
+    results = content["results"]
+    assert {"transform", "passes"} <= set(results["chosen"])
+    assert results["metric"] == "ndcg@10"
+    assert results["labels"]["usable"] == 20
+    weight = {e["expert"]: e["weight"] for e in results["experts"]}
+    # Their qualities are 2, 2, 1.5, .5, .5, 0, -1.5 and -2.
+    assert min(weight["e1"], weight["e2"], weight["e3"]) > abs(weight["e6"])
+    assert max(weight["e7"], weight["e8"]) < -abs(weight["e6"])
+    with (tmp_path / "e.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert {r["expert"]: float(r["weight"]) for r in rows} == pytest.approx(weight)
+    text = fit(invoke, data, tmp_path / "m").stdout
+    assert "inverted" in text
+    assert text.index("e1 ") < text.index("e8 ")
+    assert "8 experts: " in text
+
+
+def test_a_validation_input_is_chosen_by(data: Path, tmp_path: Path, invoke: Invoke) -> None:
+    votes, labels = training(data)
+    more = cc.read_runs(data / "more")
+    expected = cc.METHODS[TRAINED[0]](**TRAINED[1]).fit(votes, labels, validation=(more, labels))
+    for options in (("--validation-labels", data / "qrels.txt"), ()):
+        out = fit(invoke, data, tmp_path / "m", "--validation", data / "more", *options).stdout
+        assert f"ndcg@10 {expected.fit_info_.validation:.4f} on the validation part" in out
+        assert same(cc.load(tmp_path / "m"), expected)
+
+
+def test_a_part_is_held_out_to_choose_by(data: Path, tmp_path: Path, invoke: Invoke) -> None:
+    votes, labels = training(data)
+    split = train_validation_split(votes, 0.25)
+    expected = cc.METHODS[TRAINED[0]](**TRAINED[1]).fit(
+        votes[split.train], labels, validation=(votes[split.test], labels)
+    )
+    out = fit(invoke, data, tmp_path / "m", "--validation-part", 0.25).stdout
+    assert "learned from 15 labelled instances" in out
+    assert "on 5 instances held out" in out
+    assert same(cc.load(tmp_path / "m"), expected)
+
+
+def test_a_fold_of_a_letor_folder(tmp_path: Path, invoke: Invoke) -> None:
+    parts = {"train": slice(0, 14), "vali": slice(14, 20), "test": slice(20, 30)}
+    for name, part in parts.items():
+        votes = SAMPLE.preferences[part].to_ranks()
+        path = tmp_path / "agg" / "Fold1" / f"{name}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        cc.write_letor(votes, path, labels=SAMPLE.labels)
+    args = ("fit", tmp_path / "agg", "-m", TRAINED[0], "-o", tmp_path / "m")
+    out = invoke(*args, "--fold", 1).stdout
+    assert "learned from 14 labelled instances" in out
+    assert "on the vali part of fold 1" in out
+    train, vali, _ = cc.read_letor_folds(tmp_path / "agg")[0]
+    expected = cc.METHODS[TRAINED[0]](**TRAINED[1]).fit(*train, validation=vali)
+    assert same(cc.load(tmp_path / "m"), expected)
+    assert "learned from 30 labelled instances" in invoke(*args).stdout
+    wrong = invoke(*args, "--fold", 2, code=1).stderr
+    assert wrong == "ParameterError: --fold 2: the input brings folds 1 to 1.\n"
+
+
+def test_methods_that_learn_without_labels(data: Path, tmp_path: Path, invoke: Invoke) -> None:
+    args = ("fit", data / "runs", "-m", "ulara", "-o", tmp_path / "m", "-p", "eta=0.5")
+    result = invoke(*args)
+    assert "ulara learned from 20 instances and 8 experts" in result.stdout
+    assert "chosen" not in result.stdout
+    model = cc.load(tmp_path / "m")
+    assert same(model, cc.METHODS["ulara"](eta=0.5).fit(cc.read_runs(data / "runs")))
+    told = invoke(*args, "-l", data / "qrels.txt", "--validation", data / "more").stderr
+    assert "warning: ulara learns without labels; --labels is not looked at." in told
+    assert "warning: ulara learns without labels; --validation is not looked at." in told
+    nothing = invoke("fit", data / "runs", "-m", "rrf", "-o", tmp_path / "m", "-p", "k=7").stdout
+    assert nothing == "rrf has nothing to learn: the model holds its parameters.\n"
+    args = ("fit", data / "runs", "-m", "rrf", "-o", tmp_path / "m", "-p", "k=7", "--experts-out", tmp_path / "e.csv")
+    assert "e.csv is not written" in invoke(*args).stderr
+    assert cc.load(tmp_path / "m").get_params()["k"] == 7
+
+
+def test_votes_of_judges(files: Path, invoke: Invoke) -> None:
+    args = ("fit", files / "votes.csv", "-m", "bradley-terry", "-p", "reliability=true", "-o", files / "m")
+    content = json.loads(invoke(*args, "--json").stdout)
+    assert {e["expert"] for e in content["results"]["experts"]} == {"ann", "bob", "cid"}
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["-m", "listwise-linear", "-o", "m"], "the input brings no labels. Name them: --labels QRELS."),
+        (["-m", "nothing", "-o", "m"], "no method 'nothing'"),
+        (["-m", "rrf", "-o", "no/such/m"], "cannot write 'no/such/m': there is no folder"),
+        (["-m", "rrf", "-o", "."], "cannot write '.': it is a folder"),
+        (["-m", "rrf", "-o", "m", "-p", "k=-3"], "'k' parameter of RRF"),
+        (["-m", "rrf", "-o", "m", "--fold", "3"], "the input brings no folds"),
+        (["-m", "rrf", "-o", "m.gz"], "such a file is not compressed"),
+    ],
+)
+def test_what_cannot_be_done_is_said_and_nothing_written(
+    data: Path, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch, args: list[str], says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert says in invoke("fit", data / "runs", *args, code=1).stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_resuming_without_a_checkpoint_begins_anew_and_says_so(data: Path, tmp_path: Path, invoke: Invoke) -> None:
+    result = fit(invoke, data, tmp_path / "m", "--resume")
+    assert f"there is no checkpoint '{tmp_path / 'm'}.checkpoint' to go on from; the fit begins anew" in result.stderr
+
+
+def test_a_checkpoint_that_was_named_stays_and_one_of_another_fit_is_refused(
+    data: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    mark = tmp_path / "mark"
+    fit(invoke, data, tmp_path / "m", "--checkpoint", mark)
+    assert mark.exists()
+    other = fit(invoke, data, tmp_path / "n", "--checkpoint", mark, "--resume", "-p", "cv=3", code=1).stderr
+    assert f"FormatError: {mark}: the checkpoint of another fit" in other
+    assert not (tmp_path / "n").exists()
+    as_model = invoke("aggregate", data / "more", "--model", mark, code=1).stderr
+    assert "holds a checkpoint of an unfinished fit, not a saved method" in as_model
+
+
+# Real signals in a real process, at a pass of our choosing.
+
+DRIVER = """
+import os, sys
+from concordant.base import training
+number, at, *args = sys.argv[1:]
+report = training.report
+def tell(done, total):
+    report(done, total)
+    if done == int(at):
+        os.kill(os.getpid(), int(number))
+training.report = tell
+from concordant.cli.app import main
+sys.argv = ["concordant", *args]
+main()
+"""
+
+
+def broken_off(number: int, at: int, *args: object, code: int) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own, which is sent a signal after so many passes."""
+    command = [sys.executable, "-c", DRIVER, str(int(number)), str(at), *map(str, args)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(SOURCE)}, timeout=300
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("options", [(), ("--validation-part", "0.3")])
+def test_an_interrupted_fit_keeps_the_best_so_far_and_is_resumed_to_the_bit(
+    data: Path, tmp_path: Path, invoke: Invoke, number: int, code: int, options: tuple[str, ...]
+) -> None:
+    out, whole = tmp_path / "m", tmp_path / "whole"
+    args = ("fit", data / "runs", "-l", data / "qrels.txt", "-m", TRAINED[0], "-o", out, *options)
+    done = broken_off(number, 2, *args, code=code)
+    assert "Traceback" not in done.stderr
+    assert f"interrupted after pass 2 of 10: {out} holds the best model so far" in done.stderr
+    assert f"--resume goes on from {out}.checkpoint" in done.stderr
+    early = cc.load(out)
+    assert early.fit_info_.interrupted == "after pass 2 of 10"
+    assert early.fit_info_.n_iter == 2
+    early.predict(cc.read_runs(data / "more"))
+    # Broken off again on the way, and once more.
+    again = broken_off(number, 5, *args, "--resume", "--json", "-q", code=code)
+    assert json.loads(again.stdout)["results"]["interrupted"] == "after pass 5 of 10"
+    invoke(*args, "--resume")
+    fit(invoke, data, whole, *options)
+    resumed, straight = cc.load(out), cc.load(whole)
+    assert same(resumed, straight)
+    assert resumed.fit_info_.trace == straight.fit_info_.trace
+    assert resumed.fit_info_.chosen == straight.fit_info_.chosen
+    assert resumed.fit_info_.interrupted == ""
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "whole"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_an_interrupt_before_the_first_pass_leaves_what_was_there(data: Path, tmp_path: Path) -> None:
+    (tmp_path / "m").write_text("what was there")
+    code = DRIVER.replace("training.report = tell", "training._plan = lambda *a: tell(0, 1)")
+    command = [sys.executable, "-c", code, "2", "0", "fit", str(data / "runs"), "-l", str(data / "qrels.txt")]
+    done = subprocess.run(
+        [*command, "-m", TRAINED[0], "-o", str(tmp_path / "m")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"PYTHONPATH": str(SOURCE)},
+        timeout=300,
+    )
+    assert done.returncode == 130, done.stderr
+    assert done.stderr == "interrupted\n"
+    assert (tmp_path / "m").read_text() == "what was there"
+    assert [p.name for p in tmp_path.iterdir()] == ["m"]
