@@ -17,6 +17,14 @@ def letor_row(method: str, metrics: Iterable[str]) -> dict[str, float]:
     return {m: float(row[m.replace("ndcg", "N").replace("p@", "P@").replace("map", "MAP")]) for m in metrics}
 
 
+def supervised_row(method: str, metrics: Iterable[str], file: str = "001_table5_sup_mq_agg.csv") -> dict[str, float]:
+    """Return the published means of a method on MQ2008-agg from a table with labels, as far as they were printed."""
+    with (FOLDER / file).open() as lines:
+        row = next(r for r in csv.DictReader(lines) if (r["dataset"], r["method"]) == ("MQ2008-agg", method))
+    names = {m: m.replace("ndcg", "N").replace("p@", "P@").replace("map", "MAP") for m in metrics}
+    return {ours: float(row[theirs]) for ours, theirs in names.items() if theirs in row}
+
+
 def films(model: str) -> dict[str, list[str]]:
     """Return the published films at both ends of a model's ranking, with how many people rated them."""
     with (FOLDER / "001_table3_movielens_top_bottom.csv").open() as lines:

@@ -1,0 +1,488 @@
+"""Supervised aggregation at full size: five folds beside the papers, other numbers of experts, and what was learned.
+
+Every number of a table is a mean over test folds that nothing was chosen by: transforms, learning rates, penalties and
+passes are chosen on the validation part of a fold, and what was chosen is printed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import crowd
+import numpy as np
+import published
+import runtime_study
+import trec3_supervised
+from measure import CACHE, ROOT, run
+from render import table
+
+import concordant as cc
+from concordant.data.dataset import Fold
+from concordant.errors import ConcordantError, ConcordantWarning
+from concordant.selection import GridSearch, cross_validate
+
+DATA = ROOT.parent / "shared" / "data"
+METRICS = [*(f"ndcg@{k}" for k in range(1, 6)), "p@1", "p@5", "map"]
+SEEDS = 5
+BASELINE = "RRF"
+DISTANCES = ["kendall", "footrule", "spearman"]
+# What the project set out to reach on MQ2008-agg.
+FLOORS = {
+    "CRF": {"ndcg@5": 50.7, "map": 50.1},
+    "SVDRank": {"ndcg@5": 50.3, "map": 50.0},
+    "ListwiseLinear": {"ndcg@5": 50.9, "map": 50.3},
+    "θ_sup-MPM": {"ndcg@5": 43.79, "map": 44.51},
+}
+MUTATIONS = 5000
+# What the papers removed after looking at the weights.
+PUBLISHED_PRUNED = ("13", "20", "24", "25")
+PUBLISHED_STORY = {
+    "relied on (large positive weights, negative bias)": ("14", "15", "17", "18", "21"),
+    "hardly used (weights near zero, positive bias)": ("24", "25"),
+    "turned around (negative weights)": ("10", "11", "12"),
+    "removed for CRF*": PUBLISHED_PRUNED,
+}
+
+
+class Way(NamedTuple):
+    """A row of the table: a method, and the row of the papers beside it."""
+
+    method: Any
+    theirs: tuple[str, str] | None = None
+    command: str = ""
+
+
+TABLE_1, TABLE_5, TABLE_6 = (
+    "001_table1_unsup_mq_agg.csv",
+    "001_table5_sup_mq_agg.csv",
+    "001_table6_crf_star_mq2008.csv",
+)
+
+
+def ways() -> dict[str, Way]:
+    """Return the rows of the table; every choice among candidates is made on the validation part of a fold."""
+    return {
+        "RRF": Way(cc.RRF(), ("RRF", TABLE_5), "rrf"),
+        "CombMNZ": Way(cc.CombMNZ(), None, "comb-mnz"),
+        "θ-MPM": Way(cc.MPM(uncertainty="none"), ("theta-MPM", TABLE_1), "mpm"),
+        "θ_sup-MPM": Way(
+            cc.MPM(adherence="supervised", uncertainty="none"),
+            ("theta_sup-MPM", TABLE_5),
+            "mpm(adherence=supervised)",
+        ),
+        "RRF, k and weights learned": Way(
+            cc.RRF(k="learned", weights="learned"), None, "rrf(k=learned,weights=learned)"
+        ),
+        "CPS, supervised": Way(
+            GridSearch(cc.CPS(adherence="supervised"), {"distance": DISTANCES}, convention="paper"),
+            ("CPS-best", TABLE_5),
+        ),
+        "ListwiseLinear": Way(cc.ListwiseLinear(transform="auto"), None, "listwise-linear(transform=auto)"),
+        "SVDRank": Way(cc.SVDRank(strength="auto"), ("SVDsup", TABLE_5), "svd-rank(strength=auto)"),
+        "SVDRank, combined": Way(cc.SVDRank(strength="auto", weights="consensus")),
+        "LR-I (binary)": Way(cc.SVDRank(strength="binary")),
+        "LR-R (rankdiff)": Way(cc.SVDRank(strength="rankdiff")),
+        "LR-logR (log)": Way(cc.SVDRank(strength="log")),
+        "CRF": Way(
+            cc.CRF(transform="auto", learning_rate="auto"), ("CRF", TABLE_5), "crf(transform=auto,learning_rate=auto)"
+        ),
+        "CRF, consensus": Way(cc.CRF(transform="auto", learning_rate="auto", weights="consensus")),
+        "CRF*": Way(cc.CRF(transform="auto", learning_rate="auto", prune=True), ("CRF*", TABLE_6)),
+    }
+
+
+def table_of(folds: Sequence[Fold], rows: dict[str, Way], seeds: int = SEEDS) -> dict[str, Any]:
+    """Return the mean of the test folds of every row, its standard error over seeds, and paired tests against RRF."""
+    found: dict[str, Any] = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConcordantWarning)
+        for name, way in rows.items():
+            started = time.perf_counter()
+            n = seeds if way.method.tags.stochastic else 1
+            validated = cross_validate(way.method, folds=list(folds), metrics=METRICS, convention="letor", seeds=n)
+            found[name] = (validated, time.perf_counter() - started)
+            print(f"  {name}: {_brief(validated)} in {found[name][1]:.0f} s", file=sys.stderr, flush=True)
+    comparison = cc.compare({name: v for name, (v, _) in found.items()}, baseline=BASELINE, tests=["t", "fisher"])
+    out = {}
+    for n, (name, (validated, seconds)) in enumerate(found.items()):
+        theirs = rows[name].theirs
+        mean = {m: 100 * validated.mean[m] for m in METRICS}
+        wanted = {} if theirs is None else published.supervised_row(theirs[0], METRICS, theirs[1])
+        several = len(validated.seeds) > 1
+        out[name] = {
+            "mean": mean,
+            "seeds": len(validated.seeds),
+            "standard_error": {m: 100 * validated.spread[m] / len(validated.seeds) ** 0.5 for m in METRICS}
+            if several
+            else {},
+            "seed_means": {m: (100 * validated.seed_means[m]).tolist() for m in METRICS} if several else {},
+            "published": wanted,
+            "difference": {m: mean[m] - v for m, v in wanted.items()},
+            "p_t": dict(zip(METRICS, comparison.p_values["t"][n].tolist(), strict=True)),
+            "p_t_holm": dict(zip(METRICS, comparison.adjusted["t"][n].tolist(), strict=True)),
+            "p_fisher_holm": dict(zip(METRICS, comparison.adjusted["fisher"][n].tolist(), strict=True)),
+            "chosen": _chosen(validated),
+            "folds": [_of_fold(validated, f) for f in range(len(folds))],
+            "validation": [
+                float(np.mean([r.fit_info.validation for r in validated.runs if r.fold == f]))
+                for f in range(len(folds))
+            ]
+            if all(r.fit_info.validation is not None for r in validated.runs)
+            else [],
+            "seconds": seconds,
+        }
+    return out
+
+
+def _of_fold(validated: Any, fold: int) -> dict[str, float]:
+    runs = [r for r in validated.runs if r.fold == fold]
+    return {m: 100 * float(np.mean([r.evaluation.mean[m] for r in runs])) for m in METRICS}
+
+
+def _brief(validated: Any) -> str:
+    return ", ".join(f"{m} {100 * validated.mean[m]:.2f}" for m in ("ndcg@1", "ndcg@5", "map"))
+
+
+def _chosen(validated: Any) -> list[dict[str, dict[str, int]]]:
+    """Return for every fold what was chosen, and by how many of the seeds."""
+    out = []
+    for fold in sorted({r.fold for r in validated.runs}):
+        names: dict[str, Counter[str]] = {}
+        for one in (r for r in validated.runs if r.fold == fold):
+            for name, value in one.chosen.items():
+                names.setdefault(name, Counter())[_short(value)] += 1
+        out.append({name: dict(counts.most_common()) for name, counts in names.items()})
+    return out
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:g}"
+    text = ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def mq2008() -> dict[str, Any]:
+    """MQ2008-agg with labels: mean of the five test folds (letor convention, percent), chosen on validation alone."""
+    folder = DATA / "MQ2008-agg"
+    if not folder.is_dir():
+        return {"not_available": "MQ2008-agg"}
+    rows = ways()
+    found = table_of(cc.read_letor_folds(folder), rows)
+    return {"rows": found, "floors": _floors(found), "command": _command(folder, rows, found)}
+
+
+def _floors(found: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    out: dict[str, dict[str, Any]] = {}
+    for name, wanted in FLOORS.items():
+        for metric, floor in wanted.items():
+            value = found[name]["mean"][metric]
+            out.setdefault(name, {})[metric] = {"floor": floor, "value": value, "reached": value >= floor}
+    return out
+
+
+def _command(folder: Path, rows: dict[str, Way], found: dict[str, Any], seeds: int = SEEDS) -> dict[str, Any]:
+    """Return the one command a user types for the same rows, what it took, and how far it is from them."""
+    named = {name: way.command for name, way in rows.items() if way.command}
+    arguments = ["compare", str(folder), "--methods", ",".join(named.values()), "--seeds", str(seeds)]
+    cost = run([sys.executable, "-m", "concordant", *arguments, "--json", "--quiet"])
+    means = {row["method"]: row["metrics"] for row in json.loads(cost.output)["results"]["methods"]}
+    gap = max(abs(100 * means[said][m] - found[name]["mean"][m]) for name, said in named.items() for m in METRICS)
+    shown = ["concordant", *(a if a != str(folder) else folder.name for a in arguments)]
+    return {
+        "command": " ".join(f'"{a}"' if "(" in a else a for a in shown),
+        "seconds": cost.seconds,
+        "largest_difference": gap,
+    }
+
+
+def other_numbers(folder: Path, n_instances: int = 240) -> Path:
+    """Return a LETOR rank-aggregation folder with 21 experts, labels 0 to 3 and four folds, written once."""
+    quality = [2.0, 1.5, 1.5, 1.0, 1.0, 0.5, 0.5, 0.5, *[0.3] * 4, *[0.0] * 5, -0.5, -1.0, -1.5, -2.0]
+    votes, labels = cc.synthetic.labelled_runs(
+        n_instances,
+        quality=quality,
+        labels=(0, 0, 0, 0, 0, 1, 1, 2, 3),
+        n_items=(5, 40),
+        missing=0.7,
+        random_state=21,
+    )
+    shutil.rmtree(folder, ignore_errors=True)
+    part = np.arange(n_instances) % 4
+    for fold in range(4):
+        place = folder / f"Fold{fold + 1}"
+        place.mkdir(parents=True)
+        for name, parts in (("train", (2, 3)), ("vali", (1,)), ("test", (0,))):
+            cc.write_letor(votes[np.isin((part - fold) % 4, parts)], place / f"{name}.txt", labels)
+    return folder
+
+
+def other() -> dict[str, Any]:
+    """21 experts, labels 0 to 3 and four folds: the same commands on a synthetic folder of the same form."""
+    folder = other_numbers(CACHE / "letor21")
+    rows = ways()
+    folds = cc.read_letor_folds(folder)
+    found = table_of(folds, rows, seeds=2)
+    experts = folds[0].train.preferences.n_experts
+    return {
+        "experts": experts,
+        "folds": len(folds),
+        "labels": sorted({float(v) for f in folds for v in np.unique(f.train.labels.label)}),
+        "rows": found,
+        "command": _command(folder, rows, found, seeds=2),
+    }
+
+
+def experts_story() -> dict[str, Any]:
+    """Experts of MQ2008-agg, fold 1: whom the CRF trusts, ignores and inverts, and what is left after pruning."""
+    folder = DATA / "MQ2008-agg"
+    if not folder.is_dir():
+        return {"not_available": "MQ2008-agg"}
+    train, vali, _ = cc.read_letor_folds(folder)[0]
+    models, pruned = [], []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConcordantWarning)
+        for seed in range(SEEDS):
+            given: dict[str, Any] = {"transform": "auto", "learning_rate": "auto", "random_state": seed}
+            models.append(cc.CRF(**given).fit(*train, validation=vali))
+            pruned.append(cc.CRF(**given, prune=True).fit(*train, validation=vali))
+    learned = [m.learned_experts() for m in models]
+    names = sorted(learned[0]["expert"], key=int)
+    place = [[columns["expert"].index(e) for e in names] for columns in learned]
+    listed = np.bincount(train.preferences.row_expert, minlength=train.preferences.n_experts)
+    share = dict(zip(train.preferences.experts, (listed / train.preferences.n_slots).tolist(), strict=True))
+    experts = {}
+    for n, name in enumerate(names):
+        row: dict[str, Any] = {"listed": share[name]}
+        for column in ("alpha", "beta_plus", "beta_minus", "weight"):
+            values = [columns[column][where[n]] for columns, where in zip(learned, place, strict=True)]
+            row[column] = float(np.mean(values))
+            row[f"{column}_sd"] = float(np.std(values, ddof=1))
+        said = Counter(columns["meaning"][where[n]] for columns, where in zip(learned, place, strict=True))
+        row["meaning"], row["seeds_agreeing"] = said.most_common(1)[0]
+        experts[name] = row
+    removed = [sorted(m.pruned_, key=int) for m in pruned]
+    return {
+        "experts": experts,
+        "chosen": [dict(m.fit_info_.chosen) for m in models],
+        "validation": [m.fit_info_.validation for m in models],
+        "validation_pruned": [m.fit_info_.validation for m in pruned],
+        "removed": removed,
+        "removed_by_most": [e for e in names if 2 * sum(e in r for r in removed) > len(removed)],
+    }
+
+
+def mutations() -> dict[str, Any]:
+    """5,000 changed bytes of a saved CRF: refused with a named error, or the same predictions."""
+    votes, labels = cc.synthetic.labelled_runs(60, random_state=8)
+    model = cc.CRF(passes=20).fit(votes[:40], labels)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    path = CACHE / "mutated.crf"
+    model.save(path)
+    data = path.read_bytes()
+    right = model.predict(votes).score
+    rng = np.random.default_rng(11)
+    kinds: dict[str, Counter[str]] = {}
+    errors: Counter[str] = Counter()
+    for _ in range(MUTATIONS):
+        kind, changed = mutated(data, rng)
+        path.write_bytes(changed)
+        outcome, said = _reloaded(path, votes, right)
+        kinds.setdefault(kind, Counter())[outcome] += 1
+        if said:
+            errors[said] += 1
+    path.unlink()
+    total = sum(kinds.values(), Counter())
+    return {
+        "bytes": len(data),
+        "mutations": MUTATIONS,
+        "refused": total["refused"],
+        "same": total["same"],
+        "other": total["other"],
+        "kinds": {kind: dict(counts) for kind, counts in kinds.items()},
+        "errors": dict(errors.most_common(8)),
+    }
+
+
+def _reloaded(path: Path, votes: cc.Preferences, right: Any) -> tuple[str, str]:
+    """Return what became of a changed file, and the words it was refused with, without what they are about."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConcordantWarning)
+            score = cc.load(path).predict(votes).score
+    except ConcordantError as error:
+        return "refused", f"{type(error).__name__}: {str(error).partition(': ')[2][:60]}"
+    except Exception as error:  # noqa: BLE001 - whatever else is raised is what must not happen
+        return "other", f"{type(error).__name__}: {str(error)[:60]}"
+    return ("same", "") if np.array_equal(score, right) else ("other", "other predictions")
+
+
+def mutated(data: bytes, rng: np.random.Generator) -> tuple[str, bytes]:
+    """Return what was done to the bytes, and the bytes; they always differ from the original."""
+    while True:
+        kind = ("bit", "byte", "bytes", "cut", "inserted", "removed", "repeated", "zeroed", "swapped")[rng.integers(9)]
+        at, to = sorted(rng.integers(0, len(data), size=2).tolist())
+        short = min(to, at + 64)
+        body = bytearray(data)
+        if kind == "bit":
+            body[at] ^= 1 << int(rng.integers(8))
+        elif kind == "byte":
+            body[at] = int(rng.integers(256))
+        elif kind == "bytes":
+            for place in rng.integers(0, len(data), size=int(rng.integers(2, 9))).tolist():
+                body[place] = int(rng.integers(256))
+        elif kind == "cut":
+            del body[at:]
+        elif kind == "inserted":
+            body[at:at] = rng.bytes(int(rng.integers(1, 33)))
+        elif kind == "removed":
+            del body[at:short]
+        elif kind == "repeated":
+            body[short:short] = body[at:short]
+        elif kind == "zeroed":
+            body[at:short] = bytes(short - at)
+        else:
+            body[at], body[to] = body[to], body[at]
+        if bytes(body) != data:
+            return kind, bytes(body)
+
+
+def exact_gradients() -> dict[str, Any]:
+    """Exact gradients of the expected metric by dynamic programming, beside vectorised enumeration of all orders."""
+    crf_gradients = import_module("crf_gradients")
+    found: dict[str, Any] = crf_gradients.study()
+    return found
+
+
+def _render_table(r: dict[str, Any]) -> str:
+    if "not_available" in r:
+        return f"Not available: {r['not_available']}."
+    rows: list[list[object]] = []
+    for name, row in r["rows"].items():
+        marks = {m: "*" if name != BASELINE and row["p_t_holm"][m] < 0.05 else "" for m in METRICS}
+        error = row["standard_error"]
+        cells = [f"{row['mean'][m]:.2f}{marks[m]}" + (f" ± {error[m]:.2f}" if error else "") for m in METRICS]
+        rows.append([name, *cells])
+        if row["published"]:
+            known, gap = row["published"], row["difference"]
+            theirs = [f"{known[m]:.2f} ({gap[m]:+.2f})" if m in known else "–" for m in METRICS]
+            rows.append(["published (ours less theirs)", *theirs])
+    parts = []
+    if "experts" in r:
+        labels = ", ".join(f"{v:g}" for v in r["labels"])
+        parts.append(f"{r['experts']} experts, labels {labels}, {r['folds']} folds; code and command are the same.")
+    parts += [
+        table(["", *METRICS], rows),
+        f"± is the standard error over {max(row['seeds'] for row in r['rows'].values())} seeds (rows without it leave "
+        "nothing to chance); * differs from RRF by a paired t-test over all test queries, per-query means over the "
+        "seeds, Holm's correction over the rows, 5 percent.",
+        table(["", "p of N@5", "p of MAP", "chosen, fold by fold", "seconds"], _details(r["rows"])),
+    ]
+    if "floors" in r:
+        floors = [
+            [name, metric, f"{v['floor']:.2f}", f"{v['value']:.2f}", "yes" if v["reached"] else "no"]
+            for name, of_row in r["floors"].items()
+            for metric, v in of_row.items()
+        ]
+        parts.append(table(["set out to reach", "", "at least", "ours", "reached"], floors))
+    c = r["command"]
+    parts.append(
+        f"In one command ({c['seconds']:.0f} s), whose means differ from the rows above by at most "
+        f"{c['largest_difference']:.1e}:\n\n```\n{c['command']}\n```"
+    )
+    return "\n\n".join(parts)
+
+
+def _details(rows: dict[str, Any]) -> list[list[object]]:
+    out: list[list[object]] = []
+    for name, row in rows.items():
+        folds = []
+        for chosen in row["chosen"]:
+            words = [f"{n} {'/'.join(counts)}" for n, counts in chosen.items()]
+            folds.append(", ".join(words))
+        said = "; ".join(f"{n}: {text}" for n, text in enumerate(folds, 1)) if any(folds) else "–"
+        tests = ["–", "–"] if name == BASELINE else [f"{row['p_t'][m]:.2g}" for m in ("ndcg@5", "map")]
+        out.append([name, *tests, said, f"{row['seconds']:.0f}"])
+    return out
+
+
+def _render_story(r: dict[str, Any]) -> str:
+    if "not_available" in r:
+        return f"Not available: {r['not_available']}."
+    rows = []
+    for name, e in r["experts"].items():
+        numbers = [f"{e[c]:+.2f} ± {e[f'{c}_sd']:.2f}" for c in ("alpha", "beta_plus", "beta_minus", "weight")]
+        said = e["meaning"] + ("" if e["seeds_agreeing"] == SEEDS else f" ({e['seeds_agreeing']} of {SEEDS} seeds)")
+        rows.append([name, f"{100 * e['listed']:.0f} %", *numbers, said])
+    sorts: dict[str, list[str]] = {}
+    for name, e in r["experts"].items():
+        sorts.setdefault(e["meaning"].partition(":")[0].partition(";")[0], []).append(name)
+    ours = "; ".join(f"{sort}: {', '.join(who)}" for sort, who in sorts.items())
+    theirs = "; ".join(f"{what}: {', '.join(who)}" for what, who in PUBLISHED_STORY.items())
+    before, after = r["validation"], r["validation_pruned"]
+    seeds = [
+        [str(n), f"{100 * b:.2f}", f"{100 * a:.2f}", f"{100 * (a - b):+.2f}", ", ".join(gone) or "none"]
+        for n, (b, a, gone) in enumerate(zip(before, after, r["removed"], strict=True))
+    ]
+    gain = 100 * (float(np.mean(after)) - float(np.mean(before)))
+    common = sorted(set(r["removed_by_most"]) & set(PUBLISHED_PRUNED), key=int)
+    return "\n\n".join(
+        [
+            f"Means and standard deviations over {SEEDS} seeds; weight is how far an average list of the expert puts "
+            "its first item above its last, in units of the score:",
+            table(["expert", "lists", "alpha", "beta+", "beta-", "weight", "in words"], rows),
+            f"Ours: {ours}.",
+            f"The papers: {theirs}.",
+            "CRF*: experts that are ignored are left out and the rest is learned again. Validation NDCG@10, percent:",
+            table(["seed", "CRF", "CRF*", "difference", "removed"], seeds),
+            f"In the mean {gain:+.2f}. Removed by most seeds: {', '.join(r['removed_by_most']) or 'none'}; of the "
+            f"papers' {', '.join(PUBLISHED_PRUNED)} these are {', '.join(common) or 'none'}.",
+        ]
+    )
+
+
+def _render_mutations(r: dict[str, Any]) -> str:
+    rows = [
+        [kind, *(counts.get(o, 0) for o in ("refused", "same", "other"))] for kind, counts in sorted(r["kinds"].items())
+    ]
+    rows.append(["all", r["refused"], r["same"], r["other"]])
+    return f"{r['mutations']:,} changes to a saved model of {r['bytes']:,} bytes.\n\n" + table(
+        ["change", "refused with a named error", "loaded, same predictions", "anything else"], rows
+    )
+
+
+def _render_gradients(r: dict[str, Any]) -> str:
+    crf_gradients = import_module("crf_gradients")
+    text: str = crf_gradients.render(r)
+    return text
+
+
+SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
+    "supervised_mq2008": mq2008,
+    "supervised_21": other,
+    "experts_story": experts_story,
+    **trec3_supervised.SECTIONS,
+    **crowd.SECTIONS,
+    "exact_gradients": exact_gradients,
+    **runtime_study.SECTIONS,
+    "mutations": mutations,
+}
+RENDER: dict[str, Callable[[dict[str, Any]], str]] = {
+    "supervised_mq2008": _render_table,
+    "supervised_21": _render_table,
+    "experts_story": _render_story,
+    **trec3_supervised.RENDER,
+    **crowd.RENDER,
+    "exact_gradients": _render_gradients,
+    **runtime_study.RENDER,
+    "mutations": _render_mutations,
+}
