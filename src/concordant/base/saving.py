@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
     from concordant.io._files import PathLike
 
-__all__ = ["FORMAT", "load", "read_arrays", "save", "write_arrays"]
+__all__ = ["FORMAT", "check_path", "load", "read_arrays", "save", "write_arrays"]
 
 # A newer minor format adds what older readers may leave aside; a newer major one they must not read.
 FORMAT = (1, 0)
@@ -77,6 +77,12 @@ def _named(path: PathLike) -> Iterator[None]:
         raise FormatError(f"{os.fspath(path)}: {error}") from error
     except OSError as error:
         raise DataError(f"cannot read {os.fspath(path)!r}: {error.strerror or error}.") from error
+
+
+def check_path(path: PathLike) -> None:
+    """Raise for a name that no model is written under; for asking before a long fit."""
+    if os.fspath(path).lower().endswith(_PACKED):
+        raise ParameterError(f"cannot write {os.fspath(path)!r}: such a file is not compressed. Choose another ending.")
 
 
 def write_arrays(path: PathLike, kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -250,8 +256,7 @@ def _dense(array: NDArray[Any], where: str) -> NDArray[Any]:
 def _write(path: PathLike, kind: str, header: dict[str, Any], arrays: Arrays) -> None:
     from safetensors.numpy import save as to_bytes
 
-    if os.fspath(path).lower().endswith(_PACKED):
-        raise ParameterError(f"cannot write {os.fspath(path)!r}: such a file is not compressed. Choose another ending.")
+    check_path(path)
     first = {"checksum": _BLANK, "format": ".".join(map(str, FORMAT)), "version": __version__, "kind": kind}
     data = bytearray(to_bytes(arrays, metadata={_KEY: json.dumps(first | header | first, allow_nan=False)}))
     if int.from_bytes(data[:8], "little") > _LONGEST_HEADER:

@@ -110,7 +110,9 @@ def command(
 
         chosen = create(method, **given)
         session.params["params"] = chosen.get_params()
-        _check_output(output)
+        place = checkpoint or f"{output}.checkpoint"
+        for path in (output, place):
+            _check_writable(path)
 
         def reader(paths: list[str]) -> Source:
             return read_input(session, paths, input_format, columns, expert_from, read_options)
@@ -120,7 +122,6 @@ def command(
             data = _validated(session, chosen, data, reader(validation), validation_labels)
         elif validation_part is not None and data.labels is not None:
             data = _hold_out(data, validation_part)
-        place = checkpoint or f"{output}.checkpoint"
         interrupted = _fit(session, chosen, data, place, resume)
         chosen.save(output)
         if experts_out is not None:
@@ -160,13 +161,19 @@ def _check_usage(
     check_share(validation_part)
 
 
-def _check_output(output: str) -> None:
+def _check_writable(path: str) -> None:
     """Raise before hours of training when its result could not be written."""
-    folder = os.path.dirname(os.path.realpath(output))
+    from concordant.base.saving import check_path
+
+    check_path(path)
+    target = os.path.realpath(os.path.expanduser(path))
+    folder = os.path.dirname(target)
     if not os.path.isdir(folder):
-        raise DataError(f"cannot write {output!r}: there is no folder {folder!r}.")
-    if os.path.isdir(output):
-        raise DataError(f"cannot write {output!r}: it is a folder. Name a file in it.")
+        raise DataError(f"cannot write {path!r}: there is no folder {folder!r}.")
+    if os.path.isdir(target):
+        raise DataError(f"cannot write {path!r}: it is a folder. Name a file in it.")
+    if not os.access(folder, os.W_OK):
+        raise DataError(f"cannot write {path!r}: the folder {folder!r} cannot be written to.")
 
 
 def _data(session: Session, method: Aggregator, source: Source, labels: str | None, fold: int | None) -> _Data:
@@ -204,15 +211,16 @@ def _hold_out(data: _Data, share: float) -> _Data:
     import numpy as np
 
     from concordant.data.splits import train_validation_split
-    from concordant.selection.portions import labelled
+    from concordant.selection.portions import labelled, labels_of
 
     if data.labels is None:
         return data
     where = np.flatnonzero(labelled(data.votes, data.labels))
     held = where[train_validation_split(data.votes[where], share).test]
     kept = np.setdiff1d(np.arange(len(data.votes)), held)
-    words = f"on {len(held):,} instances held out"
-    return _Data(data.votes[kept], data.labels, (data.votes[held], data.labels), words)
+    train, rest = data.votes[kept], data.votes[held]
+    ours, theirs = (labels_of(data.labels, votes.instances) for votes in (train, rest))
+    return _Data(train, ours, (rest, theirs), f"on {len(held):,} instances held out")
 
 
 def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: bool) -> int:
