@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from concordant.kernels.jit import jit
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
-from concordant.kernels.subsets import expected, work_size
+from concordant.kernels.subsets import expected, room_for
 
 __all__ = [
     "Aim",
@@ -71,25 +71,24 @@ class Aim(NamedTuple):
 
 
 class Slices(NamedTuple):
-    """What sums over the drawn items only are made of.
+    """What sums over the drawn items only are made of, row by row.
 
     Attributes
     ----------
-    expert : int32[R]
-        The expert of every row; within a slot ascending, each once.
-    x : float64[R]
-        What the expert's comparisons are differences of, larger is better, already divided by the normaliser of the
-        full list.
+    source : int64[R]
+        The list of every row. Rows of a slot are sorted by (block, source), and a list holds a slot once.
+    value : float64[R]
+        What a list's comparisons are differences of, smaller is better, already over the normaliser of the full list.
     binary : bool
         Whether a comparison counts 1 instead of the difference.
     below : bool
-        Whether an expert puts the items he leaves out below those he lists, by 1.
+        Whether a list puts the items it leaves out below those it holds, by 1.
     mean : bool
         Whether sums are divided by the number of drawn items.
     """
 
-    expert: Codes
-    x: Floats
+    source: Ints
+    value: Floats
     binary: bool = False
     below: bool = False
     mean: bool = True
@@ -217,31 +216,41 @@ def _draw(
 
 @jit
 def _slice(
-    starts: Ints, expert: Codes, x: Floats, item: Ints, m: int, binary: bool, below: bool, mean: bool, out: Floats
+    starts: Ints,
+    block: Codes,
+    X: Floats,
+    source: Ints,
+    value: Floats,
+    item: Ints,
+    m: int,
+    binary: bool,
+    below: bool,
+    mean: bool,
+    place: Ints,
+    out: Floats,
 ) -> None:
-    """Write (−1, row, −col) for the rows of the m drawn items, one item after the other, sums over drawn items only.
+    """Write (−1, row, −col) times the list's weight for the rows of the m drawn items, sums over drawn items only.
 
-    `below`: a listed item also stands above the drawn items its expert leaves out, and no longer below those he lists.
+    `below`: a listed item also stands above the drawn items its list leaves out, and no longer below those it holds.
+    O(m · rows of the drawn items): rows of a slot are sorted, so that those of other slots are met in passing.
     """
     share = 1.0 / m if mean else 1.0
     at = 0
     for i in range(m):
+        for k in range(m):
+            place[k] = starts[item[k]]
         for r in range(starts[item[i]], starts[item[i] + 1]):
             up = 0.0
             down = 0.0
             seen = 0
             for k in range(m):
-                # Rows of a slot are sorted by expert.
-                low, high = starts[item[k]], starts[item[k] + 1]
-                while low < high:
-                    mid = (low + high) // 2
-                    if expert[mid] < expert[r]:
-                        low = mid + 1
-                    else:
-                        high = mid
-                if low < starts[item[k] + 1] and expert[low] == expert[r]:
+                q, end = place[k], starts[item[k] + 1]
+                while q < end and (block[q] < block[r] or (block[q] == block[r] and source[q] < source[r])):
+                    q += 1
+                place[k] = q
+                if q < end and source[q] == source[r]:
                     seen += 1
-                    apart = x[r] - x[low]
+                    apart = value[q] - value[r]
                     if apart > 0.0:
                         up += 1.0 if binary else apart
                     elif apart < 0.0:
@@ -249,9 +258,10 @@ def _slice(
             if below:
                 up += m - seen
                 down -= seen
-            out[at, 0] = -1.0
-            out[at, 1] = up * share
-            out[at, 2] = -down * share
+            # The first number of a row is −1 times the weight of its list.
+            out[at, 0] = X[r, 0]
+            out[at, 1] = -X[r, 0] * up * share
+            out[at, 2] = X[r, 0] * down * share
             at += 1
 
 
@@ -268,8 +278,8 @@ def _sgd_pass(
     block: Codes,
     X: Floats,
     sliced: bool,
-    expert: Codes,
-    x: Floats,
+    source: Ints,
+    value: Floats,
     binary: bool,
     below: bool,
     mean: bool,
@@ -283,15 +293,18 @@ def _sgd_pass(
     step: float,
     shrink: float,
     item: Ints,
-    small: Floats,
+    place: Ints,
+    desk: Floats,
     rows: Floats,
-    work: Floats,
+    sets: Floats,
+    sums: Floats,
+    small: Floats,
 ) -> float:
     d = w.shape[1]
-    f = small[0]
-    gains = small[1]
-    labels = small[2]
-    grad = small[3]
+    f = desk[0]
+    gains = desk[1]
+    labels = desk[2]
+    grad = desk[3]
     total = 0.0
     # The weights are `size` times w, so that all of them shrink at the price of one.
     size = 1.0
@@ -301,28 +314,28 @@ def _sgd_pass(
         for _ in range(n_samples):
             m, state = _draw(slot, group, runs[n], runs[n + 1], epsilon, state, item)
             if sliced:
-                _slice(starts, expert, x, item, m, binary, below, mean, rows)
+                _slice(starts, block, X, source, value, item, m, binary, below, mean, place, rows)
             q = 0
             for i in range(m):
                 s = item[i]
                 gains[i] = gain[s]
                 labels[i] = label[s]
-                value = 0.0
+                total_i = 0.0
                 for r in range(starts[s], starts[s + 1]):
                     b = block[r]
                     if sliced:
                         for c in range(d):
-                            value += rows[q, c] * w[b, c]
+                            total_i += rows[q, c] * w[b, c]
                         q += 1
                     else:
                         for c in range(d):
-                            value += X[r, c] * w[b, c]
-                f[i] = value * size
+                            total_i += X[r, c] * w[b, c]
+                f[i] = total_i * size
             scale = 1.0 / float(m * m) if paper else 1.0
-            value = expected(f[:m], scale, metric, gains[:m], labels[:m], cutoff, grad[:m], work)
-            if not math.isfinite(value):
+            met = expected(m, f, scale, metric, gains, labels, cutoff, grad, sets, sums, small)
+            if not math.isfinite(met):
                 return math.nan
-            total += value
+            total += met
             q = 0
             for i in range(m):
                 s = item[i]
@@ -390,11 +403,11 @@ def sgd_pass(
     learning_rate, l2 : float
         η and the penalty.
     slices : Slices, optional
-        Take row and column sums over the drawn items only; X is then not looked at, and d = 3.
+        Take row and column sums over the drawn items only; of X only the weights of the lists are then used, and d = 3.
     """
     step = learning_rate / n_samples
     most = _most_rows(starts, pools.slot) * epsilon if slices is not None else 0
-    use = slices if slices is not None else Slices(np.empty(0, dtype=np.int32), np.empty(0))
+    use = slices if slices is not None else Slices(np.empty(0, dtype=np.int64), np.empty(0))
     with np.errstate(over="ignore"):
         return float(
             _sgd_pass(
@@ -407,8 +420,8 @@ def sgd_pass(
                 block,
                 X,
                 slices is not None,
-                use.expert,
-                use.x,
+                use.source,
+                use.value,
                 use.binary,
                 use.below,
                 use.mean,
@@ -422,9 +435,10 @@ def sgd_pass(
                 step,
                 1.0 / (1.0 + step * l2),
                 np.empty(epsilon, dtype=np.int64),
+                np.empty(epsilon, dtype=np.int64),
                 np.empty((4, epsilon)),
                 np.empty((most, 3)),
-                np.empty(work_size(epsilon)),
+                *room_for(epsilon),
             )
         )
 
@@ -489,7 +503,18 @@ def draw_samples(
 
 @jit
 def _slice_many(
-    starts: Ints, expert: Codes, x: Floats, bounds: Ints, slot: Ints, binary: bool, below: bool, mean: bool, out: Floats
+    starts: Ints,
+    block: Codes,
+    X: Floats,
+    source: Ints,
+    value: Floats,
+    bounds: Ints,
+    slot: Ints,
+    binary: bool,
+    below: bool,
+    mean: bool,
+    place: Ints,
+    out: Floats,
 ) -> None:
     at = 0
     for t in range(len(bounds) - 1):
@@ -497,24 +522,28 @@ def _slice_many(
         rows = 0
         for i in range(len(item)):
             rows += starts[item[i] + 1] - starts[item[i]]
-        _slice(starts, expert, x, item, len(item), binary, below, mean, out[at : at + rows])
+        _slice(starts, block, X, source, value, item, len(item), binary, below, mean, place, out[at : at + rows])
         at += rows
 
 
-def slice_rows(samples: Samples, starts: Ints, block: Codes, slices: Slices) -> tuple[Samples, Ints, Codes, Floats]:
+def slice_rows(
+    samples: Samples, starts: Ints, block: Codes, X: Floats, slices: Slices
+) -> tuple[Samples, Ints, Codes, Floats]:
     """Return the samples, every drawn item an entry of its own, with the rows that sums over each draw give.
 
-    The samples and the three arrays that follow take the place of samples, starts, block, X in `batch_objective`.
+    What is returned takes the place of samples, starts, block, X in `batch_objective`.
     """
     flat = samples.slot[samples.item]
     lengths = starts[flat + 1] - starts[flat]
     own = offsets_of(lengths)
     rows = np.repeat(starts[flat] - own[:-1], lengths) + np.arange(own[-1])
-    X = np.empty((len(rows), 3))
-    _slice_many(starts, slices.expert, slices.x, samples.starts, flat, *slices[2:], X)
+    out = np.empty((len(rows), 3))
+    most = int(np.diff(samples.starts).max(initial=0))
+    place = np.empty(most, dtype=np.int64)
+    _slice_many(starts, block, X, slices.source, slices.value, samples.starts, flat, *slices[2:], place, out)
     each = np.arange(len(flat), dtype=np.int64)
     entries = samples.starts[samples.sample_starts]
-    return samples._replace(item=each, slot=flat, row_slot=each, slot_starts=entries), own, block[rows], X
+    return samples._replace(item=each, slot=flat, row_slot=each, slot_starts=entries), own, block[rows], out
 
 
 @jit
@@ -538,8 +567,10 @@ def _batch(
     label: Floats,
     paper: bool,
     gradient: Floats,
+    desk: Floats,
+    sets: Floats,
+    sums: Floats,
     small: Floats,
-    work: Floats,
 ) -> float:
     d = w.shape[1]
     potential = np.empty(u1 - u0)
@@ -551,10 +582,10 @@ def _batch(
                 value += X[r, c] * w[block[r], c]
         potential[u - u0] = value
     total = 0.0
-    f = small[0]
-    gains = small[1]
-    labels = small[2]
-    grad = small[3]
+    f = desk[0]
+    gains = desk[1]
+    labels = desk[2]
+    grad = desk[3]
     for t in range(s0, s1):
         m = bounds[t + 1] - bounds[t]
         for i in range(m):
@@ -563,7 +594,7 @@ def _batch(
             gains[i] = gain[slot[u]]
             labels[i] = label[slot[u]]
         scale = 1.0 / float(m * m) if paper else 1.0
-        total += weight[t] * expected(f[:m], scale, metric, gains[:m], labels[:m], cutoff, grad[:m], work)
+        total += weight[t] * expected(m, f, scale, metric, gains, labels, cutoff, grad, sets, sums, small)
         for i in range(m):
             slope[item[bounds[t] + i] - u0] += weight[t] * grad[i]
     for u in range(u0, u1):
@@ -609,6 +640,6 @@ def batch_objective(
         aim.paper,
         gradient,
         np.empty((4, most)),
-        np.empty(work_size(most)),
+        *room_for(most),
     )
     return float(value), gradient

@@ -1,264 +1,438 @@
-"""Exact expectations over all orders of a few items: an order is a path through the subsets of the items.
+"""Exact expectations over all orders of a few items: an order is a path through the sets of items placed so far.
 
-An order has probability proportional to exp(scale · sum over positions of c_pos f_item), c_pos = 1 / ln(pos + 1). The
-weight of putting item j next depends on how many items stand before it, and what it adds to a metric on which they are:
-both are known from the *set* before it. So the sums over all n! orders are sums over the n 2^(n − 1) edges between
-subsets, once forwards and once backwards, each carrying a pair (sum of weights, sum of weight · gain).
+An order has probability proportional to exp(scale · sum over positions of c_pos f_item), c_pos = 1 / ln(pos + 1). What
+it multiplies by when item j comes next depends on the number of items before it, and what it gains on which they are:
+both are known from the *set* before j. Sums over the n! orders are then sums over the n 2^(n − 1) steps between sets.
+Four numbers belong to a set S: the weight of the ways to it and of the ways from it on, alone and times their gains.
+Three observations make it quick and safe.
 
-Two things keep it quick and safe. The gain of an edge is g_j h(S) for all metrics here but Kendall's, whose h depends
-on j through its label only. And adding u_pos + v_j to the exponents multiplies all orders by the same number, so that
-u and v are chosen (the dual of the assignment problem, which is solved by sorting) to make the best order weigh 1 and
-no edge more than 1: nothing overflows, whatever the potentials, and what underflows does not matter.
+- The gains of NDCG, precision, ERR, RR and AP are sums of a number r(S) of the sets passed, not only of steps, because
+  what a step adds is a difference between two sets: NDCG is a sum of (d_p − d_(p+1)) g(S_p), with g(S) the sum of the
+  gains in S; ERR adds (Q(S) − Q(S + j)) / p, with Q(S) the chance that nothing in S satisfies; AP adds
+  (t(S + j) − t(S)) / p, with t = R (R + 1) / 2 for R relevant items. Steps then cost two multiplications in each
+  direction. Kendall's coefficient needs its steps (for three labels no such r exists).
+- An item stands at position p or before it if it is in S_p, so that c_pos is a sum of c_p − c_(p+1) over the sets that
+  hold the item: the slope needs one number for each set, and then one sum for each item.
+- Adding u_pos + v_j to the exponents multiplies all orders by the same number. The u and v that solve the dual of the
+  assignment problem (which is solved by sorting) make the best order weigh 1 and no step more than 1: nothing
+  overflows, whatever the potentials, and what underflows is nothing beside the best order.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
+
+import numpy as np
 
 from concordant.kernels.jit import jit
 from concordant.kernels.lists import Floats, Ints
 
-__all__ = ["AP", "ERR", "KENDALL", "LARGEST", "METRICS", "NDCG", "PRECISION", "batch_expected", "expected", "work_size"]
+__all__ = [
+    "AP",
+    "ERR",
+    "KENDALL",
+    "LARGEST",
+    "METRICS",
+    "NDCG",
+    "PRECISION",
+    "Room",
+    "batch_expected",
+    "expected",
+    "expected_metric",
+    "room_for",
+]
 
 NDCG, ERR, AP, PRECISION, KENDALL = 0, 1, 2, 3, 4
-# RR is ERR with gains 0 and 1.
+# RR is ERR with chances 0 and 1.
 METRICS = {"ndcg": NDCG, "err": ERR, "rr": ERR, "ap": AP, "p": PRECISION, "kendall": KENDALL}
 # The most items one can sum over.
 LARGEST = 16
 
+# By the number of items before: 1 / ln(pos + 1) and 1 / log2(pos + 1).
+_C = 1.0 / np.log(np.arange(LARGEST + 2) + 2.0)
+_D = 1.0 / np.log2(np.arange(LARGEST + 2) + 2.0)
+# By the number of items in a set: c_p − c_(p+1).
+_DROP = np.concatenate([[0.0], _C[:-1] - _C[1:]])
 
-def work_size(n: int) -> int:
-    """Return how many float64 `expected` needs to work in for up to n items.
+# Where things lie in the small room: rows of 32, the table of weights by item and position, and the same from the end.
+_POTENTIAL, _DUAL, _TIMES, _PLUS, _BY_SIZE, _RANK, _TABLE, _MIRROR = 0, 32, 64, 96, 128, 160, 192, 704
+_EXPONENT, _SMALL = 1216, 1728
+# Indices are masked by this where the compiler cannot see that they are not negative.
+_MASK = (1 << LARGEST) - 1
 
-    >>> work_size(2)
-    104
+
+class Room(NamedTuple):
+    """Arrays to work in, for one thread: four numbers for each set, one gain for each set, and tables."""
+
+    sets: Floats
+    gains: Floats
+    small: Floats
+
+
+def room_for(n: int) -> Room:
+    """Return the room that `expected` needs for up to n items: 40 · 2^n bytes and some.
+
+    >>> [len(a) for a in room_for(3)]
+    [32, 8, 1728]
     """
-    return (1 << n) * (5 + n) + 4 * n * n + 30 * n
+    size = 1 << max(n, 1)
+    return Room(np.empty(4 * size), np.empty(size), np.empty(_SMALL))
+
+
+def expected_metric(
+    f: Floats, metric: str, gain: Floats, label: Floats | None = None, *, cutoff: int = 0, scale: float = 1.0
+) -> tuple[float, Floats]:
+    """Return E[G] and its slope in f; see `expected`, which this calls with arrays to work in.
+
+    >>> value, slope = expected_metric(np.array([0.4, 0.0]), "ndcg", np.array([1.0, 0.0]), cutoff=1)
+    >>> round(value, 4), slope.round(4).tolist()
+    (0.5528, [0.1317, -0.1317])
+    """
+    grad = np.empty(len(f))
+    known = gain if label is None else label
+    value = expected(len(f), f, scale, METRICS[metric], gain, known, cutoff, grad, *room_for(len(f)))
+    return float(value), grad
 
 
 @jit
 def expected(
-    f: Floats, scale: float, metric: int, gain: Floats, label: Floats, cutoff: int, grad: Floats, work: Floats
+    n: int,
+    f: Floats,
+    scale: float,
+    metric: int,
+    gain: Floats,
+    label: Floats,
+    cutoff: int,
+    grad: Floats,
+    sets: Floats,
+    gains: Floats,
+    small: Floats,
 ) -> float:
-    """Return E[G], the expected metric of a random order of the n items, and fill `grad` with its slope in f.
+    """Return E[G], the expected metric of a random order of n items, and fill `grad` with its slope in f.
 
-    O(2^n n) time, n <= 16. Adding a constant to f changes nothing; the slopes add up to 0. Where nothing can be gained
-    (no positive ideal gain, no relevant item, one label only for Kendall) E[G] and the slope are 0.
+    Adding a constant to f changes nothing; the slopes add up to 0. Where nothing can be gained (no positive gain, one
+    label only for Kendall) E[G] and the slope are 0. O(2^n n) time: two multiplications for a step between sets and
+    direction.
 
     Parameters
     ----------
-    f : float64[n]
-        Potentials, larger is better. If they are not finite, neither is what is returned, and `grad` is 0.
+    n : int
+        How many items, at most 16; of f, gain, label and grad the first n entries count.
+    f : float64
+        Potentials, larger is better. If they are not finite, NaN is returned and `grad` is 0.
     scale : float
         What multiplies f in the exponent: 1, or 1 / n² as in the paper.
     metric : {NDCG, ERR, AP, PRECISION, KENDALL}
         NDCG: sum of gain / log2(pos + 1) over its largest value. ERR: `gain` is the chance that an item satisfies; 0 or
         1 gives RR. AP, PRECISION: `gain` is 1 for relevant items, else 0. KENDALL: the share of the pairs with
-        different labels that are ordered rightly.
-    gain, label : float64[n]
+        different labels that are ordered rightly; ties in the labels do not count.
+    gain, label : float64
         `label` is looked at by Kendall only, which ignores `gain`.
     cutoff : int
         Positions beyond count nothing; 0 for no cutoff. Precision divides by it even if it is larger than n; Kendall
         ignores it.
-    grad : float64[n]
+    grad : float64
         Overwritten.
-    work : float64[work_size(n) or more]
-        Overwritten.
+    sets, gains, small
+        A `Room`; overwritten.
     """
-    n = len(f)
-    size = 1 << n
-    top = n if cutoff <= 0 or metric == KENDALL else min(n, cutoff)
-    at = 0
-    F = work[at : at + size]
-    at += size
-    FG = work[at : at + size]
-    at += size
-    B = work[at : at + size]
-    at += size
-    BG = work[at : at + size]
-    at += size
-    h = work[at : at + (n + 1) * size].reshape((n + 1, size))
-    at += (n + 1) * size
-    psi = work[at : at + n * n].reshape((n, n))
-    at += n * n
-    fs = work[at : at + n]
-    at += n
-    g = work[at : at + n]
-    at += n
-    ls = work[at : at + n]
-    at += n
-    slope = work[at : at + n]
-    at += n
-    dual = work[at : at + n]
-
+    if n == 0:
+        return 0.0
+    finite = True
     for i in range(n):
         grad[i] = 0.0
-        if not math.isfinite(f[i] * scale):
-            return math.nan
-    # Items by falling potential.
+        finite &= math.isfinite(f[i])
+    # Items by falling potential, so that the answer does not depend on the order they are given in.
     for i in range(n):
-        r = _rank(f, i)
-        fs[r] = f[i] * scale
-        g[r] = gain[i]
-        ls[r] = label[i]
-        slope[r] = 0.0
-    spread = fs[0] - fs[n - 1]
-    if not math.isfinite(spread):
+        x = f[i]
+        r = 0
+        for k in range(n):
+            r += (f[k] > x) | ((f[k] == x) & (k < i))
+        small[_RANK + i] = r
+        small[_POTENTIAL + r] = x * scale
+    if not finite or not math.isfinite(small[_POTENTIAL] - small[_POTENTIAL + n - 1]):
         return math.nan
-    dual[0] = 0.0
-    for r in range(1, n):
-        dual[r] = dual[r - 1] + (fs[r] - fs[r - 1]) * 0.5 * (1.0 / math.log(r + 1.0) + 1.0 / math.log(r + 2.0))
-    for p in range(n):
-        c = 1.0 / math.log(p + 2.0)
-        for j in range(n):
-            psi[p, j] = math.exp(c * (fs[j] - fs[p]) - (dual[j] - dual[p]))
-
-    levels = _prepare(metric, top, cutoff, g, ls, h)
-    if levels == 0:
-        return 0.0
-    # From here on ls[j] is the row of h that belongs to item j.
-    F[0] = 1.0
-    FG[0] = 0.0
-    for s in range(1, size):
-        F[s] = 0.0
-        FG[s] = 0.0
-    for s in range(size - 1):
-        p = 0
-        rest = s
-        while rest:
-            rest &= rest - 1
-            p += 1
-        a = F[s]
-        b = FG[s]
-        for j in range(n):
-            if not (s >> j) & 1:
-                t = s | (1 << j)
-                w = psi[p, j]
-                F[t] += w * a
-                FG[t] += w * (b + g[j] * h[int(ls[j]), s] * a)
-    z = F[size - 1]
-    mean = FG[size - 1] / z
-    B[size - 1] = 1.0
-    BG[size - 1] = 0.0
-    for s in range(size - 2, -1, -1):
-        p = 0
-        rest = s
-        while rest:
-            rest &= rest - 1
-            p += 1
-        c = 1.0 / math.log(p + 2.0)
-        a = F[s] * c
-        b = (FG[s] - mean * F[s]) * c
-        x = 0.0
-        y = 0.0
-        for j in range(n):
-            if not (s >> j) & 1:
-                t = s | (1 << j)
-                w = psi[p, j]
-                wb = w * B[t]
-                wg = w * (BG[t] + g[j] * h[int(ls[j]), s] * B[t])
-                x += wb
-                y += wg
-                slope[j] += b * wb + a * wg
-        B[s] = x
-        BG[s] = y
+    if metric == KENDALL:
+        pairs = 0
+        for i in range(n):
+            for k in range(n):
+                pairs += label[k] > label[i]
+        if pairs == 0:
+            return 0.0
+        _weigh(n, small)
+        _by_steps(n, label, 1.0 / pairs, sets, gains, small)
+    else:
+        if not _gains(n, metric, gain, cutoff, gains, small):
+            return 0.0
+        _weigh(n, small)
+        _by_sets(n, sets, gains, small)
+    last = 4 << n
+    z = sets[last - 7]
+    mean = float(sets[last - 5] / z)
+    _slopes(n, mean, sets, gains, small)
     for i in range(n):
-        grad[i] = slope[_rank(f, i)] * scale / z
+        grad[i] = small[int(small[_RANK + i])] * (scale / z)
     return mean
 
 
 @jit
-def _rank(f: Floats, i: int) -> int:
-    """Return how many potentials stand before the i-th, equal ones in the order given."""
-    r = 0
-    for k in range(len(f)):
-        if f[k] > f[i] or (f[k] == f[i] and k < i):
-            r += 1
-    return r
+def _bits(x: int) -> int:
+    """Return how many bits are set; compilers know this loop as one instruction."""
+    n = 0
+    while x:
+        x &= x - 1
+        n += 1
+    return n
 
 
 @jit
-def _prepare(metric: int, top: int, cutoff: int, g: Floats, ls: Floats, h: Floats) -> int:
-    """Write gains so that g[j] h[ls[j], S] is what item j adds after the set S; return the number of rows, or 0."""
-    n = len(g)
-    size = 1 << n
-    if metric == KENDALL:
-        pairs = 0
-        for j in range(n):
-            for k in range(n):
-                pairs += ls[k] > ls[j]
-        if pairs == 0:
-            return 0
-        rows = 0
-        for j in range(n):
-            same = -1
-            for k in range(j):
-                if g[k] >= 0.0 and ls[int(g[k])] == ls[j]:
-                    same = k
-            g[j] = j if same < 0 else g[same]
-        for j in range(n):
-            if int(g[j]) == j:
-                above = 0
-                for k in range(n):
-                    if ls[k] > ls[j]:
-                        above |= 1 << k
-                h[rows, 0] = 0.0
-                for s in range(1, size):
-                    low = s & -s
-                    h[rows, s] = h[rows, s ^ low] + (1.0 if above & low else 0.0)
-                g[j] = -1.0 - rows
-                rows += 1
-            else:
-                g[j] = g[int(g[j])]
-        for j in range(n):
-            ls[j] = -1.0 - g[j]
-            g[j] = 1.0 / pairs
-        return rows
-    total = 0.0
-    if metric == NDCG:
-        # The largest gains first, by counting who stands before whom.
-        for j in range(n):
-            r = _rank(g, j)
-            if r < top:
-                total += g[j] / math.log2(r + 2.0)
-    elif metric == PRECISION:
-        total = float(cutoff if cutoff > 0 else n)
-    elif metric == AP:
-        for j in range(n):
-            total += g[j]
-    else:
-        total = 1.0
-    any_gain = False
+def _weigh(n: int, small: Floats) -> None:
+    """Write what an order multiplies by when item j stands after p others, at j · 32 + p of the table."""
+    small[_DUAL] = 0.0
+    for r in range(1, n):
+        drop = small[_POTENTIAL + r] - small[_POTENTIAL + r - 1]
+        small[_DUAL + r] = small[_DUAL + r - 1] + drop * 0.5 * (_C[r - 1] + _C[r])
+    at = _EXPONENT
     for j in range(n):
-        any_gain |= g[j] > 0.0
-        ls[j] = 0.0
-    if total <= 0.0 or not any_gain:
-        return 0
+        fj = small[_POTENTIAL + j]
+        vj = small[_DUAL + j]
+        for p in range(n):
+            small[at + p] = _C[p] * (fj - small[_POTENTIAL + p]) - (vj - small[_DUAL + p])
+        at += n
+    _exponentials(n * n, small[_EXPONENT:], small[_TABLE:])
+    at = _EXPONENT
+    for j in range(n):
+        for p in range(n):
+            small[_TABLE + 32 * j + p] = small[at + p]
+            small[_MIRROR + 32 * j + n - 1 - p] = small[at + p]
+        small[_TABLE + 32 * j + n] = 0.0
+        small[_MIRROR + 32 * j + n] = 0.0
+        at += n
+
+
+# 1 / 2!, 1 / 3!, ...: the first term left out is under 1e-17 where the series is used.
+_K2, _K3, _K4, _K5, _K6, _K7, _K8, _K9, _K10, _K11, _K12, _K13 = (1.0 / math.factorial(k) for k in range(2, 14))
+_LOG2_E = 1.4426950408889634
+# The logarithm of 2 as a short number and the rest, so that multiples of the first are exact.
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+# Added to a number of moderate size it leaves the nearest whole number in the low bits.
+_ROUND = 6755399441055744.0
+# Less than this gives a number that is nothing beside 1, and would need more care.
+_LEAST = -708.0
+
+
+@jit
+def _exponentials(m: int, x: Floats, spare: Floats) -> None:
+    """Replace the first m numbers, none above 0, by their exponentials, to a unit in the last place or two.
+
+    exp(x) = 2^k exp(x − k ln 2) with k whole, by loops without branches or calls: several times quicker than the
+    library's exponential one by one.
+    """
+    whole = spare.view(np.int64)
+    for i in range(m):
+        spare[i] = max(x[i], _LEAST) * _LOG2_E + _ROUND
+    for i in range(m):
+        k = spare[i] - _ROUND
+        r = (max(x[i], _LEAST) - k * _LN2_HIGH) - k * _LN2_LOW
+        high = _K8 + r * (_K9 + r * (_K10 + r * (_K11 + r * (_K12 + r * _K13))))
+        x[i] = 1.0 + r * (1.0 + r * (_K2 + r * (_K3 + r * (_K4 + r * (_K5 + r * (_K6 + r * (_K7 + r * high)))))))
+    for i in range(m):
+        # The bits of 2^k.
+        whole[i] = (whole[i] + 1023) << 52
+    for i in range(m):
+        x[i] *= spare[i]
+
+
+@jit
+def _gains(n: int, metric: int, gain: Floats, cutoff: int, gains: Floats, small: Floats) -> bool:
+    """Write r(S) for every set: the metric of an order is the sum over the sets it passes. False if there is no gain.
+
+    r(S) is a number for the size of S times v(S), where v(S + j) = v(S) times_j + plus_j (for AP, v (v + 1)).
+    """
+    top = n if cutoff <= 0 else min(n, cutoff)
+    most = 0.0
+    for i in range(n):
+        most = max(most, gain[i])
+    if most <= 0.0:
+        return False
+    total = 0.0
+    for i in range(n):
+        j = int(small[_RANK + i])
+        if metric == ERR:
+            small[_TIMES + j] = 1.0 - gain[i]
+            small[_PLUS + j] = 0.0
+        else:
+            # Over the largest, so that gains may be as large as they like.
+            small[_TIMES + j] = 1.0
+            small[_PLUS + j] = gain[i] / most
+        if metric == NDCG:
+            r = 0
+            for k in range(n):
+                r += (gain[k] > gain[i]) | ((gain[k] == gain[i]) & (k < i))
+            if r < top:
+                total += gain[i] / most * _D[r]
+        elif metric == AP:
+            total += 2.0 * gain[i]
+    if metric == PRECISION:
+        total = float(cutoff if cutoff > 0 else n) / most
+    elif metric == ERR:
+        total = 1.0
+    if total <= 0.0:
+        return False
+    for p in range(n + 1):
+        # What positions p and p + 1 weigh; r(S_p) takes the difference.
+        here = 0.0
+        there = 0.0
+        if metric == NDCG:
+            here = _D[p - 1] if 0 < p <= top else 0.0
+            there = _D[p] if p < top else 0.0
+        elif metric == PRECISION:
+            here = 1.0 if p == top else 0.0
+        else:
+            here = 1.0 / p if 0 < p <= top else 0.0
+            there = 1.0 / (p + 1.0) if p < top else 0.0
+        small[_BY_SIZE + p] = (there - here if metric == ERR else here - there) / total
+    gains[0] = 1.0 if metric == ERR else 0.0
+    size = 1
+    for j in range(n):
+        times = small[_TIMES + j]
+        plus = small[_PLUS + j]
+        for s in range(size):
+            gains[size + s] = gains[s] * times + plus
+        size *= 2
+    if metric == AP:
+        for s in range(size):
+            gains[s] *= gains[s] + 1.0
     for s in range(size):
-        p = 0
-        rest = s
-        value = 1.0
+        gains[s] *= small[_BY_SIZE + (_bits(s) & 31)]
+    return True
+
+
+@jit
+def _by_sets(n: int, sets: Floats, gains: Floats, small: Floats) -> None:
+    """Fill `sets` where the metric is a sum of r(S) over the sets passed.
+
+    Sets come in pairs, without and with item 0, and a pair has eight numbers: of the ways to the sets the weights and
+    the weights times gains, and of the ways onwards *from their complements* the same two. Ways to S come from S less
+    an item, and ways onwards from the complement of S go by that of S less an item, so that one loop does both.
+    """
+    pairs = 1 << (n - 1)
+    full = 2 * pairs - 1
+    for t in range(pairs):
+        p = _bits(t) & 15
+        a0 = a1 = b0 = b1 = x0 = x1 = y0 = y1 = 0.0
+        if t == 0:
+            a0 = 1.0
+            x0 = 1.0
+        rest = t
         while rest:
             low = rest & -rest
-            j = 0
-            while low >> (j + 1):
-                j += 1
-            if metric == ERR:
-                value *= 1.0 - g[j]
-            elif metric == AP:
-                value += g[j]
             rest ^= low
-            p += 1
-        if p >= top:
-            value = 0.0
-        elif metric == NDCG:
-            value /= math.log2(p + 2.0)
-        elif metric != PRECISION:
-            value /= p + 1.0
-        h[0, s] = value
-    for j in range(n):
-        g[j] /= total
-    return 1
+            q = 32 * (_bits(low - 1) & 15) + 31 + p
+            at = ((t ^ low) & _MASK) << 3
+            w0 = small[_TABLE + q]
+            w1 = small[_TABLE + q + 1]
+            a0 += w0 * sets[at]
+            a1 += w1 * sets[at + 1]
+            b0 += w0 * sets[at + 2]
+            b1 += w1 * sets[at + 3]
+            w0 = small[_MIRROR + q]
+            w1 = small[_MIRROR + q + 1]
+            x0 += w0 * sets[at + 4]
+            x1 += w1 * sets[at + 5]
+            y0 += w0 * sets[at + 6]
+            y1 += w1 * sets[at + 7]
+        s = (t & _MASK) << 1
+        c = (full - s) & _MASK
+        b0 += gains[s] * a0
+        y0 += gains[c] * x0
+        w0 = small[_TABLE + p]
+        w1 = small[_MIRROR + p]
+        a1 += w0 * a0
+        b1 += w0 * b0 + gains[s + 1] * a1
+        x1 += w1 * x0
+        y1 += w1 * y0 + gains[c - 1] * x1
+        at = (t & _MASK) << 3
+        sets[at] = a0
+        sets[at + 1] = a1
+        sets[at + 2] = b0
+        sets[at + 3] = b1
+        sets[at + 4] = x0
+        sets[at + 5] = x1
+        sets[at + 6] = y0
+        sets[at + 7] = y1
+
+
+@jit
+def _by_steps(n: int, label: Floats, each: float, sets: Floats, gains: Floats, small: Floats) -> None:
+    """Fill `sets` as `_by_sets` does, for Kendall: a step gains `each` for every item before with a higher label."""
+    full = (1 << n) - 1
+    higher = np.zeros(n, dtype=np.int64)
+    for i in range(n):
+        for k in range(n):
+            if label[k] > label[i]:
+                higher[int(small[_RANK + i])] |= 1 << int(small[_RANK + k])
+    for s in range(full + 1):
+        p = _bits(s)
+        a = b = x = y = 0.0
+        if s == 0:
+            a = 1.0
+            x = 1.0
+        rest = s
+        while rest:
+            low = rest & -rest
+            rest ^= low
+            j = _bits(low - 1)
+            before = s ^ low
+            at = (before >> 1 << 3) + (before & 1)
+            w = small[_TABLE + 32 * j + p - 1]
+            a += w * sets[at]
+            b += w * (sets[at + 2] + each * _bits(before & higher[j]) * sets[at])
+            w = small[_MIRROR + 32 * j + p - 1]
+            x += w * sets[at + 4]
+            y += w * (sets[at + 6] + each * _bits((full ^ s) & higher[j]) * sets[at + 4])
+        at = (s >> 1 << 3) + (s & 1)
+        sets[at] = a
+        sets[at + 2] = b
+        sets[at + 4] = x
+        sets[at + 6] = y
+        gains[s] = 0.0
+
+
+@jit
+def _slopes(n: int, mean: float, sets: Floats, gains: Floats, small: Floats) -> None:
+    """Write z times the slope of every item, by falling potential, over the potentials.
+
+    The slope of an item is the sum over the sets that hold it of (c_p − c_(p+1)) E[(G − mean) · S is passed].
+    """
+    size = 1 << n
+    for s in range(size):
+        at = ((s & _MASK) >> 1 << 3) + (s & 1)
+        c = (size - 1 - s) & _MASK
+        to = (c >> 1 << 3) + (c & 1) + 4
+        # The gain of the set itself is in both sums.
+        on = sets[to + 2] - (gains[s] + mean) * sets[to]
+        gains[s] = (sets[at] * on + sets[at + 2] * sets[to]) * _DROP[_bits(s) & 31]
+    # Every order passes the full set.
+    gains[size - 1] = 0.0
+    half = size
+    for j in range(n - 1, 1, -1):
+        # The upper half holds the item; the lower half takes it in for the items to come.
+        half >>= 1
+        s0 = s1 = s2 = s3 = 0.0
+        for s in range(half, 2 * half, 4):
+            s0 += gains[s]
+            s1 += gains[s + 1]
+            s2 += gains[s + 2]
+            s3 += gains[s + 3]
+        small[_POTENTIAL + j] = (s0 + s1) + (s2 + s3)
+        for s in range(half):
+            gains[s] += gains[half + s]
+    if n > 1:
+        small[_POTENTIAL + 1] = gains[2] + gains[3]
+        gains[1] += gains[3]
+    small[_POTENTIAL] = gains[1]
 
 
 @jit
@@ -274,14 +448,17 @@ def batch_expected(
     last: int,
     values: Floats,
     grad: Floats,
-    work: Floats,
+    sets: Floats,
+    gains: Floats,
+    small: Floats,
 ) -> None:
     """Fill `values` with E[G] of the samples first..last − 1 and `grad` with their slopes in f.
 
-    Sample s holds the items starts[s]..starts[s + 1] − 1 of `f`, `gain`, `label` and `grad`. With `paper` the scale of
-    a sample of n items is 1 / n², else 1. Samples are independent: threads may share the arrays, not `work`.
+    Sample s holds the entries starts[s]..starts[s + 1] − 1 of f, gain, label and grad. With `paper` the scale of a
+    sample of n items is 1 / n², else 1. Samples are independent: threads may share the arrays, not the `Room`.
     """
     for s in range(first, last):
         a, b = starts[s], starts[s + 1]
-        scale = 1.0 / float((b - a) * (b - a)) if paper and b > a else 1.0
-        values[s] = expected(f[a:b], scale, metric, gain[a:b], label[a:b], cutoff, grad[a:b], work)
+        n = b - a
+        scale = 1.0 / float(n * n) if paper and n > 0 else 1.0
+        values[s] = expected(n, f[a:b], scale, metric, gain[a:b], label[a:b], cutoff, grad[a:b], sets, gains, small)
