@@ -11,6 +11,7 @@ import pytest
 from tests.selection.common import LABELS, Guess, P, QuietSpy, Seen, Spy, by_hand, given_folds, ids
 
 import concordant as cc
+from concordant.base import training
 from concordant.data.labels import Labels
 from concordant.data.splits import Split, k_folds, train_validation_split
 from concordant.errors import DataError, ParameterError
@@ -232,6 +233,24 @@ def test_progress_counts_fits_and_nothing_inside_them(n: int) -> None:
     with threads(n), watch(report):
         cross_validate(LEARNS, P, LABELS, folds=4)
     assert sorted(told) == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+class Context(Guess):
+    """Writes down whether a fit would take up somebody's checkpoint."""
+
+    name = "context"
+    places: list[Any] = []  # noqa: RUF012 - written to by all copies
+
+    def _fit(self, preferences: Any, labels: Any, validation: Any, features: Any) -> None:
+        self.places.append(training._place.get())
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_fits_do_not_share_a_checkpoint(n: int, tmp_path: Path) -> None:
+    Context.places.clear()
+    with threads(n), training.checkpoint(tmp_path / "one"):
+        cross_validate(Context(), P, LABELS, folds=3)
+    assert Context.places == [None] * 3
 
 
 def test_an_error_says_in_which_fold() -> None:

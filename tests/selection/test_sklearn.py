@@ -71,12 +71,23 @@ def test_labels_in_another_order_agree_once_aligned() -> None:
         cross_val_score(cc.RRF(), P, turned, cv=3, scoring=scorer("map"), error_score="raise")
 
 
+def test_labelled_items_nobody_ranks_count_where_they_are_kept() -> None:
+    missed = cc.concat([LABELS, cc.Labels([f"q{n}" for n in range(1, 13)], ["unseen"] * 12, [2] * 12)])
+    ours = cross_validate(cc.RRF(), P, missed, metrics="map", folds=KFold(4)).fold_means["map"].tolist()
+    kept = missed[P.instances.tolist()]
+    assert cross_val_score(cc.RRF(), P, kept, cv=KFold(4), scoring=scorer("map")).tolist() == ours
+    lost = cross_val_score(cc.RRF(), P, missed.align(P), cv=KFold(4), scoring=scorer("map"))
+    assert lost[0] > ours[0]
+
+
 def test_a_scorer_is_evaluate() -> None:
     score = scorer("nDCG@5", "letor", rel=2)
     assert (score.metric, score.convention, score.rel) == ("ndcg@5", "letor", 2)
     method = cc.RRF().fit(P)
     want = cc.evaluate(method.predict(P), LABELS, "ndcg@5", convention="letor", rel=2)
     assert score(method, P, Y) == want.mean["ndcg@5"]
+    strict = cc.evaluate(method.predict(P), LABELS, "map", rel=2).mean["map"]
+    assert scorer("map", rel=2)(method, P, Y) == strict < scorer("map")(method, P, Y)
     assert pickle.loads(pickle.dumps(score)) == score
     with pytest.raises(ParameterError):
         scorer("nonsense")

@@ -30,7 +30,8 @@ class Scorer:
             other = [i for i in labels.instances if i not in mine]
             raise DataError(
                 f"preferences and labels were not split alike: labels for {listing(other, 5)} came with "
-                f"{listing(preferences.instances[:5].tolist())}. Pass y=labels.align(preferences)."
+                f"{listing(preferences.instances[:5].tolist())}. Pass y=labels.align(preferences), or "
+                "y=labels[preferences.instances.tolist()]."
             )
         found = evaluate(estimator.predict(preferences), labels, self.metric, convention=self.convention, rel=self.rel)
         return found.mean[self.metric]
@@ -39,8 +40,10 @@ class Scorer:
 def scorer(metric: MetricLike = "ndcg@10", convention: str = "trec", rel: float | None = None) -> Scorer:
     """Return the function (estimator, preferences, labels) -> mean of the metric, for `scoring=` in scikit-learn.
 
-    X is the preferences and y is ``labels.align(preferences)``: scikit-learn splits both by one index, and the scorer
-    refuses parts that hold different instances.
+    X is the preferences and y the labels of the same instances in the same order: scikit-learn splits both by one
+    index, and the scorer refuses parts that hold different instances. Where every instance has labels that is
+    ``labels[preferences.instances.tolist()]``; otherwise ``labels.align(preferences)``, which leaves out the labels of
+    items that nobody ranks.
 
     Parameters
     ----------
