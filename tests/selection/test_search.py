@@ -266,11 +266,18 @@ def test_a_second_fit_forgets_the_first() -> None:
 
 def test_explanations_are_those_of_the_chosen_method() -> None:
     search = GridSearch(cc.RRF(), {"k": [5]}, folds=2).fit(P, LABELS)
-    if search.best_method_._contributions(P[:1]) is not None:
-        assert search.explain(P, "q1").score.tolist() == search.best_method_.explain(P, "q1").score.tolist()
-    else:
-        with pytest.raises(KindError):
-            search.explain(P, "q1")
+    theirs = cc.RRF(k=5).explain(P, "q1")
+    ours = search.explain(P, "q1")
+    assert (ours.items, ours.experts, ours.score.tolist()) == (theirs.items, theirs.experts, theirs.score.tolist())
+    with pytest.raises(KindError, match="the scores of Copeland"):
+        GridSearch([cc.Copeland()], folds=2).fit(P, LABELS).explain(P, "q1")
+
+
+def test_methods_of_one_name_are_told_apart() -> None:
+    several: list[Any] = [(cc.RRF(ties="min"), {"k": [1, 9]}), cc.RRF(k=3), cc.Borda()]
+    search = GridSearch(several, folds=2).fit(P, LABELS)
+    assert search.results_["method"].to_list() == ["RRF(ties='min')", "RRF(ties='min')", "RRF(k=3)", "borda"]
+    assert search.fit_info_.chosen["method"] == search.tried_[search.best_index_].name
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
+    from concordant.base.explanation import Explanation
     from concordant.data.features import Features
     from concordant.data.labels import Labels
 
@@ -56,6 +57,7 @@ _COST = "a fit for every candidate, fold and seed, and one more"
 class Candidate(NamedTuple):
     """A method with the parameters that set it apart from the others."""
 
+    name: str
     method: Aggregator
     params: dict[str, Any]
 
@@ -65,6 +67,8 @@ class Tried(NamedTuple):
 
     Attributes
     ----------
+    name : str
+        The name of the method, with its own parameters where others of the list have the same name.
     method : Aggregator
         The method with its parameters, not fitted.
     params : dict
@@ -80,6 +84,7 @@ class Tried(NamedTuple):
         Why it failed, empty where it did not.
     """
 
+    name: str
     method: Aggregator
     params: dict[str, Any]
     mean: float
@@ -218,9 +223,11 @@ class Search(Aggregator):
         return [candidate.method for candidate in self._candidates()]
 
     def _candidates(self) -> list[Candidate]:
+        entries = _methods(self.method, self._space())
+        names = [method.name for method, _ in entries]
         return [
-            Candidate(fresh(method, **params), params)
-            for method, space in _methods(self.method, self._space())
+            Candidate(method.name if names.count(method.name) == 1 else repr(method), fresh(method, **params), params)
+            for method, space in entries
             for params in ([{}] if space is None else self._combinations(method, space))
         ]
 
@@ -264,7 +271,7 @@ class Search(Aggregator):
             first.append(outcomes[start])
             start = end
         self._choose(owner)
-        winner = candidates[self.best_index_].method
+        name, winner, _ = candidates[self.best_index_]
         kept = first[self.best_index_].method
         if kept is not None:
             self.best_method_ = kept
@@ -275,7 +282,7 @@ class Search(Aggregator):
             fit_on(self.best_method_, whole, self.validation_part, self.random_state, features)
         info = self.fit_info_
         info.n_iter, info.validation, info.objective = len(candidates), self.best_score_, self.best_score_
-        info.chosen = ({"method": winner.name} if isinstance(self.method, list) else {}) | self.best_params_
+        info.chosen = ({"method": name} if isinstance(self.method, list) else {}) | self.best_params_
         info.labels = dict(self.best_method_.fit_info_.labels or counts)
         info.converged = self.best_method_.fit_info_.converged
         info.warnings += self.best_method_.fit_info_.warnings
@@ -329,7 +336,7 @@ class Search(Aggregator):
         if "tried_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
         tried = self.tried_
-        columns: dict[str, Any] = {"method": [t.method.name for t in tried]}
+        columns: dict[str, Any] = {"method": [t.name for t in tried]}
         for name in dict.fromkeys(n for t in tried for n in t.params):
             columns[_free(name)] = _column([t.params.get(name) for t in tried], [name in t.params for t in tried])
         mean = np.array([-np.inf if t.error else t.mean for t in tried])
@@ -351,6 +358,10 @@ class Search(Aggregator):
 
     def _contributions(self, preferences: Any) -> tuple[list[str], Floats, Floats] | None:
         return self._best()._contributions(preferences)
+
+    def explain(self, preferences: Votes, instance: str | None = None) -> Explanation:
+        """Return what every expert adds to the scores of the chosen method, for one instance."""
+        return self._best().explain(preferences, instance)
 
     def learned_experts(self) -> dict[str, list[Any]]:
         """Return what the chosen method learned about the experts, column by column."""
@@ -375,7 +386,7 @@ def _summary(candidate: Candidate, outcomes: Sequence[_Outcome], n_folds: int) -
     where = [f"fold {n % n_folds + 1}: " if n_folds > 1 else "" for n in range(len(outcomes))]
     error = next((place + o.error for place, o in zip(where, outcomes, strict=True) if o.error), "")
     seconds = sum(o.seconds for o in outcomes)
-    return Tried(candidate.method, candidate.params, float(folds.mean()), std, folds, seconds, error)
+    return Tried(*candidate, float(folds.mean()), std, folds, seconds, error)
 
 
 def _free(name: str) -> str:
