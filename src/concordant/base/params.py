@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 from concordant.errors import ParameterError
 
-__all__ = ["Constraint", "boolean", "check_params", "integer", "mapping", "number", "one_of", "optional", "seed"]
+__all__ = [
+    "Constraint",
+    "boolean",
+    "check_params",
+    "integer",
+    "mapping",
+    "metric_name",
+    "number",
+    "one_of",
+    "optional",
+    "seed",
+]
+
+
+# Known for metrics without importing them: methods that only fuse do not wait for what they do not use.
+_USUAL = ("ndcg@10", "map")
 
 
 class Constraint(NamedTuple):
@@ -69,6 +85,28 @@ def mapping(what: str) -> Constraint:
         what,
         lambda value: isinstance(value, Mapping) and all(_is_real(v) and v >= 0 for v in value.values()),
     )
+
+
+def metric_name() -> Constraint:
+    """Return the constraint for the name of a metric."""
+    return Constraint(
+        "the name of a metric, such as 'ndcg@10' or 'map'",
+        lambda value: isinstance(value, str) and (value in _USUAL or _names_metric(value)),
+    )
+
+
+@cache
+def _names_metric(text: str) -> bool:
+    # The default needs no looking up: who only fuses does not wait for the metrics.
+    if text == "ndcg@10":
+        return True
+    from concordant.metrics.ranking import parse_metric
+
+    try:
+        parse_metric(text)
+    except ParameterError:
+        return False
+    return True
 
 
 def seed() -> Constraint:
