@@ -32,6 +32,7 @@ _WHERE = {
     "base.saving": ("load",),
     "base.training": ("checkpoint",),
     "execution": ("threads",),
+    "selection": ("GridSearch", "RandomSearch", "cross_validate", "nested", "scorer", "selection"),
     "methods.positional": ("Borda", "MeanRank", "MedianRank"),
     "methods.fusion": (
         "RRF",

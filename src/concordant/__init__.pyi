@@ -70,3 +70,8 @@ from concordant.metrics.comparison import compare as compare
 from concordant.metrics.evaluation import Evaluation as Evaluation
 from concordant.metrics.evaluation import combine_folds as combine_folds
 from concordant.metrics.evaluation import evaluate as evaluate
+from concordant.selection import GridSearch as GridSearch
+from concordant.selection import RandomSearch as RandomSearch
+from concordant.selection import cross_validate as cross_validate
+from concordant.selection import nested as nested
+from concordant.selection import scorer as scorer
