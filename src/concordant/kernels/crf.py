@@ -146,7 +146,7 @@ def visit_order(instances: Ints, seeds: Seeds, number: int) -> Ints:
     True
     """
     with np.errstate(over="ignore"):
-        turn = _scrambled(np.uint64(number) + _S31)
+        turn = np.uint64(_scrambled(np.uint64(number) + _S31))
     x = seeds[instances] ^ turn
     x = (x ^ (x >> _S30)) * _MIX1
     x = (x ^ (x >> _S27)) * _MIX2
@@ -415,7 +415,7 @@ def sgd_pass(
                 order,
                 *pools,
                 seeds,
-                _scrambled(np.uint64(number)),
+                np.uint64(_scrambled(np.uint64(number))),
                 starts,
                 block,
                 X,
@@ -487,7 +487,7 @@ def draw_samples(
     lengths = np.empty(int(draws.sum()), dtype=np.int64)
     item = np.empty((len(lengths), epsilon), dtype=np.int64)
     with np.errstate(over="ignore"):
-        turn = _scrambled(np.uint64(number))
+        turn = np.uint64(_scrambled(np.uint64(number)))
         _draw_many(instances, *pools, seeds, turn, epsilon, n_samples, lengths, item)
     sample_starts = offsets_of(draws)
     flat = item[np.arange(epsilon) < lengths[:, None]]
