@@ -22,8 +22,7 @@ from concordant.data.splits import train_validation_split
 
 Invoke = Callable[..., Result]
 SOURCE = Path(__file__).resolve().parents[2] / "src"
-# What trains in passes; each with few enough of them for a test.
-TRAINED = ("listwise-linear", {})
+METHOD = "listwise-linear"
 SAMPLE = cc.synthetic.meta_search(30, n_items=(12, 15), random_state=5)
 
 
@@ -61,14 +60,14 @@ def same(left: cc.Aggregator, right: cc.Aggregator) -> bool:
 
 
 def fit(invoke: Invoke, data: Path, out: Path, *args: object, code: int = 0) -> Result:
-    return invoke("fit", data / "runs", "-l", data / "qrels.txt", "-m", TRAINED[0], "-o", out, *args, code=code)
+    return invoke("fit", data / "runs", "-l", data / "qrels.txt", "-m", METHOD, "-o", out, *args, code=code)
 
 
 def test_the_model_is_that_of_the_library_and_aggregates(data: Path, tmp_path: Path, invoke: Invoke) -> None:
     out = tmp_path / "m.model"
     result = fit(invoke, data, out)
     votes, labels = training(data)
-    expected = cc.METHODS[TRAINED[0]](**TRAINED[1]).fit(votes, labels)
+    expected = cc.METHODS[METHOD]().fit(votes, labels)
     model = cc.load(out)
     assert same(model, expected)
     assert model.fit_info_.validation == expected.fit_info_.validation
@@ -83,7 +82,7 @@ def test_the_model_is_that_of_the_library_and_aggregates(data: Path, tmp_path: P
     fused = tmp_path / "fused.trec"
     invoke("aggregate", data / "more", "--model", out, "-o", fused, "-q")
     consensus = expected.predict(cc.read_runs(data / "more"))
-    cc.write_run(consensus, tmp_path / "same.trec", tag=TRAINED[0])
+    cc.write_run(consensus, tmp_path / "same.trec", tag=METHOD)
     assert fused.read_text() == (tmp_path / "same.trec").read_text()
 
 
@@ -113,7 +112,7 @@ def test_good_experts_are_trusted_bad_ones_inverted_and_the_rest_ignored(
 def test_a_validation_input_is_chosen_by(data: Path, tmp_path: Path, invoke: Invoke) -> None:
     votes, labels = training(data)
     more = cc.read_runs(data / "more")
-    expected = cc.METHODS[TRAINED[0]](**TRAINED[1]).fit(votes, labels, validation=(more, labels))
+    expected = cc.METHODS[METHOD]().fit(votes, labels, validation=(more, labels))
     for options in (("--validation-labels", data / "qrels.txt"), ()):
         out = fit(invoke, data, tmp_path / "m", "--validation", data / "more", *options).stdout
         assert f"ndcg@10 {expected.fit_info_.validation:.4f} on the validation part" in out
@@ -123,9 +122,7 @@ def test_a_validation_input_is_chosen_by(data: Path, tmp_path: Path, invoke: Inv
 def test_a_part_is_held_out_to_choose_by(data: Path, tmp_path: Path, invoke: Invoke) -> None:
     votes, labels = training(data)
     split = train_validation_split(votes, 0.25)
-    expected = cc.METHODS[TRAINED[0]](**TRAINED[1]).fit(
-        votes[split.train], labels, validation=(votes[split.test], labels)
-    )
+    expected = cc.METHODS[METHOD]().fit(votes[split.train], labels, validation=(votes[split.test], labels))
     out = fit(invoke, data, tmp_path / "m", "--validation-part", 0.25).stdout
     assert "learned from 15 labelled instances" in out
     assert "on 5 instances held out" in out
@@ -139,12 +136,12 @@ def test_a_fold_of_a_letor_folder(tmp_path: Path, invoke: Invoke) -> None:
         path = tmp_path / "agg" / "Fold1" / f"{name}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
         cc.write_letor(votes, path, labels=SAMPLE.labels)
-    args = ("fit", tmp_path / "agg", "-m", TRAINED[0], "-o", tmp_path / "m")
+    args = ("fit", tmp_path / "agg", "-m", METHOD, "-o", tmp_path / "m")
     out = invoke(*args, "--fold", 1).stdout
     assert "learned from 14 labelled instances" in out
     assert "on the vali part of fold 1" in out
     train, vali, _ = cc.read_letor_folds(tmp_path / "agg")[0]
-    expected = cc.METHODS[TRAINED[0]](**TRAINED[1]).fit(*train, validation=vali)
+    expected = cc.METHODS[METHOD]().fit(*train, validation=vali)
     assert same(cc.load(tmp_path / "m"), expected)
     assert "learned from 30 labelled instances" in invoke(*args).stdout
     wrong = invoke(*args, "--fold", 2, code=1).stderr
@@ -240,15 +237,23 @@ def broken_off(number: int, at: int, *args: object, code: int) -> subprocess.Com
     return done
 
 
+# What trains in passes, by chance and without, with a validation part and without, ended by either signal.
+BREAKS = [
+    (signal.SIGINT, "listwise-linear", ()),
+    (signal.SIGTERM, "svd-rank", ("-p", "passes=10")),
+    (signal.SIGINT, "crf", ("-p", "passes=10")),
+    (signal.SIGTERM, "crf", ("-p", "passes=10", "--validation-part", "0.3")),
+]
+
+
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("options", [(), ("--validation-part", "0.3")])
+@pytest.mark.parametrize(("number", "method", "options"), BREAKS)
 def test_an_interrupted_fit_keeps_the_best_so_far_and_is_resumed_to_the_bit(
-    data: Path, tmp_path: Path, invoke: Invoke, number: int, code: int, options: tuple[str, ...]
+    data: Path, tmp_path: Path, invoke: Invoke, number: int, method: str, options: tuple[str, ...]
 ) -> None:
-    out, whole = tmp_path / "m", tmp_path / "whole"
-    args = ("fit", data / "runs", "-l", data / "qrels.txt", "-m", TRAINED[0], "-o", out, *options)
-    done = broken_off(number, 2, *args, code=code)
+    out, whole, code = tmp_path / "m", tmp_path / "whole", 128 + number
+    args = ("fit", data / "runs", "-l", data / "qrels.txt", "-m", method, *options, "-o")
+    done = broken_off(number, 2, *args, out, code=code)
     assert "Traceback" not in done.stderr
     assert f"interrupted after pass 2 of 10: {out} holds the best model so far" in done.stderr
     assert f"--resume goes on from {out}.checkpoint" in done.stderr
@@ -256,11 +261,11 @@ def test_an_interrupted_fit_keeps_the_best_so_far_and_is_resumed_to_the_bit(
     assert early.fit_info_.interrupted == "after pass 2 of 10"
     assert early.fit_info_.n_iter == 2
     early.predict(cc.read_runs(data / "more"))
-    # Broken off again on the way, and once more.
-    again = broken_off(number, 5, *args, "--resume", "--json", "-q", code=code)
+    # Broken off again on the way.
+    again = broken_off(number, 5, *args, out, "--resume", "--json", "-q", code=code)
     assert json.loads(again.stdout)["results"]["interrupted"] == "after pass 5 of 10"
-    invoke(*args, "--resume")
-    fit(invoke, data, whole, *options)
+    invoke(*args, out, "--resume")
+    invoke(*args, whole)
     resumed, straight = cc.load(out), cc.load(whole)
     assert same(resumed, straight)
     assert resumed.fit_info_.trace == straight.fit_info_.trace
@@ -275,7 +280,7 @@ def test_an_interrupt_before_the_first_pass_leaves_what_was_there(data: Path, tm
     code = DRIVER.replace("training.report = tell", "training._plan = lambda *a: tell(0, 1)")
     command = [sys.executable, "-c", code, "2", "0", "fit", str(data / "runs"), "-l", str(data / "qrels.txt")]
     done = subprocess.run(
-        [*command, "-m", TRAINED[0], "-o", str(tmp_path / "m")],
+        [*command, "-m", METHOD, "-o", str(tmp_path / "m")],
         capture_output=True,
         text=True,
         check=False,

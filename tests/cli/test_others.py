@@ -34,6 +34,11 @@ def test_a_method_has_a_page_with_parameters_and_defaults(invoke: Invoke, name: 
     assert f"--method {name}" in text
 
 
+def test_the_page_of_a_method_that_learns_from_labels_begins_with_fit(invoke: Invoke) -> None:
+    text = invoke("methods", "listwise-linear").stdout
+    assert "\nUse: concordant fit INPUT... --labels QRELS --method listwise-linear -o MODEL\n" in text
+
+
 def test_no_such_method(invoke: Invoke) -> None:
     assert "Did you mean 'kemeny'" in invoke("methods", "kemney", code=1).stderr
 

@@ -306,7 +306,7 @@ def _seconds(value: float) -> str:
 
 
 def _word(value: Any) -> str:
-    return number(value) if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _sort_of(expert: dict[str, Any], strongest: float) -> str:
@@ -332,7 +332,8 @@ def _experts_table(experts: list[dict[str, Any]]) -> Table:
     details = [name for name in experts[0] if name not in ("expert", "weight", "meaning")]
     columns = ["expert", "weight", *(details if len(details) <= _MOST_DETAILS else []), "meaning"]
     shown = [e for of_sort in found.values() for e in of_sort[:_SHOWN]]
-    rule = {"ignored": f" (at most {_HEARD:.0%} of the strongest weight)"}
+    own_words = "meaning" in experts[0]
+    rule = {} if own_words else {"ignored": f" (at most {_HEARD:.0%} of the strongest weight)"}
     counts = ", ".join(f"{len(of_sort):,} {sort}{rule.get(sort, '')}" for sort, of_sort in found.items() if of_sort)
     hidden = "; --experts-out FILE writes all" if len(shown) < len(experts) else ""
     left = frozenset(c for c, name in enumerate(columns) if isinstance(shown[0][name], str))

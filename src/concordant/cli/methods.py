@@ -95,7 +95,11 @@ def _show_page(session: Session, cls: type[Aggregator]) -> None:
     if parameters:
         rows = [[p["name"], repr(p["default"]), p["allowed"]] for p in parameters]
         session.show(Table(["parameter", "default", "allowed"], rows, left=frozenset({0, 1, 2})))
-    session.say(f"\nUse: concordant aggregate INPUT... --method {cls.name}" + _example(parameters))
+    if cls.tags.supervised:
+        session.say(f"\nUse: concordant fit INPUT... --labels QRELS --method {cls.name} -o MODEL")
+        session.say("     concordant aggregate INPUT... --model MODEL")
+    else:
+        session.say(f"\nUse: concordant aggregate INPUT... --method {cls.name}" + _example(parameters))
 
 
 def _all_tags(described: dict[str, Any]) -> str:
