@@ -297,6 +297,9 @@ def test_chains_and_exact_sums_learn_the_same() -> None:
     assert math.sqrt(np.mean(gap**2)) < 0.25
     same = cc.ExtendedMallows(e_step="oracle").fit(sample.preferences, truth_labels(sample.truth))
     assert same.theta_.tolist() == pytest.approx([-1.2, -0.8, -0.8, -0.3, 0.0], abs=0.15)
+    assert same.fit_info_.labels["judged"] == sample.preferences.n_slots
+    with pytest.raises(DataError, match="have labels"):
+        same.fit(sample.preferences, cc.Labels(["other"], ["a"], [1]))
 
 
 def truth_labels(truth: Consensus) -> cc.Labels:

@@ -17,6 +17,7 @@ import numpy as np
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.params import Constraint, boolean, integer, number, one_of, optional, seed
 from concordant.base.registry import register
+from concordant.base.supervision import match_labels
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
 from concordant.data.streams import instance_stream
@@ -498,7 +499,8 @@ class ExtendedMallows(Aggregator):
         self, preferences: Preferences, pools: list[Pool], laws: Laws, labels: Labels, theta: Floats
     ) -> Floats:
         """Return θ given the true order of every instance, taken from labels."""
-        label = labels.align(preferences).label
+        truth = match_labels(preferences, labels, "ExtendedMallows(e_step='oracle')", unjudged="drop")
+        self.fit_info_.labels, label = truth.counts, truth.label
         orders = []
         for pool in pools:
             mixed = self._stream(pool).permutation(pool.n)
