@@ -281,7 +281,7 @@ class Aggregator:
         core, and cores share the blocks. An instance's scores do not depend on its company, so nothing else changes.
         """
         slots = preferences.slots
-        if isinstance(preferences, Comparisons) or len(edges := self._blocks(preferences)) == 2:
+        if isinstance(preferences, Comparisons) or len(edges := self._block_edges(preferences)) == 2:
             return Consensus.from_codes(slots, self._scores(preferences))
 
         def block(b: int) -> tuple[Floats, Codes, Ints]:
@@ -293,7 +293,7 @@ class Aggregator:
         score, rank, order = zip(*map_instances(block, len(edges) - 1), strict=True)
         return Consensus.from_codes(slots, np.concatenate(score), np.concatenate(rank), np.concatenate(order))
 
-    def _blocks(self, preferences: Preferences) -> list[int]:
+    def _block_edges(self, preferences: Preferences) -> list[int]:
         """Return the instances at which blocks of about `_BLOCK_ROWS` rows begin, and the end."""
         n = len(preferences)
         if not self.tags.per_instance or preferences.n_rows < 2 * _BLOCK_ROWS:
