@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from concordant.kernels.jit import jit
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
+from concordant.kernels.staged_lists import scrambled
 from concordant.kernels.subsets import expected, room_for
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "Slices",
     "batch_objective",
     "draw_samples",
+    "gains_of",
     "pools_of",
     "sgd_pass",
     "slice_rows",
@@ -118,6 +120,34 @@ class Samples(NamedTuple):
     weight: Floats
 
 
+def gains_of(metric: str, label: Floats, offsets: Ints, *, rel: float = 1.0, most: float | None = None) -> Floats:
+    """Return what an `Aim` wants to be told about the labels for a metric of `subsets.METRICS`; NaN stays NaN.
+
+    "ndcg": 2^label − 1; in an instance with labels above 30 all of its gains are divided by the same power of 2, which
+    changes no NDCG and keeps them finite. "err": (2^label − 1) / 2^most, with the largest label for `most` unless
+    given. Others: 1 where the label is at least `rel`, else 0.
+
+    >>> gains_of("ndcg", np.array([2.0, 0.0, np.nan]), np.array([0, 3])).tolist()
+    [3.0, 0.0, nan]
+    >>> gains_of("err", np.array([2.0, 0.0]), np.array([0, 2])).tolist()
+    [0.75, 0.0]
+    """
+    if metric == "ndcg":
+        lengths = np.diff(offsets)
+        top = np.zeros(len(lengths))
+        full = lengths > 0
+        top[full] = np.fmax.reduceat(label, offsets[:-1][full]) if len(label) else 0.0
+        over = np.repeat(np.fmax(top - 30.0, 0.0), lengths)
+        gain: Floats = np.exp2(label - over) - np.exp2(-over)
+    elif metric == "err":
+        known = label[~np.isnan(label)]
+        base = float(known.max(initial=0.0)) if most is None else most
+        gain = np.exp2(label - base) - np.exp2(-base)
+    else:
+        gain = np.where(np.isnan(label), np.nan, (label >= rel).astype(np.float64))
+    return gain
+
+
 def pools_of(offsets: Ints, label: Floats, key: NDArray[np.uint64]) -> Pools:
     """Return the slots whose label is not NaN, sorted by (instance, label, key), and their runs of equal labels.
 
@@ -139,20 +169,19 @@ def pools_of(offsets: Ints, label: Floats, key: NDArray[np.uint64]) -> Pools:
 def visit_order(instances: Ints, seeds: Seeds, number: int) -> Ints:
     """Return the instances in the random order of pass `number`, the same whatever order they are given in.
 
-    >>> seeds = np.arange(5, dtype=np.uint64)
-    >>> visit_order(np.array([0, 1, 2, 3, 4]), seeds, 0).tolist() == visit_order(
-    ...     np.array([4, 2, 3, 0, 1]), seeds, 0
-    ... ).tolist()
-    True
+    >>> seeds, one_way, other_way = np.arange(5, dtype=np.uint64), np.arange(5), np.arange(5)[::-1]
+    >>> (visit_order(one_way, seeds, 0) == visit_order(other_way, seeds, 0)).all()
+    np.True_
     """
-    with np.errstate(over="ignore"):
-        turn = np.uint64(_scrambled(np.uint64(number) + _S31))
-    x = seeds[instances] ^ turn
-    x = (x ^ (x >> _S30)) * _MIX1
-    x = (x ^ (x >> _S27)) * _MIX2
-    x ^= x >> _S31
+    # The complement of the number: draws are made from the number itself.
+    x = scrambled(seeds[instances] ^ ~_turn(number))
     out: Ints = instances[np.lexsort((seeds[instances], x))]
     return out
+
+
+def _turn(number: int) -> np.uint64:
+    """Return what is mixed into the seeds in pass `number`."""
+    return np.uint64(scrambled(np.array([number], dtype=np.uint64))[0])
 
 
 @jit
