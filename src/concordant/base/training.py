@@ -114,7 +114,7 @@ def train(
     learners: Sequence[Learner],
     *,
     votes: Votes,
-    labels: Labels,
+    labels: Labels | None,
     truth: Truth,
     validation: tuple[Votes, Labels] | None,
     passes: int,
@@ -202,7 +202,7 @@ def train(
 def _plan(
     owner: Aggregator,
     votes: Votes,
-    labels: Labels,
+    labels: Labels | None,
     truth: Truth,
     validation: tuple[Votes, Labels] | None,
     select: str,
@@ -222,7 +222,7 @@ def _plan(
                 "Instances are matched by id; leave validation out to choose by cross-validation."
             )
         return judge, [_Held(usable, judge.instances, _slots_of(validation[0], judge.instances))]
-    if len(usable) < _FEWEST:
+    if labels is None or len(usable) < _FEWEST:
         owner._warn(
             f"{name} learns from {len(usable)} instances, too few to hold any out: nothing is chosen, and the last "
             "pass is kept."
