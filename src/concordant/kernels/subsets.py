@@ -164,11 +164,13 @@ def expected(
     else:
         if not _gains(n, metric, gain, cutoff, gains, small):
             return 0.0
+        if n == 1:
+            return float(gains[0] + gains[1])
         _weigh(n, small)
         _by_sets(n, sets, gains, small)
     last = 4 << n
-    z = sets[last - 7]
-    mean = float(sets[last - 5] / z)
+    z = sets[last - 13]
+    mean = float(sets[last - 9] / z)
     _slopes(n, mean, sets, gains, small)
     for i in range(n):
         grad[i] = small[int(small[_RANK + i])] * (scale / z)
@@ -270,15 +272,17 @@ def _gains(n: int, metric: int, gain: Floats, cutoff: int, gains: Floats, small:
 def _by_sets(n: int, sets: Floats, gains: Floats, small: Floats) -> None:
     """Fill `sets` where the metric is a sum of r(S) over the sets passed.
 
-    Sets come in pairs, without and with item 0, and a pair has eight numbers: of the ways to the sets the weights and
-    the weights times gains, and of the ways onwards *from their complements* the same two. Ways to S come from S less
-    an item, and ways onwards from the complement of S go by that of S less an item, so that one loop does both.
+    Sets come in fours, which differ in items 0 and 1, and four sets have sixteen numbers: of the ways to the sets the
+    weights (a) and the weights times gains (b), and of the ways onwards *from their complements* the same (x, y). Ways
+    to S come from S less an item, and ways onwards from the complement of S go by that of S less an item, so that one
+    loop does both.
     """
-    pairs = 1 << (n - 1)
-    full = 2 * pairs - 1
-    for t in range(pairs):
+    fours = 1 << (n - 2)
+    full = 4 * fours - 1
+    for t in range(fours):
         p = _bits(t) & 15
-        a0 = a1 = b0 = b1 = x0 = x1 = y0 = y1 = 0.0
+        a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = 0.0
+        x0 = x1 = x2 = x3 = y0 = y1 = y2 = y3 = 0.0
         if t == 0:
             a0 = 1.0
             x0 = 1.0
@@ -286,39 +290,73 @@ def _by_sets(n: int, sets: Floats, gains: Floats, small: Floats) -> None:
         while rest:
             low = rest & -rest
             rest ^= low
-            q = 32 * (_bits(low - 1) & 15) + 31 + p
-            at = ((t ^ low) & _MASK) << 3
+            q = 32 * (_bits(low - 1) & 15) + 63 + p
+            at = ((t ^ low) & _MASK) << 4
+            # By the number of items before: of the four sets two have the same.
             w0 = small[_TABLE + q]
             w1 = small[_TABLE + q + 1]
+            w2 = small[_TABLE + q + 2]
             a0 += w0 * sets[at]
             a1 += w1 * sets[at + 1]
-            b0 += w0 * sets[at + 2]
-            b1 += w1 * sets[at + 3]
+            a2 += w1 * sets[at + 2]
+            a3 += w2 * sets[at + 3]
+            b0 += w0 * sets[at + 4]
+            b1 += w1 * sets[at + 5]
+            b2 += w1 * sets[at + 6]
+            b3 += w2 * sets[at + 7]
             w0 = small[_MIRROR + q]
             w1 = small[_MIRROR + q + 1]
-            x0 += w0 * sets[at + 4]
-            x1 += w1 * sets[at + 5]
-            y0 += w0 * sets[at + 6]
-            y1 += w1 * sets[at + 7]
-        s = (t & _MASK) << 1
+            w2 = small[_MIRROR + q + 2]
+            x0 += w0 * sets[at + 8]
+            x1 += w1 * sets[at + 9]
+            x2 += w1 * sets[at + 10]
+            x3 += w2 * sets[at + 11]
+            y0 += w0 * sets[at + 12]
+            y1 += w1 * sets[at + 13]
+            y2 += w1 * sets[at + 14]
+            y3 += w2 * sets[at + 15]
+        # Steps by items 0 and 1 lead from one of the four to another.
+        s = (t & _MASK) << 2
         c = (full - s) & _MASK
-        b0 += gains[s] * a0
-        y0 += gains[c] * x0
         w0 = small[_TABLE + p]
-        w1 = small[_MIRROR + p]
+        w1 = small[_TABLE + 32 + p]
+        b0 += gains[s] * a0
         a1 += w0 * a0
         b1 += w0 * b0 + gains[s + 1] * a1
-        x1 += w1 * x0
-        y1 += w1 * y0 + gains[c - 1] * x1
-        at = (t & _MASK) << 3
+        a2 += w1 * a0
+        b2 += w1 * b0 + gains[s + 2] * a2
+        w0 = small[_TABLE + p + 1]
+        w1 = small[_TABLE + 32 + p + 1]
+        a3 += w0 * a2 + w1 * a1
+        b3 += w0 * b2 + w1 * b1 + gains[s + 3] * a3
+        w0 = small[_MIRROR + p]
+        w1 = small[_MIRROR + 32 + p]
+        y0 += gains[c] * x0
+        x1 += w0 * x0
+        y1 += w0 * y0 + gains[c - 1] * x1
+        x2 += w1 * x0
+        y2 += w1 * y0 + gains[c - 2] * x2
+        w0 = small[_MIRROR + p + 1]
+        w1 = small[_MIRROR + 32 + p + 1]
+        x3 += w0 * x2 + w1 * x1
+        y3 += w0 * y2 + w1 * y1 + gains[c - 3] * x3
+        at = (t & _MASK) << 4
         sets[at] = a0
         sets[at + 1] = a1
-        sets[at + 2] = b0
-        sets[at + 3] = b1
-        sets[at + 4] = x0
-        sets[at + 5] = x1
-        sets[at + 6] = y0
-        sets[at + 7] = y1
+        sets[at + 2] = a2
+        sets[at + 3] = a3
+        sets[at + 4] = b0
+        sets[at + 5] = b1
+        sets[at + 6] = b2
+        sets[at + 7] = b3
+        sets[at + 8] = x0
+        sets[at + 9] = x1
+        sets[at + 10] = x2
+        sets[at + 11] = x3
+        sets[at + 12] = y0
+        sets[at + 13] = y1
+        sets[at + 14] = y2
+        sets[at + 15] = y3
 
 
 @jit
@@ -342,18 +380,18 @@ def _by_steps(n: int, label: Floats, each: float, sets: Floats, gains: Floats, s
             rest ^= low
             j = _bits(low - 1)
             before = s ^ low
-            at = (before >> 1 << 3) + (before & 1)
+            at = (before >> 2 << 4) + (before & 3)
             w = small[_TABLE + 32 * j + p - 1]
             a += w * sets[at]
-            b += w * (sets[at + 2] + each * _bits(before & higher[j]) * sets[at])
+            b += w * (sets[at + 4] + each * _bits(before & higher[j]) * sets[at])
             w = small[_MIRROR + 32 * j + p - 1]
-            x += w * sets[at + 4]
-            y += w * (sets[at + 6] + each * _bits((full ^ s) & higher[j]) * sets[at + 4])
-        at = (s >> 1 << 3) + (s & 1)
+            x += w * sets[at + 8]
+            y += w * (sets[at + 12] + each * _bits((full ^ s) & higher[j]) * sets[at + 8])
+        at = (s >> 2 << 4) + (s & 3)
         sets[at] = a
-        sets[at + 2] = b
-        sets[at + 4] = x
-        sets[at + 6] = y
+        sets[at + 4] = b
+        sets[at + 8] = x
+        sets[at + 12] = y
         gains[s] = 0.0
 
 
@@ -363,33 +401,38 @@ def _slopes(n: int, mean: float, sets: Floats, gains: Floats, small: Floats) -> 
 
     The slope of an item is the sum over the sets that hold it of (c_p − c_(p+1)) E[(G − mean) · S is passed].
     """
-    size = 1 << n
-    for s in range(size):
-        at = ((s & _MASK) >> 1 << 3) + (s & 1)
-        c = (size - 1 - s) & _MASK
-        to = (c >> 1 << 3) + (c & 1) + 4
+    fours = 1 << (n - 2)
+    s0 = s1 = 0.0
+    for t in range(fours):
+        p = _bits(t) & 15
+        s = (t & _MASK) << 2
+        at = (t & _MASK) << 4
+        # Ways onwards from S lie with its complement, the fourth of the four with the first.
+        to = ((fours - 1 - t) & _MASK) << 4
         # The gain of the set itself is in both sums.
-        on = sets[to + 2] - (gains[s] + mean) * sets[to]
-        gains[s] = (sets[at] * on + sets[at + 2] * sets[to]) * _DROP[_bits(s) & 31]
-    # Every order passes the full set.
-    gains[size - 1] = 0.0
-    half = size
+        k0 = sets[at] * (sets[to + 15] - (gains[s] + mean) * sets[to + 11]) + sets[at + 4] * sets[to + 11]
+        k1 = sets[at + 1] * (sets[to + 14] - (gains[s + 1] + mean) * sets[to + 10]) + sets[at + 5] * sets[to + 10]
+        k2 = sets[at + 2] * (sets[to + 13] - (gains[s + 2] + mean) * sets[to + 9]) + sets[at + 6] * sets[to + 9]
+        k3 = sets[at + 3] * (sets[to + 12] - (gains[s + 3] + mean) * sets[to + 8]) + sets[at + 7] * sets[to + 8]
+        k0 *= _DROP[p]
+        k1 *= _DROP[p + 1]
+        k2 *= _DROP[p + 1]
+        k3 *= _DROP[p + 2]
+        s0 += k1 + k3
+        s1 += k2 + k3
+        # Four gains have been read, one sum is written: never ahead of the reading.
+        gains[t] = (k0 + k1) + (k2 + k3)
+    small[_POTENTIAL] = s0
+    small[_POTENTIAL + 1] = s1
+    half = fours
     for j in range(n - 1, 1, -1):
         # The upper half holds the item; the lower half takes it in for the items to come.
         half >>= 1
-        s0 = s1 = s2 = s3 = 0.0
-        for s in range(half, 2 * half, 4):
-            s0 += gains[s]
-            s1 += gains[s + 1]
-            s2 += gains[s + 2]
-            s3 += gains[s + 3]
-        small[_POTENTIAL + j] = (s0 + s1) + (s2 + s3)
-        for s in range(half):
-            gains[s] += gains[half + s]
-    if n > 1:
-        small[_POTENTIAL + 1] = gains[2] + gains[3]
-        gains[1] += gains[3]
-    small[_POTENTIAL] = gains[1]
+        total = 0.0
+        for t in range(half):
+            total += gains[half + t]
+            gains[t] += gains[half + t]
+        small[_POTENTIAL + j] = total
 
 
 @jit
