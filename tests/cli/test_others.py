@@ -79,6 +79,7 @@ def test_the_demo_tells_the_story_and_the_story_is_true(invoke: Invoke) -> None:
     assert min(fused) > best
     assert min(results["agreement"], key=results["agreement"].get) == "legacy"
     assert results["weighted"]["weighted"]["map"] > results["weighted"]["rrf"]["map"]
+    assert results["learned"]["listwise-linear"]["map"] > results["weighted"]["weighted"]["map"]
     # Three judges of the sample flip coins.
     least = sorted(results["judges"], key=results["judges"].get)
     assert sorted(least[:3]) == ["judge-11", "judge-14", "judge-15"]
@@ -95,7 +96,7 @@ def test_the_commands_the_demo_shows_work(invoke: Invoke, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path / "sample")
     text = invoke("demo").stdout
     shown = [line[2:] for line in text.splitlines() if line.startswith("$ concordant ")]
-    assert len(shown) == 5
+    assert len(shown) == 6
     for command in shown:
         invoke(*shlex.split(command)[1:])
     # Votes and rows of the story are those of the command it names.

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _METRICS = ["ndcg@10", "map"]
+_LEARNER = "listwise-linear"
 _FUSIONS = ("rrf", "comb-mnz", "borda", "median-rank")
 
 
@@ -36,6 +37,7 @@ def command(quiet: Quiet = False, as_json: Json = False, threads: Threads = None
         _compare(session, runs, labels, best)
         trust = _find_bad_expert(session, runs)
         _weigh(session, runs, labels, trust)
+        _learn(session, runs, labels)
         _vote(session, read_comparisons(path("votes.csv")))
         _next(session, str(path()))
 
@@ -151,6 +153,23 @@ def _weigh(session: Session, runs: Preferences, labels: Labels, trust: dict[str,
     session.show(Table(["metric", "rrf", "weighted", "difference", "95% interval", "p (t-test)"], rows))
 
 
+def _learn(session: Session, runs: Preferences, labels: Labels) -> None:
+    from concordant.metrics.comparison import compare
+    from concordant.selection.cross_validation import cross_validate
+
+    with session.progress("learning"):
+        found = {name: cross_validate(name, runs, labels, metrics=_METRICS) for name in (_LEARNER, "rrf")}
+        table = compare(dict(found), baseline="rrf", tests=["t"])
+    session.results["learned"] = _means(dict(table.evaluations))
+    _step(
+        session,
+        "6. Or learn whom to believe from labels, measured on queries it has not seen",
+        f"concordant compare runs --labels qrels.txt --methods rrf,{_LEARNER} --metrics {','.join(_METRICS)}",
+    )
+    session.say(table.to_text())
+    session.say(f"To keep it: concordant fit runs --labels qrels.txt --method {_LEARNER} -o believe.model")
+
+
 def _vote(session: Session, votes: Comparisons) -> None:
     from concordant.base.experts import support
     from concordant.base.registry import create
@@ -165,7 +184,7 @@ def _vote(session: Session, votes: Comparisons) -> None:
     session.results["judges"] = dict(judges)
     _step(
         session,
-        "6. Votes work the same: a leaderboard with intervals, ties and all, and the judges who guess found on the way",
+        "7. Votes work the same: a leaderboard with intervals, ties and all, and the judges who guess found on the way",
         "concordant aggregate votes.csv --method bradley-terry -p reliability=true --rows 5 --experts-out judges.csv",
     )
     odd = ", ".join(f"{expert} ({weight:.2f})" for expert, weight in judges[:4])

@@ -124,6 +124,8 @@ def command(
             data = _hold_out(data, validation_part)
         interrupted = _fit(session, chosen, data, place, resume)
         chosen.save(output)
+        if not interrupted and checkpoint is None and os.path.exists(place):
+            os.unlink(place)
         if experts_out is not None:
             _write_experts(session, chosen, experts_out)
         _report(session, chosen, data, output)
@@ -133,8 +135,6 @@ def command(
             session.complain(f"interrupted {where}: {output} holds the best model so far{kept}")
             session.code = interrupted
             return
-        if checkpoint is None and os.path.exists(place):
-            os.unlink(place)
         session.note(f"wrote {output}: {chosen.name}, {os.path.getsize(output):,} bytes")
         session.note(f"Next, on any input of the same experts:\n  concordant aggregate INPUT... --model {output}")
 
