@@ -221,7 +221,7 @@ def test_what_never_ends_is_refused_at_once() -> None:
 
 LISTS = cc.synthetic.meta_search(8, n_items=(5, 8), random_state=3)
 VOTES = cc.synthetic.bradley_terry(5, 60, n_experts=4, ties=0.2, random_state=1).comparisons
-MODELS = {"bradley-terry": {"reliability": True}, "mpm": {}, "cps": {}}
+MODELS = {"bradley-terry": {"reliability": True}, "mpm": {}, "cps": {"adherence": "supervised"}}
 
 
 def models() -> list[str]:
@@ -315,6 +315,43 @@ def test_mutations_with_a_right_checksum_are_loaded_or_refused_by_name(tmp_path:
     found = [type(outcome(tmp_path / "d", signed(mutated(data, chance)))) for _ in range(500)]
     assert set(found) == {FormatError, type(method)}
     assert found.count(FormatError) > 100
+
+
+def wrong_values(value: Any) -> list[Any]:
+    """Return what a state might be replaced by to make a method stumble."""
+    others: list[Any] = [0, -1, 1e300, "text", [], {}, None, np.zeros(0), np.zeros(3), np.zeros((2, 2))]
+    if isinstance(value, np.ndarray) and value.ndim:
+        others += [value[:-1], np.concatenate([value, value]), value[None], value.astype(np.int64)]
+    if isinstance(value, list):
+        others += [value[:-1], value + value, [*value, "new"]]
+    if isinstance(value, dict):
+        others += [{k: v for k, v in value.items() if k != key} for key in value]
+        others += [value | {key: None} for key in value]
+    return others
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::concordant.errors.ConcordantWarning")
+@pytest.mark.parametrize("name", [*models(), "ulara", "extended-mallows", "rrf"])
+def test_state_that_does_not_fit_together_is_refused_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setitem(MODELS, "rrf", {"k": "learned", "weights": "learned"})
+    method, votes = fitted(name)
+    learned = {n: v for n, v in method.__dict__.items() if n.endswith("_") and n != "fit_info_"}
+    refused = 0
+    for attribute, value in learned.items():
+        for other in [None, *wrong_values(value)]:
+            changed = learned | {attribute: other}
+            if other is None:
+                del changed[attribute]
+            hostile = type(method)(**method.get_params())
+            hostile.__dict__.update(changed)
+            try:
+                hostile.save(tmp_path / "h")
+                load(tmp_path / "h").predict(votes)
+            except ConcordantError:
+                refused += 1
+    assert refused > 5 * len(learned)
 
 
 # Hostile files, their checksum being right.
@@ -441,7 +478,7 @@ for _ in range(200):
         (good(experts="xyz"), "experts are not a list of different ids"),
         (good(experts=["x", 3]), "experts are not a list of different ids"),
         (good(experts=["x", "x"]), "experts are not a list of different ids"),
-        (good(experts=["x"], state={"adherence_": 1}), "adherence is not one number for each of 1 experts"),
+        (good(experts=["x"], state={"adherence_": 1}), r"is of the wrong type: \['adherence_'\]"),
         (good(experts=["x"], state={"expert_details_": {"a": 1}}), "not one entry for each of 1"),
         (good(experts=["x"], state={"expert_details_": {"a": [1, 2]}}), "not one entry for each of 1"),
         (good(experts=["x"], state={"expert_details_": 7}), "not one entry for each of 1"),
@@ -474,7 +511,8 @@ def test_a_hostile_header_is_refused_by_name(tmp_path: Path, header: Any, says: 
         ({"w": np.arange(3.0)}, {"x_": {"__array__": "w"}, "y_": {"__array__": "w"}}, "stands for nothing"),
         ({"w": np.arange(3.0)}, {"adherence_": {"__array__": "w"}}, "not one number for each of 2 experts"),
         ({"w": np.zeros((2, 2))}, {"adherence_": {"__array__": "w"}}, "not one number for each of 2 experts"),
-        ({"w": np.zeros(2, dtype=bool)}, {"adherence_": {"__array__": "w"}}, "not one number for each of 2 experts"),
+        ({"w": np.zeros(2, dtype=bool)}, {"adherence_": {"__array__": "w"}}, r"wrong type: \['adherence_'\]"),
+        ({"w": np.zeros((3, 2))}, {"weights_": {"__array__": "w"}}, "its weights are not those of 2 experts"),
         ({"w": np.array(3.0)}, {"expert_details_": {"a": {"__array__": "w"}}}, "not one entry for each of 2"),
         ({"w": np.zeros(2, dtype=np.complex64)}, {"x_": {"__array__": "w"}}, "an array of C64"),
     ],

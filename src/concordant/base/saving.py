@@ -401,11 +401,14 @@ def _method(header: dict[str, Any], arrays: Arrays) -> Aggregator:
         if not _suits(experts, list[str]) or len(set(experts)) < len(experts):
             raise _UnfitError("its experts are not a list of different ids.")
         method.experts_ = experts
+    _check_types(method)
     _check_experts(method)
     try:
         method._check_state()
     except ConcordantError as error:
         raise _UnfitError(str(error)) from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise _UnfitError(f"what it learned does not fit together ({type(error).__name__}: {error}).") from error
     info = header.get("fit_info")
     if info is not None:
         method.fit_info_ = _fit_info(info)
@@ -438,15 +441,39 @@ def _may_be_learned(cls: type[Aggregator], name: str) -> bool:
     return mine and not hasattr(cls, name)
 
 
+def _check_types(method: Aggregator) -> None:
+    """Raise where what was learned is not of the sort that the class declares."""
+    try:
+        declared = {n: h for n, h in get_type_hints(type(method)).items() if n.endswith("_")}
+    except NameError:
+        # Somebody's class names types that only its checker knows.
+        return
+    wrong = [n for n, v in method.__dict__.items() if n in declared and not _is_sort(v, declared[n])]
+    if wrong:
+        raise _UnfitError(f"what it learned is of the wrong type: {listing(wrong)}.")
+
+
+def _is_sort(value: Any, hint: Any) -> bool:
+    """Return whether a value is a number, text, list, mapping or array where one is declared; contents may differ."""
+    outer = get_origin(hint) or hint
+    if outer is np.ndarray:
+        kind = get_args(get_args(hint)[1])[0]
+        return isinstance(value, np.ndarray) and np.issubdtype(value.dtype, kind)
+    if isinstance(hint, UnionType):
+        return any(_is_sort(value, h) for h in get_args(hint))
+    return isinstance(value, outer) if outer in (list, dict) else _suits(value, outer)
+
+
 def _check_experts(method: Aggregator) -> None:
     """Raise where what was learned about experts does not go with their ids."""
     n = len(method.__dict__.get("experts_", ()))
     trust, weights = method.__dict__.get("adherence_"), method.__dict__.get("weights_")
-    if trust is not None and not (isinstance(trust, np.ndarray) and trust.shape == (n,) and trust.dtype.kind in "fiu"):
+    if trust is not None and trust.shape != (n,):
         raise _UnfitError(f"its adherence is not one number for each of {n} experts.")
     if isinstance(weights, np.ndarray) and weights.shape[:1] != (n,):
         raise _UnfitError(f"its weights are not those of {n} experts.")
     details = method.__dict__.get("expert_details_", {})
+    # Methods that keep no details do not declare them.
     columns = list(details.values()) if isinstance(details, dict) else [None]
     if not all(isinstance(c, (list, np.ndarray)) and np.shape(c)[:1] == (n,) for c in columns):
         raise _UnfitError(f"what it says of experts is not one entry for each of {n}.")

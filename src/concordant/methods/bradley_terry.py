@@ -188,7 +188,7 @@ class BradleyTerry(Aggregator):
     shared_covariance_: Floats
     expert_details_: dict[str, list[float]]
     scale_: float
-    feature_slots_: dict[str, list[str]]
+    feature_slots_: dict[str, list[Any]]
     feature_basis_: Floats
     feature_scores_: Floats
 
@@ -386,6 +386,30 @@ class BradleyTerry(Aggregator):
                 f"It has: {listing(items)}."
             )
         return out
+
+    def _check_state(self) -> None:
+        """Raise where a part of what is learned is missing, or out of bounds."""
+        state = self.__dict__
+        if "ties_" not in state:
+            return
+        needed = {"tie_", "side_", "shared_covariance_"} | ({"adherence_", "scale_"} if self.reliability else set())
+        needed |= {n for n in ("feature_slots_", "feature_basis_", "feature_scores_") if "coefficients_" in state}
+        missing = sorted(needed - state.keys())
+        if self.reliability:
+            details = getattr(self, "expert_details_", {})
+            missing += [n for n in ("slope", "slope_stderr", "side", "tie_tendency") if n not in details]
+        if missing:
+            raise DataError(f"parts of what BradleyTerry learns are missing: {listing(missing)}.")
+        if self.ties_ not in ("none", "davidson", "rao-kupper") or not (np.isfinite(self.tie_) and self.tie_ >= 0):
+            raise DataError(f"BradleyTerry has no ties {self.ties_!r} with the parameter {self.tie_:g}.")
+        if self.reliability and not 0 < self.scale_ < 1e100:
+            raise DataError(f"the scale of the scores must be a number > 0, not {self.scale_:g}.")
+        if self.shared_covariance_.ndim != 2 or len(set(self.shared_covariance_.shape)) != 1:
+            raise DataError("the covariance of what is shared is no square table.")
+        if "coefficients_" in state:
+            rows = sum(self.feature_slots_["sizes"])
+            if not len(self.feature_basis_) == len(self.feature_scores_) == len(self.feature_slots_["items"]) == rows:
+                raise DataError("the scores of features are not one for each item.")
 
     # Fitting.
 

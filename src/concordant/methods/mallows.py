@@ -471,6 +471,10 @@ class ExtendedMallows(Aggregator):
         self.expert_details_ = {"theta": theta.tolist()}
         return pools
 
+    def _check_state(self) -> None:
+        if "theta_" in self.__dict__ and self.theta_.shape != (len(self.experts_),):
+            raise DataError(f"theta is not one number for each of {len(self.experts_)} experts.")
+
     def _check_combination(self, labels: Labels | None) -> None:
         if self.k is not None and self.missing == "unknown":
             raise ParameterError(
