@@ -109,6 +109,18 @@ def test_good_experts_are_trusted_bad_ones_inverted_and_the_rest_ignored(
     assert "8 experts: " in text
 
 
+def test_shared_weights_serve_experts_never_seen(data: Path, tmp_path: Path, invoke: Invoke) -> None:
+    fit(invoke, data, tmp_path / "m", "-p", "weights=consensus", "-q")
+    line = (data / "more" / "e1.trec").read_text().splitlines()[0].rsplit(" ", 1)[0]
+    (tmp_path / "new.trec").write_text(f"{line} newcomer\n")
+    args = ("aggregate", data / "more", tmp_path / "new.trec", "--model", tmp_path / "m")
+    invoke(*args, "--experts-out", tmp_path / "e.csv", "-q")
+    with (tmp_path / "e.csv").open() as file:
+        weights = {r["expert"]: float(r["weight"]) for r in csv.DictReader(file)}
+    assert set(weights) == {*(f"e{k}" for k in range(1, 9)), "newcomer"}
+    assert len(set(weights.values())) == 1
+
+
 def test_a_validation_input_is_chosen_by(data: Path, tmp_path: Path, invoke: Invoke) -> None:
     votes, labels = training(data)
     more = cc.read_runs(data / "more")

@@ -108,7 +108,8 @@ def expert_records(
     if learned:
         known = {expert: row for row, expert in enumerate(learned["expert"])}
         for record in records:
-            row = known.get(record["expert"])
+            # Who has no weights of their own has those that are shared, where there are such.
+            row = known.get(record["expert"], known.get("*"))
             more = {name: None if row is None else column[row] for name, column in learned.items() if name != "expert"}
             record.update(more)
     return records
