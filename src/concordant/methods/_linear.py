@@ -1,0 +1,260 @@
+"""Scores that are weighted sums of what experts say: predicting, explaining and describing them, however learned.
+
+The CRF and its convex relative learn the same numbers for every expert: alpha for not listing an item, beta+ for how
+strongly it is preferred to others, beta- for how strongly others are preferred to it. What follows from them is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from concordant.base.contract import Aggregator, Votes
+from concordant.base.params import Constraint
+from concordant.data.comparisons import Comparisons
+from concordant.data.streams import id_hash
+from concordant.errors import DataError, NotFittedError
+from concordant.kernels.lists import Floats, Ints, list_ids
+from concordant.ranking.expert_features import SHARED, Blocks, ExpertRows, blocks_of, item_sums, potentials
+
+__all__ = ["TRANSFORMS", "LinearAggregator", "Training", "alternatives", "candidates", "start_weights"]
+
+TRANSFORMS = ("binary", "rankdiff", "log")
+
+# An expert whose lists move scores by less than this part of what the most influential one's do is hardly heard.
+_HARDLY = 0.1
+
+
+def alternatives(single: Constraint) -> Constraint:
+    """Return the constraint for one value, "auto", or a tuple of values to choose among."""
+
+    def test(value: Any) -> bool:
+        if isinstance(value, tuple):
+            return len(value) > 0 and all(single.test(v) for v in value)
+        return (isinstance(value, str) and value == "auto") or single.test(value)
+
+    return Constraint(f"{single.allowed}, 'auto', or a tuple of such values to choose among", test)
+
+
+def candidates(value: Any, every: Sequence[Any]) -> tuple[Any, ...]:
+    """Return the values to choose among."""
+    if isinstance(value, tuple):
+        return tuple(dict.fromkeys(value))
+    return tuple(every) if isinstance(value, str) and value == "auto" else (value,)
+
+
+class Training(NamedTuple):
+    """What one way to look at the lists gives to learn from and to choose by."""
+
+    train: ExpertRows
+    validation: ExpertRows | None
+
+    def scores(self, w: Floats, part: str, instances: Ints | None) -> Floats:
+        """Return a score for every slot of the part."""
+        rows = self.train if part == "train" or self.validation is None else self.validation
+        return rows.scores(w, instances)
+
+
+class LinearAggregator(Aggregator):
+    """Base of methods whose score is Σ_k alpha_k [k does not list the item] + beta+_k row_k - beta-_k col_k.
+
+    A subclass has the parameters `weights`, `min_lists`, `missing` and `unknown_experts`, learns a matrix of weights,
+    and hands it to `_keep`.
+    """
+
+    weights: str
+    min_lists: int
+    missing: str
+    unknown_experts: str
+    scaling: str = "mean"
+
+    weights_: Floats
+    shared_: int
+    transforms_: list[str]
+    pruned_: list[str]
+    expert_details_: dict[str, Any]
+
+    def _blocks(self) -> Blocks:
+        """Return which weights there are, or raise when nothing was learned."""
+        if "weights_" not in self.__dict__:
+            raise NotFittedError.of(type(self).__name__)
+        return Blocks(self.experts_, self.shared_, frozenset(self.pruned_))
+
+    def _scores(self, preferences: Votes) -> Floats:
+        blocks = self._blocks()
+        of_expert = blocks.of(preferences, type(self).__name__, self.unknown_experts)
+        total = np.zeros(preferences.slots.n_slots)
+        if not len(blocks):
+            return total
+        for t, transform in enumerate(self.transforms_):
+            w = np.zeros((len(blocks), 3))
+            if t == 0:
+                w[:, 0] = self.weights_[:, 0]
+            w[:, 1:] = self.weights_[:, 1 + 2 * t : 3 + 2 * t]
+            total += item_sums(preferences, blocks, of_expert, w, transform, missing=self.missing, scaling=self.scaling)
+        return total
+
+    def _contributions(self, preferences: Votes) -> tuple[list[str], Floats, Floats]:
+        blocks = self._blocks()
+        of_expert = blocks.of(preferences, type(self).__name__, self.unknown_experts)
+        unnamed = isinstance(preferences, Comparisons) and preferences.expert is None
+        names = [SHARED] if unnamed else preferences.experts.tolist()
+        n_slots, k = preferences.slots.n_slots, len(names)
+        out = np.zeros((n_slots, k))
+        base = np.zeros(len(preferences))
+        if not len(blocks):
+            return names, out, np.zeros(n_slots)
+        # Everybody gets a block of its own, filled with the weights it uses, so that a row tells whose it is.
+        each = Blocks(names, -1)
+        codes = np.where(of_expert >= 0, np.arange(k), -1)
+        w = self.weights_[of_expert]
+        rows = potentials(preferences, each, codes, tuple(self.transforms_), missing=self.missing, scaling=self.scaling)
+        np.add.at(out, (list_ids(rows.starts), rows.block), (rows.X * w[rows.block]).sum(axis=1))
+        own = self.weights_[: blocks.n_own, 0]
+        instance = list_ids(rows.list_starts)
+        constant = np.zeros((len(preferences), k))
+        np.add.at(constant, (instance, rows.list_block), (rows.absent * w[rows.list_block]).sum(axis=1))
+        np.add.at(constant, (instance, rows.list_block), w[rows.list_block, 0])
+        base += float(own.sum())
+        # A known expert who is absent leaves everything unlisted: the same for all items, and nobody's doing.
+        present = of_expert[rows.list_block] < blocks.n_own
+        np.subtract.at(base, instance[present], w[rows.list_block[present], 0])
+        own_instance = preferences.slots.instance
+        return names, out + constant[own_instance], base[own_instance]
+
+    def _learnable(self, votes: Votes) -> Blocks:
+        """Return the blocks of weights to learn."""
+        blocks = blocks_of(votes, self.weights, self.min_lists)
+        if len(set(blocks.names)) < len(blocks.names):
+            raise DataError(
+                f"an expert is called {SHARED!r}, which is the name of the weights that experts share. Rename it."
+            )
+        if not (len(votes.left) if isinstance(votes, Comparisons) else votes.n_rows):
+            raise DataError(
+                f"{type(self).__name__} has nothing to learn from: no expert ranks anything in the "
+                f"{len(votes)} instances."
+            )
+        return blocks
+
+    def _prepared(
+        self, votes: Votes, validation: tuple[Votes, Any] | None, blocks: Blocks, transforms: Sequence[str]
+    ) -> Training:
+        """Return the rows of the training and the validation part."""
+
+        def rows_of(part: Votes) -> ExpertRows:
+            of_expert = blocks.of(part, type(self).__name__, self.unknown_experts)
+            rows = potentials(part, blocks, of_expert, transforms, missing=self.missing, scaling=self.scaling)
+            return tidy_rows(rows, blocks)
+
+        return Training(rows_of(votes), None if validation is None else rows_of(validation[0]))
+
+    def _keep(self, w: Floats, blocks: Blocks, transforms: Sequence[str], rows: ExpertRows) -> None:
+        """Take over what was learned, and say what it means."""
+        heard = np.bincount(rows.list_block, minlength=len(blocks))
+        w = w.copy()
+        if blocks.shared >= 0 and not heard[blocks.shared] and blocks.n_own:
+            # Nobody taught the shared weights anything: a stranger is taken for an average expert.
+            w[blocks.shared] = w[: blocks.n_own].mean(axis=0)
+        self.experts_ = list(blocks.names)
+        self.shared_ = blocks.shared
+        self.transforms_ = list(transforms)
+        self.pruned_ = sorted(blocks.ignored)
+        self.weights_ = w
+        trust, listed = influence(w, rows)
+        self.adherence_ = trust
+        details: dict[str, Any] = {"alpha": w[:, 0].copy()}
+        for t, transform in enumerate(transforms):
+            tail = f"_{transform}" if len(transforms) > 1 else ""
+            details[f"beta_plus{tail}"] = w[:, 1 + 2 * t].copy()
+            details[f"beta_minus{tail}"] = w[:, 2 + 2 * t].copy()
+        details["listed"] = listed
+        details["meaning"] = meanings(trust, listed)
+        self.expert_details_ = details
+
+    def _check_state(self) -> None:
+        wide = 1 + 2 * len(getattr(self, "transforms_", ()))
+        w = getattr(self, "weights_", None)
+        if w is None:
+            return
+        n = len(getattr(self, "experts_", ()))
+        right = (
+            isinstance(w, np.ndarray)
+            and w.dtype == np.float64
+            and w.shape == (n, wide)
+            and isinstance(getattr(self, "shared_", None), int)
+            and self.shared_ in (-1, n - 1)
+            and set(self.transforms_) <= set(TRANSFORMS)
+            and isinstance(getattr(self, "pruned_", None), list)
+        )
+        if not right:
+            raise DataError("its weights, its transforms and its experts do not go together.")
+
+
+def tidy_rows(rows: ExpertRows, blocks: Blocks) -> ExpertRows:
+    """Return the rows of every slot in an order that does not depend on the order of the experts.
+
+    Experts with weights of their own are sorted already; those who share theirs are by what they say.
+    """
+    if blocks.shared < 0 or len(rows.block) < 2:
+        return rows
+    slot = list_ids(rows.starts)
+    order = np.lexsort((*rows.X.T[::-1], rows.block, slot))
+    return rows._replace(block=rows.block[order], X=rows.X[order], value=rows.value[order], source=rows.source[order])
+
+
+def influence(w: Floats, rows: ExpertRows) -> tuple[Floats, Floats]:
+    """Return for every block how far its lists put their first item above their last, and what being listed adds.
+
+    Both in units of the score, means over the lists and rows of the block; blocks without any take those of all lists.
+    """
+    n = len(w)
+    lists = len(rows.list_block)
+    if not lists:
+        return np.zeros(n), np.zeros(n)
+    order = np.argsort(rows.source, kind="stable")
+    starts = np.searchsorted(rows.source[order], np.arange(lists))
+    X = rows.X[order]
+    reach = np.maximum.reduceat(X, starts, axis=0) - np.minimum.reduceat(X, starts, axis=0)
+    spread = _means(reach, rows.list_block, n)
+    mean = _means(rows.X, rows.block, n)
+    return (spread[:, 1:] * w[:, 1:]).sum(axis=1), (mean * w).sum(axis=1)
+
+
+def _means(values: Floats, block: Any, n: int) -> Floats:
+    """Return the mean row of every block; of all rows where a block has none."""
+    count = np.bincount(block, minlength=n)
+    total = np.stack([np.bincount(block, weights=column, minlength=n) for column in values.T], axis=1)
+    out: Floats = total / np.maximum(count, 1)[:, None]
+    out[count == 0] = values.mean(axis=0)
+    return out
+
+
+def meanings(trust: Floats, listed: Floats) -> list[str]:
+    """Return what the weights of every expert say, in words.
+
+    >>> meanings(np.array([2.0, -1.0, 0.01]), np.array([0.5, 0.01, -0.4]))[1:]
+    ['inverted: what it puts first goes down', 'ignored; not being listed by it speaks for an item']
+    """
+    size = max(float(np.abs(trust).max(initial=0.0)), float(np.abs(listed).max(initial=0.0)))
+    out = []
+    for t, m in zip(trust.tolist(), listed.tolist(), strict=True):
+        if abs(t) <= _HARDLY * size:
+            text = "ignored"
+        elif t > 0:
+            text = "trusted: what it puts first goes up"
+        else:
+            text = "inverted: what it puts first goes down"
+        if abs(m) > _HARDLY * size:
+            text += f"; not being listed by it speaks {'against' if m > 0 else 'for'} an item"
+        out.append(text)
+    return out
+
+
+def start_weights(names: Sequence[str], d: int, random_state: int, scale: float) -> Floats:
+    """Return small random weights, each expert's drawn from its id."""
+    out = np.empty((len(names), d))
+    for b, name in enumerate(names):
+        out[b] = np.random.default_rng([random_state, id_hash(name)]).normal(scale=scale, size=d)
+    return out
