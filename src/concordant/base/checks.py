@@ -780,7 +780,7 @@ def ties_are_refused(method: Aggregator) -> None:
 # Data at the edge.
 
 
-@_check()
+@_check("not supervised", lambda tags: not tags.supervised)
 def item_nobody_ranks_is_not_first(method: Aggregator) -> None:
     """Require that an item nobody ranks gets a score, and not above one that every expert puts first."""
     for kind in sorted(method.tags.accepts):

@@ -18,7 +18,7 @@ from concordant.base.params import Constraint, boolean, integer, metric_name, nu
 from concordant.base.registry import register
 from concordant.data.comparisons import Comparisons
 from concordant.data.streams import id_hash
-from concordant.errors import ParameterError
+from concordant.errors import KindError, ParameterError
 from concordant.kernels.lists import Floats, Ints, list_ids
 from concordant.methods._linear import (
     TRANSFORMS,
@@ -266,6 +266,12 @@ class CRF(LinearAggregator):
         self.warm_start = warm_start
         self.random_state = random_state
 
+    def _checked(self, preferences: Votes) -> Votes:
+        votes = super()._checked(preferences)
+        if self.sums == "slice" and isinstance(votes, Comparisons):
+            raise KindError("CRF(sums='slice') sums over drawn items of lists. For comparisons take sums='full'.")
+        return votes
+
     def _forget(self) -> None:
         # What the next fit may begin with, by transform.
         before = None
@@ -280,8 +286,6 @@ class CRF(LinearAggregator):
 
         votes, name = preferences, type(self).__name__
         before = self.__dict__.pop("_before", None)
-        if self.sums == "slice" and isinstance(votes, Comparisons):
-            raise ParameterError("CRF(sums='slice') sums over the drawn items of lists; comparisons take sums='full'.")
         truth = match_labels(votes, labels, name, unjudged=self.unjudged)
         pair = validation_pair(validation, name)
         blocks = self._learnable(votes)

@@ -93,10 +93,12 @@ class Blocks(NamedTuple):
 def speaking(votes: Votes) -> Ints:
     """Return how many lists each expert has; for comparisons, in how many instances it compares."""
     if isinstance(votes, Preferences):
-        return np.bincount(votes.list_expert, minlength=votes.n_experts)
+        return np.bincount(votes.list_expert[votes.weights > 0], minlength=votes.n_experts)
     if votes.expert is None:
         return np.zeros(0, dtype=np.int64)
-    pairs = np.unique(votes.expert.astype(np.int64) * max(len(votes), 1) + votes.slots.instance[votes.left])
+    heard = votes.n_left + votes.n_right + votes.n_ties > 0
+    where = votes.slots.instance[votes.left[heard]]
+    pairs = np.unique(votes.expert[heard].astype(np.int64) * max(len(votes), 1) + where)
     return np.bincount(pairs // max(len(votes), 1), minlength=len(votes.experts))
 
 
@@ -271,7 +273,8 @@ class _Lists(NamedTuple):
 def _lists_of(votes: Votes, block_of_expert: Ints, transforms: Sequence[str]) -> _Lists:
     if isinstance(votes, Comparisons):
         return _compared(votes, block_of_expert, len(transforms))
-    block = block_of_expert[votes.list_expert]
+    # A list that weighs nothing is not there.
+    block = np.where(votes.weights > 0, block_of_expert[votes.list_expert], -1)
     sums = [votes.pair_sums(t) for t in transforms]
     value = _values(votes, transforms[0])
     if (block >= 0).all():
@@ -378,7 +381,7 @@ def item_sums(
         total = exact_sums(terms, slot, rows.n_slots, row_starts, most)
         return total + np.repeat(rows.base(w), np.diff(rows.offsets))
     block = block_of_expert[votes.list_expert]
-    heard = block >= 0
+    heard = (block >= 0) & (votes.weights > 0)
     trust = np.where(heard, votes.weights, 0.0)
     none, plus, minus = (trust * w[block, c] for c in range(3))
     size = votes.slots.sizes[votes.list_instance].astype(np.float64)
