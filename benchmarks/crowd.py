@@ -176,6 +176,9 @@ def _learned(**params: Any) -> Answer:
         own: dict[str, Any] = {"min_lists": 1, "min_rows": threshold} if params["weights"] == "mixed" else {}
         method = cc.SVDRank(
             strength="binary",
+            scaling="paper",
+            average=0.0,
+            l2=0.0,
             passes=PASSES,
             unjudged="drop",
             unknown_experts="ignore",
