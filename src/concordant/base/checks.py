@@ -898,7 +898,7 @@ def labels_are_matched_by_id(method: Aggregator) -> None:
     for example in examples(method.tags):
         votes = example.votes()
         want = _answer(method, example)
-        truth = {("elsewhere", "i"): 1.0, **dict(reversed(example.truth.items()))}
+        truth = {("elsewhere", "i"): 1.0, **dict(list(example.truth.items())[::-1])}
         got = _copy(method).fit(votes, replace(example, truth=truth).labels()).predict(votes)
         _agree(got, want, f"{example.kind} data, labels in another order", exact=True)
 

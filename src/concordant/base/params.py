@@ -36,6 +36,8 @@ class Constraint(NamedTuple):
 
 
 def _is_real(value: Any) -> bool:
+    if type(value) is float or type(value) is int:  # almost always so, and asking an abstract class is slow
+        return math.isfinite(value)
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(float(value))
 
 
@@ -60,7 +62,7 @@ def integer(*, least: int | None = None, most: int | None = None) -> Constraint:
     words = [f"{sign} {bound}" for sign, bound in ((">=", least), ("<=", most)) if bound is not None]
 
     def test(value: Any) -> bool:
-        whole = isinstance(value, Integral) and not isinstance(value, bool)
+        whole = type(value) is int or (isinstance(value, Integral) and not isinstance(value, bool))
         return whole and (least is None or value >= least) and (most is None or value <= most)
 
     return Constraint(" ".join(["a whole number", " and ".join(words)]).strip(), test)
@@ -68,10 +70,15 @@ def integer(*, least: int | None = None, most: int | None = None) -> Constraint:
 
 def one_of(*values: Any) -> Constraint:
     """Return the constraint for one of a few values."""
-    return Constraint(
-        "one of " + ", ".join(map(repr, values)),
-        lambda value: any(type(value) is type(v) and value == v for v in values),
-    )
+    allowed = {(type(v), v) for v in values}
+
+    def test(value: Any) -> bool:
+        try:
+            return (type(value), value) in allowed
+        except TypeError:  # what cannot be hashed is none of them
+            return False
+
+    return Constraint("one of " + ", ".join(map(repr, values)), test)
 
 
 def boolean() -> Constraint:

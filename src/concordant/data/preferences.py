@@ -225,10 +225,10 @@ class Preferences(Container):
         """How many experts the vocabulary holds, silent ones included."""
         return len(self.experts)
 
-    @property
+    @cached_property
     def list_lengths(self) -> Ints:
         """How many items each list ranks."""
-        return np.diff(self.list_offsets)
+        return freeze(self.list_offsets[1:] - self.list_offsets[:-1])
 
     @cached_property
     def list_instance(self) -> Codes:

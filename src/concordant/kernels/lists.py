@@ -190,13 +190,18 @@ def pair_sums(rank: Floats, offsets: Ints, transform: str) -> tuple[Floats, Floa
         m = rows.shape[1]
         sorted_rows = order[rows]
         r = rank[sorted_rows]
-        new = np.ones(r.shape, dtype=np.bool_)
-        new[:, 1:] = r[:, 1:] != r[:, :-1]
         index = np.arange(m)
-        lo = np.maximum.accumulate(np.where(new, index, 0), axis=1)
-        last = np.ones(r.shape, dtype=np.bool_)
-        last[:, :-1] = new[:, 1:]
-        hi = np.minimum.accumulate(np.where(last, index + 1, m)[:, ::-1], axis=1)[:, ::-1]
+        differs = r[:, 1:] != r[:, :-1]
+        untied = bool(differs.all())
+        if untied:
+            lo, hi = index, index + 1
+        else:
+            new = np.ones(r.shape, dtype=np.bool_)
+            new[:, 1:] = differs
+            lo = np.maximum.accumulate(np.where(new, index, 0), axis=1)
+            last = np.ones(r.shape, dtype=np.bool_)
+            last[:, :-1] = differs
+            hi = np.minimum.accumulate(np.where(last, index + 1, m)[:, ::-1], axis=1)[:, ::-1]
         if transform == "binary":
             row[sorted_rows] = m - hi
             col[sorted_rows] = lo
@@ -208,8 +213,8 @@ def pair_sums(rank: Floats, offsets: Ints, transform: str) -> tuple[Floats, Floa
             z[z == 0] = 1.0  # a list whose largest rank is 1 prefers nothing
         total = np.zeros((len(r), m + 1))
         np.cumsum(x, axis=1, out=total[:, 1:])
-        above = np.take_along_axis(total, hi, axis=1)
-        below = np.take_along_axis(total, lo, axis=1)
+        above = total[:, 1:] if untied else np.take_along_axis(total, hi, axis=1)
+        below = total[:, :-1] if untied else np.take_along_axis(total, lo, axis=1)
         row[sorted_rows] = (total[:, -1:] - above - (m - hi) * x) / z
         col[sorted_rows] = (lo * x - below) / z
     return row, col

@@ -240,7 +240,7 @@ def learn(
         owner,
         learners,
         votes=p,
-        labels=labels,  # type: ignore[arg-type]
+        labels=labels,
         truth=truth,
         validation=pair,
         passes=len(ridges),

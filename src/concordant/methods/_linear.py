@@ -85,9 +85,14 @@ class LinearAggregator(Aggregator):
     def _scores(self, preferences: Votes) -> Floats:
         blocks = self._blocks()
         of_expert = blocks.of(preferences, type(self).__name__, self.unknown_experts)
-        total = np.zeros(preferences.slots.n_slots)
         if not len(blocks):
-            return total
+            return np.zeros(preferences.slots.n_slots)
+        if len(self.transforms_) == 1:
+            return item_sums(
+                preferences, blocks, of_expert, self.weights_, self.transforms_[0],
+                missing=self.missing, scaling=self.scaling,
+            )  # fmt: skip
+        total = np.zeros(preferences.slots.n_slots)
         for t, transform in enumerate(self.transforms_):
             w = np.zeros((len(blocks), 3))
             if t == 0:

@@ -75,7 +75,7 @@ class Blocks(NamedTuple):
         out = np.array([own.get(e, self.shared) for e in votes.experts], dtype=np.int64)
         if self.ignored:
             out[[e in self.ignored for e in votes.experts]] = -1
-        if self.shared < 0 and unknown_experts == "error":
+        if self.shared < 0 and unknown_experts == "error" and out.min(initial=0) < 0:
             speaks = speaking(votes)
             unknown = [
                 e for e, b, s in zip(votes.experts, out.tolist(), speaks.tolist(), strict=True)
@@ -381,22 +381,30 @@ def item_sums(
         total = exact_sums(terms, slot, rows.n_slots, row_starts, most)
         return total + np.repeat(rows.base(w), np.diff(rows.offsets))
     block = block_of_expert[votes.list_expert]
-    heard = (block >= 0) & (votes.weights > 0)
-    trust = np.where(heard, votes.weights, 0.0)
-    none, plus, minus = (trust * w[block, c] for c in range(3))
+    given = w[block]
+    plain = votes.list_weight is None and bool((block >= 0).all())
+    if not plain:
+        heard = (block >= 0) & (votes.weights > 0)
+        given = given * np.where(heard, votes.weights, 0.0)[:, None]
+    none, plus, minus = given.T
     size = votes.slots.sizes[votes.list_instance].astype(np.float64)
     width = size if scaling == "mean" else np.ones(len(size))
-    length = votes.list_lengths.astype(np.float64)
     terms = _terms(votes, transform, none, plus, minus, width)
-    base = none - np.where(heard & (block < blocks.n_own), w[block, 0], 0.0)
+    starts, lists = votes.list_offsets[votes.list_starts], votes.list_starts
+    most = np.diff(lists)
+    always = float(w[: blocks.n_own, 0].sum())
+    if plain and blocks.shared < 0 and missing == "unknown":
+        # Everybody heard has weights of its own, so that leaving an item out is said of all items alike.
+        return exact_sums(terms, votes.slot, votes.n_slots, starts, most) + always
+    own = block < blocks.n_own if plain else heard & (block < blocks.n_own)
+    base = none - np.where(own, w[block, 0], 0.0)
+    length = votes.list_lengths.astype(np.float64)
     if missing == "below":
         # A listed item beats the (size - length) others, and is not beaten, as those are, by all that are listed.
         terms += np.repeat((plus * (size - length) + minus * length) / width, votes.list_lengths)
         base -= minus * length / width
-    starts, lists = votes.list_offsets[votes.list_starts], votes.list_starts
-    most = np.diff(lists)
     total = exact_sums(terms, votes.slot, votes.n_slots, starts, most)
-    shift = exact_sums(base, votes.list_instance, len(votes), lists, most) + float(w[: blocks.n_own, 0].sum())
+    shift = exact_sums(base, votes.list_instance, len(votes), lists, most) + always
     total += np.repeat(shift, votes.slots.sizes)
     return total
 
