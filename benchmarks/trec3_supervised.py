@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
 from measure import CACHE, ROOT, run
 from render import table
 
@@ -111,13 +110,9 @@ def study(train: Files, test: Files, work: Path) -> dict[str, Any]:
         fused[name] = str(work / f"fused{number}.trec")
         cost = _concordant("aggregate", *_paths(test), *how, "--top", str(CUT), "-o", fused[name], "--quiet")
         rows[name] = row | {"aggregate_seconds": cost.seconds}
-    said = json.loads(
-        _concordant(
-            "evaluate", *fused.values(), "--labels", str(test.qrels), "--metrics", "map,p@10,ndcg@10", "--json"
-        ).output
-    )["results"]
-    for name, found in zip(fused, said, strict=True):
-        rows[name]["means"] = found["metrics"]
+    for name, path in fused.items():
+        shown = ["--labels", str(test.qrels), "--metrics", "map,p@10,ndcg@10", "--json"]
+        rows[name]["means"] = json.loads(_concordant("evaluate", path, *shown).output)["results"][0]["metrics"]
     held = {name: max(one["map"] for one in rows[name]["tried"]) for name in CONTENDERS}
     return {"rows": rows, "best": max(held, key=lambda name: held[name])} | _tested(fused, test)
 
@@ -142,7 +137,7 @@ def _tested(fused: dict[str, str], test: Files) -> dict[str, Any]:
     per_topic = {
         name: cc.evaluate(answer, labels, ["map"], convention="trec").values["map"] for name, answer in answers.items()
     }
-    return {"tests": out, "map_from_files": {name: float(np.mean(v)) for name, v in per_topic.items()}}
+    return {"tests": out, "per_topic": {name: v.tolist() for name, v in per_topic.items()}}
 
 
 def trec3() -> dict[str, Any]:
