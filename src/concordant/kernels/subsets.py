@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from concordant.kernels.jit import jit
+from concordant.kernels.jit import jit, jit_fused
 from concordant.kernels.lists import Floats, Ints
 
 __all__ = [
@@ -268,7 +268,7 @@ def _gains(n: int, metric: int, gain: Floats, cutoff: int, gains: Floats, small:
     return True
 
 
-@jit
+@jit_fused
 def _by_sets(n: int, sets: Floats, gains: Floats, small: Floats) -> None:
     """Fill `sets` where the metric is a sum of r(S) over the sets passed.
 
@@ -359,7 +359,7 @@ def _by_sets(n: int, sets: Floats, gains: Floats, small: Floats) -> None:
         sets[at + 15] = y3
 
 
-@jit
+@jit_fused
 def _by_steps(n: int, label: Floats, each: float, sets: Floats, gains: Floats, small: Floats) -> None:
     """Fill `sets` as `_by_sets` does, for Kendall: a step gains `each` for every item before with a higher label."""
     full = (1 << n) - 1
@@ -395,7 +395,7 @@ def _by_steps(n: int, label: Floats, each: float, sets: Floats, gains: Floats, s
         gains[s] = 0.0
 
 
-@jit
+@jit_fused
 def _slopes(n: int, mean: float, sets: Floats, gains: Floats, small: Floats) -> None:
     """Write z times the slope of every item, by falling potential, over the potentials.
 
