@@ -247,7 +247,8 @@ def _rotate_apart(W: Floats, V: Floats) -> None:
                     a += W[p, i] * W[p, i]
                     c += W[q, i] * W[q, i]
                     g += W[p, i] * W[q, i]
-                if abs(g) <= 1e-15 * math.sqrt(a * c) or g == 0.0:
+                # The second bound is for rows of which nothing is left but rounding.
+                if abs(g) <= 1e-15 * math.sqrt(a * c) or abs(g) <= 1e-30 * max(a, c):
                     continue
                 turned = True
                 zeta = (c - a) / (2.0 * g)
