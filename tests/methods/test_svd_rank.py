@@ -140,13 +140,13 @@ def test_columns_are_called_after_experts(runs: tuple[cc.Preferences, cc.Labels]
     votes, labels = runs
     model = cc.SVDRank(passes=1, p=2, weights="mixed", min_lists=41).fit(votes, labels)
     assert model.transform(votes).names.tolist() == [
-        "*:u1",
-        "*:u2",
-        "*:sigma1",
-        "*:sigma2",
-        "*:v1",
-        "*:v2",
-        "*:missing",
+        "*.u1",
+        "*.u2",
+        "*.sigma1",
+        "*.sigma2",
+        "*.v1",
+        "*.v2",
+        "*.missing",
     ]
     with pytest.raises(NotFittedError):
         cc.SVDRank().transform(votes)

@@ -190,7 +190,7 @@ def test_sparse_rows_and_terms_say_what_the_features_say(p: int, missing: str) -
     inner = np.concatenate([w[:, :p], w[:, 2 * p :]], axis=1)
     by_slot = np.bincount(np.repeat(np.arange(5), np.diff(rows.starts)), (rows.X * inner[rows.block]).sum(axis=1), 5)
     np.testing.assert_allclose(by_slot, np.bincount(found.slot, weights=terms, minlength=5), atol=1e-12)
-    assert feature_names(blocks, p)[-1] == "*:missing"
+    assert feature_names(blocks, p)[-1] == "*.missing"
 
 
 @pytest.mark.parametrize("p", [1, 2])

@@ -174,7 +174,7 @@ class SVDRank(Aggregator):
     >>> cc.evaluate(model.predict(fresh), labels.align(fresh), "ndcg@10").mean["ndcg@10"] > 0.7
     True
     >>> model.transform(fresh).names[:4].tolist()
-    ['e1:u1', 'e1:sigma1', 'e1:v1', 'e1:missing']
+    ['e1.u1', 'e1.sigma1', 'e1.v1', 'e1.missing']
     """
 
     name = "svd-rank"
@@ -269,7 +269,7 @@ class SVDRank(Aggregator):
     def transform(self, preferences: Votes) -> Features:
         """Return the features of every item: for each expert u1..up, sigma1..sigmap, v1..vp and missing.
 
-        Columns are called after the expert and the number, such as "bm25:u1" and "bm25:missing"; the block of experts
+        Columns are called after the expert and the number, such as "bm25.u1" and "bm25.missing"; the block of experts
         who share is "*". They are what this method scores: without a hidden layer `X @ weights_.ravel()`.
 
         Parameters

@@ -475,10 +475,12 @@ def dense_features(found: Triples, slots: Slots, blocks: Blocks) -> Features:
 
 
 def feature_names(blocks: Blocks, p: int) -> list[str]:
-    """Return the names of the columns, such as "bm25:u1" and "bm25:missing".
+    """Return the names of the columns, such as "bm25.u1" and "bm25.missing".
+
+    A point and not a colon, which LightGBM refuses in the names of features.
 
     >>> feature_names(Blocks(["bm25"], -1), 1)
-    ['bm25:u1', 'bm25:sigma1', 'bm25:v1', 'bm25:missing']
+    ['bm25.u1', 'bm25.sigma1', 'bm25.v1', 'bm25.missing']
     """
     kinds = [f"{kind}{c + 1}" for kind in ("u", "sigma", "v") for c in range(p)]
-    return [f"{name}:{kind}" for name in blocks.names for kind in (*kinds, "missing")]
+    return [f"{name}.{kind}" for name in blocks.names for kind in (*kinds, "missing")]
