@@ -88,7 +88,7 @@ VARIANTS: list[tuple[Aggregator, tuple[str, ...] | None]] = [
     (cc.ExtendedMallows(e_step="borda", inference="borda"), None),
     (cc.ExtendedMallows(inference="best", max_iter=5), None),
     (cc.CRF(passes=5, transform="auto", learning_rate="auto", metric="map"), None),
-    (cc.CRF(passes=5, weights="consensus", average=0.9, metric="err"), None),
+    (cc.CRF(passes=5, weights="consensus", balance=False, metric="err"), None),
     (cc.CRF(passes=5, weights="mixed", min_lists=2, missing="below", metric="kendall"), None),
     (cc.CRF(passes=5, scaling="paper", sums="slice", metric="ndcg@2"), RANKED),
     (cc.CRF(solver="lbfgs", l2=0.01, n_samples=2), None),

@@ -18,7 +18,7 @@ from concordant.base.params import Constraint, boolean, integer, metric_name, nu
 from concordant.base.registry import register
 from concordant.data.comparisons import Comparisons
 from concordant.data.streams import id_hash
-from concordant.errors import KindError, ParameterError
+from concordant.errors import DataError, KindError, ParameterError
 from concordant.kernels.lists import Floats, Ints, list_ids
 from concordant.methods._linear import (
     TRANSFORMS,
@@ -32,104 +32,90 @@ from concordant.methods._linear import (
 if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
-    from concordant.kernels.crf import Aim, Pools, Samples, Slices
-    from concordant.ranking.expert_features import ExpertRows
+    from concordant.kernels.crf import Aim, Pools, Slices
+    from concordant.ranking.expert_features import Blocks
 
 __all__ = ["CRF"]
 
-_RATES = (1.0, 2.0, 5.0, 10.0)
+_RATES, _RATES_PAPER = (1.0, 2.0, 5.0, 10.0), (0.1, 1.0, 10.0, 100.0)
 # From strong to weak: what solver="lbfgs" tries where no penalty is given.
 _PATH = tuple(float(f"{10.0 ** (-e / 2):.3g}") for e in range(3, 11))
-_METRICS = {"ndcg": "ndcg", "err": "err", "map": "ap", "p": "p", "mrr": "rr"}
-_KENDALL = "kendall"
-# The spread of the weights before the first pass.
-_START = 0.01
+# The spread of the first weights, draws of a visit, fixed draws of an instance, steps of the solver for each penalty.
+_START, _DRAWS, _FIXED, _MOST_STEPS = 0.01, 8, 32, 200
 # Shares of the strongest influence below which experts are tried as useless, where none is given.
 _USELESS = (0.05, 0.1, 0.15, 0.2, 0.3)
-
-
-class _Goal(NamedTuple):
-    """The metric to climb: its name in the kernel, its cutoff (0 = none), and what is relevant or the largest label."""
-
-    kernel: str
-    cutoff: int
-    rel: float
-    most: float | None
+_METRICS = {"ndcg": "ndcg", "err": "err", "map": "ap", "p": "p", "mrr": "rr"}
+_KENDALL = "kendall"
 
 
 @cache
-def _goal(name: str) -> _Goal | None:
-    """Return what the name of a metric means to the kernel, None when it cannot be climbed."""
+def _climbable(name: str) -> bool:
     from concordant.metrics.ranking import parse_metric
 
-    if name == _KENDALL:
-        return _Goal(_KENDALL, 0, 1.0, None)
     try:
-        metric = parse_metric(name)
+        return name.lower() == _KENDALL or parse_metric(name).name in _METRICS
     except ParameterError:
-        return None
-    kernel = _METRICS.get(metric.name)
-    cutoff = getattr(metric, "cutoff", None)
-    if kernel is None or (cutoff is not None and kernel not in ("ndcg", "p")):
-        return None
-    return _Goal(kernel, cutoff or 0, getattr(metric, "rel", None) or 1.0, getattr(metric, "lmax", None))
+        return False
 
 
-_GOAL = Constraint(
-    "a metric to climb: 'ndcg', 'ndcg@k', 'err', 'map', 'p@k', 'rr' or 'kendall'",
-    lambda value: isinstance(value, str) and _goal(value) is not None,
+_METRIC = Constraint(
+    "'ndcg', 'err', 'ap', 'rr', 'p@k' or 'kendall', with a cutoff such as 'ndcg@5' or without",
+    lambda value: isinstance(value, str) and _climbable(value),
 )
-_L2 = Constraint("a number >= 0, or 'auto'", lambda v: (isinstance(v, str) and v == "auto") or number(least=0).test(v))
+_L2 = Constraint("'auto' or a number >= 0", lambda v: (isinstance(v, str) and v == "auto") or number(least=0).test(v))
 
 
 @register
 class CRF(LinearAggregator):
-    """The weighted sum of what experts say whose order is expected to score best by a metric of your choice.
+    """The weighted sum of what experts say whose ranking has the greatest expected metric.
 
-    score(i) = Σ_k alpha_k [expert k does not list i] + beta+_k row_k(i) / M - beta-_k col_k(i) / M for an instance of M
-    items; row_k(i) adds up how strongly k prefers i to the others, col_k(i) how strongly it prefers others to i. An
-    order has the energy -Σ score(item at position j) / ln(j + 1), and its probability falls with the energy, so that
-    the likeliest order sorts by score. `fit` draws up to `epsilon` items of an instance, at least one of every label,
-    sums over all their orders exactly, and moves the weights up the slope of the expected metric.
+    f(i) = Σ_k alpha_k [expert k does not list i] + beta+_k row_k(i) / M - beta-_k col_k(i) / M for an instance of M
+    items; row_k(i) adds up how strongly k prefers i to the others, col_k(i) how strongly it prefers others to i. A
+    ranking has probability in proportion to exp(Σ_pos f(item at pos) / ln(pos + 1)), so that the likeliest one sorts by
+    f, which is the score. `fit` climbs the expected metric by stochastic ascent: of each instance it draws up to
+    `epsilon` items, every label among them, and takes a step along the exact slope of their expected metric.
 
     Tied items of a list prefer neither. Items that a list leaves out cost nothing but alpha; with missing="below" all
     that is listed is preferred to them by 1. An expert without a list in an instance has no effect there; an instance
     without any preferences is one tie, and an item nobody lists scores Σ alpha. A list of weight 2 says everything
-    twice as loud. Instances whose labels are all alike are not learned from.
+    twice as loud.
 
     Parameters
     ----------
     metric : str
-        What is climbed: "ndcg", "ndcg@k", "err", "map", "p@k", "rr", or "kendall" (the share of pairs with different
-        labels in the right order). Gains and discounts are the papers'.
-    transform : {"binary", "rankdiff", "log"}, "auto", or a tuple of them
+        What is maximised: "ndcg", "err", "ap", "rr", "p@k" or "kendall" (the share of pairs in the right order), with a
+        cutoff such as "ndcg@5", or "p(rel=2)@3" with another threshold of relevance than 1.
+    transform : {"binary", "rankdiff", "log", "auto"} or a tuple of them
         How strongly an item is preferred to one behind it: 1, the difference of their ranks over the largest rank of
         the list, or that of the logarithms. "auto" chooses among the three, a tuple among its entries.
     epsilon : int
-        Most items of a draw, 2 to 16; a step costs O(2^epsilon epsilon).
+        How many items are drawn, 2 to 16; a step costs O(2^epsilon epsilon).
     weights : {"individual", "consensus", "mixed"}
         Whether each expert has weights of its own, all share them, or those with few training lists do. Shared weights
         also serve experts never seen; where "mixed" found nobody to learn them from, they are the mean of the others.
     min_lists : int
         With "mixed", from how many training lists on an expert has its own weights.
     scaling : {"mean", "paper"}
-        "paper" leaves out the division by M and divides the energy of a draw of m items by m² instead.
+        "mean" as above. "paper": sums are not divided by M, and the energy of m drawn items is divided by m² instead;
+        it asks for other learning rates.
     sums : {"full", "slice"}
-        Whether a draw is scored as it will be at prediction, or by sums over the drawn items alone (the paper's way).
+        Whether row and col of a drawn item are those of the whole instance, as at prediction, or over the drawn items
+        only, as the paper's text has it.
     solver : {"sgd", "lbfgs"}
-        One instance at a time in random order, or all at once on draws that stay fixed.
-    learning_rate : float, "auto", or a tuple of floats
-        The step of "sgd"; "auto" chooses among 1, 2, 5 and 10.
+        Stochastic ascent, or L-BFGS on draws that stay fixed.
+    learning_rate : float, "auto" or a tuple of floats
+        The rate of a step of solver="sgd". "auto" chooses among 1, 2, 5 and 10 (0.1, 1, 10 and 100 with
+        scaling="paper"), a tuple among its entries.
     passes : int
-        Passes over the training instances; the best one is kept.
-    patience : int, optional
-        Stop after this many passes without a better value.
+        How often every instance is visited at most.
     n_samples : int, optional
-        Draws per instance and visit; without it 1 for "sgd", 16 for "lbfgs".
-    average : float
-        Weights are a moving average over passes with this memory; 0 takes those of the pass itself.
+        Draws for each visit, every one a step. None takes 8, and 32 fixed draws for solver="lbfgs".
+    balance : bool
+        Learn alpha in units in which it is spread as widely over items as the betas are, so that one rate suits all
+        three. Needs sums="full".
     l2 : float or "auto"
-        The penalty l2/2 · Σ weight². "auto" chooses along a path from 0.03 to 1e-5 with "lbfgs", and is 0 with "sgd".
+        The objective loses l2 / 2 · Σ (weight)², in the balanced units. "auto" is 0 for solver="sgd", where the chosen
+        pass is what keeps weights small, and a path from strong to weak for "lbfgs".
     missing : {"unknown", "below"}
         Whether a list says nothing about the items it leaves out, or that they are worse than all it holds.
     unjudged : {"zero", "drop"}
@@ -137,15 +123,15 @@ class CRF(LinearAggregator):
     unknown_experts : {"error", "ignore"}
         What to do with experts that have no weights.
     select : str
-        The metric by which pass, transform, learning rate and penalty are chosen, in the papers' convention.
+        The metric by which pass, transform and learning rate are chosen, in the papers' convention.
     cv : int
         Folds of the cross-validation that chooses where `fit` gets no validation part.
-    tol, max_iter : float, int
-        When "lbfgs" stops: largest component of the gradient, and steps at most for each penalty.
+    patience : int, optional
+        Stop after this many passes without a better value.
     warm_start : bool
-        Begin with the weights of the previous fit, as far as experts and transform are the same.
+        Begin with the weights of the last fit for the experts known to it.
     random_state : int
-        Seed of the start, the order of visits, the draws and the folds.
+        Seed of the start, the draws and the folds.
 
     Attributes
     ----------
@@ -160,23 +146,24 @@ class CRF(LinearAggregator):
         "alpha", "beta_plus", "beta_minus"; "listed", what being listed by the expert adds on average compared with not
         being listed; "meaning", all that in words.
     pruned_ : list of str
-        Experts that `prune` left out; what they say is not looked at.
+        Experts that `prune` removed; their lists are passed over.
 
     Notes
     -----
-    A pass over N instances costs O(N (2^epsilon epsilon + epsilon K)), whatever the size of the instances; prediction
-    O(R log M) for R rows. `fit_info_.trace` holds the value of every pass on held-out instances.
+    Prediction is a sum over lists, O(R log m) for R rows in lists of m. A pass costs O(2^epsilon epsilon) and the rows
+    of the drawn items for each draw, however large the instances are. The paper's own training is n_samples=1,
+    balance=False; sums="slice", scaling="paper" is its text to the letter.
 
     References
     ----------
-    Volkovs and Zemel, CRF framework for supervised preference aggregation, CIKM 2013. Volkovs and Zemel, New learning
-    methods for supervised and unsupervised preference aggregation, JMLR 2014.
+    Volkovs and Zemel, CRF framework for supervised preference aggregation, CIKM 2013; New learning methods for
+    supervised and unsupervised preference aggregation, JMLR 2014.
 
     Examples
     --------
     >>> import concordant as cc
     >>> runs, labels = cc.synthetic.labelled_runs(40, random_state=1)
-    >>> model = cc.CRF(passes=30).fit(runs[:30], labels)
+    >>> model = cc.CRF(passes=20).fit(runs[:30], labels)
     >>> cc.evaluate(model.predict(runs[30:]), labels, "ndcg@10").mean["ndcg@10"] > 0.7
     True
     """
@@ -187,10 +174,10 @@ class CRF(LinearAggregator):
         supervised=True,
         stochastic=True,
         faithful=False,
-        cost="O(R log M)",
+        cost="O(R log m)",
     )
     constraints: ClassVar[Mapping[str, Constraint]] = {
-        "metric": _GOAL,
+        "metric": _METRIC,
         "transform": alternatives(one_of(*TRANSFORMS)),
         "epsilon": integer(least=2, most=16),
         "weights": one_of("individual", "consensus", "mixed"),
@@ -200,20 +187,20 @@ class CRF(LinearAggregator):
         "solver": one_of("sgd", "lbfgs"),
         "learning_rate": alternatives(number(above=0)),
         "passes": integer(least=1),
-        "patience": optional(integer(least=1)),
         "n_samples": optional(integer(least=1)),
-        "average": number(least=0, most=0.999),
+        "balance": boolean(),
         "l2": _L2,
         "missing": one_of("unknown", "below"),
         "unjudged": one_of("zero", "drop"),
         "unknown_experts": one_of("error", "ignore"),
         "select": metric_name(),
         "cv": integer(least=2),
-        "tol": number(above=0),
-        "max_iter": integer(least=1),
+        "patience": optional(integer(least=1)),
         "warm_start": boolean(),
         "random_state": seed(),
     }
+
+    _before: tuple[list[str], Floats] | None = None
 
     def __init__(
         self,
@@ -228,17 +215,15 @@ class CRF(LinearAggregator):
         solver: str = "sgd",
         learning_rate: float | str | tuple[float, ...] = 5.0,
         passes: int = 300,
-        patience: int | None = None,
         n_samples: int | None = None,
-        average: float = 0.0,
+        balance: bool = True,
         l2: float | str = "auto",
         missing: str = "unknown",
         unjudged: str = "zero",
         unknown_experts: str = "error",
         select: str = "ndcg@10",
         cv: int = 5,
-        tol: float = 1e-6,
-        max_iter: int = 200,
+        patience: int | None = None,
         warm_start: bool = False,
         random_state: int = 0,
     ) -> None:
@@ -252,17 +237,15 @@ class CRF(LinearAggregator):
         self.solver = solver
         self.learning_rate = learning_rate
         self.passes = passes
-        self.patience = patience
         self.n_samples = n_samples
-        self.average = average
+        self.balance = balance
         self.l2 = l2
         self.missing = missing
         self.unjudged = unjudged
         self.unknown_experts = unknown_experts
         self.select = select
         self.cv = cv
-        self.tol = tol
-        self.max_iter = max_iter
+        self.patience = patience
         self.warm_start = warm_start
         self.random_state = random_state
 
@@ -273,36 +256,33 @@ class CRF(LinearAggregator):
         return votes
 
     def _forget(self) -> None:
-        # What the next fit may begin with, by transform.
-        before = None
-        if self.warm_start and "weights_" in self.__dict__:
-            before = (self.transforms_[0], dict(zip(self.experts_, self.weights_, strict=True)))
+        kept = (self.experts_, self.weights_) if self.warm_start and "weights_" in self.__dict__ else None
         super()._forget()
-        self._before = before
+        if kept is not None:
+            self._before = kept
 
     def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> None:
         from concordant.base.supervision import match_labels, validation_pair
         from concordant.base.training import train
 
-        votes, name = preferences, type(self).__name__
         before = self.__dict__.pop("_before", None)
+        votes, name = preferences, type(self).__name__
         truth = match_labels(votes, labels, name, unjudged=self.unjudged)
+        aim = self._aim(truth.label)
+        truth = truth._replace(instances=self._telling(aim, truth.instances, votes.slots.offsets))
         pair = validation_pair(validation, name)
         blocks = self._learnable(votes)
-        lesson = _Lesson.of(self, votes, truth.label)
-        learners: list[_Climber | _Batch] = []
+        learners: list[_Ascent | _Batch] = []
+        seeds = np.array([id_hash(f"{self.random_state}:{q}") for q in votes.instances], dtype=np.uint64)
         for transform in candidates(self.transform, TRANSFORMS):
             rows = self._prepared(votes, pair, blocks, (transform,))
-            start = start_weights(blocks.names, 3, self.random_state, _START)
-            if before is not None and before[0] == transform:
-                for b, expert in enumerate(blocks.names):
-                    start[b] = before[1].get(expert, start[b])
+            task = _Task.of(self, votes, rows, blocks, aim, seeds, truth.instances, transform)
+            first = self._first(blocks, before) / task.unit
             if self.solver == "lbfgs":
-                learners.append(_Batch(self, transform, rows, lesson.view(rows.train, transform), start))
+                learners.append(_Batch(self, transform, task, first))
                 continue
-            for rate in candidates(self.learning_rate, _RATES):
-                seen = lesson.view(rows.train, transform)
-                learners.append(_Climber(self, transform, float(rate), rows, seen, start))
+            rates = _RATES if self.scaling == "mean" else _RATES_PAPER
+            learners += [_Ascent(self, transform, task, first, rate) for rate in candidates(self.learning_rate, rates)]
         found = train(
             self,
             learners,
@@ -310,16 +290,72 @@ class CRF(LinearAggregator):
             labels=labels,
             truth=truth,
             validation=pair,
-            passes=self.passes if self.solver == "sgd" else len(_penalties(self.l2)),
+            passes=self.passes if self.solver == "sgd" else len(learners[0].path),
             select=self.select,
             cv=self.cv,
             patience=self.patience,
             random_state=self.random_state,
         )
         best = learners[found.learner]
-        if isinstance(best, _Batch):
-            self.fit_info_.chosen = {"transform": best.transform, "l2": _penalties(self.l2)[found.passes - 1]}
-        self._keep(best.weights(found.parameters), blocks, (best.transform,), best.rows.train)
+        if self.solver == "lbfgs":
+            self.fit_info_.chosen |= {"l2": best.path[found.passes - 1]}
+        self._keep(best.task.weights(found.parameters), blocks, (best.transform,), best.task.rows.train)
+
+    def _first(self, blocks: Blocks, before: tuple[list[str], Floats] | None) -> Floats:
+        """Return the weights a fit begins with."""
+        w = start_weights(blocks.names, 3, self.random_state, _START)
+        if before is not None:
+            known = dict(zip(before[0], before[1], strict=True))
+            for b, expert in enumerate(blocks.names):
+                w[b] = known.get(expert, w[b])
+        return w
+
+    def _aim(self, label: Floats) -> Aim:
+        """Return the metric to climb and the gain of every slot."""
+        from concordant.base.supervision import exponential_gain
+        from concordant.kernels.crf import Aim
+        from concordant.kernels.subsets import METRICS
+        from concordant.metrics.ranking import parse_metric
+
+        known = np.nan_to_num(label)
+        paper = self.scaling == "paper"
+        if self.metric.lower() == _KENDALL:
+            return Aim(METRICS[_KENDALL], 0, np.zeros(len(label)), label, paper)
+        metric: Any = parse_metric(self.metric)
+        name, cutoff = _METRICS[metric.name], metric.cutoff or 0
+        if name == "p" and not 0 < cutoff < self.epsilon:
+            raise ParameterError(
+                f"CRF(metric={self.metric!r}, epsilon={self.epsilon}): precision over all drawn items is the same for "
+                f"every order. Give it a cutoff below epsilon, such as metric='p@{max(1, self.epsilon // 2)}'."
+            )
+        if name == "ndcg":
+            gain = exponential_gain(known)
+        elif name == "err":
+            most = max(float(known.max(initial=0.0)), metric.lmax or 0.0)
+            # 2^(l - most) - 2^-most is (2^l - 1) / 2^most without the overflow of 2^l.
+            gain = np.exp2(np.maximum(known, 0.0) - most) - np.exp2(-most)
+        else:
+            gain = (known >= (metric.rel or 1.0)).astype(np.float64)
+        return Aim(METRICS[name], cutoff, gain, label, paper)
+
+    def _telling(self, aim: Aim, usable: Ints, offsets: Ints) -> Ints:
+        """Return the usable instances in which one order can be better than another."""
+        if self.metric.lower() == _KENDALL:
+            return usable
+        used = ~np.isnan(aim.label)
+        instance = list_ids(offsets)[used]
+        high, low = np.full(len(offsets) - 1, -np.inf), np.full(len(offsets) - 1, np.inf)
+        np.maximum.at(high, instance, aim.gain[used])
+        np.minimum.at(low, instance, aim.gain[used])
+        out = usable[high[usable] > low[usable]]
+        if not len(out):
+            raise DataError(
+                f"CRF found no usable label: in none of {len(usable)} instances with different labels do items differ "
+                f"in what they are worth to {self.metric!r}. Labels of 0 and below are worth nothing to ndcg and err; "
+                "precision, ap and rr tell labels below rel (1) from the others. Shift the labels, or set rel: "
+                "metric='ap(rel=2)'."
+            )
+        return out
 
     def prune(
         self, preferences: Votes, labels: Labels, *, validation: Any = None, threshold: float | None = None
@@ -370,154 +406,152 @@ def _without(votes: Votes, names: tuple[str, ...]) -> Votes:
     return votes.drop_experts([e for e in names if e in votes.experts.codes])
 
 
-def _penalties(l2: float | str) -> tuple[float, ...]:
-    return _PATH if isinstance(l2, str) else (l2,)
+class _Task(NamedTuple):
+    """The draws and the rows that one transform gives to learn from."""
 
-
-class _Lesson(NamedTuple):
-    """What every learner of a fit shares: what may be drawn, what is climbed and where chance comes from."""
-
-    goal: _Goal
-    label: Floats
-    gain: Floats
-    seeds: Any
-    owner: CRF
-
-    @classmethod
-    def of(cls, owner: CRF, votes: Votes, label: Floats) -> _Lesson:
-        from concordant.kernels.crf import gains_of
-
-        goal = _goal(owner.metric)
-        if goal is None:
-            raise ParameterError.invalid("metric", type(owner).__name__, _GOAL.allowed, owner.metric)
-        level = np.maximum(label, 0.0)
-        gain = gains_of(goal.kernel, level, votes.slots.offsets, rel=goal.rel, most=goal.most)
-        seeds = np.array([id_hash(f"{owner.random_state}:{q}") for q in votes.instances], dtype=np.uint64)
-        return cls(goal, label, gain, seeds, owner)
-
-    def view(self, rows: ExpertRows, transform: str) -> _View:
-        from concordant.kernels.crf import Aim, Slices, pools_of
-        from concordant.kernels.subsets import METRICS
-
-        owner = self.owner
-        aim = Aim(METRICS[self.goal.kernel], self.goal.cutoff, self.gain, self.label, owner.scaling == "paper")
-        slices = None
-        if owner.sums == "slice":
-            order = np.lexsort((rows.source, rows.block, list_ids(rows.starts)))
-            rows = rows._replace(
-                block=rows.block[order], X=rows.X[order], value=rows.value[order], source=rows.source[order]
-            )
-            below, mean = owner.missing == "below", owner.scaling == "mean"
-            slices = Slices(rows.source, rows.value, transform == "binary", below, mean)
-        pools = pools_of(rows.offsets, self.label, rows.key)
-        return _View(rows, pools, aim, slices, self.seeds)
-
-
-class _View(NamedTuple):
-    """The training rows of one transform, and how draws from them are made and judged."""
-
-    rows: ExpertRows
+    rows: Training
+    X: Floats
+    unit: Floats
     pools: Pools
+    seeds: Any
     aim: Aim
     slices: Slices | None
-    seeds: Any
+    size: float
 
+    @classmethod
+    def of(
+        cls,
+        owner: CRF,
+        votes: Votes,
+        rows: Training,
+        blocks: Blocks,
+        aim: Aim,
+        seeds: Any,
+        usable: Ints,
+        transform: str,
+    ) -> _Task:
+        """Return what is learned from, alpha in the unit it is to be learned in."""
+        from concordant.kernels.crf import Slices, pools_of
+        from concordant.kernels.listwise import spreads
 
-class _Climber:
-    """Plain stochastic ascent, one instance at a time."""
-
-    def __init__(self, owner: CRF, transform: str, rate: float, rows: Training, view: _View, start: Floats) -> None:
-        self.chosen = {"transform": transform, "learning_rate": rate}
-        self.transform, self.rows = transform, rows
-        self._rate, self._view, self._start = rate, view, start
-        self._memory, self._epsilon = owner.average, owner.epsilon
-        self._draws, self._l2 = owner.n_samples or 1, 0.0 if isinstance(owner.l2, str) else owner.l2
-
-    def start(self) -> Floats:
-        return np.concatenate([self._start.ravel()] * (2 if self._memory else 1))
+        own = rows.train
+        variance = np.zeros((len(blocks), 3))
+        # Added up in the order of the ids, so that the order of the input leaves no trace.
+        ids = votes.instances
+        ordered = np.array(sorted(usable.tolist(), key=ids.__getitem__), dtype=np.int64)
+        spreads(own.offsets, own.starts, own.block, own.X, ordered, variance)
+        spread = np.sqrt(variance.mean(axis=0))
+        beta = float(np.sqrt(spread[1] * spread[2]))
+        unit = np.ones(3)
+        slices = None
+        X = own.X
+        if owner.sums == "slice":
+            order = np.lexsort((own.source, own.block, list_ids(own.starts)))
+            own = own._replace(X=own.X[order], block=own.block[order], value=own.value[order], source=own.source[order])
+            rows, X = rows._replace(train=own), own.X
+            below, mean = owner.missing == "below", owner.scaling == "mean"
+            slices = Slices(own.source, own.value, transform == "binary", below, mean)
+        elif owner.balance and spread[0] > 0 and beta > 0:
+            unit[0] = beta / float(spread[0])
+            X = own.X * unit
+        pools = pools_of(own.offsets, aim.label, own.key)
+        return cls(rows, X, unit, pools, seeds, aim, slices, beta or 1.0)
 
     def weights(self, parameters: Floats) -> Floats:
-        """Return the weights to score with: those of the pass, or their moving average."""
-        return parameters[-self._start.size :].reshape(self._start.shape)
+        """Return the weights, one row for each block, in their own units."""
+        return parameters.reshape(-1, 3) * self.unit
+
+
+class _Ascent:
+    """Stochastic ascent at one rate."""
+
+    path: tuple[float, ...] = ()
+
+    def __init__(self, owner: CRF, transform: str, task: _Task, first: Floats, rate: float) -> None:
+        self.chosen = {"transform": transform, "learning_rate": rate}
+        self.transform = transform
+        self.task = task
+        self._owner = owner
+        self._first = first
+        self._rate = rate
+
+    def start(self) -> Floats:
+        return self._first.ravel().copy()
 
     def advance(self, parameters: Floats, instances: Ints, number: int) -> Floats:
         from concordant.kernels.crf import sgd_pass, visit_order
 
-        view, size = self._view, self._start.size
-        w = parameters[:size].reshape(self._start.shape).copy()
-        value = sgd_pass(
+        task, owner, rows = self.task, self._owner, self.task.rows.train
+        draws = owner.n_samples or _DRAWS
+        w = parameters.reshape(-1, 3).copy()
+        sgd_pass(
             w,
-            visit_order(instances, view.seeds, number),
-            view.pools,
-            view.seeds,
+            visit_order(instances, task.seeds, number),
+            task.pools,
+            task.seeds,
             number,
-            view.rows.starts,
-            view.rows.block,
-            view.rows.X,
-            view.aim,
-            epsilon=self._epsilon,
-            n_samples=self._draws,
-            learning_rate=self._rate,
-            l2=self._l2,
-            slices=view.slices,
+            rows.starts,
+            rows.block,
+            task.X,
+            task.aim,
+            epsilon=owner.epsilon,
+            n_samples=draws,
+            learning_rate=self._rate * draws,
+            l2=0.0 if isinstance(owner.l2, str) else owner.l2,
+            slices=task.slices,
         )
-        flat = w.ravel() if np.isfinite(value) else np.full(size, np.nan)
-        if not self._memory:
-            return flat
-        # Before many passes are over, the average is over those there are.
-        memory = min(self._memory, number / (number + 1.0))
-        return np.concatenate([flat, memory * parameters[size:] + (1.0 - memory) * flat])
+        return w.ravel()
 
     def scores(self, parameters: Floats, part: str, instances: Ints | None) -> Floats:
-        return self.rows.scores(self.weights(parameters), part, instances)
+        return self.task.rows.scores(self.task.weights(parameters), part, instances)
 
 
 class _Batch:
-    """All instances at once on fixed draws, by L-BFGS, for one penalty after another."""
+    """L-BFGS on draws that stay fixed, for one penalty after another."""
 
-    def __init__(self, owner: CRF, transform: str, rows: Training, view: _View, start: Floats) -> None:
-        self.chosen = {"transform": transform}
-        self.transform, self.rows = transform, rows
-        self._view, self._start, self._owner = view, start, owner
-        self._path = _penalties(owner.l2)
+    def __init__(self, owner: CRF, transform: str, task: _Task, first: Floats) -> None:
+        self.chosen: dict[str, Any] = {"transform": transform}
+        self.transform = transform
+        self.task = task
+        # Penalties of a path are those of weights that are worth as much as they move scores.
+        self.path: tuple[float, ...] = (
+            tuple(l2 * task.size**2 for l2 in _PATH) if isinstance(owner.l2, str) else (float(owner.l2),)
+        )
+        self._owner = owner
+        self._first = first
 
     def start(self) -> Floats:
-        return self._start.ravel().copy()
-
-    def weights(self, parameters: Floats) -> Floats:
-        """Return the weights to score with."""
-        return parameters.reshape(self._start.shape)
+        return self._first.ravel().copy()
 
     def advance(self, parameters: Floats, instances: Ints, number: int) -> Floats:
         from scipy.optimize import minimize
 
-        from concordant.kernels.crf import batch_objective
+        from concordant.kernels.crf import batch_objective, draw_samples, slice_rows, visit_order
 
-        penalty = self._path[number]
-        samples, starts, block, X = self._drawn(instances)
+        task, owner, rows = self.task, self._owner, self.task.rows.train
+        samples = draw_samples(
+            visit_order(instances, task.seeds, 0),
+            task.pools,
+            task.seeds,
+            epsilon=owner.epsilon,
+            n_samples=owner.n_samples or _FIXED,
+        )
+        starts, block, X = rows.starts, rows.block, task.X
+        if task.slices is not None:
+            samples, starts, block, X = slice_rows(samples, starts, block, X, task.slices)
+        l2, n = self.path[number], len(instances)
+        # In these units the weights of all columns are about as large, which is what the solver's first step assumes.
+        size = task.size
 
-        def loss(flat: Floats) -> tuple[float, Floats]:
-            value, slope = batch_objective(self.weights(flat), samples, starts, block, X, self._view.aim)
-            n = len(instances)
-            return 0.5 * penalty * float(flat @ flat) - value / n, penalty * flat - slope.ravel() / n
+        def objective(scaled: Floats) -> tuple[float, Floats]:
+            w = scaled / size
+            value, slope = batch_objective(w.reshape(-1, 3), samples, starts, block, X, task.aim)
+            return 0.5 * l2 * float(w @ w) - value / n, (l2 * w - slope.ravel() / n) / size
 
-        options = {"maxiter": self._owner.max_iter, "maxfun": 20 * self._owner.max_iter, "ftol": 0.0}
-        options |= {"gtol": self._owner.tol, "maxcor": 20}
-        found = minimize(loss, parameters, jac=True, method="L-BFGS-B", options=options)
-        out: Floats = np.asarray(found.x, dtype=np.float64)
+        options = {"maxiter": _MOST_STEPS, "ftol": 1e-10, "gtol": 1e-7, "maxcor": 20}
+        found = minimize(objective, parameters * size, jac=True, method="L-BFGS-B", options=options)
+        out: Floats = np.asarray(found.x) / size
         return out
 
-    def _drawn(self, instances: Ints) -> tuple[Samples, Ints, Any, Floats]:
-        from concordant.kernels.crf import draw_samples, slice_rows, visit_order
-
-        view, rows = self._view, self._view.rows
-        # In an order of its own, so that sums do not depend on that of the input.
-        ordered = visit_order(instances, view.seeds, 0)
-        draws = self._owner.n_samples or 16
-        samples = draw_samples(ordered, view.pools, view.seeds, epsilon=self._owner.epsilon, n_samples=draws)
-        if view.slices is None:
-            return samples, rows.starts, rows.block, rows.X
-        return slice_rows(samples, rows.starts, rows.block, rows.X, view.slices)
-
     def scores(self, parameters: Floats, part: str, instances: Ints | None) -> Floats:
-        return self.rows.scores(self.weights(parameters), part, instances)
+        return self.task.rows.scores(self.task.weights(parameters), part, instances)
