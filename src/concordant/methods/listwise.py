@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["ListwiseLinear"]
 
 # From strong to weak; weights are in units of a column's spread, losses in nats per instance.
-_PATH = tuple(float(f"{10.0 ** (-e / 2):.3g}") for e in range(-1, 9))
+_PATH = tuple(float(f"{10.0 ** (-e / 2):.3g}") for e in range(-4, 9))
+# Where so many weaker penalties in a row did worse, still weaker ones are not tried.
+_PATIENCE = 5
 # What is taken where nothing can be held out to choose by, and how few instances that is.
 _MIDDLE, _FEW = 0.1, 4
 # Up to so many weights a Newton step costs less than the many passes that do without second derivatives.
@@ -71,7 +73,7 @@ class ListwiseLinear(LinearAggregator):
         the largest rank of the list, "log" that of the logarithms. "log+binary" gives every expert weights for both.
         "auto" chooses among the three, a tuple among its entries.
     l2 : float or "auto"
-        The penalty; "auto" chooses along a path from 3 to 1e-4.
+        The penalty; "auto" chooses along a path from 100 to 1e-4.
     weights : {"individual", "consensus", "mixed"}
         Whether each expert has weights of its own, all share them, or those with few training lists do. Shared weights
         also serve experts never seen; where "mixed" found nobody to learn them from, they are the mean of the others.
@@ -221,6 +223,7 @@ class ListwiseLinear(LinearAggregator):
             passes=len(path),
             select=self.select,
             cv=self.cv,
+            patience=_PATIENCE,
             random_state=self.random_state,
         )
         best = learners[found.learner]
@@ -362,11 +365,16 @@ class _Solver:
 
 def _newton(problem: _Problem, start: Floats, l2: float, instances: Ints, tol: float, max_iter: int) -> Floats:
     """Return the minimum, by Newton steps that are halved until they help."""
+    from concordant.kernels.cholesky import cholesky_solve
+
     at = start
     value, slope = problem.value(at, l2, instances)
     near = False
     for _ in range(max_iter):
-        step = np.linalg.solve(problem.curvature(at, l2, instances), slope)
+        step = slope[:, None].copy()
+        if not cholesky_solve(problem.curvature(at, l2, instances), step):
+            return at
+        step = step[:, 0]
         length = 1.0
         while True:
             there = at - length * step
