@@ -24,7 +24,7 @@ __all__ = ["TRANSFORMS", "LinearAggregator", "Training", "alternatives", "candid
 TRANSFORMS = ("binary", "rankdiff", "log")
 
 # An expert whose lists move scores by less than this part of what the most influential one's do is hardly heard.
-_HARDLY = 0.1
+_HARDLY = 0.05
 
 
 def alternatives(single: Constraint) -> Constraint:
@@ -242,16 +242,16 @@ def meanings(trust: Floats, listed: Floats) -> list[str]:
     >>> meanings(np.array([2.0, -1.0, 0.01]), np.array([0.5, 0.01, -0.4]))[1:]
     ['inverted: what it puts first goes down', 'ignored; not being listed by it speaks for an item']
     """
-    size = max(float(np.abs(trust).max(initial=0.0)), float(np.abs(listed).max(initial=0.0)))
+    loud, telling = (_HARDLY * float(np.abs(column).max(initial=0.0)) for column in (trust, listed))
     out = []
     for t, m in zip(trust.tolist(), listed.tolist(), strict=True):
-        if abs(t) <= _HARDLY * size:
+        if abs(t) <= loud:
             text = "ignored"
         elif t > 0:
             text = "trusted: what it puts first goes up"
         else:
             text = "inverted: what it puts first goes down"
-        if abs(m) > _HARDLY * size:
+        if abs(m) > telling:
             text += f"; not being listed by it speaks {'against' if m > 0 else 'for'} an item"
         out.append(text)
     return out
