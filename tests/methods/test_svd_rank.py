@@ -249,9 +249,13 @@ def test_labels_that_say_nothing_are_refused_with_the_reason(runs: tuple[cc.Pref
     with pytest.raises(DataError, match="got none"):
         cc.SVDRank().fit(votes)
     half = cc.Labels.from_codes(labels.slots, labels.label / 8)
-    with pytest.raises(DataError, match="no usable label for 'map'"):
-        cc.SVDRank(metric="map").fit(votes, half)
-    cc.SVDRank(metric="pairs", passes=1).fit(votes, half)
+    below = cc.Labels.from_codes(labels.slots, labels.label - 5)
+    for metric, given in (("map", half), ("p@3", half), ("mrr", half), ("err", below), ("ndcg", below)):
+        with pytest.raises(DataError, match=f"no usable label for '{metric}'"):
+            cc.SVDRank(metric=metric).fit(votes, given)
+    # Pairs need no gains: which label is higher is enough.
+    whole, part = (cc.SVDRank(metric="pairs", passes=1).fit(votes, given).weights_ for given in (labels, half))
+    np.testing.assert_allclose(whole, part, atol=1e-9)
     nobody = cc.Preferences([], [], [], [], items=[("q1", "a"), ("q1", "b")])
     with pytest.raises(DataError, match="no expert ranks anything"):
         cc.SVDRank().fit(nobody, cc.Labels(["q1", "q1"], ["a", "b"], [1, 0]))

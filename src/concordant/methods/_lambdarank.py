@@ -102,6 +102,16 @@ class Queries(NamedTuple):
             np.array([id_hash(i) for i in ids], dtype=np.uint64),
         )
 
+    @property
+    def telling(self) -> bool:
+        """Whether any two items of an instance differ in what they are worth to the metric."""
+        from concordant.kernels.lambdarank import PAIRS
+
+        full = np.flatnonzero(np.diff(self.rows.offsets))
+        best, worst = self.rows.offsets[full], self.rows.offsets[full + 1] - 1
+        worth = self.goal.level if self.goal.metric == PAIRS else self.goal.worth
+        return bool((worth[best] != worth[worst]).any())
+
 
 def _measured(metric: Metric | None, label: Floats, level: Ints, offsets: Ints) -> tuple[int, Floats, Floats, Floats]:
     """Return the kind of metric, the worth of every item and every place, and the scale of every instance."""

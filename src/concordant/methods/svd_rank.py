@@ -371,7 +371,7 @@ class SVDRank(Aggregator):
                 found = triples(votes, blocks, of_expert, strength, self.p, self.missing, self.scaling)
                 parts.append(slot_rows(found, votes.slots))
             queries = Queries.of(parts[0], truth.label, truth.instances, preferences.instances, goal, budget, calm)
-            if not queries.goal.scale.any():
+            if not queries.telling:
                 raise DataError(
                     f"{owner} found no usable label for {self.metric!r}: no item counts as relevant or gains anything. "
                     "Larger labels are better; shift them so that the best ones are at least 1, or use metric='pairs'."
