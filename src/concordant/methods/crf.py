@@ -166,7 +166,7 @@ class CRF(LinearAggregator):
     >>> import concordant as cc
     >>> runs, labels = cc.synthetic.labelled_runs(40, random_state=1)
     >>> model = cc.CRF(passes=20).fit(runs[:30], labels)
-    >>> cc.evaluate(model.predict(runs[30:]), labels, "ndcg@10").mean["ndcg@10"] > 0.7
+    >>> cc.evaluate(model.predict(runs[30:]), labels[30:], "ndcg@10").mean["ndcg@10"] > 0.7
     True
     """
 
@@ -270,7 +270,7 @@ class CRF(LinearAggregator):
         before = self.__dict__.pop("_before", None)
         votes, name = preferences, type(self).__name__
         truth = match_labels(votes, labels, name, unjudged=self.unjudged)
-        aim = self._aim(truth.label)
+        aim = self._aim(truth.label, votes.slots.offsets)
         truth = truth._replace(instances=self._telling(aim, truth.instances, votes.slots.offsets))
         pair = validation_pair(validation, name)
         blocks = self._learnable(votes)
@@ -312,32 +312,28 @@ class CRF(LinearAggregator):
                 w[b] = known.get(expert, w[b])
         return w
 
-    def _aim(self, label: Floats) -> Aim:
+    def _aim(self, label: Floats, offsets: Ints) -> Aim:
         """Return the metric to climb and the gain of every slot."""
-        from concordant.base.supervision import exponential_gain
-        from concordant.kernels.crf import Aim
+        from concordant.kernels.crf import Aim, gains_of
         from concordant.kernels.subsets import METRICS
         from concordant.metrics.ranking import parse_metric
 
-        known = np.nan_to_num(label)
         paper = self.scaling == "paper"
         if self.metric.lower() == _KENDALL:
             return Aim(METRICS[_KENDALL], 0, np.zeros(len(label)), label, paper)
-        metric: Any = parse_metric(self.metric)
-        name, cutoff = _METRICS[metric.name], metric.cutoff or 0
+        metric = parse_metric(self.metric)
+        name, cutoff = _METRICS[metric.name], getattr(metric, "cutoff", None) or 0
         if name == "p" and not 0 < cutoff < self.epsilon:
             raise ParameterError(
                 f"CRF(metric={self.metric!r}, epsilon={self.epsilon}): precision over all drawn items is the same for "
                 f"every order. Give it a cutoff below epsilon, such as metric='p@{max(1, self.epsilon // 2)}'."
             )
-        if name == "ndcg":
-            gain = exponential_gain(known)
-        elif name == "err":
-            most = max(float(known.max(initial=0.0)), metric.lmax or 0.0)
-            # 2^(l - most) - 2^-most is (2^l - 1) / 2^most without the overflow of 2^l.
-            gain = np.exp2(np.maximum(known, 0.0) - most) - np.exp2(-most)
-        else:
-            gain = (known >= (metric.rel or 1.0)).astype(np.float64)
+        # A label below 0 is worth no less than 0 to any metric.
+        worth = np.maximum(label, 0.0)
+        most = getattr(metric, "lmax", None)
+        if most is not None:
+            most = max(most, float(np.nanmax(worth)))
+        gain = gains_of(name, worth, offsets, rel=getattr(metric, "rel", None) or 1.0, most=most)
         return Aim(METRICS[name], cutoff, gain, label, paper)
 
     def _telling(self, aim: Aim, usable: Ints, offsets: Ints) -> Ints:

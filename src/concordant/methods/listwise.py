@@ -130,7 +130,7 @@ class ListwiseLinear(LinearAggregator):
     >>> model = cc.ListwiseLinear().fit(runs[:30], labels)
     >>> model.fit_info_.chosen["transform"]
     'log'
-    >>> cc.evaluate(model.predict(runs[30:]), labels, "ndcg@10").mean["ndcg@10"] > 0.7
+    >>> cc.evaluate(model.predict(runs[30:]), labels[30:], "ndcg@10").mean["ndcg@10"] > 0.7
     True
     """
 
