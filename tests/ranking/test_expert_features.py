@@ -59,7 +59,13 @@ def test_scores_are_those_of_the_tables(transform: str, scaling: str, missing: s
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_many_rows_are_summed_as_few_are(transform: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(5)
-    rows = [(f"q{n}", f"e{k}", f"d{i}", rng.integers(1, 30)) for n in range(20) for k in range(4) for i in range(25)]
+    # Short lists are compared item by item, long ones sorted; ties in both.
+    rows = [
+        (f"q{n}", f"e{k}", f"d{i}", rng.integers(1, 30 if n % 2 else 300))
+        for n in range(20)
+        for k in range(4)
+        for i in range(25 + 150 * (n % 3))
+    ]
     p = cc.Preferences(*zip(*rows, strict=True))
     blocks = blocks_of(p)
     w = rng.normal(size=(4, 3))

@@ -68,26 +68,110 @@ def worst_places(score: Floats, offsets: Ints, hit: Ints, hit_starts: Ints, labe
 
 
 @jit
-def list_terms(
-    order: Ints,
+def _sort(x: Floats, first: int, last: int, order: Ints, spare: Ints) -> None:
+    """Write the rows first..last - 1 into `order` at the same places, by x ascending, equal ones in row order.
+
+    Short runs are sorted by insertion, then merged: lists that are sorted already cost one look.
+    """
+    n = last - first
+    run = 16
+    for a in range(first, last, run):
+        b = min(a + run, last)
+        for row in range(a, b):
+            at = row
+            while at > a and x[order[at - 1]] > x[row]:
+                order[at] = order[at - 1]
+                at -= 1
+            order[at] = row
+    while run < n:
+        for a in range(first, last, 2 * run):
+            middle = min(a + run, last)
+            b = min(a + 2 * run, last)
+            if middle >= b or x[order[middle - 1]] <= x[order[middle]]:
+                continue
+            for i in range(a, middle):
+                spare[i - a] = order[i]
+            left, right, at = 0, middle, a
+            while left < middle - a:
+                if right < b and x[order[right]] < x[spare[left]]:
+                    order[at] = order[right]
+                    right += 1
+                else:
+                    order[at] = spare[left]
+                    left += 1
+                at += 1
+        run *= 2
+
+
+@jit
+def _short_terms(
     x: Floats,
-    z: Floats,
+    first: int,
+    last: int,
+    binary: bool,
+    over_largest: bool,
+    plus: float,
+    minus: float,
+    none: float,
+    out: Floats,
+) -> None:
+    """Write the terms of the list of rows first..last - 1, without a sort and almost without branches."""
+    largest = 0.0
+    total = 0.0
+    for j in range(first, last):
+        largest = x[j] if x[j] > largest else largest
+        total += x[j]
+    unit = 1.0 / largest if over_largest and largest != 0.0 and not binary else 1.0
+    up = plus * unit
+    down = minus * unit
+    for i in range(first, last):
+        own = x[i]
+        if binary:
+            behind = 0
+            ahead = 0
+            for j in range(first, last):
+                behind += x[j] > own
+                ahead += x[j] < own
+            out[i] = up * behind - down * ahead - none
+        else:
+            row = 0.0
+            for j in range(first, last):
+                apart = x[j] - own
+                row += apart if apart > 0.0 else 0.0
+            # row - col = total - m x_i, so that one of the two sums is enough.
+            out[i] = (up - down) * row + down * (total - (last - first) * own) - none
+
+
+@jit
+def list_terms(
+    x: Floats,
     offsets: Ints,
     width: Floats,
     binary: bool,
+    over_largest: bool,
     plus: Floats,
     minus: Floats,
     none: Floats,
+    order: Ints,
+    spare: Ints,
     out: Floats,
 ) -> None:
     """Write what every row of every list adds to its item: -none + plus * row - minus * col, all by list.
 
-    `order` sorts each list by x ascending; row = Σ (x_j - x_i) / z over the items behind, col over those ahead, both
-    over `width`; `binary` counts them instead. Lists are walked twice, forwards for col and backwards for row.
+    row = Σ (x_j - x_i) / z over the items behind, col over those ahead, both over `width`; `binary` counts them
+    instead, `over_largest` makes z the largest x of the list, else it is 1. Long lists are sorted and walked twice,
+    forwards for col and backwards for row; in short ones comparing everything is quicker. `order` and `spare` are room
+    for as many rows as there are, and as the longest list has.
     """
     for k in range(len(offsets) - 1):
         first, last = offsets[k], offsets[k + 1]
-        scale = 1.0 / width[k] if binary else 1.0 / (width[k] * z[k])
+        if last - first <= 64:
+            up, down = plus[k] / width[k], minus[k] / width[k]
+            _short_terms(x, first, last, binary, over_largest, up, down, none[k], out)
+            continue
+        _sort(x, first, last, order, spare)
+        z = x[order[last - 1]] if over_largest else 1.0
+        scale = 1.0 / width[k] if binary or z == 0.0 else 1.0 / (width[k] * z)
         down = minus[k] * scale
         up = plus[k] * scale
         total = 0.0

@@ -19,7 +19,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.preferences import Preferences
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, listing
-from concordant.kernels.lists import Codes, Floats, Ints, exact_sums, list_ids, offsets_of, order_lists
+from concordant.kernels.lists import Codes, Floats, Ints, exact_sums, list_ids, offsets_of
 
 __all__ = ["SHARED", "Blocks", "ExpertRows", "blocks_of", "item_sums", "potentials", "speaking"]
 
@@ -386,7 +386,7 @@ def item_sums(
     if not plain:
         heard = (block >= 0) & (votes.weights > 0)
         given = given * np.where(heard, votes.weights, 0.0)[:, None]
-    none, plus, minus = given.T
+    none, plus, minus = np.ascontiguousarray(given.T)
     size = votes.slots.sizes[votes.list_instance].astype(np.float64)
     width = size if scaling == "mean" else np.ones(len(size))
     terms = _terms(votes, transform, none, plus, minus, width)
@@ -419,13 +419,12 @@ def _terms(votes: Preferences, transform: str, none: Floats, plus: Floats, minus
         )
     from concordant.kernels.expert_rows import list_terms
 
-    rank = votes.ranks("average")
+    # Only differences of ranks matter, and for counting their order: values will do where they are not ranks.
+    counted = transform == "binary" and votes.kind != "rank"
+    rank = -votes.value if counted else votes.ranks("average")
     x = np.log(rank) if transform == "log" else rank
-    z = np.ones(votes.n_lists)
-    if transform in ("rankdiff", "log"):
-        z = np.maximum.reduceat(x, votes.list_offsets[:-1])
-        z[z == 0] = 1.0
     out = np.empty(votes.n_rows)
-    order = order_lists(rank, votes.list_offsets)
-    list_terms(order, x, z, votes.list_offsets, width, transform == "binary", plus, minus, none, out)
+    order, spare = np.empty(votes.n_rows, dtype=np.int64), np.empty(int(votes.list_lengths.max()), dtype=np.int64)
+    largest = transform in ("rankdiff", "log")
+    list_terms(x, votes.list_offsets, width, transform == "binary", largest, plus, minus, none, order, spare, out)
     return out
