@@ -92,6 +92,12 @@ VARIANTS: list[tuple[Aggregator, tuple[str, ...] | None]] = [
     (cc.CRF(passes=5, weights="mixed", min_lists=2, missing="below", metric="kendall"), None),
     (cc.CRF(passes=5, scaling="paper", sums="slice", metric="ndcg@2"), RANKED),
     (cc.CRF(solver="lbfgs", l2=0.01, n_samples=2), None),
+    (cc.SVDRank(passes=15, weights="consensus"), None),
+    (cc.SVDRank(passes=15, weights="mixed", min_lists=5), None),
+    (cc.SVDRank(passes=15, hidden=3, metric="map"), None),
+    (cc.SVDRank(passes=15, p=2, strength="auto"), None),
+    (cc.SVDRank(passes=15, missing="below", max_items=4), None),
+    (cc.SVDRank(passes=15, scaling="paper", average=0, l2=0, learning_rate=0.01), None),
     (cc.ListwiseLinear(transform="log+binary", l2=0.01), None),
     (cc.ListwiseLinear(weights="mixed", min_lists=2, missing="below", unjudged="drop"), None),
 ]
