@@ -256,6 +256,8 @@ def _judged(judge: Judge | None, held: Sequence[_Held], scores: Sequence[Floats 
         if part.judged is not None and found is not None and part.slots is not None:
             joined[part.slots] = found[part.slots]
             which.append(part.judged)
+    if np.isnan(joined).any():
+        return -np.inf  # there is no order to judge
     # Equal but for rounding is equal, in whatever order the instances come.
     return round(judge(joined, np.concatenate(which)), 12)
 

@@ -14,12 +14,22 @@ import numpy as np
 from concordant.base.contract import Aggregator, Votes
 from concordant.base.params import Constraint
 from concordant.data.comparisons import Comparisons
+from concordant.data.index import Texts
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, NotFittedError
-from concordant.kernels.lists import Floats, Ints, list_ids
+from concordant.kernels.lists import Floats, Ints, list_ids, offsets_of, ranges
 from concordant.ranking.expert_features import SHARED, Blocks, ExpertRows, blocks_of, item_sums, potentials
 
-__all__ = ["TRANSFORMS", "LinearAggregator", "Training", "alternatives", "candidates", "start_weights"]
+__all__ = [
+    "TRANSFORMS",
+    "LinearAggregator",
+    "Training",
+    "alternatives",
+    "arranged",
+    "candidates",
+    "ordered",
+    "start_weights",
+]
 
 TRANSFORMS = ("binary", "rankdiff", "log")
 
@@ -207,6 +217,23 @@ def tidy_rows(rows: ExpertRows, blocks: Blocks) -> ExpertRows:
     slot = list_ids(rows.starts)
     order = np.lexsort((*rows.X.T[::-1], rows.block, slot))
     return rows._replace(block=rows.block[order], X=rows.X[order], value=rows.value[order], source=rows.source[order])
+
+
+def arranged(rows: ExpertRows, label: Floats) -> tuple[ExpertRows, Ints]:
+    """Return the rows with the slots of every instance by label and by what is said about them, and these slots.
+
+    What is added up in this order is the same to the last bit in whatever order the items came.
+    """
+    slots = rows.canonical(label)
+    kept = ranges(rows.starts[slots], rows.starts[slots + 1])
+    starts = offsets_of(rows.starts[slots + 1] - rows.starts[slots])
+    columns = {name: getattr(rows, name)[kept] for name in ("block", "X", "value", "source")}
+    return rows._replace(starts=starts, key=rows.key[slots], **columns), slots
+
+
+def ordered(instances: Ints, ids: Texts) -> Ints:
+    """Return the instances in the order of their ids."""
+    return np.array(sorted(instances.tolist(), key=ids.__getitem__), dtype=np.int64)
 
 
 def influence(w: Floats, rows: ExpertRows) -> tuple[Floats, Floats]:

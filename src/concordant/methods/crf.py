@@ -25,7 +25,9 @@ from concordant.methods._linear import (
     LinearAggregator,
     Training,
     alternatives,
+    arranged,
     candidates,
+    ordered,
     start_weights,
 )
 
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
     from concordant.kernels.crf import Aim, Pools, Slices
-    from concordant.ranking.expert_features import Blocks
+    from concordant.ranking.expert_features import Blocks, ExpertRows
 
 __all__ = ["CRF"]
 
@@ -429,7 +431,7 @@ class _Task(NamedTuple):
     """The draws and the rows that one transform gives to learn from."""
 
     rows: Training
-    X: Floats
+    own: ExpertRows
     unit: Floats
     pools: Pools
     seeds: Any
@@ -453,29 +455,25 @@ class _Task(NamedTuple):
         from concordant.kernels.crf import Slices, pools_of
         from concordant.kernels.listwise import spreads
 
-        own = rows.train
+        own, slots = arranged(rows.train, aim.label)
+        aim = aim._replace(gain=aim.gain[slots], label=aim.label[slots])
         variance = np.zeros((len(blocks), 3))
-        # Added up in the order of the ids, so that the order of the input leaves no trace.
-        ids = votes.instances
-        ordered = np.array(sorted(usable.tolist(), key=ids.__getitem__), dtype=np.int64)
-        spreads(own.offsets, own.starts, own.block, own.X, ordered, variance)
+        spreads(own.offsets, own.starts, own.block, own.X, ordered(usable, votes.instances), variance)
         spread = np.sqrt(variance.mean(axis=0))
         beta = float(np.sqrt(spread[1] * spread[2]))
         unit = np.ones(3)
         slices = None
-        X = own.X
         if owner.sums == "slice":
             order = np.lexsort((own.source, own.block, list_ids(own.starts)))
             own = own._replace(X=own.X[order], block=own.block[order], value=own.value[order], source=own.source[order])
-            rows, X = rows._replace(train=own), own.X
             below, mean = owner.missing == "below", owner.scaling == "mean"
             slices = Slices(own.source, own.value, transform == "binary", below, mean)
         elif owner.balance and spread[0] > 0 and beta > 0:
             unit = _SPREAD / np.array([spread[0], beta, beta])
-            X = own.X * unit
+            own = own._replace(X=own.X * unit)
             beta = _SPREAD
         pools = pools_of(own.offsets, aim.label, own.key)
-        return cls(rows, X, unit, pools, seeds, aim, slices, beta or 1.0)
+        return cls(rows, own, unit, pools, seeds, aim, slices, beta or 1.0)
 
     def weights(self, parameters: Floats) -> Floats:
         """Return the weights, one row for each block, in their own units."""
@@ -501,7 +499,7 @@ class _Ascent:
     def advance(self, parameters: Floats, instances: Ints, number: int) -> Floats:
         from concordant.kernels.crf import sgd_pass, visit_order
 
-        task, owner, rows = self.task, self._owner, self.task.rows.train
+        task, owner, own = self.task, self._owner, self.task.own
         draws = owner.n_samples or _DRAWS
         w = parameters.reshape(-1, 3).copy()
         sgd_pass(
@@ -510,9 +508,9 @@ class _Ascent:
             task.pools,
             task.seeds,
             number,
-            rows.starts,
-            rows.block,
-            task.X,
+            own.starts,
+            own.block,
+            own.X,
             task.aim,
             epsilon=owner.epsilon,
             n_samples=draws,
@@ -548,7 +546,7 @@ class _Batch:
 
         from concordant.kernels.crf import batch_objective, draw_samples, slice_rows, visit_order
 
-        task, owner, rows = self.task, self._owner, self.task.rows.train
+        task, owner, own = self.task, self._owner, self.task.own
         samples = draw_samples(
             visit_order(instances, task.seeds, 0),
             task.pools,
@@ -556,7 +554,7 @@ class _Batch:
             epsilon=owner.epsilon,
             n_samples=owner.n_samples or _FIXED,
         )
-        starts, block, X = rows.starts, rows.block, task.X
+        starts, block, X = own.starts, own.block, own.X
         if task.slices is not None:
             samples, starts, block, X = slice_rows(samples, starts, block, X, task.slices)
         l2, n = self.path[number], len(instances)

@@ -16,13 +16,15 @@ from concordant.base.params import Constraint, integer, metric_name, number, one
 from concordant.base.registry import register
 from concordant.data.index import Texts
 from concordant.errors import DataError
-from concordant.kernels.lists import Codes, Floats, Ints, list_ids, offsets_of, ranges
+from concordant.kernels.lists import Codes, Floats, Ints, list_ids
 from concordant.methods._linear import (
     TRANSFORMS,
     LinearAggregator,
     Training,
     alternatives,
+    arranged,
     candidates,
+    ordered,
 )
 
 if TYPE_CHECKING:
@@ -280,18 +282,15 @@ class _Problem(NamedTuple):
         """Return the problem of these rows, its columns scaled by their spread in the usable instances."""
         from concordant.kernels.listwise import spreads
 
-        slots = rows.canonical(label)
-        lengths = rows.starts[slots + 1] - rows.starts[slots]
-        kept = ranges(rows.starts[slots], rows.starts[slots + 1])
-        ids = instances.tolist()
-        turn = np.empty(len(ids), dtype=np.int64)
-        turn[sorted(range(len(ids)), key=ids.__getitem__)] = np.arange(len(ids))
+        own, slots = arranged(rows, label)
+        turn = np.empty(len(instances), dtype=np.int64)
+        turn[ordered(np.arange(len(instances)), instances)] = np.arange(len(instances))
         d = rows.X.shape[1]
         made = cls(
-            offsets=rows.offsets,
-            starts=offsets_of(lengths),
-            block=rows.block[kept],
-            X=rows.X[kept],
+            offsets=own.offsets,
+            starts=own.starts,
+            block=own.block,
+            X=own.X,
             target=target[slots],
             turn=turn,
             n_blocks=n_blocks,
