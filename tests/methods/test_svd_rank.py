@@ -88,7 +88,7 @@ def test_a_worked_step_from_lists_to_weights(golden: Callable[[str], dict[str, A
     label = np.array(case["input"]["labels"], dtype=float)
     queries = Queries.of(rows, label, np.array([0]), votes.instances, learned_metric("ndcg"))
     chosen = {"strength": "log", "learning_rate": case["input"]["eta"]}
-    learner = Learner(chosen, Settings(1, 0, 0.0, 0.0, 0), blocks.names, [rows], queries)
+    learner = Learner(chosen, Settings(1, 0, 0.0, 0.0, 0), blocks, [rows], queries)
     # There the features of all experts come first, then whether each does not list the item.
     w0, w1 = (np.array(v) for v in (case["input"]["w0"], case["expected"]["w1"]))
     here = [[3 * k, 3 * k + 2, 9 + k] for k in range(3)]

@@ -151,7 +151,9 @@ def test_comparisons_are_entries_of_the_matrix_and_unnamed_ones_are_shared() -> 
         assert X[:, 0, 6].tolist() == [0, 0, 0, 1]
     votes = cc.Comparisons("q", None, *columns)
     with pytest.raises(DataError, match="name no experts"):
-        triples(votes, Blocks(["x"], -1), np.zeros(0, dtype=np.int64))
+        Blocks(["x"], -1).of(votes, "SVDRank")
+    blocks = Blocks(["x"], -1)
+    assert len(triples(votes, blocks, blocks.of(votes, "SVDRank", "ignore")).slot) == 0
 
 
 def test_an_expert_who_only_ties_prefers_nothing_and_is_heard() -> None:

@@ -8,18 +8,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from concordant.data.comparisons import Comparisons
 from concordant.data.index import Slots
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, ParameterError, listing
-from concordant.kernels.lists import Floats, Ints, list_ids, offsets_of
+from concordant.kernels.lists import Floats, Ints, list_ids, offsets_of, ranges
 
 if TYPE_CHECKING:
     from concordant.base.contract import Votes
 
-__all__ = ["Judge", "Truth", "exponential_gain", "match_labels", "validation_pair"]
+__all__ = ["Judge", "Truth", "check_told_apart", "exponential_gain", "match_labels", "validation_pair"]
 
 # 2**label beyond this says no more than the order of the labels does, and sums of it lose the small ones.
 _LARGEST_EXPONENT = 30.0
@@ -129,16 +130,48 @@ def _check_instances(votes: Votes, labels: Labels, owner: str) -> None:
 def _no_label(votes: Votes, counts: dict[str, int], owner: str, unjudged: str) -> str:
     """Return which of the conditions for learning fails."""
     what = f"{owner} found no usable label: "
+    if counts["judged"] + counts["elsewhere"] == 0:
+        return f"{what}no item has one, all are NaN. Were the labels aligned with other preferences?"
     if counts["judged"] == 0:
         return (
             f"{what}none of the {counts['elsewhere']} labels belongs to an item of the preferences. Items are matched "
             f"by id; the preferences have {listing(votes.items[:3].tolist())}."
         )
-    hint = ' With unjudged="zero" the items without a label would count as 0.' if unjudged == "drop" else ""
+    left_out = unjudged == "drop" and counts["unjudged"] > 0
+    hint = ' With unjudged="zero" the items without a label would count as 0.' if left_out else ""
     return (
         f"{what}in each of the {counts['labelled']} labelled instances all {counts['judged']} labels are equal, and "
         f"nothing can be learned from an instance whose items are all alike.{hint}"
     )
+
+
+def check_told_apart(key: NDArray[Any], truth: Truth, votes: Votes, owner: str) -> None:
+    """Raise DataError when in no usable instance anything that experts say tells two items apart.
+
+    Parameters
+    ----------
+    key : array of S
+        The same for items about which the same is said.
+    truth : Truth
+        Which instances are usable, and which of their slots.
+    votes : Preferences or Comparisons
+        Whose slots these are.
+    owner : str
+        Who learns, for messages.
+    """
+    offsets = votes.slots.offsets
+    slots = ranges(offsets[truth.instances], offsets[truth.instances + 1])
+    slots = slots[~np.isnan(truth.label[slots])]
+    instance = votes.slots.instance[slots]
+    # Where all items of an instance share one key, so do those of different labels, and the other way round.
+    new = np.append(True, instance[1:] != instance[:-1])
+    first = slots[new][np.cumsum(new) - 1] if len(slots) else slots
+    if not (key[slots] != key[first]).any():
+        raise DataError(
+            f"{owner} has nothing to learn from: in none of the {len(truth.instances)} usable instances do the experts "
+            "tell items of different labels apart. Their lists are empty, of no weight, or one tie; check the ranks or "
+            "scores."
+        )
 
 
 def validation_pair(validation: Any, owner: str) -> tuple[Votes, Labels] | None:
@@ -210,6 +243,7 @@ class Judge:
         self._rel = rel
         slots: Slots = votes.slots
         label = labels.align(votes).label
+        self._label = np.nan_to_num(label)
         codes = slots.instances.codes
         home = np.array([codes.get(q, -1) for q in labels.instances], dtype=np.int64)
         positive = labels.label > 0
@@ -241,6 +275,12 @@ class Judge:
     def n_slots(self) -> int:
         """How many slots are scored."""
         return self._slots.n_slots
+
+    def blind(self, instances: Ints | None = None) -> bool:
+        """Return whether every order of the items has the same value, so that there is nothing to choose by."""
+        which = self.instances if instances is None else instances
+        best, worst = self.values(self._label)[which], self.values(-self._label)[which]
+        return bool((best - worst <= 1e-12).all())
 
     def values(self, score: Floats) -> Floats:
         """Return the metric of every instance, 0 where there is nothing to find."""

@@ -151,8 +151,11 @@ def train(
     judge, held = _plan(owner, votes, labels, truth, validation, select, cv, random_state)
     runs = [_start(learner, len(held)) for learner in learners]
     info = owner.fit_info_
-    info.labels = dict(truth.counts)
-    mark = _Mark.of(owner, learners, votes, truth, held)
+    # Some instances whose labels differ say nothing to some metrics.
+    info.labels = truth.counts | {"usable": len(truth.instances)}
+    mark = _Mark.of(owner, learners, (votes, labels), truth, held, validation)
+    if judge is not None and passes * len(learners) > 1:
+        _require_sight(owner, judge, truth, validation, select)
     done = mark.restore(runs) if mark else 0
     part = "train" if validation is None else "validation"
     size = sum(int(votes.slots.sizes[h.learned].sum()) for h in held)
@@ -185,6 +188,8 @@ def train(
                 _settle(after[r], _judged(judge, held, scores_of), done + 1, patience)
             # At once: an interrupt finds the state before a pass or after it, and nothing between.
             runs, done = after, done + 1
+            if done == 0 and validation is not None and passes * len(learners) > 1:
+                _require_difference(owner, validation[0], held[0], scored)
             report(done, passes)
             note(_standing(runs, judge, select))
             if mark:
@@ -224,8 +229,8 @@ def _plan(
         return judge, [_Held(usable, judge.instances, _slots_of(validation[0], judge.instances))]
     if labels is None or len(usable) < _FEWEST:
         owner._warn(
-            f"{name} learns from {len(usable)} instances, too few to hold any out: nothing is chosen, and the last "
-            "pass is kept."
+            f"{name} learns from {len(usable)} instance{'s' if len(usable) != 1 else ''}, too few to hold any out: "
+            "nothing is chosen, and the last pass is kept."
         )
         return None, [_Held(usable, None)]
     ids = votes.instances
@@ -239,6 +244,40 @@ def _plan(
 def _slots_of(votes: Votes, instances: Ints) -> Ints:
     offsets = votes.slots.offsets
     return ranges(offsets[instances], offsets[instances + 1])
+
+def _require_sight(
+    owner: Aggregator, judge: Judge, truth: Truth, validation: tuple[Votes, Labels] | None, select: str
+) -> None:
+    """Raise when the metric to choose by is the same for every order of the items."""
+    name = type(owner).__name__
+    if validation is not None:
+        if judge.blind():
+            raise DataError(
+                f"{name} cannot choose by the validation part: {select} is the same for every order of its items. Are "
+                "all its labels 0, or all equal? Give other instances, or leave validation out to choose by "
+                "cross-validation."
+            )
+    elif judge.blind(truth.instances):
+        raise DataError(
+            f"{name} cannot choose by {select}: it is the same for every order of the items in all "
+            f"{len(truth.instances)} usable instances. Labels count above 0 in ndcg and err, from 1 on in map, mrr and "
+            "p, and p@k asks for more than k items. Shift the labels, or choose by another metric: select='ndcg@10'."
+        )
+
+
+def _require_difference(owner: Aggregator, votes: Votes, held: _Held, scored: dict[int, list[Floats | None]]) -> None:
+    """Raise when nothing that is known tells the items of the validation part apart."""
+    if held.slots is None:
+        return
+    first = votes.slots.offsets[votes.slots.instance[held.slots]]
+    for scores in scored.values():
+        if scores[0] is None or (scores[0][held.slots] != scores[0][first]).any():
+            return
+    raise DataError(
+        f"{type(owner).__name__} cannot choose by the validation part: all its items score alike. Do the experts of "
+        "the training part rank anything there? Leave validation out to choose by cross-validation."
+    )
+
 
 
 def _start(learner: Learner, n_models: int) -> _Run:
@@ -301,9 +340,10 @@ def _finish(
     info, name = owner.fit_info_, type(owner).__name__
     if not run.passes:
         raise DataError(
-            f"{name} diverged in its first pass with {_words(learner)}: its weights are no longer finite. Choose a "
-            "smaller learning_rate."
+            f"{name} diverged in its first pass with {_words(learner)}: its weights are no longer finite."
+            f"{calmer or ' Are the weights of some lists huge?'}"
         )
+    calmer = " Choose a smaller learning_rate." if hasattr(owner, "learning_rate") else ""
     value = None if judge is None else run.value
     info.n_iter, info.trace, info.validation = done, list(run.trace), value
     info.chosen = dict(learner.chosen) | ({"passes": run.passes} if judge is not None else {})
@@ -313,12 +353,12 @@ def _finish(
         info.converged = False
         owner._warn(
             f"{name} {run.stopped} with {_words(learner)}: its weights are no longer finite. The best pass before, "
-            f"{run.passes}, is kept. Choose a smaller learning_rate."
+            f"{run.passes}, is kept.{calmer}"
         )
-    elif judge is not None and run.trace[-1] < _COLLAPSE * run.value:
+    elif calmer and judge is not None and run.trace[-1] < _COLLAPSE * run.value:
         owner._warn(
             f"{name} was thrown off with {_words(learner)}: {select} fell from {run.value:.4f} in pass {run.passes} to "
-            f"{run.trace[-1]:.4f}. The best pass is kept. Choose a smaller learning_rate."
+            f"{run.trace[-1]:.4f}. The best pass is kept.{calmer}"
         )
     if info.interrupted:
         worth = "" if value is None else f", {select} {value:.4f}"
@@ -382,12 +422,19 @@ class _Mark:
 
     @classmethod
     def of(
-        cls, owner: Aggregator, learners: Sequence[Learner], votes: Votes, truth: Truth, held: list[_Held]
+        cls,
+        owner: Aggregator,
+        learners: Sequence[Learner],
+        data: tuple[Votes, Labels | None],
+        truth: Truth,
+        held: list[_Held],
+        validation: tuple[Votes, Labels] | None,
     ) -> _Mark | None:
         place = _place.get()
         if place is None:
             return None
-        return cls(*place, header={"method": owner.name, "fit": _fingerprint(owner, learners, votes, truth, held)})
+        mark = _fingerprint(owner, learners, data, truth, held, validation)
+        return cls(*place, header={"method": owner.name, "fit": mark})
 
     def write(self, runs: Sequence[_Run], done: int, *, last: bool) -> None:
         from concordant.base.saving import write_arrays
@@ -431,18 +478,40 @@ class _Mark:
             raise FormatError(f"{self.path}: the checkpoint lacks a part. Remove it to begin anew.") from error
 
 
-def _fingerprint(owner: Aggregator, learners: Sequence[Learner], votes: Votes, truth: Truth, held: list[_Held]) -> str:
+def _fingerprint(
+    owner: Aggregator,
+    learners: Sequence[Learner],
+    data: tuple[Votes, Labels | None],
+    truth: Truth,
+    held: list[_Held],
+    validation: tuple[Votes, Labels] | None,
+) -> str:
     """Return a hash of everything a fit depends on."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(json.dumps(owner.get_params(), sort_keys=True, default=repr).encode())
-    for texts in (votes.instances, votes.items, votes.experts):
-        digest.update("\0".join(texts.tolist()).encode("utf-8", "surrogatepass"))
-    columns: list[NDArray[Any]] = [votes.slots.offsets, truth.label]
-    if isinstance(votes, Preferences):
-        columns += [votes.slot, votes.value, votes.list_offsets, votes.list_expert, votes.weights]
-    else:
-        columns += [votes.left, votes.right, votes.n_left, votes.n_right, votes.n_ties]
+    columns: list[NDArray[Any]] = [truth.label]
+    for votes, labels in (data,) if validation is None else (data, validation):
+        texts = [votes.instances, votes.items, votes.experts]
+        columns.append(votes.slots.offsets)
+        if isinstance(votes, Preferences):
+            columns += [
+                votes.slot,
+                votes.value,
+                votes.list_offsets,
+                votes.list_expert,
+                votes.list_starts,
+                votes.weights,
+            ]
+        else:
+            columns += [votes.left, votes.right, votes.n_left, votes.n_right, votes.n_ties]
+            columns += [] if votes.expert is None else [votes.expert]
+        if labels is not None:
+            texts += [labels.instances, labels.items]
+            columns += [labels.slots.offsets, labels.label]
+        for ids in texts:
+            digest.update("\0".join(ids.tolist()).encode("utf-8", "surrogatepass"))
     columns += [*(part.learned for part in held), *(learner.start() for learner in learners)]
     for column in columns:
         digest.update(np.ascontiguousarray(column).tobytes())
     return digest.hexdigest()
+        digest.update(f"{column.dtype}{column.shape}".encode())

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.base.contract import expert_weights
-from concordant.base.supervision import match_labels, validation_pair
+from concordant.base.supervision import check_told_apart, match_labels, validation_pair
 from concordant.base.training import train
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, listing
 from concordant.kernels.lists import Codes, Floats, Ints, list_ids, offsets_of
 from concordant.methods.fusion import Weighing, check_known
+from concordant.ranking.expert_features import slot_keys
 
 if TYPE_CHECKING:
     from concordant.data.labels import Labels
@@ -83,7 +84,7 @@ class _Learner:
     ) -> None:
         self.chosen = candidate.chosen
         self.ridges = ridges
-        self.settled = True
+        self._unsettled: set[tuple[int, bytes]] = set()
         self._parts = parts
         self._target = target
         self._n = n_experts
@@ -120,9 +121,14 @@ class _Learner:
         rows, u = self._parts["train"], parameters
         problem = _Problem(rows, self._target, instances, self._unit, penalty)
         found, settled = problem.minimise(u)
-        self.settled = self.settled and settled
+        if not settled:
+            self._unsettled.add((number, instances.tobytes()))
         # What is left of a weight that should be 0 is rounding, and must not rank anything.
         return np.where(found > _STILL * max(float(found.max()), 1.0), found, 0.0)
+
+    def settled(self, number: int, instances: Ints) -> bool:
+        """Return whether the weights of a ridge learned from these instances came to rest."""
+        return (number, instances.tobytes()) not in self._unsettled
 
     def scores(self, parameters: Floats, part: str, instances: Ints | None) -> Floats:
         score = self._sum(self._parts[part], parameters, instances)
@@ -222,7 +228,7 @@ def learn(
     experts = p.experts.tolist()
     heard: NDArray[np.bool_] = np.bincount(p.list_expert, weights=p.weights, minlength=len(experts)) > 0
     free = isinstance(owner.weights, str)
-    if free and not heard.any():
+    if not heard.any():
         raise DataError(f"{name} has nothing to learn from: no expert ranks anything in the {len(p)} instances.")
     # By name, so that the order in which experts come does not matter.
     own = sorted(e for e, there in zip(experts, heard.tolist(), strict=True) if there) if free else experts
@@ -233,6 +239,8 @@ def learn(
     learners = []
     for candidate in candidates:
         parts = {"train": _part(owner, p, candidate, column)}
+        rows = parts["train"]
+        check_told_apart(slot_keys(rows.X, rows.block, rows.starts, own if free else [""]), truth, p, name)
         if pair is not None:
             parts["validation"] = _part(owner, pair[0], candidate, column)
         learners.append(_Learner(candidate, parts, target, len(own) if free else 1, ridges))
@@ -252,7 +260,7 @@ def learn(
     if not free:
         return Learned(found.learner, [], np.zeros(0))
     info.chosen["ridge"] = ridges[found.passes - 1]
-    if not all(learner.settled for learner in learners):
+    if not learners[found.learner].settled(found.passes - 1, truth.instances):
         info.converged = False
         owner._warn(f"{name} did not find the best weights in {_MOST_STEPS} steps; those found so far are kept.")
     return _spread(owner, experts, own, found.learner, found.parameters)
@@ -262,7 +270,8 @@ def _require_known(owner: Weighing, votes: Any, p: Preferences) -> None:
     """Raise when the method does not work on the validation part, or has nothing to learn about its experts."""
     owner._checked(votes)
     if isinstance(owner.weights, str):
-        check_known(votes, dict.fromkeys(p.experts), type(owner).__name__, owner.unknown_experts)
+        where = " of the validation part"
+        check_known(votes, dict.fromkeys(p.experts), type(owner).__name__, owner.unknown_experts, where)
 
 
 def _part(owner: Weighing, p: Any, candidate: Candidate, column: dict[str, int] | None) -> _Rows:

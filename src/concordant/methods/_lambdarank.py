@@ -16,6 +16,7 @@ from concordant.data.streams import id_hash
 from concordant.errors import ParameterError
 from concordant.kernels.lists import Floats, Ints, list_ids, offsets_of, ranges
 from concordant.kernels.svd_tables import Goal, Rows
+from concordant.ranking.expert_features import Blocks
 from concordant.ranking.svd_features import mixed
 
 if TYPE_CHECKING:
@@ -55,11 +56,14 @@ class Queries(NamedTuple):
         What is learned for.
     code : uint64[N]
         The hash of every instance's id.
+    key : uint64[S]
+        A hash of what is said about every slot, those not learned from included.
     """
 
     rows: Rows
     goal: Goal
     code: NDArray[np.uint64]
+    key: NDArray[np.uint64]
 
     @classmethod
     def of(
@@ -100,17 +104,24 @@ class Queries(NamedTuple):
             ),
             Goal(kind, worth, level, by_tie, place_worth, scale, budget, calm),
             np.array([id_hash(i) for i in ids], dtype=np.uint64),
+            key,
         )
 
     @property
-    def telling(self) -> bool:
-        """Whether any two items of an instance differ in what they are worth to the metric."""
-        from concordant.kernels.lambdarank import PAIRS
+    def telling(self) -> NDArray[np.bool_]:
+        """In which instances one order of the items is better than another."""
+        from concordant.kernels.lambdarank import PAIRS, PLACES
 
-        full = np.flatnonzero(np.diff(self.rows.offsets))
+        sizes = np.diff(self.rows.offsets)
+        full = np.flatnonzero(sizes)
         best, worst = self.rows.offsets[full], self.rows.offsets[full + 1] - 1
         worth = self.goal.level if self.goal.metric == PAIRS else self.goal.worth
-        return bool((worth[best] != worth[worst]).any())
+        out = np.zeros(len(sizes), dtype=np.bool_)
+        out[full] = worth[best] != worth[worst]
+        if self.goal.metric == PLACES:
+            # Down to the cutoff of a precision all places are worth the same.
+            out[full] &= self.goal.place_worth[0] != self.goal.place_worth[sizes[full] - 1]
+        return out
 
 
 def _measured(metric: Metric | None, label: Floats, level: Ints, offsets: Ints) -> tuple[int, Floats, Floats, Floats]:
@@ -218,13 +229,15 @@ class Learner:
         self,
         chosen: dict[str, Any],
         settings: Settings,
-        names: list[str],
+        blocks: Blocks,
         parts: list[Rows],
         queries: Queries,
         before: tuple[dict[str, int], Net] | None = None,
     ) -> None:
         self.chosen = chosen
-        self.names, self.parts = names, parts
+        self.names, self.parts = blocks.names, parts
+        # Where nobody taught the shared weights anything, a stranger is taken for an average expert.
+        self._untaught = blocks.shared >= 0 and blocks.n_own > 0 and not (parts[0].source_block == blocks.shared).any()
         self._rate = float(chosen["learning_rate"])
         self._settings, self._queries, self._before = settings, queries, before
 
@@ -253,8 +266,12 @@ class Learner:
         if not units:
             w = np.zeros((n, 3 * p + 1, 1))
             w[:, : 2 * p + 1, 0] = flat.reshape(n, 2 * p + 1)
-            return Net(w, np.zeros(1), np.ones(1))
-        return self._parts_of(flat)
+            net = Net(w, np.zeros(1), np.ones(1))
+        else:
+            net = self._parts_of(flat.copy())
+        if self._untaught:
+            net.w[-1] = net.w[:-1].mean(axis=0)
+        return net
 
     def _parts_of(self, flat: Floats) -> Net:
         """Return the weights of a hidden layer as views of a flat array."""

@@ -18,7 +18,7 @@ from concordant.data.index import Texts
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, NotFittedError
 from concordant.kernels.lists import Floats, Ints, list_ids, offsets_of, ranges
-from concordant.ranking.expert_features import SHARED, Blocks, ExpertRows, blocks_of, item_sums, potentials
+from concordant.ranking.expert_features import SHARED, Blocks, ExpertRows, anybody, blocks_of, item_sums, potentials
 
 __all__ = [
     "TRANSFORMS",
@@ -60,11 +60,21 @@ class Training(NamedTuple):
 
     train: ExpertRows
     validation: ExpertRows | None
+    blocks: Blocks
+
+    def weights(self, w: Floats) -> Floats:
+        """Return the weights to score with: where nobody taught the shared ones, a stranger is an average expert."""
+        shared = self.blocks.shared
+        if shared < 0 or not self.blocks.n_own or (self.train.list_block == shared).any():
+            return w
+        w = w.copy()
+        w[shared] = w[: self.blocks.n_own].mean(axis=0)
+        return w
 
     def scores(self, w: Floats, part: str, instances: Ints | None) -> Floats:
         """Return a score for every slot of the part."""
         rows = self.train if part == "train" or self.validation is None else self.validation
-        return rows.scores(w, instances)
+        return rows.scores(self.weights(w), instances)
 
 
 class LinearAggregator(Aggregator):
@@ -146,7 +156,7 @@ class LinearAggregator(Aggregator):
             raise DataError(
                 f"an expert is called {SHARED!r}, which is the name of the weights that experts share. Rename it."
             )
-        if not (len(votes.left) if isinstance(votes, Comparisons) else votes.n_rows):
+        if not anybody(votes):
             raise DataError(
                 f"{type(self).__name__} has nothing to learn from: no expert ranks anything in the "
                 f"{len(votes)} instances."
@@ -158,20 +168,18 @@ class LinearAggregator(Aggregator):
     ) -> Training:
         """Return the rows of the training and the validation part."""
 
-        def rows_of(part: Votes) -> ExpertRows:
-            of_expert = blocks.of(part, type(self).__name__, self.unknown_experts)
+        def rows_of(part: Votes, where: str = "") -> ExpertRows:
+            of_expert = blocks.of(part, type(self).__name__, self.unknown_experts, where)
             rows = potentials(part, blocks, of_expert, transforms, missing=self.missing, scaling=self.scaling)
             return tidy_rows(rows, blocks)
 
-        return Training(rows_of(votes), None if validation is None else rows_of(validation[0]))
+        held = None if validation is None else rows_of(validation[0], " of the validation part")
+        return Training(rows_of(votes), held, blocks)
 
-    def _keep(self, w: Floats, blocks: Blocks, transforms: Sequence[str], rows: ExpertRows) -> None:
+    def _keep(self, w: Floats, transforms: Sequence[str], found: Training) -> None:
         """Take over what was learned, and say what it means."""
-        heard = np.bincount(rows.list_block, minlength=len(blocks))
-        w = w.copy()
-        if blocks.shared >= 0 and not heard[blocks.shared] and blocks.n_own:
-            # Nobody taught the shared weights anything: a stranger is taken for an average expert.
-            w[blocks.shared] = w[: blocks.n_own].mean(axis=0)
+        blocks, rows = found.blocks, found.train
+        w = found.weights(w.copy())
         self.experts_ = list(blocks.names)
         self.shared_ = blocks.shared
         self.transforms_ = list(transforms)

@@ -216,7 +216,7 @@ class CPS(Aggregator):
             raise NotFittedError.of(type(self).__name__)
         known = dict(zip(self.experts_, self.adherence_.tolist(), strict=True))
         names = p.experts.tolist()
-        speaks = np.bincount(p.list_expert, minlength=p.n_experts) > 0
+        speaks = np.bincount(p.list_expert, weights=p.weights, minlength=p.n_experts) > 0
         unknown = [e for e, heard in zip(names, speaks.tolist(), strict=True) if heard and e not in known]
         if unknown and self.unknown_experts == "error":
             raise DataError(

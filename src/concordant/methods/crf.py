@@ -266,7 +266,7 @@ class CRF(LinearAggregator):
             self._before = kept
 
     def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> None:
-        from concordant.base.supervision import match_labels, validation_pair
+        from concordant.base.supervision import check_told_apart, match_labels, validation_pair
         from concordant.base.training import train
 
         before = self.__dict__.pop("_before", None)
@@ -285,6 +285,7 @@ class CRF(LinearAggregator):
             if self.solver == "lbfgs":
                 learners.append(_Batch(self, transform, task, first))
                 continue
+            check_told_apart(rows.train.key, truth, votes, name)
             rates = _RATES if self.scaling == "mean" else _RATES_PAPER
             learners += [_Ascent(self, transform, task, first, rate) for rate in candidates(self.learning_rate, rates)]
         found = train(
@@ -303,7 +304,7 @@ class CRF(LinearAggregator):
         best = learners[found.learner]
         if self.solver == "lbfgs":
             self.fit_info_.chosen |= {"l2": best.path[found.passes - 1]}
-        self._keep(best.task.weights(found.parameters), blocks, (best.transform,), best.task.rows.train)
+        self._keep(best.task.weights(found.parameters), (best.transform,), best.task.rows)
 
     def _first(self, blocks: Blocks, before: tuple[list[str], Floats] | None) -> Floats:
         """Return the weights a fit begins with."""
@@ -346,14 +347,20 @@ class CRF(LinearAggregator):
         instance = list_ids(offsets)[used]
         high, low = np.full(len(offsets) - 1, -np.inf), np.full(len(offsets) - 1, np.inf)
         np.maximum.at(high, instance, aim.gain[used])
+        from concordant.kernels.subsets import METRICS
+
         np.minimum.at(low, instance, aim.gain[used])
-        out = usable[high[usable] > low[usable]]
+        differ = high > low
+        if aim.metric == METRICS["p"]:
+            # Where all items are above the cutoff, their order makes no difference.
+            differ &= np.bincount(instance, minlength=len(differ)) > aim.cutoff
+        out = usable[differ[usable]]
         if not len(out):
             raise DataError(
                 f"CRF found no usable label: in none of {len(usable)} instances with different labels do items differ "
                 f"in what they are worth to {self.metric!r}. Labels of 0 and below are worth nothing to ndcg and err; "
-                "precision, ap and rr tell labels below rel (1) from the others. Shift the labels, or set rel: "
-                "metric='ap(rel=2)'."
+                "precision, ap and rr tell labels below rel (1) from the others, and p@k asks for more than k items. "
+                "Shift the labels, or set rel: metric='ap(rel=2)'."
             )
         return out
 

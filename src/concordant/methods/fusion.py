@@ -42,6 +42,9 @@ __all__ = [
 LISTS = frozenset({"rank", "score", "rating"})
 NORMS = ("min-max", "max", "sum", "z-score", "rank", "borda", "none")
 
+# Scores of this size can be squared and added up.
+_SMALL, _LARGE = 1e-100, 1e100
+
 _UNKNOWN = one_of("error", "ignore")
 _LEARNING: Mapping[str, Constraint] = {
     "unjudged": one_of("zero", "drop"),
@@ -106,8 +109,13 @@ def put_last(preferences: Preferences, score: Floats, silent: NDArray[np.bool_])
     return np.where(silent, lowest[instance], score)
 
 
-def check_known(preferences: Preferences, known: Mapping[str, Any], owner: str, unknown_experts: str) -> None:
-    """Raise for experts who speak and have no learned weight, unless they are to be left out."""
+def check_known(
+    preferences: Preferences, known: Mapping[str, Any], owner: str, unknown_experts: str, where: str = ""
+) -> None:
+    """Raise for experts who speak and have no learned weight, unless they are to be left out.
+
+    `where` says in the message which preferences these are.
+    """
     names = preferences.experts.tolist()
     if unknown_experts == "ignore" or all(e in known for e in names):
         return
@@ -115,7 +123,8 @@ def check_known(preferences: Preferences, known: Mapping[str, Any], owner: str, 
     strange = [e for e, heard in zip(names, speaks.tolist(), strict=True) if heard and e not in known]
     if strange:
         raise DataError(
-            f"{owner} has learned no weights for the experts {listing(strange)}. Known: {listing(list(known), 20)}. "
+            f"{owner} has learned no weights for the experts {listing(strange)}{where}. Known: "
+            f"{listing(list(known), 20)}. "
             'Fit on preferences that hold them, or pass unknown_experts="ignore" to leave them out.'
         )
 
@@ -433,6 +442,12 @@ def _scaled(value: Floats, offsets: Ints, norm: str) -> Floats:
     starts, lengths = offsets[:-1], np.diff(offsets)
     high = np.maximum.reduceat(value, starts)
     low = np.minimum.reduceat(value, starts)
+    size = np.maximum(high, -low)
+    if not ((size == 0) | ((size > _SMALL) & (size < _LARGE))).all():
+        # Norms do not depend on the unit, and in this one neither sums nor squares leave the range of numbers.
+        power = -np.frexp(size)[1]
+        value = np.ldexp(value, np.repeat(power, lengths))
+        high, low = np.ldexp(high, power), np.ldexp(low, power)
     if norm == "max":
         scale = np.where(high > 0, high, -low)
         scale[scale == 0] = 1.0

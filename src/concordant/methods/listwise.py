@@ -191,7 +191,7 @@ class ListwiseLinear(LinearAggregator):
         self.random_state = random_state
 
     def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> None:
-        from concordant.base.supervision import match_labels, validation_pair
+        from concordant.base.supervision import check_told_apart, match_labels, validation_pair
         from concordant.base.training import train
 
         votes = preferences
@@ -213,6 +213,7 @@ class ListwiseLinear(LinearAggregator):
         learners = []
         for transform in candidates(self.transform, TRANSFORMS):
             rows = self._prepared(votes, pair, blocks, transform.split("+"))
+            check_told_apart(rows.train.key, truth, votes, type(self).__name__)
             problem = _Problem.of(rows.train, truth.label, target, usable, votes.instances, len(blocks))
             learners.append(_Solver(self, transform, rows, problem, path))
         found = train(
@@ -240,7 +241,7 @@ class ListwiseLinear(LinearAggregator):
                 f"tol={self.tol:g}. Raise max_iter or tol; the weights found so far are kept."
             )
         w = best.weights(found.parameters)
-        self._keep(w, blocks, best.transform.split("+"), best.rows.train)
+        self._keep(w, best.transform.split("+"), best.rows)
 
 
 def shares(label: Floats, offsets: Ints, gain: str = "exponential") -> Floats:

@@ -375,7 +375,7 @@ class MPM(Aggregator):
             return np.ones(len(counts.expert))
         known = dict(zip(self.experts_, self.adherence_.tolist(), strict=True))
         names = counts.votes.experts.tolist()
-        unknown = [names[k] for k in np.unique(counts.expert).tolist() if names[k] not in known]
+        unknown = [names[k] for k in np.unique(counts.expert[counts.weight > 0]).tolist() if names[k] not in known]
         if unknown and self.unknown_experts == "error":
             raise DataError(
                 f"the adherence of experts {listing(unknown)} was not learned. Known: {listing(self.experts_, 20)}. "

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.params import Constraint, boolean, integer, metric_name, number, one_of, optional, seed
 from concordant.base.registry import register
-from concordant.data.comparisons import Comparisons
 from concordant.errors import DataError, NotFittedError, ParameterError
 from concordant.kernels.lists import Floats, exact_sums, list_ids, offsets_of
 from concordant.kernels.svd_tables import Rows
@@ -30,7 +29,7 @@ from concordant.methods._lambdarank import (
     public_order,
 )
 from concordant.methods._linear import alternatives, candidates, meanings
-from concordant.ranking.expert_features import SHARED, Blocks
+from concordant.ranking.expert_features import SHARED, Blocks, anybody
 from concordant.ranking.svd_features import (
     STRENGTHS,
     Triples,
@@ -349,7 +348,7 @@ class SVDRank(Aggregator):
         self._before = before
 
     def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> None:
-        from concordant.base.supervision import match_labels, validation_pair
+        from concordant.base.supervision import check_told_apart, match_labels, validation_pair
         from concordant.base.training import train
 
         owner = type(self).__name__
@@ -366,19 +365,24 @@ class SVDRank(Aggregator):
         learners = []
         for strength in candidates(self.strength, _TRIED):
             parts = []
-            for votes in (preferences,) if pair is None else (preferences, pair[0]):
-                of_expert = blocks.of(votes, owner, self.unknown_experts)
+            both = [(preferences, "")] if pair is None else [(preferences, ""), (pair[0], " of the validation part")]
+            for votes, where in both:
+                of_expert = blocks.of(votes, owner, self.unknown_experts, where)
                 found = triples(votes, blocks, of_expert, strength, self.p, self.missing, self.scaling)
                 parts.append(slot_rows(found, votes.slots))
             queries = Queries.of(parts[0], truth.label, truth.instances, preferences.instances, goal, budget, calm)
-            if not queries.telling:
+            telling = truth.instances[queries.telling[truth.instances]]
+            if not len(telling):
                 raise DataError(
-                    f"{owner} found no usable label for {self.metric!r}: no item counts as relevant or gains anything. "
-                    "Larger labels are better; shift them so that the best ones are at least 1, or use metric='pairs'."
+                    f"{owner} found no usable label for {self.metric!r}: no order of the items is better than another. "
+                    "Labels count above 0 in ndcg and err, from 1 on in map, mrr and p, and p@k asks for more than k "
+                    "items. Larger labels are better; shift them, or use metric='pairs'."
                 )
+            truth = truth._replace(instances=telling)
+            check_told_apart(queries.key, truth, preferences, owner)
             for rate in candidates(self.learning_rate, _RATES):
                 chosen = {"strength": strength, "learning_rate": rate}
-                learners.append(Learner(chosen, settings, blocks.names, parts, queries, known))
+                learners.append(Learner(chosen, settings, blocks, parts, queries, known))
         trained = train(
             self,
             learners,
@@ -400,7 +404,7 @@ class SVDRank(Aggregator):
             raise DataError(
                 f"an expert is called {SHARED!r}, which is the name of the weights that experts share. Rename it."
             )
-        if not (len(votes.left) if isinstance(votes, Comparisons) else votes.n_rows):
+        if not anybody(votes):
             raise DataError(
                 f"{type(self).__name__} has nothing to learn from: no expert ranks anything in the {len(votes)} "
                 "instances."
@@ -410,11 +414,7 @@ class SVDRank(Aggregator):
     def _keep(self, learner: Learner, parameters: Floats, blocks: Blocks) -> None:
         """Take over what was learned, and say what it means."""
         p, rows = self.p, learner.parts[0]
-        net = learner.net(parameters.copy())
-        heard = np.bincount(rows.source_block, minlength=len(blocks.names))
-        if blocks.shared >= 0 and not heard[blocks.shared] and blocks.n_own:
-            # Nobody taught the shared weights anything: a stranger is taken for an average expert.
-            net.w[blocks.shared] = net.w[: blocks.n_own].mean(axis=0)
+        net = learner.net(parameters)
         self.experts_ = list(blocks.names)
         self.shared_ = blocks.shared
         self.strength_ = learner.chosen["strength"]

@@ -21,7 +21,7 @@ from concordant.data.streams import id_hash
 from concordant.errors import DataError, listing
 from concordant.kernels.lists import Codes, Floats, Ints, exact_sums, list_ids, offsets_of
 
-__all__ = ["SHARED", "Blocks", "ExpertRows", "blocks_of", "item_sums", "potentials", "speaking"]
+__all__ = ["SHARED", "Blocks", "ExpertRows", "anybody", "blocks_of", "item_sums", "potentials", "slot_keys", "speaking"]
 
 SHARED = "*"
 TRANSFORMS = ("binary", "rankdiff", "log", "count")
@@ -57,18 +57,19 @@ class Blocks(NamedTuple):
         """How many experts have weights of their own."""
         return len(self.names) - (self.shared >= 0)
 
-    def of(self, votes: Votes, owner: str, unknown_experts: str = "error") -> Ints:
+    def of(self, votes: Votes, owner: str, unknown_experts: str = "error", where: str = "") -> Ints:
         """Return the block of every expert of the votes, -1 for those left out; one entry where nobody is named.
 
         An expert who speaks and has no weights uses the shared block; without one it is an error, unless
-        `unknown_experts` is "ignore".
+        `unknown_experts` is "ignore". `where` says in messages which votes these are, such as " of the validation
+        part".
         """
         if isinstance(votes, Comparisons) and votes.expert is None:
             # Nobody is named: all that is said is one voice, and only shared weights can hear it.
-            if self.shared < 0 and unknown_experts == "error":
+            if self.shared < 0 and unknown_experts == "error" and anybody(votes):
                 raise DataError(
-                    f"the comparisons name no experts, and {owner} has weights for {listing(self.names, 20)} only. "
-                    'Name the experts, or fit with weights="mixed" or "consensus".'
+                    f"the comparisons{where} name no experts, and {owner} has weights for {listing(self.names, 20)} "
+                    'only. Name the experts, or fit with weights="mixed" or "consensus".'
                 )
             return np.array([self.shared], dtype=np.int64)
         own = {name: b for b, name in enumerate(self.names[: self.n_own])}
@@ -83,7 +84,7 @@ class Blocks(NamedTuple):
             ]  # fmt: skip
             if unknown:
                 raise DataError(
-                    f"{owner} has learned nothing about the experts {listing(unknown)}. Known: "
+                    f"{owner} has learned nothing about the experts {listing(unknown)}{where}. Known: "
                     f'{listing(self.names, 20)}. Pass unknown_experts="ignore" to leave them out, or fit with '
                     'weights="mixed" or "consensus", which serve experts never seen.'
                 )
@@ -100,6 +101,13 @@ def speaking(votes: Votes) -> Ints:
     where = votes.slots.instance[votes.left[heard]]
     pairs = np.unique(votes.expert[heard].astype(np.int64) * max(len(votes), 1) + where)
     return np.bincount(pairs // max(len(votes), 1), minlength=len(votes.experts))
+
+
+def anybody(votes: Votes) -> bool:
+    """Return whether anything that weighs is said at all."""
+    if isinstance(votes, Preferences):
+        return bool((votes.weights > 0).any())
+    return bool((votes.n_left + votes.n_right + votes.n_ties > 0).any())
 
 
 def blocks_of(votes: Votes, weights: str = "individual", min_lists: int = 1) -> Blocks:
@@ -248,7 +256,7 @@ def potentials(
         starts=starts,
         block=code,
         X=X,
-        key=_keys(X, code, starts, blocks),
+        key=slot_keys(X, code, starts, blocks.names),
         value=lists.value[order],
         source=of_list[order],
         list_starts=offsets_of(np.bincount(lists.instance, minlength=len(votes))),
@@ -345,8 +353,9 @@ def _mix(x: Keys) -> Keys:
     return x ^ (x >> np.uint64(31))
 
 
-def _keys(X: Floats, block: Codes, starts: Ints, blocks: Blocks) -> Keys:
-    name = np.array([id_hash(n) for n in blocks.names], dtype=np.uint64)
+def slot_keys(X: Floats, block: Codes, starts: Ints, names: Sequence[str]) -> Keys:
+    """Return a hash of the rows of every slot that depends on the names of their blocks and on no order."""
+    name = np.array([id_hash(n) for n in names], dtype=np.uint64)
     out = np.zeros(len(starts) - 1, dtype=np.uint64)
     if not len(block):
         return out

@@ -17,7 +17,6 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError
 from concordant.kernels.lists import Floats, Ints, offsets_of, order_lists, ranges
 from concordant.kernels.svd_tables import Pool, Rows
 from concordant.ranking.expert_features import SHARED, Blocks, speaking
@@ -307,11 +306,7 @@ def _pooled(lists: _Lists, votes: Preferences, missing: str) -> _Problem:
 def _compared(votes: Comparisons, blocks: Blocks, block_of_expert: Ints) -> _Problem:
     """Return the outcomes of every expert in every instance as one problem, those of a shared block together."""
     if votes.expert is None:
-        if blocks.shared < 0:
-            raise DataError(
-                "the comparisons name no experts, and the weights were learned expert by expert. Fit with "
-                'weights="mixed" or "consensus", which serve experts never seen.'
-            )
+        # Without shared weights nobody hears what is said by nobody.
         block = np.full(len(votes.left), blocks.shared, dtype=np.int64)
     else:
         block = block_of_expert[votes.expert]
