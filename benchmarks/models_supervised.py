@@ -79,7 +79,7 @@ TABLE_1, TABLE_5, TABLE_6 = (
 )
 
 
-CRF_AS_PUBLISHED: dict[str, Any] = {"n_samples": 1, "balance": False}
+CRF_AS_PUBLISHED: dict[str, Any] = {"n_samples": 1, "balance": False, "smooth": 1}
 SVDRANK_AS_PUBLISHED: dict[str, Any] = {"scaling": "paper", "average": 0.0, "l2": 0.0, "learning_rate": 0.01}
 
 

@@ -93,6 +93,20 @@ def test_patience_ends_a_learner() -> None:
     assert owner.fit_info_.n_iter == 5
 
 
+def test_a_lucky_pass_is_not_the_best() -> None:
+    class Restless(Climber):
+        def scores(self, parameters: np.ndarray, part: str, instances: np.ndarray | None) -> np.ndarray:
+            out = super().scores(parameters, part, instances)
+            # Pass 2 shines alone; passes 5 to 7 do so together.
+            out[2::ITEMS] = 4.5 if parameters[0] in (2, 5, 6, 7) else 3.5
+            return out
+
+    assert run([Restless(0.0)])[0][2:] == (2, 1.0)
+    found, owner = run([Restless(0.0)], smooth=3)
+    assert found[2:] == (7, 1.0)
+    assert owner.fit_info_.trace == [0.5, 1.0, 0.5, 0.5, 1.0, 1.0, 1.0, 0.5]
+
+
 def test_too_few_instances_choose_nothing() -> None:
     votes, labels = data(2)
     owner = cc.CPS()

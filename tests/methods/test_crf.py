@@ -200,9 +200,10 @@ def test_every_way_of_training_learns(data: tuple[cc.Preferences, cc.Labels], pa
 def test_candidates_are_chosen_by_what_is_held_out(data: tuple[cc.Preferences, cc.Labels]) -> None:
     runs, labels = data
     part = (runs[60:90], labels)
-    made = cc.CRF(passes=4, transform="auto", learning_rate=(0.01, 5.0)).fit(runs[:40], labels, validation=part)
+    how = {"passes": 4, "smooth": 1}
+    made = cc.CRF(transform="auto", learning_rate=(0.01, 5.0), **how).fit(runs[:40], labels, validation=part)
     values = {
-        (t, r): cc.CRF(passes=4, transform=t, learning_rate=r).fit(runs[:40], labels, validation=part).fit_info_
+        (t, r): cc.CRF(transform=t, learning_rate=r, **how).fit(runs[:40], labels, validation=part).fit_info_
         for t in ("binary", "rankdiff", "log")
         for r in (0.01, 5.0)
     }

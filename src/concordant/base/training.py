@@ -121,6 +121,7 @@ def train(
     select: str = "ndcg@10",
     cv: int = 5,
     patience: int | None = None,
+    smooth: int = 1,
     random_state: int = 0,
 ) -> Trained:
     """Return the best pass of the best learner, and fill in `fit_info_`.
@@ -142,6 +143,9 @@ def train(
         The metric to choose by, in the papers' convention.
     patience : int, optional
         Stop a learner after this many passes without a better value.
+    smooth : int
+        Value a pass by the mean over itself and the passes before it, so many in all: passes of stochastic ascent
+        scatter, and the luckiest one is not the best.
 
     Notes
     -----
@@ -149,13 +153,13 @@ def train(
     where it ended, and the interrupt is raised again once the method holds its state.
     """
     judge, held = _plan(owner, votes, labels, truth, validation, select, cv, random_state)
+    if judge is not None and passes * len(learners) > 1:
+        _require_sight(owner, judge, truth, validation, select)
     runs = [_start(learner, len(held)) for learner in learners]
     info = owner.fit_info_
     # Some instances whose labels differ say nothing to some metrics.
     info.labels = truth.counts | {"usable": len(truth.instances)}
     mark = _Mark.of(owner, learners, (votes, labels), truth, held, validation)
-    if judge is not None and passes * len(learners) > 1:
-        _require_sight(owner, judge, truth, validation, select)
     done = mark.restore(runs) if mark else 0
     part = "train" if validation is None else "validation"
     size = sum(int(votes.slots.sizes[h.learned].sum()) for h in held)
@@ -184,12 +188,12 @@ def train(
             for (r, m), (parameters, scores) in zip(alive, results, strict=True):
                 after[r].models[m] = parameters
                 scored.setdefault(r, []).append(scores)
-            for r, scores_of in scored.items():
-                _settle(after[r], _judged(judge, held, scores_of), done + 1, patience)
-            # At once: an interrupt finds the state before a pass or after it, and nothing between.
-            runs, done = after, done + 1
             if done == 0 and validation is not None and passes * len(learners) > 1:
                 _require_difference(owner, validation[0], held[0], scored)
+            for r, scores_of in scored.items():
+                _settle(after[r], _judged(judge, held, scores_of), done + 1, patience, smooth)
+            # At once: an interrupt finds the state before a pass or after it, and nothing between.
+            runs, done = after, done + 1
             report(done, passes)
             note(_standing(runs, judge, select))
             if mark:
@@ -241,10 +245,6 @@ def _plan(
     return Judge(votes, labels, metric=select, unjudged=unjudged), [*held, _Held(usable, None)]
 
 
-def _slots_of(votes: Votes, instances: Ints) -> Ints:
-    offsets = votes.slots.offsets
-    return ranges(offsets[instances], offsets[instances + 1])
-
 def _require_sight(
     owner: Aggregator, judge: Judge, truth: Truth, validation: tuple[Votes, Labels] | None, select: str
 ) -> None:
@@ -279,6 +279,10 @@ def _require_difference(owner: Aggregator, votes: Votes, held: _Held, scored: di
     )
 
 
+def _slots_of(votes: Votes, instances: Ints) -> Ints:
+    offsets = votes.slots.offsets
+    return ranges(offsets[instances], offsets[instances + 1])
+
 
 def _start(learner: Learner, n_models: int) -> _Run:
     first = learner.start()
@@ -301,13 +305,14 @@ def _judged(judge: Judge | None, held: Sequence[_Held], scores: Sequence[Floats 
     return round(judge(joined, np.concatenate(which)), 12)
 
 
-def _settle(run: _Run, value: float, done: int, patience: int | None) -> None:
+def _settle(run: _Run, value: float, done: int, patience: int | None, smooth: int) -> None:
     """Note what a pass came to."""
     last = run.models[-1]
     if not all(np.isfinite(model).all() for model in run.models):
         run.stopped = f"diverged in pass {done}"
         return
     run.trace.append(value)
+    value = round(float(np.mean(run.trace[-smooth:])), 12)
     if np.isnan(value) or value > run.value:
         run.value, run.passes, run.best = value, done, last.copy()
     elif patience is not None and done - run.passes >= patience:
@@ -338,12 +343,12 @@ def _finish(
     which = _best(runs)
     run, learner = runs[which], learners[which]
     info, name = owner.fit_info_, type(owner).__name__
+    calmer = " Choose a smaller learning_rate." if hasattr(owner, "learning_rate") else ""
     if not run.passes:
         raise DataError(
             f"{name} diverged in its first pass with {_words(learner)}: its weights are no longer finite."
             f"{calmer or ' Are the weights of some lists huge?'}"
         )
-    calmer = " Choose a smaller learning_rate." if hasattr(owner, "learning_rate") else ""
     value = None if judge is None else run.value
     info.n_iter, info.trace, info.validation = done, list(run.trace), value
     info.chosen = dict(learner.chosen) | ({"passes": run.passes} if judge is not None else {})
@@ -512,6 +517,6 @@ def _fingerprint(
             digest.update("\0".join(ids.tolist()).encode("utf-8", "surrogatepass"))
     columns += [*(part.learned for part in held), *(learner.start() for learner in learners)]
     for column in columns:
+        digest.update(f"{column.dtype}{column.shape}".encode())
         digest.update(np.ascontiguousarray(column).tobytes())
     return digest.hexdigest()
-        digest.update(f"{column.dtype}{column.shape}".encode())

@@ -132,6 +132,8 @@ class CRF(LinearAggregator):
         Folds of the cross-validation that chooses where `fit` gets no validation part.
     patience : int, optional
         Stop after this many passes without a better value.
+    smooth : int
+        With solver="sgd" a pass is valued by the mean over itself and the passes before it, so many in all.
     warm_start : bool
         Begin with the weights of the last fit for the experts known to it.
     random_state : int
@@ -156,7 +158,7 @@ class CRF(LinearAggregator):
     -----
     Prediction is a sum over lists, O(R log m) for R rows in lists of m. A pass costs O(2^epsilon epsilon) and the rows
     of the drawn items for each draw, however large the instances are. The paper's own training is n_samples=1,
-    balance=False; sums="slice", scaling="paper" is its text to the letter.
+    balance=False, smooth=1; sums="slice", scaling="paper" is its text to the letter.
 
     References
     ----------
@@ -200,6 +202,7 @@ class CRF(LinearAggregator):
         "select": metric_name(),
         "cv": integer(least=2),
         "patience": optional(integer(least=1)),
+        "smooth": integer(least=1),
         "warm_start": boolean(),
         "random_state": seed(),
     }
@@ -228,6 +231,7 @@ class CRF(LinearAggregator):
         select: str = "ndcg@10",
         cv: int = 5,
         patience: int | None = None,
+        smooth: int = 30,
         warm_start: bool = False,
         random_state: int = 0,
     ) -> None:
@@ -250,6 +254,7 @@ class CRF(LinearAggregator):
         self.select = select
         self.cv = cv
         self.patience = patience
+        self.smooth = smooth
         self.warm_start = warm_start
         self.random_state = random_state
 
@@ -280,12 +285,12 @@ class CRF(LinearAggregator):
         seeds = np.array([id_hash(f"{self.random_state}:{q}") for q in votes.instances], dtype=np.uint64)
         for transform in candidates(self.transform, TRANSFORMS):
             rows = self._prepared(votes, pair, blocks, (transform,))
+            check_told_apart(rows.train.key, truth, votes, name)
             task = _Task.of(self, votes, rows, blocks, aim, seeds, truth.instances, transform)
             first = self._first(blocks, before) / task.unit
             if self.solver == "lbfgs":
                 learners.append(_Batch(self, transform, task, first))
                 continue
-            check_told_apart(rows.train.key, truth, votes, name)
             rates = _RATES if self.scaling == "mean" else _RATES_PAPER
             learners += [_Ascent(self, transform, task, first, rate) for rate in candidates(self.learning_rate, rates)]
         found = train(
@@ -299,6 +304,7 @@ class CRF(LinearAggregator):
             select=self.select,
             cv=self.cv,
             patience=self.patience,
+            smooth=self.smooth if self.solver == "sgd" else 1,
             random_state=self.random_state,
         )
         best = learners[found.learner]
@@ -341,14 +347,14 @@ class CRF(LinearAggregator):
 
     def _telling(self, aim: Aim, usable: Ints, offsets: Ints) -> Ints:
         """Return the usable instances in which one order can be better than another."""
+        from concordant.kernels.subsets import METRICS
+
         if self.metric.lower() == _KENDALL:
             return usable
         used = ~np.isnan(aim.label)
         instance = list_ids(offsets)[used]
         high, low = np.full(len(offsets) - 1, -np.inf), np.full(len(offsets) - 1, np.inf)
         np.maximum.at(high, instance, aim.gain[used])
-        from concordant.kernels.subsets import METRICS
-
         np.minimum.at(low, instance, aim.gain[used])
         differ = high > low
         if aim.metric == METRICS["p"]:
