@@ -28,10 +28,10 @@ TARGET = 0.03
 # What is tried on the training topics, by the cross-validation that each fit makes within them; what else a method
 # chooses (transform, learning rate, penalty, pass) it chooses by the same.
 LEARNED: dict[str, tuple[str, list[dict[str, Any]]]] = {
-    "crf": ("crf", [{"transform": "auto", "learning_rate": "auto", "missing": m} for m in ("unknown", "below")]),
-    "svd-rank": ("svd-rank", [{"strength": "auto", "missing": m} for m in ("unknown", "below")]),
-    "listwise-linear": ("listwise-linear", [{"transform": "auto", "missing": m} for m in ("unknown", "below")]),
-    "rrf, k and weights learned": ("rrf", [{"k": "learned", "weights": "learned"}]),
+    "crf": ("crf", [{"missing": m} for m in ("unknown", "below")]),
+    "svd-rank": ("svd-rank", [{"missing": m} for m in ("unknown", "below")]),
+    "listwise-linear": ("listwise-linear", [{"missing": m} for m in ("unknown", "below")]),
+    "rrf, weights learned": ("rrf", [{"weights": "learned"}]),
 }
 
 
