@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 __all__ = [
@@ -154,6 +155,13 @@ class ParameterError(ConcordantError, ValueError):
     def invalid(cls, name: str, owner: str, allowed: str, got: object) -> ParameterError:
         """Return the one sentence in which every bad parameter is reported."""
         return cls(f"the {name!r} parameter of {owner} must be {allowed}. Got {got!r} instead.")
+
+    @classmethod
+    def unknown(cls, name: str, owner: str, known: Sequence[str]) -> ParameterError:
+        """Return the error for a parameter that is not there, naming the nearest that is."""
+        near = get_close_matches(name, known, n=1, cutoff=0.7)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        return cls(f"{owner} has no parameter {name!r}.{hint} It has: {', '.join(known) or 'none'}.")
 
 
 class ContractError(ConcordantError, AssertionError):

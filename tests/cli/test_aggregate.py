@@ -233,7 +233,7 @@ def test_the_table_of_experts_shows_what_a_model_learned(files: Path, invoke: In
 
 def test_a_method_that_learns_from_labels_asks_for_a_fit(files: Path, invoke: Invoke) -> None:
     stderr = invoke("aggregate", files / "runs", "-m", "cps", "-p", "adherence=supervised", code=1).stderr
-    assert "concordant fit INPUT... --labels QRELS --method cps -o MODEL" in stderr
+    assert "concordant fit INPUT... --labels QRELS --method cps -p adherence=supervised -o MODEL" in stderr
 
 
 def test_a_damaged_model_is_named(files: Path, invoke: Invoke) -> None:

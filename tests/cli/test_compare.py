@@ -181,7 +181,9 @@ def test_folds_and_validation_parts_are_as_asked_for(runs: Path, invoke: Invoke)
     assert three["results"]["about"][0].endswith("tested on, 25% of the others held out to choose by")
     assert [i["labels"]["instances"] for i in three["fit_info"][SUPERVISED]] == [12] * 3
     whole = compared(invoke, runs, "-m", f"rrf,{SUPERVISED}", "--folds", "none")
-    assert whole["results"]["left_out"] == {SUPERVISED: "learns from labels, and there is no fold to learn from"}
+    assert whole["results"]["left_out"] == {
+        SUPERVISED: "learns from labels, and --folds none leaves no instances to learn from"
+    }
     assert whole["results"]["about"] == []
     # Without anybody who learns nothing is held out, unless it is asked for.
     assert compared(invoke, runs, "-m", "rrf,borda")["params"]["folds"] is None

@@ -94,7 +94,7 @@ def test_a_method_that_learns_is_fitted_on_the_training_part(files: Path, invoke
     assert [info["n_iter"] for info in content["fit_info"]["test-learner"]] == [4, 4]
     args = ("compare", files / "runs", "-l", files / "qrels.txt", "-m", "test-learner,rrf")
     without = invoke(*args, "--folds", "none").stdout
-    assert "left out: test-learner: learns from labels, and there is no fold to learn from" in without
+    assert "left out: test-learner: learns from labels, and --folds none leaves no instances to learn from" in without
     assert invoke(*args, code=1).stderr == "DataError: no labels to learn from\n"
 
 

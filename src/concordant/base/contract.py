@@ -150,8 +150,7 @@ class Aggregator:
         """Set parameters by name and return self; an unknown name is an error."""
         for name, value in params.items():
             if name not in self._param_names:
-                known = ", ".join(self._param_names) or "none"
-                raise ParameterError(f"{type(self).__name__} has no parameter {name!r}. It has: {known}.")
+                raise ParameterError.unknown(name, type(self).__name__, self._param_names)
             setattr(self, name, value)
         return self
 

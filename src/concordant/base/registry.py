@@ -89,8 +89,7 @@ def create(method: str | Aggregator | type[Aggregator], **params: Any) -> Aggreg
 def _known(cls: type[Aggregator], params: dict[str, Any]) -> dict[str, Any]:
     unknown = [p for p in params if p not in cls.param_names()]
     if unknown:
-        known = ", ".join(cls.param_names()) or "none"
-        raise ParameterError(f"{cls.__name__} has no parameter {unknown[0]!r}. It has: {known}.")
+        raise ParameterError.unknown(unknown[0], cls.__name__, cls.param_names())
     return params
 
 

@@ -113,17 +113,17 @@ def _check_instances(votes: Votes, labels: Labels, owner: str) -> None:
     found = len(votes) - len(missing)
     if len(votes) == 0 or len(labels) == 0:
         raise DataError(f"{owner} has nothing to learn from: {len(votes)} instances, {len(labels)} of them labelled.")
-    if len(votes) == len(labels) and missing:
-        raise DataError(
-            f"preferences and labels both hold {len(votes)} instances, but not the same ones: no label for "
-            f"{listing(missing, 5)}. Were two sequences split by one index? Call labels.align(preferences) first; or "
-            "keep only the instances of one: preferences[...]."
-        )
     if 2 * found < min(len(votes), len(labels)):
         mine, others = listing(votes.instances[:3].tolist()), listing(labels.instances[:3].tolist())
         raise DataError(
             f"only {found} of {len(votes)} instances have labels. The preferences have {mine}, the labels {others}. "
             "Instances are matched by id: check that both are written alike."
+        )
+    if len(votes) == len(labels) and missing:
+        raise DataError(
+            f"preferences and labels both hold {len(votes)} instances, but not the same ones: no label for "
+            f"{listing(missing, 5)}. Were two sequences split by one index? Call labels.align(preferences) first; or "
+            "keep only the instances of one: preferences[...]."
         )
 
 

@@ -197,7 +197,7 @@ def train(
             report(done, passes)
             note(_standing(runs, judge, select))
             if mark:
-                mark.write(runs, done, last=done == passes)
+                mark.write(runs, done, last=done == passes or all(run.stopped for run in runs))
     except (KeyboardInterrupt, SystemExit) as stop:
         if done == 0:
             raise
@@ -467,7 +467,7 @@ class _Mark:
         if any(header.get(name) != value for name, value in self.header.items()):
             raise FormatError(
                 f"{self.path}: the checkpoint of another fit (of {header.get('method')!r}): data, labels or parameters "
-                "differ. Remove it, or pass resume=False to begin anew."
+                "differ. Go on with what it was begun with, or remove it to begin anew."
             )
         try:
             for r, (run, state) in enumerate(zip(runs, header["runs"], strict=True)):

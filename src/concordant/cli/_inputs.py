@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Source",
     "check_share",
+    "matched",
     "one_of",
     "parse_columns",
     "parse_params",
@@ -43,16 +44,21 @@ _WORDS = {"true": True, "false": False, "none": None, "null": None}
 def parse_value(text: str) -> Any:
     """Return the value a text stands for: a number, true, false, none, JSON, or the text itself.
 
+    Lists become tuples, which is what parameters with several values are.
+
     >>> parse_value("60"), parse_value("0.5"), parse_value("True"), parse_value("min"), parse_value('{"a": 2}')
     (60, 0.5, True, 'min', {'a': 2})
+    >>> parse_value("[1, 5]")
+    (1, 5)
     """
     word = text.strip()
     if word.lower() in _WORDS:
         return _WORDS[word.lower()]
     try:
-        return json.loads(word)
+        value = json.loads(word)
     except ValueError:
         return text
+    return tuple(value) if isinstance(value, list) else value
 
 
 def parse_params(pairs: Iterable[str] | None, option: str = "-p") -> dict[str, Any]:
@@ -189,6 +195,19 @@ def read_truth(session: Session, source: Source, labels: str | None) -> Labels:
 
     with session.progress(f"reading {labels}"):
         return read_labels(labels)
+
+
+def matched(labels: Labels, votes: Preferences | Comparisons) -> Labels:
+    """Return the labels to learn from.
+
+    Files are matched by id and never by position, so that it is no slip where both hold equally many instances but not
+    quite the same ones; the library would suspect two sequences split by one index.
+    """
+    from concordant.selection.portions import labels_of
+
+    known = labels.instances.codes
+    shared = sum(instance in known for instance in votes.instances)
+    return labels_of(labels, votes.instances) if 0 < shared < len(votes) == len(labels) else labels
 
 
 def check_share(share: float | None, option: str = "--validation-part") -> None:

@@ -32,7 +32,7 @@ __all__ = ["Progress", "Session", "Table", "number", "visible"]
 PATIENCE = 2.0
 
 # How the library asks for a parameter; a hint that already names an option is left alone.
-_ADVICE = re.compile(r"""\b([Pp]ass) (\w+)=(?:'([^']+)'|"([^"]+)"|(\w+))(?! \(--)""")
+_ADVICE = re.compile(r"""\b([Pp]ass|[Ff]it with) (\w+)=(?:'([^']+)'|"([^"]+)"|(\w+))(?! \(--)""")
 
 
 def visible(text: str) -> str:
@@ -87,6 +87,12 @@ class Table:
     title: str = ""
     caption: str = ""
     bold: frozenset[tuple[int, int]] = field(default=frozenset())
+
+    @property
+    def width(self) -> int:
+        """How many columns of a terminal its rows take."""
+        rows = [self.columns, *self.rows]
+        return sum(max(_width(visible(row[c])) + 2 for row in rows) for c in range(len(self.columns)))
 
     def to_text(self) -> str:
         """Return the table as aligned plain text.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -101,9 +102,10 @@ def command(
         if trust and not chosen.tags.weights:
             raise ParameterError(f"{type(chosen).__name__} does not weigh experts; leave --weights out.")
         if model is None and chosen.needs_labels():
+            settings = "".join(f" -p {shlex.quote(setting)}" for setting in params or ())
             raise ParameterError(
                 f"{chosen.name} learns from labels. Fit it first: concordant fit INPUT... --labels QRELS --method "
-                f"{chosen.name} -o MODEL; then: concordant aggregate INPUT... --model MODEL."
+                f"{chosen.name}{settings} -o MODEL; then: concordant aggregate INPUT... --model MODEL."
             )
         session.params |= {"method": chosen.name, "params": chosen.get_params(), "weights": trust}
         source = read_input(session, inputs, input_format, columns, expert_from, read_options)

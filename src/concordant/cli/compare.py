@@ -10,6 +10,7 @@ import typer
 
 from concordant.cli._inputs import (
     check_share,
+    matched,
     one_of,
     parse_params,
     parse_weights,
@@ -222,6 +223,8 @@ class _Plan(NamedTuple):
     # A number of folds to make, those given, or None for all instances together.
     folds: int | list[Fold] | None
     parts: list[_Part]
+    # Why there are no folds, for methods that cannot do without.
+    unfolded: str = ""
 
     @property
     def folded(self) -> bool:
@@ -299,7 +302,7 @@ def _plan(
     session: Session, source: Source, labels: str | None, folds: str | None, trust: dict[str, float], *, learns: bool
 ) -> _Plan:
     """Return how the methods are tested; `learns` says that one of them needs labels to learn from."""
-    from concordant.selection.portions import make_portions
+    from concordant.selection.portions import labelled, make_portions
 
     given = source.dataset.folds
     if folds == "given" and not given:
@@ -308,10 +311,15 @@ def _plan(
         own = None if labels is None else read_truth(session, source, labels)
         ready = [_prepared(fold, own, trust) for fold in given]
         return _Plan(None, None, ready, [_Part(f.test.preferences, f.test.labels) for f in ready])
-    votes, truth = weigh(votes_of(source), trust), read_truth(session, source, labels)
+    votes = weigh(votes_of(source), trust)
+    truth = matched(read_truth(session, source, labels), votes)
     n = _number_of_folds(folds, votes, truth, learns=learns)
     if n is None:
-        return _Plan(votes, truth, None, [_Part(votes, truth)])
+        why = "--folds none leaves no instances to learn from"
+        if folds is None:
+            known = int(labelled(votes, truth).sum())
+            why = f"of {len(votes):,} instances {known:,} {'has' if known == 1 else 'have'} labels; folds need two"
+        return _Plan(votes, truth, None, [_Part(votes, truth)], why)
     portions = make_portions(votes, truth, n, _SPLIT_SEED, "compare")
     return _Plan(votes, truth, n, [_Part(p.test, p.truth) for p in portions])
 
@@ -380,7 +388,7 @@ def _unfit(method: Aggregator, task: _Task) -> str | None:
     if task.weights and not method.tags.weights:
         return "does not weigh experts"
     if method.needs_labels() and not task.plan.folded:
-        return "learns from labels, and there is no fold to learn from"
+        return f"learns from labels, and {task.plan.unfolded}"
     return None
 
 

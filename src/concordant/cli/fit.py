@@ -5,12 +5,23 @@ from __future__ import annotations
 import math
 import os
 import re
+import shutil
+import sys
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from concordant.cli._inputs import Source, check_share, parse_params, read_input, read_truth, votes_of, write_table
+from concordant.cli._inputs import (
+    Source,
+    check_share,
+    matched,
+    parse_params,
+    read_input,
+    read_truth,
+    votes_of,
+    write_table,
+)
 from concordant.cli._options import (
     Columns,
     Debug,
@@ -177,10 +188,11 @@ def _check_writable(path: str) -> None:
 
 
 def _data(session: Session, method: Aggregator, source: Source, labels: str | None, fold: int | None) -> _Data:
-
     supervised = method.needs_labels()
     if labels is not None and not supervised:
-        session.warn(f"{method.name} learns without labels; --labels is not looked at.")
+        ways = _ways_to_learn(method)
+        hint = f" It learns from them with {' or '.join(ways)}." if ways else ""
+        session.warn(f"{method.name} learns without labels; --labels is not looked at.{hint}")
     if fold is None:
         return _Data(votes_of(source), read_truth(session, source, labels) if supervised else None)
     folds = source.dataset.folds or []
@@ -194,6 +206,18 @@ def _data(session: Session, method: Aggregator, source: Source, labels: str | No
         return _Data(*train, (vali.preferences, vali.labels), f"on the vali part of fold {fold}")
     truth = read_truth(session, source, labels)
     return _Data(train.preferences, truth, (vali.preferences, truth), f"on the vali part of fold {fold}")
+
+
+def _ways_to_learn(method: Aggregator) -> list[str]:
+    """Return the settings with which a method would learn from labels."""
+    ways = ((name, word) for name in method.param_names() for word in ("learned", "supervised"))
+    return [
+        f"-p {name}={word}"
+        for name, word in ways
+        if name in method.constraints
+        and method.constraints[name].test(word)
+        and type(method)(**(method.get_params() | {name: word})).needs_labels()
+    ]
 
 
 def _validated(session: Session, method: Aggregator, data: _Data, source: Source, labels: str | None) -> _Data:
@@ -230,7 +254,8 @@ def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: 
             session.progress(f"fitting {method.name} to {len(data.votes):,} instances", 1),
             _noted(session, place, resume),
         ):
-            method.fit(data.votes, data.labels, validation=data.validation)
+            labels = None if data.labels is None else matched(data.labels, data.votes)
+            method.fit(data.votes, labels, validation=data.validation)
     except (KeyboardInterrupt, SystemExit) as stop:
         info = getattr(method, "fit_info_", None)
         if info is None or not info.interrupted:
@@ -285,7 +310,7 @@ def _report(session: Session, method: Aggregator, data: _Data, output: str) -> N
         metric = method.get_params().get("select", "value")
         session.say(f"{metric} {info.validation:.4f} {data.chosen_by}")
     if experts:
-        session.show(_experts_table(experts))
+        session.show(_experts_table(experts, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
 
 
 def _amount(data: _Data, counts: dict[str, int]) -> str:
@@ -319,26 +344,38 @@ def _sort_of(expert: dict[str, Any], strongest: float) -> str:
     return "trusted" if expert["weight"] > 0 else "inverted"
 
 
-def _experts_table(experts: list[dict[str, Any]]) -> Table:
-    """Return the experts most trusted, ignored and inverted, a few of each."""
+def _experts_table(experts: list[dict[str, Any]], room: int | None = None) -> Table:
+    """Return the experts most trusted, ignored and inverted, a few of each.
+
+    Where there is not enough room, of what the weights mean only the first word is said, and details are left out.
+    """
     # A weight that could not be told is no trust.
     order = sorted(experts, key=lambda e: -e["weight"] if e["weight"] == e["weight"] else math.inf)
     strongest = max((abs(e["weight"]) for e in experts if e["weight"] == e["weight"]), default=0.0)
     found: dict[str, list[dict[str, Any]]] = {sort: [] for sort in _SORTS}
     for expert in order:
         sort = _sort_of(expert, strongest)
-        found[sort].append({"meaning": sort} | expert)
+        found[sort].append({"meaning": sort} | expert | {"": sort})
     found["inverted"].reverse()
     details = [name for name in experts[0] if name not in ("expert", "weight", "meaning")]
-    columns = ["expert", "weight", *(details if len(details) <= _MOST_DETAILS else []), "meaning"]
     shown = [e for of_sort in found.values() for e in of_sort[:_SHOWN]]
     own_words = "meaning" in experts[0]
     rule = {} if own_words else {"ignored": f" (at most {_HEARD:.0%} of the strongest weight)"}
     counts = ", ".join(f"{len(of_sort):,} {sort}{rule.get(sort, '')}" for sort, of_sort in found.items() if of_sort)
-    hidden = "; --experts-out FILE writes all" if len(shown) < len(experts) else ""
-    left = frozenset(c for c, name in enumerate(columns) if isinstance(shown[0][name], str))
-    rows = [[_cell(e[name]) for name in columns] for e in shown]
-    return Table(columns, rows, left=left, caption=f"{len(experts):,} experts: {counts}{hidden}")
+
+    def table(names: list[str], word: str) -> Table:
+        columns = ["expert", "weight", *names, "meaning"]
+        keys = ["expert", "weight", *names, word]
+        # Everything there is: all experts, all columns, in all words.
+        whole = len(shown) == len(experts) and names == details and (word == "meaning" or not own_words)
+        hidden = "" if whole else "; --experts-out FILE writes all"
+        left = frozenset(c for c, key in enumerate(keys) if isinstance(shown[0][key], str))
+        rows = [[_cell(e[key]) for key in keys] for e in shown]
+        return Table(columns, rows, left=left, caption=f"{len(experts):,} experts: {counts}{hidden}")
+
+    some = details if len(details) <= _MOST_DETAILS else []
+    forms = [table(some, "meaning"), table(some, ""), table([], "")]
+    return next((form for form in forms if room is None or form.width <= room), forms[-1])
 
 
 def _cell(value: Any) -> str:

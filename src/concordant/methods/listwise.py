@@ -231,6 +231,8 @@ class ListwiseLinear(LinearAggregator):
         )
         best = learners[found.learner]
         penalty = path[found.passes - 1]
+        # What is a pass to the training is a penalty to everybody else.
+        self.fit_info_.chosen.pop("passes", None)
         self.fit_info_.chosen |= {"l2": penalty}
         value, slope = best.problem.value(found.parameters, penalty, best.problem.sorted(usable))
         self.fit_info_.objective, self.fit_info_.gradient_norm = value, float(np.abs(slope).max(initial=0.0))
