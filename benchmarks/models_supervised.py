@@ -128,8 +128,9 @@ def ways() -> dict[str, Way]:
             cc.CRF(transform="auto", learning_rate="auto"), ("CRF", TABLE_5), "crf(transform=auto,learning_rate=auto)"
         ),
         "CRF as published": Way(cc.CRF(transform="auto", learning_rate="auto", **CRF_AS_PUBLISHED), ("CRF", TABLE_5)),
-        "CRF, consensus": Way(cc.CRF(transform="auto", learning_rate="auto", weights="consensus")),
-        "CRF*": Way(PrunedCRF(transform="auto", learning_rate="auto"), ("CRF*", TABLE_6)),
+        "CRF, consensus": Way(cc.CRF(weights="consensus")),
+        "CRF, log and 5": Way(cc.CRF(), ("CRF", TABLE_5)),
+        "CRF*, log and 5": Way(PrunedCRF(), ("CRF*", TABLE_6)),
     }
 
 
