@@ -388,3 +388,21 @@ def test_nothing_depends_on_how_many_experts_labels_and_folds_there_are(tmp_path
     plain, learned, trusted, *_ = found.values()
     assert learned > plain + 0.05
     assert trusted > plain
+
+
+@pytest.mark.parametrize("norm", ["min-max", "z-score", "sum", "rank", "borda"])
+@pytest.mark.parametrize("weights", [None, {"y": 0.5}, "learned"])
+def test_weighted_sums_are_taken_apart(norm: str, weights: dict[str, float] | str | None) -> None:
+    rows = [(q, e, i, v) for q in "pq" for e, word in (("x", "abc"), ("y", "cb")) for v, i in enumerate(word[::-1], 1)]
+    votes = cc.Preferences(*zip(*rows, strict=True), kind="score", items=[(q, i) for q in "pq" for i in "abcd"])
+    labels = cc.Labels(["p", "p"], ["a", "b"], [2, 1])
+    method = cc.WeightedSum(norm=norm, weights=weights)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConcordantWarning)
+        method.fit(votes, labels)
+    answer, found = method.predict(votes), method.explain(votes, "q")
+    own = dict(zip(answer["q"].items, answer["q"].score, strict=True))
+    assert set(found.experts) <= {"x", "y"}
+    np.testing.assert_allclose(found.contribution.sum(axis=1) + found.base, [own[i] for i in found.items], atol=1e-12)
+    # Nobody lists d, and only there anything is nobody's doing.
+    assert all(b == 0 for item, b in zip(found.items, found.base, strict=True) if item != "d")

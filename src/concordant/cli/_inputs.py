@@ -33,6 +33,7 @@ __all__ = [
     "read_input",
     "read_truth",
     "split_names",
+    "table_type",
     "votes_of",
     "weigh",
     "write_table",
@@ -275,22 +276,29 @@ def _row_factors(votes: Comparisons, weights: dict[str, float]) -> Floats:
     return out
 
 
+def table_type(path: str) -> str:
+    """Return how a plain table is written to a file of this name, or raise when the ending does not tell."""
+    from concordant.io._tables import file_type
+
+    kind = file_type(path)
+    if kind not in ("csv", "tsv", "jsonl", "parquet"):
+        raise FormatError(f"{path}: the ending does not say how to write a table. Use .csv, .tsv, .jsonl or .parquet.")
+    return kind
+
+
 def write_table(columns: dict[str, list[Any]], path: str) -> None:
     """Write a plain table, whole or not at all; the ending says how (.csv, .tsv, .jsonl, .parquet)."""
     import polars as pl
 
     from concordant.io._files import atomic_write
-    from concordant.io._tables import file_type
 
     frame = pl.DataFrame(columns)
-    kind = file_type(path)
+    kind = table_type(path)
     writers: dict[str, Callable[[BinaryIO], None]] = {
         "csv": frame.write_csv,
         "tsv": lambda handle: frame.write_csv(handle, separator="\t"),
         "jsonl": frame.write_ndjson,
         "parquet": frame.write_parquet,
     }
-    if kind not in writers:
-        raise FormatError(f"{path}: the ending does not say how to write a table. Use .csv, .tsv, .jsonl or .parquet.")
     with atomic_write(path) as handle:
         writers[kind](handle)

@@ -19,6 +19,7 @@ from concordant.cli._inputs import (
     parse_params,
     read_input,
     read_truth,
+    table_type,
     votes_of,
     write_table,
 )
@@ -118,12 +119,17 @@ def command(
     asked |= {"validation": validation, "validation_labels": validation_labels, "validation_part": validation_part}
     with Session("fit", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
         from concordant.base.registry import create
+        from concordant.base.saving import check_path
 
         chosen = create(method, **given)
         session.params["params"] = chosen.get_params()
         place = checkpoint or f"{output}.checkpoint"
         for path in (output, place):
+            check_path(path)
             _check_writable(path)
+        if experts_out is not None:
+            table_type(experts_out)
+            _check_writable(experts_out)
 
         def reader(paths: list[str]) -> Source:
             return read_input(session, paths, input_format, columns, expert_from, read_options)
@@ -174,9 +180,6 @@ def _check_usage(
 
 def _check_writable(path: str) -> None:
     """Raise before hours of training when its result could not be written."""
-    from concordant.base.saving import check_path
-
-    check_path(path)
     target = os.path.realpath(os.path.expanduser(path))
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
@@ -323,7 +326,7 @@ def _amount(data: _Data, counts: dict[str, int]) -> str:
     elif counts:
         words += f" ({counts['labelled']:,} labelled, {counts['usable']:,} of them with labels that differ)"
     named = len(votes.experts)
-    return f"{words} and {named:,} experts" if named else words
+    return f"{words} and {named:,} expert{'s' if named != 1 else ''}" if named else words
 
 
 def _seconds(value: float) -> str:
@@ -363,6 +366,8 @@ def _experts_table(experts: list[dict[str, Any]], room: int | None = None) -> Ta
     rule = {} if own_words else {"ignored": f" (at most {_HEARD:.0%} of the strongest weight)"}
     counts = ", ".join(f"{len(of_sort):,} {sort}{rule.get(sort, '')}" for sort, of_sort in found.items() if of_sort)
 
+    ending = "s" if len(experts) != 1 else ""
+
     def table(names: list[str], word: str) -> Table:
         columns = ["expert", "weight", *names, "meaning"]
         keys = ["expert", "weight", *names, word]
@@ -371,7 +376,7 @@ def _experts_table(experts: list[dict[str, Any]], room: int | None = None) -> Ta
         hidden = "" if whole else "; --experts-out FILE writes all"
         left = frozenset(c for c, key in enumerate(keys) if isinstance(shown[0][key], str))
         rows = [[_cell(e[key]) for key in keys] for e in shown]
-        return Table(columns, rows, left=left, caption=f"{len(experts):,} experts: {counts}{hidden}")
+        return Table(columns, rows, left=left, caption=f"{len(experts):,} expert{ending}: {counts}{hidden}")
 
     some = details if len(details) <= _MOST_DETAILS else []
     forms = [table(some, "meaning"), table(some, ""), table([], "")]

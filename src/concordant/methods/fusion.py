@@ -861,6 +861,19 @@ class WeightedSum(Weighing, _Comb):
         value, absent = normalise(preferences, self.norm, type(self).__name__)
         return value if absent is None else value - np.repeat(absent, preferences.list_lengths)
 
+    def _contributions(self, preferences: Preferences) -> tuple[list[str], Floats, Floats]:
+        weights = self._list_weights(preferences)
+        experts, out, base = by_expert(preferences, self._terms(preferences), weights)
+        _, absent = normalise(preferences, self.norm, type(self).__name__)
+        if absent is not None:
+            given = np.zeros((len(preferences), len(experts)))
+            given[preferences.list_instance, preferences.list_expert] = absent if weights is None else absent * weights
+            out += given[preferences.slots.instance]
+        # An item in no list is last by nobody's doing.
+        silent = count_lists(preferences, weights) == 0
+        base[silent] = self._scores(preferences)[silent] - out[silent].sum(axis=1)
+        return experts, out, base
+
     def _combine(
         self, preferences: Preferences, value: Floats, absent: Floats | None, weights: Floats | None
     ) -> Floats:
