@@ -122,3 +122,11 @@ def test_the_modules_are_imported_when_somebody_looks() -> None:
         "assert 'numba' not in sys.modules and 'scipy' not in sys.modules, 'looking at the methods needs no compiler'\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_slip_names_the_nearest_parameter() -> None:
+    hint = r"CRF has no parameter 'lerning_rate'\. Did you mean 'learning_rate'\? It has: metric, "
+    with pytest.raises(ParameterError, match=hint):
+        cc.aggregate(cc.from_lists({"x": ["a", "b"]}), "crf", lerning_rate=1)
+    with pytest.raises(ParameterError, match=hint):
+        cc.CRF().set_params(lerning_rate=1)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import concordant as cc
-from concordant.base.supervision import Judge, exponential_gain, match_labels, validation_pair
+from concordant.base.supervision import Judge, check_told_apart, exponential_gain, match_labels, validation_pair
 from concordant.errors import DataError, KindError, ParameterError
 
 
@@ -119,3 +119,40 @@ def test_items_without_a_label_are_passed_over_when_they_are_dropped() -> None:
     assert Judge(p, labels, "rr")(score) == 0.5
     assert Judge(p, labels, "rr", unjudged="drop")(score) == 1.0
     assert Judge(p, labels, "rr", unjudged="drop")(-score) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("metric", "values", "blind"),
+    [
+        ("ndcg@10", (0, 1, 0), False),
+        ("ndcg@10", (0, 0, -1), True),  # no gain
+        ("ndcg@10", (2, 2, 2), True),  # every order is ideal
+        ("p@2", (0, 1, 0), False),
+        ("p@3", (0, 1, 0), True),  # all three items are above the cutoff
+        ("map", (0, 0.5, 0), True),  # nothing is relevant
+        ("map(rel=0.5)", (0, 0.5, 0), False),
+    ],
+)
+def test_a_judge_knows_when_every_order_is_the_same_to_it(metric: str, values: tuple[float, ...], blind: bool) -> None:
+    p = prefer(("q", "abc"), ("r", "abc"))
+    labels = label(*(("q", i, v) for i, v in zip("abc", values, strict=True)), *(("r", i, 1) for i in "abc"))
+    judge = Judge(p, labels, metric)
+    assert judge.blind() == judge.blind(np.array([0])) == blind
+    assert judge.blind(np.array([1]))
+    orders = [judge(np.array([*score, 0, 0, 0])) for score in ((1, 2, 3), (3, 1, 2), (2, 3, 1))]
+    assert (max(orders) - min(orders) < 1e-12) == blind
+
+
+def test_a_judge_that_passes_over_what_has_no_label_may_be_blind() -> None:
+    p, labels = prefer(("q", "abc")), label(("q", "b", 1))
+    assert not Judge(p, labels, "rr").blind()
+    assert Judge(p, labels, "rr", unjudged="drop").blind()
+
+
+def test_items_of_different_labels_must_be_told_apart_somewhere() -> None:
+    p = prefer(("q", "abc"), ("r", "ab"))
+    truth = match_labels(p, label(("q", "a", 1), ("q", "b", 0), ("r", "a", 1), ("r", "b", 0)), "CRF", unjudged="drop")
+    # Of c, and of nothing between instances, nothing is asked.
+    with pytest.raises(DataError, match=r"in none of the 2 usable instances.*tell items of different labels apart"):
+        check_told_apart(np.array([1, 1, 5, 2, 2]), truth, p, "CRF")
+    check_told_apart(np.array([1, 1, 1, 2, 3]), truth, p, "CRF")

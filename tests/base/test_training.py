@@ -192,3 +192,83 @@ def test_the_checkpoint_of_another_fit_is_refused(tmp_path: Path) -> None:
         run([Climber(3.0)], owner=cc.CPS(tol=1e-3))
     with pytest.raises(FormatError):
         cc.load(file)
+
+
+def test_the_checkpoint_of_another_validation_part_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "fit.checkpoint"
+    votes, labels = data(10)
+    truth = match_labels(votes, labels, "CPS")
+
+    def fit(pair: tuple[cc.Preferences, cc.Labels]) -> None:
+        owner = cc.CPS()
+        owner.fit_info_ = FitInfo()
+        with checkpoint(file):
+            train(
+                owner, [Climber(3.0)], votes=votes, labels=labels, truth=truth, validation=pair, passes=2, select="rr"
+            )  # fmt: skip
+
+    mine, known = data(4, first=100)
+    fit((mine, known))
+    fit((mine, known))
+    other = cc.Labels.from_codes(known.slots, np.roll(known.label, 1))
+    for pair in ((mine, other), data(4, first=200)):
+        with pytest.raises(FormatError, match=r"of another fit.*or remove it to begin anew"):
+            fit(pair)
+
+
+def test_the_checkpoint_of_other_voices_is_refused(tmp_path: Path) -> None:
+    # The same outcomes, said by others.
+    rows = [(f"q{n}", e, "a", "b", w, 1 - w, 0) for n in range(6) for e, w in (("x", 1), ("y", 0))]
+    instance, expert, *rest = zip(*rows, strict=True)
+    labels = cc.Labels([f"q{n}" for n in range(6)], ["a"] * 6, [1] * 6)
+    swapped = ["y" if e == "x" else "x" for e in expert]
+    with checkpoint(tmp_path / "mark"):
+        cc.CRF(passes=2).fit(cc.Comparisons(instance, expert, *rest, experts=["x", "y"]), labels)
+        with pytest.raises(FormatError, match="of another fit"):
+            cc.CRF(passes=2).fit(cc.Comparisons(instance, swapped, *rest, experts=["x", "y"]), labels)
+
+
+def test_a_training_that_patience_ends_is_noted_as_finished(tmp_path: Path) -> None:
+    file = tmp_path / "fit.checkpoint"
+    with checkpoint(file):
+        found, _ = run([Climber(2.0)], passes=100, patience=3)
+    again = Climber(2.0)
+    with checkpoint(file):
+        resumed, owner = run([again], passes=100, patience=3)
+    assert not again.seen
+    assert (resumed.passes, owner.fit_info_.n_iter) == (found.passes, 5) == (2, 5)
+
+
+def test_a_metric_that_sees_nothing_is_refused_where_there_is_a_choice() -> None:
+    votes, labels = data(10)
+    alike = cc.Labels.from_codes(labels.slots, np.full(labels.n_slots, 1.0))
+    truth = match_labels(votes, labels, "CPS")
+    pair = data(4, first=100)
+
+    def fit(passes: int, labels: cc.Labels, validation: Any) -> Trained:
+        owner = cc.CPS()
+        owner.fit_info_ = FitInfo()
+        return train(
+            owner, [Climber(3.0)], votes=votes, labels=labels, truth=truth, validation=validation, passes=passes,
+            select="rr",
+        )  # fmt: skip
+
+    with pytest.raises(DataError, match=r"cannot choose by rr: it is the same for every order.*10 usable"):
+        fit(2, alike, None)
+    nothing = (pair[0], cc.Labels.from_codes(pair[1].slots, np.zeros(pair[1].n_slots)))
+    with pytest.raises(DataError, match="cannot choose by the validation part: rr is the same"):
+        fit(2, labels, nothing)
+    assert fit(1, labels, nothing).passes == 1
+
+
+def test_advice_about_a_learning_rate_goes_to_those_who_have_one() -> None:
+    class Lost(Climber):
+        def advance(self, parameters: np.ndarray, instances: np.ndarray, number: int) -> np.ndarray:
+            return super().advance(parameters, instances, number) * np.inf
+
+    with pytest.raises(DataError, match="diverged in its first pass") as without:
+        run([Lost(3.0)])
+    with pytest.raises(DataError, match="diverged in its first pass") as with_one:
+        run([Lost(3.0)], owner=cc.SVDRank())
+    assert "learning_rate" not in str(without.value)
+    assert "Choose a smaller learning_rate." in str(with_one.value)

@@ -233,3 +233,10 @@ def test_seeds_give_means_and_a_spread(runs: Path, invoke: Invoke, monkeypatch: 
     mean, spread = dice["metrics"]["map"], dice["spread"]["map"]
     assert f"\ntest-dice  {mean:.4f} ±{spread:.4f}\n" in text
     assert "± standard deviation over the means of the seeds\n" in text
+
+
+def test_who_needs_folds_is_told_why_there_are_none(files: Path, invoke: Invoke) -> None:
+    (files / "one.txt").write_text("q1 0 d1 0\nq1 0 d2 2\n")
+    args = ("compare", files / "runs", "-l", files / "one.txt", "-m", f"rrf,{SUPERVISED}")
+    text = invoke(*args).stdout
+    assert f"left out: {SUPERVISED}: learns from labels, and of 2 instances 1 has labels; folds need two" in text

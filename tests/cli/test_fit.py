@@ -18,6 +18,7 @@ from typer.testing import Result
 
 import concordant as cc
 from concordant.base.experts import own_order
+from concordant.cli.fit import _experts_table
 from concordant.data.splits import train_validation_split
 
 Invoke = Callable[..., Result]
@@ -303,3 +304,62 @@ def test_an_interrupt_before_the_first_pass_leaves_what_was_there(data: Path, tm
     assert done.stderr == "interrupted\n"
     assert (tmp_path / "m").read_text() == "what was there"
     assert [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
+def test_a_method_that_could_learn_from_labels_says_how(data: Path, tmp_path: Path, invoke: Invoke) -> None:
+    for name, ways in (("rrf", "-p k=learned or -p weights=learned"), ("cps", "-p adherence=supervised")):
+        args = ("fit", data / "runs", "-l", data / "qrels.txt", "-m", name, "-o", tmp_path / "m")
+        assert f"--labels is not looked at. It learns from them with {ways}." in invoke(*args).stderr
+    args = ("fit", data / "runs", "-l", data / "qrels.txt", "-m", "borda", "-o", tmp_path / "m")
+    assert "It learns" not in invoke(*args).stderr
+
+
+def test_candidates_are_listed_in_brackets(data: Path, tmp_path: Path, invoke: Invoke) -> None:
+    args = ("-p", "l2=0.1", "-p", 'transform=["binary", "log"]', "--json")
+    content = json.loads(fit(invoke, data, tmp_path / "m", *args).stdout)
+    assert content["params"]["params"]["transform"] == ["binary", "log"]
+    assert cc.load(tmp_path / "m").transform == ("binary", "log")
+    expected = cc.ListwiseLinear(l2=0.1, transform=("binary", "log")).fit(*training(data))
+    assert content["results"]["chosen"] == expected.fit_info_.chosen
+
+
+def test_files_with_as_many_instances_but_not_the_same_are_matched(data: Path, tmp_path: Path, invoke: Invoke) -> None:
+    # As many topics judged as retrieved, one of them another: by a library call two sequences may have been mixed up.
+    votes, labels = training(data)
+    lines = (data / "qrels.txt").read_text().splitlines(keepends=True)
+    kept = [line for line in lines if line.split()[0] in votes.instances.codes]
+    first = votes.instances[0]
+    other = tmp_path / "qrels.txt"
+    other.write_text("".join(line.replace(f"{first} ", "unheard-of ", 1) for line in kept))
+    assert len(cc.read_labels(other)) == len(votes)
+    args = ("fit", data / "runs", "-l", other, "-m", METHOD, "-o", tmp_path / "m", "--json")
+    counts = json.loads(invoke(*args).stdout)["results"]["labels"]
+    assert (counts["instances"], counts["labelled"]) == (20, 19)
+    assert same(cc.load(tmp_path / "m"), cc.ListwiseLinear().fit(votes, labels[votes.instances[1:].tolist()]))
+    assert "rrf" in invoke("compare", data / "runs", "-l", other, "-m", f"rrf,{METHOD}").stdout
+    other.write_text("".join(f"Q{line}" for line in kept))
+    refused = invoke(*args, code=1).stderr
+    assert "only 0 of 20 instances have labels" in refused
+    assert "written alike" in refused
+
+
+def test_where_the_table_of_experts_goes_is_looked_at_before_the_fit(
+    data: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    for place, words in (("e.xlsx", "Use .csv, .tsv, .jsonl or .parquet"), ("no/e.csv", "there is no folder")):
+        result = fit(invoke, data, tmp_path / "m", "--experts-out", tmp_path / place, code=1)
+        assert words in result.stderr
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_table_that_is_too_wide_says_less() -> None:
+    model = cc.ListwiseLinear().fit(*cc.synthetic.labelled_runs(20, quality=(2.0, 0.5, -1.0), random_state=1))
+    learned = model.learned_experts()
+    experts = [dict(zip(learned, row, strict=True)) for row in zip(*learned.values(), strict=True)]
+    full, narrow, narrowest = (_experts_table(experts, room) for room in (None, 80, 40))
+    assert [len(t.columns) for t in (full, narrow, narrowest)] == [7, 7, 3]
+    assert {row[-1] for row in narrow.rows} <= {"trusted", "ignored", "inverted"}
+    assert any(row[-1].startswith("trusted: what it puts first goes up") for row in full.rows)
+    assert max(map(len, narrow.to_text().splitlines()[:-1])) <= narrow.width <= 80
+    assert "--experts-out" not in full.caption
+    assert narrow.caption.endswith("--experts-out FILE writes all")
