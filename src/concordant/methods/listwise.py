@@ -65,8 +65,9 @@ class ListwiseLinear(LinearAggregator):
 
     Tied items of a list prefer neither. Items that a list leaves out cost nothing but alpha; with missing="below" all
     that is listed is preferred to them by 1. An expert without a list in an instance has no effect there; an instance
-    without any preferences is one tie, and an item nobody lists scores Σ alpha. A list of weight 2 says everything
-    twice as loud. Instances whose labels give no positive gain are not learned from.
+    without any preferences is one tie, and an item nobody lists scores the sum of the alphas, less what it loses with
+    missing="below". A list of weight 2 says everything twice as loud. Instances whose labels give no positive gain are
+    not learned from.
 
     Parameters
     ----------

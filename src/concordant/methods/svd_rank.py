@@ -81,7 +81,7 @@ class SVDRank(Aggregator):
     one tie, and an item nobody lists scores Σ m. The weight of a list multiplies Y: that changes σ, and what the list
     adds to a shared Y, but not u and v of a list alone; a list of weight 0 is not there. Scores and ratings are turned
     into ranks within their list, tied ones sharing the mean. Comparisons have Y(i, j) = how often i won against j,
-    whatever `strength` and `missing`.
+    whatever `strength` and `missing`. Instances in which every order is the same to the metric are not learned from.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class SVDRank(Aggregator):
     weights : {"individual", "consensus", "mixed"}
         Whether each expert has features and weights of its own, there is one matrix for all, the sum of theirs, or
         those with few training lists are added up and the others have their own. A shared matrix also serves experts
-        never seen.
+        never seen; where "mixed" found nobody to add up, its weights are the mean of the others'.
     min_lists, min_rows : int
         With "mixed", from how many training lists and rows on an expert has its own weights.
     metric : str
@@ -149,9 +149,13 @@ class SVDRank(Aggregator):
         each of them.
     adherence_ : float64[experts]
         How far an expert's lists put their first item above their last, in units of the score, on average.
-    hidden_, bias_, top_ : float64[experts, 3p + 1, units], float64[units], float64[units]
+    hidden_ : float64[experts, 3p + 1, units]
         With a hidden layer, its weights: score(i) = Σ_h top_h tanh(bias_h + Σ_kc hidden_kch x_kc(i)), x being the
         features with "not listed" less 1.
+    bias_ : float64[units]
+        With a hidden layer, what its units begin with.
+    top_ : float64[units]
+        With a hidden layer, what its units are worth.
 
     Notes
     -----
