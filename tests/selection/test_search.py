@@ -422,3 +422,11 @@ def test_tags_are_those_of_the_methods() -> None:
     assert "comparisons" in GridSearch.tags.accepts
     with pytest.raises(KindError, match="GridSearch works on rank or rating or score, not on comparisons"):
         GridSearch(cc.RRF()).fit(P.comparisons(), LABELS)
+
+
+def test_one_set_of_labels_serves_training_and_validation() -> None:
+    search = GridSearch(cc.RRF(), {"k": [1, 60]}, metric="map")
+    own = search.fit(P[:12], LABELS[:12], validation=(P[12:], LABELS[12:])).best_score_
+    assert search.fit(P[:12], LABELS, validation=(P[12:], LABELS)).best_score_ == own
+    with pytest.raises(DataError, match="validation part"):
+        search.fit(P[:12], LABELS, validation=(P[12:], LABELS[:12]))

@@ -141,8 +141,12 @@ def make_portions(preferences: Any, labels: Any, folds: Any, random_state: int, 
 
 
 def validation_portion(preferences: Votes, labels: Labels, validation: tuple[Votes, Labels]) -> Portion:
-    """Return the portion that learns from everything and is tested on the validation part."""
-    portion = Portion(preferences, labels, validation, validation[0], validation[1])
+    """Return the portion that learns from everything and is tested on the validation part.
+
+    One set of labels may serve both: of the others the validation part knows nothing.
+    """
+    votes, truth = validation[0], labels_of(validation[1], validation[0].instances)
+    portion = Portion(preferences, labels, (votes, truth), votes, truth)
     _check(portion, "the validation part", given=True)
     return portion
 
@@ -205,7 +209,8 @@ def _check(portion: Portion, where: str, *, given: bool = False) -> None:
         raise DataError(f"{where} has no instance to learn from.")
     if not labelled(portion.test, portion.truth).any():
         tested = listing(portion.test.instances[:5].tolist())
-        raise DataError(f"{where} has no labelled instance to test: {len(test)} instances, {tested}. Use fewer folds.")
+        advice = "Instances are matched by id." if given else "Use fewer folds."
+        raise DataError(f"{where} has no labelled instance to test: {len(test)} instances, {tested}. {advice}")
 
 
 def fit_on(
