@@ -226,9 +226,9 @@ def test_unknown_experts_are_an_error_or_left_out() -> None:
     p, labels = sample(20, quality=(2.0, 1.0, 0.5))
     rrf = cc.RRF(weights="learned").fit(p, labels)
     runs = cc.from_lists({"e1": ["a", "b", "c"], "new": ["c", "b", "a"]})
-    with pytest.raises(DataError, match=r"no weights for the experts \['new'\]. Known: \['e1', 'e2', 'e3'\]"):
+    with pytest.raises(DataError, match=r"nothing about the experts \['new'\]. Known: \['e1', 'e2', 'e3'\]"):
         rrf.predict(runs)
-    with pytest.raises(DataError, match=r"no weights for the experts \['new'\]"):
+    with pytest.raises(DataError, match=r"nothing about the experts \['new'\]"):
         cc.RRF(weights="learned").fit(p, labels, validation=(runs, cc.Labels(["q"], ["a"], [1])))
     assert rrf.set_params(unknown_experts="ignore").predict(runs).ranking() == ["a", "b", "c"]
     # A list of weight 0 is no list, and k alone does not ask who speaks.

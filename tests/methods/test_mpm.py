@@ -623,7 +623,7 @@ def test_unknown_experts_are_an_error_or_left_out() -> None:
         method.predict(votes)
     quiet(method, train)
     with pytest.raises(
-        DataError, match=r"\['stranger'\] was not learned. Known: \['good', 'fine', 'noisy', 'random'\]"
+        DataError, match=r"nothing about the experts \['stranger'\]. Known: \['good', 'fine', 'noisy', 'random'\]"
     ):
         method.predict(votes)
     method.set_params(unknown_experts="ignore")

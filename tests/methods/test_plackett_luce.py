@@ -352,7 +352,7 @@ def test_adherence_is_kept_for_experts_known_and_asked_about_others() -> None:
     p = three_experts(12)
     model = cc.PlackettLuce(adherence=True, uncertainty="none").fit(p)
     new = cc.from_lists({"good": list("abc"), "stranger": list("cba")})
-    with pytest.raises(DataError, match=r"nothing about experts \['stranger'\].*\n?.*Known: \['good'"):
+    with pytest.raises(DataError, match=r"nothing about the experts \['stranger'\].*\n?.*Known: \['good'"):
         model.predict(new)
     ignoring = cc.PlackettLuce(adherence=True, uncertainty="none", unknown_experts="ignore").fit(p)
     assert ignoring.predict(new).ranking() == ["a", "b", "c"]

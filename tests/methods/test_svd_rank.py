@@ -14,7 +14,8 @@ import concordant as cc
 from concordant.base.checks import CHECKS
 from concordant.errors import ConcordantWarning, DataError, FormatError, KindError, NotFittedError, ParameterError
 from concordant.execution import watch
-from concordant.methods._lambdarank import Learner, Queries, Settings, learned_metric
+from concordant.methods._lambdarank import Learner, Queries, Settings
+from concordant.ranking.lambda_goal import learned_metric
 from concordant.ranking.svd_features import blocks_for, slot_rows, triples
 
 PAPER = {"scaling": "paper", "average": 0, "l2": 0, "learning_rate": 0.01}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Container, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,8 +10,8 @@ import numpy as np
 from concordant.data.consensus import Consensus
 from concordant.data.index import Slots
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError
-from concordant.kernels.lists import Codes, Floats, offsets_of, ranges
+from concordant.errors import DataError, listing
+from concordant.kernels.lists import Codes, Floats, Ints, offsets_of, ranges
 
 if TYPE_CHECKING:
     import polars as pl
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
     from concordant.data.comparisons import Comparisons
 
-__all__ = ["describe_experts", "expert_records", "own_order", "support"]
+__all__ = ["check_known", "describe_experts", "expert_records", "own_order", "speaking", "support"]
 
 
 def own_order(preferences: Preferences, expert: str) -> Consensus:
@@ -37,6 +37,63 @@ def own_order(preferences: Preferences, expert: str) -> Consensus:
         offsets_of(ends - starts),
     )
     return Consensus.from_codes(slots, preferences.strengths()[rows])
+
+
+def speaking(votes: Preferences | Comparisons) -> Ints:
+    """Return how many lists of some weight each expert has; for comparisons, in how many instances it compares."""
+    if isinstance(votes, Preferences):
+        own = votes.list_expert if votes.list_weight is None else votes.list_expert[votes.list_weight > 0]
+        return np.bincount(own, minlength=votes.n_experts)
+    if votes.expert is None:
+        return np.zeros(0, dtype=np.int64)
+    heard = votes.n_left + votes.n_right + votes.n_ties > 0
+    where = votes.slots.instance[votes.left[heard]]
+    pairs = np.unique(votes.expert[heard].astype(np.int64) * max(len(votes), 1) + where)
+    return np.bincount(pairs // max(len(votes), 1), minlength=len(votes.experts))
+
+
+def check_known(
+    votes: Preferences | Comparisons,
+    known: Collection[str],
+    owner: str,
+    unknown_experts: str,
+    *,
+    passed_over: Container[str] = (),
+    where: str = "",
+    more: str = "",
+) -> None:
+    """Raise for experts who speak and about whom nothing was learned, unless they are to be left out.
+
+    Parameters
+    ----------
+    votes : Preferences or Comparisons
+        What is predicted or chosen by.
+    known : collection of str
+        Those about whom something was learned.
+    owner, unknown_experts : str
+        Who asks, and the value of that parameter.
+    passed_over : container of str
+        Those who may speak and are not listened to.
+    where, more : str
+        Which votes these are, and what else could be done, for the message.
+
+    Examples
+    --------
+    >>> p = Preferences(["q"], ["x"], ["a"], [1], experts=["x", "silent"])
+    >>> check_known(p, ["x"], "CRF", "error")
+    >>> check_known(p, ["y"], "CRF", "ignore")
+    """
+    if unknown_experts == "ignore" or all(e in known for e in votes.experts):
+        return
+    heard = speaking(votes).tolist()
+    strange = [
+        e for e, lists in zip(votes.experts, heard, strict=False) if lists and e not in known and e not in passed_over
+    ]
+    if strange:
+        raise DataError(
+            f"{owner} has learned nothing about the experts {listing(strange)}{where}. Known: {listing(known, 20)}. "
+            f'Fit on preferences that hold them, or pass unknown_experts="ignore" to leave them out{more}.'
+        )
 
 
 def support(votes: Preferences | Comparisons) -> Floats:

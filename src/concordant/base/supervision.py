@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.data.comparisons import Comparisons
+from concordant.data.container import Container
 from concordant.data.index import Slots
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
@@ -45,7 +46,7 @@ class Truth(NamedTuple):
 
 
 def match_labels(
-    votes: Votes, labels: Labels | None, owner: str, *, unjudged: str = "zero", usable: bool = True
+    votes: Container, labels: Labels | None, owner: str, *, unjudged: str = "zero", usable: bool = True
 ) -> Truth:
     """Return what the labels say about the slots of the votes, matched by the ids of instances and items.
 
@@ -106,7 +107,7 @@ def match_labels(
     return Truth(label, telling, counts)
 
 
-def _check_instances(votes: Votes, labels: Labels, owner: str) -> None:
+def _check_instances(votes: Container, labels: Labels, owner: str) -> None:
     """Raise when the instances of votes and labels cannot be meant for each other."""
     theirs = labels.instances.codes
     missing = [q for q in votes.instances if q not in theirs]
@@ -127,7 +128,7 @@ def _check_instances(votes: Votes, labels: Labels, owner: str) -> None:
         )
 
 
-def _no_label(votes: Votes, counts: dict[str, int], owner: str, unjudged: str) -> str:
+def _no_label(votes: Container, counts: dict[str, int], owner: str, unjudged: str) -> str:
     """Return which of the conditions for learning fails."""
     what = f"{owner} found no usable label: "
     if counts["judged"] + counts["elsewhere"] == 0:
@@ -228,7 +229,7 @@ class Judge:
 
     def __init__(
         self,
-        votes: Votes,
+        votes: Container,
         labels: Labels,
         metric: str = "ndcg@10",
         convention: str = "paper",

@@ -17,12 +17,15 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from concordant.base.supervision import Judge, Truth
+from concordant.data.comparisons import Comparisons
+from concordant.data.container import Container
+from concordant.data.features import Features
 from concordant.data.preferences import Preferences
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, FormatError
@@ -30,13 +33,13 @@ from concordant.execution import map_instances, n_threads, note, report, threads
 from concordant.kernels.lists import Floats, Ints, ranges
 
 if TYPE_CHECKING:
-    from concordant.base.contract import Aggregator, Votes
+    from concordant.base.contract import Aggregator
     from concordant.data.labels import Labels
 
-__all__ = ["Learner", "Trained", "checkpoint", "train"]
+__all__ = ["FEWEST", "Finishing", "Learner", "Trained", "checkpoint", "train"]
 
 # Fewer usable instances than this are all needed for learning.
-_FEWEST = 4
+FEWEST = 4
 # A model whose value falls to this part of the best one on the way has been thrown off by its steps.
 _COLLAPSE = 0.5
 # So many slots a pass are gone through in less time than it takes to start a thread.
@@ -64,6 +67,15 @@ class Learner(Protocol):
 
     def scores(self, parameters: Floats, part: str, instances: Ints | None) -> Floats:
         """Return a score for every slot of `part` ("train" or "validation"); only those of `instances` need be true."""
+        ...
+
+
+@runtime_checkable
+class Finishing(Protocol):
+    """A learner that knows when a further pass would change nothing worth while."""
+
+    def finished(self, parameters: Floats) -> bool:
+        """Return whether the passes that led to these parameters are enough."""
         ...
 
 
@@ -113,13 +125,13 @@ def train(
     owner: Aggregator,
     learners: Sequence[Learner],
     *,
-    votes: Votes,
+    votes: Container,
     labels: Labels | None,
     truth: Truth,
-    validation: tuple[Votes, Labels] | None,
+    validation: tuple[Container, Labels] | None,
     passes: int,
     select: str = "ndcg@10",
-    cv: int = 5,
+    cv: int | None = 5,
     patience: int | None = None,
     smooth: int = 1,
     random_state: int = 0,
@@ -136,7 +148,8 @@ def train(
         What is learned from.
     validation : pair (votes, labels), optional
         What passes and learners are chosen by. Without it they are chosen by cross-validation over `cv` folds of the
-        usable instances (fewer where these are few), and the model kept has seen all of them.
+        usable instances (fewer where these are few), and the model kept has seen all of them. With cv=None nothing is
+        held out, and the last pass is kept.
     passes : int
         How many passes to make at most.
     select : str
@@ -192,6 +205,8 @@ def train(
                 _require_difference(owner, validation[0], held[0], scored)
             for r, scores_of in scored.items():
                 _settle(after[r], _judged(judge, held, scores_of), done + 1, patience, smooth)
+                if not after[r].stopped and _is_finished(learners[r], after[r].models):
+                    after[r].stopped = "finished"
             # At once: an interrupt finds the state before a pass or after it, and nothing between.
             runs, done = after, done + 1
             report(done, passes)
@@ -208,14 +223,18 @@ def train(
     return _finish(owner, learners, runs, done, judge, select)
 
 
+def _is_finished(learner: Learner, models: Sequence[Floats]) -> bool:
+    return isinstance(learner, Finishing) and all(learner.finished(model) for model in models)
+
+
 def _plan(
     owner: Aggregator,
-    votes: Votes,
+    votes: Container,
     labels: Labels | None,
     truth: Truth,
-    validation: tuple[Votes, Labels] | None,
+    validation: tuple[Container, Labels] | None,
     select: str,
-    cv: int,
+    cv: int | None,
     random_state: int,
 ) -> tuple[Judge | None, list[_Held]]:
     """Return the judge, and for every model what it learns from and is judged by."""
@@ -231,7 +250,9 @@ def _plan(
                 "Instances are matched by id; leave validation out to choose by cross-validation."
             )
         return judge, [_Held(usable, judge.instances, _slots_of(validation[0], judge.instances))]
-    if labels is None or len(usable) < _FEWEST:
+    if cv is None:
+        return None, [_Held(usable, None)]
+    if labels is None or len(usable) < FEWEST:
         owner._warn(
             f"{name} learns from {len(usable)} instance{'s' if len(usable) != 1 else ''}, too few to hold any out: "
             "nothing is chosen, and the last pass is kept."
@@ -246,7 +267,7 @@ def _plan(
 
 
 def _require_sight(
-    owner: Aggregator, judge: Judge, truth: Truth, validation: tuple[Votes, Labels] | None, select: str
+    owner: Aggregator, judge: Judge, truth: Truth, validation: tuple[Container, Labels] | None, select: str
 ) -> None:
     """Raise when the metric to choose by is the same for every order of the items."""
     name = type(owner).__name__
@@ -265,7 +286,9 @@ def _require_sight(
         )
 
 
-def _require_difference(owner: Aggregator, votes: Votes, held: _Held, scored: dict[int, list[Floats | None]]) -> None:
+def _require_difference(
+    owner: Aggregator, votes: Container, held: _Held, scored: dict[int, list[Floats | None]]
+) -> None:
     """Raise when nothing that is known tells the items of the validation part apart."""
     if held.slots is None:
         return
@@ -279,7 +302,7 @@ def _require_difference(owner: Aggregator, votes: Votes, held: _Held, scored: di
     )
 
 
-def _slots_of(votes: Votes, instances: Ints) -> Ints:
+def _slots_of(votes: Container, instances: Ints) -> Ints:
     offsets = votes.slots.offsets
     return ranges(offsets[instances], offsets[instances + 1])
 
@@ -430,10 +453,10 @@ class _Mark:
         cls,
         owner: Aggregator,
         learners: Sequence[Learner],
-        data: tuple[Votes, Labels | None],
+        data: tuple[Container, Labels | None],
         truth: Truth,
         held: list[_Held],
-        validation: tuple[Votes, Labels] | None,
+        validation: tuple[Container, Labels] | None,
     ) -> _Mark | None:
         place = _place.get()
         if place is None:
@@ -486,19 +509,24 @@ class _Mark:
 def _fingerprint(
     owner: Aggregator,
     learners: Sequence[Learner],
-    data: tuple[Votes, Labels | None],
+    data: tuple[Container, Labels | None],
     truth: Truth,
     held: list[_Held],
-    validation: tuple[Votes, Labels] | None,
+    validation: tuple[Container, Labels] | None,
 ) -> str:
     """Return a hash of everything a fit depends on."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(json.dumps(owner.get_params(), sort_keys=True, default=repr).encode())
     columns: list[NDArray[Any]] = [truth.label]
     for votes, labels in (data,) if validation is None else (data, validation):
-        texts = [votes.instances, votes.items, votes.experts]
+        texts = [votes.instances, votes.items]
         columns.append(votes.slots.offsets)
-        if isinstance(votes, Preferences):
+        if isinstance(votes, (Preferences, Comparisons)):
+            texts.append(votes.experts)
+        if isinstance(votes, Features):
+            texts.append(votes.names)
+            columns.append(votes.X)
+        elif isinstance(votes, Preferences):
             columns += [
                 votes.slot,
                 votes.value,
@@ -507,7 +535,7 @@ def _fingerprint(
                 votes.list_starts,
                 votes.weights,
             ]
-        else:
+        elif isinstance(votes, Comparisons):
             columns += [votes.left, votes.right, votes.n_left, votes.n_right, votes.n_ties]
             columns += [] if votes.expert is None else [votes.expert]
         if labels is not None:

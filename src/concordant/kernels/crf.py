@@ -9,14 +9,15 @@ instances nor of their items matters; the same draws kept fixed give an objectiv
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from concordant.kernels.jit import jit
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
-from concordant.kernels.staged_lists import scrambled
+from concordant.kernels.scramble import STEP, mixed, scrambled
 from concordant.kernels.subsets import expected, room_for
 
 __all__ = [
@@ -35,9 +36,7 @@ __all__ = [
 
 Seeds = NDArray[np.uint64]
 
-_STEP = np.uint64(0x9E3779B97F4A7C15)
-_MIX1, _MIX2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
-_S27, _S30, _S31, _S32 = np.uint64(27), np.uint64(30), np.uint64(31), np.uint64(32)
+_S32 = np.uint64(32)
 
 
 class Pools(NamedTuple):
@@ -184,18 +183,14 @@ def _turn(number: int) -> np.uint64:
     return np.uint64(scrambled(np.array([number], dtype=np.uint64))[0])
 
 
-@jit
-def _scrambled(x: np.uint64) -> np.uint64:
-    """Return 64 bits that look random (the finaliser of splitmix64)."""
-    x = (x ^ (x >> _S30)) * _MIX1
-    x = (x ^ (x >> _S27)) * _MIX2
-    return x ^ (x >> _S31)
+# The same for one number at a time.
+_mixed: Callable[[np.uint64], np.uint64] = jit(cast(Any, mixed))
 
 
 @jit
 def _below(state: np.uint64, n: int) -> int:
     """Return a number from 0 to n − 1 from the high half of the scrambled state; n < 2^32."""
-    return int(((_scrambled(state) >> _S32) * np.uint64(n)) >> _S32)
+    return int(((_mixed(state) >> _S32) * np.uint64(n)) >> _S32)
 
 
 @jit
@@ -218,11 +213,11 @@ def _draw(
             if k < runs <= epsilon:
                 run = first + k
             elif k < runs:
-                state += _STEP
+                state += STEP
                 run = first + _below(state, runs)
             else:
                 run = -1
-            state += _STEP
+            state += STEP
             if run >= 0:
                 at = group[run] + _below(state, group[run + 1] - group[run])
             else:
@@ -339,7 +334,7 @@ def _sgd_pass(
     size = 1.0
     for at in range(len(order)):
         n = order[at]
-        state = _scrambled(seeds[n] ^ turn)
+        state = _mixed(seeds[n] ^ turn)
         for _ in range(n_samples):
             m, state = _draw(slot, group, runs[n], runs[n + 1], epsilon, state, item)
             if sliced:
@@ -444,7 +439,7 @@ def sgd_pass(
                 order,
                 *pools,
                 seeds,
-                np.uint64(_scrambled(np.uint64(number))),
+                np.uint64(_mixed(np.uint64(number))),
                 starts,
                 block,
                 X,
@@ -492,7 +487,7 @@ def _draw_many(
     t = 0
     for at in range(len(instances)):
         n = instances[at]
-        state = _scrambled(seeds[n] ^ turn)
+        state = _mixed(seeds[n] ^ turn)
         # Where all items fit there is only one draw.
         draws = 1 if group[runs[n + 1]] - group[runs[n]] <= epsilon else n_samples
         for _ in range(draws):
@@ -516,7 +511,7 @@ def draw_samples(
     lengths = np.empty(int(draws.sum()), dtype=np.int64)
     item = np.empty((len(lengths), epsilon), dtype=np.int64)
     with np.errstate(over="ignore"):
-        turn = np.uint64(_scrambled(np.uint64(number)))
+        turn = np.uint64(_mixed(np.uint64(number)))
         _draw_many(instances, *pools, seeds, turn, epsilon, n_samples, lengths, item)
     sample_starts = offsets_of(draws)
     flat = item[np.arange(epsilon) < lengths[:, None]]

@@ -21,6 +21,7 @@ __all__ = [
     "PAIRS",
     "PLACES",
     "RR",
+    "all_lambdas",
     "hidden_pass",
     "hidden_scores",
     "lambdas",
@@ -125,8 +126,10 @@ def _thin(order: Ints, level: Ints, budget: int, draw: float, mass: Floats) -> N
 
 
 @jit
-def lambdas(score: Floats, goal: Goal, n: int, first: int, draw: float, out: Floats) -> None:
-    """Write the slope of the pair cost in the score of every item of one instance, the |ΔM| held fixed.
+def lambdas(score: Floats, goal: Goal, n: int, first: int, draw: float, out: Floats) -> float:
+    """Return the sum of the pulls of one instance, and write the slope of its pair cost in every item's score.
+
+    The |ΔM| are held fixed.
 
     Parameters
     ----------
@@ -229,6 +232,18 @@ def lambdas(score: Floats, goal: Goal, n: int, first: int, draw: float, out: Flo
         factor = math.log2(1.0 + sum_of_pulls) / sum_of_pulls
         for i in range(m):
             out[i] *= factor
+        sum_of_pulls *= factor
+    return sum_of_pulls
+
+
+@jit
+def all_lambdas(score: Floats, offsets: Ints, goal: Goal, draw: Floats, out: Floats) -> float:
+    """Return the sum of the pulls of all instances, and write every slope; slots and instances are the goal's."""
+    total = 0.0
+    for n in range(len(offsets) - 1):
+        a, b = offsets[n], offsets[n + 1]
+        total += lambdas(score[a:b], goal, n, a, draw[n], out[a:b])
+    return total
 
 
 @jit

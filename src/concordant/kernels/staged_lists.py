@@ -13,20 +13,13 @@ from numpy.typing import NDArray
 from concordant.kernels import lists
 from concordant.kernels.graph import strong_components, weak_components
 from concordant.kernels.lists import Ints
+from concordant.kernels.scramble import scrambled
 from concordant.kernels.staged import Stages
 
-__all__ = ["Split", "merged", "scrambled", "splits", "written_out"]
+__all__ = ["Split", "merged", "splits", "written_out"]
 
 # Equal lists are merged from this many on, where at most this share of a sample is different.
 _MERGE_FROM, _MERGE_BELOW = 256, 0.9
-
-
-def scrambled(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return 64 bits that look random for each number (the finaliser of splitmix64)."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 def merged(stages: Stages) -> Stages:

@@ -15,12 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.base.contract import expert_weights
+from concordant.base.experts import check_known
 from concordant.base.supervision import check_told_apart, match_labels, validation_pair
-from concordant.base.training import train
+from concordant.base.training import FEWEST, train
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, listing
 from concordant.kernels.lists import Codes, Floats, Ints, list_ids, offsets_of
-from concordant.methods.fusion import Weighing, check_known
+from concordant.methods.fusion import Weighing
 from concordant.ranking.expert_features import slot_keys
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ __all__ = ["RIDGES", "Candidate", "Learned", "learn"]
 
 # From plain fusion to weights that are all but free.
 RIDGES = (np.inf, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
-# What is taken where too few instances are usable to hold any out, and how few that is.
-_MIDDLE, _FEW = 0.1, 4
+# What is taken where too few instances are usable to hold any out.
+_MIDDLE = 0.1
 # The penalty on the mean weight, that is on how steep the softmax is; without it perfect experts had no finite weights.
 _STEEPNESS = 1e-3
 _MOST_STEPS = 100
@@ -209,19 +210,12 @@ def learn(
     candidates : sequence of Candidate
         How terms are made; of equals the first is kept, and where nothing can be held out the first is taken.
     """
-    from concordant.methods.listwise import shares
+    from concordant.methods.listwise import gaining
 
     name = type(owner).__name__
     truth = match_labels(p, labels, name, unjudged=owner.unjudged)
-    target = shares(truth.label, p.slots.offsets)
-    gaining = np.bincount(p.slots.instance, weights=np.nan_to_num(target), minlength=len(p)) > 0
-    truth = truth._replace(instances=truth.instances[gaining[truth.instances]])
+    truth, target = gaining(truth, p, name)
     target[~np.isin(p.slots.instance, truth.instances)] = np.nan
-    if not len(truth.instances):
-        raise DataError(
-            f"{name} found no usable label: none of them is positive, and what is labelled 0 or less gains nothing. "
-            "Larger labels are better; shift them so that the best ones are above 0."
-        )
     pair = validation_pair(validation, name)
     if pair is not None:
         _require_known(owner, pair[0], p)
@@ -233,7 +227,7 @@ def learn(
     # By name, so that the order in which experts come does not matter.
     own = sorted(e for e, there in zip(experts, heard.tolist(), strict=True) if there) if free else experts
     ridges: tuple[float, ...] = RIDGES if free else RIDGES[:1]
-    if pair is None and len(truth.instances) < _FEW:
+    if pair is None and len(truth.instances) < FEWEST:
         candidates, ridges = candidates[:1], (_MIDDLE,) if free else ridges
     column = {e: at for at, e in enumerate(own)} if free else None
     learners = []
@@ -271,7 +265,7 @@ def _require_known(owner: Weighing, votes: Any, p: Preferences) -> None:
     owner._checked(votes)
     if isinstance(owner.weights, str):
         where = " of the validation part"
-        check_known(votes, dict.fromkeys(p.experts), type(owner).__name__, owner.unknown_experts, where)
+        check_known(votes, dict.fromkeys(p.experts), type(owner).__name__, owner.unknown_experts, where=where)
 
 
 def _part(owner: Weighing, p: Any, candidate: Candidate, column: dict[str, int] | None) -> _Rows:

@@ -13,36 +13,19 @@ from numpy.typing import NDArray
 
 from concordant.data.index import Texts
 from concordant.data.streams import id_hash
-from concordant.errors import ParameterError
 from concordant.kernels.lists import Floats, Ints, list_ids, offsets_of, ranges
+from concordant.kernels.scramble import mixed
 from concordant.kernels.svd_tables import Goal, Rows
 from concordant.ranking.expert_features import Blocks
-from concordant.ranking.svd_features import mixed
+from concordant.ranking.lambda_goal import measured
 
 if TYPE_CHECKING:
     from concordant.metrics.ranking import Metric
 
-__all__ = ["Learner", "Net", "Queries", "Settings", "inner_order", "learned_metric", "net_scores", "public_order"]
+__all__ = ["Learner", "Net", "Queries", "Settings", "inner_order", "net_scores", "public_order"]
 
 # The first weights are this large.
 _START = 0.01
-_METRICS = ("ndcg", "err", "map", "p", "mrr")
-
-
-def learned_metric(name: str) -> Metric | None:
-    """Return the metric to learn for, None for plain pairs, or raise when LambdaRank cannot learn for it.
-
-    >>> learned_metric("ndcg@10"), learned_metric("pairs")
-    (ndcg@10, None)
-    """
-    from concordant.metrics.ranking import parse_metric
-
-    if name == "pairs":
-        return None
-    metric = parse_metric(name)
-    if metric.name not in _METRICS or (metric.name == "p" and getattr(metric, "cutoff", None) is None):
-        raise ParameterError(f"{name!r} is not learned for. Learned for: ndcg, err, map, mrr, p@k, pairs.")
-    return metric
 
 
 class Queries(NamedTuple):
@@ -94,7 +77,7 @@ class Queries(NamedTuple):
         # Ties are placed by what is said about the items, and the lower label first where that is the same.
         by_tie = np.lexsort((-level, key[used], where)) - offsets[where]
         kept = ranges(rows.starts[used], rows.starts[used + 1])
-        kind, worth, place_worth, scale = _measured(metric, own, level, offsets)
+        kind, worth, place_worth, scale = measured(metric, own, level, offsets)
         return cls(
             rows._replace(
                 offsets=offsets,
@@ -122,43 +105,6 @@ class Queries(NamedTuple):
             # Down to the cutoff of a precision all places are worth the same.
             out[full] &= self.goal.place_worth[0] != self.goal.place_worth[sizes[full] - 1]
         return out
-
-
-def _measured(metric: Metric | None, label: Floats, level: Ints, offsets: Ints) -> tuple[int, Floats, Floats, Floats]:
-    """Return the kind of metric, the worth of every item and every place, and the scale of every instance."""
-    from concordant.base.supervision import exponential_gain
-    from concordant.kernels import lambdarank as kernel
-
-    sizes = np.diff(offsets)
-    instance = list_ids(offsets)
-    place = np.arange(1.0, int(sizes.max(initial=0)) + 1)
-    if metric is None:
-        alike = np.bincount(offsets[instance] + level, minlength=len(label))
-        same = np.bincount(instance, weights=alike * (alike - 1.0), minlength=len(sizes))
-        # A step is then about as long as one for NDCG, however many pairs there are.
-        return kernel.PAIRS, np.zeros(len(label)), place, _inverse(np.sqrt(0.5 * (sizes * (sizes - 1.0) - same)))
-    cutoff: int | None = getattr(metric, "cutoff", None)
-    seen = place <= (cutoff or np.inf)
-    if metric.name == "ndcg":
-        worth, places = exponential_gain(label), seen / np.log2(1.0 + place)
-        # Items come by label, so that as they stand they are in the ideal order.
-        ideal = worth * places[np.arange(len(worth)) - offsets[instance]]
-        return kernel.PLACES, worth, places, _inverse(np.bincount(instance, weights=ideal, minlength=len(sizes)))
-    if metric.name == "err":
-        lmax = max(float(label.max(initial=0.0)), getattr(metric, "lmax", None) or 0.0)
-        return kernel.ERR, np.exp2(np.maximum(label, 0.0) - lmax) - np.exp2(-lmax), seen / place, np.ones(len(sizes))
-    worth = (label >= (getattr(metric, "rel", None) or 1.0)).astype(np.float64)
-    if metric.name == "p":
-        return kernel.PLACES, worth, seen.astype(np.float64), np.full(len(sizes), 1.0 / (cutoff or 1))
-    if metric.name == "map":
-        return kernel.AP, worth, seen / place, _inverse(np.bincount(instance, weights=worth, minlength=len(sizes)))
-    return kernel.RR, worth, seen / place, np.ones(len(sizes))
-
-
-def _inverse(x: NDArray[Any]) -> Floats:
-    """Return 1 / x, 0 where x is 0."""
-    out: Floats = np.divide(1.0, x, out=np.zeros(len(x)), where=x > 0)
-    return out
 
 
 def _slot_keys(rows: Rows, label: Floats, ids: Texts) -> NDArray[np.uint64]:

@@ -15,6 +15,7 @@ import numpy as np
 from concordant import execution
 from concordant.base import uncertainty as intervals
 from concordant.base.contract import Aggregator, Tags, Votes
+from concordant.base.experts import check_known
 from concordant.base.params import Constraint, boolean, integer, number, one_of
 from concordant.base.registry import register
 from concordant.data.comparisons import Comparisons
@@ -905,15 +906,8 @@ class BradleyTerry(Aggregator):
     def _known_experts(self, rows: Comparisons) -> Comparisons:
         """Return the rows of experts that `fit` saw, under the numbers they have there."""
         codes = {name: k for k, name in enumerate(self.experts_)}
-        present = np.zeros(rows.n_experts, dtype=np.bool_)
         expert = np.zeros(0, dtype=np.int32) if rows.expert is None else rows.expert
-        present[expert] = True
-        unknown = [e for e, here in zip(rows.experts, present.tolist(), strict=True) if here and e not in codes]
-        if unknown and self.unknown_experts == "error":
-            raise DataError(
-                f"experts {listing(unknown)} were not seen by fit, so that their reliability is not known. Known: "
-                f"{listing(self.experts_, 20)}. Pass unknown_experts='ignore' to leave them out."
-            )
+        check_known(rows, codes, type(self).__name__, self.unknown_experts)
         new = np.array([codes.get(e, -1) for e in rows.experts], dtype=np.int32)
         kept = np.flatnonzero(new[expert] >= 0) if len(expert) else np.zeros(0, np.int64)
         columns = (rows.left[kept], rows.right[kept], rows.n_left[kept], rows.n_right[kept], rows.n_ties[kept])

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.base.contract import Aggregator, Tags
+from concordant.base.experts import check_known
 from concordant.base.params import Constraint, integer, number, one_of
 from concordant.base.registry import register
 from concordant.base.supervision import match_labels, validation_pair
@@ -215,15 +216,8 @@ class CPS(Aggregator):
         if "adherence_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
         known = dict(zip(self.experts_, self.adherence_.tolist(), strict=True))
-        names = p.experts.tolist()
-        speaks = np.bincount(p.list_expert, weights=p.weights, minlength=p.n_experts) > 0
-        unknown = [e for e, heard in zip(names, speaks.tolist(), strict=True) if heard and e not in known]
-        if unknown and self.unknown_experts == "error":
-            raise DataError(
-                f"CPS has learned nothing about the experts {listing(unknown)}. Known: {listing(self.experts_, 20)}. "
-                'Fit on preferences that hold them, or pass unknown_experts="ignore".'
-            )
-        return np.array([known.get(e, 0.0) for e in names], dtype=np.float64)
+        check_known(p, known, type(self).__name__, self.unknown_experts)
+        return np.array([known.get(e, 0.0) for e in p.experts], dtype=np.float64)
 
 
 def _tables(p: Preferences, keep: NDArray[np.bool_] | None = None) -> Callable[[int], Floats]:

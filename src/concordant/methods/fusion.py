@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.base.contract import Aggregator, Tags, expert_weights
+from concordant.base.experts import check_known
 from concordant.base.params import Constraint, integer, mapping, metric_name, number, one_of, optional
 from concordant.base.registry import register
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, KindError, NotFittedError, listing
+from concordant.errors import DataError, KindError, NotFittedError
 from concordant.kernels.cells import blocks, weighted_median
 from concordant.kernels.lists import TIES, Floats, Ints, exact_sums
 
@@ -107,26 +108,6 @@ def put_last(preferences: Preferences, score: Floats, silent: NDArray[np.bool_])
     lowest = np.zeros(len(preferences))
     np.minimum.at(lowest, instance[~silent], score[~silent])
     return np.where(silent, lowest[instance], score)
-
-
-def check_known(
-    preferences: Preferences, known: Mapping[str, Any], owner: str, unknown_experts: str, where: str = ""
-) -> None:
-    """Raise for experts who speak and have no learned weight, unless they are to be left out.
-
-    `where` says in the message which preferences these are.
-    """
-    names = preferences.experts.tolist()
-    if unknown_experts == "ignore" or all(e in known for e in names):
-        return
-    speaks = np.bincount(preferences.list_expert, weights=preferences.list_weight, minlength=len(names)) > 0
-    strange = [e for e, heard in zip(names, speaks.tolist(), strict=True) if heard and e not in known]
-    if strange:
-        raise DataError(
-            f"{owner} has learned no weights for the experts {listing(strange)}{where}. Known: "
-            f"{listing(list(known), 20)}. "
-            'Fit on preferences that hold them, or pass unknown_experts="ignore" to leave them out.'
-        )
 
 
 class Weighing(Aggregator):

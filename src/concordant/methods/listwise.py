@@ -28,6 +28,7 @@ from concordant.methods._linear import (
 )
 
 if TYPE_CHECKING:
+    from concordant.base.supervision import Truth
     from concordant.data.features import Features
     from concordant.data.labels import Labels
     from concordant.ranking.expert_features import ExpertRows
@@ -38,8 +39,8 @@ __all__ = ["ListwiseLinear"]
 _PATH = tuple(float(f"{10.0 ** (-e / 2):.3g}") for e in range(-4, 9))
 # Where so many weaker penalties in a row did worse, still weaker ones are not tried.
 _PATIENCE = 5
-# What is taken where nothing can be held out to choose by, and how few instances that is.
-_MIDDLE, _FEW = 0.1, 4
+# What is taken where nothing can be held out to choose by.
+_MIDDLE = 0.1
 # Up to so many weights a Newton step costs less than the many passes that do without second derivatives.
 _NEWTON = 512
 
@@ -193,29 +194,21 @@ class ListwiseLinear(LinearAggregator):
 
     def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> None:
         from concordant.base.supervision import check_told_apart, match_labels, validation_pair
-        from concordant.base.training import train
+        from concordant.base.training import FEWEST, train
 
         votes = preferences
         truth = match_labels(votes, labels, type(self).__name__, unjudged=self.unjudged)
-        target = shares(truth.label, votes.slots.offsets, self.gain)
-        gaining = np.bincount(votes.slots.instance, weights=np.nan_to_num(target), minlength=len(votes)) > 0
-        usable = truth.instances[gaining[truth.instances]]
-        if not len(usable):
-            raise DataError(
-                "ListwiseLinear found no usable label: none of them is positive, and what is labelled 0 or less gains "
-                "nothing. Larger labels are better; shift them so that the best ones are above 0."
-            )
-        truth = truth._replace(instances=usable)
+        truth, target = gaining(truth, votes, type(self).__name__, self.gain)
         pair = validation_pair(validation, type(self).__name__)
         blocks = self._learnable(votes)
         path = (self.l2,) if not isinstance(self.l2, str) else _PATH
-        if isinstance(self.l2, str) and pair is None and len(usable) < _FEW:
+        if isinstance(self.l2, str) and pair is None and len(truth.instances) < FEWEST:
             path = (_MIDDLE,)
         learners = []
         for transform in candidates(self.transform, TRANSFORMS):
             rows = self._prepared(votes, pair, blocks, transform.split("+"))
             check_told_apart(rows.train.key, truth, votes, type(self).__name__)
-            problem = _Problem.of(rows.train, truth.label, target, usable, votes.instances, len(blocks))
+            problem = _Problem.of(rows.train, truth.label, target, truth.instances, votes.instances, len(blocks))
             learners.append(_Solver(self, transform, rows, problem, path))
         found = train(
             self,
@@ -235,7 +228,7 @@ class ListwiseLinear(LinearAggregator):
         # What is a pass to the training is a penalty to everybody else.
         self.fit_info_.chosen.pop("passes", None)
         self.fit_info_.chosen |= {"l2": penalty}
-        value, slope = best.problem.value(found.parameters, penalty, best.problem.sorted(usable))
+        value, slope = best.problem.value(found.parameters, penalty, best.problem.sorted(truth.instances))
         self.fit_info_.objective, self.fit_info_.gradient_norm = value, float(np.abs(slope).max(initial=0.0))
         if self.fit_info_.gradient_norm > self.tol:
             self.fit_info_.converged = False
@@ -245,6 +238,19 @@ class ListwiseLinear(LinearAggregator):
             )
         w = best.weights(found.parameters)
         self._keep(w, best.transform.split("+"), best.rows)
+
+
+def gaining(truth: Truth, votes: Votes, owner: str, gain: str = "exponential") -> tuple[Truth, Floats]:
+    """Return the truth with only those instances in which some item gains, and what every slot should get of it."""
+    target = shares(truth.label, votes.slots.offsets, gain)
+    found = np.bincount(votes.slots.instance, weights=np.nan_to_num(target), minlength=len(votes)) > 0
+    usable = truth.instances[found[truth.instances]]
+    if not len(usable):
+        raise DataError(
+            f"{owner} found no usable label: none of them is positive, and what is labelled 0 or less gains nothing. "
+            "Larger labels are better; shift them so that the best ones are above 0."
+        )
+    return truth._replace(instances=usable), target
 
 
 def shares(label: Floats, offsets: Ints, gain: str = "exponential") -> Floats:

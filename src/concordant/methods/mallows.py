@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from concordant.base.contract import Aggregator, Tags
+from concordant.base.experts import check_known
 from concordant.base.params import Constraint, boolean, integer, number, one_of, optional, seed
 from concordant.base.registry import register
 from concordant.base.supervision import match_labels
@@ -681,13 +682,7 @@ class ExtendedMallows(Aggregator):
         """Return the number of every expert among those learned, −1 for unknown ones; or raise."""
         known = {expert: code for code, expert in enumerate(self.experts_)}
         code = np.array([known.get(e, -1) for e in preferences.experts], dtype=np.int32)
-        speaking = np.bincount(preferences.list_expert, minlength=len(code)) > 0
-        unknown = [preferences.experts[e] for e in np.flatnonzero((code < 0) & speaking).tolist()]
-        if unknown and self.unknown_experts == "error":
-            raise DataError(
-                f"nothing was learned about experts {listing(unknown)}. Known: {listing(self.experts_, 20)}. "
-                'Fit with them, or pass unknown_experts="ignore" to leave them out.'
-            )
+        check_known(preferences, known, type(self).__name__, self.unknown_experts)
         return code
 
     def _infer(self, pool: Pool, room: Room) -> _Inferred:

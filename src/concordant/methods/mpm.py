@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.base.contract import Aggregator, FitInfo, Tags, Votes
+from concordant.base.experts import check_known
 from concordant.base.params import Constraint, integer, number, one_of
 from concordant.base.registry import register
 from concordant.base.supervision import match_labels, validation_pair
@@ -374,14 +375,8 @@ class MPM(Aggregator):
         if not counts.named:
             return np.ones(len(counts.expert))
         known = dict(zip(self.experts_, self.adherence_.tolist(), strict=True))
-        names = counts.votes.experts.tolist()
-        unknown = [names[k] for k in np.unique(counts.expert[counts.weight > 0]).tolist() if names[k] not in known]
-        if unknown and self.unknown_experts == "error":
-            raise DataError(
-                f"the adherence of experts {listing(unknown)} was not learned. Known: {listing(self.experts_, 20)}. "
-                'Fit on data that hold them, or pass unknown_experts="ignore" to leave out what they say.'
-            )
-        return np.array([known.get(name, 0.0) for name in names] or [0.0])[counts.expert]
+        check_known(counts.votes, known, type(self).__name__, self.unknown_experts)
+        return np.array([known.get(name, 0.0) for name in counts.votes.experts] or [0.0])[counts.expert]
 
     def _solve(self, counts: NetCounts, trust: _Trust) -> _Solution:
         """Return the scores of every instance."""

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.base.contract import Aggregator, Tags, Votes
+from concordant.base.experts import check_known
 from concordant.base.params import Constraint, boolean, integer, number, one_of, optional
 from concordant.base.registry import register
 from concordant.base.uncertainty import CONSTRAINTS, regauge, sample_covariance, some_items, with_intervals
@@ -22,7 +23,7 @@ from concordant.data.consensus import Consensus
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
 from concordant.data.streams import id_hash, instance_stream
-from concordant.errors import DataError, NoFiniteEstimateError, NotFittedError, ParameterError, listing
+from concordant.errors import NoFiniteEstimateError, NotFittedError, ParameterError, listing
 from concordant.execution import report, unwatched
 from concordant.kernels import lists
 from concordant.kernels.lists import Codes, Floats, Ints
@@ -325,17 +326,8 @@ class PlackettLuce(Aggregator):
         if "adherence_" not in self.__dict__:
             raise NotFittedError.of("PlackettLuce")
         learned = dict(zip(self.experts_, self.adherence_.tolist(), strict=True))
-        speaking = np.unique(votes.list_expert).tolist()
-        unknown = [votes.experts[code] for code in speaking if votes.experts[code] not in learned]
-        if unknown and self.unknown_experts == "error":
-            raise DataError(
-                f"PlackettLuce has learned nothing about experts {listing(unknown)}. "
-                f"Known: {listing(self.experts_, 20)}. "
-                'Fit again with them, or pass unknown_experts="ignore" to leave them out.'
-            )
-        by_expert = np.full(votes.n_experts, np.nan)
-        for code in speaking:
-            by_expert[code] = learned.get(votes.experts[code], np.nan)
+        check_known(votes, learned, type(self).__name__, self.unknown_experts)
+        by_expert = np.array([learned.get(e, np.nan) for e in votes.experts])
         return by_expert[votes.list_expert]
 
     def _learned(self, votes: Preferences) -> _Solved:
@@ -659,7 +651,7 @@ def _ordered(votes: Preferences, key: Floats, method: PlackettLuce) -> Ints | No
         inner = votes.list_offsets[1:-1]
         falls[inner - 1] = False
         return lists.order_lists(key, votes.list_offsets) if falls.any() else None
-    from concordant.kernels.staged_lists import scrambled
+    from concordant.kernels.scramble import scrambled
 
     # A number for each row that depends on nothing but the seed and the three ids.
     slots = np.unique(votes.slot)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.params import Constraint, boolean, integer, metric_name, number, one_of, optional, seed
 from concordant.base.registry import register
-from concordant.errors import DataError, NotFittedError, ParameterError
+from concordant.errors import DataError, NotFittedError
 from concordant.kernels.lists import Floats, exact_sums, list_ids, offsets_of
 from concordant.kernels.svd_tables import Rows
 from concordant.methods._lambdarank import (
@@ -24,12 +24,12 @@ from concordant.methods._lambdarank import (
     Queries,
     Settings,
     inner_order,
-    learned_metric,
     net_scores,
     public_order,
 )
 from concordant.methods._linear import alternatives, candidates, meanings
 from concordant.ranking.expert_features import SHARED, Blocks, anybody
+from concordant.ranking.lambda_goal import learned_metric, learns_for
 from concordant.ranking.svd_features import (
     STRENGTHS,
     Triples,
@@ -49,13 +49,6 @@ __all__ = ["SVDRank"]
 # "count" has the singular vectors of "rankdiff" and need not be tried beside it.
 _TRIED = ("log", "rankdiff", "binary")
 _RATES = (0.01, 0.03, 0.1)
-
-
-def _is_learned(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and (value == "pairs" or learned_metric(value) is not None)
-    except ParameterError:
-        return False
 
 
 @register
@@ -195,7 +188,7 @@ class SVDRank(Aggregator):
         "weights": one_of("individual", "consensus", "mixed"),
         "min_lists": integer(least=1),
         "min_rows": integer(least=1),
-        "metric": Constraint("one of ndcg, err, map, mrr (with or without @k), p@k, or 'pairs'", _is_learned),
+        "metric": Constraint("one of ndcg, err, map, mrr (with or without @k), p@k, or 'pairs'", learns_for),
         "hidden": integer(least=0),
         "learning_rate": alternatives(number(above=0)),
         "passes": integer(least=1),

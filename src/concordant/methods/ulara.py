@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.base.contract import Aggregator, Tags
+from concordant.base.experts import check_known
 from concordant.base.params import Constraint, integer, number, one_of, optional
 from concordant.base.registry import register
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, NotFittedError, listing
+from concordant.errors import NotFittedError, listing
 from concordant.kernels.cells import blocks
 from concordant.kernels.lists import Floats, Ints
 from concordant.methods.fusion import LISTS, add_lists, add_up
@@ -247,15 +248,8 @@ class ULARA(Aggregator):
         if "adherence_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
         known = dict(zip(self.experts_, self.adherence_.tolist(), strict=True))
-        speaks = _sums(p.list_expert, p.weights, p.n_experts) > 0
-        names = p.experts.tolist()
-        unknown = [e for e, heard in zip(names, speaks.tolist(), strict=True) if heard and e not in known]
-        if unknown and self.unknown_experts == "error":
-            raise DataError(
-                f"ULARA has learned nothing about the experts {listing(unknown)}. Known: {listing(self.experts_, 20)}. "
-                'Fit on preferences that hold them, or pass unknown_experts="ignore".'
-            )
-        return np.array([known.get(e, 0.0) for e in names], dtype=np.float64)
+        check_known(p, known, type(self).__name__, self.unknown_experts)
+        return np.array([known.get(e, 0.0) for e in p.experts], dtype=np.float64)
 
 
 def _sums(index: NDArray[Any], terms: Floats, n: int) -> Floats:

@@ -12,24 +12,33 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from concordant.base.contract import Votes
+from concordant.base.experts import check_known, speaking
 from concordant.data.comparisons import Comparisons
 from concordant.data.preferences import Preferences
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, listing
 from concordant.kernels.lists import Codes, Floats, Ints, exact_sums, list_ids, offsets_of
+from concordant.kernels.scramble import Keys, mixed
 
-__all__ = ["SHARED", "Blocks", "ExpertRows", "anybody", "blocks_of", "item_sums", "potentials", "slot_keys", "speaking"]
+__all__ = [
+    "SHARED",
+    "Blocks",
+    "ExpertRows",
+    "anybody",
+    "blocks_of",
+    "dense_potentials",
+    "item_sums",
+    "potentials",
+    "slot_keys",
+]
 
 SHARED = "*"
 TRANSFORMS = ("binary", "rankdiff", "log", "count")
 
 # From so many rows on a compiled loop pays for waiting until the compiler is loaded.
 _MANY_ROWS = 1 << 16
-
-Keys = NDArray[np.uint64]
 
 
 class Blocks(NamedTuple):
@@ -76,31 +85,10 @@ class Blocks(NamedTuple):
         out = np.array([own.get(e, self.shared) for e in votes.experts], dtype=np.int64)
         if self.ignored:
             out[[e in self.ignored for e in votes.experts]] = -1
-        if self.shared < 0 and unknown_experts == "error" and out.min(initial=0) < 0:
-            speaks = speaking(votes)
-            unknown = [
-                e for e, b, s in zip(votes.experts, out.tolist(), speaks.tolist(), strict=True)
-                if b < 0 and s and e not in self.ignored
-            ]  # fmt: skip
-            if unknown:
-                raise DataError(
-                    f"{owner} has learned nothing about the experts {listing(unknown)}{where}. Known: "
-                    f'{listing(self.names, 20)}. Pass unknown_experts="ignore" to leave them out, or fit with '
-                    'weights="mixed" or "consensus", which serve experts never seen.'
-                )
+        if self.shared < 0:
+            more = ', or fit with weights="mixed" or "consensus", which serve experts never seen'
+            check_known(votes, own, owner, unknown_experts, passed_over=self.ignored, where=where, more=more)
         return out
-
-
-def speaking(votes: Votes) -> Ints:
-    """Return how many lists each expert has; for comparisons, in how many instances it compares."""
-    if isinstance(votes, Preferences):
-        return np.bincount(votes.list_expert[votes.weights > 0], minlength=votes.n_experts)
-    if votes.expert is None:
-        return np.zeros(0, dtype=np.int64)
-    heard = votes.n_left + votes.n_right + votes.n_ties > 0
-    where = votes.slots.instance[votes.left[heard]]
-    pairs = np.unique(votes.expert[heard].astype(np.int64) * max(len(votes), 1) + where)
-    return np.bincount(pairs // max(len(votes), 1), minlength=len(votes.experts))
 
 
 def anybody(votes: Votes) -> bool:
@@ -266,6 +254,23 @@ def potentials(
     )
 
 
+def dense_potentials(rows: ExpertRows, blocks: Blocks) -> tuple[Floats, list[str]]:
+    """Return a table of the potentials, a row for each slot, and the names of its columns.
+
+    For every block "missing" (1 where the expert does not list the item), "preferred" and "beaten".
+    """
+    d = rows.X.shape[1]
+    out = np.zeros((rows.n_slots, len(blocks), d))
+    out[:, : rows.n_own, 0] = 1.0
+    instance = list_ids(rows.list_starts)
+    for n, block, said in zip(instance.tolist(), rows.list_block.tolist(), rows.absent, strict=True):
+        if said.any():
+            out[rows.offsets[n] : rows.offsets[n + 1], block] += said
+    np.add.at(out, (list_ids(rows.starts), rows.block), rows.X)
+    kinds = ("missing", *(("preferred", "beaten") * ((d - 1) // 2)))
+    return out.reshape(rows.n_slots, -1), [f"{name}.{kind}" for name in blocks.names for kind in kinds]
+
+
 class _Lists(NamedTuple):
     """What experts with a block say, list by list."""
 
@@ -346,13 +351,6 @@ def _compared(votes: Comparisons, block_of_expert: Ints, n_transforms: int) -> _
     )
 
 
-def _mix(x: Keys) -> Keys:
-    """Return the numbers scrambled, one to one (the finaliser of splitmix64)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
-
-
 def slot_keys(X: Floats, block: Codes, starts: Ints, names: Sequence[str]) -> Keys:
     """Return a hash of the rows of every slot that depends on the names of their blocks and on no order."""
     name = np.array([id_hash(n) for n in names], dtype=np.uint64)
@@ -361,7 +359,7 @@ def slot_keys(X: Floats, block: Codes, starts: Ints, names: Sequence[str]) -> Ke
         return out
     h = name[block]
     for c in range(X.shape[1]):
-        h = _mix(h ^ _mix(np.ascontiguousarray(X[:, c]).view(np.uint64)))
+        h = mixed(h ^ mixed(np.ascontiguousarray(X[:, c]).view(np.uint64)))
     full = np.flatnonzero(starts[1:] > starts[:-1])
     out[full] = np.add.reduceat(h, starts[full])
     return out

@@ -10,16 +10,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from concordant.base.contract import Votes
+from concordant.base.experts import speaking
 from concordant.data.comparisons import Comparisons
 from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
 from concordant.kernels.lists import Floats, Ints, offsets_of, order_lists, ranges
+from concordant.kernels.scramble import Keys, mixed
 from concordant.kernels.svd_tables import Pool, Rows
-from concordant.ranking.expert_features import SHARED, Blocks, speaking
+from concordant.ranking.expert_features import SHARED, Blocks
 
 __all__ = [
     "STRENGTHS",
@@ -34,7 +35,6 @@ __all__ = [
 
 STRENGTHS = ("binary", "rankdiff", "log", "count")
 
-Keys = NDArray[np.uint64]
 
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -401,13 +401,6 @@ def _of_mean(found: Triples, slots: Slots, missing: str) -> Triples:
         sigma=found.sigma / (tall * wide)[:, None],
         outside=found.outside * wide[:, None],
     )
-
-
-def mixed(x: Keys) -> Keys:
-    """Return the numbers scrambled, one to one (the finaliser of splitmix64)."""
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 def _sums(x: Keys, offsets: Ints) -> Keys:
