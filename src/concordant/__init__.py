@@ -60,6 +60,8 @@ _WHERE = {
     "methods.svd_rank": ("SVDRank",),
     "methods.crf": ("CRF",),
     "methods.listwise": ("ListwiseLinear",),
+    "ranking.ranker": ("Ranker",),
+    "ranking.rankers": ("LambdaRank", "ListMLE", "PairTies", "RankNet", "RankRegress", "RankSVM"),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 

@@ -28,7 +28,7 @@ class Features(Container):
     instance, item : sequences of ids
         One entry per row of X.
     X : array (rows, features)
-        Finite numbers.
+        Numbers; NaN says that one is not known.
     names : sequence of str, optional
         Names of the features; "1", "2", ... by default.
 
@@ -51,10 +51,11 @@ class Features(Container):
             raise DataError(f"X must hold numbers, as many in every row: {error}.") from None
         if matrix.ndim != 2 or len(matrix) != len(rows):
             raise DataError(f"X must have one row per item: {len(rows)} ids, X of shape {matrix.shape}.")
-        if not np.isfinite(matrix).all():
-            row, feature = (int(v[0]) for v in np.nonzero(~np.isfinite(matrix)))
+        if np.isinf(matrix).any():
+            row, feature = (int(v[0]) for v in np.nonzero(np.isinf(matrix)))
             raise DataError(
-                f"feature {feature + 1} of row {row} is {float(matrix[row, feature])!r}; features must be finite."
+                f"feature {feature + 1} of row {row} is {float(matrix[row, feature])!r}; features must be finite, or "
+                "NaN where one is not known."
             )
         labels = as_ids(names, "feature") if names is not None else [str(j + 1) for j in range(matrix.shape[1])]
         if len(labels) != matrix.shape[1]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
+from concordant.data.features import Features
 from concordant.data.index import Slots, Texts, as_ids
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Preferences
@@ -30,6 +32,7 @@ __all__ = [
     "PlackettLuceSample",
     "RunsSample",
     "bradley_terry",
+    "graded_features",
     "labelled_runs",
     "mallows",
     "meta_search",
@@ -226,6 +229,76 @@ class MallowsSample(NamedTuple):
     preferences: Preferences
     truth: Consensus
     theta: dict[str, float]
+
+
+def graded_features(
+    n_instances: int = 100,
+    *,
+    n_features: int = 20,
+    n_items: tuple[int, int] | Sequence[int] = (10, 29),
+    n_informative: int | None = None,
+    n_grades: int = 5,
+    noise: float = 1.0,
+    random_state: int = 0,
+) -> tuple[Features, Labels]:
+    """Return features and grades of items: a hidden linear score with noise, cut into grades.
+
+    Features are standard normal. The score of an item is a weighted sum of the informative ones with standard deviation
+    1, plus noise; grades are cut at quantiles of its distribution so that half of the items have grade 0, and each
+    higher grade is half as common as the one below.
+
+    Parameters
+    ----------
+    n_instances : int
+        How many instances.
+    n_features, n_informative : int
+        How many features, and how many of them the score depends on; half of them by default.
+    n_items : pair of int, or a sequence of int for every instance
+        The least and the most items of an instance, all numbers between being equally likely; or the number of each.
+    n_grades : int
+        Grades go from 0 to n_grades - 1.
+    noise : float
+        The standard deviation of what the features do not tell.
+    random_state : int
+        Seed.
+
+    Examples
+    --------
+    >>> features, labels = graded_features(30, random_state=1)
+    >>> features
+    Features: 30 instances, 557 items, 20 features
+    >>> labels
+    Labels: 30 instances, 557 items, labels 0 to 4
+    """
+    owner = "graded_features"
+    n, F = _whole(n_instances, "n_instances", owner), _whole(n_features, "n_features", owner)
+    informative = max(F // 2, 1) if n_informative is None else _whole(n_informative, "n_informative", owner)
+    grades = _whole(n_grades, "n_grades", owner, 2)
+    if informative > F:
+        raise ParameterError.invalid("n_informative", owner, f"at most n_features={F}", n_informative)
+    if not isinstance(noise, Real) or not 0 <= float(noise) < np.inf:
+        raise ParameterError.invalid("noise", owner, "a number >= 0", noise)
+    given = [_whole(m, "n_items", owner, 0) for m in n_items]
+    if len(given) != n and (len(given) != 2 or given[0] > given[1]):
+        raise ParameterError.invalid("n_items", owner, "a pair (least, most), or a number for every instance", n_items)
+    weights = np.zeros(F)
+    weights[:informative] = np.random.default_rng([random_state, F]).normal(size=informative)
+    weights /= np.sqrt(weights @ weights)
+    # The share of items below each grade: 1/2, 3/4, 7/8, ...
+    below = 1.0 - 0.5 ** np.arange(1, grades)
+    cuts = np.sqrt(1.0 + float(noise) ** 2) * np.array([NormalDist().inv_cdf(b) for b in below.tolist()])
+    names = _names("q", n)
+    streams = [instance_stream(random_state, name) for name in names]
+    sizes = np.array(given if len(given) == n else [int(s.integers(given[0], given[1] + 1)) for s in streams])
+    offsets = offsets_of(sizes)
+    X = np.empty((int(sizes.sum()), F))
+    score = np.empty(len(X))
+    for stream, a, b in zip(streams, offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        stream.standard_normal(out=X[a:b])
+        score[a:b] = X[a:b] @ weights + float(noise) * stream.standard_normal(b - a)
+    slots = Slots(Texts(names), Texts([f"d{k + 1}" for m in sizes.tolist() for k in range(m)]), offsets)
+    label = np.searchsorted(cuts, score).astype(np.float64)
+    return Features.from_codes(slots, X), Labels.from_codes(slots, label)
 
 
 def mallows(

@@ -1,0 +1,114 @@
+"""What users of other rankers have, arrays and the sizes of their groups, as containers; and columns found by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+import numpy as np
+
+from concordant.base.contract import Votes
+from concordant.data.features import Features
+from concordant.data.index import Slots, Texts, as_ids
+from concordant.data.labels import Labels
+from concordant.errors import DataError, KindError, ParameterError, listing
+from concordant.kernels.lists import Floats, offsets_of
+
+__all__ = ["array_validation", "as_containers", "as_matrix", "chosen_columns", "joined"]
+
+
+def joined(features: Features, votes: Votes, owner: str) -> Floats:
+    """Return the features of every slot of the votes, matched by id."""
+    if not isinstance(features, Features):
+        raise KindError(f"features= takes Features. Got {type(features).__name__}.")
+    found = votes.slots.locate(features.slots)
+    absent = np.flatnonzero(found < 0)
+    if len(absent):
+        names = [f"{item!r} of {instance!r}" for instance, item in map(votes.slots.where, absent[:3].tolist())]
+        raise DataError(
+            f"{owner} has no features for {len(absent)} of {len(found)} items, such as {', '.join(names)}. Items are "
+            "matched by the ids of instance and item."
+        )
+    return features.X[found]
+
+
+def chosen_columns(X: Floats, names: Texts, wanted: list[str], owner: str) -> Floats:
+    """Return the columns by name."""
+    if names.tolist() == wanted:
+        return X
+    codes = names.codes
+    absent = [n for n in wanted if n not in codes]
+    if absent:
+        hint = (
+            f" Was the file read with too few columns? Pass n_features={len(wanted)} to read_features."
+            if len(names) < len(wanted) and names.tolist() == wanted[: len(names)]
+            else ""
+        )
+        raise DataError(
+            f"{owner} was fitted on {len(wanted)} features; {len(absent)} of them are absent: {listing(absent, 5)}."
+            f"{hint}"
+        )
+    return X[:, [codes[n] for n in wanted]]
+
+
+def as_matrix(X: Any) -> tuple[Floats, Texts | None]:
+    """Return an array as a matrix, and the names of its columns where it has names."""
+    names = getattr(X, "columns", None)
+    try:
+        out = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"X must hold numbers, as many in every row: {error}.") from None
+    if out.ndim != 2:
+        raise DataError(f"X must have two dimensions, rows and features. Got shape {out.shape}.")
+    return out, None if names is None else Texts(as_ids(names, "feature"))
+
+
+def as_containers(owner: str, X: Any, y: Any, qid: Any, group: Any) -> tuple[Features, Labels]:
+    """Return arrays as features and labels; items are called by the numbers of their rows."""
+    matrix, names = as_matrix(X)
+    n = len(matrix)
+    if y is None:
+        raise DataError(f"{owner} learns from labels and got none. Call fit(X, y, qid=...).")
+    if isinstance(y, Labels):
+        raise KindError(f"{owner} takes Labels with Features or preferences, and an array of labels with an array.")
+    try:
+        label = np.asarray(y, dtype=np.float64).ravel()
+    except (TypeError, ValueError) as error:
+        raise DataError(f"y must hold numbers: {error}.") from None
+    if len(label) != n:
+        raise DataError(f"X has {n} rows, y has {len(label)}.")
+    if np.isinf(label).any():
+        raise DataError(f"y of row {int(np.flatnonzero(np.isinf(label))[0])} is infinite.")
+    if (qid is None) == (group is None):
+        raise ParameterError(f"{owner}.fit needs to know which rows belong together: pass either qid= or group=.")
+    if group is not None:
+        sizes = np.asarray(group)
+        if sizes.ndim != 1 or not np.issubdtype(sizes.dtype, np.integer) or (sizes < 0).any() or sizes.sum() != n:
+            raise DataError(f"group must hold the sizes of the instances, whole numbers that add up to {n} rows.")
+        instances = [str(k) for k in range(len(sizes))]
+        instance = np.repeat(np.arange(len(sizes)), sizes)
+    else:
+        ids = as_ids(cast(Iterable[Any], qid if not hasattr(qid, "tolist") else qid.tolist()), "instance")
+        if len(ids) != n:
+            raise DataError(f"X has {n} rows, qid has {len(ids)}.")
+        first = dict.fromkeys(ids)
+        codes = {q: k for k, q in enumerate(first)}
+        instances, instance = list(first), np.array([codes[q] for q in ids], dtype=np.int64)
+    order = np.argsort(instance, kind="stable")
+    in_order = bool((order == np.arange(n)).all())
+    slots = Slots(
+        Texts(instances),
+        Texts([str(r) for r in order.tolist()]),
+        offsets_of(np.bincount(instance, minlength=len(instances))),
+    )
+    return (
+        Features.from_codes(slots, matrix if in_order else matrix[order], names),
+        Labels.from_codes(slots, label if in_order else label[order]),
+    )
+
+
+def array_validation(owner: str, validation: Any, by_group: bool) -> tuple[Features, Labels]:
+    if not isinstance(validation, tuple) or len(validation) != 3:
+        raise ParameterError.invalid("validation", f"{owner}.fit", "three arrays (X, y, qid)", validation)
+    X, y, where = validation
+    return as_containers(owner, X, y, None if by_group else where, where if by_group else None)

@@ -1,0 +1,621 @@
+"""Learning to rank from features: one way to fit whatever loss is put in.
+
+A ranker scores items by a sum of their features, or by one layer between, and is told by a loss over graded lists how
+far its scores are from the labels. A loss is one function of scores (`losses`); everything else, from the input to the
+stopping rule, is here, so that a new ranker is a few lines.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+
+import numpy as np
+
+from concordant.base.contract import Aggregator, Tags, Votes
+from concordant.base.params import (
+    Constraint,
+    boolean,
+    check_params,
+    integer,
+    metric_name,
+    number,
+    one_of,
+    optional,
+    seed,
+)
+from concordant.data.comparisons import Comparisons
+from concordant.data.consensus import Consensus
+from concordant.data.features import Features
+from concordant.data.index import Slots, Texts
+from concordant.data.labels import Labels
+from concordant.data.preferences import Preferences
+from concordant.data.streams import id_hash
+from concordant.errors import DataError, KindError, NotFittedError, ParameterError
+from concordant.kernels.graded import Graded
+from concordant.kernels.lists import Floats, Ints, offsets_of
+from concordant.kernels.scramble import STEP, Keys, mixed
+from concordant.ranking._fitting import Learner, Task, bent
+from concordant.ranking._inputs import array_validation, as_containers, as_matrix, chosen_columns, joined
+from concordant.ranking.designs import Design, Plain, spread
+from concordant.ranking.expert_features import Blocks, blocks_of, dense_potentials, potentials
+from concordant.ranking.second_order import Products, choose_products
+from concordant.ranking.svd_features import dense_features, triples
+
+if TYPE_CHECKING:
+    from concordant.base.supervision import Truth
+
+__all__ = ["Ranker"]
+
+_NOTHING: Floats = np.zeros(0)
+_PENALTY = number(least=0)
+# Penalties tried by "auto".
+_PENALTIES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0)
+_FOLDS = 5
+# Rows looked at at one time.
+_BLOCK = 1 << 15
+
+_COMMON = """hidden : int
+        Units of a hidden layer (tanh) between the features and the score, 0 for none.
+    solver : {"auto", "lbfgs", "sgd", "adam"}
+        "lbfgs" goes by the gradient over all instances, the other two by that of `batch` instances after another;
+        "auto" is what suits the loss.
+    l2 : float, "auto", or a tuple of them
+        The penalty l2/2 · Σ weight² beside the mean loss of an instance. "auto" chooses among eight from 1 to 0, a
+        tuple among its entries: on the validation part, or by cross-validation.
+    learning_rate : float or None
+        How far a step of "sgd" or "adam" goes; None takes 0.1 and 0.01.
+    batch : int
+        Instances to a step of "sgd" or "adam".
+    max_iter : int or None
+        Steps of "lbfgs", passes of the others, at most; None takes what the loss is known to need.
+    tol : float
+        Stop when a step of "lbfgs" improves the objective by less than this part of it; the others, when ten passes are
+        no better by this part than the ten before.
+    patience : int or None
+        With a validation part or cross-validation, stop after so many passes without a better value.
+    standardise : bool
+        Whether features are centred and scaled to a standard deviation of 1, as it is in the training part.
+    second_order : bool
+        Whether the products of two features (a feature's square included) take the place of the features.
+    min_correlation : float
+        Products whose correlation with the label, up to sign, is not above this are left out.
+    max_products : int or None
+        Of those left, how many of the most correlated are kept.
+    keep_first : bool
+        With second_order, whether the features themselves stay beside their products.
+    nan : {"error", "mean"}
+        What to do with features that are NaN: refuse them, or take the mean of the training part.
+    expert_features : {"potentials", "svd"}
+        What preferences become: the potentials of the CRF, or the singular vectors of SVDRank.
+    transform : {"log", "rankdiff", "binary", "count"}
+        How strongly an expert prefers an item to one behind it.
+    missing : {"unknown", "below"}
+        Whether a list says nothing about the items it leaves out, or that they are worse than all it holds.
+    unjudged : {"zero", "drop"}
+        Whether training items without a label count as labelled 0, or are left out.
+    unknown_experts : {"error", "ignore"}
+        What to do with experts that were not seen by fit.
+    select : str
+        The metric by which passes and penalties are chosen, in the papers' convention.
+    cv : int or None
+        Folds of the cross-validation that chooses where `fit` gets no validation part. None holds nothing out where
+        there is only one candidate, and stops by `tol`.
+    random_state : int
+        Seed of the hidden layer, the order of instances in "sgd" and "adam", the folds, and of losses with chance."""
+
+_LEARNED = """feature_names_ : list of str
+        The features, in the order of the columns; with preferences, such as "bm25.preferred".
+    coefficients_ : float64[columns] or float64[columns, units]
+        What every column is worth, in units of its standard deviation; first the features, then the products, as far
+        as there are.
+    products_ : int64[products, 2]
+        With second_order, the features that are multiplied.
+    centre_, scale_ : float64[features]
+        What is subtracted from a feature, and what the rest is multiplied with; 0 for a constant one.
+    bias_, top_ : float64[units]
+        Of a hidden layer: score = Σ_h top_h tanh(bias_h + columns · weights_h)."""
+
+
+class Ranker(Aggregator):
+    """Base of the rankers: a subclass names itself and writes `_loss`.
+
+    Input comes in three forms. `Features` with `Labels` give a `Consensus`. Arrays, `fit(X, y, qid=...)` or
+    `group=[sizes]`, give an array of scores, one for every row. Preferences become features of their experts, so that a
+    ranker aggregates; with `features=` those of the items stand beside them.
+
+    Parameters
+    ----------
+    {common}
+    """
+
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "hidden": integer(least=0),
+        "solver": one_of("auto", "lbfgs", "sgd", "adam"),
+        "l2": Constraint(
+            "a number >= 0, 'auto', or a tuple of numbers >= 0",
+            lambda v: (
+                v == "auto" or _PENALTY.test(v) or (isinstance(v, tuple) and len(v) > 0 and all(map(_PENALTY.test, v)))
+            ),
+        ),
+        "learning_rate": optional(number(above=0)),
+        "batch": integer(least=1),
+        "max_iter": optional(integer(least=1)),
+        "tol": number(least=0),
+        "patience": optional(integer(least=1)),
+        "standardise": boolean(),
+        "second_order": boolean(),
+        "min_correlation": number(least=0, most=1),
+        "max_products": optional(integer(least=1)),
+        "keep_first": boolean(),
+        "nan": one_of("error", "mean"),
+        "expert_features": one_of("potentials", "svd"),
+        "transform": one_of("log", "rankdiff", "binary", "count"),
+        "missing": one_of("unknown", "below"),
+        "unjudged": one_of("zero", "drop"),
+        "unknown_experts": one_of("error", "ignore"),
+        "select": metric_name(),
+        "cv": optional(integer(least=2)),
+        "random_state": seed(),
+    }
+    tags = Tags(
+        accepts=frozenset({"rank", "score", "rating", "comparisons"}), supervised=True, faithful=False, cost="O(M F)"
+    )
+    # How many parameters the loss itself has.
+    _n_extra: ClassVar[int] = 0
+    # Whether an instance whose labels are all equal says something.
+    _ties_tell: ClassVar[bool] = False
+    # Whether items of equal label stay in the order of the input.
+    _ties_by_input: ClassVar[bool] = False
+    # What "auto" is.
+    _solver: ClassVar[str] = "lbfgs"
+
+    feature_names_: list[str]
+    item_features_: list[str]
+    experts_: list[str]
+    shared_: int
+    coefficients_: Floats
+    products_: Ints
+    product_centre_: Floats
+    product_scale_: Floats
+    centre_: Floats
+    scale_: Floats
+    bias_: Floats
+    top_: Floats
+    extra_: Floats
+
+    def __init__(
+        self,
+        *,
+        hidden: int = 0,
+        solver: str = "auto",
+        l2: float | str | tuple[float, ...] = 0.0,
+        learning_rate: float | None = None,
+        batch: int = 1,
+        max_iter: int | None = None,
+        tol: float = 1e-5,
+        patience: int | None = None,
+        standardise: bool = True,
+        second_order: bool = False,
+        min_correlation: float = 0.15,
+        max_products: int | None = None,
+        keep_first: bool = False,
+        nan: str = "error",
+        expert_features: str = "potentials",
+        transform: str = "log",
+        missing: str = "unknown",
+        unjudged: str = "zero",
+        unknown_experts: str = "error",
+        select: str = "ndcg@10",
+        cv: int | None = None,
+        random_state: int = 0,
+    ) -> None:
+        self.hidden = hidden
+        self.solver = solver
+        self.l2 = l2
+        self.learning_rate = learning_rate
+        self.batch = batch
+        self.max_iter = max_iter
+        self.tol = tol
+        self.patience = patience
+        self.standardise = standardise
+        self.second_order = second_order
+        self.min_correlation = min_correlation
+        self.max_products = max_products
+        self.keep_first = keep_first
+        self.nan = nan
+        self.expert_features = expert_features
+        self.transform = transform
+        self.missing = missing
+        self.unjudged = unjudged
+        self.unknown_experts = unknown_experts
+        self.select = select
+        self.cv = cv
+        self.random_state = random_state
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        own = inspect.signature(cls.__init__).parameters
+        if any(p.kind is p.VAR_KEYWORD for p in own.values()):
+            # A subclass with parameters of its own takes the common ones as they are.
+            common = inspect.signature(Ranker.__init__).parameters
+            mine = [p for p in own.values() if p.kind is not p.VAR_KEYWORD]
+            rest = [p for name, p in common.items() if name not in own]
+            cls.__init__.__signature__ = inspect.Signature(mine + rest)  # type: ignore[attr-defined]
+        super().__init_subclass__(**kwargs)
+        if cls.__doc__:
+            cls.__doc__ = cls.__doc__.replace("{common}", _COMMON).replace("{learned}", _LEARNED)
+
+    def _loss(self, score: Floats, lists: Any, slope: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
+        """Return the loss summed over the lists and its gradient by `extra`; write that by the scores to `slope`.
+
+        `lists` is what `_prepared` gave, `turn` the number of the pass, for losses with chance.
+        """
+        raise TypeError(f"{type(self).__name__} has no loss")
+
+    def _prepared(self, lists: Graded) -> Any:
+        """Return the lists as the loss takes them; called once for lists that are gone through again and again."""
+        return lists
+
+    def _passes(self) -> int:
+        """Return how many steps or passes there are at most."""
+        if self.max_iter is not None:
+            return self.max_iter
+        return 100 if self._chosen_solver() == "lbfgs" else 200
+
+    def _chosen_solver(self) -> str:
+        return self._solver if self.solver == "auto" else self.solver
+
+    # The contract, with two more kinds of input.
+
+    def fit(
+        self,
+        data: Any,
+        labels: Any = None,
+        *,
+        qid: Any = None,
+        group: Any = None,
+        validation: Any = None,
+        features: Features | None = None,
+    ) -> Self:
+        """Learn from features or preferences with labels and return self.
+
+        Parameters
+        ----------
+        data : Features, Preferences, Comparisons, or array (rows, features)
+            What items are known by.
+        labels : Labels, or array of rows
+            The ground truth; larger is better, and only the order of labels counts but where a metric is learned for.
+        qid : sequence, optional
+            For arrays, the instance of every row.
+        group : sequence of int, optional
+            For arrays, how many rows each instance has, one after another.
+        validation : pair (data, labels), optional
+            What passes and penalties are chosen by; for arrays (X, y, qid), or (X, y, group) where `group` is used.
+        features : Features, optional
+            Features of the items, to stand beside the preferences of experts. Validation then takes a third part: its
+            own features.
+        """
+        if not isinstance(data, (Features, Preferences, Comparisons)):
+            data, labels = as_containers(type(self).__name__, data, labels, qid, group)
+            if validation is not None:
+                validation = array_validation(type(self).__name__, validation, group is not None)
+        elif qid is not None or group is not None:
+            raise ParameterError("qid and group are for arrays; containers know their instances.")
+        self._learn(data, labels, validation, features)
+        return self
+
+    def predict(self, data: Any, *, features: Features | None = None) -> Any:
+        """Return the consensus of features or preferences, or an array of scores for the rows of an array."""
+        if isinstance(data, (Features, Preferences, Comparisons)):
+            votes = self._checked(data)
+            return Consensus.from_codes(votes.slots, self._score(self._described(votes, features)))
+        check_params(type(self).__name__, self.__dict__, self.constraints)
+        self._known()
+        X, names = as_matrix(data)
+        return self._score(self._in_order(X, names, None))
+
+    def fit_predict(
+        self,
+        data: Any,
+        labels: Any = None,
+        *,
+        qid: Any = None,
+        group: Any = None,
+        validation: Any = None,
+        features: Features | None = None,
+    ) -> Any:
+        """Fit, then return the consensus (or the scores) of the same data."""
+        self.fit(data, labels, qid=qid, group=group, validation=validation, features=features)
+        found = self.predict(data, features=features)
+        if isinstance(found, Consensus):
+            self.consensus_ = found
+        return found
+
+    def _checked(self, data: Any) -> Any:
+        if isinstance(data, Features):
+            check_params(type(self).__name__, self.__dict__, self.constraints)
+            return data
+        return super()._checked(data)
+
+    def _scores(self, preferences: Any) -> Floats:
+        return self._score(self._described(preferences, None))
+
+    def _known(self) -> None:
+        if "coefficients_" not in self.__dict__:
+            raise NotFittedError.of(type(self).__name__)
+
+    # From what is given to a matrix.
+
+    def _described(self, data: Any, features: Features | None) -> Floats:
+        """Return the matrix of the slots of the data, its columns as they were learned."""
+        self._known()
+        name = type(self).__name__
+        if isinstance(data, Features):
+            if "experts_" in self.__dict__:
+                raise KindError(f"this {name} was fitted on preferences. Got Features.")
+            return self._in_order(data.X, data.names, data.slots)
+        if "experts_" not in self.__dict__:
+            raise KindError(
+                f"this {name} was fitted on features. Got {type(data).__name__}. Give it Features, or fit it on "
+                "preferences."
+            )
+        X = self._expert_columns(data, Blocks(self.experts_, self.shared_))[0]
+        if not self.item_features_:
+            if features is not None:
+                raise ParameterError(f"this {name} was fitted without features of items; leave features= out.")
+            return X
+        if features is None:
+            raise DataError(f"this {name} was fitted with features of items beside the experts. Pass features=.")
+        own = chosen_columns(joined(features, data, name), features.names, self.item_features_, name)
+        return np.concatenate([X, self._without_nan(own, Texts(self.item_features_), data.slots)], axis=1)
+
+    def _expert_columns(self, votes: Votes, blocks: Blocks) -> tuple[Floats, list[str]]:
+        of_expert = blocks.of(votes, type(self).__name__, self.unknown_experts)
+        if self.expert_features == "svd":
+            found = dense_features(
+                triples(votes, blocks, of_expert, self.transform, 1, self.missing, "mean"), votes.slots, blocks
+            )
+            return found.X, found.names.tolist()
+        rows = potentials(votes, blocks, of_expert, self.transform, missing=self.missing)
+        return dense_potentials(rows, blocks)
+
+    def _in_order(self, X: Floats, names: Texts | None, slots: Slots | None) -> Floats:
+        """Return the columns that were learned, in their order, from a matrix of features."""
+        if names is None:
+            if X.shape[1] != len(self.feature_names_):
+                raise DataError(
+                    f"this {type(self).__name__} was fitted on {len(self.feature_names_)} features. Got {X.shape[1]}."
+                )
+        else:
+            X = chosen_columns(X, names, self.feature_names_, type(self).__name__)
+        return self._without_nan(X, Texts(self.feature_names_), slots)
+
+    def _without_nan(self, X: Floats, names: Texts, slots: Slots | None) -> Floats:
+        """Return the features, NaN replaced by the mean of the training part or refused."""
+        for block in range(0, len(X), _BLOCK):
+            part = X[block : block + _BLOCK]
+            if np.isfinite(part).all():
+                continue
+            row, column = (int(v[0]) for v in np.nonzero(~np.isfinite(part)))
+            value = float(part[row, column])
+            if np.isnan(value) and self.nan == "mean" and not np.isinf(X).any():
+                centre = self.centre_[-X.shape[1] :] if "centre_" in self.__dict__ else _means(X)
+                return np.where(np.isnan(X), centre, X)
+            if self.nan == "mean":
+                row, column = (int(v[0]) for v in np.nonzero(np.isinf(X)))
+                value, block = float(X[row, column]), 0
+            where = f"row {block + row}"
+            if slots is not None:
+                instance, item = slots.where(block + row)
+                where = f"item {item!r} of instance {instance!r}"
+            hint = ' Pass nan="mean" to take the mean of the training part.' if np.isnan(value) else ""
+            raise DataError(
+                f"{type(self).__name__} cannot use feature {names[column]!r} of {where}: it is {value!r}.{hint}"
+            )
+        return X
+
+    # From a matrix to scores.
+
+    def _design(self, X: Floats) -> Design:
+        plain = Plain.of(X, self.centre_, self.scale_)
+        if not self.second_order:
+            return plain
+        return Products(plain, self.products_, self.product_centre_, self.product_scale_, self.keep_first)
+
+    def _score(self, X: Floats) -> Floats:
+        design = self._design(X)
+        if self.top_.size == 0:
+            return design.times(self.coefficients_)
+        return bent(design, self.coefficients_, self.bias_, self.top_)[0]
+
+    def _contributions(self, preferences: Any) -> tuple[list[str], Floats, Floats] | None:
+        X = self._described(preferences, None)
+        if self.top_.size or self.second_order:
+            return None
+        return self._by_source(X)
+
+    def _by_source(self, X: Floats) -> tuple[list[str], Floats, Floats]:
+        """Return who adds to the scores, what each adds to every slot, and what is added besides."""
+        each = (X - self.centre_) * (self.scale_ * self.coefficients_)
+        if "experts_" not in self.__dict__:
+            return self.feature_names_, each, np.zeros(len(X))
+        expert = len(self.feature_names_) - len(self.item_features_)
+        width = expert // max(len(self.experts_), 1)
+        voices = each[:, :expert].reshape(len(X), len(self.experts_), width).sum(axis=2)
+        return (
+            [*self.experts_, *self.item_features_],
+            np.concatenate([voices, each[:, expert:]], axis=1),
+            np.zeros(len(X)),
+        )
+
+    def _check_state(self) -> None:
+        columns = len(self.feature_names_)
+        units = self.top_.size
+        wide = len(self.products_) + (columns if self.keep_first else 0) if self.second_order else columns
+        shape = (wide, units) if units else (wide,)
+        fits = self.coefficients_.shape == shape and self.centre_.shape == self.scale_.shape == (columns,)
+        fits = fits and self.bias_.shape == (units,)
+        if self.second_order:
+            inside = self.products_.size == 0 or (self.products_.min() >= 0 and self.products_.max() < columns)
+            fits = fits and self.products_.shape == (len(self.product_scale_), 2) and bool(inside)
+            fits = fits and self.product_centre_.shape == self.product_scale_.shape
+        if not fits:
+            raise DataError(f"the parts of this {type(self).__name__} do not go together.")
+
+    # Learning.
+
+    def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> None:
+        from concordant.base.supervision import match_labels
+        from concordant.base.training import train
+
+        name = type(self).__name__
+        table = self._table(preferences, features)
+        truth = match_labels(table, labels, name, unjudged=self.unjudged, usable=not self._ties_tell)
+        if self._ties_tell:
+            truth = _with_ties(truth, table.slots, name)
+        held = self._held_out(validation)
+        lists, rows = self._lists(table, truth)
+        self._standardised(table, rows)
+        if self.second_order:
+            self._choose_products(table.X, truth.label, rows)
+        parts = {"train": self._design(table.X)}
+        if held is not None:
+            parts["validation"] = self._design(held[0].X)
+        task = Task(self, parts, lists, rows, truth.instances, len(table))
+        penalties = _PENALTIES if self.l2 == "auto" else self.l2 if isinstance(self.l2, tuple) else (self.l2,)
+        learners = [Learner(task, float(cast(float, l2)), len(penalties) > 1) for l2 in penalties]
+        folds = self.cv if self.cv is not None or len(penalties) == 1 else _FOLDS
+        found = train(
+            self,
+            learners,
+            votes=table,
+            labels=labels,
+            truth=truth,
+            validation=held,
+            passes=self._passes(),
+            select=self.select,
+            cv=folds,
+            patience=self.patience,
+            random_state=self.random_state,
+        )
+        best = learners[found.learner]
+        net = task.net(best.solver.point(found.parameters))
+        self.coefficients_, self.bias_, self.top_, self.extra_ = (part.copy() for part in net)
+        value, slope = task.value(best.solver.point(found.parameters), truth.instances, best.l2, found.passes)
+        self.fit_info_.objective, self.fit_info_.gradient_norm = value, float(np.abs(slope).max(initial=0.0))
+        if found.value is None and not best.finished(found.parameters) and not self.fit_info_.interrupted:
+            self.fit_info_.converged = False
+            self._warn(
+                f"{name} stopped after {found.passes} {best.word} before it met tol={self.tol:g}. Raise max_iter, or "
+                "tol; the weights found so far are kept."
+            )
+
+    def _table(self, data: Any, features: Features | None) -> Features:
+        """Return the training data as features, and note what the columns are."""
+        if isinstance(data, Features):
+            if features is not None:
+                raise ParameterError("features= stands beside preferences; the data are features already.")
+            self.feature_names_, self.item_features_ = data.names.tolist(), data.names.tolist()
+            X = self._without_nan(data.X, data.names, data.slots)
+            return Features.from_codes(data.slots, X, data.names)
+        blocks = blocks_of(data)
+        self.experts_, self.shared_ = blocks.names, blocks.shared
+        X, names = self._expert_columns(data, blocks)
+        self.item_features_ = []
+        if features is not None:
+            own = self._without_nan(joined(features, data, type(self).__name__), features.names, data.slots)
+            self.item_features_ = features.names.tolist()
+            X = np.concatenate([X, own], axis=1)
+        self.feature_names_ = names + self.item_features_
+        return Features.from_codes(data.slots, X, Texts(self.feature_names_))
+
+    def _held_out(self, validation: Any) -> tuple[Features, Labels] | None:
+        """Return the features and labels to choose by, their columns in the order of the training part."""
+        if validation is None:
+            return None
+        allowed = "a pair (data, labels), or (preferences, labels, features)"
+        if not isinstance(validation, tuple) or len(validation) not in (2, 3) or not isinstance(validation[1], Labels):
+            raise ParameterError.invalid("validation", f"{type(self).__name__}.fit", allowed, validation)
+        data, labels = validation[0], validation[1]
+        if not isinstance(data, (Features, Preferences, Comparisons)):
+            raise ParameterError.invalid("validation", f"{type(self).__name__}.fit", allowed, validation)
+        self.coefficients_ = _NOTHING
+        X = self._described(data, validation[2] if len(validation) == 3 else None)
+        del self.coefficients_
+        return Features.from_codes(data.slots, X, Texts(self.feature_names_)), labels
+
+    def _lists(self, table: Features, truth: Truth) -> tuple[Graded, Ints]:
+        """Return the lists to learn from, and the slot of each of their rows."""
+        slots, label = table.slots, truth.label
+        usable = np.zeros(len(slots), dtype=np.bool_)
+        usable[truth.instances] = True
+        used = np.flatnonzero(usable[slots.instance] & ~np.isnan(label))
+        # Items of one label come by what is known of them, so that the order of the input leaves no trace.
+        key = used if self._ties_by_input else _row_keys(table.X, used)
+        rows = used[np.lexsort((key, -label[used], slots.instance[used]))]
+        sizes = np.bincount(slots.instance[rows], minlength=len(slots))[truth.instances]
+        codes = np.array([id_hash(table.instances[n]) for n in truth.instances.tolist()], dtype=np.uint64)
+        return Graded.of(label[rows], offsets_of(sizes), codes), rows
+
+    def _standardised(self, table: Features, rows: Ints) -> None:
+        """Note the centre and the scale of every feature, and refuse features that tell no two items apart."""
+        mean, deviation = spread(table.X)
+        self.centre_ = mean
+        unit = np.where(deviation > 0, deviation, 1.0) if self.standardise else np.ones(len(mean))
+        self.scale_ = np.where(deviation > 0, 1.0 / unit, 0.0)
+        if not _tells_apart(table, rows):
+            raise DataError(
+                f"{type(self).__name__} has nothing to learn from: in none of the usable instances do the "
+                f"{len(mean)} features tell two items apart. They are constant within every instance; check the "
+                "columns."
+            )
+
+    def _choose_products(self, X: Floats, label: Floats, rows: Ints) -> None:
+        plain = Plain.of(X, self.centre_, self.scale_)
+        chosen = choose_products(plain.at(np.sort(rows)), label[np.sort(rows)], self.min_correlation, self.max_products)
+        self.products_, self.product_centre_ = chosen.pairs, chosen.centre
+        self.product_scale_ = chosen.scale if self.standardise else np.ones(len(chosen.scale))
+        if not len(chosen.pairs):
+            raise DataError(
+                f"{type(self).__name__} has no products to learn from: none of two of {X.shape[1]} features has a "
+                f"correlation above min_correlation={self.min_correlation:g} with the labels; the largest is "
+                f"{chosen.largest:.3f}. Lower it."
+            )
+
+
+def _means(X: Floats) -> Floats:
+    """Return the mean of every column over what is not NaN; 0 where nothing is."""
+    known = ~np.isnan(X)
+    out: Floats = np.where(known, X, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
+    return out
+
+
+def _row_keys(X: Floats, rows: Ints) -> Keys:
+    """Return a hash of what the features of every row are, the last bits left aside."""
+    out = np.empty(len(rows), dtype=np.uint64)
+    for first in range(0, len(rows), _BLOCK):
+        part = np.ascontiguousarray((X[rows[first : first + _BLOCK]] + 0.0).astype(np.float32)).view(np.uint32)
+        weight = mixed(np.arange(1, part.shape[1] + 1, dtype=np.uint64) * STEP) | np.uint64(1)
+        out[first : first + _BLOCK] = mixed((mixed(part.astype(np.uint64) + np.uint64(1)) * weight).sum(axis=1))
+    return out
+
+
+def _tells_apart(table: Features, rows: Ints) -> bool:
+    """Return whether some feature differs between two items of one instance."""
+    own = np.sort(rows)
+    for first in range(0, max(len(own) - 1, 0), _BLOCK):
+        here = own[first : first + _BLOCK + 1]
+        together = table.slots.instance[here[1:]] == table.slots.instance[here[:-1]]
+        if (table.X[here[1:]] != table.X[here[:-1]])[together].any():
+            return True
+    return False
+
+
+def _with_ties(truth: Truth, slots: Slots, owner: str) -> Truth:
+    """Return the truth with all instances of two labelled items or more, whose labels need not differ."""
+    labelled = np.bincount(slots.instance[~np.isnan(truth.label)], minlength=len(slots))
+    usable = np.flatnonzero(labelled > 1)
+    if not len(usable):
+        raise DataError(f"{owner} found no usable label: no instance has two labelled items.")
+    return truth._replace(instances=usable)

@@ -1,0 +1,165 @@
+"""Products of features without a table of them: chosen by correlation, scored and learned through quadratic forms.
+
+With Z the standardised features, all moments of all products come from three matrices of F × F numbers: ZᵀZ,
+Zᵀ diag(y) Z and (Z²)ᵀ(Z²). A weighted sum of products is a quadratic form, Σ w_ab z_a z_b = zᵀ M z, and its gradient
+one more such matrix, Zᵀ diag(g) Z. So nothing of the size rows × products is ever held.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from concordant.kernels.lists import Floats, Ints
+from concordant.ranking.designs import Plain
+
+__all__ = ["Chosen", "Products", "choose_products"]
+
+# Rows multiplied out at one time.
+_BLOCK = 1 << 13
+# Products of so few rows are made outright: that costs less than a quadratic form.
+_FEW = 64
+
+
+class Chosen(NamedTuple):
+    """Products worth having.
+
+    Attributes
+    ----------
+    pairs : int64[products, 2]
+        Which two features, the first not after the second; in the order of the features.
+    centre, scale : float64[products]
+        The mean of each, and one over its standard deviation.
+    correlation : float64[products]
+        With the label.
+    largest : float
+        The largest correlation of any product, up to sign, kept or not.
+    """
+
+    pairs: Ints
+    centre: Floats
+    scale: Floats
+    correlation: Floats
+    largest: float
+
+
+def choose_products(design: Plain, label: Floats, threshold: float = 0.15, most: int | None = None) -> Chosen:
+    """Return the products of two standardised features whose correlation with the label is above a threshold.
+
+    Parameters
+    ----------
+    design : Plain
+        The features, with their centres and scales.
+    label : float64[rows]
+        The labels.
+    threshold : float
+        Correlations have to be larger than this, up to sign.
+    most : int, optional
+        How many to keep at most, the most correlated ones; of equals the first.
+
+    Notes
+    -----
+    Cost O(rows · F²) in matrix products and O(F²) memory. Constant features and products have no correlation.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> Z = rng.normal(size=(500, 4))
+    >>> found = choose_products(Plain(Z, np.zeros(4), np.ones(4)), Z[:, 1] * Z[:, 3])
+    >>> found.pairs.tolist(), found.correlation.round(3).tolist()
+    ([[1, 3]], [1.0])
+    """
+    n, F = design.X.shape
+    plain, graded, fourth = np.zeros((F, F)), np.zeros((F, F)), np.zeros((F, F))
+    y = label - label.mean() if n else label
+    for first in range(0, n, _BLOCK):
+        Z = design.standardised(slice(first, first + _BLOCK))
+        plain += Z.T @ Z
+        graded += Z.T @ (Z * y[first : first + _BLOCK, None])
+        Z *= Z
+        fourth += Z.T @ Z
+    mean = plain / max(n, 1)
+    variance = fourth / max(n, 1) - mean * mean
+    variance[variance <= 1e-12 * np.maximum(fourth / max(n, 1), 1e-300)] = 0.0
+    spread = np.sqrt(variance * float(y @ y) / max(n, 1))
+    correlation = np.divide(graded / max(n, 1), spread, out=np.zeros((F, F)), where=spread > 0)
+    a, b = np.triu_indices(F)
+    value = correlation[a, b]
+    kept = np.flatnonzero(np.abs(value) > threshold)
+    if most is not None and len(kept) > most:
+        kept = np.sort(kept[np.argsort(-np.abs(value[kept]), kind="stable")[:most]])
+    a, b = a[kept], b[kept]
+    return Chosen(
+        np.stack([a, b], axis=1).astype(np.int64),
+        mean[a, b],
+        1.0 / np.sqrt(variance[a, b]),
+        value[kept],
+        float(np.abs(value).max(initial=0.0)),
+    )
+
+
+class Products(NamedTuple):
+    """Products of two standardised features, standardised themselves, with or without the features before them.
+
+    >>> plain = Plain(np.array([[1.0, 2.0], [3.0, -1.0]]), np.zeros(2), np.ones(2))
+    >>> design = Products(plain, np.array([[0, 1], [1, 1]]), np.zeros(2), np.ones(2))
+    >>> design.times(np.array([1.0, 10.0])).tolist(), design.against(np.array([1.0, 1.0])).tolist()
+    ([42.0, 7.0], [-1.0, 5.0])
+    """
+
+    plain: Plain
+    pairs: Ints
+    centre: Floats
+    scale: Floats
+    keep_first: bool = False
+
+    @property
+    def n_columns(self) -> int:
+        """How many columns there are."""
+        return len(self.pairs) + (self.plain.n_columns if self.keep_first else 0)
+
+    def times(self, weights: Floats) -> Floats:
+        """Return the columns times weights."""
+        if weights.ndim == 2:
+            return np.stack([self.times(unit) for unit in weights.T], axis=1)
+        own = weights[-len(self.pairs) :] * self.scale
+        n, F = self.plain.X.shape
+        out = np.empty(n)
+        if n <= _FEW:
+            out[:] = self._written() @ own
+        else:
+            form = np.zeros((F, F))
+            form[self.pairs[:, 0], self.pairs[:, 1]] = own
+            for first in range(0, n, _BLOCK):
+                Z = self.plain.standardised(slice(first, first + _BLOCK))
+                out[first : first + _BLOCK] = np.einsum("rf,rf->r", Z @ form, Z)
+        out -= float(self.centre @ own)
+        if self.keep_first:
+            out += self.plain.times(weights[: -len(self.pairs)])
+        return out
+
+    def against(self, rows: Floats) -> Floats:
+        """Return the columns' inner products with numbers for every row."""
+        if rows.ndim == 2:
+            return np.stack([self.against(unit) for unit in rows.T], axis=1)
+        n, F = self.plain.X.shape
+        if n <= _FEW:
+            found = rows @ self._written()
+        else:
+            form = np.zeros((F, F))
+            for first in range(0, n, _BLOCK):
+                Z = self.plain.standardised(slice(first, first + _BLOCK))
+                form += Z.T @ (Z * rows[first : first + _BLOCK, None])
+            found = form[self.pairs[:, 0], self.pairs[:, 1]]
+        out = self.scale * (found - self.centre * float(rows.sum()))
+        return np.concatenate([self.plain.against(rows), out]) if self.keep_first else out
+
+    def at(self, rows: Ints) -> Products:
+        """Return the design of some of the rows."""
+        return self._replace(plain=self.plain.at(rows))
+
+    def _written(self) -> Floats:
+        Z = self.plain.standardised(slice(None))
+        out: Floats = Z[:, self.pairs[:, 0]] * Z[:, self.pairs[:, 1]]
+        return out
