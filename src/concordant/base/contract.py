@@ -18,6 +18,7 @@ from concordant.base.params import Constraint, check_params
 from concordant.base.registry import METHODS
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
+from concordant.data.features import Features
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, NotFittedError, ParameterError, listing, warn
 from concordant.execution import map_instances
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from concordant.base.explanation import Explanation
-    from concordant.data.features import Features
     from concordant.data.labels import Labels
 
 __all__ = ["Aggregator", "FitInfo", "Tags", "expert_weights"]
@@ -123,6 +123,8 @@ class Aggregator:
     name: ClassVar[str]
     tags: ClassVar[Tags]
     constraints: ClassVar[Mapping[str, Constraint]] = {}
+    # Whether it also learns from features of items: alone, or beside preferences with `features=` in fit and predict.
+    takes_features: ClassVar[bool] = False
     _param_names: ClassVar[tuple[str, ...]] = ()
     # The interrupt that ended a fit early, raised again once the method holds what it learned.
     _stop: BaseException | None = None
@@ -322,6 +324,9 @@ class Aggregator:
             kind: str = preferences.kind
         elif isinstance(preferences, Comparisons):
             kind = "comparisons"
+        elif isinstance(preferences, Features):
+            others = [n for n in METHODS if METHODS[n].takes_features]
+            raise KindError.unaccepted(type(self).__name__, "features", self.tags.accepts, others)
         else:
             raise KindError(
                 f"{type(self).__name__} works on Preferences or Comparisons. Got {type(preferences).__name__}. "
