@@ -120,7 +120,7 @@ def test_a_fold_without_labels_is_named() -> None:
 @pytest.mark.parametrize(
     ("preferences", "labels", "error", "message"),
     [
-        ([["a", "b"]], LABELS, KindError, "test splits Preferences or Comparisons. Got list"),
+        ([["a", "b"]], LABELS, KindError, "test splits Preferences, Comparisons or Features. Got list"),
         (P, None, DataError, "test measures by labels and got none"),
         (P, [1, 0], KindError, "test measures by Labels. Got list"),
         (

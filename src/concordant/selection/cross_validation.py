@@ -19,12 +19,13 @@ import numpy as np
 from concordant.base.contract import Aggregator, FitInfo
 from concordant.base.registry import create
 from concordant.data.consensus import Consensus
+from concordant.data.features import Features
 from concordant.data.index import Texts, freeze
 from concordant.errors import DataError, KindError, listing
 from concordant.kernels.lists import Floats
 from concordant.metrics.evaluation import Evaluation, combine_folds, evaluate
 from concordant.metrics.ranking import MetricLike, convention_named, parse_metric, parse_metrics
-from concordant.selection.portions import are_folds, check_validation_part, fit_on, make_portions
+from concordant.selection.portions import are_folds, check_validation_part, fit_on, make_portions, predict_with
 from concordant.selection.search import Search, seeded
 from concordant.selection.trials import fresh, in_parallel, seeds_of
 
@@ -259,6 +260,7 @@ def cross_validate(
     preferences: Any = None,
     labels: Any = None,
     *,
+    features: Features | None = None,
     metrics: MetricLike | Iterable[MetricLike] = ("ndcg@10", "map"),
     folds: Any = 5,
     validation_part: float | None = None,
@@ -277,10 +279,12 @@ def cross_validate(
     ----------
     method : Aggregator or str
         The method, or its name. It is copied, and stays as it is.
-    preferences : Preferences or Comparisons
-        What the experts said; may be left out where folds are given with their parts.
+    preferences : Preferences, Comparisons or Features
+        What the experts said, or what is known of the items; may be left out where folds are given with their parts.
     labels : Labels
         The ground truth, matched by id; may be left out likewise.
+    features : Features, optional
+        Features of the items beside preferences, matched by id, for the methods that use them.
     metrics : str, Metric, or a list of them
         Such as "ndcg@1-5,map".
     folds : int, list of Split, list of Fold, or splitter
@@ -288,8 +292,9 @@ def cross_validate(
           matter; each has its share of the labelled instances.
         - Pairs of instance indices (train, test), or an object whose ``split(preferences)`` gives them, such as
           scikit-learn's KFold.
-        - Given folds (train, vali, test), each with preferences and labels, as `read_letor_folds` returns them: the
-          vali part goes to `fit` as `validation=`, and `preferences` and `labels` are not looked at.
+        - Given folds (train, vali, test), each with preferences or features and labels, as `read_letor_folds` and
+          `read_feature_folds` return them: the vali part goes to `fit` as `validation=`, and `preferences` and
+          `labels` are not looked at.
     validation_part : float, optional
         Share of the labelled instances of each training part to hold out as `validation=` of a method that learns
         from labels. None leaves it to the method how it chooses.
@@ -349,8 +354,8 @@ def cross_validate(
         copy = seeded(method, seed)
         started = perf_counter()
         try:
-            fit_on(copy, portion, validation_part, random_state)
-            consensus = copy.predict(portion.test)
+            fit_on(copy, portion, validation_part, random_state, features)
+            consensus = predict_with(copy, portion.test, features)
         except Exception as error:
             with_ = "" if seed is None else f" with random_state={seed}"
             tested = listing(portion.test.instances[:5].tolist())
@@ -375,6 +380,7 @@ def nested(
     preferences: Any = None,
     labels: Any = None,
     *,
+    features: Features | None = None,
     outer: Any = 5,
     metrics: MetricLike | Iterable[MetricLike] | None = None,
     convention: str | None = None,
@@ -391,7 +397,7 @@ def nested(
     ----------
     search : GridSearch or RandomSearch
         The search; copied, and left as it is.
-    preferences, labels
+    preferences, labels, features
         As in `cross_validate`.
     outer : int, list of Split, list of Fold, or splitter
         The outer folds, as `folds` of `cross_validate`. The `folds` of the search are the inner ones.
@@ -444,6 +450,7 @@ def nested(
         search,
         preferences,
         labels,
+        features=features,
         metrics=list(dict.fromkeys(reported)),
         folds=outer,
         convention=rule,

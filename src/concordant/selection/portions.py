@@ -1,5 +1,7 @@
 """What a fit may see and what it is tested on, kept apart: a portion holds both sides of one fold.
 
+Data are preferences, comparisons, or features of items; beside preferences, features of all items may stand apart.
+
 Everything goes by the ids of instances. Training parts carry the labels of their own instances and no others, and a
 fold that would be tested on an instance it learns from is refused.
 """
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 from concordant.base.contract import Aggregator, Votes
 from concordant.base.supervision import match_labels
 from concordant.data.comparisons import Comparisons
+from concordant.data.consensus import Consensus
 from concordant.data.container import Container
 from concordant.data.features import Features
 from concordant.data.index import Texts, instance_index
@@ -27,6 +30,7 @@ from concordant.errors import DataError, KindError, ParameterError, listing
 from concordant.kernels.lists import Ints
 
 __all__ = [
+    "Data",
     "Portion",
     "are_folds",
     "check_data",
@@ -35,8 +39,11 @@ __all__ = [
     "labelled",
     "labels_of",
     "make_portions",
+    "predict_with",
     "validation_portion",
 ]
+
+Data = Votes | Features
 
 _FOLDS = "a whole number >= 2, a list of (train, test) indices, of given folds (train, vali, test), or a splitter"
 
@@ -48,16 +55,16 @@ class Portion(NamedTuple):
     ----------
     train, labels
         The training instances and their labels.
-    validation : pair (votes, labels) or None
+    validation : pair (data, labels) or None
         The validation part that came with the fold.
     test, truth
         The instances to predict and their labels.
     """
 
-    train: Votes
+    train: Data
     labels: Labels
-    validation: tuple[Votes, Labels] | None
-    test: Votes
+    validation: tuple[Data, Labels] | None
+    test: Data
     truth: Labels
 
 
@@ -81,7 +88,7 @@ def labelled(container: Container, labels: Labels) -> NDArray[np.bool_]:
 
 
 def are_folds(folds: Any) -> bool:
-    """Return whether these are given folds of train, vali and test, each with preferences and labels."""
+    """Return whether these are given folds of train, vali and test, each with data and labels."""
     return (
         isinstance(folds, Sequence)
         and len(folds) > 0
@@ -93,15 +100,17 @@ def _is_part(part: Any) -> bool:
     return (
         isinstance(part, tuple)
         and len(part) == 2
-        and isinstance(part[0], (Preferences, Comparisons))
+        and isinstance(part[0], (Preferences, Comparisons, Features))
         and isinstance(part[1], Labels)
     )
 
 
-def check_data(preferences: Any, labels: Any, owner: str) -> tuple[Votes, Labels]:
-    """Return the preferences and the labels, or raise where they are something else."""
-    if not isinstance(preferences, (Preferences, Comparisons)):
-        raise KindError(f"{owner} splits Preferences or Comparisons. Got {type(preferences).__name__} instead.")
+def check_data(preferences: Any, labels: Any, owner: str) -> tuple[Data, Labels]:
+    """Return the data and the labels, or raise where they are something else."""
+    if not isinstance(preferences, (Preferences, Comparisons, Features)):
+        raise KindError(
+            f"{owner} splits Preferences, Comparisons or Features. Got {type(preferences).__name__} instead."
+        )
     if labels is None:
         raise DataError(f"{owner} measures by labels and got none. Pass labels=.")
     if not isinstance(labels, Labels):
@@ -140,23 +149,23 @@ def make_portions(preferences: Any, labels: Any, folds: Any, random_state: int, 
     return portions
 
 
-def validation_portion(preferences: Votes, labels: Labels, validation: tuple[Votes, Labels]) -> Portion:
+def validation_portion(preferences: Data, labels: Labels, validation: tuple[Data, Labels]) -> Portion:
     """Return the portion that learns from everything and is tested on the validation part.
 
     One set of labels may serve both: of the others the validation part knows nothing.
     """
-    votes, truth = validation[0], labels_of(validation[1], validation[0].instances)
-    portion = Portion(preferences, labels, (votes, truth), votes, truth)
+    data, truth = validation[0], labels_of(validation[1], validation[0].instances)
+    portion = Portion(preferences, labels, (data, truth), data, truth)
     _check(portion, "the validation part", given=True)
     return portion
 
 
-def _portion(preferences: Votes, labels: Labels, split: Split) -> Portion:
+def _portion(preferences: Data, labels: Labels, split: Split) -> Portion:
     train, test = preferences[split.train], preferences[split.test]
     return Portion(train, labels_of(labels, train.instances), None, test, labels_of(labels, test.instances))
 
 
-def _splits(preferences: Votes, labels: Labels, folds: Any, random_state: int, owner: str) -> list[Split]:
+def _splits(preferences: Data, labels: Labels, folds: Any, random_state: int, owner: str) -> list[Split]:
     if isinstance(folds, Integral) and not isinstance(folds, bool):
         if folds < 2:
             raise ParameterError.invalid("folds", owner, _FOLDS, folds)
@@ -172,14 +181,15 @@ def _splits(preferences: Votes, labels: Labels, folds: Any, random_state: int, o
         try:
             train, test = (instance_index(part, preferences.slots) for part in split)
         except (IndexError, DataError) as error:
-            raise DataError(f"fold {number} does not fit the preferences: {error}") from error
+            what = "features" if isinstance(preferences, Features) else "preferences"
+            raise DataError(f"fold {number} does not fit the {what}: {error}") from error
         out.append(Split(train, test))
     if not out:
         raise ParameterError.invalid("folds", owner, _FOLDS, "none")
     return out
 
 
-def _dealt(preferences: Votes, labels: Labels, n: int, random_state: int) -> list[Split]:
+def _dealt(preferences: Data, labels: Labels, n: int, random_state: int) -> list[Split]:
     """Return n folds with their even share of the labelled instances."""
     known = labelled(preferences, labels)
     if int(known.sum()) < n:
@@ -200,6 +210,9 @@ def _check(portion: Portion, where: str, *, given: bool = False) -> None:
     if portion.validation is not None and not given:
         seen += portion.validation[0].instances.tolist()
     both = [i for i in dict.fromkeys(seen) if i in test]
+    if both and isinstance(portion.test, Features):
+        learned = [portion.train] if given or portion.validation is None else [portion.train, portion.validation[0]]
+        both = [i for i in both if any(_same_rows(i, part, portion.test) for part in learned)]
     if both:
         raise DataError(
             f"{len(both)} of {len(test)} instances that {where} tests are learned from as well: {listing(both, 5)}. "
@@ -213,6 +226,17 @@ def _check(portion: Portion, where: str, *, given: bool = False) -> None:
         raise DataError(f"{where} has no labelled instance to test: {len(test)} instances, {tested}. {advice}")
 
 
+def _same_rows(instance: str, one: Data, other: Features) -> bool:
+    """Return whether an id stands for the same items in two parts.
+
+    Files that do not name their instances number them, each from 1: equal ids alone say nothing of features.
+    """
+    if not isinstance(one, Features) or instance not in one.instances.codes:
+        return False
+    rows = [part.X[slice(*part.slots.offsets[part.instances.codes[instance] :][:2])] for part in (one, other)]
+    return np.array_equal(rows[0], rows[1], equal_nan=True)
+
+
 def fit_on(
     method: Aggregator,
     portion: Portion,
@@ -220,18 +244,34 @@ def fit_on(
     random_state: int = 0,
     features: Features | None = None,
 ) -> Aggregator:
-    """Fit a method to the training side of a portion and return it; one that reads no labels is not given any."""
+    """Fit a method to the training side of a portion and return it; one that reads no labels is not given any.
+
+    `features` are those of the items, of all parts together: rows are matched by id.
+    """
+    train: tuple[Any, Labels] = (portion.train, portion.labels)
     if not method.needs_labels():
-        return method.fit(portion.train, features=features)
-    if portion.validation is not None or validation_part is None:
-        return method.fit(portion.train, portion.labels, validation=portion.validation, features=features)
-    train, held = _hold_out(portion.train, portion.labels, validation_part, random_state)
-    return method.fit(*train, validation=held, features=features)
+        return method.fit(train[0], features=features)
+    held = portion.validation
+    if held is None and validation_part is not None:
+        train, held = _hold_out(portion.train, portion.labels, validation_part, random_state)
+    validation = (*held, features) if held is not None and _uses(method, features) else held
+    return method.fit(*train, validation=validation, features=features)
+
+
+def predict_with(method: Aggregator, data: Data, features: Features | None) -> Consensus:
+    """Return what a method predicts; features beside preferences go to the methods that use them."""
+    own: Any = method
+    found: Consensus = own.predict(data, features=features) if _uses(own, features) else own.predict(data)
+    return found
+
+
+def _uses(method: Aggregator, features: Features | None) -> bool:
+    return features is not None and method.takes_features
 
 
 def _hold_out(
-    votes: Votes, labels: Labels, part: float, random_state: int
-) -> tuple[tuple[Votes, Labels], tuple[Votes, Labels]]:
+    votes: Data, labels: Labels, part: float, random_state: int
+) -> tuple[tuple[Data, Labels], tuple[Data, Labels]]:
     """Return a training and a validation part; only labelled instances are held out."""
     where = np.flatnonzero(labelled(votes, labels))
     held: Ints = where[train_validation_split(votes[where], part, random_state).test]

@@ -17,21 +17,27 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from concordant.base.contract import Aggregator, Tags, Votes
-from concordant.base.params import Constraint, integer, number, one_of, optional, seed
+from concordant.base.params import Constraint, check_params, integer, number, one_of, optional, seed
 from concordant.base.registry import create
-from concordant.base.supervision import match_labels, validation_pair
+from concordant.base.supervision import match_labels
+from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
+from concordant.data.features import Features
+from concordant.data.labels import Labels
+from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantError, DataError, NotFittedError, ParameterError, listing
 from concordant.kernels.lists import Floats
 from concordant.metrics.evaluation import evaluate
 from concordant.metrics.ranking import CONVENTIONS, Metric, parse_metric
 from concordant.selection.portions import (
+    Data,
     Portion,
     are_folds,
     check_data,
     check_validation_part,
     fit_on,
     make_portions,
+    predict_with,
     validation_portion,
 )
 from concordant.selection.trials import check_seeds, fresh, in_parallel, seeds_of
@@ -42,8 +48,6 @@ if TYPE_CHECKING:
     import polars as pl
 
     from concordant.base.explanation import Explanation
-    from concordant.data.features import Features
-    from concordant.data.labels import Labels
 
 __all__ = ["GridSearch", "RandomSearch", "Search", "Tried", "seeded"]
 
@@ -191,10 +195,18 @@ class _SearchTags:
         )
 
 
+class _TakesFeatures:
+    """Whether one of the methods learns from features."""
+
+    def __get__(self, search: Search | None, owner: type[Search]) -> bool:
+        return search is None or any(method.takes_features for method, _ in _methods(search.method, None))
+
+
 class Search(Aggregator):
     """Base of the searches: subclasses say which candidates there are."""
 
     tags: ClassVar[Tags] = _SearchTags()  # type: ignore[assignment] # a search has the tags of its methods
+    takes_features: ClassVar[bool] = _TakesFeatures()  # type: ignore[assignment]
     method: Any
     metric: Any
     folds: Any
@@ -246,12 +258,33 @@ class Search(Aggregator):
         method = [with_seed(m) for m in self.method] if isinstance(self.method, list) else with_seed(self.method)
         return type(self)(**self.get_params() | {"method": method, "random_state": seed})
 
-    def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> None:
+    def _checked(self, preferences: Any) -> Any:
+        if not isinstance(preferences, Features) or not self.takes_features:
+            return super()._checked(preferences)
+        check_params(type(self).__name__, self.__dict__, self.constraints)
+        return preferences
+
+    def predict(self, preferences: Any, *, features: Features | None = None) -> Consensus:
+        """Return the consensus of the chosen method; features beside preferences go to it where it uses them."""
+        data = self._checked(preferences)
+        return predict_with(self._best(), data, features)
+
+    def fit_predict(
+        self, preferences: Any, labels: Any = None, *, validation: Any = None, features: Features | None = None
+    ) -> Consensus:
+        """Fit, then return the consensus of the same data (kept as `consensus_`)."""
+        self._learn(preferences, labels, validation, features)
+        self.consensus_ = self.predict(preferences, features=features)
+        return self.consensus_
+
+    def _fit(self, preferences: Data, labels: Labels | None, validation: Any, features: Features | None) -> None:
         owner = type(self).__name__
         preferences, truth = check_data(preferences, labels, owner)
         counts = match_labels(preferences, truth, owner, usable=False).counts
         candidates = self._candidates()
-        given = validation_pair(validation, owner)
+        given, theirs = _validation(validation, owner)
+        if theirs is not None and features is not None:
+            features = _both(features, theirs)
         if given is None:
             portions = make_portions(preferences, truth, self.folds, self.random_state, owner)
         else:
@@ -291,7 +324,7 @@ class Search(Aggregator):
         started = perf_counter()
         try:
             fit_on(method, portion, self.validation_part, self.random_state, features)
-            consensus = method.predict(portion.test)
+            consensus = predict_with(method, portion.test, features)
             found = evaluate(
                 consensus,
                 portion.truth,
@@ -370,6 +403,26 @@ class Search(Aggregator):
     def save(self, path: str | PathLike[str]) -> None:
         """Write the chosen method to one file; `concordant.load` gives that method back, not the search."""
         self._best().save(path)
+
+
+def _validation(validation: Any, owner: str) -> tuple[tuple[Data, Labels] | None, Features | None]:
+    """Return the data and labels to choose by, and the features that stand beside them."""
+    if validation is None:
+        return None, None
+    if isinstance(validation, tuple) and len(validation) in (2, 3):
+        data, labels, *beside = validation
+        known = isinstance(data, (Preferences, Comparisons, Features)) and isinstance(labels, Labels)
+        if known and all(isinstance(f, Features) for f in beside):
+            return (data, labels), beside[0] if beside else None
+    allowed = "a pair (preferences or features, labels), or (preferences, labels, features)"
+    raise ParameterError.invalid("validation", f"{owner}.fit", allowed, validation)
+
+
+def _both(features: Features, more: Features) -> Features:
+    """Return the features of the training and the validation part as one; what both hold is taken once."""
+    known = features.instances.codes
+    new = [n for n, instance in enumerate(more.instances) if instance not in known]
+    return Features.concat([features, more[new]]) if new else features
 
 
 def seeded(method: Aggregator, seed: int | None) -> Aggregator:
