@@ -32,7 +32,7 @@ _NEGLIGIBLE = 44.0
 # Products of numbers between 1 and 2 are turned into logarithms before they leave the range of a float.
 _LARGE = 1e290
 # How far from m the expected size may stay, in units of 1 + its standard deviation; any λ is right, this one is short.
-_NEAR = 0.02
+_NEAR = 0.1
 
 
 @jit
@@ -90,15 +90,17 @@ def choose_tilt(
 @jit
 def _period(n: int, variance: float) -> int:
     """Return an odd L for which T is at m ± L, or further, with negligible probability (Bennett)."""
-    length = max(3, int(math.sqrt(2.0 * _NEGLIGIBLE * variance)) | 1)
+    length = max(3, int(math.sqrt(2.0 * _NEGLIGIBLE * variance)))
     # From n + 1 on there is nothing so far away.
     while variance > 0.0 and length < n + 1:
         ratio = length / variance
         if variance * ((1.0 + ratio) * math.log1p(ratio) - ratio) >= _NEGLIGIBLE:
             break
-        length += 2
-    # One more on either side: without an item the mean moves by less than 1.
-    return length + 2
+        # In steps of some percent: what is known about a length serves many sizes.
+        length += 1 + length // 16
+    # The mean may be off by a tenth of a standard deviation, and by less than 1 without an item.
+    length += 2 + int(2.0 * _NEAR * (1.0 + math.sqrt(variance)))
+    return min(length, n + 1) | 1
 
 
 @jit
@@ -108,27 +110,30 @@ def _match(
     m: int,
     variance: float,
     wanted: bool,
-    re: Floats,
-    im: Floats,
     lift: Floats,
     turn: Floats,
+    known: int,
+    re: Floats,
+    im: Floats,
     inside: Floats,
-) -> float:
-    """Return P(T = m); with `wanted`, write P(item in S | |S| = m) of every item into `inside`."""
+) -> tuple[float, int]:
+    """Return P(T = m) and the length L used; with `wanted`, write P(item in S | |S| = m) into `inside`.
+
+    `lift` and `turn` hold 1 − cos t and sin t at t = 2 π (k + 1) / L for the `known` L, and are filled for another.
+    """
     length = _period(n, variance)
+    if length != known:
+        for k in range(length):
+            lift[k] = 1.0 - math.cos(2.0 * math.pi * (k + 1) / length)
+            turn[k] = math.sin(2.0 * math.pi * (k + 1) / length)
     # Without an item the variance is smaller by at most a quarter.
     rest = max(variance - 0.25, 0.0)
     count = 0
-    while count < length // 2:
-        half = math.sin(math.pi * (count + 1) / length)
-        if 2.0 * rest * half * half > _NEGLIGIBLE:
-            break
-        lift[count] = 2.0 * half * half
-        turn[count] = math.sin(2.0 * math.pi * (count + 1) / length)
-        # Whole turns are taken off in whole numbers.
-        angle = 2.0 * math.pi * (((m - 1) * (count + 1)) % length) / length
-        re[count] = math.cos(angle)
-        im[count] = -math.sin(angle)
+    while count < length // 2 and rest * lift[count] <= _NEGLIGIBLE:
+        # Whole turns are taken off in whole numbers; the last entry of the table is t = 2 π.
+        angle = ((m - 1) * (count + 1) - 1) % length
+        re[count] = 1.0 - lift[angle]
+        im[count] = -turn[angle]
         count += 1
     # Factors 1 − p + p exp(i t) of the characteristic function.
     for i in range(n):
@@ -150,8 +155,9 @@ def _match(
                 b = p[i] * turn[k]
                 inside[i] += (re[k] * a + im[k] * b) / (1.0 - 2.0 * p[i] * (1.0 - p[i]) * lift[k])
         for i in range(n):
-            inside[i] *= p[i] / chance
-    return 2.0 * chance / length
+            # A probability of next to nothing may come out below it.
+            inside[i] = max(inside[i], 0.0) * p[i] / chance
+    return 2.0 * chance / length, length
 
 
 @jit
@@ -194,7 +200,7 @@ def exact_stage(f: Floats, wanted: bool, law: Floats, share: Floats, inside: Flo
     centred, p, part = np.empty(n), np.empty(n), np.empty(n)
     for i in range(n):
         centred[i] = f[i] - mean
-    re, im, lift, turn = np.empty(n + 2), np.empty(n + 2), np.empty(n + 2), np.empty(n + 2)
+    lift, turn, re, im, length = np.empty(n + 2), np.empty(n + 2), np.empty(n + 2), np.empty(n + 2), 0
     low -= mean
     high -= mean
     law[:] = -np.inf
@@ -218,7 +224,8 @@ def exact_stage(f: Floats, wanted: bool, law: Floats, share: Floats, inside: Flo
             guess, variance, value = choose_tilt(centred, n, m, low, high, guess, p)
             if value < top - cut:
                 continue
-            value += math.log(_match(p, n, m, variance, wanted, re, im, lift, turn, part))
+            chance, length = _match(p, n, m, variance, wanted, lift, turn, length, re, im, part)
+            value += math.log(chance)
         law[m] = mean + value
         top = max(top, value)
         if value > peak:

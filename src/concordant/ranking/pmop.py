@@ -66,8 +66,9 @@ class PMOP(Ranker):
     tells large blocks apart by little, so that scores under "exact" lie far further apart than under "full", the more
     the longer the lists: an l2 that suits one is too strong or too weak for the other.
 
-    What `fit_info_` calls the objective is exact with "gibbs" and "mh" too for up to 64 items, and nearly so beyond;
-    that is what the passes stop by. Their `gradient_norm` is sampled.
+    What `fit_info_` calls the objective, and what the passes stop by, takes no chance with "gibbs" and "mh" either: it
+    is exact for what is left of up to 64 items (and then most of their cost), and nearly so beyond. Their
+    `gradient_norm` is sampled.
 
     References
     ----------
