@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from decimal import Decimal, localcontext
+from decimal import MAX_EMAX, MIN_EMIN, Decimal, localcontext
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,7 @@ def rao_kupper(f_i: Decimal, f_j: Decimal, tied: bool, extra: Decimal) -> Pair:
     star_i, p_j = phi_i / (theta * phi_i + phi_j), phi_j / (theta * phi_i + phi_j)
     if not tied:
         return -p_i.ln(), -(1 - p_i), theta * star_j, grown * star_j
-    tie = (theta * theta - 1) * star_i * star_j * (phi_i + theta * phi_j) / phi_i * phi_i / (phi_i + theta * phi_j)
+    tie = (theta * theta - 1) * star_i * star_j
     by_extra = grown * (2 * theta / (theta * theta - 1) - star_i - star_j)
     return -tie.ln(), -(1 - p_i - theta * star_i), -(1 - p_j - theta * star_j), -by_extra
 
@@ -67,7 +67,7 @@ def over_pairs(
 ) -> tuple[float, Floats, float]:
     """Return the loss of one list, its slopes by the scores and by the extra parameter, from all pairs."""
     with localcontext() as context:
-        context.prec = digits
+        context.prec, context.Emax, context.Emin = digits, MAX_EMAX, MIN_EMIN
         f = [Decimal(float(s)) for s in score]
         value, by_extra = Decimal(0), Decimal(0)
         slope = [Decimal(0)] * len(f)
@@ -85,7 +85,7 @@ def over_pairs(
 def stages(score: Sequence[float], blocks: Sequence[Sequence[int]], digits: int = 60) -> tuple[float, Floats]:
     """Return −Σ_k [log Σ_{X_k} e^s − log Σ_{R_k} e^s] of one list, and its slope."""
     with localcontext() as context:
-        context.prec = digits
+        context.prec, context.Emax, context.Emin = digits, MAX_EMAX, MIN_EMIN
         phi = [Decimal(float(s)).exp() for s in score]
         value = Decimal(0)
         slope = [Decimal(0)] * len(phi)

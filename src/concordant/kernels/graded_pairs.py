@@ -5,7 +5,7 @@ list and those that tie with it are a stretch of it. Three costs:
 
 - The square of a difference is a polynomial: running means and squares of the rows so far say all, in O(rows).
 - The hinge is linear where it is not flat: in the order of scores two pointers find who is within reach of whom, and a
-  tree of counts by level tells apart who should win, in O(rows · log levels) after a sort.
+  tree of counts by level tells apart who should win, in O(rows · log levels) after a sort, itself linear.
 - The logistic has no such shortcut: O(pairs). But a pair need not cost an exponential or a logarithm. With p = exp(s)
   taken once per row, exp(−δ) is a product; and Σ log(1 + y) is the logarithm of one product, kept as what it is above
   1 (so that nothing is lost where the y are small) and relieved of its powers of two before it can overflow.
@@ -22,10 +22,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.kernels.jit import jit
+from concordant.kernels.jit import jit, jit_fused
 from concordant.kernels.lists import Floats, Ints
 
-__all__ = ["DAVIDSON", "LOGISTIC", "RAO_KUPPER", "hinge", "pairs", "squares"]
+__all__ = ["DAVIDSON", "LOGISTIC", "RAO_KUPPER", "hinge", "near_zero", "pairs", "squares"]
 
 Marks = NDArray[np.uint8]
 
@@ -33,9 +33,12 @@ LOGISTIC, RAO_KUPPER, DAVIDSON = 0, 1, 2
 
 # The largest exponent that a single pair may have where powers are shared, and that a product may have before it is
 # relieved: exp(709) is the end of a float.
-_RANGE, _FULL = 600.0, 708.0
+_RANGE, _FULL = 340.0, 708.0
 # So many rows and what is summed for them stay in the fastest memory while the others pass by.
 _TILE = 512
+# Up to so many rows insertion is the fastest sort.
+_SHORT = 40
+_SIGN = np.int64(-(1 << 63))
 
 
 @jit
@@ -47,15 +50,45 @@ def _longest(offsets: Ints) -> int:
 
 
 @jit
-def _folded(x: Floats, n: int) -> float:
-    """Return the sum of the first n entries, halves added to halves; they are overwritten."""
-    while n > 1:
-        half = (n + 1) // 2
-        low, high = x[: n - half], x[half:n]
-        for k in range(n - half):
-            low[k] += high[k]
-        n = half
-    return float(x[0])
+def near_zero(score: Floats, offsets: Ints, out: Floats) -> None:
+    """Write the scores less what all of a list have in common: its smallest where all are above 0, or its largest.
+
+    Losses of differences do not change by this, but sums that are kept as logarithms lose no digits to the distance.
+
+    >>> out = np.empty(4)
+    >>> near_zero(np.array([7.0, 9.0, -1.0, 2.0]), np.array([0, 2, 4]), out)
+    >>> out.tolist()
+    [0.0, 2.0, -1.0, 2.0]
+    """
+    for n in range(len(offsets) - 1):
+        high, low = -np.inf, np.inf
+        for r in range(offsets[n], offsets[n + 1]):
+            high = max(high, score[r])
+            low = min(low, score[r])
+        common = max(low, 0.0) + min(high, 0.0)
+        for r in range(offsets[n], offsets[n + 1]):
+            out[r] = score[r] - common
+
+
+@jit
+def _total(x: Floats, n: int) -> float:
+    """Return the sum of the first n entries, in eight sums that need not wait for each other."""
+    a = b = c = d = e = f = g = h = 0.0
+    k = 0
+    while k + 8 <= n:
+        a += x[k]
+        b += x[k + 1]
+        c += x[k + 2]
+        d += x[k + 3]
+        e += x[k + 4]
+        f += x[k + 5]
+        g += x[k + 6]
+        h += x[k + 7]
+        k += 8
+    while k < n:
+        a += x[k]
+        k += 1
+    return ((a + e) + (c + g)) + ((b + f) + (d + h))
 
 
 @jit
@@ -72,19 +105,26 @@ def _relieved(excess: Floats, power: Ints, whole: Floats, bits: Ints) -> None:
             excess[i] = whole[i] - 1.0
 
 
-@jit
-def _won(factor: float, q: Floats, excess: Floats, slope: Floats, lane: Floats) -> None:
-    """Rao-Kupper: the rows of q win against one of power p; factor = θ p, y = factor · q."""
+@jit_fused
+def _won(one: float, two: float, q: Floats, excess: Floats, slope: Floats, lane: Floats, other: Floats) -> None:
+    """Rao-Kupper: the rows of q win against two rows of powers p; one and two = θ p, y = θ p q.
+
+    Two at a time because they can share the division, which is what a pair costs.
+    """
     for i in range(len(q)):
-        y = factor * q[i]
-        pull = y / (1.0 + y)
-        excess[i] += y * (1.0 + excess[i])
-        slope[i] -= pull
+        y, z = one * q[i], two * q[i]
+        up, down = 1.0 + y, 1.0 + z
+        share = 1.0 / (up * down)
+        pull, second = y * down * share, z * up * share
+        excess[i] += (y + z * up) * (1.0 + excess[i])
+        slope[i] -= pull + second
         lane[i] = pull
+        other[i] = second
 
 
-@jit
+@jit_fused
 def _tied(
+    n: int,
     power: float,
     inverse: float,
     theta: float,
@@ -96,9 +136,9 @@ def _tied(
     extra: Floats,
     lane: Floats,
 ) -> None:
-    """Rao-Kupper: the rows of p tie with one; y = (2 + θ h) / (θ² − 1), h = e^δ + e^−δ, scale = 1 / (θ² − 1)."""
+    """Rao-Kupper: the first n rows of p tie with one; y = (2 + θ h) scale, h = e^δ + e^−δ, scale = 1 / (θ² − 1)."""
     squares, fixed = (theta * theta + 1.0) / (1.0 + theta), 4.0 * theta / (1.0 + theta)
-    for i in range(len(p)):
+    for i in range(n):
         up, down = p[i] * inverse, power * q[i]
         h = up + down
         y = (2.0 + theta * h) * scale
@@ -110,7 +150,7 @@ def _tied(
         extra[i] -= (squares * h + fixed) * share
 
 
-@jit
+@jit_fused
 def _won_davidson(
     power: float, nu: float, q: Floats, excess: Floats, slope: Floats, extra: Floats, lane: Floats
 ) -> None:
@@ -126,8 +166,9 @@ def _won_davidson(
         extra[i] += nu * share
 
 
-@jit
+@jit_fused
 def _tied_davidson(
+    n: int,
     power: float,
     inverse: float,
     scale: float,
@@ -138,8 +179,8 @@ def _tied_davidson(
     extra: Floats,
     lane: Floats,
 ) -> None:
-    """Davidson: the rows of p tie with one; y = (x + 1/x) / ν, scale = 1 / ν."""
-    for i in range(len(p)):
+    """Davidson: the first n rows of p tie with one; y = (x + 1/x) / ν, scale = 1 / ν."""
+    for i in range(n):
         up, down = p[i] * inverse, power * q[i]
         y = (up + down) * scale
         share = 1.0 / (1.0 + y)
@@ -239,7 +280,8 @@ def pairs(
     p, q = np.empty(longest), np.empty(longest)
     excess, power = np.empty(longest), np.empty(longest, dtype=np.int64)
     begin = np.empty(longest, dtype=np.int64)
-    whole, lane, by_extra = np.empty(_TILE), np.empty(_TILE), np.empty(_TILE)
+    whole, by_extra = np.empty(_TILE), np.empty(_TILE)
+    lane, other = np.empty(_TILE), np.empty(_TILE)
     bits = whole.view(np.int64)
     with_ties = model != LOGISTIC
     margin = abs(extra) * (2.0 if model == RAO_KUPPER else 1.0) + 2.0 if with_ties else 0.7
@@ -287,32 +329,56 @@ def pairs(
             last = min(first + _TILE, m)
             by_extra[:] = 0.0
             since = 0
-            for j in range(first + 1, m):
-                end = min(begin[j], last)
-                if end > first:
-                    k = end - first
-                    if model == DAVIDSON:
-                        _won_davidson(p[j], nu, q[first:end], excess[first:end], g[first:end], by_extra, lane)
-                    else:
-                        _won(theta * p[j], q[first:end], excess[first:end], g[first:end], lane)
-                    pull = _folded(lane, k)
-                    g[j] += pull
-                    pulls += pull
-                start, end = max(begin[j], first), min(j, last)
-                if with_ties and end > start:
-                    t = slice(start, end)
-                    by = by_extra[start - first :]
-                    if model == DAVIDSON:
-                        _tied_davidson(p[j], q[j], scale, p[t], q[t], excess[t], g[t], by, lane)
-                    else:
-                        _tied(p[j], q[j], theta, scale, p[t], q[t], excess[t], g[t], by, lane)
-                    g[j] -= _folded(lane, end - start)
-                since += 1
-                if since == often:
-                    _relieved(excess[first:last], power[first:last], whole, bits)
-                    since = 0
+            b = begin[first]
+            while b < m:
+                e = b + 1
+                while e < m and begin[e] == b:
+                    e += 1
+                # The rows of this tile that win against the block, and those that belong to it.
+                won = slice(first, max(first, min(b, last)))
+                q_won, excess_won, g_won = q[won], excess[won], g[won]
+                start = min(max(b, first), last)
+                tied = slice(start, last)
+                p_tied, q_tied, excess_tied, g_tied = p[tied], q[tied], excess[tied], g[tied]
+                extra_tied = by_extra[start - first :]
+                for j in range(max(b, first), e, 2):
+                    both = min(j + 2, e)
+                    k = len(q_won)
+                    if k > 0 and model != DAVIDSON:
+                        two = theta * p[j + 1] if both == j + 2 else 0.0
+                        _won(theta * p[j], two, q_won, excess_won, g_won, lane, other)
+                        pull = _total(lane, k)
+                        g[j] += pull
+                        pulls += pull
+                        if both == j + 2:
+                            pull = _total(other, k)
+                            g[j + 1] += pull
+                            pulls += pull
+                    elif k > 0:
+                        for t in range(j, both):
+                            _won_davidson(p[t], nu, q_won, excess_won, g_won, by_extra, lane)
+                            g[t] += _total(lane, k)
+                    if with_ties:
+                        for t in range(j, both):
+                            k = min(t, last) - start
+                            if k <= 0:
+                                continue
+                            if model == DAVIDSON:
+                                _tied_davidson(
+                                    k, p[t], q[t], scale, p_tied, q_tied, excess_tied, g_tied, extra_tied, lane
+                                )
+                            else:
+                                _tied(
+                                    k, p[t], q[t], theta, scale, p_tied, q_tied, excess_tied, g_tied, extra_tied, lane
+                                )
+                            g[t] -= _total(lane, k)
+                    since += 2
+                    if since + 2 > often:
+                        _relieved(excess[first:last], power[first:last], whole, bits)
+                        since = 0
+                b = e
             if with_ties:
-                extra_slope[n] += _folded(by_extra, last - first)
+                extra_slope[n] += _total(by_extra, last - first)
         if model == RAO_KUPPER:
             extra_slope[n] += grown * pulls
         for i in range(m):
@@ -320,78 +386,126 @@ def pairs(
 
 
 @jit
-def hinge(score: Floats, level: Ints, offsets: Ints, order: Ints, slope: Floats, value: Floats) -> None:
+def _sorted(score: Floats, order: Ints, key: Ints, other_order: Ints, other_key: Ints, seen: Ints) -> Ints:
+    """Return which entries of `score` come first, second, ...: the lowest first, equal ones as they stand.
+
+    Short lists by insertion; others byte by byte, from the lowest to the highest, in time linear in their length. What
+    is returned is one of the two orders given; all other arguments are overwritten.
+    """
+    n = len(score)
+    if n <= _SHORT:
+        for i in range(n):
+            own = score[i]
+            k = i
+            while k > 0 and score[order[k - 1]] > own:
+                order[k] = order[k - 1]
+                k -= 1
+            order[k] = i
+        return order
+    bits = score.view(np.int64)
+    seen[:] = 0
+    for i in range(n):
+        # Read as unsigned numbers, these keys come in the order of the scores: negative ones turn around.
+        k = bits[i] ^ ((bits[i] >> 63) | _SIGN)
+        key[i] = k
+        order[i] = i
+        for byte in range(8):
+            seen[256 * byte + ((k >> (8 * byte)) & 255)] += 1
+    for byte in range(8):
+        at = seen[256 * byte : 256 * byte + 256]
+        shift = 8 * byte
+        if at[(key[0] >> shift) & 255] == n:
+            continue
+        total = 0
+        for v in range(256):
+            total += at[v]
+            at[v] = total - at[v]
+        for i in range(n):
+            v = (key[i] >> shift) & 255
+            to = at[v]
+            at[v] = to + 1
+            other_key[to] = key[i]
+            other_order[to] = order[i]
+        order, other_order = other_order, order
+        key, other_key = other_key, key
+    return order
+
+
+@jit
+def hinge(score: Floats, level: Ints, offsets: Ints, slope: Floats, value: Floats) -> None:
     """Write Σ max(0, 1 − (s_i − s_j)) over the pairs of every list with i of a higher label, and its slope.
 
     Parameters
     ----------
     score : float64[R]
-        By row.
+        By row, rows of the highest label first.
     level : int64[R]
         How many different labels of the list are higher.
     offsets : int64[L + 1]
         Where the lists begin.
-    order : int64[R]
-        The rows of every list by score, lowest first.
     slope : float64[R]
         Written. Pairs exactly 1 apart do not pull.
     value : float64[L]
         Written.
     """
-    most = 0
-    for row in range(len(level)):
-        most = max(most, level[row] + 1)
-    count, total = np.empty(most + 1, dtype=np.int64), np.empty(most + 1)
+    longest = _longest(offsets)
+    spare = np.empty((4, longest), dtype=np.int64)
+    seen = np.empty(8 * 256, dtype=np.int64)
+    x, rung = np.empty(longest), np.empty(longest, dtype=np.int64)
+    count, total = np.empty(longest + 1, dtype=np.int64), np.empty(longest + 1)
     for n in range(len(offsets) - 1):
-        a, b = offsets[n], offsets[n + 1]
+        a = offsets[n]
+        m = offsets[n + 1] - a
         value[n] = 0.0
-        if a == b:
+        if m == 0:
             continue
-        levels = level[b - 1] + 1
+        s, g = score[a : a + m], slope[a : a + m]
+        levels = level[a + m - 1] + 1
         if levels == 1:
-            slope[a:b] = 0.0
+            g[:] = 0.0
             continue
-        # Scores as differences from one in the middle: what all have in common must not drown the rest.
-        middle = score[order[a + (b - a) // 2]]
+        order = _sorted(s, spare[0], spare[1], spare[2], spare[3], seen)
+        for r in range(m):
+            x[r] = s[order[r]]
+            rung[r] = level[a + order[r]]
+        # Upwards: of the rows that are less than 1 ahead of j, those of higher labels. Scores are summed as differences
+        # from one in the middle: what all have in common must not drown the rest.
+        middle = x[m // 2]
         count[: levels + 1] = 0
         total[: levels + 1] = 0.0
-        t = a
-        for r in range(a, b):
-            j = order[r]
-            own = score[j]
-            while t < b and score[order[t]] - own < 1.0:
-                x = score[order[t]] - middle
-                k = level[order[t]] + 1
+        t = 0
+        for r in range(m):
+            while t < m and x[t] - x[r] < 1.0:
+                k = rung[t] + 1
                 while k <= levels:
                     count[k] += 1
-                    total[k] += x
+                    total[k] += x[t] - middle
                     k += k & -k
                 t += 1
             winners, sums = 0, 0.0
-            k = level[j]
+            k = rung[r]
             while k > 0:
                 winners += count[k]
                 sums += total[k]
                 k -= k & -k
-            value[n] += winners * (1.0 + (own - middle)) - sums
-            slope[j] = winners
+            value[n] += winners * (1.0 + (x[r] - middle)) - sums
+            g[order[r]] = winners
+        # Downwards: of the rows that i is less than 1 ahead of, those of lower labels.
         count[: levels + 1] = 0
-        t = b - 1
-        for r in range(b - 1, a - 1, -1):
-            i = order[r]
-            own = score[i]
-            while t >= a and own - score[order[t]] < 1.0:
-                k = levels - level[order[t]]
+        t = m - 1
+        for r in range(m - 1, -1, -1):
+            while t >= 0 and x[r] - x[t] < 1.0:
+                k = levels - rung[t]
                 while k <= levels:
                     count[k] += 1
                     k += k & -k
                 t -= 1
             losers = 0
-            k = levels - level[i] - 1
+            k = levels - rung[r] - 1
             while k > 0:
                 losers += count[k]
                 k -= k & -k
-            slope[i] -= losers
+            g[order[r]] -= losers
 
 
 @jit

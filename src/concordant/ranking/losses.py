@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from concordant.kernels.graded import Graded
-from concordant.kernels.lists import Floats, order_lists
+from concordant.kernels.lists import Floats
 
 __all__ = [
     "davidson",
@@ -61,8 +61,8 @@ def logistic(score: Floats, lists: Graded, slope: Floats) -> float:
 def hinge(score: Floats, lists: Graded, slope: Floats) -> float:
     """Return Σ max(0, 1 − δ) over the pairs, the loss of the ranking support vector machine, and write its slope.
 
-    Where δ is exactly 1 there is no slope; 0 is taken, as for pairs further apart. Ties say nothing. Cost O(R log R),
-    however many labels there are: a sort by score, then two passes with a tree of counts by label.
+    Where δ is exactly 1 there is no slope; 0 is taken, as for pairs further apart. Ties say nothing. Cost
+    O(R log K) for K different labels: a sort by score, then two passes with a tree of counts by label.
 
     Parameters
     ----------
@@ -84,8 +84,7 @@ def hinge(score: Floats, lists: Graded, slope: Floats) -> float:
     from concordant.kernels import graded_pairs
 
     value = np.empty(len(lists.offsets) - 1)
-    order = order_lists(score, lists.offsets)
-    graded_pairs.hinge(score, lists.level, lists.offsets, order, slope, value)
+    graded_pairs.hinge(score, lists.level, lists.offsets, slope, value)
     return float(value.sum())
 
 
@@ -245,9 +244,11 @@ def _over_pairs(score: Floats, lists: Graded, slope: Floats, model: int, extra: 
 
 def _in_stages(score: Floats, lists: Graded, slope: Floats) -> float:
     """Return minus the log-likelihood of choices in stages, one for each mark."""
+    from concordant.kernels.graded_pairs import near_zero
     from concordant.kernels.staged import partitions
 
-    value = np.empty(len(lists.offsets) - 1)
-    partitions(score, lists.mark, lists.offsets, slope, value)
+    value, near = np.empty(len(lists.offsets) - 1), np.empty(len(score))
+    near_zero(score, lists.offsets, near)
+    partitions(near, lists.mark, lists.offsets, slope, value)
     np.negative(slope, out=slope)
     return float(0.0 - value.sum())
