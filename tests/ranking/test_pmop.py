@@ -15,8 +15,6 @@ from tests.oracles import partitions as oracle
 import concordant as cc
 from concordant.errors import ConcordantWarning, DataError, ParameterError
 from concordant.kernels.graded import Graded
-from concordant.ranking._fitting import Task
-from concordant.ranking.designs import Plain
 from concordant.ranking.pmop import PMOP
 
 Golden = Callable[[str], dict[str, Any]]
@@ -55,12 +53,12 @@ def test_gradients_of_the_worked_cases(golden: Golden, inference: str, name: str
     label = np.array(case["input"]["labels"], dtype=np.float64)
     order = np.argsort(-label, kind="stable")
     lists = Graded.of(label[order], np.array([0, len(label)]))
-    design = Plain.of(X, np.zeros(3), np.ones(3))
-    task = Task(PMOP(inference=inference), {"train": design}, lists, order, np.array([0]), 1)
-    value, slope = task.value(w, np.array([0]), 0.0, 0)
+    slope = np.empty(len(label))
+    value, extra = PMOP(inference=inference)._loss((X @ w)[order], lists, slope, np.zeros(0), 0)
+    assert extra.size == 0
     expected = case["expected"]
     assert -value == pytest.approx(expected["loglik_train" if inference == "full" else "logp"], abs=content["abs_tol"])
-    np.testing.assert_allclose(-slope, expected["grad_w"], rtol=0, atol=content["abs_tol"])
+    np.testing.assert_allclose(-slope @ X[order], expected["grad_w"], rtol=0, atol=content["abs_tol"])
 
 
 @pytest.mark.parametrize(("inference", "potential"), [("full", "full"), ("exact", "general")])
@@ -95,12 +93,14 @@ def test_fits_by_many_samples_come_near_the_exact_fit(inference: str) -> None:
     )
     np.testing.assert_allclose(sampled.coefficients_, exact.coefficients_, atol=0.1)
     assert np.abs(exact.coefficients_).max() > 1.0
-    assert sampled.fit_info_.objective == pytest.approx(exact.fit_info_.objective, abs=0.01)
+    best, near = exact.fit_info_.objective, sampled.fit_info_.objective
+    assert best is not None
+    assert near is not None
+    assert best < near < best + 0.002
     if inference == "mh":
-        printed = PMOP(
-            inference="mh", acceptance="printed", n_samples=300, learning_rate=0.02, max_iter=300, tol=1e-7, **common
-        ).fit(X, y, qid=qid)
-        assert np.abs(printed.coefficients_ - exact.coefficients_).max() > 0.2
+        printed = sampled.set_params(acceptance="printed").fit(X, y, qid=qid).fit_info_.objective
+        assert printed is not None
+        assert printed > best + 0.004
 
 
 @pytest.mark.parametrize("inference", ["full", "exact", "gibbs", "mh"])
@@ -146,7 +146,9 @@ def test_only_the_order_of_labels_counts_and_rows_may_come_in_any(inference: str
         return PMOP(inference=inference, l2=0.1, max_iter=22, tol=0.5).fit(X, y, qid=qid).coefficients_
 
     plain = fitted(X, y, qid)
-    np.testing.assert_allclose(fitted(X, np.array([-7.5, 0.25, 1e6])[y.astype(int)], qid), plain, rtol=1e-12)
+    if inference in ("full", "exact"):
+        # What is drawn by chance is drawn from what the data are.
+        np.testing.assert_allclose(fitted(X, np.array([-7.5, 0.25, 1e6])[y.astype(int)], qid), plain, rtol=1e-9)
     order = np.random.default_rng(0).permutation(len(y))
     order = order[np.argsort(qid[order], kind="stable")]
     np.testing.assert_allclose(fitted(X[order], y[order], qid[order]), plain, rtol=1e-9)
@@ -177,16 +179,13 @@ def test_instances_of_one_label_pull_scores_together_under_the_general_potential
         )
 
 
-def test_labels_that_are_all_equal() -> None:
+@pytest.mark.parametrize("inference", ["full", "exact", "gibbs", "mh"])
+def test_data_that_tell_nothing_are_refused(inference: str) -> None:
     X = np.random.default_rng(0).normal(size=(12, 2))
-    y, qid = np.zeros(12), np.repeat([1, 2, 3], 4)
-    with pytest.raises(DataError, match="PMOP"):
-        PMOP().fit(X, y, qid=qid)
-    # That everything was tied is most likely where everything scores the same: nothing moves.
-    model = PMOP(inference="exact").fit(X, y, qid=qid)
-    np.testing.assert_allclose(model.coefficients_, 0.0, atol=1e-3)
-    with pytest.raises(DataError, match="no instance has two labelled items"):
-        PMOP(inference="exact").fit(X[:3], np.array([0.0, 1.0, 2.0]), qid=[1, 2, 3])
+    with pytest.raises(DataError, match="PMOP found no usable label"):
+        PMOP(inference=inference).fit(X, np.zeros(12), qid=np.repeat([1, 2, 3], 4))
+    with pytest.raises(DataError, match="PMOP found no usable label"):
+        PMOP(inference=inference).fit(X[:3], np.array([0.0, 1.0, 2.0]), qid=[1, 2, 3])
 
 
 def test_what_is_refused_and_what_is_warned_of() -> None:

@@ -35,8 +35,8 @@ class PMOP(Ranker):
     chain that starts at the observed block. Without ties "full" is Plackett-Luce, and so `ListMLE`.
 
     Instances of one item are not learned from, nor with "full" those of one label. With the other three an instance of
-    one label pulls its scores together. Labels need not be whole numbers: only which are equal and which are higher
-    counts. An instance without a relevant item is as good as any other.
+    one label pulls its scores together; some instance must have two labels. Labels need not be whole numbers, nor
+    positive: only which are equal and which are higher counts.
 
     Parameters
     ----------
