@@ -36,6 +36,7 @@ from concordant.metrics.ranking import place_items
 EVERY = "ndcg,err,map,p,recall,hit,mrr,mrpr,rprec,rbp(p=0.8),meanndcg," + ",".join(
     f"{m}@1-6" for m in ("ndcg", "err", "map", "p", "recall", "hit", "mrr", "rbp(p=0.8)")
 )
+EVERY += "," + ",".join(f"iprec(recall={tenths / 10:g})" for tenths in range(11))
 
 
 def one(metric: str, labels: list[float], convention: str = "paper", rel: float = 1.0, **kw: float) -> float:
@@ -260,6 +261,21 @@ def test_wrong_objects_are_not_metrics(wrong: object) -> None:
 def test_cutoffs_must_be_whole_and_positive(cutoff: object) -> None:
     with pytest.raises(ParameterError, match="'cutoff' parameter of NDCG must be a whole number >= 1"):
         NDCG(cutoff)  # type: ignore[arg-type]
+
+
+def test_interpolated_precision_looks_ahead_and_rounds_as_trec_eval() -> None:
+    # Precision at the relevant positions is 1/2, 2/3 and 3/5: the later 2/3 counts for the first item too.
+    points = [one(f"iprec(recall={r})", [0, 1, 1, 0, 1]) for r in (0, 0.3, 0.6, 0.8, 1)]
+    assert points == [2 / 3, 2 / 3, 2 / 3, 3 / 5, 3 / 5]
+    # 0.7 * 3 + 0.9 is a last bit below 3 in double precision, and so trec_eval is content with 2 of 3.
+    assert one("iprec(recall=0.7)", [0, 1, 1, 0, 1]) == 2 / 3
+    assert one("iprec(recall=1)", [0, 0]) == 0.0
+
+
+@pytest.mark.parametrize("recall", [-0.1, 1.5, "x"])
+def test_a_recall_lies_between_0_and_1(recall: object) -> None:
+    with pytest.raises(ParameterError, match="'recall' parameter of InterpolatedPrecision must be a number from"):
+        parse_metric(f"iprec(recall={recall})")
 
 
 def test_one_name_was_expected() -> None:

@@ -80,8 +80,15 @@ def values(
         precisions = [sum(hits[: i + 1]) / (i + 1) for i in range(min(k, len(hits))) if hits[i]]
         return sum(precisions) / n_rel if n_rel else 0.0
 
+    def iprec(tenths: int) -> float:
+        # trec_eval's own expression: its rounding makes 2 of 3 relevant items reach recall 0.7.
+        needed = int(tenths / 10 * n_rel + 0.9)
+        reached = [i for i in range(1, len(hits) + 1) if sum(hits[:i]) >= needed]
+        return max((sum(hits[:i]) / i for i in reached), default=0.0) if n_rel else 0.0
+
     first = hits.index(True) + 1 if True in hits else 0
-    out = {
+    out = {f"iprec(recall={tenths / 10:g})": iprec(tenths) for tenths in range(11)}
+    out |= {
         "ndcg": ndcg(None),
         "err": err(len(got)),
         "map": ap(len(got)),

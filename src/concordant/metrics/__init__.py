@@ -17,7 +17,7 @@ from concordant.metrics.distances import (
     top_k_counts,
     top_k_distance,
 )
-from concordant.metrics.evaluation import Evaluation, combine_folds, evaluate, rank_labels
+from concordant.metrics.evaluation import Evaluation, combine_folds, evaluate, precision_at_recall, rank_labels
 from concordant.metrics.ranking import (
     AP,
     CONVENTIONS,
@@ -28,6 +28,7 @@ from concordant.metrics.ranking import (
     RR,
     Convention,
     HitRate,
+    InterpolatedPrecision,
     MeanNDCG,
     Metric,
     P,
@@ -59,6 +60,7 @@ __all__ = [
     "RR",
     "Convention",
     "HitRate",
+    "InterpolatedPrecision",
     "MeanNDCG",
     "Metric",
     "RPrecision",
@@ -82,6 +84,7 @@ __all__ = [
     "Evaluation",
     "combine_folds",
     "evaluate",
+    "precision_at_recall",
     "rank_labels",
     # methods against each other
     "Comparison",

@@ -21,6 +21,7 @@ from concordant.errors import DataError, KindError, ParameterError, listing, war
 from concordant.kernels.lists import Codes, Floats, Ints, order_lists
 from concordant.metrics.ranking import (
     Convention,
+    InterpolatedPrecision,
     MetricLike,
     RankedLabels,
     convention_named,
@@ -32,7 +33,7 @@ from concordant.metrics.ranking import (
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Evaluation", "Means", "combine_folds", "evaluate", "rank_labels"]
+__all__ = ["Evaluation", "Means", "combine_folds", "evaluate", "precision_at_recall", "rank_labels"]
 
 
 class Means(dict[str, float]):
@@ -261,6 +262,37 @@ def evaluate(
         None,
         tuple(notes),
     )
+
+
+def precision_at_recall(
+    consensus: Consensus,
+    labels: Labels,
+    recalls: Iterable[float] = tuple(r / 10 for r in range(11)),
+    **settings: Any,
+) -> Evaluation:
+    """Return the interpolated precision of a consensus at several recalls, by default the 11 points 0, 0.1, ..., 1.
+
+    Parameters
+    ----------
+    consensus : Consensus
+        What a method returned.
+    labels : Labels
+        The ground truth.
+    recalls : numbers from 0 to 1
+        Where to look.
+    settings
+        Those of `evaluate`: `convention`, `rel`, `skip_empty`, `instances`.
+
+    Examples
+    --------
+    >>> from concordant.data.consensus import Consensus
+    >>> from concordant.data.labels import Labels
+    >>> consensus = Consensus(["q"] * 3, ["a", "b", "c"], [0.9, 0.5, 0.1])
+    >>> labels = Labels(["q", "q"], ["a", "c"], [1, 1])
+    >>> {name: round(value, 3) for name, value in precision_at_recall(consensus, labels, [0.5, 1]).mean.items()}
+    {'iprec(recall=0.5)': 1.0, 'iprec(recall=1)': 0.667}
+    """
+    return evaluate(consensus, labels, [InterpolatedPrecision(recall=r) for r in recalls], **settings)
 
 
 def rank_labels(

@@ -43,6 +43,7 @@ __all__ = [
     "RR",
     "Convention",
     "HitRate",
+    "InterpolatedPrecision",
     "MeanNDCG",
     "Metric",
     "RPrecision",
@@ -407,6 +408,7 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "rel": ("a number > 0", lambda v: 0 < v < np.inf),
     "lmax": ("a number > 0", lambda v: 0 < v < np.inf),
     "p": ("a number between 0 and 1, both excluded", lambda v: 0 < v < 1),
+    "recall": ("a number from 0 to 1", lambda v: 0 <= v <= 1),
     "page": ("a whole number >= 1", lambda v: float(v).is_integer() and v >= 1),
 }
 
@@ -805,6 +807,47 @@ class MRPR(Metric):
         return out
 
 
+@dataclass(frozen=True, repr=False)
+class InterpolatedPrecision(Metric):
+    """Interpolated precision at a recall: the best precision at any position where that recall is reached.
+
+    iprec(r) = max P@i over the positions i by which ⌊rR + 0.9⌋ relevant items were found, R the number of relevant
+    items, ranked or not. That is rR rounded up, in trec_eval's own double precision arithmetic: of 3 relevant items 2
+    are recall 0.7 there, and so here. The value is 0 when the recall is never reached and falls as r grows; at r = 0,
+    0.1, ..., 1 it is the 11-point curve.
+
+    Parameters
+    ----------
+    recall : float
+        r, from 0 to 1.
+    rel : float, optional
+        Labels from here on are relevant; without it the threshold of the evaluation (1).
+
+    Examples
+    --------
+    >>> ranked = RankedLabels.from_order([0, 1, 1, 0, 1])
+    >>> [round(float(InterpolatedPrecision(recall=r).compute(ranked, CONVENTIONS["trec"])[0]), 4) for r in (0, 0.5, 1)]
+    [0.6667, 0.6667, 0.6]
+    >>> InterpolatedPrecision(recall=0.1)
+    iprec(recall=0.1)
+    """
+
+    recall: float = field(default=0.0, metadata={"always": True})
+    rel: float | None = None
+    name: ClassVar[str] = "iprec"
+    summary: ClassVar[str] = "interpolated precision at a recall"
+
+    def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
+        """Return the value of every instance, 0 where the recall is not reached."""
+        found = ranked.relevant(self.rel or rel)
+        # At recall 0 any position counts, and the best one is that of a relevant item.
+        needed = np.maximum((self.recall * found.total + 0.9).astype(np.int64), 1)
+        enough = found.nth >= needed[found.instance]
+        out = np.zeros(len(ranked), dtype=np.float64)
+        np.maximum.at(out, found.instance[enough], found.nth[enough] / found.position[enough])
+        return out
+
+
 def _within(found: Relevant, cutoff: int | None) -> NDArray[np.bool_]:
     if cutoff is None:
         return np.ones(len(found.position), dtype=np.bool_)
@@ -813,7 +856,20 @@ def _within(found: Relevant, cutoff: int | None) -> NDArray[np.bool_]:
 
 MetricLike: TypeAlias = "str | Metric | type[Metric]"
 
-_METRICS: tuple[type[Metric], ...] = (NDCG, AP, P, Recall, RR, ERR, RPrecision, RBP, HitRate, MRPR, MeanNDCG)
+_METRICS: tuple[type[Metric], ...] = (
+    NDCG,
+    AP,
+    P,
+    Recall,
+    RR,
+    ERR,
+    RPrecision,
+    RBP,
+    HitRate,
+    MRPR,
+    InterpolatedPrecision,
+    MeanNDCG,
+)
 _BY_NAME: dict[str, type[Metric]] = {name: cls for cls in _METRICS for name in (cls.name, *cls.aliases)}
 
 _NAME = re.compile(r"\s*(?P<name>[A-Za-z][\w-]*?)\s*(?:\((?P<params>[^()]*)\))?\s*(?:@\s*(?P<cut>[^@]*?))?\s*")
