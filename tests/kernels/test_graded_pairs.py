@@ -114,11 +114,15 @@ def test_shared_powers_and_powers_of_each_pair_agree(model: int, extra: float) -
     np.testing.assert_allclose(by_extra[0], own, rtol=1e-11, atol=1e-15)
 
 
-def test_small_losses_keep_all_their_digits() -> None:
-    lists = Graded.of(np.array([1.0, 1.0, 0.0, 0.0]), np.array([0, 4]))
-    for gap in (40.0, 100.0, 300.0):
-        _, value, _ = run(graded_pairs.pairs, np.array([gap, gap, 0.0, 0.0]), lists)
-        np.testing.assert_allclose(value[0], 4.0 * np.log1p(np.exp(-gap)), rtol=1e-13)
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("lowest", [-150.0, -1000.0])
+def test_small_losses_keep_all_their_digits(model: int, lowest: float) -> None:
+    # With and without a common exponent; of all pairs only the first has a loss to speak of.
+    lists = Graded.of(np.array([2.0, 1.0, 0.0]), np.array([0, 3]))
+    for gap in (20.0, 60.0, 100.0):
+        _, value, _ = run(graded_pairs.pairs, np.array([gap, 0.0, lowest]), lists, model, -30.0)
+        y = np.exp(-gap) + (np.exp(-30.0 - gap / 2) if model == DAVIDSON else 0.0)
+        np.testing.assert_allclose(value[0], np.log1p(y), rtol=1e-13)
 
 
 @pytest.mark.parametrize("kernel", [graded_pairs.pairs, graded_pairs.hinge, graded_pairs.squares])

@@ -146,7 +146,7 @@ def test_what_all_scores_have_in_common_does_not_matter(name: str) -> None:
     # On a binary grid, so that shifted differences are the same numbers.
     score = np.round(rng.normal(size=len(label)) * 2, 1) // 0.0625 * 0.0625
     at_rest = run(name, score, lists, 0.5)
-    shifted = run(name, score + np.repeat([2.0**30, -(2.0**40), 2.0**20, -(2.0**33)], sizes), lists, 0.5)
+    shifted = run(name, score + np.repeat([2.0**30, -(2.0**40), 2.0**20, -(2.0**47)], sizes), lists, 0.5)
     for one, other in zip(at_rest, shifted, strict=True):
         np.testing.assert_allclose(other, one, rtol=1e-11, atol=1e-11)
     assert abs(at_rest[1].sum()) < 1e-9
