@@ -79,8 +79,8 @@ class PMOP(Ranker):
     --------
     >>> import concordant as cc
     >>> features, labels = cc.synthetic.graded_features(60, random_state=1)
-    >>> model = cc.PMOP().fit(features[:40], labels)
-    >>> cc.evaluate(model.predict(features[40:]), labels[40:], "ndcg@10", convention="paper").mean["ndcg@10"] > 0.8
+    >>> model = cc.PMOP(l2=0.01).fit(features[:40], labels)
+    >>> cc.evaluate(model.predict(features[40:]), labels[40:], "ndcg@10", convention="paper").mean["ndcg@10"] > 0.65
     True
     """
 
