@@ -1,0 +1,343 @@
+"""What the pictures draw, as plain arrays: taken from methods, tables, containers and evaluations, and checked.
+
+No drawing here, so that what a picture shows can be tested without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from concordant.data.consensus import Consensus
+from concordant.data.container import Container
+from concordant.data.labels import Labels
+from concordant.data.preferences import Preferences
+from concordant.errors import ColumnError, DataError, KindError, NotFittedError, ParameterError, listing, shorten
+from concordant.kernels.lists import Codes, Floats, Ints
+from concordant.metrics.evaluation import Evaluation
+from concordant.metrics.ranking import InterpolatedPrecision, parse_metric
+from concordant.metrics.significance import bootstrap_interval
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = [
+    "Curve",
+    "arranged",
+    "as_numbers",
+    "at_items",
+    "by_cutoff",
+    "by_recall",
+    "check_level",
+    "check_limit",
+    "columns_of",
+    "curve",
+    "expert_table",
+    "interval_of",
+    "named",
+    "points_of",
+    "ranks_of",
+    "trace_of",
+    "which_instance",
+    "wilson",
+]
+
+_RESAMPLES = 2000
+
+
+def check_limit(limit: Any, owner: str, name: str = "limit") -> int:
+    """Return the largest number of things to show, or raise the one error for anything else."""
+    if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or limit < 1:
+        raise ParameterError.invalid(name, f"plots.{owner}", "a whole number >= 1", limit)
+    return int(limit)
+
+
+def check_level(level: Any, owner: str, *, optional: bool = False) -> None:
+    """Raise unless the level of an interval lies between 0 and 1."""
+    if optional and level is None:
+        return
+    if not isinstance(level, (int, float, np.number)) or not 0 < level < 1:
+        allowed = "a number between 0 and 1" + (", or None" if optional else "")
+        raise ParameterError.invalid("level", f"plots.{owner}", allowed, level)
+
+
+def as_numbers(values: Any, what: str, owner: str) -> Floats:
+    """Return a flat array of finite numbers, or raise saying what is not."""
+    try:
+        out = np.asarray(values, dtype=np.float64).ravel()
+    except (TypeError, ValueError):
+        raise DataError(f"plots.{owner}: {what} must be numbers. Got {shorten(repr(values), 60)} instead.") from None
+    if not len(out):
+        raise DataError(f"plots.{owner}: there are no {what} to draw.")
+    if not np.isfinite(out).all():
+        at = int(np.flatnonzero(~np.isfinite(out))[0])
+        raise DataError(f"plots.{owner}: {what} must be finite numbers. Got {out[at]} at position {at}.")
+    return out
+
+
+# Experts.
+
+
+def columns_of(table: Any, owner: str) -> dict[str, list[Any]]:
+    """Return the columns of what was learned about experts: of a method, a frame, or a mapping."""
+    if callable(learned := getattr(table, "learned_experts", None)):
+        columns: dict[str, list[Any]] = learned()
+        if not columns:
+            raise NotFittedError(
+                f"plots.{owner}: this {type(table).__name__} has learned nothing about experts: it is not fitted, or "
+                "learns none."
+            )
+        return columns
+    if isinstance(table, Mapping):
+        if all(isinstance(value, (int, float, np.number)) for value in table.values()):
+            return {"expert": [str(name) for name in table], "weight": [float(value) for value in table.values()]}
+        return {str(name): list(column) for name, column in table.items()}
+    if hasattr(table, "columns") and hasattr(table, "__getitem__"):
+        return {str(name): list(table[name]) for name in table.columns}
+    raise KindError(
+        f"plots.{owner} draws a fitted method, a table with a column 'expert', or a mapping from experts to numbers, "
+        f"not {type(table).__name__}."
+    )
+
+
+def expert_table(given: Any, wanted: Sequence[str] | None, owner: str) -> tuple[list[str], dict[str, Floats]]:
+    """Return the experts and the columns of numbers to draw; missing numbers are NaN."""
+    columns = columns_of(given, owner)
+    if "expert" not in columns:
+        raise ColumnError.missing(["expert"], list(columns), "one column must name the experts.")
+    experts = [str(name) for name in columns.pop("expert")]
+    if not experts:
+        raise DataError(f"plots.{owner}: there is no expert to draw.")
+    if wanted is None:
+        numbers = [name for name, column in columns.items() if _is_numeric(column)]
+        wanted = _score_weights(given, numbers) or (["weight"] if hasattr(given, "learned_experts") else numbers)
+        if not wanted:
+            raise DataError(f"plots.{owner}: the table has no column of numbers, only {listing(columns)}.")
+    missing = [name for name in wanted if name not in columns]
+    if missing or isinstance(wanted, str) or not wanted:
+        raise ColumnError.missing([wanted] if isinstance(wanted, str) else missing, list(columns))
+    out = {}
+    for name in wanted:
+        if not _is_numeric(columns[name]):
+            raise DataError(f"plots.{owner}: the column {name!r} holds no numbers.")
+        out[name] = np.array([np.nan if v is None else float(v) for v in columns[name]])
+        if len(out[name]) != len(experts):
+            raise DataError(
+                f"plots.{owner}: the column {name!r} has {len(out[name])} entries for {len(experts)} experts."
+            )
+    return experts, out
+
+
+def _is_numeric(column: Sequence[Any]) -> bool:
+    return all(v is None or (isinstance(v, (int, float, np.number)) and not isinstance(v, bool)) for v in column)
+
+
+def _score_weights(given: Any, columns: Sequence[str]) -> list[str]:
+    """Return the columns that are weights of the method's score themselves, not derived from them."""
+    weights = getattr(given, "weights_", None)
+    if weights is None:
+        return []
+    learned = given.learned_experts()
+    own = np.atleast_2d(np.asarray(weights, dtype=np.float64))
+
+    def enters(column: Sequence[Any]) -> bool:
+        values = np.asarray(column, dtype=np.float64)
+        return len(values) == len(own) and bool((own == values[:, None]).all(axis=0).any())
+
+    return [name for name in columns if enters(learned[name])]
+
+
+def interval_of(columns: Mapping[str, list[Any]], column: str, value: Floats, level: float) -> tuple[Floats, Floats]:
+    """Return the ends of the intervals of a column of a table of experts, NaN where there is none."""
+
+    def numbers(name: str) -> Floats | None:
+        found = columns.get(name)
+        if found is None or not _is_numeric(found) or len(found) != len(value):
+            return None
+        return np.array([np.nan if v is None else float(v) for v in found])
+
+    prefix = "" if column == "weight" else f"{column}_"
+    low, high, spread = (numbers(f"{prefix}{name}") for name in ("lower", "upper", "stderr"))
+    if low is not None and high is not None:
+        return low, high
+    if spread is None:
+        return np.full(len(value), np.nan), np.full(len(value), np.nan)
+    reach = NormalDist().inv_cdf(0.5 + level / 2) * spread
+    return value - reach, value + reach
+
+
+# Instances.
+
+
+def which_instance(container: Container, instance: Any, owner: str) -> int:
+    """Return the code of an instance with items; None means the only one."""
+    if not len(container):
+        raise DataError(f"plots.{owner}: there is no instance to draw.")
+    if instance is None:
+        if len(container) != 1:
+            some = listing(container.instances[:5].tolist(), 5)
+            raise DataError(
+                f"plots.{owner}: there are {len(container):,} instances; name the one to draw. The first are {some}."
+            )
+        n = 0
+    else:
+        n = container.instances.codes.get(str(instance), -1)
+        if n < 0:
+            raise DataError(f"plots.{owner}: no instance {shorten(str(instance), 60)!r}.")
+    if container.slots.sizes[n] == 0:
+        raise DataError(f"plots.{owner}: instance {shorten(container.instances[n], 60)!r} has no items.")
+    return n
+
+
+def ranks_of(preferences: Preferences, n: int) -> tuple[Floats, list[str]]:
+    """Return the positions every answering expert gives the items of an instance (NaN: none), and the experts."""
+    first, last = int(preferences.list_starts[n]), int(preferences.list_starts[n + 1])
+    start = int(preferences.slots.offsets[n])
+    rows = slice(int(preferences.list_offsets[first]), int(preferences.list_offsets[last]))
+    out = np.full((int(preferences.slots.sizes[n]), last - first), np.nan)
+    out[preferences.slot[rows] - start, preferences.row_list[rows] - first] = preferences.positions("min")[rows]
+    return out, preferences.experts.take(preferences.list_expert[first:last]).tolist()
+
+
+def at_items(
+    container: Consensus | Labels, instance: str, items: Sequence[str], values: NDArray[Any], what: str
+) -> Floats:
+    """Return the values of these items of an instance, NaN for those the container does not know."""
+    n = container.instances.codes.get(instance)
+    if n is None:
+        if isinstance(container, Labels):
+            return np.full(len(items), np.nan)
+        raise DataError(
+            f"plots.rank_matrix: the consensus {shorten(what, 40)!r} has no instance {shorten(instance, 60)!r}."
+        )
+    first, last = int(container.slots.offsets[n]), int(container.slots.offsets[n + 1])
+    known = dict(zip(container.items[first:last].tolist(), values[first:last].tolist(), strict=True))
+    return np.array([known.get(item, np.nan) for item in items], dtype=np.float64)
+
+
+# Curves.
+
+
+class Curve(NamedTuple):
+    """A line, and the band around it where there is one."""
+
+    x: Floats
+    y: Floats
+    low: Floats | None = None
+    high: Floats | None = None
+
+
+def named(methods: Any, owner: str) -> dict[str, Any]:
+    """Return what is to be drawn by name; a single thing has no name."""
+    if isinstance(methods, (Evaluation, Consensus)):
+        return {"": methods}
+    if not isinstance(methods, Mapping):
+        raise KindError(f"plots.{owner} draws a mapping from names to what to draw, not {type(methods).__name__}.")
+    if not methods:
+        raise DataError(f"plots.{owner}: there is nothing to draw.")
+    return {str(name): one for name, one in methods.items()}
+
+
+def points_of(values: Any, owner: str, name: str) -> dict[float, Floats]:
+    """Return x -> values, in the order of x, from a mapping."""
+    if not isinstance(values, Mapping):
+        raise KindError(
+            f"plots.{owner}: {shorten(name, 40)!r} must be an Evaluation, or a mapping to the values of the instances. "
+            f"Got {type(values).__name__} instead."
+        )
+    if not values:
+        raise DataError(f"plots.{owner}: {shorten(name, 40)!r} has no values.")
+    points = {float(x): as_numbers(v, "values", owner) for x, v in values.items()}
+    return dict(sorted(points.items()))
+
+
+def by_cutoff(one: Any, metric: str | None, name: str) -> tuple[dict[float, Floats], Codes | None, str]:
+    """Return cutoff -> values of the instances, their folds, and the name of the metric where it is known."""
+    if not isinstance(one, Evaluation):
+        return points_of(one, "metric_by_cutoff", name), None, "" if metric is None else str(metric)
+    families: dict[str, dict[float, Floats]] = {}
+    for text, values in one.values.items():
+        found = parse_metric(text)
+        cutoff = getattr(found, "cutoff", None)
+        if cutoff is not None:
+            families.setdefault(str(replace(found, cutoff=None)), {})[float(cutoff)] = values  # type: ignore[call-arg]
+    wanted = None if metric is None else str(parse_metric(metric))
+    if wanted is None and len(families) == 1:
+        wanted = next(iter(families))
+    if wanted is None or wanted not in families:
+        have = f"It has {listing(families)}." if families else "It has no metric with a cutoff, such as ndcg@1-10."
+        ask = "name one metric without its cutoff" if wanted is None else f"there is no {wanted} at any cutoff"
+        raise DataError(f"plots.metric_by_cutoff: the evaluation {shorten(name, 40)!r}: {ask}. {have}")
+    return dict(sorted(families[wanted].items())), one.folds, wanted
+
+
+def by_recall(one: Evaluation, name: str) -> dict[float, Floats]:
+    """Return recall -> values of the instances."""
+    found = {text: parse_metric(text) for text in one.values}
+    points = {m.recall: one.values[text] for text, m in found.items() if isinstance(m, InterpolatedPrecision)}
+    if not points:
+        raise DataError(
+            f"plots.precision_recall: the evaluation {shorten(name, 40)!r} has no interpolated precision, only "
+            f"{listing(one.metrics)}. Pass the consensus and labels, or the result of precision_at_recall."
+        )
+    return dict(sorted(points.items()))
+
+
+def curve(points: Mapping[float, Floats], folds: Codes | None, level: float | None) -> Curve:
+    """Return the means over instances, and their bootstrap intervals where there are instances to draw from."""
+    x, values = np.array(list(points)), list(points.values())
+    if folds is None:
+        y = np.array([v.mean() for v in values])
+    else:
+        each = [np.array([v[folds == f].mean() for f in range(int(folds.max()) + 1)]) for v in values]
+        y = np.array([means.mean() for means in each])
+    if level is None or len({len(v) for v in values}) != 1 or len(values[0]) < 2:
+        return Curve(x, y)
+    low, high = bootstrap_interval(np.column_stack(values), level=level, folds=folds, n_resamples=_RESAMPLES)
+    return Curve(x, y, low, high)
+
+
+def trace_of(fit: Any, name: str) -> tuple[Floats, int | None, bool]:
+    """Return the values of the passes (one row per run), the pass that was kept, and whether they are of validation."""
+    info = getattr(fit, "fit_info_", fit)
+    values = getattr(info, "trace", info)
+    who = f"{name!r}" if name else "the fit"
+    try:
+        table = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise DataError(
+            f"plots.learning_curve: {who} must be a fitted method, its fit_info_, or numbers, runs of equal length. "
+            f"Got {type(fit).__name__} instead."
+        ) from None
+    if table.size == 0 or np.isnan(table).all():
+        raise DataError(f"plots.learning_curve: {who} has no values of passes; not every method keeps them.")
+    if table.ndim != 2:
+        raise DataError(f"plots.learning_curve: {who} must be one run, or one run per row.")
+    chosen = getattr(info, "chosen", {}) or {}
+    return table, chosen.get("passes"), getattr(info, "validation", None) is not None
+
+
+def wilson(share: Floats, count: Ints, level: float) -> tuple[Floats, Floats]:
+    """Return Wilson's interval of a share of so many."""
+    z2 = NormalDist().inv_cdf(0.5 + level / 2) ** 2
+    middle = (share + z2 / (2 * count)) / (1 + z2 / count)
+    reach = np.sqrt(z2 * (share * (1 - share) / count + z2 / (4 * count**2))) / (1 + z2 / count)
+    return middle - reach, middle + reach
+
+
+def arranged(experts: Sequence[str], order: Any, clusters: Callable[[], Ints]) -> Ints:
+    """Return the experts in the order asked for: by clusters, as they are, or as named."""
+    if isinstance(order, str):
+        if order not in ("clusters", "given"):
+            raise ParameterError.invalid("order", "plots.agreement", "'clusters', 'given' or a list of experts", order)
+        return clusters() if order == "clusters" else np.arange(len(experts))
+    codes = {name: e for e, name in enumerate(experts)}
+    asked = [str(name) for name in order]
+    unknown = [name for name in asked if name not in codes]
+    if unknown or not asked:
+        raise DataError(f"plots.agreement: no experts {listing(unknown)}. Experts: {listing(experts, 20)}.")
+    return np.array([codes[name] for name in asked], dtype=np.int64)

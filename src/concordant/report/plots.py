@@ -1,0 +1,920 @@
+"""One function per picture: each takes what the rest of Concordant returns, and returns Matplotlib axes.
+
+Without `ax` a picture gets a figure of its own, which pyplot does not know of: `ax.figure.savefig("scores.png")` writes
+it, and there is nothing to close. With `ax` it is drawn there. Settings of Matplotlib are never changed for anybody
+else. Pictures are readable without colour, and what has no room in one is said in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from concordant.data.comparisons import Comparisons
+from concordant.data.consensus import Consensus
+from concordant.data.labels import Labels
+from concordant.data.preferences import Preferences
+from concordant.errors import DataError, KindError, ParameterError, shorten
+from concordant.kernels.lists import Floats, Ints
+from concordant.metrics.evaluation import Evaluation, precision_at_recall
+from concordant.report._canvas import (
+    LARGE,
+    NEGATIVE,
+    POSITIVE,
+    SMALL,
+    column_names,
+    draw_curves,
+    draw_spans,
+    drawing,
+    height_for,
+    ink_of,
+    key,
+    lines,
+    mesh,
+    new_axes,
+    row_names,
+    says,
+    scale_bar,
+    shades,
+    tidy,
+    write_cells,
+    written,
+)
+from concordant.report._material import (
+    Curve,
+    arranged,
+    as_numbers,
+    at_items,
+    by_cutoff,
+    by_recall,
+    check_level,
+    check_limit,
+    columns_of,
+    curve,
+    expert_table,
+    interval_of,
+    named,
+    points_of,
+    ranks_of,
+    trace_of,
+    which_instance,
+    wilson,
+)
+from concordant.report.agreement import cluster_order, expert_agreement
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from concordant.base.contract import Aggregator, FitInfo
+
+__all__ = [
+    "adherence",
+    "agreement",
+    "calibration",
+    "cost_curve",
+    "hinton",
+    "learning_curve",
+    "metric_by_cutoff",
+    "precision_recall",
+    "rank_intervals",
+    "rank_matrix",
+    "scores",
+    "win_matrix",
+]
+
+
+# Experts.
+
+
+@drawing
+def hinton(
+    weights: Aggregator | Mapping[str, Any] | Any,
+    *,
+    columns: Sequence[str] | None = None,
+    scale: str = "all",
+    limit: int = 60,
+    ax: Axes | None = None,
+) -> Axes:
+    """Return a Hinton diagram of what was learned about the experts: one square for each expert and weight.
+
+    The area of a square is the magnitude of its weight; weights above 0 are filled, weights below 0 hollow.
+
+    Parameters
+    ----------
+    weights : fitted method, or table
+        A method that learned about experts; or a table with a column `expert` and columns of numbers (a frame, or a
+        mapping from names to columns); or a mapping from experts to numbers.
+    columns : list of str, optional
+        Which columns to draw. Without it all weights of the score that the method learned for an expert (for CRF
+        `alpha`, `beta_plus`, `beta_minus`), else `weight`; of a table all columns of numbers.
+    scale : {"all", "column"}
+        Whether the largest square is the largest weight of all, or of its column.
+    limit : int
+        The most experts to show; of more, those with the largest weights.
+    ax : Axes, optional
+        Where to draw.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> runs, labels = cc.synthetic.labelled_runs(20, random_state=1)
+    >>> ax = cc.plots.hinton(cc.CRF(passes=3).fit(runs, labels))
+    >>> [tick.get_text() for tick in ax.get_xticklabels()]
+    ['alpha', 'beta_plus', 'beta_minus']
+    """
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Patch, Rectangle
+
+    limit = check_limit(limit, "hinton")
+    if scale not in ("all", "column"):
+        raise ParameterError.invalid("scale", "plots.hinton", "'all' or 'column'", scale)
+    experts, table = expert_table(weights, columns, "hinton")
+    names = list(table)
+    w = np.column_stack([table[name] for name in names])
+    size = np.nan_to_num(np.abs(w))
+    if len(experts) > limit:
+        kept = np.sort(np.argsort(-size.max(axis=1), kind="stable")[:limit])
+        rest = f"{limit} of {len(experts):,} experts: those with the largest weights"
+    else:
+        kept, rest = np.arange(len(experts)), ""
+    most = size.max(axis=0) if scale == "column" else np.full(len(names), size.max())
+    # Never so large that neighbours touch.
+    side = 0.92 * np.sqrt(np.divide(size, most, out=np.zeros_like(size), where=most > 0))
+
+    if ax is None:
+        ax = new_axes(min(2.6 + 0.75 * len(names), 12.0), height_for(len(kept), beside=1.3))
+    ink = tidy(ax, frame="")
+    for sign, colour in ((1, POSITIVE), (-1, NEGATIVE)):
+        squares = [
+            Rectangle((c - side[e, c] / 2, r - side[e, c] / 2), side[e, c], side[e, c])
+            for r, e in enumerate(kept)
+            for c in range(len(names))
+            if np.sign(w[e, c]) == sign
+        ]
+        look: dict[str, Any] = {"label": "above 0", "facecolor": colour, "linewidth": 0}
+        if sign < 0:
+            look = {"label": "below 0", "facecolor": "none", "linewidth": 1.4}
+        ax.add_collection(PatchCollection(squares, edgecolor=colour, **look))
+    ax.set_xlim(-0.6, len(names) - 0.4)
+    ax.set_aspect("equal", adjustable="datalim" if len(names) == 1 else "box")
+    for r in range(len(kept)):
+        ax.axhline(r, color=ink.faint, linewidth=0.6, zorder=0)
+    thin = row_names(ax, [written(experts[e]) for e in kept])
+    column_names(ax, [written(name, 18) for name in names])
+    largest = "" if scale == "column" else f"largest: {size.max():.3g}"
+    ax.set_xlabel(says(largest, rest, thin))
+    handles = [
+        Patch(facecolor=POSITIVE, edgecolor=POSITIVE),
+        Patch(facecolor="none", edgecolor=NEGATIVE, linewidth=1.4),
+    ]
+    key(ax, handles, ["above 0", "below 0"], loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, borderaxespad=0.2)
+    return ax
+
+
+@drawing
+def adherence(
+    weights: Aggregator | Mapping[str, Any] | Any,
+    *,
+    column: str = "weight",
+    level: float = 0.95,
+    limit: int = 40,
+    ax: Axes | None = None,
+) -> Axes:
+    """Return bars of the trust in every expert, highest first, with intervals where standard errors are known.
+
+    Bars below 0, of experts who hold the scale upside down, are hatched.
+
+    Parameters
+    ----------
+    weights : fitted method, or table
+        A method that learned about experts; or a table with a column `expert`, such as `describe_experts` returns; or a
+        mapping from experts to numbers.
+    column : str
+        What the bars show. Intervals are drawn when the table has `lower` and `upper`, or `stderr` (for another column
+        than `weight`: `<column>_stderr`).
+    level : float
+        The level of intervals made from standard errors.
+    limit : int
+        The most experts to show; of more, the highest and the lowest.
+    ax : Axes, optional
+        Where to draw.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> ax = cc.plots.adherence({"anna": 0.9, "ben": -0.2, "carl": 0.4})
+    >>> [tick.get_text() for tick in ax.get_yticklabels()], [float(bar.get_width()) for bar in ax.patches]
+    (['anna', 'carl', 'ben'], [0.9, 0.4, -0.2])
+    """
+    limit = check_limit(limit, "adherence")
+    check_level(level, "adherence")
+    given = columns_of(weights, "adherence")
+    experts, table = expert_table(given, [column], "adherence")
+    value = table[column]
+    low, high = interval_of(given, column, value, level)
+    order = np.argsort(-np.nan_to_num(value, nan=-np.inf), kind="stable")
+    shown, names, gap = _ends(order, experts, limit, "experts")
+
+    if ax is None:
+        ax = new_axes(5.6, height_for(len(names)))
+    ink = tidy(ax, grid="x", frame="")
+    place = np.array([r for r in range(len(names)) if r != gap])
+    below = value[shown] < 0
+    bars = ax.barh(place, np.nan_to_num(value[shown]), height=0.72, color=POSITIVE)
+    for bar, negative in zip(bars, below, strict=True):
+        if negative:
+            bar.set(facecolor="none", edgecolor=NEGATIVE, hatch="////", linewidth=1.0)
+    sure = ~np.isnan(low[shown]) & ~np.isnan(high[shown])
+    if sure.any():
+        ends = np.array([low[shown][sure], high[shown][sure]])
+        ax.hlines(place[sure], ends[0], ends[1], color=ink.strong, linewidth=1.3)
+        ax.plot(ends.ravel(), np.tile(place[sure], 2), "|", color=ink.strong, markersize=5, markeredgewidth=1.3)
+    ax.axvline(0.0, color=ink.quiet, linewidth=0.8)
+    thin = row_names(ax, names)
+    interval = f", {level:.0%} intervals" if sure.any() else ""
+    ax.set_xlabel(says(f"{written(column)}{interval}", thin))
+    return ax
+
+
+@drawing
+def agreement(
+    votes: Preferences | Comparisons,
+    *,
+    order: str | Sequence[str] = "clusters",
+    missing: str = "auto",
+    limit: int = 150,
+    ax: Axes | None = None,
+) -> Axes:
+    """Return a heat map of how far every two experts agree: Kendall's tau-b, averaged over the instances both answer.
+
+    Experts who agree stand together: the order is that of a hierarchical clustering (average linkage). Pairs of experts
+    who never meet are left blank. The numbers are those of `concordant.report.agreement.expert_agreement`.
+
+    Parameters
+    ----------
+    votes : Preferences or Comparisons
+        What the experts said.
+    order : {"clusters", "given"} or list of experts
+        How the experts are arranged.
+    missing : {"auto", "behind", "shared"}
+        "behind": items a list leaves out are tied behind those it holds. "shared": only items that both experts rank
+        are compared. "auto": "behind" for ranks and scores, "shared" for ratings, as `describe_experts` does.
+    limit : int
+        The most experts to show; of more, those who said the most.
+    ax : Axes, optional
+        Where to draw.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> votes = cc.from_lists({"x": ["a", "b", "c"], "y": ["c", "b", "a"], "z": ["a", "c", "b"]})
+    >>> [tick.get_text() for tick in cc.plots.agreement(votes).get_yticklabels()]
+    ['y', 'z', 'x']
+    """
+    limit = check_limit(limit, "agreement")
+    if not isinstance(votes, (Preferences, Comparisons)):
+        raise KindError(f"plots.agreement draws Preferences or Comparisons, not {type(votes).__name__}.")
+    if votes.n_experts == 0 or votes.n_rows == 0:
+        raise DataError("plots.agreement: nobody said anything, so that there is no agreement to draw.")
+    rest = ""
+    if votes.n_experts > limit:
+        spoke = votes.row_expert if isinstance(votes, Preferences) else votes.expert
+        if spoke is not None:
+            said = np.bincount(spoke, minlength=votes.n_experts)
+            loud = np.sort(np.argsort(-said, kind="stable")[:limit])
+            rest = f"{limit} of {votes.n_experts:,} experts: those who said the most"
+            votes = votes.select_experts([votes.experts[int(e)] for e in loud])
+    found = expert_agreement(votes, missing=missing)
+    rows = arranged(found.experts, order, lambda: cluster_order(found.tau))
+    tau = found.tau[np.ix_(rows, rows)]
+    np.fill_diagonal(tau, np.nan)
+    names = [written(found.experts[e], 22) for e in rows]
+    n = len(names)
+
+    if ax is None:
+        side = min(max(2.6, 1.6 + 0.26 * n), 9.0)
+        ax = new_axes(side + 0.8, side)
+    ink = tidy(ax, frame="")
+    ax.set_aspect("equal")
+    cells = mesh(ax, tau, shades("RdBu", ink), -1.0, 1.0)
+    ax.set_xlim(-0.5, n - 0.5)
+    thin = row_names(ax, names)
+    column_names(ax, names)
+    texts = np.array([["" if np.isnan(t) else f"{t:.2f}".replace("-", "−") for t in row] for row in tau], dtype=object)
+    if n <= 20:
+        write_cells(ax, cells, texts, np.arange(n), 5)
+    ax.set_xlabel(says(rest, thin))
+    what = "net share of pairs ordered alike" if isinstance(votes, Comparisons) else "mean Kendall tau-b"
+    scale_bar(ax, cells, what)
+    return ax
+
+
+@drawing
+def rank_matrix(
+    preferences: Preferences,
+    instance: Any = None,
+    *,
+    consensus: Consensus | Mapping[str, Consensus] | None = None,
+    labels: Labels | None = None,
+    limit: int = 40,
+    ax: Axes | None = None,
+) -> Axes:
+    """Return the ranks that experts gave the items of one instance, and beside them the ranks the items came to.
+
+    One row for each item, best first by the (first) consensus; one column for each expert who answered, then one for
+    each consensus, then the labels, where items with a label above 0 stand out. Ranks are positions in the expert's own
+    list, tied items share the smallest; an item that an expert left out is blank.
+
+    Parameters
+    ----------
+    preferences : Preferences
+        What the experts said.
+    instance : id, optional
+        Which instance; may be left out when there is only one.
+    consensus : Consensus, or mapping from name to Consensus, optional
+        What methods made of it.
+    labels : Labels, optional
+        The truth.
+    limit : int
+        The most items to show, and the most experts: of more, the best items and the experts who rank the most of them.
+    ax : Axes, optional
+        Where to draw.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> votes = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "a"], "z": ["b", "c", "a"]})
+    >>> ax = cc.plots.rank_matrix(votes, consensus={"rrf": cc.aggregate(votes, "rrf")})
+    >>> [tick.get_text() for tick in ax.get_yticklabels()], [tick.get_text() for tick in ax.get_xticklabels()]
+    (['b', 'a', 'c'], ['x', 'y', 'z', 'rrf'])
+    """
+    limit = check_limit(limit, "rank_matrix")
+    if not isinstance(preferences, Preferences):
+        raise KindError(f"plots.rank_matrix draws Preferences, not {type(preferences).__name__}.")
+    n = which_instance(preferences, instance, "rank_matrix")
+    name = preferences.instances[n]
+    beside = {"consensus": consensus} if isinstance(consensus, Consensus) else dict(consensus or {})
+    ranks, experts = ranks_of(preferences, n)
+    items = preferences.items[int(preferences.slots.offsets[n]) : int(preferences.slots.offsets[n + 1])].tolist()
+    reached = {method: at_items(found, name, items, found.rank, method) for method, found in beside.items()}
+    truth = None if labels is None else at_items(labels, name, items, labels.label, "labels")
+
+    # Items first by the consensus; without one by their mean rank, those whom nobody ranks last.
+    some = (~np.isnan(ranks)).sum(axis=1)
+    mean = np.divide(np.nansum(ranks, axis=1), some, out=np.full(len(items), np.inf), where=some > 0)
+    first = next(iter(reached.values()), mean)
+    rows = np.argsort(np.nan_to_num(first, nan=np.inf), kind="stable")[:limit]
+    voices = np.arange(len(experts))
+    if len(experts) > limit:
+        heard = (~np.isnan(ranks[rows])).sum(axis=0)
+        voices = np.sort(np.argsort(-heard, kind="stable")[:limit])
+    left_out = [
+        f"the best {limit} of {len(items):,} items" if len(items) > limit else "",
+        f"{limit} of {len(experts):,} experts: those who rank the most of these" if len(experts) > limit else "",
+    ]
+    table = ranks[np.ix_(rows, voices)]
+    n_experts, n_methods = table.shape[1], len(reached)
+    places = list(np.arange(n_experts, dtype=np.float64))
+    # A narrow gap parts the experts from what became of them, and that from the truth.
+    if n_methods:
+        places += list(n_experts + 0.4 + np.arange(n_methods))
+    if truth is not None:
+        places.append(n_experts + (0.4 + n_methods if n_methods else 0) + 0.4)
+    width = places[-1] + 1.0 if places else 1.0
+
+    if ax is None:
+        ax = new_axes(min(max(3.4, 1.9 + 0.34 * width), 14.0), height_for(len(rows), beside=1.5, each=0.23))
+    ink = tidy(ax, frame="")
+    worst = float(max(np.nanmax(ranks, initial=2.0), len(items) if reached else 2.0))
+    cmap = shades("Blues_r", ink)
+    ax.set_xlim(-0.5, width - 0.5)
+    thin = row_names(ax, [written(items[i]) for i in rows])
+    blocks: list[tuple[Floats, float]] = [(table, 0.0)]
+    if n_methods:
+        blocks.append((np.column_stack([r[rows] for r in reached.values()]), n_experts + 0.4))
+    wrote = True
+    for block, start in blocks:
+        if not block.shape[1]:
+            continue
+        edges = start + np.arange(block.shape[1] + 1) - 0.5
+        # The light end of the map would vanish on white paper.
+        cells = mesh(ax, block, cmap, 1.0, 1.0 + (worst - 1.0) * 1.15, edges)
+        texts = np.array([["" if np.isnan(r) else f"{r:.0f}" for r in row] for row in block], dtype=object)
+        wrote = write_cells(ax, cells, texts, start + np.arange(block.shape[1]), len(f"{worst:.0f}")) and wrote
+    names = [written(experts[e], 18) for e in voices] + [written(method, 18) for method in reached]
+    if truth is not None:
+        names.append("label")
+        _mark_labels(ax, truth[rows], places[-1])
+    thin = says(thin, column_names(ax, names, places))
+    if len(preferences) > 1:
+        ax.set_title(written(name, 60), fontsize=LARGE, color=ink.strong, loc="left")
+    silent = preferences.n_experts - len(experts)
+    quiet = f"{silent:,} of {preferences.n_experts:,} experts did not answer" if silent else ""
+    ax.set_xlabel(says("rank: dark is first, blank is not ranked", *left_out, quiet, thin))
+    return ax
+
+
+# A consensus.
+
+
+@drawing
+def scores(consensus: Consensus, instance: Any = None, *, limit: int = 40, ax: Axes | None = None) -> Axes:
+    """Return the leaderboard of one instance: the score of every item, best on top, with its interval.
+
+    Items whose score has no interval are drawn hollow.
+
+    Parameters
+    ----------
+    consensus : Consensus
+        What a method returned.
+    instance : id, optional
+        Which instance; may be left out when there is only one.
+    limit : int
+        The most items to show; of more, the best.
+    ax : Axes, optional
+        Where to draw.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> board = cc.Consensus(["q"] * 2, ["a", "b"], [0.1, 0.7], lower=[0.0, 0.4], upper=[0.2, 1.0], level=0.95)
+    >>> ax = cc.plots.scores(board)
+    >>> [tick.get_text() for tick in ax.get_yticklabels()], ax.get_xlabel()
+    (['1  b', '2  a'], 'score, 95% intervals')
+    """
+    slots, names, rest = _leaders(consensus, instance, limit, "scores")
+    nothing = np.full(len(slots), np.nan)
+    low = nothing if consensus.lower is None else consensus.lower[slots]
+    high = nothing if consensus.upper is None else consensus.upper[slots]
+    if ax is None:
+        ax = new_axes(5.6, height_for(len(slots)))
+    sure = draw_spans(ax, consensus.score[slots], low, high)
+    thin = row_names(ax, names)
+    level = "" if consensus.level is None else f"{consensus.level:.0%} "
+    ax.set_xlabel(says("score" + (f", {level}intervals" if sure else ""), rest, thin))
+    _entitle(ax, consensus, instance)
+    return ax
+
+
+@drawing
+def rank_intervals(consensus: Consensus, instance: Any = None, *, limit: int = 40, ax: Axes | None = None) -> Axes:
+    """Return the ranks in which the items of one instance surely lie: a line from the best to the worst possible rank.
+
+    Parameters
+    ----------
+    consensus : Consensus
+        What a method that gives rank intervals returned.
+    instance : id, optional
+        Which instance; may be left out when there is only one.
+    limit : int
+        The most items to show; of more, the best.
+    ax : Axes, optional
+        Where to draw.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> board = cc.Consensus(["q"] * 2, ["a", "b"], [0.1, 0.7], rank_lower=[1, 1], rank_upper=[2, 2], level=0.9)
+    >>> cc.plots.rank_intervals(board).get_xlabel()
+    'rank, 90% intervals'
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    slots, names, rest = _leaders(consensus, instance, limit, "rank_intervals")
+    if consensus.rank_lower is None or consensus.rank_upper is None:
+        raise DataError(
+            "plots.rank_intervals: this consensus has no rank intervals. Use a method that gives them, such as "
+            "bradley-terry, plackett-luce or mpm, with its uncertainty on."
+        )
+    if ax is None:
+        ax = new_axes(5.6, height_for(len(slots)))
+    draw_spans(ax, consensus.rank[slots].astype(np.float64), consensus.rank_lower[slots], consensus.rank_upper[slots])
+    thin = row_names(ax, names)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10, min_n_ticks=1))
+    worst = max(float(np.nanmax(consensus.rank_upper[slots], initial=1.0)), float(consensus.rank[slots].max()))
+    ax.set_xlim(0.5, worst + 0.5)
+    level = "" if consensus.level is None else f"{consensus.level:.0%} "
+    ax.set_xlabel(says(f"rank, {level}intervals", rest, thin))
+    _entitle(ax, consensus, instance)
+    return ax
+
+
+@drawing
+def win_matrix(consensus: Consensus, instance: Any = None, *, limit: int = 30, ax: Axes | None = None) -> Axes:
+    """Return a table of the probabilities that the item of a row is truly better than the item of a column, in percent.
+
+    Items are ordered by rank; the darker, the surer the row. Pairs about which nothing is known are blank.
+
+    Parameters
+    ----------
+    consensus : Consensus
+        What a method that gives standard errors returned.
+    instance : id, optional
+        Which instance; may be left out when there is only one.
+    limit : int
+        The most items to show; of more, the best.
+    ax : Axes, optional
+        Where to draw.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> board = cc.Consensus(["q"] * 2, ["a", "b"], [1.0, 0.0], stderr=[0.6, 0.8])
+    >>> ax = cc.plots.win_matrix(board)
+    >>> [text.get_text() for text in ax.texts]
+    ['84', '16']
+    """
+    slots, names, rest = _leaders(consensus, instance, limit, "win_matrix")
+    n = which_instance(consensus, instance, "win_matrix")
+    own = slots - int(consensus.slots.offsets[n])
+    wins = consensus.win_probabilities(consensus.instances[n])[np.ix_(own, own)]
+    np.fill_diagonal(wins, np.nan)
+    m = len(names)
+    if ax is None:
+        side = min(max(2.6, 1.5 + 0.28 * m), 9.0)
+        ax = new_axes(side + 0.8, side)
+    ink = tidy(ax, frame="")
+    ax.set_aspect("equal")
+    cells = mesh(ax, wins, shades("Blues", ink), 0.0, 1.0)
+    ax.set_xlim(-0.5, m - 0.5)
+    thin = row_names(ax, names)
+    column_names(ax, [written(consensus.items[int(s)], 22) for s in slots])
+    texts = np.array([["" if np.isnan(p) else _percent(p) for p in row] for row in wins], dtype=object)
+    write_cells(ax, cells, texts, np.arange(m), 3)
+    ax.set_xlabel(says(rest, thin))
+    scale_bar(ax, cells, "probability that the row is better", percent=True)
+    _entitle(ax, consensus, instance)
+    return ax
+
+
+# Methods against labels.
+
+
+@drawing
+def metric_by_cutoff(
+    methods: Mapping[str, Evaluation | Mapping[Any, Any]] | Evaluation,
+    metric: str | None = None,
+    *,
+    level: float | None = 0.95,
+    ax: Axes | None = None,
+) -> Axes:
+    """Return a metric at every cutoff, one line for each method, with a band for the mean over the instances.
+
+    Parameters
+    ----------
+    methods : mapping from name to Evaluation or values; or one Evaluation
+        Evaluations with one metric at several cutoffs (``cc.evaluate(c, labels, "ndcg@1-10")``), or mappings from the
+        cutoff to the values of the instances (or to their mean alone, which has no band).
+    metric : str, optional
+        Which metric of the evaluations, without the cutoff; may be left out when there is only one.
+    level : float or None
+        The level of the bands (percentile bootstrap over instances, within folds where there are folds); None draws
+        none. The bands are of each mean by itself: whether two methods differ is what `cc.compare` tests, pair by pair.
+    ax : Axes, optional
+        Where to draw.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> runs, labels = cc.synthetic.labelled_runs(20, random_state=1)
+    >>> rrf = cc.evaluate(cc.aggregate(runs, "rrf"), labels, "ndcg@1-5")
+    >>> ax = cc.plots.metric_by_cutoff({"rrf": rrf})
+    >>> ax.get_ylabel(), ax.lines[0].get_xdata().tolist()
+    ('ndcg@k', [1.0, 2.0, 3.0, 4.0, 5.0])
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    given = named(methods, "metric_by_cutoff")
+    check_level(level, "metric_by_cutoff", optional=True)
+    curves, what = {}, "value"
+    for name, one in given.items():
+        points, folds, said = by_cutoff(one, metric, name)
+        what = said or what
+        curves[name] = curve(points, folds, level)
+    if ax is None:
+        ax = new_axes(5.6, 3.8)
+    tidy(ax, grid="y")
+    draw_curves(ax, curves)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12, min_n_ticks=1))
+    ax.set_xlabel(says("cutoff k", _band_note(curves, level, "the mean over instances")))
+    ax.set_ylabel(written(f"{what}@k" if what != "value" else what, 40))
+    return ax
+
+
+@drawing
+def precision_recall(
+    methods: Mapping[str, Any] | Any,
+    labels: Labels | None = None,
+    *,
+    level: float | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Return the interpolated precision at recall 0, 0.1, ..., 1, one line for each method.
+
+    Parameters
+    ----------
+    methods : mapping from name to Consensus, Evaluation or values; or one of them
+        A consensus is evaluated against `labels` by `concordant.metrics.precision_at_recall`; an evaluation must hold
+        metrics ``iprec(recall=...)``; values are mappings from the recall to the values of the instances, or to their
+        mean.
+    labels : Labels, optional
+        The truth, for a consensus.
+    level : float or None
+        The level of bands (percentile bootstrap over instances); None draws none.
+    ax : Axes, optional
+        Where to draw.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> runs, labels = cc.synthetic.labelled_runs(20, random_state=1)
+    >>> ax = cc.plots.precision_recall({"rrf": cc.aggregate(runs, "rrf")}, labels)
+    >>> len(ax.lines[0].get_xdata())
+    11
+    """
+    given = named(methods, "precision_recall")
+    check_level(level, "precision_recall", optional=True)
+    curves = {}
+    for name, one in given.items():
+        if isinstance(one, Consensus):
+            if labels is None:
+                raise ParameterError(f"plots.precision_recall: {name!r} is a consensus: pass labels to evaluate it.")
+            one = precision_at_recall(one, labels)
+        if isinstance(one, Evaluation):
+            points, folds = by_recall(one, name), one.folds
+        else:
+            points, folds = points_of(one, "precision_recall", name), None
+        curves[name] = curve(points, folds, level)
+    if ax is None:
+        ax = new_axes(5.0, 4.0)
+    tidy(ax, grid="both")
+    draw_curves(ax, curves)
+    ax.set_xlim(-0.02, 1.02)
+    ax.set_ylim(0.0, max(1.0, ax.get_ylim()[1]) if ax.get_ylim()[1] > 0.6 else ax.get_ylim()[1])
+    ax.set_xlabel(says("recall", _band_note(curves, level, "the mean over instances")))
+    ax.set_ylabel("interpolated precision")
+    return ax
+
+
+@drawing
+def calibration(
+    predicted: ArrayLike,
+    outcomes: ArrayLike,
+    *,
+    bins: int = 10,
+    level: float = 0.95,
+    ax: Axes | None = None,
+) -> Axes:
+    """Return how often what was predicted with a probability came true, bin by bin, with the number of predictions.
+
+    A calibrated prediction lies on the diagonal. Points stand at the mean prediction of their bin, with Wilson's
+    interval of the share; bars and numbers at the bottom count the predictions.
+
+    Parameters
+    ----------
+    predicted : array of N probabilities
+        Between 0 and 1.
+    outcomes : array of N numbers
+        1 for what came true, 0 for what did not, 0.5 for a tie.
+    bins : int
+        How many bins of equal width.
+    level : float
+        The level of the intervals.
+    ax : Axes, optional
+        Where to draw.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> ax = cc.plots.calibration([0.1, 0.1, 0.9, 0.9], [0, 0, 1, 0], bins=2)
+    >>> ax.lines[1].get_xdata().tolist(), ax.lines[1].get_ydata().tolist()
+    ([0.1, 0.9], [0.0, 0.5])
+    """
+    bins = check_limit(bins, "calibration", "bins")
+    check_level(level, "calibration")
+    p, y = as_numbers(predicted, "predictions", "calibration"), as_numbers(outcomes, "outcomes", "calibration")
+    if len(p) != len(y):
+        raise DataError(f"plots.calibration: there are {len(p)} predictions and {len(y)} outcomes; give one for each.")
+    for what, values in (("predictions", p), ("outcomes", y)):
+        if values.min() < 0 or values.max() > 1:
+            wrong = values[(values < 0) | (values > 1)][0]
+            raise DataError(f"plots.calibration: {what} must lie between 0 and 1. Got {wrong:g}.")
+    which = np.minimum((p * bins).astype(np.int64), bins - 1)
+    count = np.bincount(which, minlength=bins)
+    full = np.flatnonzero(count)
+    mean_p = np.bincount(which, weights=p, minlength=bins)[full] / count[full]
+    mean_y = np.bincount(which, weights=y, minlength=bins)[full] / count[full]
+    low, high = wilson(mean_y, count[full], level)
+
+    if ax is None:
+        ax = new_axes(4.6, 4.4)
+    ink = tidy(ax, grid="both")
+    ax.plot([0, 1], [0, 1], color=ink.quiet, linewidth=1.0, linestyle="--", zorder=1)
+    # The bars share the axes; the tallest takes the lowest sixth of them.
+    tall = 0.16 * count[full] / count.max()
+    ax.bar((full + 0.5) / bins, tall, width=0.92 / bins, color=ink.faint, zorder=0)
+    ax.vlines(mean_p, low, high, color=POSITIVE, linewidth=1.3, zorder=2)
+    ax.plot(mean_p, mean_y, "o-", color=POSITIVE, markersize=5, linewidth=1.2, zorder=3)
+    if bins <= 12:
+        size = SMALL if count.max() < 1000 else SMALL * 0.8
+        for b, height in zip(full.tolist(), tall.tolist(), strict=True):
+            at = (b + 0.5) / bins
+            ax.text(at, height + 0.006, f"{count[b]:,}", ha="center", va="bottom", fontsize=size, color=ink.quiet)
+    ax.set_xlim(0, 1)
+    ax.set_ylim(0, 1)
+    ax.set_aspect("equal")
+    ax.set_xlabel(says("predicted probability", f"bars: {len(p):,} predictions; {level:.0%} intervals"))
+    ax.set_ylabel("share that came true")
+    return ax
+
+
+# Fits and costs.
+
+
+@drawing
+def learning_curve(
+    fits: Aggregator | FitInfo | Sequence[Any] | Mapping[str, Any],
+    *,
+    ylabel: str | None = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Return what a fit came to pass by pass, with a ring around the pass that was kept.
+
+    Parameters
+    ----------
+    fits : fitted method, its `fit_info_`, numbers; or a mapping from name to any of them
+        Numbers are the values of the passes; a table of numbers holds one run per row, of which the mean is drawn, and
+        a band from the lowest to the highest.
+    ylabel : str, optional
+        What the values are. Without it "validation" for a fit that chose by held-out instances, else "objective".
+    ax : Axes, optional
+        Where to draw.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> runs, labels = cc.synthetic.labelled_runs(20, random_state=1)
+    >>> ax = cc.plots.learning_curve(cc.CRF(passes=5).fit(runs, labels))
+    >>> len(ax.lines[0].get_xdata()), ax.get_ylabel()
+    (5, 'validation')
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    given = fits if isinstance(fits, Mapping) else {"": fits}
+    if not given:
+        raise DataError("plots.learning_curve: there is no fit to draw.")
+    traces = {name: trace_of(fit, name) for name, fit in given.items()}
+    curves, kept = {}, {}
+    for name, (table, best, _) in traces.items():
+        x = np.arange(1, table.shape[1] + 1, dtype=np.float64)
+        several = len(table) > 1
+        curves[name] = Curve(
+            x, table.mean(axis=0), table.min(axis=0) if several else None, table.max(axis=0) if several else None
+        )
+        if best is not None and 1 <= best <= len(x):
+            kept[name] = best
+    if ax is None:
+        ax = new_axes(5.6, 3.6)
+    tidy(ax, grid="y")
+    draw_curves(ax, curves, mark=max(t.shape[1] for t, _, _ in traces.values()) <= 30)
+    for (name, drawn), look in zip(curves.items(), lines(len(curves)), strict=True):
+        if name in kept:
+            at = kept[name] - 1
+            ax.plot(drawn.x[at], drawn.y[at], "o", markersize=10, markerfacecolor="none", color=look["color"], zorder=4)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10, min_n_ticks=1))
+    runs = {len(t) for t, _, _ in traces.values()}
+    band = f"mean of {max(runs)} runs, band: lowest to highest" if max(runs) > 1 else ""
+    ax.set_xlabel(says("pass", "ring: the pass that was kept" if kept else "", band))
+    judged = all(validated for _, _, validated in traces.values())
+    ax.set_ylabel(written(ylabel, 60) if ylabel is not None else "validation" if judged else "objective")
+    return ax
+
+
+@drawing
+def cost_curve(
+    costs: Mapping[str, tuple[ArrayLike, ArrayLike]],
+    *,
+    xlabel: str = "size",
+    ylabel: str = "seconds",
+    slopes: bool = True,
+    ax: Axes | None = None,
+) -> Axes:
+    """Return cost against size on logarithmic axes, one line for each method with its slope: time grows as size^slope.
+
+    Parameters
+    ----------
+    costs : mapping from name to (sizes, seconds)
+        Numbers > 0; several measurements of a size are drawn as points around the line of their medians.
+    xlabel, ylabel : str
+        What was varied and what was measured.
+    slopes : bool
+        Write the slope, by least squares on logarithms over all sizes, beside each name.
+    ax : Axes, optional
+        Where to draw.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> ax = cc.plots.cost_curve({"one": ([10, 100, 1000], [0.01, 0.1, 1.0])})
+    >>> ax.get_legend().get_texts()[0].get_text(), ax.get_xscale()
+    ('one, slope 1.00', 'log')
+    """
+    if not isinstance(costs, Mapping) or not costs:
+        raise DataError("plots.cost_curve: give a mapping from names to (sizes, seconds), with at least one entry.")
+    measured = {}
+    for name, pair in costs.items():
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise DataError(f"plots.cost_curve: {shorten(name, 40)!r} must be a pair (sizes, seconds).")
+        x, y = as_numbers(pair[0], "sizes", "cost_curve"), as_numbers(pair[1], "seconds", "cost_curve")
+        if len(x) != len(y):
+            raise DataError(f"plots.cost_curve: {shorten(name, 40)!r} has {len(x)} sizes and {len(y)} seconds.")
+        if min(x.min(), y.min()) <= 0:
+            raise DataError(f"plots.cost_curve: sizes and seconds must be > 0; those of {shorten(name, 40)!r} are not.")
+        measured[name] = (x, y)
+    if ax is None:
+        ax = new_axes(5.6, 4.0)
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ink = tidy(ax, grid="both")
+    ax.grid(visible=False, which="minor")
+    handles, names = [], []
+    for (name, (x, y)), look in zip(measured.items(), lines(len(measured)), strict=True):
+        sizes = np.unique(x)
+        middle = np.array([np.median(y[x == size]) for size in sizes])
+        handles += ax.plot(sizes, middle, **look)
+        if len(x) > len(sizes):
+            ax.plot(x, y, ".", color=look["color"], markersize=3, alpha=0.5)
+        text = written(name)
+        if slopes and len(sizes) > 1:
+            text += f", slope {np.polyfit(np.log(x), np.log(y), 1)[0]:.2f}".replace("-", "−")
+        names.append(text)
+    ax.set_xlabel(written(xlabel, 60), color=ink.strong)
+    ax.set_ylabel(written(ylabel, 60), color=ink.strong)
+    key(ax, handles, names)
+    return ax
+
+
+# Shared parts of the pictures above.
+
+
+def _ends(order: Ints, names: Sequence[str], limit: int, what: str) -> tuple[Ints, list[str], int | None]:
+    """Return the first and the last of an order, the names of the rows, and the row that stands for those between."""
+    if len(order) <= limit:
+        return order, [written(names[i]) for i in order], None
+    head = -(-limit // 2)
+    shown = np.concatenate([order[:head], order[len(order) - (limit - head) :]])
+    text = [written(names[i]) for i in shown]
+    return shown, [*text[:head], f"… {len(order) - limit:,} {what} between", *text[head:]], head
+
+
+def _leaders(consensus: Consensus, instance: Any, limit: int, owner: str) -> tuple[Ints, list[str], str]:
+    """Return the best slots of an instance, their names with ranks, and a note on those left out."""
+    if not isinstance(consensus, Consensus):
+        raise KindError(f"plots.{owner} draws a Consensus, not {type(consensus).__name__}.")
+    limit = check_limit(limit, owner)
+    n = which_instance(consensus, instance, owner)
+    first, last = int(consensus.slots.offsets[n]), int(consensus.slots.offsets[n + 1])
+    slots = consensus.order()[first:last]
+    rest = f"the best {limit} of {len(slots):,} items" if len(slots) > limit else ""
+    slots = slots[:limit]
+    return slots, [f"{consensus.rank[s]}  {written(consensus.items[int(s)])}" for s in slots], rest
+
+
+def _entitle(ax: Axes, consensus: Consensus, instance: Any) -> None:
+    """Name the instance where there are several."""
+    if len(consensus) > 1:
+        ax.set_title(written(instance, 60), fontsize=LARGE, color=ink_of(ax).strong, loc="left")
+
+
+def _mark_labels(ax: Axes, labels: Floats, place: float) -> None:
+    """Write the labels beside a table; what is above 0 is framed and its item's name bold."""
+    from matplotlib.patches import Rectangle
+
+    ink = ink_of(ax)
+    for r, label in enumerate(labels.tolist()):
+        if np.isnan(label):
+            continue
+        if label > 0:
+            frame = Rectangle((place - 0.46, r - 0.42), 0.92, 0.84, facecolor="none", edgecolor=NEGATIVE, linewidth=1.4)
+            ax.add_patch(frame)
+        weight = "bold" if label > 0 else "normal"
+        ax.text(place, r, f"{label:g}", ha="center", va="center", fontsize=SMALL, color=ink.strong, weight=weight)
+    for tick in ax.get_yticklabels():
+        if labels[int(tick.get_position()[1])] > 0:
+            tick.set_fontweight("bold")
+
+
+def _percent(p: float) -> str:
+    """Return a probability in percent; what is nearly sure is not said to be."""
+    if 0 < p < 0.005:
+        return "<1"
+    if 0.995 < p < 1:
+        return ">99"
+    return f"{100 * p:.0f}"
+
+
+def _band_note(curves: Mapping[str, Curve], level: float | None, what: str) -> str:
+    return f"bands: {level:.0%} intervals of {what}" if any(c.low is not None for c in curves.values()) else ""
