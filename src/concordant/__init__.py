@@ -19,7 +19,14 @@ _WHERE = {
     "io.frames": ("from_frame",),
     "io.read": ("read",),
     "io.trec": ("read_runs", "write_run"),
-    "io.letor": ("read_letor", "read_letor_folds", "read_features", "write_letor", "write_letor_scores"),
+    "io.letor": (
+        "read_feature_folds",
+        "read_letor",
+        "read_letor_folds",
+        "read_features",
+        "write_letor",
+        "write_letor_scores",
+    ),
     "io.preflib": ("read_preflib", "write_preflib"),
     "io.tabular": ("read_ratings", "read_rankings", "read_comparisons", "read_labels"),
     "io.write": ("write",),
@@ -60,8 +67,11 @@ _WHERE = {
     "methods.svd_rank": ("SVDRank",),
     "methods.crf": ("CRF",),
     "methods.listwise": ("ListwiseLinear",),
+    "ranking.partitions": ("partitions",),
+    "ranking.pmop": ("PMOP",),
     "ranking.ranker": ("Ranker",),
     "ranking.rankers": ("LambdaRank", "ListMLE", "PairTies", "RankNet", "RankRegress", "RankSVM"),
+    "report.plots": ("plots",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 

@@ -70,6 +70,8 @@ from concordant.metrics.comparison import compare as compare
 from concordant.metrics.evaluation import Evaluation as Evaluation
 from concordant.metrics.evaluation import combine_folds as combine_folds
 from concordant.metrics.evaluation import evaluate as evaluate
+from concordant.ranking import partitions as partitions
+from concordant.ranking.pmop import PMOP as PMOP
 from concordant.ranking.ranker import Ranker as Ranker
 from concordant.ranking.rankers import LambdaRank as LambdaRank
 from concordant.ranking.rankers import ListMLE as ListMLE
@@ -77,6 +79,7 @@ from concordant.ranking.rankers import PairTies as PairTies
 from concordant.ranking.rankers import RankNet as RankNet
 from concordant.ranking.rankers import RankRegress as RankRegress
 from concordant.ranking.rankers import RankSVM as RankSVM
+from concordant.report import plots as plots
 from concordant.selection import GridSearch as GridSearch
 from concordant.selection import RandomSearch as RandomSearch
 from concordant.selection import cross_validate as cross_validate
