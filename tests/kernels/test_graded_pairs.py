@@ -117,12 +117,13 @@ def test_shared_powers_and_powers_of_each_pair_agree(model: int, extra: float) -
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("lowest", [-150.0, -1000.0])
 def test_small_losses_keep_all_their_digits(model: int, lowest: float) -> None:
-    # With and without a common exponent; of all pairs only the first has a loss to speak of.
+    # With and without a common exponent.
     lists = Graded.of(np.array([2.0, 1.0, 0.0]), np.array([0, 3]))
     for gap in (20.0, 60.0, 100.0):
         _, value, _ = run(graded_pairs.pairs, np.array([gap, 0.0, lowest]), lists, model, -30.0)
-        y = np.exp(-gap) + (np.exp(-30.0 - gap / 2) if model == DAVIDSON else 0.0)
-        np.testing.assert_allclose(value[0], np.log1p(y), rtol=1e-13)
+        delta = np.array([gap, -lowest, gap - lowest])
+        y = np.exp(-delta) + (np.exp(-30.0 - delta / 2) if model == DAVIDSON else 0.0)
+        np.testing.assert_allclose(value[0], np.log1p(y).sum(), rtol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", [graded_pairs.pairs, graded_pairs.hinge, graded_pairs.squares])

@@ -285,6 +285,7 @@ def pairs(
     bits = whole.view(np.int64)
     with_ties = model != LOGISTIC
     margin = abs(extra) * (2.0 if model == RAO_KUPPER else 1.0) + 2.0 if with_ties else 0.7
+    # The logistic is Rao-Kupper's chance of a win with θ = 1, where nobody ties.
     theta = nu = scale = grown = 1.0
     if with_ties and margin < _RANGE:
         nu = math.exp(extra)
@@ -292,8 +293,6 @@ def pairs(
         grown = nu / theta
         scale = 1.0 / nu if model == DAVIDSON else 1.0 / (nu * (2.0 + nu))
     half = 0.5 if model == DAVIDSON else 1.0
-    if model == LOGISTIC:
-        theta = 1.0
     for n in range(len(offsets) - 1):
         a = offsets[n]
         m = offsets[n + 1] - a
