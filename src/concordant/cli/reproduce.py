@@ -1,0 +1,134 @@
+"""`concordant reproduce`: the published tables and figures, ours beside theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from concordant.cli._options import Debug, Json, Quiet
+from concordant.cli._output import Session, Table
+
+if TYPE_CHECKING:
+    from concordant.experiments.engine import Outcome, Setting, Study
+
+__all__ = ["command"]
+
+
+def command(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME...]", help="Which studies; all for every one. Without a name they are listed."),
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="The folder that holds the data sets, each in its own.")
+    ] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="DIR", help="Where tables, pictures and finished cells go.")
+    ] = Path("reproduced"),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="The same shape in about a minute, on synthetic data; no data is needed.")
+    ] = False,
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", min=1, help="How many seeds methods with chance are averaged over.")
+    ] = 5,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", "-j", metavar="N", min=1, help="Processes; as many as cores by default.")
+    ] = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Compute again what is already finished.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Regenerate the published tables and figures, ours beside theirs."""
+    params = {"names": names or [], "data": None if data is None else str(data), "quick": quick, "seeds": seeds}
+    with Session("reproduce", params, quiet=quiet, as_json=as_json, debug=debug) as session:
+        from concordant.errors import DataError
+        from concordant.experiments.engine import Setting
+        from concordant.experiments.registry import chosen, studies
+
+        if not names:
+            _list(session, studies())
+            return
+        if data is not None and not data.is_dir():
+            raise DataError(f"no folder {str(data)!r} to read data from.")
+        if data is None and not quick:
+            raise DataError("say where the data sets are with --data DIR, or pass --quick to use synthetic ones.")
+        _reproduce(session, chosen(names), Setting(data, quick, min(seeds, 2) if quick else seeds), output, jobs, fresh)
+
+
+def _list(session: Session, known: list[Study]) -> None:
+    session.results = [{"name": s.name, "paper": s.paper, "title": s.title, "needs": list(s.needs)} for s in known]
+    session.show(
+        Table(
+            ["name", "paper", "what it shows", "data"], [[s.name, s.paper, s.title, ", ".join(s.needs)] for s in known]
+        )
+    )
+    session.say("\nconcordant reproduce NAME --data DIR, or all for every one; --quick needs no data.")
+
+
+def _reproduce(
+    session: Session, wanted: list[Study], setting: Setting, output: Path, jobs: int | None, fresh: bool
+) -> None:
+    from concordant.experiments.engine import compute
+    from concordant.experiments.pages import write_index, write_page
+
+    skipped = {s.name: why for s in wanted if (why := _absent(s, setting))}
+    able = [s for s in wanted if s.name not in skipped]
+    cells = output / "cells"
+    cells.mkdir(parents=True, exist_ok=True)
+    with session.progress("computing", 1):
+        found = compute(able, setting, cells, jobs=jobs, fresh=fresh)
+    if found.resumed:
+        session.note(f"{found.resumed} cells were finished before.")
+    summaries = []
+    for study in able:
+        page = study.page(setting, found.values[study.name])
+        seconds = sum(found.seconds[study.name].values())
+        summaries.append(
+            write_page(
+                output, study.name, study.title, study.paper, page, seconds=seconds, failed=found.failed[study.name]
+            )
+        )
+    about = (
+        "On synthetic data, in small: the shape of the results, not their numbers."
+        if setting.quick
+        else f"Methods with chance are means over {setting.seeds} seeds; choices were made on validation parts only. A "
+        "cell is within tolerance when it is not further below the published one than the page says, or above it."
+    )
+    write_index(output, summaries, skipped, about)
+    session.results = {
+        "studies": {
+            s.name: {"compared": s.compared, "within": s.within, "absent": s.absent, "claims": s.claims,
+                     "holding": s.holding, "seconds": s.seconds, "failed": dict(s.failed)}
+            for s in summaries
+        },
+        "skipped": skipped,
+        "output": str(output),
+    }  # fmt: skip
+    session.show(
+        Table(
+            ["study", "compared", "within", "not computable", "claims", "hold"],
+            [[s.name, str(s.compared), str(s.within), str(s.absent), str(s.claims), str(s.holding)] for s in summaries],
+        )
+    )
+    for name, why in skipped.items():
+        session.say(f"{name}: not computable, {why}")
+    _complain(session, found)
+    session.say(f"\n{output / 'index.md'} and index.html lead to all tables and pictures.")
+
+
+def _absent(study: Study, setting: Setting) -> str:
+    """Return why a study cannot be computed, nothing where it can."""
+    if setting.quick:
+        return ""
+    missing = [name for name in study.needs if setting.folder(name) is None]
+    return f"{', '.join(missing)} is not in {setting.data}" if missing else ""
+
+
+def _complain(session: Session, found: Outcome) -> None:
+    for name, cells in found.failed.items():
+        for key, text in cells.items():
+            session.complain(f"{name}, {key}: {text}")
+            session.code = 1

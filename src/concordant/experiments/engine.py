@@ -1,0 +1,299 @@
+"""Studies taken apart into cells, each computed once: what is finished is on disk and is not computed again.
+
+A study plans its cells (a method on a fold under a seed), any process computes any of them, and the page is made of
+what they came to. A cell's file is named by everything its value depends on, so that resuming is nothing but looking.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import concordant as cc
+from concordant.errors import ConcordantWarning
+from concordant.execution import note, report, threads
+from concordant.experiments.pages import Page
+from concordant.io._files import atomic_write
+
+__all__ = ["Cell", "Outcome", "Setting", "Study", "compute"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where data and results are, and how large everything is.
+
+    Attributes
+    ----------
+    data : Path or None
+        The folder with the data sets; None where there is none.
+    quick : bool
+        Whether to run the same shape in about a minute: small synthetic data, few seeds and passes.
+    seeds : int
+        How many seeds methods with chance are averaged over.
+    """
+
+    data: Path | None
+    quick: bool = False
+    seeds: int = 5
+
+    def folder(self, name: str) -> Path | None:
+        """Return the folder of a data set, None where it is absent or everything is synthetic."""
+        if self.quick or self.data is None:
+            return None
+        path = self.data / name
+        return path if path.is_dir() else None
+
+
+class Cell(NamedTuple):
+    """A piece of a study that is computed on its own.
+
+    Attributes
+    ----------
+    key : str
+        Its name within the study, such as "MQ2008-agg/CRF/seed 0".
+    run : function
+        At the top of a module; called with the arguments by name, it returns what JSON can hold.
+    arguments : mapping
+        What JSON can hold.
+    reads : tuple of paths
+        Files and folders it reads: when they change, it is computed again.
+    seconds : float
+        How long it takes, roughly: long ones are begun first.
+    """
+
+    key: str
+    run: Callable[..., Any]
+    arguments: Mapping[str, Any]
+    reads: tuple[Path, ...] = ()
+    seconds: float = 1.0
+
+
+class Study(NamedTuple):
+    """What a paper shows in one table or figure.
+
+    Attributes
+    ----------
+    name : str
+        What it is called on the command line.
+    paper : str
+        Whose it is.
+    title : str
+        What it shows, in one line.
+    needs : tuple of str
+        The data sets it wants; without them it is not computable, unless everything is synthetic.
+    plan : function
+        From a setting to the cells.
+    page : function
+        From a setting and the values of the cells by key to the page; cells that failed or could not be computed are
+        missing.
+    """
+
+    name: str
+    paper: str
+    title: str
+    needs: tuple[str, ...]
+    plan: Callable[[Setting], Sequence[Cell]]
+    page: Callable[[Setting, Mapping[str, Any]], Page]
+
+
+class Outcome(NamedTuple):
+    """What became of the cells of some studies.
+
+    Attributes
+    ----------
+    values : dict
+        By study and key.
+    seconds : dict
+        How long each took when it was computed.
+    failed : dict
+        What went wrong, by study and key.
+    resumed : int
+        How many were found finished.
+    """
+
+    values: dict[str, dict[str, Any]]
+    seconds: dict[str, dict[str, float]]
+    failed: dict[str, dict[str, str]]
+    resumed: int
+
+
+def compute(
+    studies: Sequence[Study], setting: Setting, store: Path, *, jobs: int | None = None, fresh: bool = False
+) -> Outcome:
+    """Return the values of all cells of the studies, those already in the store taken from it.
+
+    Parameters
+    ----------
+    studies : sequence of Study
+        What to compute.
+    setting : Setting
+        With what.
+    store : Path
+        The folder for finished cells; each is one file, written whole.
+    jobs : int, optional
+        How many processes; as many as there are cores by default.
+    fresh : bool
+        Whether finished cells are computed again.
+
+    Notes
+    -----
+    A cell that fails does not stop the others; what it said is kept in `failed`. An interrupt ends everything at once,
+    and what is finished by then stays.
+    """
+    outcome = Outcome({s.name: {} for s in studies}, {s.name: {} for s in studies}, {s.name: {} for s in studies}, 0)
+    waiting: list[tuple[str, Cell, Path]] = []
+    resumed = 0
+    for study in studies:
+        for cell in study.plan(setting):
+            path = store / study.name / _file_name(study.name, cell)
+            known = None if fresh else _read(path)
+            if known is None:
+                waiting.append((study.name, cell, path))
+            else:
+                outcome.values[study.name][cell.key] = known["value"]
+                outcome.seconds[study.name][cell.key] = known["seconds"]
+                resumed += 1
+    # Long ones first, so that none is left alone at the end.
+    waiting.sort(key=lambda w: -w[1].seconds)
+    total, done = resumed + len(waiting), resumed
+    report(done, total)
+    for name, cell, path, answer in _answers(waiting, jobs):
+        if isinstance(answer, _Failure):
+            outcome.failed[name][cell.key] = answer.text
+        else:
+            value, seconds = answer
+            _write(path, {"study": name, "key": cell.key, "seconds": seconds, "value": value})
+            # As it would be read back: a page looks the same whether or not it was resumed.
+            outcome.values[name][cell.key] = json.loads(json.dumps(value))
+            outcome.seconds[name][cell.key] = seconds
+        done += 1
+        report(done, total)
+        note(f"{name}: {cell.key}")
+    return outcome._replace(resumed=resumed)
+
+
+class _Failure(NamedTuple):
+    text: str
+
+
+Answer = tuple[Any, float] | _Failure
+
+
+def _answers(waiting: Sequence[tuple[str, Cell, Path]], jobs: int | None) -> Iterator[tuple[str, Cell, Path, Answer]]:
+    """Give every cell with what it came to, as they finish."""
+    n = min(jobs or _cores(), len(waiting))
+    if n <= 1:
+        for name, cell, path in waiting:
+            yield name, cell, path, _run(cell.run, dict(cell.arguments), None)
+        return
+    with _one_thread_each():
+        pool = ProcessPoolExecutor(n, mp_context=get_context("spawn"))
+        try:
+            # One more than there are processes: none waits, and an interrupt leaves little behind.
+            rest = list(reversed(waiting))
+            running: dict[Future[Answer], tuple[str, Cell, Path]] = {}
+            while rest or running:
+                while rest and len(running) <= n:
+                    name, cell, path = rest.pop()
+                    running[pool.submit(_run, cell.run, dict(cell.arguments), 1)] = (name, cell, path)
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    name, cell, path = running.pop(future)
+                    error = future.exception()
+                    yield name, cell, path, future.result() if error is None else _Failure(_words(error))
+        except BaseException:
+            for process in list((pool._processes or {}).values()):
+                process.terminate()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _run(function: Callable[..., Any], arguments: dict[str, Any], n: int | None) -> Answer:
+    """Return the value of a cell and how long it took, or what went wrong."""
+    started = time.perf_counter()
+    try:
+        with warnings.catch_warnings():
+            # Hundreds of fits have little to say that the page does not.
+            warnings.simplefilter("ignore", ConcordantWarning)
+            if n is None:
+                value = function(**arguments)
+            else:
+                with threads(n):
+                    value = function(**arguments)
+        json.dumps(value, allow_nan=True)
+        return value, time.perf_counter() - started
+    except Exception as error:  # noqa: BLE001 - one cell must not take the others with it
+        return _Failure(_words(error))
+
+
+def _words(error: BaseException) -> str:
+    last = traceback.extract_tb(error.__traceback__)[-1:] if error.__traceback__ else []
+    where = f" ({Path(last[0].filename).name}, line {last[0].lineno})" if last else ""
+    return f"{type(error).__name__}: {error}{where}"
+
+
+@contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Have processes started inside keep their linear algebra to one thread: there are as many of them as cores."""
+    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _file_name(study: str, cell: Cell) -> str:
+    """Return a readable name that differs wherever the value may."""
+    known = {
+        "version": cc.__version__,
+        "study": study,
+        "key": cell.key,
+        "run": f"{cell.run.__module__}.{cell.run.__qualname__}",
+        "arguments": dict(cell.arguments),
+        "reads": [_state(path) for path in cell.reads],
+    }
+    digest = hashlib.blake2b(json.dumps(known, sort_keys=True).encode(), digest_size=6).hexdigest()
+    return f"{re.sub(r'[^A-Za-z0-9.=-]+', '_', cell.key)[:80]}-{digest}.json"
+
+
+def _state(path: Path) -> list[Any]:
+    """Return the names and sizes of the files, and when they last changed."""
+    files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
+    return [[p.name, p.stat().st_size, p.stat().st_mtime_ns] for p in files]
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """Return a finished cell; None where there is none, or a file that is not one."""
+    try:
+        known = json.loads(path.read_text(encoding="utf-8"))
+        return known if isinstance(known, dict) and {"value", "seconds"} <= set(known) else None
+    except (OSError, ValueError):
+        return None
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as file:
+        file.write(json.dumps(content, indent=1).encode())

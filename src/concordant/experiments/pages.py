@@ -1,0 +1,299 @@
+"""Ours beside theirs: tables, claims and figures of a study, written as CSV, Markdown, HTML and pictures.
+
+A row says what was computed, what was printed and how far apart they may be; whether they are is worked out here, the
+same way for every table.
+"""
+
+from __future__ import annotations
+
+import csv
+import html
+import io
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from concordant.errors import ConcordantError
+from concordant.io._files import atomic_write
+
+__all__ = ["Claim", "Page", "Picture", "Row", "Summary", "Table", "write_index", "write_page"]
+
+
+class Row(NamedTuple):
+    """A row of a table.
+
+    Attributes
+    ----------
+    name : str
+        What it is a row of.
+    ours : mapping from column to number
+        What was computed; empty where it could not be.
+    theirs : mapping from column to number
+        What was printed; empty where nothing was.
+    tolerance : float or None
+        How far below theirs ours may be; None where nothing is asked.
+    exact : bool
+        Whether ours must not be above theirs by more than the tolerance either.
+    errors : mapping from column to number
+        Standard errors of ours, where there are any.
+    marks : mapping from column to str
+        What stands behind a number, such as * for a significant difference.
+    why : str
+        Why it could not be computed, or what explains a difference.
+    """
+
+    name: str
+    ours: Mapping[str, float]
+    theirs: Mapping[str, float] = {}
+    tolerance: float | None = None
+    exact: bool = False
+    errors: Mapping[str, float] = {}
+    marks: Mapping[str, str] = {}
+    why: str = ""
+
+    def verdict(self, column: str) -> bool | None:
+        """Return whether ours is within the tolerance, None where there is nothing to compare or nothing is asked.
+
+        >>> row = Row("RRF", {"MAP": 47.1}, {"MAP": 47.5}, 0.3)
+        >>> row.verdict("MAP"), row.verdict("N@1")
+        (False, None)
+        """
+        if column not in self.ours or column not in self.theirs or self.tolerance is None:
+            return None
+        gap = self.ours[column] - self.theirs[column]
+        # What is printed is rounded; ours is rounded alike before the two are compared.
+        slack = self.tolerance + 1e-9
+        return abs(gap) <= slack if self.exact else gap >= -slack
+
+
+class Table(NamedTuple):
+    """A table of a study.
+
+    Attributes
+    ----------
+    name : str
+        The name of its file.
+    title : str
+        What it shows.
+    columns : sequence of str
+        Its columns.
+    rows : sequence of Row
+        Its rows.
+    digits : int
+        Digits after the point.
+    note : str
+        What is to be said below it.
+    """
+
+    name: str
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Row]
+    digits: int = 2
+    note: str = ""
+
+
+class Claim(NamedTuple):
+    """Something a paper states, whether it holds here (None: could not be looked at), and by which numbers."""
+
+    text: str
+    holds: bool | None
+    detail: str = ""
+
+
+class Picture(NamedTuple):
+    """A figure: `draw(axes)` draws it."""
+
+    name: str
+    title: str
+    draw: Callable[[Any], Any]
+    size: tuple[float, float] = (7.0, 4.5)
+
+
+class Page(NamedTuple):
+    """What a study has to show."""
+
+    tables: Sequence[Table] = ()
+    claims: Sequence[Claim] = ()
+    pictures: Sequence[Picture] = ()
+    notes: Sequence[str] = ()
+
+
+class Summary(NamedTuple):
+    """How many published cells of a study were compared, and with what result."""
+
+    name: str
+    title: str
+    compared: int
+    within: int
+    absent: int
+    claims: int
+    holding: int
+    seconds: float
+    failed: Mapping[str, str]
+
+
+def write_page(
+    folder: Path, name: str, title: str, paper: str, page: Page, *, seconds: float, failed: Mapping[str, str]
+) -> Summary:
+    """Write a study: a CSV for each table, a picture for each figure, and a page; return what it came to."""
+    folder.mkdir(parents=True, exist_ok=True)
+    parts = [f"# {title}", f"{paper}. `concordant reproduce {name}`; {_duration(seconds)} of computing."]
+    if failed:
+        parts.append("**Failed:** " + "; ".join(f"{key}: {text}" for key, text in failed.items()))
+    for table in page.tables:
+        _write_text(folder / f"{table.name}.csv", _as_csv(table))
+        parts += [f"## {table.title}", _as_markdown(table)]
+        why = [f"- {row.name}: {row.why}" for row in table.rows if row.why]
+        parts += ["\n".join(why)] if why else []
+        parts += [table.note] if table.note else []
+        parts.append(f"[{table.name}.csv]({table.name}.csv)")
+    if page.claims:
+        words = {True: "holds", False: "does not hold", None: "not computable"}
+        lines = [f"| {_cell(c.text)} | {words[c.holds]} | {_cell(c.detail)} |" for c in page.claims]
+        parts += ["## What the paper states", "\n".join(["| claim | here | numbers |", "|---|---|---|", *lines])]
+    for picture in page.pictures:
+        drawn = _draw(folder, picture)
+        parts += [f"## {picture.title}", f"![{picture.title}]({drawn})" if drawn.endswith(".svg") else drawn]
+    parts += list(page.notes)
+    text = "\n\n".join(parts) + "\n"
+    _write_text(folder / f"{name}.md", text)
+    _write_text(folder / f"{name}.html", _as_html(title, text))
+    verdicts = [row.verdict(column) for t in page.tables for row in t.rows for column in t.columns]
+    absent = sum(c in row.theirs and c not in row.ours for t in page.tables for row in t.rows for c in t.columns)
+    return Summary(
+        name,
+        title,
+        sum(v is not None for v in verdicts),
+        sum(v is True for v in verdicts),
+        absent,
+        sum(c.holds is not None for c in page.claims),
+        sum(c.holds is True for c in page.claims),
+        seconds,
+        failed,
+    )
+
+
+def write_index(folder: Path, summaries: Sequence[Summary], skipped: Mapping[str, str], about: str) -> str:
+    """Write the page of pages and return its text."""
+    head = [
+        "| study | published cells compared | within tolerance | not computable | claims that hold | computing |",
+        "|---|---|---|---|---|---|",
+    ]
+    lines = [
+        f"| [{s.title}]({s.name}.md){' (incomplete)' if s.failed else ''} | {s.compared} | {s.within} | {s.absent} | "
+        f"{s.holding} of {s.claims} | {_duration(s.seconds)} |"
+        for s in summaries
+    ]
+    total = (
+        f"| all | {sum(s.compared for s in summaries)} | {sum(s.within for s in summaries)} | "
+        f"{sum(s.absent for s in summaries)} | {sum(s.holding for s in summaries)} of "
+        f"{sum(s.claims for s in summaries)} | {_duration(sum(s.seconds for s in summaries))} |"
+    )
+    parts = ["# The published results, ours beside theirs", about, "\n".join([*head, *lines, total])]
+    if skipped:
+        parts += ["## Not computable", "\n".join(f"- {name}: {why}" for name, why in skipped.items())]
+    text = "\n\n".join(parts) + "\n"
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_text(folder / "index.md", text)
+    _write_text(folder / "index.html", _as_html("The published results", text).replace('.md"', '.html"'))
+    return text
+
+
+def _as_csv(table: Table) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["row", "column", "ours", "stderr", "published", "difference", "tolerance", "within"])
+    for row in table.rows:
+        for column in table.columns:
+            mine, printed = row.ours.get(column), row.theirs.get(column)
+            if mine is None and printed is None:
+                continue
+            gap = None if mine is None or printed is None else mine - printed
+            verdict = row.verdict(column)
+            writer.writerow(
+                [row.name, column]
+                + ["" if v is None else f"{v:.6g}" for v in (mine, row.errors.get(column), printed, gap)]
+                + ["" if row.tolerance is None else f"{row.tolerance:g}", "" if verdict is None else str(verdict)]
+            )
+    return out.getvalue()
+
+
+def _as_markdown(table: Table) -> str:
+    """Return the table; under ours stands what was printed, and the difference where there are both."""
+    d = table.digits
+    lines = ["| | " + " | ".join(map(_cell, table.columns)) + " |", "|---" * (len(table.columns) + 1) + "|"]
+    for row in table.rows:
+        mine = []
+        for column in table.columns:
+            if column not in row.ours:
+                mine.append("–")
+                continue
+            error = f" ± {row.errors[column]:.{d}f}" if column in row.errors else ""
+            flag = " ✗" if row.verdict(column) is False else ""
+            mine.append(f"{row.ours[column]:.{d}f}{error}{row.marks.get(column, '')}{flag}")
+        lines.append(f"| {_cell(row.name)} | " + " | ".join(mine) + " |")
+        if row.theirs:
+            theirs = []
+            for column in table.columns:
+                if column not in row.theirs:
+                    theirs.append("")
+                    continue
+                gap = f" ({row.ours[column] - row.theirs[column]:+.{d}f})" if column in row.ours else ""
+                theirs.append(f"{row.theirs[column]:.{d}f}{gap}")
+            lines.append("| published (ours less theirs) | " + " | ".join(theirs) + " |")
+    return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _draw(folder: Path, picture: Picture) -> str:
+    """Draw a picture and return the name of its file, or why there is none."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return "Not drawn: matplotlib is not installed (`pip install concordant[report]`)."
+    figure = Figure(figsize=picture.size, layout="constrained")
+    try:
+        picture.draw(figure.add_subplot())
+    except ConcordantError as error:
+        return f"Not drawn: {error}"
+    out = io.BytesIO()
+    # Without the date, so that the same figures give the same file.
+    figure.savefig(out, format="svg", metadata={"Date": None})
+    with atomic_write(folder / f"{picture.name}.svg") as file:
+        file.write(out.getvalue())
+    return f"{picture.name}.svg"
+
+
+_STYLE = """
+:root { color-scheme: light dark; }
+body { max-width: 75rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.5 system-ui, sans-serif; }
+table { border-collapse: collapse; display: block; overflow-x: auto; font-variant-numeric: tabular-nums; }
+th, td { border-bottom: 1px solid #8886; padding: .25rem .6rem; text-align: right; }
+th:first-child, td:first-child { text-align: left; }
+img { max-width: 100%; background: white; }
+code { background: #8882; padding: 0 .2em; }
+"""
+
+
+def _as_html(title: str, text: str) -> str:
+    from markdown_it import MarkdownIt
+
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style>'
+        f"<body>{body}</body></html>\n"
+    )
+
+
+def _write_text(path: Path, text: str) -> None:
+    with atomic_write(path) as file:
+        file.write(text.encode())
