@@ -7,24 +7,33 @@ import signal
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import typer
 
-from concordant.errors import DataError, FormatError, listing
+from concordant.errors import DataError, FormatError, KindError, ParameterError, listing
 
 if TYPE_CHECKING:
+    from concordant.base.contract import Aggregator
     from concordant.cli._output import Session
     from concordant.data.comparisons import Comparisons
     from concordant.data.dataset import Dataset
+    from concordant.data.features import Features
     from concordant.data.labels import Labels
     from concordant.data.preferences import Preferences
-    from concordant.kernels.lists import Floats
+    from concordant.kernels.lists import Floats, Ints
 
 __all__ = [
     "Source",
+    "as_learned",
+    "beside",
+    "check_features",
     "check_share",
+    "data_of",
+    "is_letor",
     "matched",
+    "no_experts",
+    "read_beside",
     "one_of",
     "parse_columns",
     "parse_params",
@@ -152,6 +161,26 @@ class Source:
         return self.format == "trec"
 
     @property
+    def is_features(self) -> bool:
+        """Whether the input is features of items, and nothing that experts said."""
+        held = self.dataset
+        return held.features is not None and held.preferences is None and held.comparisons is None
+
+    @property
+    def name(self) -> str:
+        """What the input is called in messages."""
+        return (
+            self.paths if isinstance(self.paths, str) else ", ".join(self.paths[:2]) + ", ..." * (len(self.paths) > 2)
+        )
+
+    @cached_property
+    def leaves_out_zeros(self) -> bool:
+        """Whether a feature that is nowhere in the input is 0, as in SVMlight text, or absent, as in a table."""
+        from concordant.io._files import expand, read_head
+
+        return self.format == "letor" and all(read_head(file, 6) != b"\x93NUMPY" for file in expand(self.paths))
+
+    @property
     def convention(self) -> str:
         """The metric convention that goes with the input."""
         return "letor" if self.format.startswith("letor") else "trec"
@@ -192,13 +221,26 @@ def read_truth(session: Session, source: Source, labels: str | None) -> Labels:
         if source.dataset.labels is None:
             raise DataError("the input brings no labels. Name them: --labels QRELS.")
         return source.dataset.labels
+    from concordant.io.read import read
     from concordant.io.tabular import read_labels
 
     with session.progress(f"reading {labels}"):
-        return read_labels(labels)
+        # The labels of a LETOR or SVMlight file stand before its features or ranks.
+        own = read(labels).labels if is_letor(labels) else None
+        return read_labels(labels) if own is None else own
 
 
-def matched(labels: Labels, votes: Preferences | Comparisons) -> Labels:
+def is_letor(path: str) -> bool:
+    """Return whether there are LETOR or SVMlight files at a path."""
+    from concordant.io.read import sniff
+
+    try:
+        return sniff(path).startswith("letor")
+    except FormatError:
+        return False
+
+
+def matched(labels: Labels, votes: Preferences | Comparisons | Features) -> Labels:
     """Return the labels to learn from.
 
     Files are matched by id and never by position, so that it is no slip where both hold equally many instances but not
@@ -225,6 +267,169 @@ def votes_of(source: Source) -> Preferences | Comparisons:
         held = [name for name, part in dataset._asdict().items() if part is not None]
         raise DataError(f"the input holds {' and '.join(held)}, neither preferences nor comparisons of experts.")
     return votes
+
+
+def data_of(source: Source, method: Aggregator) -> Preferences | Comparisons | Features:
+    """Return what a method learns from or works on: what experts said, or features of items."""
+    features = source.dataset.features
+    if not source.is_features or features is None:
+        return votes_of(source)
+    if not method.takes_features:
+        raise KindError(f"{method.name} works on what experts said. {no_experts(source)}")
+    return features
+
+
+def no_experts(source: Source) -> str:
+    """Return what can be done with features of items, in words."""
+    from concordant.base.registry import METHODS
+
+    able = ", ".join(name for name in METHODS if METHODS[name].takes_features)
+    ranks = (
+        " If its numbers are ranks that experts give, say so: --format letor-agg." if source.format == "letor" else ""
+    )
+    return (
+        f"{source.name} holds features of items, from which these methods learn what they are worth: {able}. Fit one: "
+        "concordant fit TRAIN --method ranknet -o MODEL; then: concordant aggregate INPUT... --model MODEL."
+        f"{ranks}"
+    )
+
+
+def as_learned(session: Session, source: Source, names: list[str]) -> Features:
+    """Return the features of the input in the columns of the part that was learned from.
+
+    What SVMlight text leaves out is 0, also where no line holds a feature; a table must have all of them.
+    """
+    import numpy as np
+
+    from concordant.data.features import Features
+    from concordant.data.index import Texts
+
+    features = cast(Features, source.dataset.features)
+    have = features.names.codes
+    if features.names.tolist() == names:
+        return features
+    absent = [name for name in names if name not in have]
+    known = set(names)
+    new = [name for name in have if name not in known]
+    if absent and not source.leaves_out_zeros:
+        raise DataError(
+            f"{source.name} has no feature {listing(absent, 5)}, which the model has learned from. It has "
+            f"{listing(features.names.tolist(), 5)}."
+        )
+    if absent:
+        session.note(f"{source.name}: no line holds feature {listing(absent, 5)}; what is left out is 0.")
+    if new:
+        session.warn(
+            f"{source.name}: feature {listing(new, 5)} was not there to be learned from, and is not looked at."
+        )
+    X = np.zeros((features.n_slots, len(names)))
+    there = [j for j, name in enumerate(names) if name in have]
+    X[:, there] = features.X[:, [have[names[j]] for j in there]]
+    return Features.from_codes(features.slots, X, Texts(names))
+
+
+def check_features(source: Source, given: list[str] | None, method: Aggregator | None = None) -> None:
+    """Raise where features cannot stand beside the input."""
+    if given is None:
+        return
+    if source.is_features:
+        raise ParameterError("--features stands beside what experts said; the input holds features already.")
+    if method is not None and not method.takes_features:
+        from concordant.base.registry import METHODS
+
+        able = ", ".join(name for name in METHODS if METHODS[name].takes_features)
+        raise ParameterError(f"{method.name} does not use features; leave --features out. Methods that do: {able}.")
+
+
+def read_beside(session: Session, paths: list[str]) -> list[Source]:
+    """Return the files of features that stand beside preferences."""
+    out = []
+    for path in paths:
+        source = read_input(session, [path], None, None, None)
+        if source.dataset.features is None:
+            held = [name for name, part in source.dataset._asdict().items() if part is not None]
+            raise DataError(f"--features {path}: there are no features, but {' and '.join(held)}.")
+        out.append(source)
+    return out
+
+
+def beside(
+    session: Session, sources: list[Source], votes: Preferences | Comparisons, names: list[str] | None = None
+) -> Features:
+    """Return the features of every item that experts speak of, from whichever file holds it.
+
+    Items are matched by id. A file that names no items (a .npy table, lines without a docid) is matched by the order of
+    its rows within each instance, where both hold equally many.
+
+    Parameters
+    ----------
+    session : Session
+        Where notes go.
+    sources : list of Source
+        The files.
+    votes : Preferences or Comparisons
+        Whose items are looked for.
+    names : list of str, optional
+        The features that were learned from; without it those of the widest file.
+    """
+    import numpy as np
+
+    from concordant.data.features import Features
+    from concordant.data.index import Texts
+
+    if names is None:
+        widest = max(sources, key=lambda s: cast(Features, s.dataset.features).n_features)
+        names = cast(Features, widest.dataset.features).names.tolist()
+    X = np.zeros((votes.n_slots, len(names)))
+    missing = np.ones(votes.n_slots, dtype=np.bool_)
+    for source in sources:
+        features = as_learned(session, source, names)
+        at = votes.slots.locate(features.slots)
+        if (at < 0).all() and _numbered(features):
+            at = _in_order(source, features, votes)
+            session.warn(
+                f"{source.name} names no items: its rows are taken for the items of each instance in their order."
+            )
+        found = missing & (at >= 0)
+        X[found] = features.X[at[found]]
+        missing &= ~found
+    if missing.any():
+        absent = np.flatnonzero(missing)
+        some = [f"{item!r} of {instance!r}" for instance, item in map(votes.slots.where, absent[:3].tolist())]
+        raise DataError(
+            f"--features has none for {len(absent):,} of {votes.n_slots:,} items, such as {', '.join(some)}. Items are "
+            "matched by the ids of instance and item."
+        )
+    return Features.from_codes(votes.slots, X, Texts(names))
+
+
+def _numbered(features: Features) -> bool:
+    """Return whether items have no names of their own: "1", "2", ... within each instance."""
+    import numpy as np
+
+    offsets = features.slots.offsets
+    place = np.arange(1, features.n_slots + 1) - np.repeat(offsets[:-1], np.diff(offsets))
+    return features.items.tolist() == [str(p) for p in place.tolist()]
+
+
+def _in_order(source: Source, features: Features, votes: Preferences | Comparisons) -> Ints:
+    """Return the row of every slot of the votes, -1 where there is no such instance."""
+    import numpy as np
+
+    at = np.full(votes.n_slots, -1, dtype=np.int64)
+    codes = features.instances.codes
+    for n, instance in enumerate(votes.instances):
+        if instance not in codes:
+            continue
+        a, b = (int(v) for v in votes.slots.offsets[n : n + 2])
+        first, last = (int(v) for v in features.slots.offsets[codes[instance] : codes[instance] + 2])
+        if b - a != last - first:
+            raise DataError(
+                f"{source.name} names no items, and its rows cannot be told apart by their order: instance "
+                f"{instance!r} has {b - a} items and {last - first} rows of features."
+            )
+        at[a:b] = np.arange(first, last)
+    return at
 
 
 def weigh(votes: Preferences | Comparisons, weights: dict[str, float]) -> Preferences | Comparisons:

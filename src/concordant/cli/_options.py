@@ -11,6 +11,7 @@ __all__ = [
     "Convention",
     "Debug",
     "ExpertFrom",
+    "Features",
     "Format",
     "Inputs",
     "Json",
@@ -31,7 +32,8 @@ Inputs = Annotated[
     list[str],
     typer.Argument(
         metavar="INPUT",
-        help="Files, folders or patterns, plain or compressed: TREC runs, LETOR, PrefLib, CSV, Parquet, JSON lines.",
+        help="Files, folders or patterns, plain or compressed: TREC runs, LETOR, SVMlight, PrefLib, CSV, Parquet, "
+        "JSON lines.",
         show_default=False,
     ),
 ]
@@ -64,7 +66,19 @@ ReadOptions = Annotated[
 Labels = Annotated[
     str | None,
     typer.Option(
-        "--labels", "-l", metavar="QRELS", help="Ground truth: TREC qrels, or a table with instance, item and label."
+        "--labels",
+        "-l",
+        metavar="QRELS",
+        help="Ground truth: TREC qrels, a table with instance, item and label, or a LETOR file that holds them.",
+    ),
+]
+Features = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--features",
+        metavar="FILE",
+        help="Features of the items beside the preferences, for methods that learn from them (LETOR, SVMlight, .npy or "
+        "a table); may be repeated.",
     ),
 ]
 Convention = Annotated[

@@ -1,4 +1,4 @@
-"""`concordant aggregate`: preferences in, one consensus out, printed as a leaderboard or written to a file."""
+"""`concordant aggregate`: preferences or features in, one consensus out, printed as a leaderboard or written."""
 
 from __future__ import annotations
 
@@ -9,11 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from concordant.cli._inputs import parse_params, parse_weights, read_input, votes_of, weigh
+from concordant.cli._inputs import (
+    as_learned,
+    beside,
+    check_features,
+    no_experts,
+    parse_params,
+    parse_weights,
+    read_beside,
+    read_input,
+    votes_of,
+    weigh,
+)
 from concordant.cli._options import (
     Columns,
     Debug,
     ExpertFrom,
+    Features,
     Format,
     Inputs,
     Json,
@@ -25,13 +37,14 @@ from concordant.cli._options import (
     Weights,
 )
 from concordant.cli._output import Session, Table, number
-from concordant.errors import FormatError, ParameterError
+from concordant.errors import DataError, FormatError, KindError, ParameterError
 
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
     from concordant.cli._inputs import Source
     from concordant.data.comparisons import Comparisons
     from concordant.data.consensus import Consensus
+    from concordant.data.features import Features as FeaturesOf
     from concordant.data.preferences import Preferences
     from concordant.kernels.lists import Floats
 
@@ -41,7 +54,7 @@ __all__ = ["command", "leaderboard", "leaderboard_rows"]
 _ROWS_OF_ONE, _ROWS_OF_MANY, _SHOWN_OF_MANY = 50, 5, 3
 _RUN_DEPTH = 1000
 # What a fitted method may still be told: nothing it has learned depends on these.
-_AT_PREDICTION = ("unknown_experts", "level", "n_bootstrap")
+_AT_PREDICTION = ("unknown_experts", "level", "n_bootstrap", "nan")
 
 
 def command(
@@ -53,6 +66,7 @@ def command(
     model: Annotated[
         str | None, typer.Option("--model", metavar="FILE", help="A model written by fit, instead of --method.")
     ] = None,
+    features: Features = None,
     output: Annotated[
         str | None,
         typer.Option(
@@ -97,22 +111,35 @@ def command(
     if model is not None:
         _check_model_usage(method, given)
     asked = {"inputs": inputs, "method": method or ("rrf" if model is None else None), "model": model, "output": output}
+    asked |= {"features": features} if features else {}
     with Session("aggregate", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
         chosen = _method(method or "rrf", given, model)
         if trust and not chosen.tags.weights:
             raise ParameterError(f"{type(chosen).__name__} does not weigh experts; leave --weights out.")
         if model is None and chosen.needs_labels():
             settings = "".join(f" -p {shlex.quote(setting)}" for setting in params or ())
+            truth = "[--labels QRELS]" if chosen.takes_features else "--labels QRELS"
             raise ParameterError(
-                f"{chosen.name} learns from labels. Fit it first: concordant fit INPUT... --labels QRELS --method "
+                f"{chosen.name} learns from labels. Fit it first: concordant fit INPUT... {truth} --method "
                 f"{chosen.name}{settings} -o MODEL; then: concordant aggregate INPUT... --model MODEL."
             )
         session.params |= {"method": chosen.name, "params": chosen.get_params(), "weights": trust}
         source = read_input(session, inputs, input_format, columns, expert_from, read_options)
-        votes = votes_of(source)
-        with session.progress(f"{chosen.name} over {len(votes):,} instances", 1):
+        check_features(source, features, chosen)
+        votes: Any
+        weighed: Any
+        if source.is_features:
+            if trust or experts_out is not None:
+                what = "--weights" if trust else "--experts-out"
+                raise ParameterError(f"{what} is about experts; the input holds features of items, and no experts.")
+            votes = weighed = _features(session, chosen, source, model)
+        else:
+            votes = votes_of(source)
             weighed = weigh(votes, trust)
-            consensus = chosen.predict(weighed) if model is not None else chosen.fit_predict(weighed)
+        own = _beside(session, chosen, weighed, features)
+        with session.progress(f"{chosen.name} over {len(votes):,} instances", 1):
+            predicted = chosen.predict if model is not None else chosen.fit_predict
+            consensus = predicted(weighed, **own)
         session.fit_info = getattr(chosen, "fit_info_", None)
         if experts_out is not None:
             _write_experts(session, weighed, consensus, trust, chosen, experts_out)
@@ -121,6 +148,35 @@ def command(
             _write(session, consensus, output, _output_format(output, to, source), top, break_ties, chosen.name)
         else:
             leaderboard(session, consensus, votes, chosen=instance, rows=rows if top is None else top)
+
+
+def _features(session: Session, method: Aggregator, source: Source, model: str | None) -> FeaturesOf:
+    """Return the features of the input in the columns that the model has learned from."""
+    if model is None:
+        raise KindError(f"{method.name} works on what experts said. {no_experts(source)}")
+    if not method.takes_features:
+        raise KindError(f"the {method.name} in {model} works on what experts said. {no_experts(source)}")
+    if "experts_" in method.__dict__:
+        raise KindError(
+            f"the {method.name} in {model} was fitted on what experts said. {source.name} holds features of items; "
+            "where it was fitted with both, they go to --features."
+        )
+    return as_learned(session, source, getattr(method, "feature_names_"))  # noqa: B009 - rankers have it, others not
+
+
+def _beside(session: Session, method: Aggregator, votes: Any, features: list[str] | None) -> dict[str, Any]:
+    """Return the features that the model wants beside what experts say."""
+    wanted = list(getattr(method, "item_features_", ())) if "experts_" in method.__dict__ else []
+    if features is None:
+        if wanted:
+            raise DataError(
+                f"this {method.name} was fitted with {len(wanted):,} features of items beside the experts. Name those "
+                "of the input: --features FILE."
+            )
+        return {}
+    if not wanted:
+        raise ParameterError(f"this {method.name} was fitted without features of items; leave --features out.")
+    return {"features": beside(session, read_beside(session, features), votes, wanted)}
 
 
 def _check_model_usage(method: str | None, params: dict[str, Any]) -> None:
@@ -197,12 +253,12 @@ def _write_experts(
 def leaderboard(
     session: Session,
     consensus: Consensus,
-    votes: Preferences | Comparisons,
+    votes: Preferences | Comparisons | FeaturesOf,
     *,
     chosen: list[str] | None = None,
     rows: int | None = None,
 ) -> None:
-    """Print the consensus: rank, item, score, interval where there is one, and n, how many spoke about the item.
+    """Print the consensus: rank, item, score, interval where there is one, and n, how many experts spoke of the item.
 
     Parameters
     ----------
@@ -210,17 +266,18 @@ def leaderboard(
         Where to.
     consensus : Consensus
         What to print.
-    votes : Preferences or Comparisons
-        What it was reached from, to count n.
+    votes : Preferences, Comparisons or Features
+        What it was reached from, to count n; there is none for features.
     chosen : list of str, optional
         The instances to print; without it all, or the first few when printed for people.
     rows : int, optional
         How many rows of each; 0 for all.
     """
     from concordant.base.experts import support
+    from concordant.data.features import Features
     from concordant.data.index import instance_index
 
-    n_of = support(votes)
+    n_of = None if isinstance(votes, Features) else support(votes)
     codes = list(range(len(consensus)))
     if chosen is not None:
         codes = [int(instance_index(name, consensus.slots)[0]) for name in chosen]
@@ -239,17 +296,19 @@ def leaderboard(
             session.say(f"… {len(records) - depth:,} more")
         if code != shown[-1]:
             session.say()
-    counted = (
-        "comparisons the item took part in" if not hasattr(votes, "list_expert") else "experts who ranked the item"
+    counted = "n: " + (
+        "comparisons the item took part in." if not hasattr(votes, "list_expert") else "experts who ranked the item."
     )
     hidden = (
         f" {left_out:,} more instances: --instance ID shows one, --rows 0 all, -o FILE writes all." if left_out else ""
     )
     made = f" Intervals: {consensus.interval_method}." if consensus.interval_method else ""
-    session.note(f"n: {counted}.{made}{hidden}")
+    said = f"{'' if n_of is None else counted}{made}{hidden}".strip()
+    if said:
+        session.note(said)
 
 
-def _records(consensus: Consensus, n_of: Floats, code: int) -> list[dict[str, Any]]:
+def _records(consensus: Consensus, n_of: Floats | None, code: int) -> list[dict[str, Any]]:
     """Return the rows of one instance, best first."""
     a, b = int(consensus.slots.offsets[code]), int(consensus.slots.offsets[code + 1])
     order = consensus.order()[a:b]
@@ -260,7 +319,7 @@ def _records(consensus: Consensus, n_of: Floats, code: int) -> list[dict[str, An
         {"instance": instance, "rank": int(consensus.rank[slot]), "item": item, "score": float(consensus.score[slot])}
         # Where nothing is known, null says so in JSON, which has no word for NaN.
         | {name: None if math.isnan(column[slot]) else float(column[slot]) for name, column in optional.items()}
-        | {"n": float(n_of[slot])}
+        | ({} if n_of is None else {"n": float(n_of[slot])})
         for slot, item in zip(order.tolist(), items, strict=True)
     ]
 
@@ -273,21 +332,22 @@ def leaderboard_rows(consensus: Consensus, n_of: Floats, code: int, *, depth: in
 def _table(records: list[dict[str, Any]], title: str, level: float | None) -> Table:
     bounds = [r[name] for r in records for name in ("score", "lower", "upper") if r.get(name) is not None]
     places = _places(bounds)
-    columns = ["rank", "item", "score", "n"]
-    intervals, ranks = (bool(records) and name in records[0] for name in ("lower", "rank_lower"))
+    columns = ["rank", "item", "score"]
+    intervals, ranks, counts = (bool(records) and name in records[0] for name in ("lower", "rank_lower", "n"))
     if intervals:
-        columns.insert(3, f"{level:.0%} interval" if level is not None else "interval")
-    if ranks:
-        columns.insert(-1, "ranks")
+        columns.append(f"{level:.0%} interval" if level is not None else "interval")
+    columns += ["ranks"] * ranks + ["n"] * counts
     rows = []
     for r in records:
-        row = [str(r["rank"]), r["item"], f"{r['score']:.{places}f}", number(r["n"])]
+        row = [str(r["rank"]), r["item"], f"{r['score']:.{places}f}"]
         if intervals:
             told = r["lower"] is not None and r["upper"] is not None
-            row.insert(3, f"[{r['lower']:.{places}f}, {r['upper']:.{places}f}]" if told else "unknown")
+            row.append(f"[{r['lower']:.{places}f}, {r['upper']:.{places}f}]" if told else "unknown")
         if ranks:
             first, last = number(r["rank_lower"]), number(r["rank_upper"])
-            row.insert(-1, first if first == last else f"{first} to {last}")
+            row.append(first if first == last else f"{first} to {last}")
+        if counts:
+            row.append(number(r["n"]))
         rows.append(row)
     return Table(columns, rows, left=frozenset({1}), title=title)
 

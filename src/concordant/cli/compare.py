@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 import typer
 
 from concordant.cli._inputs import (
+    beside,
+    check_features,
     check_share,
     matched,
     one_of,
     parse_params,
     parse_weights,
+    read_beside,
     read_input,
     read_truth,
     split_names,
@@ -25,6 +28,7 @@ from concordant.cli._options import (
     Convention,
     Debug,
     ExpertFrom,
+    Features,
     Format,
     Inputs,
     Json,
@@ -47,7 +51,8 @@ if TYPE_CHECKING:
     from concordant.cli._inputs import Source
     from concordant.data.comparisons import Comparisons
     from concordant.data.consensus import Consensus
-    from concordant.data.dataset import Fold
+    from concordant.data.dataset import FeatureFold, Fold
+    from concordant.data.features import Features as FeaturesOf
     from concordant.data.labels import Labels as LabelsOf
     from concordant.data.preferences import Preferences
     from concordant.metrics.comparison import Comparison
@@ -57,6 +62,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 _DEFAULT_METHODS = "rrf,comb-mnz,borda,condorcet,copeland"
+_DEFAULT_RANKERS = "pmop,list-mle,ranknet,lambdarank"
 _GROUPS = ("all", "heuristics")
 # The families whose methods fuse lists by a rule.
 _HEURISTICS = ("positional", "fusion", "majority", "markov", "robust")
@@ -72,14 +78,16 @@ def command(
     inputs: Inputs,
     labels: Labels = None,
     methods: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--methods",
             "-m",
             metavar="M,...",
-            help="Methods, such as rrf,crf,'rrf(k=10)'; heuristics, or all that apply.",
+            help="Methods, such as rrf,crf,'rrf(k=10)'; heuristics, or all that apply. Without it "
+            f"{_DEFAULT_METHODS}; for features {_DEFAULT_RANKERS}.",
         ),
-    ] = _DEFAULT_METHODS,
+    ] = None,
+    features: Features = None,
     metrics: Annotated[
         str | None,
         typer.Option(
@@ -143,7 +151,7 @@ def command(
     wanted_tests = split_names(tests)
     for test in wanted_tests:
         one_of(test, _TESTS, "--tests")
-    specs = _parse_methods(methods)
+    specs = None if methods is None else _parse_methods(methods)
     trust = parse_weights(weights)
     asked = {
         "inputs": inputs,
@@ -155,19 +163,26 @@ def command(
         "seeds": seeds,
         "validation_part": validation_part,
     }
+    asked |= {"features": features} if features else {}
     with Session("compare", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
         from concordant.metrics.comparison import compare
         from concordant.metrics.ranking import parse_metrics
 
         group = methods in _GROUPS
-        chosen = _group(methods) if group else [_create(spec) for spec in specs]
+        chosen = _group(str(methods)) if group else [_create(spec) for spec in specs or ()]
         names = None if metrics is None else [str(m) for m in parse_metrics(metrics)]
         source = read_input(session, inputs, input_format, columns, expert_from, read_options)
         rules = convention or source.convention
         names = names or [str(m) for m in parse_metrics(_DEFAULT_METRICS.get(rules, _OTHER_METRICS))]
         key = sorting_metric(sort, names)
+        if specs is None:
+            session.params["methods"] = _DEFAULT_RANKERS if source.is_features else _DEFAULT_METHODS
+            chosen = [_create(spec) for spec in _parse_methods(session.params["methods"])]
         learns = any(c.method.needs_labels() for c in chosen)
+        check_features(source, features)
         plan = _plan(session, source, labels, folds, trust, learns=learns)
+        if features is not None:
+            plan = plan._replace(features=beside(session, read_beside(session, features), votes_of(source)))
         task = _Task(plan, names, rules, rel, trust, seeds, validation_part)
         session.params |= {"metrics": names, "convention": rules, "folds": len(plan.parts) if plan.folded else None}
         evaluations, left_out = _run(session, task, chosen, experts, strict=not group)
@@ -211,20 +226,22 @@ class _Chosen(NamedTuple):
 class _Part(NamedTuple):
     """What is evaluated together: the tested side of a fold, or everything."""
 
-    votes: Preferences | Comparisons
+    votes: Preferences | Comparisons | FeaturesOf
     labels: LabelsOf
 
 
 class _Plan(NamedTuple):
     """How methods are tested: what is split, into which folds, and what is evaluated together."""
 
-    votes: Preferences | Comparisons | None
+    votes: Preferences | Comparisons | FeaturesOf | None
     labels: LabelsOf | None
     # A number of folds to make, those given, or None for all instances together.
-    folds: int | list[Fold] | None
+    folds: int | list[Fold] | list[FeatureFold] | None
     parts: list[_Part]
     # Why there are no folds, for methods that cannot do without.
     unfolded: str = ""
+    # Features of all items beside what experts say.
+    features: FeaturesOf | None = None
 
     @property
     def folded(self) -> bool:
@@ -245,7 +262,10 @@ class _Task:
 
     @property
     def kind(self) -> str:
-        return str(getattr(self.plan.parts[0].votes, "kind", "comparisons"))
+        from concordant.data.features import Features
+
+        votes = self.plan.parts[0].votes
+        return "features" if isinstance(votes, Features) else str(getattr(votes, "kind", "comparisons"))
 
     def words(self, evaluations: dict[str, Evaluation]) -> list[str]:
         """Return how the figures came about, where they are more than one fit to everything."""
@@ -309,9 +329,9 @@ def _plan(
         raise ParameterError("--folds given: the input brings no folds. A LETOR folder with Fold1, Fold2, ... does.")
     if given and folds in (None, "given"):
         own = None if labels is None else read_truth(session, source, labels)
-        ready = [_prepared(fold, own, trust) for fold in given]
-        return _Plan(None, None, ready, [_Part(f.test.preferences, f.test.labels) for f in ready])
-    votes = weigh(votes_of(source), trust)
+        ready: Any = [_prepared(fold, own, trust) for fold in given]
+        return _Plan(None, None, ready, [_Part(*fold.test) for fold in ready])
+    votes: Any = source.dataset.features if source.is_features else weigh(votes_of(source), trust)
     truth = matched(read_truth(session, source, labels), votes)
     n = _number_of_folds(folds, votes, truth, learns=learns)
     if n is None:
@@ -324,21 +344,20 @@ def _plan(
     return _Plan(votes, truth, n, [_Part(p.test, p.truth) for p in portions])
 
 
-def _prepared(fold: Fold, labels: LabelsOf | None, trust: dict[str, float]) -> Fold:
+def _prepared(fold: Any, labels: LabelsOf | None, trust: dict[str, float]) -> Any:
     """Return a given fold with the user's own labels and trust."""
-    from concordant.data.dataset import Fold, Part
+    from concordant.data.features import Features
     from concordant.selection.portions import labels_of
 
-    def part(one: Any) -> Part:
-        truth = one.labels if labels is None else labels_of(labels, one.preferences.instances)
-        return Part(cast("Preferences", weigh(one.preferences, trust)), truth)
+    def part(one: Any) -> Any:
+        data, truth = one
+        truth = truth if labels is None else labels_of(labels, data.instances)
+        return type(one)(data if isinstance(data, Features) else weigh(data, trust), truth)
 
-    return Fold(*map(part, fold))
+    return type(fold)(*map(part, fold))
 
 
-def _number_of_folds(
-    folds: str | None, votes: Preferences | Comparisons, labels: LabelsOf, *, learns: bool
-) -> int | None:
+def _number_of_folds(folds: str | None, votes: Any, labels: LabelsOf, *, learns: bool) -> int | None:
     from concordant.selection.portions import labelled
 
     if folds is not None:
@@ -377,13 +396,23 @@ def _run(
         evaluations |= _evaluate_experts(task)
     if not evaluations:
         reasons = "; ".join(f"{label}: {reason}" for label, reason in left_out.items())
-        raise DataError(f"none of the methods can take the input. {reasons}")
+        able = ""
+        if task.kind == "features":
+            from concordant.base.registry import METHODS
+
+            able = f". Methods that learn from features: {', '.join(n for n in METHODS if METHODS[n].takes_features)}"
+        raise DataError(f"none of the methods can take the input. {reasons}{able}.")
     return evaluations, left_out
 
 
 def _unfit(method: Aggregator, task: _Task) -> str | None:
     """Return why a method cannot take part, or None when it can."""
-    if task.kind not in method.tags.accepts:
+    if task.kind == "features":
+        if not method.takes_features:
+            return f"works on {' or '.join(sorted(method.tags.accepts))}, the input holds features of items"
+        if task.weights:
+            return "there are no experts to weigh"
+    elif task.kind not in method.tags.accepts:
         return f"works on {' or '.join(sorted(method.tags.accepts))}, the input holds {task.kind}"
     if task.weights and not method.tags.weights:
         return "does not weigh experts"
@@ -403,6 +432,7 @@ def _evaluate(method: Aggregator, task: _Task) -> CrossValidation:
         method,
         task.plan.votes,
         task.plan.labels,
+        features=task.plan.features,
         metrics=task.metrics,
         folds=task.plan.folds,
         validation_part=task.validation_part,
@@ -425,7 +455,7 @@ def _together(method: Aggregator, task: _Task, seeds: int) -> CrossValidation:
     runs = []
     for seed in seeds_of(method, seeds, "compare"):
         own = fresh(method) if seed is None else fresh(method, random_state=seed)
-        consensus = own.fit_predict(part.votes)
+        consensus = own.fit_predict(cast("Preferences", part.votes))
         found = evaluate(consensus, part.labels, task.metrics, convention=task.convention, rel=task.rel)
         runs.append(Run(seed, 0, own, consensus, found, own.fit_info_.seconds))
     first = runs[0].evaluation
@@ -441,13 +471,14 @@ def _evaluate_experts(task: _Task) -> dict[str, Evaluation]:
     measured: list[Measured] = []
     for part in task.plan.parts:
         if not isinstance(part.votes, Preferences):
-            raise DataError("--experts evaluates the lists of experts; comparisons hold none.")
+            raise DataError(f"--experts evaluates the lists of experts; {task.kind} hold none.")
 
         def measure(own: Consensus, truth: LabelsOf = part.labels) -> Evaluation:
             return evaluate(own, truth, task.metrics, convention=task.convention, rel=task.rel)
 
         measured.append(evaluate_experts(part.votes, measure))
-    experts = dict.fromkeys(name for part in task.plan.parts for name in part.votes.experts)
+    lists = [cast("Preferences", part.votes) for part in task.plan.parts]
+    experts = dict.fromkeys(name for votes in lists for name in votes.experts)
     silent = [name for name in experts if any(name not in m.found for m in measured)]
     partial = [name for name in experts if any(name in m.partial for m in measured)]
     Measured({}, partial, silent).warn(len(experts))

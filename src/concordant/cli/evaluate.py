@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from concordant.cli._inputs import one_of, read_input, read_truth
+from concordant.cli._inputs import is_letor, one_of, read_input, read_truth
 from concordant.cli._options import (
     Columns,
     Convention,
@@ -74,11 +74,18 @@ def command(
         key = sorting_metric(sort, names)
         source = read_input(session, inputs, input_format, columns, expert_from, read_options)
         truth = read_truth(session, source, labels)
-        rules = convention or source.convention
+        # Those of LETOR also where only the labels are in its form.
+        rules = convention or ("letor" if labels is not None and is_letor(labels) else source.convention)
         session.params["convention"] = rules
         preferences = source.dataset.preferences
         if preferences is None:
-            raise DataError("evaluate measures runs: lists of items by experts. The input holds none.")
+            hint = (
+                f" {source.name} holds features of items: fit a ranker, have aggregate --model write OUT, then: "
+                f"concordant evaluate OUT --labels {source.name}."
+                if source.is_features
+                else ""
+            )
+            raise DataError(f"evaluate measures runs: lists of items by experts. The input holds none.{hint}")
 
         def measure(consensus: Consensus) -> Evaluation:
             from concordant.metrics.evaluation import evaluate

@@ -1,4 +1,4 @@
-"""`concordant fit`: learn whom to believe and write it to one file, for `aggregate --model` to use."""
+"""`concordant fit`: learn whom to believe, or what features are worth, and write it to one file for `aggregate`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ import re
 import shutil
 import sys
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeGuard
 
 import typer
 
 from concordant.cli._inputs import (
     Source,
+    as_learned,
+    beside,
+    check_features,
     check_share,
+    data_of,
     matched,
     parse_params,
+    read_beside,
     read_input,
     read_truth,
     table_type,
@@ -27,6 +32,7 @@ from concordant.cli._options import (
     Columns,
     Debug,
     ExpertFrom,
+    Features,
     Format,
     Inputs,
     Json,
@@ -43,6 +49,7 @@ from concordant.errors import DataError, ParameterError
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
     from concordant.data.comparisons import Comparisons
+    from concordant.data.features import Features as FeaturesOf
     from concordant.data.labels import Labels as LabelsOf
     from concordant.data.preferences import Preferences
 
@@ -55,6 +62,8 @@ _HEARD = 0.05
 _MOST_DETAILS = 6
 _SORTS = ("trusted", "ignored", "inverted")
 _INTERRUPTED = 130
+# How many of the features that count most are shown.
+_STRONGEST = 10
 
 
 def command(
@@ -69,12 +78,13 @@ def command(
     ],
     labels: Labels = None,
     params: Params = None,
+    features: Features = None,
     validation: Annotated[
         list[str] | None,
         typer.Option(
             "--validation",
             metavar="INPUT",
-            help="Preferences to choose by, not learned from: a file, folder or pattern; may be repeated.",
+            help="Preferences or features to choose by, not learned from: a file, folder or pattern; may be repeated.",
         ),
     ] = None,
     validation_labels: Annotated[
@@ -103,6 +113,10 @@ def command(
         str | None,
         typer.Option("--experts-out", metavar="FILE", help="Write a table of what was learned about every expert."),
     ] = None,
+    features_out: Annotated[
+        str | None,
+        typer.Option("--features-out", metavar="FILE", help="Write a table of the weights of features or columns."),
+    ] = None,
     input_format: Format = None,
     columns: Columns = None,
     expert_from: ExpertFrom = None,
@@ -112,11 +126,12 @@ def command(
     threads: Threads = None,
     debug: Debug = False,
 ) -> None:
-    """Learn from preferences and labels, and write the model. Ctrl-C keeps the best so far."""
+    """Learn from preferences or features with labels, and write the model. Ctrl-C keeps the best so far."""
     _check_usage(validation, validation_labels, validation_part, fold)
     given = parse_params(params)
     asked: dict[str, Any] = {"inputs": inputs, "labels": labels, "method": method, "output": output, "fold": fold}
     asked |= {"validation": validation, "validation_labels": validation_labels, "validation_part": validation_part}
+    asked |= {"features": features} if features else {}
     with Session("fit", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
         from concordant.base.registry import create
         from concordant.base.saving import check_path
@@ -127,24 +142,31 @@ def command(
         for path in (output, place):
             check_path(path)
             _check_writable(path)
-        if experts_out is not None:
-            table_type(experts_out)
-            _check_writable(experts_out)
+        for table in (experts_out, features_out):
+            if table is not None:
+                table_type(table)
+                _check_writable(table)
 
         def reader(paths: list[str]) -> Source:
             return read_input(session, paths, input_format, columns, expert_from, read_options)
 
-        data = _data(session, chosen, reader(inputs), labels, fold)
+        source = reader(inputs)
+        check_features(source, features, chosen)
+        data = _data(session, chosen, source, labels, fold)
         if validation is not None:
             data = _validated(session, chosen, data, reader(validation), validation_labels)
         elif validation_part is not None and data.labels is not None:
             data = _hold_out(data, validation_part)
+        if features is not None:
+            data = _joined(session, data, read_beside(session, features))
         interrupted = _fit(session, chosen, data, place, resume)
         chosen.save(output)
         if not interrupted and checkpoint is None and os.path.exists(place):
             os.unlink(place)
         if experts_out is not None:
             _write_experts(session, chosen, experts_out)
+        if features_out is not None:
+            _write_features(session, chosen, features_out)
         _report(session, chosen, data, output)
         if interrupted:
             kept = f"; the same command with --resume goes on from {place}" if os.path.exists(place) else ""
@@ -153,17 +175,23 @@ def command(
             session.code = interrupted
             return
         session.note(f"wrote {output}: {chosen.name}, {os.path.getsize(output):,} bytes")
-        session.note(f"Next, on any input of the same experts:\n  concordant aggregate INPUT... --model {output}")
+        same = "features" if source.is_features else "experts"
+        beside_it = " --features FILE" if features is not None else ""
+        session.note(
+            f"Next, on any input of the same {same}:\n  concordant aggregate INPUT... --model {output}{beside_it}"
+        )
 
 
 class _Data(NamedTuple):
     """What is learned from, and what passes and candidates are chosen by."""
 
-    votes: Preferences | Comparisons
+    votes: Preferences | Comparisons | FeaturesOf
     labels: LabelsOf | None
-    validation: tuple[Preferences | Comparisons, LabelsOf] | None = None
+    # Data, labels and, where there are some, the features beside the data.
+    validation: tuple[Any, ...] | None = None
     # In words, how what is chosen by came about.
     chosen_by: str = "held out in cross-validation"
+    features: FeaturesOf | None = None
 
 
 def _check_usage(
@@ -197,18 +225,20 @@ def _data(session: Session, method: Aggregator, source: Source, labels: str | No
         hint = f" It learns from them with {' or '.join(ways)}." if ways else ""
         session.warn(f"{method.name} learns without labels; --labels is not looked at.{hint}")
     if fold is None:
-        return _Data(votes_of(source), read_truth(session, source, labels) if supervised else None)
+        return _Data(data_of(source, method), read_truth(session, source, labels) if supervised else None)
     folds = source.dataset.folds or []
     if fold > len(folds):
         there = f"folds 1 to {len(folds)}" if folds else "no folds; a LETOR folder with Fold1, Fold2, ... does"
         raise ParameterError(f"--fold {fold}: the input brings {there}.")
     train, vali, _ = folds[fold - 1]
+    # Refuses what the method cannot take.
+    data_of(source, method)
     if not supervised:
-        return _Data(train.preferences, None)
+        return _Data(train[0], None)
     if labels is None:
-        return _Data(*train, (vali.preferences, vali.labels), f"on the vali part of fold {fold}")
+        return _Data(train[0], train[1], (vali[0], vali[1]), f"on the vali part of fold {fold}")
     truth = read_truth(session, source, labels)
-    return _Data(train.preferences, truth, (vali.preferences, truth), f"on the vali part of fold {fold}")
+    return _Data(train[0], truth, (vali[0], truth), f"on the vali part of fold {fold}")
 
 
 def _ways_to_learn(method: Aggregator) -> list[str]:
@@ -224,13 +254,34 @@ def _ways_to_learn(method: Aggregator) -> list[str]:
 
 
 def _validated(session: Session, method: Aggregator, data: _Data, source: Source, labels: str | None) -> _Data:
-    """Return the data with preferences and labels to choose by; labels of all may have come with the training part."""
+    """Return the data with a part and its labels to choose by; labels of all may have come with the training part."""
     if data.labels is None:
         session.warn(f"{method.name} learns without labels; --validation is not looked at.")
         return data
     borrowed = labels is None and source.dataset.labels is None
     truth = data.labels if borrowed else read_truth(session, source, labels)
-    return data._replace(validation=(votes_of(source), truth), chosen_by="on the validation part")
+    if source.is_features != _is_features(data.votes):
+        held = ["what experts said", "features of items"]
+        mine, theirs = held if source.is_features else held[::-1]
+        raise DataError(f"the input holds {mine}, {source.name} {theirs}; --validation must hold the same.")
+    part = as_learned(session, source, data.votes.names.tolist()) if _is_features(data.votes) else votes_of(source)
+    return data._replace(validation=(part, truth), chosen_by="on the validation part")
+
+
+def _is_features(data: Preferences | Comparisons | FeaturesOf) -> TypeGuard[FeaturesOf]:
+    from concordant.data.features import Features
+
+    return isinstance(data, Features)
+
+
+def _joined(session: Session, data: _Data, sources: list[Source]) -> _Data:
+    """Return the data with features of the items beside what experts say, also for the part to choose by."""
+    votes: Any = data.votes
+    own = beside(session, sources, votes)
+    if data.validation is None:
+        return data._replace(features=own)
+    held, truth = data.validation
+    return data._replace(features=own, validation=(held, truth, beside(session, sources, held, own.names.tolist())))
 
 
 def _hold_out(data: _Data, share: float) -> _Data:
@@ -258,7 +309,8 @@ def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: 
             _noted(session, place, resume),
         ):
             labels = None if data.labels is None else matched(data.labels, data.votes)
-            method.fit(data.votes, labels, validation=data.validation)
+            votes: Any = data.votes
+            method.fit(votes, labels, validation=data.validation, features=data.features)
     except (KeyboardInterrupt, SystemExit) as stop:
         info = getattr(method, "fit_info_", None)
         if info is None or not info.interrupted:
@@ -288,6 +340,28 @@ def _write_experts(session: Session, method: Aggregator, path: str) -> None:
     session.note(f"wrote {path}: {len(learned['expert']):,} experts")
 
 
+def _write_features(session: Session, method: Aggregator, path: str) -> None:
+    learned = _weights(method)
+    if not learned:
+        session.warn(f"{method.name} has learned no weights of features; {path} is not written.")
+        return
+    write_table({"feature": [name for name, _ in learned], "weight": [weight for _, weight in learned]}, path)
+    session.note(f"wrote {path}: {len(learned):,} weights")
+
+
+def _weights(method: Aggregator) -> list[tuple[str, float]]:
+    """Return what each column of a linear ranker is worth, in units of its standard deviation, the strongest first."""
+    learned = vars(method)
+    if "coefficients_" not in learned or learned["top_"].size:
+        return []
+    names = list(learned["feature_names_"])
+    if learned["second_order"]:
+        products = [f"{names[i]} × {names[j]}" for i, j in learned["products_"].tolist()]
+        names = names * learned["keep_first"] + products
+    weights = zip(names, learned["coefficients_"].tolist(), strict=True)
+    return sorted(weights, key=lambda pair: -abs(pair[1]))
+
+
 def _report(session: Session, method: Aggregator, data: _Data, output: str) -> None:
     info = method.fit_info_
     learned = method.learned_experts()
@@ -301,6 +375,7 @@ def _report(session: Session, method: Aggregator, data: _Data, output: str) -> N
         "metric": method.get_params().get("select"),
         "validation": info.validation,
         "experts": experts,
+        "features": [{"feature": name, "weight": weight} for name, weight in _weights(method)],
         "interrupted": info.interrupted or None,
     }
     if not any(name.endswith("_") and name != "fit_info_" for name in method.__dict__):
@@ -314,19 +389,40 @@ def _report(session: Session, method: Aggregator, data: _Data, output: str) -> N
         session.say(f"{metric} {info.validation:.4f} {data.chosen_by}")
     if experts:
         session.show(_experts_table(experts, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+    weights = _weights(method)
+    if weights:
+        session.show(_features_table(weights))
+
+
+def _features_table(weights: list[tuple[str, float]]) -> Table:
+    """Return the features that count most."""
+    shown = weights[:_STRONGEST]
+    hidden = "; --features-out FILE writes all" if len(shown) < len(weights) else ""
+    what = f"the {len(shown)} strongest of {len(weights):,} weights" if hidden else f"{len(weights):,} weights"
+    return Table(
+        ["feature", "weight"],
+        [[name, number(weight)] for name, weight in shown],
+        caption=f"{what}, in units of the feature's standard deviation{hidden}",
+    )
 
 
 def _amount(data: _Data, counts: dict[str, int]) -> str:
     """Return in words what was learned from, and which labels could be used."""
-    votes = data.votes
+    votes: Any = data.votes
     n = len(votes)
     words = f"{n:,} instance{'s' if n != 1 else ''}"
     if counts and counts["usable"] == n:
         words = f"{n:,} labelled instance{'s' if n != 1 else ''}"
     elif counts:
         words += f" ({counts['labelled']:,} labelled, {counts['usable']:,} of them with labels that differ)"
-    named = len(votes.experts)
-    return f"{words} and {named:,} expert{'s' if named != 1 else ''}" if named else words
+    counted = []
+    if not _is_features(votes):
+        counted.append((len(votes.experts), "expert"))
+    own = votes if _is_features(votes) else data.features
+    if own is not None:
+        counted.append((own.n_features, "feature"))
+    named = [f"{count:,} {what}{'s' if count != 1 else ''}" for count, what in counted if count]
+    return " and ".join([words, *named]) if len(named) < 2 else f"{words}, {named[0]} and {named[1]}"
 
 
 def _seconds(value: float) -> str:

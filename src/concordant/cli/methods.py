@@ -45,6 +45,7 @@ def _describe(cls: type[Aggregator]) -> dict[str, Any]:
         "name": cls.name,
         "class": cls.__name__,
         "accepts": sorted(tags.accepts),
+        "features": cls.takes_features,
         "supervised": tags.supervised,
         "per_instance": tags.per_instance,
         "weights": tags.weights,
@@ -63,7 +64,8 @@ _LISTS = {"rank": "ranks", "score": "scores", "rating": "ratings"}
 def _takes(described: dict[str, Any]) -> str:
     kinds = [plural for kind, plural in _LISTS.items() if kind in described["accepts"]]
     words = ["lists"] if len(kinds) == len(_LISTS) else kinds
-    return ", ".join(words + ["comparisons"] * ("comparisons" in described["accepts"]))
+    words += ["comparisons"] * ("comparisons" in described["accepts"])
+    return ", ".join(["features"] * described["features"] + words)
 
 
 def _extras(described: dict[str, Any]) -> str:
@@ -95,7 +97,13 @@ def _show_page(session: Session, cls: type[Aggregator]) -> None:
     if parameters:
         rows = [[p["name"], repr(p["default"]), p["allowed"]] for p in parameters]
         session.show(Table(["parameter", "default", "allowed"], rows, left=frozenset({0, 1, 2})))
-    if cls.tags.supervised:
+    if cls.takes_features:
+        session.say(
+            f"\nUse: concordant fit TRAIN.txt --method {cls.name} -o MODEL    (LETOR or SVMlight: features, labels)"
+        )
+        session.say(f"     concordant fit INPUT... --labels QRELS --method {cls.name} -o MODEL    (what experts said)")
+        session.say("     concordant aggregate INPUT... --model MODEL")
+    elif cls.tags.supervised:
         session.say(f"\nUse: concordant fit INPUT... --labels QRELS --method {cls.name} -o MODEL")
         session.say("     concordant aggregate INPUT... --model MODEL")
     else:

@@ -12,7 +12,7 @@ from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError
 
-__all__ = ["Dataset", "Fold", "concat"]
+__all__ = ["Dataset", "FeatureFold", "FeaturePart", "Fold", "concat"]
 
 
 class Part(NamedTuple):
@@ -30,6 +30,21 @@ class Fold(NamedTuple):
     test: Part
 
 
+class FeaturePart(NamedTuple):
+    """One part of a fold of features."""
+
+    features: Features
+    labels: Labels
+
+
+class FeatureFold(NamedTuple):
+    """One given split of features: train, vali, test."""
+
+    train: FeaturePart
+    vali: FeaturePart
+    test: FeaturePart
+
+
 class Dataset(NamedTuple):
     """What was found at a path; what was not there is None."""
 
@@ -37,7 +52,7 @@ class Dataset(NamedTuple):
     comparisons: Comparisons | None = None
     features: Features | None = None
     labels: Labels | None = None
-    folds: list[Fold] | None = None
+    folds: list[Fold] | list[FeatureFold] | None = None
 
 
 C = TypeVar("C", Preferences, Comparisons, Labels, Features, Consensus)

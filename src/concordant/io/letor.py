@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from concordant.data.consensus import Consensus
 from concordant.data.container import Container
-from concordant.data.dataset import Fold, Part
+from concordant.data.dataset import FeatureFold, FeaturePart, Fold, Part
 from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.labels import Labels
@@ -31,7 +31,14 @@ from concordant.io._coding import code_slots
 from concordant.io._files import PathLike, atomic_write, expand, read_bytes, read_head, text_blocks, text_lines
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
 
-__all__ = ["read_features", "read_letor", "read_letor_folds", "write_letor", "write_letor_scores"]
+__all__ = [
+    "read_feature_folds",
+    "read_features",
+    "read_letor",
+    "read_letor_folds",
+    "write_letor",
+    "write_letor_scores",
+]
 
 # Tokens of a block cost about ten times its text while it is taken apart.
 _BLOCK_BYTES = 4 << 20
@@ -290,20 +297,75 @@ def read_letor_folds(folder: PathLike, *, higher_is_better: bool = False, duplic
     >>> [(fold.train.preferences.instances[0], fold.test.labels.label.tolist()) for fold in read_letor_folds(folder)]
     [('train', [1.0])]
     """
-    root = Path(os.path.expanduser(os.fspath(folder)))
-    if not root.is_dir():
-        raise DataError(f"{os.fspath(folder)!r} is not a folder. read_letor_folds takes one with Fold1, Fold2, ...")
-    folds = _fold_folders(root)
-    if not folds:
-        raise DataError(f"the folder {str(root)!r} holds no folds. Expected Fold1, Fold2, ... with train, vali, test.")
-    paths = [[_part(fold, part) for part in ("train", "vali", "test")] for fold in folds]
     out = []
-    for parts in paths:
+    for parts in fold_files(folder, "read_letor_folds"):
         train, vali, test = (
             Part(*read_letor(p, higher_is_better=higher_is_better, duplicates=duplicates)) for p in parts
         )
         out.append(Fold(train, vali, test))
     return out
+
+
+def read_feature_folds(
+    folder: PathLike, *, n_features: int | None = None, duplicates: str = "error"
+) -> list[FeatureFold]:
+    r"""Return the folds of a LETOR folder of features, each with train, vali and test.
+
+    Parameters
+    ----------
+    folder : path
+        Holds Fold1, Fold2, ... (any number), each with train.txt, vali.txt and test.txt, plain or compressed, as MQ2008
+        and MSLR-WEB10K come.
+    n_features, duplicates
+        As for `read_features`. All parts get the columns of the widest one.
+
+    Returns
+    -------
+    list of FeatureFold
+        In the order of the folds' numbers; `fold.test.features`, `fold.test.labels` and so on, or unpack it.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> (folder / "Fold1").mkdir()
+    >>> for k, part in enumerate(("train", "vali", "test")):
+    ...     _ = (folder / "Fold1" / f"{part}.txt").write_text(f"1 qid:{part} {k + 1}:0.5\n")
+    >>> [fold] = read_feature_folds(folder)
+    >>> fold.train.features.X.tolist(), fold.test.features.X.tolist()
+    ([[0.5, 0.0, 0.0]], [[0.0, 0.0, 0.5]])
+    """
+    read = [
+        [read_features(path, n_features=n_features, duplicates=duplicates) for path in parts]
+        for parts in fold_files(folder, "read_feature_folds")
+    ]
+    every = [features.names for parts in read for features, _ in parts]
+    first, last = min(int(names[0]) for names in every), max(int(names[len(names) - 1]) for names in every)
+    wanted = Texts([str(j) for j in range(first, last + 1)])
+    return [
+        FeatureFold(*(FeaturePart(_widened(features, wanted), labels) for features, labels in parts)) for parts in read
+    ]
+
+
+def _widened(features: Features, names: Texts) -> Features:
+    """Return the features with columns of 0 for those that no line holds."""
+    if features.names == names:
+        return features
+    X = np.zeros((features.n_slots, len(names)))
+    first = int(features.names[0]) - int(names[0])
+    X[:, first : first + features.n_features] = features.X
+    return Features.from_codes(features.slots, X, names)
+
+
+def fold_files(folder: PathLike, owner: str = "read") -> list[list[Path]]:
+    """Return the train, vali and test file of every fold of a folder."""
+    root = Path(os.path.expanduser(os.fspath(folder)))
+    if not root.is_dir():
+        raise DataError(f"{os.fspath(folder)!r} is not a folder. {owner} takes one with Fold1, Fold2, ...")
+    folds = _fold_folders(root)
+    if not folds:
+        raise DataError(f"the folder {str(root)!r} holds no folds. Expected Fold1, Fold2, ... with train, vali, test.")
+    return [[_part(fold, part) for part in ("train", "vali", "test")] for fold in folds]
 
 
 def _fold_folders(root: Path) -> list[Path]:
@@ -627,7 +689,9 @@ def _letor_files(path: PathLike | Iterable[PathLike]) -> list[Path]:
     if isinstance(path, (str, os.PathLike)):
         folder = Path(os.path.expanduser(os.fspath(path)))
         if folder.is_dir() and _fold_folders(folder):
-            raise DataError(f"{str(folder)!r} holds folds. Read them with read_letor_folds, or name one file.")
+            raise DataError(
+                f"{str(folder)!r} holds folds. Read them with read_letor_folds or read_feature_folds, or name one file."
+            )
     return expand(path)
 
 

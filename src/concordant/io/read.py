@@ -9,13 +9,13 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from concordant.data.dataset import Dataset, Fold, concat
+from concordant.data.dataset import Dataset, concat
 from concordant.errors import ConcordantError, FormatError, ParameterError, listing, shorten
 from concordant.io import tabular
 from concordant.io._columns import Asked, Columns, Found, is_movielens, pair_form
@@ -24,7 +24,7 @@ from concordant.io._matrix import guess_layout, layout_hint
 from concordant.io._sniff import Head, is_features, is_letor, is_preflib, is_qrels, is_run, mostly
 from concordant.io._tables import FILE_TYPES, Table, is_number, normal, open_table
 from concordant.io._words import ALIASES, HEADER_WORDS
-from concordant.io.letor import read_features, read_letor, read_letor_folds
+from concordant.io.letor import fold_files, read_feature_folds, read_features, read_letor, read_letor_folds
 from concordant.io.preflib import read_preflib
 from concordant.io.trec import read_qrels, read_runs
 
@@ -101,24 +101,31 @@ def _vectors(paths: list[Path], **options: Any) -> Dataset:
     return Dataset(features=features, labels=labels)
 
 
-def _folds(paths: list[Path], **options: Any) -> Dataset:
-    """Return the folds of a folder, and its preferences and labels with every instance once."""
+def _folds(
+    paths: list[Path],
+    *,
+    higher_is_better: bool | None = None,
+    n_features: int | None = None,
+    duplicates: str = "error",
+) -> Dataset:
+    """Return the folds of a folder, and its preferences or features and labels with every instance once."""
     if len(paths) != 1 or not paths[0].is_dir():
         raise FormatError(f"{paths[0]}: the format letor-folds is one folder with Fold1, Fold2, ...")
-    folds = read_letor_folds(paths[0], **options)
-    preferences, labels = [], []
+    ranked = not is_features(Head.of(fold_files(paths[0], "letor-folds")[0][0]))
+    reader: Callable[..., Any] = read_letor_folds if ranked else read_feature_folds
+    given = {"higher_is_better": higher_is_better, "n_features": n_features, "duplicates": duplicates}
+    options = {name: value for name, value in given.items() if value is not None}
+    _check_reader("letor-folds", reader, options)
+    folds = reader(paths[0], **options)
+    data, labels = [], []
     seen: set[str] = set()
-    for part in (part for kind in ("test", "vali", "train") for part in _parts(folds, kind)):
-        new = [n for n, q in enumerate(part.preferences.instances) if q not in seen]
+    for own, truth in (fold[part] for part in (2, 1, 0) for fold in folds):
+        new = [n for n, q in enumerate(own.instances) if q not in seen]
         if new:
-            seen.update(part.preferences.instances)
-            preferences.append(part.preferences[new])
-            labels.append(part.labels[[q for q in preferences[-1].instances if q in part.labels.instances]])
-    return Dataset(preferences=concat(preferences), labels=concat(labels), folds=folds)
-
-
-def _parts(folds: Sequence[Fold], kind: str) -> list[Any]:
-    return [getattr(fold, kind) for fold in folds]
+            seen.update(own.instances)
+            data.append(own[new])
+            labels.append(truth[[q for q in data[-1].instances if q in truth.instances]])
+    return Dataset(**{"preferences" if ranked else "features": concat(data)}, labels=concat(labels), folds=folds)
 
 
 def _names(file: _File) -> set[str]:
@@ -204,7 +211,7 @@ FORMATS: dict[str, Format] = {
     "trec": Format("TREC runs", _text(is_run), _as("preferences", read_runs), read_runs),
     "qrels": Format("TREC qrels", _text(is_qrels), _as("labels", read_qrels), read_qrels),
     "letor-agg": Format("LETOR rank aggregation", _text(is_letor), _letor, read_letor),
-    "letor-folds": Format("a LETOR folder with Fold1, Fold2, ...", _never, _folds, read_letor_folds),
+    "letor-folds": Format("a LETOR folder with Fold1, Fold2, ...", _never, _folds, _folds),
     "letor": Format(
         "LETOR or SVMlight features, or a .npy table",
         _text(is_features),
@@ -342,22 +349,22 @@ def read(
     out: dict[str, Any] = {}
     for name, files in plan.items():
         chosen = FORMATS[name]
-        given = options if len(plan) == 1 else {k: v for k, v in options.items() if k in _allowed(chosen)}
-        _check_options(name, chosen, given)
+        given = options if len(plan) == 1 else {k: v for k, v in options.items() if k in _allowed(chosen.options)}
+        _check_reader(name, chosen.options, given)
         part = chosen.read(files, **given)
         out |= {k: v for k, v in part._asdict().items() if v is not None}
     return Dataset(**out)
 
 
-def _allowed(chosen: Format) -> list[str]:
-    parameters = inspect.signature(chosen.options).parameters
+def _allowed(reader: Callable[..., Any]) -> list[str]:
+    parameters = inspect.signature(reader).parameters
     return [
         k for k, v in parameters.items() if v.kind is not v.POSITIONAL_ONLY and k not in ("path", "paths", "folder")
     ]
 
 
-def _check_options(name: str, chosen: Format, options: Mapping[str, Any]) -> None:
-    allowed = _allowed(chosen)
+def _check_reader(name: str, reader: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    allowed = _allowed(reader)
     wrong = [k for k in options if k not in allowed]
     if wrong:
         raise ParameterError(
