@@ -18,7 +18,15 @@ from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, DuplicateError, FormatError, ParameterError, ParseError
 from concordant.io import letor
-from concordant.io.letor import read_features, read_letor, read_letor_folds, write_letor, write_letor_scores
+from concordant.io.letor import (
+    read_feature_folds,
+    read_features,
+    read_letor,
+    read_letor_folds,
+    write_letor,
+    write_letor_scores,
+)
+from concordant.io.read import read, sniff
 
 FUZZ = 5000 if os.environ.get("CONCORDANT_FUZZ") == "full" else 500
 
@@ -374,11 +382,11 @@ class TestReadFeatures:
     @pytest.mark.parametrize(
         ("line", "message"),
         [
-            ("1 qid:a 1:x", "feature 1 must be a finite number, found 'x'."),
-            ("1 qid:a 1:inf", "feature 1 must be a finite number, found 'inf'."),
+            ("1 qid:a 1:x", "feature 1 must be a finite number or nan, found 'x'."),
+            ("1 qid:a 1:inf", "feature 1 must be a finite number or nan, found 'inf'."),
             (
                 "1 qid:a 2:NULL",
-                "feature 2 must be a finite number, found 'NULL'. NULL stands in rank-aggregation files, which "
+                "feature 2 must be a finite number or nan, found 'NULL'. NULL stands in rank-aggregation files, which "
                 "read_letor reads.",
             ),
             ("1 qid:a 1:1 1:2", "feature 1 is given twice."),
@@ -402,6 +410,34 @@ class TestReadFeatures:
         assert features == Features(["a", "a"], ["y", "x"], [[2, 0], [0, 3]])
         assert labels.label.tolist() == [2, 3]
 
+    def test_features_that_are_not_known(self, tmp_path: Path) -> None:
+        path = save(tmp_path, "1 qid:a 1:nan 2:3\n2 qid:a 1:0.5 2:NA\n0 qid:a 2:1\n")
+        assert sniff(path) == "letor"
+        X = read_features(path)[0].X
+        np.testing.assert_array_equal(X, [[np.nan, 3], [0.5, np.nan], [0, 1]])
+        table = np.array([[1, 7, np.nan, 3], [0, 7, 1, 2]])
+        np.save(tmp_path / "t.npy", table)
+        np.testing.assert_array_equal(read_features(tmp_path / "t.npy")[0].X, table[:, 2:])
+
+    def test_folds_have_the_columns_of_the_widest_part(self, tmp_path: Path) -> None:
+        for fold in (1, 2):
+            for part, line in (("train", "2 qid:1 1:5 2:1"), ("vali", "1 qid:2 4:7"), ("test", "0 qid:3 3:0.5")):
+                path = tmp_path / f"Fold{fold}" / f"{part}.txt"
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(f"{line}{fold}\n")
+        folds = read_feature_folds(tmp_path)
+        assert [part.features.names.tolist() for fold in folds for part in fold] == [["1", "2", "3", "4"]] * 6
+        assert [fold.train.features.X.tolist() for fold in folds] == [[[5, 11, 0, 0]], [[5, 12, 0, 0]]]
+        assert [fold.vali.features.X.tolist() for fold in folds] == [[[0, 0, 0, 71]], [[0, 0, 0, 72]]]
+        found = read(tmp_path)
+        assert found.preferences is None
+        assert found.folds == folds
+        assert found.features is not None
+        assert found.labels is not None
+        assert found.features.instances.tolist() == found.labels.instances.tolist() == ["3", "2", "1"]
+        with pytest.raises(ParameterError, match="'letor-folds' does not take 'higher_is_better'"):
+            read(tmp_path, higher_is_better=True)
+
     def test_arrays(self, tmp_path: Path) -> None:
         table = np.array([[2, 10002, 0.5, 1], [0, 7, 3, 4], [1, 10002, 5, 6]])
         for dtype in (np.float64, np.float32, np.int64):
@@ -424,9 +460,14 @@ class TestReadFeatures:
                 r":1: row 1: the query in column 2 must be a whole number, found 2.5",
             ),
             (
-                np.array([[1, 2, 3], [1, 2, np.nan]]),
+                np.array([[1, 2, 3], [1, 2, np.inf]]),
                 ParseError,
-                r":2: row 2, column 3 must be a finite number, found nan",
+                r":2: row 2, column 3 must be a finite number or NaN, found inf",
+            ),
+            (
+                np.array([[1, 2, 3], [np.nan, 2, 3]]),
+                ParseError,
+                r":2: row 2, column 1 must be a finite number, found nan",
             ),
             (np.zeros((3, 2)), FormatError, r"expected a table .* found an array of shape \(3, 2\)"),
             (np.zeros(3), FormatError, "expected a table"),

@@ -14,7 +14,7 @@ from pathlib import Path
 from concordant.io._files import read_head
 from concordant.io._tables import blank_fields, is_number
 
-__all__ = ["Head", "is_features", "is_letor", "is_preflib", "is_qrels", "is_run", "mostly"]
+__all__ = ["UNKNOWN", "Head", "is_features", "is_letor", "is_preflib", "is_qrels", "is_run", "mostly"]
 
 _HEAD_BYTES = 1 << 18
 _LINES = 1000
@@ -23,6 +23,8 @@ _PREFLIB_KEY = re.compile(
 )
 _LABEL = re.compile(r"-?\d{1,3}(\.\d+)?", re.ASCII)
 _FEATURE = re.compile(r"\d+:\S+", re.ASCII)
+# What stands for a feature that is not known, in small letters.
+UNKNOWN = ("nan", "na")
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,10 @@ def is_features(head: Head) -> bool:
     if head.data[:6] == b"\x93NUMPY":
         return True
     rows = _vectors(head)
-    return rows is not None and all(is_number(f.partition(":")[2]) for r in rows for f in r[1:] if f[0] != "q")
+    if rows is None:
+        return False
+    values = (f.partition(":")[2] for r in rows for f in r[1:] if f[0] != "q")
+    return all(is_number(value) or value.lower() in UNKNOWN for value in values)
 
 
 def is_preflib(head: Head) -> bool:

@@ -29,6 +29,7 @@ from concordant.data.preferences import Kind, Preferences
 from concordant.errors import DataError, DuplicateError, FormatError, ParameterError, ParseError, shorten
 from concordant.io._coding import code_slots
 from concordant.io._files import PathLike, atomic_write, expand, read_bytes, read_head, text_blocks, text_lines
+from concordant.io._sniff import UNKNOWN
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
 
 __all__ = [
@@ -410,7 +411,8 @@ def read_features(
 
     Notes
     -----
-    A feature that a line leaves out is 0. Features are named by their index: "1" to "F", or "0" to "F-1" when an index
+    A feature that a line leaves out is 0; one that is not known is written ``nan`` (or ``na``) and comes out as NaN.
+    Features are named by their index: "1" to "F", or "0" to "F-1" when an index
     0 occurs (libsvm counts from 0, SVMlight from 1). The order of the indices in a line does not matter; an index given
     twice is an error. The table is dense: memory for one number per item and feature and one block of text, cost
     O(text + items · features).
@@ -418,8 +420,8 @@ def read_features(
     Raises
     ------
     ParseError
-        With file and line: a field that is not ``index:value``, a number that is not finite, an index given twice, no
-        qid and no side file, a side file whose sizes do not add up to the lines.
+        With file and line: a field that is not ``index:value``, a number that is infinite or none, an index given
+        twice, no qid and no side file, a side file whose sizes do not add up to the lines.
     DuplicateError
         For a repeated item, naming both lines.
 
@@ -624,11 +626,16 @@ def _side_sizes(file: Path) -> _Sizes | None:
 
 def _add_array(file: Path, table: _Table, matrix: _Matrix) -> None:
     values = _load_array(file)
-    faults = ~np.isfinite(values)
+    faults = np.isinf(values)
+    # A label and a query must be known.
+    faults[:, :2] |= np.isnan(values[:, :2])
     if faults.any():
         row, column = (int(v) for v in np.argwhere(faults)[0])
+        also = " or NaN" if column > 1 else ""
         raise ParseError(
-            file, row + 1, f"row {row + 1}, column {column + 1} must be a finite number, found {values[row, column]}."
+            file,
+            row + 1,
+            f"row {row + 1}, column {column + 1} must be a finite number{also}, found {values[row, column]}.",
         )
     query = values[:, 1]
     odd = (query != np.rint(query)) | (np.abs(query) >= 2**53)
@@ -812,11 +819,15 @@ def _pairs(pair: pl.Series, row: Ints, faults: _Faults, meaning: _Meaning) -> tu
         wrong &= ~absent
         # What the text calls NULL must be nothing else inside, whatever the cast made of it.
         value = np.where(absent, np.nan, value)
+    else:
+        unknown = text.str.to_lowercase().is_in(UNKNOWN).fill_null(False).to_numpy()
+        wrong &= ~unknown
+        value = np.where(unknown, np.nan, value)
     faults.note(
         row,
         wrong,
         lambda at: (
-            f"{meaning.value} {shorten(key[at])} must be a finite number{' or NULL' if meaning.experts else ''}, "
+            f"{meaning.value} {shorten(key[at])} must be a finite number or {'NULL' if meaning.experts else 'nan'}, "
             f"found {shorten(text[at] or '')!r}."
             + (" NULL stands in rank-aggregation files, which read_letor reads." if text[at] == "NULL" else "")
         ),
