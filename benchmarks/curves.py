@@ -9,13 +9,24 @@ from pathlib import Path
 WIDTH, HEIGHT = 640, 360
 LEFT, RIGHT, TOP, BOTTOM = 60, 190, 30, 50
 # Told apart in grey as well: colour, dash and mark go together.
-STYLES = (("#1b6ca8", ""), ("#b8432f", "7 4"), ("#3a7d44", "2 3"), ("#6b4c9a", "9 3 2 3"))
+STYLES = (
+    ("#1b6ca8", ""),
+    ("#b8432f", "7 4"),
+    ("#3a7d44", "2 3"),
+    ("#6b4c9a", "9 3 2 3"),
+    ("#b07c10", "12 3"),
+    ("#c2559b", "4 2"),
+    ("#2b8c8c", "1 4"),
+    ("#5a5a5a", "6 2 1 2"),
+    ("#7a3b12", "3 6"),
+    ("#0d3b66", "10 6"),
+)
 
 
 def line_chart(
     path: Path, title: str, x_label: str, y_label: str, x: Sequence[float], lines: Mapping[str, Sequence[float]]
 ) -> None:
-    """Write the chart of several lines over common x."""
+    """Write the chart of several lines over common x; a line may end before the last of them."""
     low = min(min(y) for y in lines.values())
     high = max(max(y) for y in lines.values())
     step = next(s for s in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if (high - low) / s <= 7)
@@ -49,12 +60,11 @@ def line_chart(
         last = max(up(lines[name][-1]) + 4, last + 15)
         place[name] = last
     for (name, y), (colour, dash) in zip(lines.items(), STYLES, strict=False):
-        points = " ".join(f"{across(a):.1f},{up(b):.1f}" for a, b in zip(x, y, strict=True))
+        own = list(zip(x, y, strict=False))
+        points = " ".join(f"{across(a):.1f},{up(b):.1f}" for a, b in own)
         dashed = f' stroke-dasharray="{dash}"' if dash else ""
         out.append(f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2"{dashed}/>')
-        out += [
-            f'<circle cx="{across(a):.1f}" cy="{up(b):.1f}" r="3" fill="{colour}"/>' for a, b in zip(x, y, strict=True)
-        ]
+        out += [f'<circle cx="{across(a):.1f}" cy="{up(b):.1f}" r="3" fill="{colour}"/>' for a, b in own]
         label = f'<text x="{WIDTH - RIGHT + 10}" y="{place[name]:.1f}" fill="{colour}">{escape(name)}</text>'
         out.append(label)
     path.write_text("\n".join([*out, "</svg>"]) + "\n")

@@ -111,6 +111,64 @@ def flagr(csv, methods, folder):
     return out
 
 
+def lightgbm_held_out(data, candidates, trees, out):
+    """Write what LightGBM says about rows it has not learned from, for every candidate and number of trees."""
+    import lightgbm as lgb
+    import numpy as np
+
+    with np.load(data) as table:
+        X, y, sizes, fold = table["X"], table["y"], table["sizes"], table["fold"]
+    of_row = np.repeat(fold, sizes)
+    found = np.empty((len(candidates), len(trees), len(y)))
+    started = time.perf_counter()
+    for f in np.unique(fold):
+        learned, held = of_row != f, of_row == f
+        for c, params in enumerate(candidates):
+            part = lgb.Dataset(X[learned], y[learned], group=sizes[fold != f], params=params)
+            model = lgb.train(params, part, num_boost_round=max(trees))
+            for t, n in enumerate(trees):
+                found[c, t, held] = model.predict(X[held], num_iteration=n)
+    seconds = time.perf_counter() - started
+    np.save(out, found)
+    return {"seconds": seconds, "fits": len(candidates) * len(np.unique(fold))}
+
+
+def lightgbm_rank(data, params, trees, out):
+    """Train LightGBM on the whole training part and write its scores of the test part."""
+    import lightgbm as lgb
+    import numpy as np
+
+    with np.load(data) as table:
+        X, y, sizes, other = table["X"], table["y"], table["sizes"], table["X_test"]
+    started = time.perf_counter()
+    model = lgb.train(params, lgb.Dataset(X, y, group=sizes, params=params), num_boost_round=trees)
+    seconds = time.perf_counter() - started
+    np.save(out, model.predict(other))
+    return {"seconds": seconds, "version": lgb.__version__}
+
+
+def lightgbm_large(X, y, sizes, params, trees, n_train, out):
+    """Train LightGBM on the first rows of a table that stays on disk, and write its scores of the others."""
+    import lightgbm as lgb
+    import numpy as np
+
+    table, label, group = np.load(X, mmap_mode="r"), np.load(y), np.load(sizes)
+    rows = int(group[:n_train].sum())
+    marks = [time.perf_counter()]
+    part = lgb.Dataset(table[:rows], label[:rows], group=group[:n_train], params=params, free_raw_data=True)
+    part.construct()
+    marks.append(time.perf_counter())
+
+    def tell(env):
+        if (env.iteration + 1) % 10 == 0:
+            print(f"  LightGBM: {env.iteration + 1} of {trees} trees", file=sys.stderr, flush=True)
+
+    model = lgb.train(params, part, num_boost_round=trees, callbacks=[tell])
+    marks.append(time.perf_counter())
+    np.save(out, model.predict(table[rows:]))
+    return {"binning": marks[1] - marks[0], "training": marks[2] - marks[1], "version": lgb.__version__}
+
+
 if __name__ == "__main__":
     task, options = sys.argv[1], json.loads(sys.argv[2])
     print(json.dumps(globals()[task](**options)))
