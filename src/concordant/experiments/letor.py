@@ -105,6 +105,11 @@ class Result(NamedTuple):
         return {c: 100 * float(np.mean([v.mean() for v in of])) for c, of in self.values.items()}
 
     @property
+    def printed(self) -> dict[str, float]:
+        """Column -> the same from folds with four decimals, as LETOR 4.0's script prints them, in percent."""
+        return {c: 100 * float(np.mean([round(float(v.mean()), 4) for v in of])) for c, of in self.values.items()}
+
+    @property
     def errors(self) -> dict[str, float]:
         """Column -> the standard error over the seeds, in percent; empty where there is one seed."""
         n = {len(v) for v in self.seed_means.values()}
@@ -299,14 +304,16 @@ def row(
     theirs : mapping, optional
         What was printed, such as `published.cells(table, dataset=..., method=...)`.
     tolerance, exact, why
-        As in `Row`.
+        As in `Row`; an exact one is the mean of folds rounded to four decimals.
     baseline : Result, optional
         What it is tested against.
     """
     if result is None:
         return Row(name, {}, theirs or {}, tolerance, exact, why=why or "not computed: a part of it failed")
+    # What is to agree to the digit is rounded on the way as it was.
+    ours = result.printed if exact else result.mean
     marks = marked(result, baseline)
-    return Row(name, result.mean, theirs or {}, tolerance, exact, result.errors, marks, why)
+    return Row(name, ours, theirs or {}, tolerance, exact, result.errors, marks, why)
 
 
 def not_there(name: str, table: str, methods: Mapping[str, str] | None = None) -> list[Row]:
