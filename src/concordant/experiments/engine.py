@@ -71,6 +71,8 @@ class Cell(NamedTuple):
         Files and folders it reads: when they change, it is computed again.
     seconds : float
         How long it takes, roughly: long ones are begun first.
+    alone : bool
+        Whether it measures time: then it runs after all others, in a process of its own beside which nothing runs.
     """
 
     key: str
@@ -78,6 +80,7 @@ class Cell(NamedTuple):
     arguments: Mapping[str, Any]
     reads: tuple[Path, ...] = ()
     seconds: float = 1.0
+    alone: bool = False
 
 
 class Study(NamedTuple):
@@ -192,12 +195,22 @@ Answer = tuple[Any, float] | _Failure
 
 
 def _answers(waiting: Sequence[tuple[str, Cell, Path]], jobs: int | None) -> Iterator[tuple[str, Cell, Path, Answer]]:
-    """Give every cell with what it came to, as they finish."""
-    n = min(jobs or _cores(), len(waiting))
-    if n <= 1:
-        for name, cell, path in waiting:
+    """Give every cell with what it came to, as they finish; those that measure time at the end, one after the other."""
+    together = [w for w in waiting if not w[1].alone]
+    alone = [w for w in waiting if w[1].alone]
+    n = min(jobs or _cores(), len(together))
+    if n > 1:
+        yield from _in_processes(together, n)
+    else:
+        for name, cell, path in together:
             yield name, cell, path, _run(cell.run, dict(cell.arguments), None)
-        return
+    if alone:
+        # In another process even where there is one at a time: this one's linear algebra may take all cores.
+        yield from _in_processes(alone, 1)
+
+
+def _in_processes(waiting: Sequence[tuple[str, Cell, Path]], n: int) -> Iterator[tuple[str, Cell, Path, Answer]]:
+    """Give every cell with what it came to, computed by n processes of one thread each."""
     with _one_thread_each():
         pool = ProcessPoolExecutor(n, mp_context=get_context("spawn"))
         try:
