@@ -289,7 +289,7 @@ def no_experts(source: Source) -> str:
     )
     return (
         f"{source.name} holds features of items, from which these methods learn what they are worth: {able}. Fit one: "
-        "concordant fit TRAIN --method ranknet -o MODEL; then: concordant aggregate INPUT... --model MODEL."
+        "concordant fit TRAIN --method pmop -o MODEL; then: concordant aggregate INPUT... --model MODEL."
         f"{ranks}"
     )
 
@@ -310,22 +310,28 @@ def as_learned(session: Session, source: Source, names: list[str]) -> Features:
         return features
     absent = [name for name in names if name not in have]
     known = set(names)
-    new = [name for name in have if name not in known]
+    # The columns between those that lines hold are there as well, all of them 0.
+    new = [name for name, j in have.items() if name not in known and features.X[:, j].any()]
     if absent and not source.leaves_out_zeros:
         raise DataError(
-            f"{source.name} has no feature {listing(absent, 5)}, which the model has learned from. It has "
+            f"{source.name} has no {_called(absent)}, which the model has learned from. It has "
             f"{listing(features.names.tolist(), 5)}."
         )
     if absent:
-        session.note(f"{source.name}: no line holds feature {listing(absent, 5)}; what is left out is 0.")
+        session.note(f"{source.name}: no line holds {_called(absent)}; what is left out is 0.")
     if new:
         session.warn(
-            f"{source.name}: feature {listing(new, 5)} was not there to be learned from, and is not looked at."
+            f"{source.name}: {_called(new)} {'was' if len(new) == 1 else 'were'} not there to be learned from, and "
+            "nothing is made of it."
         )
     X = np.zeros((features.n_slots, len(names)))
     there = [j for j, name in enumerate(names) if name in have]
     X[:, there] = features.X[:, [have[names[j]] for j in there]]
     return Features.from_codes(features.slots, X, Texts(names))
+
+
+def _called(names: list[str]) -> str:
+    return f"feature {names[0]!r}" if len(names) == 1 else f"{len(names):,} features such as {listing(names[:3])}"
 
 
 def check_features(source: Source, given: list[str] | None, method: Aggregator | None = None) -> None:
@@ -387,9 +393,10 @@ def beside(
         at = votes.slots.locate(features.slots)
         if (at < 0).all() and _numbered(features):
             at = _in_order(source, features, votes)
-            session.warn(
-                f"{source.name} names no items: its rows are taken for the items of each instance in their order."
-            )
+            if (at >= 0).any():
+                session.warn(
+                    f"{source.name} names no items: its rows are taken for the items of each instance in their order."
+                )
         found = missing & (at >= 0)
         X[found] = features.X[at[found]]
         missing &= ~found

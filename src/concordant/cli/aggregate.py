@@ -135,6 +135,11 @@ def command(
             votes = weighed = _features(session, chosen, source, model)
         else:
             votes = votes_of(source)
+            if "feature_names_" in vars(chosen) and "experts_" not in vars(chosen):
+                raise KindError(
+                    f"the {chosen.name} in {model} was fitted on features of items alone. {source.name} holds what "
+                    "experts said."
+                )
             weighed = weigh(votes, trust)
         own = _beside(session, chosen, weighed, features)
         with session.progress(f"{chosen.name} over {len(votes):,} instances", 1):
