@@ -10,15 +10,18 @@ from concordant.kernels.graded import Graded
 from concordant.kernels.lists import Floats, Ints
 from concordant.kernels.scramble import STEP, mixed
 from concordant.ranking.descent import LBFGS, SGD, Adam
-from concordant.ranking.designs import Design
+from concordant.ranking.designs import Design, steady_product
 
 if TYPE_CHECKING:
     from concordant.ranking.ranker import Ranker
 
-__all__ = ["Learner", "Task", "bent"]
+__all__ = ["Learner", "Net", "Task"]
+
+# Lists that are looked at to see how steep the loss is.
+_PROBES = 200
 
 
-class _Net(NamedTuple):
+class Net(NamedTuple):
     """The parameters of a scorer and of its loss; without a hidden layer bias and top are empty."""
 
     w: Floats
@@ -26,144 +29,182 @@ class _Net(NamedTuple):
     top: Floats
     extra: Floats
 
+    def scores(self, design: Design, steady: bool = False) -> Floats:
+        """Return the score of every row; where asked for, at a higher cost, so that its bits depend on the row only."""
+        inner = design.steady_times(self.w) if steady else design.times(self.w)
+        if not self.top.size:
+            return inner
+        inner += self.bias
+        np.tanh(inner, out=inner)
+        return steady_product(inner, self.top)
 
-class Lists(NamedTuple):
-    """Some of the lists, as their loss takes them, the slot of each of their rows, and how many lists there are."""
+
+class _Lists(NamedTuple):
+    """Some of the lists, as their loss takes them, their rows (None for all), and how many lists there are."""
 
     prepared: Any
-    rows: Ints
+    rows: slice | Ints | None
     n_lists: int
 
 
 class Task:
-    """The loss of a scorer on the training lists, as a function of one flat array of parameters."""
+    """The loss of a scorer on the training lists, as a function of one flat array of parameters.
 
-    def __init__(
-        self,
-        owner: Ranker,
-        parts: dict[str, Design],
-        lists: Graded,
-        rows: Ints,
-        instances: Ints,
-        n_instances: int,
-    ) -> None:
-        self.owner, self.parts, self.lists, self.rows = owner, parts, lists, rows
+    Parameters
+    ----------
+    owner : Ranker
+        Whose loss it is.
+    design : Design
+        The columns of the rows of the lists.
+    lists : Graded
+        The lists.
+    list_of : int64[instances]
+        Which list an instance is.
+    """
+
+    def __init__(self, owner: Ranker, design: Design, lists: Graded, list_of: Ints) -> None:
+        self.owner, self.design, self.lists, self._list_of = owner, design, lists, list_of
         self.units = owner.hidden
-        columns = parts["train"].n_columns
-        self.n_weights = columns * max(self.units, 1)
+        self.n_weights = design.n_columns * max(self.units, 1)
         self.size = self.n_weights + 2 * self.units + owner._n_extra
-        self._list_of = np.full(n_instances, -1, dtype=np.int64)
-        self._list_of[instances] = np.arange(len(instances))
-        self._n_slots = len(parts["train"].times(np.zeros(columns)))
-        self._taken: list[tuple[Ints, Lists]] = []
-        self._single: dict[int, Lists] = {}
+        # Asked for again and again: the lists of every part learned from, and each list alone.
+        self._taken: list[tuple[Ints, _Lists]] = []
+        self._single: dict[int, _Lists] = {}
 
     def start(self) -> Floats:
-        """Return weights of 0, or small random ones before a hidden layer, a column's drawn from its name."""
+        """Return weights of 0, or small random ones where a layer stands between."""
         out = np.zeros(self.size)
         if self.units:
-            columns = self.n_weights // self.units
-            out[: self.n_weights] = _drawn(columns, self.units, self.owner.random_state).ravel() / np.sqrt(columns)
-            top = out[self.n_weights + self.units : self.n_weights + 2 * self.units]
-            top[:] = _drawn(1, self.units, self.owner.random_state + 1)[0] / np.sqrt(self.units)
+            net = self.net(out)
+            columns = len(net.w)
+            rng = np.random.default_rng([self.owner.random_state, columns, self.units])
+            net.w[:] = rng.normal(size=net.w.shape) / np.sqrt(max(columns, 1))
+            net.top[:] = rng.normal(size=self.units) / np.sqrt(self.units)
         return out
 
-    def net(self, parameters: Floats) -> _Net:
+    def net(self, parameters: Floats) -> Net:
         """Return the parameters by name, as views."""
         n, units = self.n_weights, self.units
         w = parameters[:n].reshape(-1, units) if units else parameters[:n]
-        return _Net(w, parameters[n : n + units], parameters[n + units : n + 2 * units], parameters[n + 2 * units :])
-
-    def scores(self, parameters: Floats, part: str) -> Floats:
-        """Return the scores of a part."""
-        net = self.net(parameters)
-        return bent(self.parts[part], net.w, net.bias, net.top)[0] if self.units else self.parts[part].times(net.w)
-
-    def lists_of(self, instances: Ints) -> Lists:
-        """Return the lists of some instances; kept, as the same ones are asked for at every step."""
-        for known, lists in self._taken:
-            if known is instances:
-                return lists
-        which = self._list_of[instances]
-        # In the order of ids, so that sums do not depend on that of the instances.
-        lists = self._take(which[np.argsort(self.lists.key[which], kind="stable")])
-        self._taken.append((instances, lists))
-        return lists
-
-    def _take(self, which: Ints) -> Lists:
-        graded, taken = self.lists.take(which)
-        return Lists(self.owner._prepared(graded), self.rows[taken], len(which))
+        return Net(w, parameters[n : n + units], parameters[n + units : n + 2 * units], parameters[n + 2 * units :])
 
     def value(self, parameters: Floats, instances: Ints, l2: float, turn: int) -> tuple[float, Floats]:
         """Return the mean loss of the instances with the penalty, and its gradient."""
-        return self._value(self.parts["train"], self.lists_of(instances), False, parameters, l2, turn)
+        return self._value(self.design, self._lists_of(instances), parameters, l2, turn)
 
     def batch_value(self, parameters: Floats, which: Ints, l2: float, turn: int) -> tuple[float, Floats]:
         """Return the same for a few lists, given by their numbers."""
-        if len(which) == 1:
-            number = int(which[0])
-            if number not in self._single:
-                self._single[number] = self._take(which)
-            lists = self._single[number]
-        else:
-            lists = self._take(which)
-        return self._value(self.parts["train"].at(lists.rows), lists, True, parameters, l2, turn)
+        lists = self._alone(int(which[0])) if len(which) == 1 else self._take(which)
+        design = self.design if lists.rows is None else self.design.at(lists.rows)
+        return self._value(design, lists._replace(rows=None), parameters, l2, turn)
 
-    def _value(
-        self, design: Design, lists: Lists, alone: bool, parameters: Floats, l2: float, turn: int
-    ) -> tuple[float, Floats]:
+    def usual_slope(self) -> float:
+        """Return how long the gradient of a single list is at the start, on average over some lists."""
+        which = self.order(np.flatnonzero(self._list_of >= 0), 0)[:_PROBES]
+        at = self.start()
+        return float(
+            np.mean([np.linalg.norm(self.batch_value(at, which[k : k + 1], 0.0, 0)[1]) for k in range(len(which))])
+        )
+
+    def order(self, instances: Ints, number: int) -> Ints:
+        """Return the lists of the instances in an order drawn from their ids and the number of the pass."""
+        which = self._list_of[instances]
+        seed = np.array([self.owner.random_state % 2**64], dtype=np.uint64)
+        chance = mixed(mixed(seed * STEP + np.uint64(number + 1)))
+        return which[np.lexsort((which, mixed(self.lists.key[which] ^ chance)))]
+
+    def _lists_of(self, instances: Ints) -> _Lists:
+        for known, lists in self._taken:
+            if known is instances:
+                return lists
+        lists = self._take(np.sort(self._list_of[instances]))
+        self._taken.append((instances, lists))
+        return lists
+
+    def _take(self, which: Ints) -> _Lists:
+        if len(which) == len(self.lists.key):
+            return _Lists(self.owner._prepared(self.lists), None, len(which))
+        graded, rows = self.lists.take(which)
+        return _Lists(self.owner._prepared(graded), rows, len(which))
+
+    def _alone(self, number: int) -> _Lists:
+        if number not in self._single:
+            first, last = self.lists.offsets[number : number + 2].tolist()
+            lists = self._take(np.array([number]))
+            self._single[number] = lists._replace(rows=slice(first, last))
+        return self._single[number]
+
+    def _value(self, design: Design, lists: _Lists, parameters: Floats, l2: float, turn: int) -> tuple[float, Floats]:
         net = self.net(parameters)
+        score = design.times(net.w)
         if self.units:
-            score, units = bent(design, net.w, net.bias, net.top)
-        else:
-            score = design.times(net.w)
-        own = score if alone else score[lists.rows]
+            units = score
+            units += net.bias
+            np.tanh(units, out=units)
+            score = units @ net.top
+        own = score if lists.rows is None else score[lists.rows]
         slope = np.empty(len(own))
         loss, by_extra = self.owner._loss(own, lists.prepared, slope, net.extra, turn)
         slope /= lists.n_lists
-        if not alone:
+        if lists.rows is not None:
             everywhere = np.zeros(len(score))
             everywhere[lists.rows] = slope
             slope = everywhere
         out = np.empty(self.size)
         parts = self.net(out)
         if self.units:
-            inner = slope[:, None] * net.top * (1.0 - units * units)
-            parts.w[:], parts.bias[:], parts.top[:] = design.against(inner), inner.sum(axis=0), slope @ units
-            parts.w[:] += l2 * net.w
+            parts.top[:] = slope @ units
+            # From here on the slope by what enters the units.
+            units *= -units
+            units += 1.0
+            units *= net.top
+            units *= slope[:, None]
+            parts.w[:], parts.bias[:] = design.against(units), units.sum(axis=0)
             parts.top[:] += l2 * net.top
         else:
-            parts.w[:] = design.against(slope) + l2 * net.w
+            parts.w[:] = design.against(slope)
+        parts.w[:] += l2 * net.w
         parts.extra[:] = by_extra / lists.n_lists
         penalty = 0.5 * l2 * (float((net.w * net.w).sum()) + float(net.top @ net.top))
         return loss / lists.n_lists + penalty, out
 
-    def order(self, instances: Ints, number: int) -> Ints:
-        """Return the lists of the instances in an order drawn from their ids and the number of the pass."""
-        which = self._list_of[instances]
-        chance = mixed(np.array([self.owner.random_state], dtype=np.uint64) * STEP + np.uint64(number + 1))
-        return which[np.argsort(mixed(self.lists.key[which] ^ mixed(chance)), kind="stable")]
-
 
 class Learner:
-    """One penalty."""
+    """One penalty.
 
-    def __init__(self, task: Task, l2: float, told: bool) -> None:
+    Parameters
+    ----------
+    task : Task
+        What is minimised.
+    l2 : float
+        The penalty.
+    told : bool
+        Whether the penalty is one of several, and so something chosen.
+    held : Design, optional
+        The columns of the validation part.
+    rows : int64[], n_slots : int
+        The slots of the rows of the task, and how many there are.
+    """
+
+    def __init__(self, task: Task, l2: float, told: bool, held: Design | None, rows: Ints, n_slots: int) -> None:
         self.chosen: dict[str, Any] = {"l2": l2} if told else {}
-        self.l2, self._task = l2, task
+        self.l2, self._task, self._held, self._rows, self._n_slots = l2, task, held, rows, n_slots
         owner, kind = task.owner, task.owner._chosen_solver()
-        self.word = "steps" if kind == "lbfgs" else "passes"
-        rate = owner.learning_rate or (0.01 if kind == "adam" else 0.1)
         self.solver: LBFGS | SGD | Adam
         if kind == "lbfgs":
             self.solver = LBFGS(task.size, owner.tol)
+        elif kind == "adam":
+            self.solver = Adam(task.size, owner.tol, owner.learning_rate or 0.01)
         else:
-            self.solver = (Adam if kind == "adam" else SGD)(task.size, owner.tol, rate)
+            # A sum over pairs is hundreds of times as steep as a choice in stages; steps begin alike all the same.
+            self.solver = SGD(task.size, owner.tol, owner.learning_rate or 0.1 / max(task.usual_slope(), 1e-12))
 
     def start(self) -> Floats:
+        """Return the state before the first pass."""
         return self.solver.begin(self._task.start())
 
     def advance(self, parameters: Floats, instances: Ints, number: int) -> Floats:
+        """Return the state after one more step, or one more pass over the instances."""
         task, solver = self._task, self.solver
         if isinstance(solver, LBFGS):
             return solver.step(parameters, lambda at: task.value(at, instances, self.l2, number))
@@ -178,17 +219,14 @@ class Learner:
         return parameters
 
     def scores(self, parameters: Floats, part: str, instances: Ints | None) -> Floats:
-        return self._task.scores(self.solver.point(parameters), part)
+        """Return a score for every slot of a part; in the training part 0 for those not learned from."""
+        net = self._task.net(self.solver.point(parameters))
+        if part == "validation" and self._held is not None:
+            return net.scores(self._held)
+        out = np.zeros(self._n_slots)
+        out[self._rows] = net.scores(self._task.design)
+        return out
 
     def finished(self, parameters: Floats) -> bool:
+        """Return whether the last step changed nothing worth while."""
         return self.solver.finished(parameters)
-
-
-def bent(design: Design, w: Floats, bias: Floats, top: Floats) -> tuple[Floats, Floats]:
-    """Return the scores through a hidden layer, and what its units give."""
-    units: Floats = np.tanh(design.times(w) + bias)
-    return units @ top, units
-
-
-def _drawn(columns: int, units: int, random_state: int) -> Floats:
-    return np.random.default_rng([random_state, columns, units]).normal(size=(columns, units))

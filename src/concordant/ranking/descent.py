@@ -20,6 +20,10 @@ Objective = Callable[[Floats], tuple[float, Floats]]
 # Sufficient decrease and the part of the slope that must be gone: a step has to help and must not be timid.
 _DECREASE, _CURVATURE = 1e-4, 0.9
 _TRIALS = 40
+# What is left of a value when it is as good as nothing.
+_NEGLIGIBLE = 1e-6
+# Products smaller than this are rounding, and no longer to be divided by.
+_LEAST = 1e-280
 # Passes whose values are averaged before two stretches of a noisy descent are compared.
 _STRETCH = 10
 
@@ -43,16 +47,17 @@ class Solver(Protocol):
 class LBFGS(NamedTuple):
     """Newton's direction from the last few changes of the gradient, and the first step along it that is good enough.
 
-    The state is the point, its gradient, the value, how many changes are remembered, whether it is over, and the
-    changes. The step has to meet the weak conditions of Wolfe, found by halving and doubling: that works at kinks too,
-    where a hinge has no gradient.
+    The state is the point, its gradient, the value, how many changes are remembered, whether it is over, the first
+    value, and the changes. The step has to meet the weak conditions of Wolfe, found by halving and doubling: that works
+    at kinks too, where a hinge has no gradient.
 
     Attributes
     ----------
     size : int
         How many parameters there are.
     tol : float
-        It is over when a step improves the value by less than this part of it.
+        It is over when a step improves the value by less than this part of it, or of a millionth of the first value:
+        what falls towards 0 for ever has then come far enough.
     memory : int
         How many changes are remembered.
     """
@@ -63,7 +68,7 @@ class LBFGS(NamedTuple):
 
     def begin(self, point: Floats) -> Floats:
         """Return the state in which nothing is known but where to start."""
-        state = np.zeros(2 * self.size + 3 + 2 * self.memory * self.size)
+        state = np.zeros(2 * self.size + 4 + 2 * self.memory * self.size)
         state[: self.size] = point
         state[2 * self.size] = np.nan
         return state
@@ -101,15 +106,16 @@ class LBFGS(NamedTuple):
         at, value, slope = self.point(state), self.value(state), self.gradient(state)
         if np.isnan(value):
             value, slope = objective(at)
+            out[2 * n + 3] = value
         known = int(state[2 * n + 1])
-        changes = state[2 * n + 3 :].reshape(2, self.memory, n)
+        changes = state[2 * n + 4 :].reshape(2, self.memory, n)
         direction = -self._scaled(slope, changes[0][:known], changes[1][:known])
         descent = float(direction @ slope)
         if not descent < 0:
             # What is remembered no longer fits: begin anew with the gradient.
             known, direction = 0, -slope
             descent = -float(slope @ slope)
-        if descent == 0:
+        if not -descent > _LEAST:
             return self._over(out, at, value, slope)
         length = 1.0 if known else min(1.0, 1.0 / float(np.sqrt(-descent)))
         shortest, longest = 0.0, np.inf
@@ -126,8 +132,9 @@ class LBFGS(NamedTuple):
         if not new < value:
             return self._over(out, at, value, slope)
         s, y = there - at, new_slope - slope
-        if float(s @ y) > 1e-12 * float(y @ y):
-            remembered = out[2 * n + 3 :].reshape(2, self.memory, n)
+        along = float(s @ y)
+        if along > max(1e-12 * float(y @ y), _LEAST) and float(y @ y) > _LEAST:
+            remembered = out[2 * n + 4 :].reshape(2, self.memory, n)
             if known == self.memory:
                 remembered[:, :-1] = remembered[:, 1:]
                 known -= 1
@@ -135,7 +142,7 @@ class LBFGS(NamedTuple):
             known += 1
         improvement = value - new
         out[:n], out[n : 2 * n], out[2 * n], out[2 * n + 1] = there, new_slope, new, known
-        out[2 * n + 2] = improvement <= self.tol * max(abs(value), abs(new))
+        out[2 * n + 2] = improvement <= self.tol * max(abs(value), abs(new), _NEGLIGIBLE * abs(out[2 * n + 3]))
         return out
 
     def _over(self, out: Floats, at: Floats, value: float, slope: Floats) -> Floats:

@@ -1,24 +1,42 @@
-"""Columns a scorer sees, without their being written down: raw features with a centre and a scale, or their products.
+"""Columns a scorer sees: features with one centre and scale for all data, written down once for learning.
 
 A linear scorer needs two things of its columns: the columns times weights, and what the rows say against the columns.
-Both can be had from the raw features, so that neither a standardised copy nor the products of all pairs are ever made.
+Learning asks for both again and again, and a table standardised beforehand gives them at the speed of a matrix product;
+it is the one copy of the features that learning makes. Prediction goes through the features block by block.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from concordant.kernels.lists import Floats, Ints
 
-__all__ = ["Design", "Plain", "spread"]
+__all__ = ["Design", "Plain", "Scaling", "blocks_of_rows", "steady_product"]
 
-# A centre so many spreads away costs so many digits of the difference; then the difference is made first.
-_FAR = 1e5
-# Rows looked at at one time.
-_BLOCK = 1 << 15
+# Numbers looked at at one time: what is made of them on the way stays in the cache of a core.
+_BLOCK = 1 << 17
+
+
+def blocks_of_rows(n: int, width: int) -> Iterator[slice]:
+    """Yield slices of n rows, each of a moderate number of numbers if rows have `width` of them."""
+    step = max(_BLOCK // max(width, 1), 1)
+    for first in range(0, n, step):
+        yield slice(first, min(first + step, n))
+
+
+def steady_product(rows: Floats, weights: Floats) -> Floats:
+    """Return rows times weights, of shape (columns,) or (columns, units); a row gives the same bits in any company.
+
+    A matrix product of the linear algebra library may round the same row differently beside other rows. For a single
+    vector of weights it is no faster either, as memory is what both wait for, and it may wait for its threads besides.
+    """
+    if weights.ndim == 2:
+        return np.stack([steady_product(rows, np.ascontiguousarray(unit)) for unit in weights.T], axis=1)
+    out: Floats = np.einsum("rf,f->r", np.ascontiguousarray(rows), weights)
+    return out
 
 
 class Design(Protocol):
@@ -33,79 +51,126 @@ class Design(Protocol):
         """Return the columns times weights, of shape (columns,) or (columns, units)."""
         ...
 
+    def steady_times(self, weights: Floats) -> Floats:
+        """Return the same, at a higher cost, but a row's number does not depend on the other rows to the last bit."""
+        ...
+
     def against(self, rows: Floats) -> Floats:
         """Return the columns' inner products with numbers for every row, of shape (rows,) or (rows, units)."""
         ...
 
-    def at(self, rows: Ints) -> Design:
+    def at(self, rows: slice | Ints) -> Design:
         """Return the design of some of the rows."""
         ...
 
 
 class Plain(NamedTuple):
-    """Features less their centre, times their scale.
+    """The standardised features themselves.
 
-    >>> design = Plain(np.array([[1.0, 5.0], [3.0, 5.0]]), np.array([2.0, 5.0]), np.array([1.0, 0.0]))
+    >>> design = Plain(np.array([[-1.0, 0.0], [1.0, 2.0]]))
     >>> design.times(np.array([0.5, 7.0])).tolist(), design.against(np.array([1.0, 2.0])).tolist()
-    ([-0.5, 0.5], [1.0, 0.0])
+    ([-0.5, 14.5], [1.0, 4.0])
     """
 
-    X: Floats
-    centre: Floats
-    scale: Floats
-
-    @classmethod
-    def of(cls, X: Floats, centre: Floats, scale: Floats) -> Plain:
-        """Return the design, of features centred beforehand where the difference would lose its digits."""
-        if (np.abs(centre) * scale > _FAR).any():
-            return cls(X - centre, np.zeros(len(centre)), scale)
-        return cls(X, centre, scale)
+    Z: Floats
 
     @property
     def n_columns(self) -> int:
         """How many columns there are."""
-        return int(self.X.shape[1])
+        return int(self.Z.shape[1])
 
     def times(self, weights: Floats) -> Floats:
         """Return the columns times weights."""
-        scaled = (self.scale * weights.T).T
-        out: Floats = self.X @ scaled
-        out -= self.centre @ scaled
+        out: Floats = self.Z @ weights if weights.ndim == 2 else steady_product(self.Z, weights)
         return out
+
+    def steady_times(self, weights: Floats) -> Floats:
+        """Return the columns times weights, each row's bits its own."""
+        return steady_product(self.Z, weights)
 
     def against(self, rows: Floats) -> Floats:
         """Return the columns' inner products with numbers for every row."""
-        found = (rows.T @ self.X).T
-        total = rows.sum(axis=0)
-        out: Floats = (self.scale * (found.T - np.multiply.outer(total, self.centre))).T
+        out: Floats = self.Z.T @ rows if rows.ndim == 2 else np.einsum("rf,r->f", self.Z, rows)
         return out
 
-    def at(self, rows: Ints) -> Plain:
+    def at(self, rows: slice | Ints) -> Plain:
         """Return the design of some of the rows."""
-        return self._replace(X=self.X[rows])
+        return Plain(self.Z[rows])
 
-    def standardised(self, rows: slice) -> Floats:
-        """Return the columns themselves, for some of the rows."""
-        out: Floats = (self.X[rows] - self.centre) * self.scale
+
+class Scaling(NamedTuple):
+    """How features are brought to one scale: (x - centre) · scale, x being `mean` where it is not known.
+
+    >>> X = np.array([[1.0, 5.0], [3.0, 5.0], [np.nan, 5.0]])
+    >>> scaling = Scaling.of(X, np.arange(3))
+    >>> scaling.written(X).tolist()
+    [[-1.0, 0.0], [1.0, 0.0], [0.0, 0.0]]
+    """
+
+    centre: Floats
+    scale: Floats
+    mean: Floats
+
+    @classmethod
+    def of(cls, X: Floats, rows: Ints, standardise: bool = True) -> Scaling:
+        """Return the scaling that gives the features, as far as known, a mean of 0 and a deviation of 1 over some rows.
+
+        Features that are constant but for rounding get a scale of 0. With standardise=False features stay what they
+        are.
+        """
+        mean, deviation = _spread(X, rows)
+        if not standardise:
+            return cls(np.zeros(len(mean)), np.ones(len(mean)), mean)
+        return cls(mean, np.divide(1.0, deviation, out=np.zeros(len(mean)), where=deviation > 0), mean)
+
+    def written(self, X: Floats, rows: Ints | None = None, columns: Ints | None = None) -> Floats:
+        """Return the scaled features, of some of the rows and in another order of columns where asked for."""
+        own = self if columns is None else Scaling(*(part[columns] for part in self))
+        n = len(X) if rows is None else len(rows)
+        out = np.empty((n, len(own.centre)))
+        for block in blocks_of_rows(n, X.shape[1]):
+            part = X[block] if rows is None else X[rows[block]]
+            here = out[block]
+            here[:] = part if columns is None else part[:, columns]
+            unknown = np.isnan(here)
+            if unknown.any():
+                np.copyto(here, own.mean, where=unknown)
+            here -= own.centre
+            here *= own.scale
         return out
 
 
-def spread(X: Floats, rows: NDArray[np.bool_] | None = None) -> tuple[Floats, Floats]:
-    """Return the mean and the standard deviation of every column, over all rows or those marked; block by block.
+def _spread(X: Floats, rows: Ints) -> tuple[Floats, Floats]:
+    """Return the mean and the standard deviation of what is known of every column; 0 for what is only rounding."""
+    F = X.shape[1]
+    blocks = list(blocks_of_rows(len(rows), F))
+    count, low, high = np.zeros(F), np.full(F, np.inf), np.full(F, -np.inf)
+    for block in blocks:
+        part = X[rows[block]]
+        unknown = np.isnan(part)
+        count += len(part) - unknown.sum(axis=0)
+        np.minimum(low, np.where(unknown, np.inf, part).min(axis=0), out=low)
+        np.maximum(high, np.where(unknown, -np.inf, part).max(axis=0), out=high)
+    low[count == 0] = high[count == 0] = 0.0
+    # As parts of the range, so that neither sums nor squares leave what a number can hold.
+    middle, reach = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
+    unit = np.where(reach > 0, reach, 1.0)
 
-    Columns whose deviation is nothing but rounding have none.
-    """
-    n = len(X) if rows is None else int(rows.sum())
-    if n == 0:
-        return np.zeros(X.shape[1]), np.zeros(X.shape[1])
-    blocks = [slice(k, k + _BLOCK) for k in range(0, len(X), _BLOCK)]
+    def averaged(offset: Floats, power: int) -> Floats:
+        total = np.zeros(F)
+        for block in blocks:
+            part = X[rows[block]]
+            part -= middle
+            part /= unit
+            part -= offset
+            if power == 2:
+                part *= part
+            part[np.isnan(part)] = 0.0
+            total += part.sum(axis=0)
+        return total / np.maximum(count, 1.0)
 
-    def part(block: slice) -> Floats:
-        return X[block] if rows is None else X[block][rows[block]]
-
-    # As fractions of the count, so that the sum of huge numbers stays within range.
-    mean: Floats = np.sum([(part(b) / n).sum(axis=0) for b in blocks], axis=0)
-    square: Floats = np.sum([((part(b) - mean) ** 2 / n).sum(axis=0) for b in blocks], axis=0)
-    deviation = np.sqrt(square)
-    deviation[deviation <= 1e-12 * np.abs(mean)] = 0.0
+    mean = averaged(np.zeros(F), 1)
+    deviation = np.sqrt(averaged(mean, 2)) * reach
+    mean = middle + mean * reach
+    deviation[deviation <= np.maximum(1e-12 * np.abs(mean), 1e-300)] = 0.0
     return mean, deviation

@@ -8,6 +8,7 @@ stopping rule, is here, so that a new ranker is a few lines.
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
@@ -31,16 +32,16 @@ from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
-from concordant.data.streams import id_hash
-from concordant.errors import DataError, KindError, NotFittedError, ParameterError
+from concordant.errors import DataError, KindError, NotFittedError, ParameterError, listing
 from concordant.kernels.graded import Graded
-from concordant.kernels.lists import Floats, Ints, offsets_of
-from concordant.kernels.scramble import STEP, Keys, mixed
-from concordant.ranking._fitting import Learner, Task, bent
+from concordant.kernels.lists import Floats, Ints
+from concordant.ranking._arranged import arranged
+from concordant.ranking._fitting import Learner, Net, Task
 from concordant.ranking._inputs import array_validation, as_containers, as_matrix, chosen_columns, joined
-from concordant.ranking.designs import Design, Plain, spread
+from concordant.ranking.descent import LBFGS
+from concordant.ranking.designs import Design, Plain, Scaling, blocks_of_rows
 from concordant.ranking.expert_features import Blocks, blocks_of, dense_potentials, potentials
-from concordant.ranking.second_order import Products, choose_products
+from concordant.ranking.second_order import Chosen, Products, choose_products
 from concordant.ranking.svd_features import dense_features, triples
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ _PENALTY = number(least=0)
 # Penalties tried by "auto".
 _PENALTIES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0)
 _FOLDS = 5
-# Rows looked at at one time.
-_BLOCK = 1 << 15
+# The part of the loss that is left where all is in order.
+_PERFECT = 1e-6
 
 _COMMON = """hidden : int
         Units of a hidden layer (tanh) between the features and the score, 0 for none.
@@ -65,18 +66,20 @@ _COMMON = """hidden : int
         The penalty l2/2 · Σ weight² beside the mean loss of an instance. "auto" chooses among eight from 1 to 0, a
         tuple among its entries: on the validation part, or by cross-validation.
     learning_rate : float or None
-        How far a step of "sgd" or "adam" goes; None takes 0.1 and 0.01.
+        How far a step of "sgd" or "adam" goes. None takes 0.01 for "adam", and for "sgd" what makes the first steps 0.1
+        long.
     batch : int
         Instances to a step of "sgd" or "adam".
     max_iter : int or None
-        Steps of "lbfgs", passes of the others, at most; None takes what the loss is known to need.
+        Steps of "lbfgs", passes of the others, at most; None takes 1000 steps or 200 passes.
     tol : float
         Stop when a step of "lbfgs" improves the objective by less than this part of it; the others, when ten passes are
         no better by this part than the ten before.
     patience : int or None
         With a validation part or cross-validation, stop after so many passes without a better value.
     standardise : bool
-        Whether features are centred and scaled to a standard deviation of 1, as it is in the training part.
+        Whether features are centred and scaled to a standard deviation of 1, as they have it in what is learned from;
+        otherwise they are taken as they are.
     second_order : bool
         Whether the products of two features (a feature's square included) take the place of the features.
     min_correlation : float
@@ -86,7 +89,8 @@ _COMMON = """hidden : int
     keep_first : bool
         With second_order, whether the features themselves stay beside their products.
     nan : {"error", "mean"}
-        What to do with features that are NaN: refuse them, or take the mean of the training part.
+        What to do with features that are NaN: refuse them, or take the mean of what is learned from, 0 where that knows
+        none.
     expert_features : {"potentials", "svd"}
         What preferences become: the potentials of the CRF, or the singular vectors of SVDRank.
     transform : {"log", "rankdiff", "binary", "count"}
@@ -112,8 +116,12 @@ _LEARNED = """feature_names_ : list of str
         as there are.
     products_ : int64[products, 2]
         With second_order, the features that are multiplied.
+    product_centre_, product_scale_ : float64[products]
+        What is subtracted from a product of two scaled features, and what the rest is multiplied with.
     centre_, scale_ : float64[features]
         What is subtracted from a feature, and what the rest is multiplied with; 0 for a constant one.
+    mean_ : float64[features]
+        What stands for NaN.
     bias_, top_ : float64[units]
         Of a hidden layer: score = Σ_h top_h tanh(bias_h + columns · weights_h)."""
 
@@ -169,6 +177,8 @@ class Ranker(Aggregator):
     _ties_tell: ClassVar[bool] = False
     # Whether items of equal label stay in the order of the input.
     _ties_by_input: ClassVar[bool] = False
+    # Whether scores exist that nothing can better, as they do where a margin is enough.
+    _content: ClassVar[bool] = False
     # What "auto" is.
     _solver: ClassVar[str] = "lbfgs"
 
@@ -182,6 +192,7 @@ class Ranker(Aggregator):
     product_scale_: Floats
     centre_: Floats
     scale_: Floats
+    mean_: Floats
     bias_: Floats
     top_: Floats
     extra_: Floats
@@ -244,8 +255,7 @@ class Ranker(Aggregator):
             rest = [p for name, p in common.items() if name not in own]
             cls.__init__.__signature__ = inspect.Signature(mine + rest)  # type: ignore[attr-defined]
         super().__init_subclass__(**kwargs)
-        if cls.__doc__:
-            cls.__doc__ = cls.__doc__.replace("{common}", _COMMON).replace("{learned}", _LEARNED)
+        _fill_doc(cls)
 
     def _loss(self, score: Floats, lists: Any, slope: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
         """Return the loss summed over the lists and its gradient by `extra`; write that by the scores to `slope`.
@@ -262,7 +272,7 @@ class Ranker(Aggregator):
         """Return how many steps or passes there are at most."""
         if self.max_iter is not None:
             return self.max_iter
-        return 100 if self._chosen_solver() == "lbfgs" else 200
+        return 1000 if self._chosen_solver() == "lbfgs" else 200
 
     def _chosen_solver(self) -> str:
         return self._solver if self.solver == "auto" else self.solver
@@ -310,11 +320,12 @@ class Ranker(Aggregator):
         """Return the consensus of features or preferences, or an array of scores for the rows of an array."""
         if isinstance(data, (Features, Preferences, Comparisons)):
             votes = self._checked(data)
-            return Consensus.from_codes(votes.slots, self._score(self._described(votes, features)))
+            self._require_fitted()
+            return Consensus.from_codes(votes.slots, self._score(self._described(votes, features), votes.slots))
         check_params(type(self).__name__, self.__dict__, self.constraints)
-        self._known()
-        X, names = as_matrix(data)
-        return self._score(self._in_order(X, names, None))
+        self._require_fitted()
+        X, names = as_matrix(data, type(self).__name__)
+        return self._score(self._in_order(X, names, None), None)
 
     def fit_predict(
         self,
@@ -340,21 +351,23 @@ class Ranker(Aggregator):
         return super()._checked(data)
 
     def _scores(self, preferences: Any) -> Floats:
-        return self._score(self._described(preferences, None))
+        self._require_fitted()
+        return self._score(self._described(preferences, None), preferences.slots)
 
-    def _known(self) -> None:
+    def _require_fitted(self) -> None:
         if "coefficients_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
 
     # From what is given to a matrix.
 
     def _described(self, data: Any, features: Features | None) -> Floats:
-        """Return the matrix of the slots of the data, its columns as they were learned."""
-        self._known()
+        """Return the matrix of the slots of the data, its columns as they were learned; NaN where one is not known."""
         name = type(self).__name__
         if isinstance(data, Features):
             if "experts_" in self.__dict__:
-                raise KindError(f"this {name} was fitted on preferences. Got Features.")
+                raise KindError(f"this {name} was fitted on preferences. Got Features; fit it on Features first.")
+            if features is not None:
+                raise ParameterError("features= stands beside preferences; the data are features already.")
             return self._in_order(data.X, data.names, data.slots)
         if "experts_" not in self.__dict__:
             raise KindError(
@@ -369,10 +382,14 @@ class Ranker(Aggregator):
         if features is None:
             raise DataError(f"this {name} was fitted with features of items beside the experts. Pass features=.")
         own = chosen_columns(joined(features, data, name), features.names, self.item_features_, name)
-        return np.concatenate([X, self._without_nan(own, Texts(self.item_features_), data.slots)], axis=1)
+        self._require_known(own, Texts(self.item_features_), data.slots)
+        return np.concatenate([X, own], axis=1)
 
     def _expert_columns(self, votes: Votes, blocks: Blocks) -> tuple[Floats, list[str]]:
         of_expert = blocks.of(votes, type(self).__name__, self.unknown_experts)
+        if votes.slots.n_slots == 0:
+            # Nothing is said about nothing; what it would be said in is known all the same.
+            return np.zeros((0, len(self.feature_names_) - len(self.item_features_))), []
         if self.expert_features == "svd":
             found = dense_features(
                 triples(votes, blocks, of_expert, self.transform, 1, self.missing, "mean"), votes.slots, blocks
@@ -383,6 +400,8 @@ class Ranker(Aggregator):
 
     def _in_order(self, X: Floats, names: Texts | None, slots: Slots | None) -> Floats:
         """Return the columns that were learned, in their order, from a matrix of features."""
+        if "experts_" in self.__dict__:
+            raise KindError(f"this {type(self).__name__} was fitted on preferences. Got an array.")
         if names is None:
             if X.shape[1] != len(self.feature_names_):
                 raise DataError(
@@ -390,78 +409,99 @@ class Ranker(Aggregator):
                 )
         else:
             X = chosen_columns(X, names, self.feature_names_, type(self).__name__)
-        return self._without_nan(X, Texts(self.feature_names_), slots)
+        self._require_known(X, Texts(self.feature_names_), slots)
+        return X
 
-    def _without_nan(self, X: Floats, names: Texts, slots: Slots | None) -> Floats:
-        """Return the features, NaN replaced by the mean of the training part or refused."""
-        for block in range(0, len(X), _BLOCK):
-            part = X[block : block + _BLOCK]
-            if np.isfinite(part).all():
+    def _require_known(self, X: Floats, names: Texts, slots: Slots | None) -> None:
+        """Raise DataError where a feature is infinite, or NaN and not to be replaced."""
+        wrong = np.isinf if self.nan == "mean" else lambda part: ~np.isfinite(part)
+        for block in blocks_of_rows(len(X), X.shape[1]):
+            found = wrong(X[block])
+            if not found.any():
                 continue
-            row, column = (int(v[0]) for v in np.nonzero(~np.isfinite(part)))
-            value = float(part[row, column])
-            if np.isnan(value) and self.nan == "mean" and not np.isinf(X).any():
-                centre = self.centre_[-X.shape[1] :] if "centre_" in self.__dict__ else _means(X)
-                return np.where(np.isnan(X), centre, X)
-            if self.nan == "mean":
-                row, column = (int(v[0]) for v in np.nonzero(np.isinf(X)))
-                value, block = float(X[row, column]), 0
-            where = f"row {block + row}"
+            row, column = (int(v[0]) for v in np.nonzero(found))
+            row += block.start
+            value = float(X[row, column])
+            where = f"row {row}"
             if slots is not None:
-                instance, item = slots.where(block + row)
+                instance, item = slots.where(row)
                 where = f"item {item!r} of instance {instance!r}"
-            hint = ' Pass nan="mean" to take the mean of the training part.' if np.isnan(value) else ""
+            hint = (
+                ' Pass nan="mean" to take the mean of what is learned from.'
+                if np.isnan(value)
+                else " Features must be finite, or NaN where one is not known."
+            )
             raise DataError(
                 f"{type(self).__name__} cannot use feature {names[column]!r} of {where}: it is {value!r}.{hint}"
             )
-        return X
 
     # From a matrix to scores.
 
-    def _design(self, X: Floats) -> Design:
-        plain = Plain.of(X, self.centre_, self.scale_)
-        if not self.second_order:
-            return plain
-        return Products(plain, self.products_, self.product_centre_, self.product_scale_, self.keep_first)
+    def _scaling(self) -> Scaling:
+        return Scaling(self.centre_, self.scale_, self.mean_)
 
-    def _score(self, X: Floats) -> Floats:
-        design = self._design(X)
-        if self.top_.size == 0:
-            return design.times(self.coefficients_)
-        return bent(design, self.coefficients_, self.bias_, self.top_)[0]
+    def _design(self, Z: Floats) -> Design:
+        """Return the columns of standardised features."""
+        if "products_" not in self.__dict__:
+            return Plain(Z)
+        keep_first = len(self.coefficients_) > len(self.products_)
+        return Products(Z, self.products_, self.product_centre_, self.product_scale_, keep_first)
+
+    def _score(self, X: Floats, slots: Slots | None) -> Floats:
+        net = Net(self.coefficients_, self.bias_, self.top_, self.extra_)
+        scaling = self._scaling()
+        out = np.empty(len(X))
+        with np.errstate(over="ignore", invalid="ignore"):
+            for block in blocks_of_rows(len(X), X.shape[1]):
+                out[block] = net.scores(self._design(scaling.written(X[block])), steady=True)
+        if not np.isfinite(out).all():
+            row = int(np.flatnonzero(~np.isfinite(out))[0])
+            where = f"row {row}" if slots is None else "item {1!r} of instance {0!r}".format(*slots.where(row))
+            raise DataError(
+                f"{type(self).__name__} cannot score {where}: its features are so far from those learned from that the "
+                "score is no longer a number."
+            )
+        return out
 
     def _contributions(self, preferences: Any) -> tuple[list[str], Floats, Floats] | None:
+        self._require_fitted()
         X = self._described(preferences, None)
-        if self.top_.size or self.second_order:
+        if self.top_.size or "products_" in self.__dict__:
             return None
-        return self._by_source(X)
-
-    def _by_source(self, X: Floats) -> tuple[list[str], Floats, Floats]:
-        """Return who adds to the scores, what each adds to every slot, and what is added besides."""
-        each = (X - self.centre_) * (self.scale_ * self.coefficients_)
+        each = self._scaling().written(X) * self.coefficients_
         if "experts_" not in self.__dict__:
             return self.feature_names_, each, np.zeros(len(X))
-        expert = len(self.feature_names_) - len(self.item_features_)
-        width = expert // max(len(self.experts_), 1)
-        voices = each[:, :expert].reshape(len(X), len(self.experts_), width).sum(axis=2)
-        return (
-            [*self.experts_, *self.item_features_],
-            np.concatenate([voices, each[:, expert:]], axis=1),
-            np.zeros(len(X)),
-        )
+        voices = each.reshape(len(X), len(self.experts_), X.shape[1] // max(len(self.experts_), 1)).sum(axis=2)
+        return self.experts_, voices, np.zeros(len(X))
 
     def _check_state(self) -> None:
-        columns = len(self.feature_names_)
-        units = self.top_.size
-        wide = len(self.products_) + (columns if self.keep_first else 0) if self.second_order else columns
-        shape = (wide, units) if units else (wide,)
-        fits = self.coefficients_.shape == shape and self.centre_.shape == self.scale_.shape == (columns,)
-        fits = fits and self.bias_.shape == (units,)
-        if self.second_order:
-            inside = self.products_.size == 0 or (self.products_.min() >= 0 and self.products_.max() < columns)
-            fits = fits and self.products_.shape == (len(self.product_scale_), 2) and bool(inside)
-            fits = fits and self.product_centre_.shape == self.product_scale_.shape
-        if not fits:
+        if "coefficients_" not in self.__dict__:
+            return
+        columns, units = len(self.feature_names_), self.top_.size
+        pairs = self.products_ if "products_" in self.__dict__ else None
+        # Products stand alone, or behind the features.
+        wide = [columns] if pairs is None else [len(pairs), len(pairs) + columns]
+        fits = [
+            self.coefficients_.shape in [(w, units) if units else (w,) for w in wide],
+            self.centre_.shape == self.scale_.shape == self.mean_.shape == (columns,),
+            self.bias_.shape == self.top_.shape == (units,),
+            self.extra_.shape == (self._n_extra,),
+            all(isinstance(name, str) for name in self.feature_names_),
+            self.item_features_ == self.feature_names_[columns - len(self.item_features_) :],
+        ]
+        if pairs is not None:
+            fits += [
+                pairs.dtype == np.int64 and pairs.shape[1:] == (2,) and len(pairs) > 0,
+                pairs.size == 0 or (pairs.min() >= 0 and pairs.max() < columns),
+                self.product_centre_.shape == self.product_scale_.shape == (len(pairs),),
+            ]
+        arrays = (self.coefficients_, self.centre_, self.scale_, self.mean_, self.bias_, self.top_, self.extra_)
+        fits += [a.dtype == np.float64 and bool(np.isfinite(a).all()) for a in arrays]
+        if "experts_" in self.__dict__:
+            said = columns - len(self.item_features_)
+            width = 4 if self.expert_features == "svd" else 3
+            fits += [said == width * len(self.experts_), -1 <= self.shared_ < len(self.experts_)]
+        if not all(fits):
             raise DataError(f"the parts of this {type(self).__name__} do not go together.")
 
     # Learning.
@@ -472,20 +512,26 @@ class Ranker(Aggregator):
 
         name = type(self).__name__
         table = self._table(preferences, features)
-        truth = match_labels(table, labels, name, unjudged=self.unjudged, usable=not self._ties_tell)
+        truth = match_labels(table, labels, name, unjudged=self.unjudged)
         if self._ties_tell:
-            truth = _with_ties(truth, table.slots, name)
+            truth = _with_ties(truth, table.slots)
         held = self._held_out(validation)
-        lists, rows = self._lists(table, truth)
-        self._standardised(table, rows)
-        if self.second_order:
-            self._choose_products(table.X, truth.label, rows)
-        parts = {"train": self._design(table.X)}
-        if held is not None:
-            parts["validation"] = self._design(held[0].X)
-        task = Task(self, parts, lists, rows, truth.instances, len(table))
+        order = arranged(table, truth, self._ties_by_input)
+        scaling = Scaling.of(table.X, order.rows, self.standardise)
+        Z = scaling.written(table.X, order.rows, order.columns)
+        self._require_difference(Z, order.lists)
+        chosen = self._chosen_products(Z, order.lists.label) if self.second_order else None
+
+        def design(Z: Floats) -> Design:
+            return Plain(Z) if chosen is None else Products(Z, *chosen[:3], self.keep_first)
+
+        task = Task(self, design(Z), order.lists, order.list_of)
+        apart = None if held is None else design(scaling.written(held[0].X, None, order.columns))
         penalties = _PENALTIES if self.l2 == "auto" else self.l2 if isinstance(self.l2, tuple) else (self.l2,)
-        learners = [Learner(task, float(cast(float, l2)), len(penalties) > 1) for l2 in penalties]
+        learners = [
+            Learner(task, float(cast(float, l2)), len(penalties) > 1, apart, order.rows, table.n_slots)
+            for l2 in penalties
+        ]
         folds = self.cv if self.cv is not None or len(penalties) == 1 else _FOLDS
         found = train(
             self,
@@ -501,32 +547,69 @@ class Ranker(Aggregator):
             random_state=self.random_state,
         )
         best = learners[found.learner]
-        net = task.net(best.solver.point(found.parameters))
-        self.coefficients_, self.bias_, self.top_, self.extra_ = (part.copy() for part in net)
-        value, slope = task.value(best.solver.point(found.parameters), truth.instances, best.l2, found.passes)
+        point = best.solver.point(found.parameters)
+        self._keep(task.net(point), scaling, order.columns, chosen)
+        value, slope = task.value(point, truth.instances, best.l2, found.passes)
         self.fit_info_.objective, self.fit_info_.gradient_norm = value, float(np.abs(slope).max(initial=0.0))
-        if found.value is None and not best.finished(found.parameters) and not self.fit_info_.interrupted:
-            self.fit_info_.converged = False
-            self._warn(
-                f"{name} stopped after {found.passes} {best.word} before it met tol={self.tol:g}. Raise max_iter, or "
-                "tol; the weights found so far are kept."
+        if found.value is None and not self.fit_info_.interrupted:
+            self._say_how_it_ended(
+                best, found.parameters, value, task.value(task.start(), truth.instances, best.l2, 0)[0]
             )
+
+    def _say_how_it_ended(self, learner: Learner, parameters: Floats, value: float, at_start: float) -> None:
+        """Note whether the tolerance was met, and warn where it was not, or where the descent went up."""
+        name, info = type(self).__name__, self.fit_info_
+        info.converged = info.converged and learner.finished(parameters)
+        if value > at_start:
+            info.converged = False
+            self._warn(
+                f"{name} ended where the objective is {value:.6g}, above {at_start:.6g} where it began: its steps are "
+                "too long. Choose a smaller learning_rate."
+            )
+        elif not self._content and not learner.l2 and value < _PERFECT * at_start:
+            info.converged = False
+            self._warn(
+                f"{name} puts all items in the order of their labels with room to spare: the weights could grow for "
+                f"ever, and were stopped at {np.abs(self.coefficients_).max():.3g}. Set a penalty, "
+                "such as l2=0.01."
+            )
+        elif not info.converged and isinstance(learner.solver, LBFGS):
+            # Passes of the other solvers end when they are over: noise may hide for long that nothing gets better.
+            self._warn(
+                f"{name} stopped after {info.n_iter} steps before it met tol={self.tol:g}. Raise max_iter, or tol; the "
+                "weights found so far are kept."
+            )
+
+    def _keep(self, net: Net, scaling: Scaling, columns: Ints, chosen: Chosen | None) -> None:
+        """Keep what was learned, in the order of the features."""
+        place = np.argsort(columns)
+        w = net.w[: len(columns)][place] if chosen is None or self.keep_first else net.w[:0]
+        if chosen is not None:
+            pairs = np.sort(columns[chosen.pairs], axis=1)
+            order = np.lexsort((pairs[:, 1], pairs[:, 0]))
+            self.products_ = pairs[order]
+            self.product_centre_, self.product_scale_ = chosen.centre[order], chosen.scale[order]
+            w = np.concatenate([w, net.w[-len(pairs) :][order]])
+        self.coefficients_ = w
+        self.bias_, self.top_, self.extra_ = (part.copy() for part in net[1:])
+        self.centre_, self.scale_, self.mean_ = scaling
 
     def _table(self, data: Any, features: Features | None) -> Features:
         """Return the training data as features, and note what the columns are."""
         if isinstance(data, Features):
             if features is not None:
                 raise ParameterError("features= stands beside preferences; the data are features already.")
-            self.feature_names_, self.item_features_ = data.names.tolist(), data.names.tolist()
-            X = self._without_nan(data.X, data.names, data.slots)
-            return Features.from_codes(data.slots, X, data.names)
+            self.feature_names_ = self.item_features_ = _unequal(data.names.tolist())
+            self._require_known(data.X, data.names, data.slots)
+            return data
         blocks = blocks_of(data)
         self.experts_, self.shared_ = blocks.names, blocks.shared
+        self.item_features_ = [] if features is None else _unequal(features.names.tolist())
+        self.feature_names_ = list(self.item_features_)
         X, names = self._expert_columns(data, blocks)
-        self.item_features_ = []
         if features is not None:
-            own = self._without_nan(joined(features, data, type(self).__name__), features.names, data.slots)
-            self.item_features_ = features.names.tolist()
+            own = joined(features, data, type(self).__name__)
+            self._require_known(own, features.names, data.slots)
             X = np.concatenate([X, own], axis=1)
         self.feature_names_ = names + self.item_features_
         return Features.from_codes(data.slots, X, Texts(self.feature_names_))
@@ -541,82 +624,53 @@ class Ranker(Aggregator):
         data, labels = validation[0], validation[1]
         if not isinstance(data, (Features, Preferences, Comparisons)):
             raise ParameterError.invalid("validation", f"{type(self).__name__}.fit", allowed, validation)
-        self.coefficients_ = _NOTHING
         X = self._described(data, validation[2] if len(validation) == 3 else None)
-        del self.coefficients_
         return Features.from_codes(data.slots, X, Texts(self.feature_names_)), labels
 
-    def _lists(self, table: Features, truth: Truth) -> tuple[Graded, Ints]:
-        """Return the lists to learn from, and the slot of each of their rows."""
-        slots, label = table.slots, truth.label
-        usable = np.zeros(len(slots), dtype=np.bool_)
-        usable[truth.instances] = True
-        used = np.flatnonzero(usable[slots.instance] & ~np.isnan(label))
-        # Items of one label come by what is known of them, so that the order of the input leaves no trace.
-        key = used if self._ties_by_input else _row_keys(table.X, used)
-        rows = used[np.lexsort((key, -label[used], slots.instance[used]))]
-        sizes = np.bincount(slots.instance[rows], minlength=len(slots))[truth.instances]
-        codes = np.array([id_hash(table.instances[n]) for n in truth.instances.tolist()], dtype=np.uint64)
-        return Graded.of(label[rows], offsets_of(sizes), codes), rows
+    def _require_difference(self, Z: Floats, lists: Graded) -> None:
+        """Raise DataError where no feature differs between two items of one instance."""
+        together = np.ones(max(len(Z) - 1, 0), dtype=np.bool_)
+        together[lists.offsets[1:-1] - 1] = False
+        for block in blocks_of_rows(len(together), Z.shape[1]):
+            if (Z[block.start + 1 : block.stop + 1] != Z[block])[together[block]].any():
+                return
+        raise DataError(
+            f"{type(self).__name__} has nothing to learn from: in none of the {len(lists.key)} usable instances do the "
+            f"{Z.shape[1]} features tell two items apart. They are constant within every instance; check the columns."
+        )
 
-    def _standardised(self, table: Features, rows: Ints) -> None:
-        """Note the centre and the scale of every feature, and refuse features that tell no two items apart."""
-        mean, deviation = spread(table.X)
-        self.centre_ = mean
-        unit = np.where(deviation > 0, deviation, 1.0) if self.standardise else np.ones(len(mean))
-        self.scale_ = np.where(deviation > 0, 1.0 / unit, 0.0)
-        if not _tells_apart(table, rows):
-            raise DataError(
-                f"{type(self).__name__} has nothing to learn from: in none of the usable instances do the "
-                f"{len(mean)} features tell two items apart. They are constant within every instance; check the "
-                "columns."
-            )
-
-    def _choose_products(self, X: Floats, label: Floats, rows: Ints) -> None:
-        plain = Plain.of(X, self.centre_, self.scale_)
-        chosen = choose_products(plain.at(np.sort(rows)), label[np.sort(rows)], self.min_correlation, self.max_products)
-        self.products_, self.product_centre_ = chosen.pairs, chosen.centre
-        self.product_scale_ = chosen.scale if self.standardise else np.ones(len(chosen.scale))
+    def _chosen_products(self, Z: Floats, label: Floats) -> Chosen:
+        with np.errstate(over="ignore", invalid="ignore"):
+            chosen = choose_products(Z, label, self.min_correlation, self.max_products)
         if not len(chosen.pairs):
             raise DataError(
-                f"{type(self).__name__} has no products to learn from: none of two of {X.shape[1]} features has a "
+                f"{type(self).__name__} has no products to learn from: none of two of {Z.shape[1]} features has a "
                 f"correlation above min_correlation={self.min_correlation:g} with the labels; the largest is "
                 f"{chosen.largest:.3f}. Lower it."
             )
+        if self.standardise:
+            return chosen
+        return chosen._replace(centre=np.zeros_like(chosen.centre), scale=np.ones_like(chosen.scale))
 
 
-def _means(X: Floats) -> Floats:
-    """Return the mean of every column over what is not NaN; 0 where nothing is."""
-    known = ~np.isnan(X)
-    out: Floats = np.where(known, X, 0.0).sum(axis=0) / np.maximum(known.sum(axis=0), 1)
-    return out
+def _fill_doc(cls: type[Ranker]) -> None:
+    """Write what all rankers have in common into the docstring of one."""
+    if cls.__doc__:
+        cls.__doc__ = cls.__doc__.replace("{common}", _COMMON).replace("{learned}", _LEARNED)
 
 
-def _row_keys(X: Floats, rows: Ints) -> Keys:
-    """Return a hash of what the features of every row are, the last bits left aside."""
-    out = np.empty(len(rows), dtype=np.uint64)
-    for first in range(0, len(rows), _BLOCK):
-        part = np.ascontiguousarray((X[rows[first : first + _BLOCK]] + 0.0).astype(np.float32)).view(np.uint32)
-        weight = mixed(np.arange(1, part.shape[1] + 1, dtype=np.uint64) * STEP) | np.uint64(1)
-        out[first : first + _BLOCK] = mixed((mixed(part.astype(np.uint64) + np.uint64(1)) * weight).sum(axis=1))
-    return out
+_fill_doc(Ranker)
 
 
-def _tells_apart(table: Features, rows: Ints) -> bool:
-    """Return whether some feature differs between two items of one instance."""
-    own = np.sort(rows)
-    for first in range(0, max(len(own) - 1, 0), _BLOCK):
-        here = own[first : first + _BLOCK + 1]
-        together = table.slots.instance[here[1:]] == table.slots.instance[here[:-1]]
-        if (table.X[here[1:]] != table.X[here[:-1]])[together].any():
-            return True
-    return False
+def _unequal(names: list[str]) -> list[str]:
+    """Return the names of features, which have to be told apart by them."""
+    twice = [name for name, n in Counter(names).items() if n > 1]
+    if twice:
+        raise DataError(f"several features are called {listing(twice, 5)}. Give each a name of its own.")
+    return names
 
 
-def _with_ties(truth: Truth, slots: Slots, owner: str) -> Truth:
+def _with_ties(truth: Truth, slots: Slots) -> Truth:
     """Return the truth with all instances of two labelled items or more, whose labels need not differ."""
     labelled = np.bincount(slots.instance[~np.isnan(truth.label)], minlength=len(slots))
-    usable = np.flatnonzero(labelled > 1)
-    if not len(usable):
-        raise DataError(f"{owner} found no usable label: no instance has two labelled items.")
-    return truth._replace(instances=usable)
+    return truth._replace(instances=np.flatnonzero(labelled > 1))

@@ -103,6 +103,7 @@ class RankSVM(Ranker):
 
     name = "ranksvm"
     tags = Ranker.tags
+    _content = True
 
     def _loss(self, score: Floats, lists: Any, slope: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
         return losses.hinge(score, lists, slope), _NOTHING
@@ -145,6 +146,7 @@ class RankRegress(Ranker):
 
     name = "rank-regress"
     tags = Ranker.tags
+    _content = True
 
     def _loss(self, score: Floats, lists: Any, slope: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
         return losses.quadratic(score, lists, slope), _NOTHING
@@ -331,7 +333,7 @@ class LambdaRank(Ranker):
         from concordant.kernels.lambdarank import all_lambdas
 
         graded, goal = lists
-        chance = mixed(np.array([self.random_state, turn], dtype=np.uint64) + STEP)
-        bits = mixed(graded.key ^ mixed(chance[:1] + np.uint64(turn)))
+        chance = mixed(np.array([self.random_state % 2**64], dtype=np.uint64) + STEP) + np.uint64(turn)
+        bits = mixed(graded.key ^ mixed(chance))
         draw = (bits >> np.uint64(11)).astype(np.float64) / 2.0**53
         return all_lambdas(score, graded.offsets, goal, draw, slope), _NOTHING

@@ -2,7 +2,8 @@
 
 With Z the standardised features, all moments of all products come from three matrices of F × F numbers: ZᵀZ,
 Zᵀ diag(y) Z and (Z²)ᵀ(Z²). A weighted sum of products is a quadratic form, Σ w_ab z_a z_b = zᵀ M z, and its gradient
-one more such matrix, Zᵀ diag(g) Z. So nothing of the size rows × products is ever held.
+one more such matrix, Zᵀ diag(g) Z. So nothing of the size rows × products is ever held. Where few products are kept,
+they are made block by block instead.
 """
 
 from __future__ import annotations
@@ -12,13 +13,17 @@ from typing import NamedTuple
 import numpy as np
 
 from concordant.kernels.lists import Floats, Ints
-from concordant.ranking.designs import Plain
+from concordant.ranking.designs import blocks_of_rows, steady_product
 
 __all__ = ["Chosen", "Products", "choose_products"]
 
 # Rows multiplied out at one time.
 _BLOCK = 1 << 13
-# Products of so few rows are made outright: that costs less than a quadratic form.
+# A product written down costs as much as so many terms of a quadratic form, in which a processor is at its best.
+_WRITING = 48
+# The same where forms are added up row by row.
+_STEADY = 10
+# The forms of so few rows are not worth their making.
 _FEW = 64
 
 
@@ -44,13 +49,13 @@ class Chosen(NamedTuple):
     largest: float
 
 
-def choose_products(design: Plain, label: Floats, threshold: float = 0.15, most: int | None = None) -> Chosen:
+def choose_products(Z: Floats, label: Floats, threshold: float = 0.15, most: int | None = None) -> Chosen:
     """Return the products of two standardised features whose correlation with the label is above a threshold.
 
     Parameters
     ----------
-    design : Plain
-        The features, with their centres and scales.
+    Z : float64[rows, F]
+        The features.
     label : float64[rows]
         The labels.
     threshold : float
@@ -66,21 +71,22 @@ def choose_products(design: Plain, label: Floats, threshold: float = 0.15, most:
     --------
     >>> rng = np.random.default_rng(0)
     >>> Z = rng.normal(size=(500, 4))
-    >>> found = choose_products(Plain(Z, np.zeros(4), np.ones(4)), Z[:, 1] * Z[:, 3])
+    >>> found = choose_products(Z, Z[:, 1] * Z[:, 3])
     >>> found.pairs.tolist(), found.correlation.round(3).tolist()
     ([[1, 3]], [1.0])
     """
-    n, F = design.X.shape
+    n, F = Z.shape
     plain, graded, fourth = np.zeros((F, F)), np.zeros((F, F)), np.zeros((F, F))
     y = label - label.mean() if n else label
     for first in range(0, n, _BLOCK):
-        Z = design.standardised(slice(first, first + _BLOCK))
-        plain += Z.T @ Z
-        graded += Z.T @ (Z * y[first : first + _BLOCK, None])
-        Z *= Z
-        fourth += Z.T @ Z
+        part = Z[first : first + _BLOCK]
+        plain += part.T @ part
+        graded += part.T @ (part * y[first : first + _BLOCK, None])
+        square = part * part
+        fourth += square.T @ square
     mean = plain / max(n, 1)
     variance = fourth / max(n, 1) - mean * mean
+    # What is left of two equal numbers is rounding.
     variance[variance <= 1e-12 * np.maximum(fourth / max(n, 1), 1e-300)] = 0.0
     spread = np.sqrt(variance * float(y @ y) / max(n, 1))
     correlation = np.divide(graded / max(n, 1), spread, out=np.zeros((F, F)), where=spread > 0)
@@ -102,13 +108,13 @@ def choose_products(design: Plain, label: Floats, threshold: float = 0.15, most:
 class Products(NamedTuple):
     """Products of two standardised features, standardised themselves, with or without the features before them.
 
-    >>> plain = Plain(np.array([[1.0, 2.0], [3.0, -1.0]]), np.zeros(2), np.ones(2))
-    >>> design = Products(plain, np.array([[0, 1], [1, 1]]), np.zeros(2), np.ones(2))
+    >>> Z = np.array([[1.0, 2.0], [3.0, -1.0]])
+    >>> design = Products(Z, np.array([[0, 1], [1, 1]]), np.zeros(2), np.ones(2))
     >>> design.times(np.array([1.0, 10.0])).tolist(), design.against(np.array([1.0, 1.0])).tolist()
     ([42.0, 7.0], [-1.0, 5.0])
     """
 
-    plain: Plain
+    Z: Floats
     pairs: Ints
     centre: Floats
     scale: Floats
@@ -117,49 +123,80 @@ class Products(NamedTuple):
     @property
     def n_columns(self) -> int:
         """How many columns there are."""
-        return len(self.pairs) + (self.plain.n_columns if self.keep_first else 0)
+        return len(self.pairs) + (int(self.Z.shape[1]) if self.keep_first else 0)
 
     def times(self, weights: Floats) -> Floats:
         """Return the columns times weights."""
         if weights.ndim == 2:
             return np.stack([self.times(unit) for unit in weights.T], axis=1)
+        if self._few():
+            return self.steady_times(weights)
         own = weights[-len(self.pairs) :] * self.scale
-        n, F = self.plain.X.shape
-        out = np.empty(n)
-        if n <= _FEW:
-            out[:] = self._written() @ own
-        else:
-            form = np.zeros((F, F))
-            form[self.pairs[:, 0], self.pairs[:, 1]] = own
-            for first in range(0, n, _BLOCK):
-                Z = self.plain.standardised(slice(first, first + _BLOCK))
-                out[first : first + _BLOCK] = np.einsum("rf,rf->r", Z @ form, Z)
+        form = self._form(own)
+        out = np.empty(len(self.Z))
+        for first in range(0, len(out), _BLOCK):
+            part = self.Z[first : first + _BLOCK]
+            out[first : first + _BLOCK] = np.einsum("rf,rf->r", part @ form, part)
         out -= float(self.centre @ own)
         if self.keep_first:
-            out += self.plain.times(weights[: -len(self.pairs)])
+            out += steady_product(self.Z, weights[: -len(self.pairs)])
+        return out
+
+    def steady_times(self, weights: Floats) -> Floats:
+        """Return the columns times weights, each row's bits its own."""
+        if weights.ndim == 2:
+            return np.stack([self.steady_times(unit) for unit in weights.T], axis=1)
+        own = weights[-len(self.pairs) :] * self.scale
+        n, F = self.Z.shape
+        out = np.empty(n)
+        if _STEADY * len(self.pairs) <= F * F:
+            for block in blocks_of_rows(n, len(self.pairs)):
+                out[block] = steady_product(self._written(block), own)
+        else:
+            form = self._form(own)
+            for block in blocks_of_rows(n, F):
+                part = np.ascontiguousarray(self.Z[block])
+                out[block] = np.einsum("rf,rf->r", np.einsum("rf,fg->rg", part, form), part)
+        out -= float(self.centre @ own)
+        if self.keep_first:
+            out += steady_product(self.Z, weights[: -len(self.pairs)])
         return out
 
     def against(self, rows: Floats) -> Floats:
         """Return the columns' inner products with numbers for every row."""
         if rows.ndim == 2:
             return np.stack([self.against(unit) for unit in rows.T], axis=1)
-        n, F = self.plain.X.shape
-        if n <= _FEW:
-            found = rows @ self._written()
+        n, F = self.Z.shape
+        if self._few():
+            found = np.zeros(len(self.pairs))
+            for block in blocks_of_rows(n, len(self.pairs)):
+                found += np.einsum("rp,r->p", self._written(block), rows[block])
         else:
             form = np.zeros((F, F))
             for first in range(0, n, _BLOCK):
-                Z = self.plain.standardised(slice(first, first + _BLOCK))
-                form += Z.T @ (Z * rows[first : first + _BLOCK, None])
+                part = self.Z[first : first + _BLOCK]
+                form += part.T @ (part * rows[first : first + _BLOCK, None])
             found = form[self.pairs[:, 0], self.pairs[:, 1]]
         out = self.scale * (found - self.centre * float(rows.sum()))
-        return np.concatenate([self.plain.against(rows), out]) if self.keep_first else out
+        return np.concatenate([np.einsum("rf,r->f", self.Z, rows), out]) if self.keep_first else out
 
-    def at(self, rows: Ints) -> Products:
+    def at(self, rows: slice | Ints) -> Products:
         """Return the design of some of the rows."""
-        return self._replace(plain=self.plain.at(rows))
+        return self._replace(Z=self.Z[rows])
 
-    def _written(self) -> Floats:
-        Z = self.plain.standardised(slice(None))
-        out: Floats = Z[:, self.pairs[:, 0]] * Z[:, self.pairs[:, 1]]
+    def _form(self, weights: Floats) -> Floats:
+        """Return the matrix of the quadratic form."""
+        out = np.zeros((self.Z.shape[1], self.Z.shape[1]))
+        out[self.pairs[:, 0], self.pairs[:, 1]] = weights
+        return out
+
+    def _few(self) -> bool:
+        """Return whether the products are written down, block by block, for less than a quadratic form costs."""
+        n, F = self.Z.shape
+        return bool(n <= _FEW or _WRITING * len(self.pairs) <= F * F)
+
+    def _written(self, rows: slice) -> Floats:
+        part = self.Z[rows]
+        out: Floats = part[:, self.pairs[:, 0]]
+        out *= part[:, self.pairs[:, 1]]
         return out
