@@ -25,6 +25,7 @@ from concordant.metrics.evaluation import Evaluation
 from concordant.metrics.significance import paired_t_test
 
 __all__ = [
+    "BASELINES",
     "COLUMNS",
     "MARKS",
     "PUBLISHED_SETS",
@@ -71,6 +72,8 @@ class Way(NamedTuple):
         What is chosen by the validation part of a fold, beside what the method chooses itself.
     without : tuple of str
         Experts that are left out everywhere.
+    comparisons : str
+        The transform by which lists are turned into comparisons first; empty leaves them as they are.
     seconds : float
         How long one fold takes, roughly.
     """
@@ -79,7 +82,21 @@ class Way(NamedTuple):
     params: Mapping[str, Any] = {}
     grid: Mapping[str, Sequence[Any]] = {}
     without: tuple[str, ...] = ()
+    comparisons: str = ""
     seconds: float = 1.0
+
+
+# The rows that the papers' tables share, by their published names: no labels but those with which CPS weighs experts.
+BASELINES: dict[str, Way] = {
+    "BordaCount": Way("borda"),
+    "CPS-best": Way("cps", {"adherence": "supervised"}, {"distance": ["kendall", "footrule", "spearman"]}, seconds=4),
+    "SVP": Way("svp"),
+    "Bradley-Terry": Way("bradley-terry", {"optimizer": "gd", "uncertainty": "none"}),
+    "Plackett-Luce": Way("plackett-luce", {"optimizer": "gd"}),
+    # One item beats another where the sum of rank differences is positive: this gives the published row to the digit.
+    "Condorcet": Way("copeland", comparisons="count"),
+    "RRF": Way("rrf"),
+}
 
 
 class Result(NamedTuple):
@@ -177,6 +194,7 @@ def tested(
     params: Mapping[str, Any],
     grid: Mapping[str, Sequence[Any]],
     without: Sequence[str],
+    comparisons: str,
     seed: int | None,
 ) -> dict[str, Any]:
     """Return how a way does on the test part of a fold: it learns from train, chooses by vali, and sees no more.
@@ -187,9 +205,12 @@ def tested(
     way: Any = cc.METHODS[method](**arguments)
     if grid:
         way = cc.GridSearch(way, {name: list(values) for name, values in grid.items()}, convention="paper")
+    split = experts_left(folds(folder)[fold], without)
+    if comparisons:
+        split = Fold(*(Part(part.preferences.comparisons(comparisons), part.labels) for part in split))
     found = cc.cross_validate(
         way,
-        folds=[experts_left(folds(folder)[fold], without)],
+        folds=[split],
         metrics=list(COLUMNS.values()),
         convention="letor",
         seeds=1 if seed is None else [seed],
@@ -232,6 +253,7 @@ def cells(name: str, folder: str, way_name: str, way: Way, seeds: int = 1) -> li
                 "params": dict(way.params),
                 "grid": {p: list(v) for p, v in way.grid.items()},
                 "without": list(way.without),
+                "comparisons": way.comparisons,
                 "seed": seed if chance else None,
             }
             key = key_of(name, way_name, fold, seed)
