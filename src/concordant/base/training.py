@@ -546,5 +546,6 @@ def _fingerprint(
     columns += [*(part.learned for part in held), *(learner.start() for learner in learners)]
     for column in columns:
         digest.update(f"{column.dtype}{column.shape}".encode())
-        digest.update(np.ascontiguousarray(column).tobytes())
+        # As a view: a copy of all features would be a heavy price for a name.
+        digest.update(np.ascontiguousarray(column).reshape(-1).view(np.uint8))
     return digest.hexdigest()

@@ -131,7 +131,10 @@ class Scaling(NamedTuple):
         for block in blocks_of_rows(n, X.shape[1]):
             part = X[block] if rows is None else X[rows[block]]
             here = out[block]
-            here[:] = part if columns is None else part[:, columns]
+            if columns is None:
+                here[:] = part
+            else:
+                np.take(part, columns, axis=1, out=here, mode="clip")
             unknown = np.isnan(here)
             if unknown.any():
                 np.copyto(here, own.mean, where=unknown)
