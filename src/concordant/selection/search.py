@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -263,6 +263,25 @@ class Search(Aggregator):
             return super()._checked(preferences)
         check_params(type(self).__name__, self.__dict__, self.constraints)
         return preferences
+
+    def fit(
+        self, preferences: Any, labels: Any = None, *, validation: Any = None, features: Features | None = None
+    ) -> Self:
+        """Try every candidate and return self.
+
+        Parameters
+        ----------
+        preferences : Preferences, Comparisons or Features
+            What the candidates learn from.
+        labels : Labels
+            The ground truth, matched by id.
+        validation : pair (data, labels), optional
+            What is chosen by, in place of folds; with features beside preferences (preferences, labels, features).
+        features : Features, optional
+            Features of the items beside preferences, matched by id, for the candidates that use them.
+        """
+        self._learn(preferences, labels, validation, features)
+        return self
 
     def predict(self, preferences: Any, *, features: Features | None = None) -> Consensus:
         """Return the consensus of the chosen method; features beside preferences go to it where it uses them."""
