@@ -268,6 +268,9 @@ class Ranker(Aggregator):
         """Return the lists as the loss takes them; called once for lists that are gone through again and again."""
         return lists
 
+    def _require_sight(self, lists: Graded) -> None:
+        """Raise DataError where the loss is the same for all scores."""
+
     def _passes(self) -> int:
         """Return how many steps or passes there are at most."""
         if self.max_iter is not None:
@@ -520,6 +523,7 @@ class Ranker(Aggregator):
         scaling = Scaling.of(table.X, order.rows, self.standardise)
         Z = scaling.written(table.X, order.rows, order.columns)
         self._require_difference(Z, order.lists)
+        self._require_sight(order.lists)
         chosen = self._chosen_products(Z, order.lists.label) if self.second_order else None
 
         def design(Z: Floats) -> Design:
@@ -604,12 +608,12 @@ class Ranker(Aggregator):
             return data
         blocks = blocks_of(data)
         self.experts_, self.shared_ = blocks.names, blocks.shared
+        own = None if features is None else joined(features, data, type(self).__name__)
         self.item_features_ = [] if features is None else _unequal(features.names.tolist())
         self.feature_names_ = list(self.item_features_)
         X, names = self._expert_columns(data, blocks)
-        if features is not None:
-            own = joined(features, data, type(self).__name__)
-            self._require_known(own, features.names, data.slots)
+        if own is not None:
+            self._require_known(own, Texts(self.item_features_), data.slots)
             X = np.concatenate([X, own], axis=1)
         self.feature_names_ = names + self.item_features_
         return Features.from_codes(data.slots, X, Texts(self.feature_names_))

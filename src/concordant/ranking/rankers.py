@@ -10,6 +10,7 @@ import numpy as np
 from concordant.base.contract import Tags
 from concordant.base.params import Constraint, boolean, integer, one_of, optional
 from concordant.base.registry import register
+from concordant.errors import DataError
 from concordant.kernels.graded import Graded
 from concordant.kernels.lists import Floats, list_ids
 from concordant.kernels.scramble import STEP, mixed
@@ -264,7 +265,8 @@ class LambdaRank(Ranker):
     in the present ranking would do to the metric. There is no loss whose gradient this is; what `fit_info_` calls the
     objective is the sum of the pulls, averaged over the instances: it falls as the pairs that matter come apart.
 
-    Instances in which every order is the same to the metric pull nothing.
+    Instances in which every order is the same to the metric pull nothing; where all are such, the fit is refused. Items
+    that score alike stand with the lower label first; of one label, in an order drawn from their features.
 
     Parameters
     ----------
@@ -328,6 +330,16 @@ class LambdaRank(Ranker):
         by_tie = np.lexsort((-lists.level, where)) - lists.offsets[where]
         budget = self.max_items or 0
         return lists, Goal(kind, worth, lists.level, by_tie, place_worth, scale, budget, self.normalise)
+
+    def _require_sight(self, lists: Graded) -> None:
+        slope = np.empty(len(lists.label))
+        self._loss(np.zeros(len(slope)), self._prepared(lists), slope, _NOTHING, 0)
+        if not slope.any():
+            raise DataError(
+                f"LambdaRank has nothing to learn from: {self.metric} is the same for every order of the items in all "
+                f"{len(lists.key)} usable instances. Labels count above 0 in ndcg and err, from 1 on in map, mrr and "
+                "p, and p@k asks for more than k items. Shift the labels, or choose another metric."
+            )
 
     def _loss(self, score: Floats, lists: Any, slope: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
         from concordant.kernels.lambdarank import all_lambdas
