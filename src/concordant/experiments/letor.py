@@ -205,9 +205,10 @@ def tested(
     way: Any = cc.METHODS[method](**arguments)
     if grid:
         way = cc.GridSearch(way, {name: list(values) for name, values in grid.items()}, convention="paper")
-    split = experts_left(folds(folder)[fold], without)
+    split: Any = experts_left(folds(folder)[fold], without)
     if comparisons:
-        split = Fold(*(Part(part.preferences.comparisons(comparisons), part.labels) for part in split))
+        parts: list[Any] = [(part.preferences.comparisons(comparisons), part.labels) for part in split]
+        split = tuple(parts)
     found = cc.cross_validate(
         way,
         folds=[split],
