@@ -256,6 +256,7 @@ def _duration(seconds: float) -> str:
 def _draw(folder: Path, picture: Picture) -> str:
     """Draw a picture and return the name of its file, or why there is none."""
     try:
+        import matplotlib
         from matplotlib.figure import Figure
     except ImportError:
         return "Not drawn: matplotlib is not installed (`pip install concordant[report]`)."
@@ -265,8 +266,9 @@ def _draw(folder: Path, picture: Picture) -> str:
     except ConcordantError as error:
         return f"Not drawn: {error}"
     out = io.BytesIO()
-    # Without the date, so that the same figures give the same file.
-    figure.savefig(out, format="svg", metadata={"Date": None})
+    # Without the date, and with ids from the name, so that the same figures give the same file.
+    with matplotlib.rc_context({"svg.hashsalt": picture.name}):
+        figure.savefig(out, format="svg", metadata={"Date": None})
     with atomic_write(folder / f"{picture.name}.svg") as file:
         file.write(out.getvalue())
     return f"{picture.name}.svg"

@@ -1,0 +1,130 @@
+"""Cells are computed once, in any number of processes, and a page does not tell how."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from concordant.errors import DataError
+from concordant.experiments.engine import Cell, Setting, Study, compute
+from concordant.experiments.pages import Page
+
+SETTING = Setting(None, quick=True)
+
+
+def squared(x: int, log: str) -> dict[str, float]:
+    with open(log, "a") as file:
+        file.write(f"{x}\n")
+    return {"value": x * x / 3}
+
+
+def failing(x: int) -> None:
+    raise DataError(f"no item {x}")
+
+
+def dying() -> None:
+    os._exit(3)
+
+
+def slow(x: int, log: str) -> int:
+    with open(log, "a") as file:
+        file.write(f"{x}\n")
+    time.sleep(0.3)
+    return x
+
+
+def study(cells: list[Cell]) -> Study:
+    return Study("squares", "nobody", "Squares", (), lambda _: cells, lambda _, values: Page())
+
+
+def squares(log: Path, n: int = 5) -> list[Cell]:
+    return [Cell(f"x = {x}", squared, {"x": x, "log": str(log)}) for x in range(n)]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_finished_cells_are_not_computed_again(tmp_path: Path, jobs: int) -> None:
+    log = tmp_path / "log"
+    first = compute([study(squares(log))], SETTING, tmp_path, jobs=jobs)
+    assert first.values["squares"]["x = 4"] == {"value": 16 / 3}
+    assert sorted(log.read_text().split()) == list("01234")
+    again = compute([study(squares(log, 7))], SETTING, tmp_path, jobs=jobs)
+    assert sorted(log.read_text().split()) == list("0123456")
+    assert again.resumed == 5
+    assert {k: v for k, v in again.values["squares"].items() if k in first.values["squares"]} == first.values["squares"]
+    compute([study(squares(log, 1))], SETTING, tmp_path, jobs=jobs, fresh=True)
+    assert log.read_text().split().count("0") == 2
+
+
+def test_other_arguments_and_changed_files_are_computed_anew(tmp_path: Path) -> None:
+    log, data = tmp_path / "log", tmp_path / "data"
+    data.mkdir()
+    (data / "a").write_text("1")
+
+    def cells(x: int) -> list[Cell]:
+        return [Cell("only", squared, {"x": x, "log": str(log)}, reads=(data,))]
+
+    compute([study(cells(2))], SETTING, tmp_path, jobs=1)
+    assert compute([study(cells(3))], SETTING, tmp_path, jobs=1).values["squares"]["only"] == {"value": 3.0}
+    assert compute([study(cells(2))], SETTING, tmp_path, jobs=1).resumed == 1
+    (data / "a").write_text("22")
+    assert compute([study(cells(2))], SETTING, tmp_path, jobs=1).resumed == 0
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"value": 1}', "\x00\x01"])
+def test_a_damaged_file_is_computed_again(tmp_path: Path, content: str) -> None:
+    log = tmp_path / "log"
+    compute([study(squares(log, 1))], SETTING, tmp_path, jobs=1)
+    (file,) = tmp_path.glob("squares/*.json")
+    file.write_text(content)
+    assert compute([study(squares(log, 1))], SETTING, tmp_path, jobs=1).resumed == 0
+    assert json.loads(file.read_text())["value"] == {"value": 0.0}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_cell_that_fails_leaves_the_others_alone(tmp_path: Path, jobs: int) -> None:
+    log = tmp_path / "log"
+    cells = [*squares(log), Cell("bad", failing, {"x": 7})]
+    found = compute([study(cells)], SETTING, tmp_path, jobs=jobs)
+    assert len(found.values["squares"]) == 5
+    assert "DataError: no item 7" in found.failed["squares"]["bad"]
+    assert not list(tmp_path.glob("squares/bad*"))
+
+
+def test_a_value_that_json_cannot_hold_is_a_failure(tmp_path: Path) -> None:
+    found = compute([study([Cell("set", set, {})])], SETTING, tmp_path, jobs=1)
+    assert "TypeError" in found.failed["squares"]["set"]
+
+
+def test_a_process_that_dies_is_named(tmp_path: Path) -> None:
+    found = compute([study([Cell("dead", dying, {}), *squares(tmp_path / "log", 1)])], SETTING, tmp_path, jobs=2)
+    assert "dead" in found.failed["squares"]
+
+
+def test_killed_at_any_time_the_rest_is_all_that_is_left(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    program = (
+        "from tests.experiments.test_engine import *\n"
+        f"cells = [Cell(f'x = {{x}}', slow, {{'x': x, 'log': {str(log)!r}}}) for x in range(6)]\n"
+        f"print(compute([study(cells)], SETTING, Path({str(tmp_path)!r}), jobs=1).values)\n"
+    )
+    root = Path(__file__).parents[2]
+    command: list[Any] = [sys.executable, "-c", program]
+    process = subprocess.Popen(command, cwd=root, stdout=subprocess.DEVNULL)
+    while not list(tmp_path.glob("squares/*.json")):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = len(list(tmp_path.glob("squares/*.json")))
+    assert 0 < done < 6
+    log.unlink()
+    answer = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
+    assert all(f"'x = {x}': {x}" in answer for x in range(6))
+    assert len(log.read_text().split()) == 6 - done

@@ -1,0 +1,111 @@
+"""What stands on a page: every number beside the printed one, and a verdict that can be wrong."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from concordant.errors import DataError, ParameterError
+from concordant.experiments import published
+from concordant.experiments.pages import Claim, Page, Picture, Row, Summary, Table, write_index, write_page
+from concordant.experiments.registry import chosen, studies
+
+THEIRS = {"N@1": 40.0, "MAP": 50.0}
+
+
+@pytest.mark.parametrize(
+    ("ours", "exact", "verdict"),
+    [(40.0, False, True), (39.5, False, True), (39.49, False, False), (45.0, False, True), (45.0, True, False)],
+)
+def test_a_cell_may_be_so_far_below_and_above_unless_it_must_be_exact(ours: float, exact: bool, verdict: bool) -> None:
+    assert Row("a", {"N@1": ours}, THEIRS, 0.5, exact).verdict("N@1") is verdict
+
+
+def test_nothing_is_said_where_there_is_nothing_to_compare() -> None:
+    assert Row("a", {"N@1": 1.0}, THEIRS, None).verdict("N@1") is None
+    assert Row("a", {}, THEIRS, 0.5).verdict("N@1") is None
+    assert Row("a", {"N@1": 1.0}, {}, 0.5).verdict("N@1") is None
+
+
+def page(tmp_path: Path) -> Summary:
+    rows = [
+        Row("CRF | ours", {"N@1": 39.0, "MAP": 50.25}, THEIRS, 0.5, errors={"MAP": 0.1}, marks={"MAP": "*"}, why="x"),
+        Row("gone", {}, THEIRS, 0.5, why="not there"),
+    ]
+    claims = [Claim("a > b", True, "1 > 0"), Claim("b > a", False), Claim("c", None)]
+    table = Table("table", "A table", ["N@1", "MAP"], rows)
+    return write_page(
+        tmp_path, "study", "A study", "Somebody", Page([table], claims, [], ["The end."]), seconds=3.0, failed={}
+    )
+
+
+def test_a_page_counts_what_it_shows(tmp_path: Path) -> None:
+    found = page(tmp_path)
+    assert (found.compared, found.within, found.absent) == (2, 1, 2)
+    assert (found.claims, found.holding) == (2, 1)
+    text = (tmp_path / "study.md").read_text()
+    assert "39.00 ✗" in text
+    assert "50.25 ± 0.10*" in text
+    assert "50.00 (+0.25)" in text
+    assert "CRF \\| ours" in text
+    assert "| b > a | does not hold |" in text
+    assert text.count("| gone | – | – |") == 1
+    with (tmp_path / "table.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert [(r["row"], r["column"], r["difference"], r["within"]) for r in lines] == [
+        ("CRF | ours", "N@1", "-1", "False"),
+        ("CRF | ours", "MAP", "0.25", "True"),
+        ("gone", "N@1", "", ""),
+        ("gone", "MAP", "", ""),
+    ]
+    html = (tmp_path / "study.html").read_text()
+    assert "<table>" in html
+    assert "<td>39.00 ✗</td>" in html
+
+
+def test_the_index_adds_up(tmp_path: Path) -> None:
+    text = write_index(tmp_path, [page(tmp_path), page(tmp_path)], {"other": "no data"}, "About.")
+    assert "| all | 4 | 2 | 4 | 2 of 4 | 6 s |" in text
+    assert "- other: no data" in text
+    assert 'href="study.html"' in (tmp_path / "index.html").read_text()
+
+
+def test_what_is_written_by_users_is_not_run(tmp_path: Path) -> None:
+    table = Table("t", "<script>alert(1)</script>", ["x"], [Row("<img src=x onerror=alert(1)>", {"x": 1.0})])
+    write_page(tmp_path, "s", "<b>", "p", Page([table]), seconds=0, failed={"<i>": "<u>"})
+    html = (tmp_path / "s.html").read_text()
+    assert not any(tag in html for tag in ("<script>", "<img src=x", "<b>", "<i>", "<u>"))
+
+
+def test_pictures_are_drawn_the_same_every_time_or_say_why_not(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+
+    def refuse(ax: object) -> None:
+        raise DataError("nothing to draw")
+
+    pictures = [Picture("line", "A line", lambda ax: ax.plot([1, 2])), Picture("none", "None", refuse)]
+    write_page(tmp_path, "s", "S", "p", Page(pictures=pictures), seconds=0, failed={})
+    first = (tmp_path / "line.svg").read_bytes()
+    write_page(tmp_path, "s", "S", "p", Page(pictures=pictures), seconds=0, failed={})
+    assert (tmp_path / "line.svg").read_bytes() == first
+    text = (tmp_path / "s.md").read_text()
+    assert "![A line](line.svg)" in text
+    assert "Not drawn: nothing to draw" in text
+
+
+def test_published_figures_are_what_the_papers_printed() -> None:
+    assert published.cells("001_table5_sup_mq_agg", dataset="MQ2008-agg", method="RRF") is not None
+    crf = published.cells("000_table2_mq_agg", dataset="MQ2008-agg", method="CRF")
+    assert crf is not None
+    assert (crf["N@1"], crf["N@5"], crf["MAP"]) == (42.29, 51.03, 50.41)
+    assert published.cells("000_table2_mq_agg", dataset="MQ2008-agg", method="nobody") is None
+
+
+def test_studies_have_names_of_their_own_and_unknown_ones_are_refused() -> None:
+    names = [s.name for s in studies()]
+    assert len(set(names)) == len(names)
+    assert [s.name for s in chosen(["all"])] == names
+    with pytest.raises(ParameterError, match="no study 'nonsense'"):
+        chosen(["nonsense"])
