@@ -27,8 +27,8 @@ RANKERS: dict[str, Callable[..., Any]] = {
     "pair-ties": cc.PairTies,
     "rao-kupper": lambda **k: cc.PairTies(model="rao-kupper", **k),
     "lambdarank": lambda **k: cc.LambdaRank(**{"max_iter": 20} | k),
-    "pmop": cc.METHODS["pmop"],
-    "pmop-exact": lambda **k: cc.METHODS["pmop"](inference="exact", **k),
+    "pmop": cc.PMOP,
+    "pmop-exact": lambda **k: cc.PMOP(inference="exact", **k),
 }
 # Those that learn from instances of one label as well.
 TELLING = ("pair-ties", "rao-kupper", "pmop-exact")
