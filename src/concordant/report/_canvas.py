@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, wraps
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 import numpy as np
@@ -32,6 +33,7 @@ __all__ = [
     "SMALL",
     "Ink",
     "column_names",
+    "count_ticks",
     "draw_curves",
     "draw_spans",
     "drawing",
@@ -42,9 +44,10 @@ __all__ = [
     "mesh",
     "new_axes",
     "row_names",
-    "says",
+    "say",
     "scale_bar",
     "shades",
+    "text_width",
     "tidy",
     "write_cells",
     "written",
@@ -147,11 +150,6 @@ def written(text: Any, width: int = _WIDEST) -> str:
     return text.replace("$", r"\$") if text.strip() else "(empty)"
 
 
-def says(*parts: str) -> str:
-    """Return the label of an axis, what was left out on lines of its own."""
-    return "\n".join(part for part in parts if part)
-
-
 # Axes.
 
 
@@ -201,9 +199,15 @@ def tidy(ax: Axes, *, grid: str = "", frame: str = "left bottom") -> Ink:
 
 
 def _inches(ax: Axes) -> tuple[float, float]:
-    """Return how wide and high the axes are."""
+    """Return how wide and high the axes are, or will be once they have shrunk to cells as high as they are wide."""
     box, dpi = ax.get_window_extent(), float(ax.figure.dpi)
-    return max(box.width / dpi, 0.1), max(box.height / dpi, 0.1)
+    width, height = max(box.width / dpi, 0.1), max(box.height / dpi, 0.1)
+    if ax.get_aspect() == "auto":
+        return width, height
+    (left, right), (bottom, top) = ax.get_xlim(), ax.get_ylim()
+    across, down = abs(right - left), abs(top - bottom)
+    unit = min(width / across, height / down)
+    return unit * across, unit * down
 
 
 def _thinned(n: int, inches: float) -> tuple[Ints, str]:
@@ -214,28 +218,48 @@ def _thinned(n: int, inches: float) -> tuple[Ints, str]:
     return np.arange(0, n, step), "" if step == 1 else f"every {nth} name is shown"
 
 
-def row_names(ax: Axes, names: Sequence[str], *, beside: str = "") -> str:
+def row_names(ax: Axes, names: Sequence[str]) -> str:
     """Name the rows of a chart, first on top, as far as there is room; return a note when there is not enough."""
     n = len(names)
+    ax.set_ylim(n - 0.5, -0.5)
     shown, note = _thinned(n, _inches(ax)[1])
     ax.set_yticks(shown, [names[i] for i in shown])
-    ax.set_ylim(n - 0.5, -0.5)
     ax.tick_params(axis="y", length=0)
-    if beside:
-        ax.set_ylabel(beside)
     return note
 
 
-def column_names(ax: Axes, names: Sequence[str], places: Sequence[float] | Floats | None = None) -> str:
+def column_names(ax: Axes, names: Sequence[str], places: Sequence[float] | NDArray[Any] | None = None) -> str:
     """Name the columns of a table below it, upright where there is no room to write across; return a note if any."""
     at = np.arange(len(names), dtype=np.float64) if places is None else np.asarray(places, dtype=np.float64)
     width = _inches(ax)[0]
     shown, note = _thinned(len(names), width)
-    longest = max((len(names[i]) for i in shown), default=0)
-    across = longest * SMALL * 0.62 / 72 < 0.95 * width / max(len(shown), 1) and not note
+    left, right = ax.get_xlim()
+    apart = float(np.diff(at).min(initial=right - left)) / (right - left) * width
+    across = max(map(text_width, names), default=0.0) < 0.92 * apart and not note
     ax.set_xticks(at[shown], [names[i] for i in shown], rotation=0 if across else 90)
     ax.tick_params(axis="x", length=0)
     return note
+
+
+def say(ax: Axes, *parts: str) -> None:
+    """Write below the x-axis what it shows and what was left out, each on lines of its own that fit the picture."""
+    # Names of rows and the scale of colours take room beside the axes, which a centred text may use.
+    room = max(int((_inches(ax)[0] + 0.7) / (NORMAL * 0.58 / 72)), 16)
+    ax.set_xlabel("\n".join(line for part in parts for line in wrap(part, room)))
+
+
+def text_width(text: str) -> float:
+    """Return about how many inches a small text takes."""
+    return len(text) * SMALL * 0.62 / 72
+
+
+def count_ticks(ax: Axes, last: float) -> None:
+    """Put ticks on the x-axis for counting from 1: all of them while they are few, else 1 and round numbers."""
+    if last <= 12:
+        ax.set_xticks(np.arange(1, int(last) + 1))
+        return
+    step = next(size for k in range(12) for size in (10**k, 2 * 10**k, 5 * 10**k) if last / size <= 10)
+    ax.set_xticks(np.concatenate([[1], np.arange(step, last + 1, step)]))
 
 
 def key(ax: Axes, handles: Iterable[Any], names: Sequence[str], **where: Any) -> None:
@@ -271,11 +295,11 @@ def lines(n: int) -> list[dict[str, Any]]:
     ]
 
 
-def shades(name: str, ink: Ink) -> Colormap:
-    """Return a colour map in which what is not a number has the colour of the background."""
+def shades(name: str, nothing: str) -> Colormap:
+    """Return a colour map in which what is not a number has the colour `nothing`."""
     import matplotlib as mpl
 
-    return mpl.colormaps[name].with_extremes(bad=ink.paper)
+    return mpl.colormaps[name].with_extremes(bad=nothing)
 
 
 def mesh(

@@ -26,6 +26,7 @@ from concordant.report._canvas import (
     POSITIVE,
     SMALL,
     column_names,
+    count_ticks,
     draw_curves,
     draw_spans,
     drawing,
@@ -36,9 +37,10 @@ from concordant.report._canvas import (
     mesh,
     new_axes,
     row_names,
-    says,
+    say,
     scale_bar,
     shades,
+    text_width,
     tidy,
     write_cells,
     written,
@@ -113,7 +115,8 @@ def hinton(
     scale : {"all", "column"}
         Whether the largest square is the largest weight of all, or of its column.
     limit : int
-        The most experts to show; of more, those with the largest weights.
+        The most experts to show; of more, those with the largest weights. Experts named by numbers stand in the order
+        of the numbers, others in that of the table.
     ax : Axes, optional
         Where to draw.
 
@@ -126,7 +129,8 @@ def hinton(
     ['alpha', 'beta_plus', 'beta_minus']
     """
     from matplotlib.collections import PatchCollection
-    from matplotlib.patches import Patch, Rectangle
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Rectangle
 
     limit = check_limit(limit, "hinton")
     if scale not in ("all", "column"):
@@ -135,21 +139,30 @@ def hinton(
     names = list(table)
     w = np.column_stack([table[name] for name in names])
     size = np.nan_to_num(np.abs(w))
+    kept, rest = np.arange(len(experts)), ""
     if len(experts) > limit:
         kept = np.sort(np.argsort(-size.max(axis=1), kind="stable")[:limit])
         rest = f"{limit} of {len(experts):,} experts: those with the largest weights"
-    else:
-        kept, rest = np.arange(len(experts)), ""
+    if all(name.isascii() and name.isdigit() for name in experts):
+        kept = kept[np.argsort([int(experts[e]) for e in kept], kind="stable")]
     most = size.max(axis=0) if scale == "column" else np.full(len(names), size.max())
     # Never so large that neighbours touch.
     side = 0.92 * np.sqrt(np.divide(size, most, out=np.zeros_like(size), where=most > 0))
 
+    labels = [written(name, 18) for name in names]
+    row = 0.24
+    # Columns are as far apart as their names are wide, up to a point.
+    apart = min(max(1.1, max(map(text_width, labels)) / row * 1.4), 4.5)
+    rows = [written(experts[e]) for e in kept]
     if ax is None:
-        ax = new_axes(min(2.6 + 0.75 * len(names), 12.0), height_for(len(kept), beside=1.3))
+        # The key above the table is wider than a column or two.
+        width = 0.7 + max(map(text_width, rows)) + max(1.9, row * apart * len(names))
+        ax = new_axes(min(width, 12.0), height_for(len(kept), beside=1.1, each=row))
     ink = tidy(ax, frame="")
+    ax.set_aspect("equal")
     for sign, colour in ((1, POSITIVE), (-1, NEGATIVE)):
         squares = [
-            Rectangle((c - side[e, c] / 2, r - side[e, c] / 2), side[e, c], side[e, c])
+            Rectangle((apart * c - side[e, c] / 2, r - side[e, c] / 2), side[e, c], side[e, c])
             for r, e in enumerate(kept)
             for c in range(len(names))
             if np.sign(w[e, c]) == sign
@@ -158,17 +171,17 @@ def hinton(
         if sign < 0:
             look = {"label": "below 0", "facecolor": "none", "linewidth": 1.4}
         ax.add_collection(PatchCollection(squares, edgecolor=colour, **look))
-    ax.set_xlim(-0.6, len(names) - 0.4)
-    ax.set_aspect("equal", adjustable="datalim" if len(names) == 1 else "box")
+    ax.set_xlim(-0.5 * apart, (len(names) - 0.5) * apart)
     for r in range(len(kept)):
         ax.axhline(r, color=ink.faint, linewidth=0.6, zorder=0)
-    thin = row_names(ax, [written(experts[e]) for e in kept])
-    column_names(ax, [written(name, 18) for name in names])
+    thin = row_names(ax, rows)
+    column_names(ax, labels, apart * np.arange(len(names)))
     largest = "" if scale == "column" else f"largest: {size.max():.3g}"
-    ax.set_xlabel(says(largest, rest, thin))
+    say(ax, largest, rest, thin)
+    square: dict[str, Any] = {"marker": "s", "linestyle": "none", "markersize": 7}
     handles = [
-        Patch(facecolor=POSITIVE, edgecolor=POSITIVE),
-        Patch(facecolor="none", edgecolor=NEGATIVE, linewidth=1.4),
+        Line2D([], [], color=POSITIVE, **square),
+        Line2D([], [], color=NEGATIVE, markerfacecolor="none", markeredgewidth=1.4, **square),
     ]
     key(ax, handles, ["above 0", "below 0"], loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, borderaxespad=0.2)
     return ax
@@ -235,7 +248,7 @@ def adherence(
     ax.axvline(0.0, color=ink.quiet, linewidth=0.8)
     thin = row_names(ax, names)
     interval = f", {level:.0%} intervals" if sure.any() else ""
-    ax.set_xlabel(says(f"{written(column)}{interval}", thin))
+    say(ax, f"{written(column)}{interval}", thin)
     return ax
 
 
@@ -244,14 +257,16 @@ def agreement(
     votes: Preferences | Comparisons,
     *,
     order: str | Sequence[str] = "clusters",
-    missing: str = "auto",
+    missing: str = "shared",
+    least: int | None = None,
     limit: int = 150,
     ax: Axes | None = None,
 ) -> Axes:
     """Return a heat map of how far every two experts agree: Kendall's tau-b, averaged over the instances both answer.
 
-    Experts who agree stand together: the order is that of a hierarchical clustering (average linkage). Pairs of experts
-    who never meet are left blank. The numbers are those of `concordant.report.agreement.expert_agreement`.
+    Experts who agree stand together: the order is that of a hierarchical clustering (average linkage). Experts who
+    compare next to nothing in common are left grey. The numbers are those of
+    `concordant.report.agreement.expert_agreement`.
 
     Parameters
     ----------
@@ -259,9 +274,12 @@ def agreement(
         What the experts said.
     order : {"clusters", "given"} or list of experts
         How the experts are arranged.
-    missing : {"auto", "behind", "shared"}
-        "behind": items a list leaves out are tied behind those it holds. "shared": only items that both experts rank
-        are compared. "auto": "behind" for ranks and scores, "shared" for ratings, as `describe_experts` does.
+    missing : {"shared", "behind"}
+        "shared": only items that both experts rank are compared. "behind": items a list leaves out are tied behind
+        those it holds, so that lists without a common item disagree.
+    least : int, optional
+        Two experts are grey, and count as unrelated, if they compare fewer pairs of items in common: the agreement over
+        two or three is chance. Without it 10, or a tenth of the most that any two have in common if that is less.
     limit : int
         The most experts to show; of more, those who said the most.
     ax : Axes, optional
@@ -288,8 +306,13 @@ def agreement(
             rest = f"{limit} of {votes.n_experts:,} experts: those who said the most"
             votes = votes.select_experts([votes.experts[int(e)] for e in loud])
     found = expert_agreement(votes, missing=missing)
-    rows = arranged(found.experts, order, lambda: cluster_order(found.tau))
-    tau = found.tau[np.ix_(rows, rows)]
+    apart = ~np.eye(len(found.experts), dtype=np.bool_)
+    if least is None:
+        least = min(10, int(found.shared[apart].max(initial=0)) // 10)
+    few = apart & (found.shared < max(least, 1))
+    tau = np.where(few, np.nan, found.tau)
+    rows = arranged(found.experts, order, lambda: cluster_order(tau))
+    tau = tau[np.ix_(rows, rows)]
     np.fill_diagonal(tau, np.nan)
     names = [written(found.experts[e], 22) for e in rows]
     n = len(names)
@@ -299,14 +322,17 @@ def agreement(
         ax = new_axes(side + 0.8, side)
     ink = tidy(ax, frame="")
     ax.set_aspect("equal")
-    cells = mesh(ax, tau, shades("RdBu", ink), -1.0, 1.0)
+    # Pale cells would hide who agrees more: the scale ends where the numbers do, the same on both sides of 0.
+    reach = max(0.2, np.ceil(10 * np.nanmax(np.abs(tau), initial=0.0)) / 10)
+    cells = mesh(ax, tau, shades("RdBu", ink.faint), -reach, reach)
     ax.set_xlim(-0.5, n - 0.5)
     thin = row_names(ax, names)
     column_names(ax, names)
     texts = np.array([["" if np.isnan(t) else f"{t:.2f}".replace("-", "−") for t in row] for row in tau], dtype=object)
     if n <= 20:
         write_cells(ax, cells, texts, np.arange(n), 5)
-    ax.set_xlabel(says(rest, thin))
+    grey = f"grey: fewer than {least} pairs of items in common" if few.any() and least > 1 else ""
+    say(ax, rest, thin, grey or ("grey: nothing in common" if few.any() else ""))
     what = "net share of pairs ordered alike" if isinstance(votes, Comparisons) else "mean Kendall tau-b"
     scale_bar(ax, cells, what)
     return ax
@@ -389,7 +415,7 @@ def rank_matrix(
         ax = new_axes(min(max(3.4, 1.9 + 0.34 * width), 14.0), height_for(len(rows), beside=1.5, each=0.23))
     ink = tidy(ax, frame="")
     worst = float(max(np.nanmax(ranks, initial=2.0), len(items) if reached else 2.0))
-    cmap = shades("Blues_r", ink)
+    cmap = shades("Blues_r", ink.paper)
     ax.set_xlim(-0.5, width - 0.5)
     thin = row_names(ax, [written(items[i]) for i in rows])
     blocks: list[tuple[Floats, float]] = [(table, 0.0)]
@@ -408,12 +434,12 @@ def rank_matrix(
     if truth is not None:
         names.append("label")
         _mark_labels(ax, truth[rows], places[-1])
-    thin = says(thin, column_names(ax, names, places))
+    more = column_names(ax, names, places)
     if len(preferences) > 1:
         ax.set_title(written(name, 60), fontsize=LARGE, color=ink.strong, loc="left")
     silent = preferences.n_experts - len(experts)
     quiet = f"{silent:,} of {preferences.n_experts:,} experts did not answer" if silent else ""
-    ax.set_xlabel(says("rank: dark is first, blank is not ranked", *left_out, quiet, thin))
+    say(ax, "rank: dark is first, blank is not ranked", *left_out, quiet, thin or more)
     return ax
 
 
@@ -454,7 +480,7 @@ def scores(consensus: Consensus, instance: Any = None, *, limit: int = 40, ax: A
     sure = draw_spans(ax, consensus.score[slots], low, high)
     thin = row_names(ax, names)
     level = "" if consensus.level is None else f"{consensus.level:.0%} "
-    ax.set_xlabel(says("score" + (f", {level}intervals" if sure else ""), rest, thin))
+    say(ax, "score" + (f", {level}intervals" if sure else ""), rest, thin)
     _entitle(ax, consensus, instance)
     return ax
 
@@ -481,8 +507,6 @@ def rank_intervals(consensus: Consensus, instance: Any = None, *, limit: int = 4
     >>> cc.plots.rank_intervals(board).get_xlabel()
     'rank, 90% intervals'
     """
-    from matplotlib.ticker import MaxNLocator
-
     slots, names, rest = _leaders(consensus, instance, limit, "rank_intervals")
     if consensus.rank_lower is None or consensus.rank_upper is None:
         raise DataError(
@@ -493,11 +517,11 @@ def rank_intervals(consensus: Consensus, instance: Any = None, *, limit: int = 4
         ax = new_axes(5.6, height_for(len(slots)))
     draw_spans(ax, consensus.rank[slots].astype(np.float64), consensus.rank_lower[slots], consensus.rank_upper[slots])
     thin = row_names(ax, names)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10, min_n_ticks=1))
     worst = max(float(np.nanmax(consensus.rank_upper[slots], initial=1.0)), float(consensus.rank[slots].max()))
     ax.set_xlim(0.5, worst + 0.5)
+    count_ticks(ax, worst)
     level = "" if consensus.level is None else f"{consensus.level:.0%} "
-    ax.set_xlabel(says(f"rank, {level}intervals", rest, thin))
+    say(ax, f"rank, {level}intervals", rest, thin)
     _entitle(ax, consensus, instance)
     return ax
 
@@ -506,7 +530,7 @@ def rank_intervals(consensus: Consensus, instance: Any = None, *, limit: int = 4
 def win_matrix(consensus: Consensus, instance: Any = None, *, limit: int = 30, ax: Axes | None = None) -> Axes:
     """Return a table of the probabilities that the item of a row is truly better than the item of a column, in percent.
 
-    Items are ordered by rank; the darker, the surer the row. Pairs about which nothing is known are blank.
+    Items are ordered by rank; the darker, the surer the row. Pairs about which nothing is known are grey.
 
     Parameters
     ----------
@@ -538,13 +562,13 @@ def win_matrix(consensus: Consensus, instance: Any = None, *, limit: int = 30, a
         ax = new_axes(side + 0.8, side)
     ink = tidy(ax, frame="")
     ax.set_aspect("equal")
-    cells = mesh(ax, wins, shades("Blues", ink), 0.0, 1.0)
+    cells = mesh(ax, wins, shades("Blues", ink.faint), 0.0, 1.0)
     ax.set_xlim(-0.5, m - 0.5)
     thin = row_names(ax, names)
     column_names(ax, [written(consensus.items[int(s)], 22) for s in slots])
     texts = np.array([["" if np.isnan(p) else _percent(p) for p in row] for row in wins], dtype=object)
     write_cells(ax, cells, texts, np.arange(m), 3)
-    ax.set_xlabel(says(rest, thin))
+    say(ax, rest, thin)
     scale_bar(ax, cells, "probability that the row is better", percent=True)
     _entitle(ax, consensus, instance)
     return ax
@@ -599,7 +623,7 @@ def metric_by_cutoff(
     tidy(ax, grid="y")
     draw_curves(ax, curves)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12, min_n_ticks=1))
-    ax.set_xlabel(says("cutoff k", _band_note(curves, level, "the mean over instances")))
+    say(ax, "cutoff k", _band_note(curves, level, "the mean over instances"))
     ax.set_ylabel(written(f"{what}@k" if what != "value" else what, 40))
     return ax
 
@@ -654,7 +678,7 @@ def precision_recall(
     draw_curves(ax, curves)
     ax.set_xlim(-0.02, 1.02)
     ax.set_ylim(0.0, max(1.0, ax.get_ylim()[1]) if ax.get_ylim()[1] > 0.6 else ax.get_ylim()[1])
-    ax.set_xlabel(says("recall", _band_note(curves, level, "the mean over instances")))
+    say(ax, "recall", _band_note(curves, level, "the mean over instances"))
     ax.set_ylabel("interpolated precision")
     return ax
 
@@ -693,6 +717,8 @@ def calibration(
     >>> ax.lines[1].get_xdata().tolist(), ax.lines[1].get_ydata().tolist()
     ([0.1, 0.9], [0.0, 0.5])
     """
+    from matplotlib.patheffects import withStroke
+
     bins = check_limit(bins, "calibration", "bins")
     check_level(level, "calibration")
     p, y = as_numbers(predicted, "predictions", "calibration"), as_numbers(outcomes, "outcomes", "calibration")
@@ -722,11 +748,14 @@ def calibration(
         size = SMALL if count.max() < 1000 else SMALL * 0.8
         for b, height in zip(full.tolist(), tall.tolist(), strict=True):
             at = (b + 0.5) / bins
-            ax.text(at, height + 0.006, f"{count[b]:,}", ha="center", va="bottom", fontsize=size, color=ink.quiet)
+            text = ax.text(
+                at, height + 0.006, f"{count[b]:,}", ha="center", va="bottom", fontsize=size, color=ink.quiet
+            )
+            text.set_path_effects([withStroke(linewidth=2.5, foreground=ink.paper)])
     ax.set_xlim(0, 1)
     ax.set_ylim(0, 1)
     ax.set_aspect("equal")
-    ax.set_xlabel(says("predicted probability", f"bars: {len(p):,} predictions; {level:.0%} intervals"))
+    say(ax, "predicted probability", f"bars: {len(p):,} predictions; {level:.0%} intervals")
     ax.set_ylabel("share that came true")
     return ax
 
@@ -761,8 +790,6 @@ def learning_curve(
     >>> len(ax.lines[0].get_xdata()), ax.get_ylabel()
     (5, 'validation')
     """
-    from matplotlib.ticker import MaxNLocator
-
     given = fits if isinstance(fits, Mapping) else {"": fits}
     if not given:
         raise DataError("plots.learning_curve: there is no fit to draw.")
@@ -784,10 +811,10 @@ def learning_curve(
         if name in kept:
             at = kept[name] - 1
             ax.plot(drawn.x[at], drawn.y[at], "o", markersize=10, markerfacecolor="none", color=look["color"], zorder=4)
-    ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=10, min_n_ticks=1))
+    count_ticks(ax, max(t.shape[1] for t, _, _ in traces.values()))
     runs = {len(t) for t, _, _ in traces.values()}
     band = f"mean of {max(runs)} runs, band: lowest to highest" if max(runs) > 1 else ""
-    ax.set_xlabel(says("pass", "ring: the pass that was kept" if kept else "", band))
+    say(ax, "pass", "ring: the pass that was kept" if kept else "", band)
     judged = all(validated for _, _, validated in traces.values())
     ax.set_ylabel(written(ylabel, 60) if ylabel is not None else "validation" if judged else "objective")
     return ax
@@ -909,11 +936,7 @@ def _mark_labels(ax: Axes, labels: Floats, place: float) -> None:
 
 def _percent(p: float) -> str:
     """Return a probability in percent; what is nearly sure is not said to be."""
-    if 0 < p < 0.005:
-        return "<1"
-    if 0.995 < p < 1:
-        return ">99"
-    return f"{100 * p:.0f}"
+    return "<1" if p < 0.005 else ">99" if p > 0.995 else f"{100 * p:.0f}"
 
 
 def _band_note(curves: Mapping[str, Curve], level: float | None, what: str) -> str:
