@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
     from concordant.data.labels import Labels
 
-__all__ = ["FEWEST", "Finishing", "Learner", "Trained", "checkpoint", "train"]
+__all__ = ["FEWEST", "Finishing", "Learner", "Measured", "Trained", "checkpoint", "train"]
 
 # Fewer usable instances than this are all needed for learning.
 FEWEST = 4
@@ -76,6 +76,15 @@ class Finishing(Protocol):
 
     def finished(self, parameters: Floats) -> bool:
         """Return whether the passes that led to these parameters are enough."""
+        ...
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A learner that knows what it minimises, for a trace where nothing is held out to judge by."""
+
+    def objective(self, parameters: Floats) -> float:
+        """Return the value of the last pass."""
         ...
 
 
@@ -204,7 +213,9 @@ def train(
             if done == 0 and validation is not None and passes * len(learners) > 1:
                 _require_difference(owner, validation[0], held[0], scored)
             for r, scores_of in scored.items():
-                _settle(after[r], _judged(judge, held, scores_of), done + 1, patience, smooth)
+                value = _judged(judge, held, scores_of)
+                shown = _objective(learners[r], after[r].models[-1]) if judge is None else value
+                _settle(after[r], value, shown, done + 1, patience, smooth)
                 if not after[r].stopped and _is_finished(learners[r], after[r].models):
                     after[r].stopped = "finished"
             # At once: an interrupt finds the state before a pass or after it, and nothing between.
@@ -328,14 +339,19 @@ def _judged(judge: Judge | None, held: Sequence[_Held], scores: Sequence[Floats 
     return round(judge(joined, np.concatenate(which)), 12)
 
 
-def _settle(run: _Run, value: float, done: int, patience: int | None, smooth: int) -> None:
-    """Note what a pass came to."""
+def _objective(learner: Learner, parameters: Floats) -> float:
+    return learner.objective(parameters) if isinstance(learner, Measured) else np.nan
+
+
+def _settle(run: _Run, value: float, shown: float, done: int, patience: int | None, smooth: int) -> None:
+    """Note what a pass came to, and what is to be shown of it."""
     last = run.models[-1]
     if not all(np.isfinite(model).all() for model in run.models):
         run.stopped = f"diverged in pass {done}"
         return
-    run.trace.append(value)
-    value = round(float(np.mean(run.trace[-smooth:])), 12)
+    run.trace.append(shown)
+    if not np.isnan(value):
+        value = round(float(np.mean(run.trace[-smooth:])), 12)
     if np.isnan(value) or value > run.value:
         run.value, run.passes, run.best = value, done, last.copy()
     elif patience is not None and done - run.passes >= patience:
@@ -547,5 +563,5 @@ def _fingerprint(
     for column in columns:
         digest.update(f"{column.dtype}{column.shape}".encode())
         # As a view: a copy of all features would be a heavy price for a name.
-        digest.update(np.ascontiguousarray(column).reshape(-1).view(np.uint8))
+        digest.update(np.ascontiguousarray(column).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()

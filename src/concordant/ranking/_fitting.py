@@ -230,3 +230,7 @@ class Learner:
     def finished(self, parameters: Floats) -> bool:
         """Return whether the last step changed nothing worth while."""
         return self.solver.finished(parameters)
+
+    def objective(self, parameters: Floats) -> float:
+        """Return the mean loss with the penalty, after a step, or on average over a pass."""
+        return self.solver.value(parameters)

@@ -39,6 +39,10 @@ class Solver(Protocol):
         """Return where a state stands."""
         ...
 
+    def value(self, state: Floats) -> float:
+        """Return what the last step or pass came to."""
+        ...
+
     def finished(self, state: Floats) -> bool:
         """Return whether the last step changed nothing worth while."""
         ...
@@ -193,6 +197,10 @@ class SGD(NamedTuple):
         """Return where a state stands."""
         return state[: self.size]
 
+    def value(self, state: Floats) -> float:
+        """Return the mean value of the last pass."""
+        return float(state[-1])
+
     def finished(self, state: Floats) -> bool:
         """Return whether ten passes have improved the value by less than the tolerance."""
         return _stands_still(state[-2 * _STRETCH - 1 :], self.tol)
@@ -233,6 +241,10 @@ class Adam(NamedTuple):
     def point(self, state: Floats) -> Floats:
         """Return where a state stands."""
         return state[: self.size]
+
+    def value(self, state: Floats) -> float:
+        """Return the mean value of the last pass."""
+        return float(state[-1])
 
     def finished(self, state: Floats) -> bool:
         """Return whether ten passes have improved the value by less than the tolerance."""
