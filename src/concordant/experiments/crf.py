@@ -210,6 +210,8 @@ def _supervised_claims(name: str, found: Mapping[str, Result | None]) -> list[Cl
             f"{len(sure)} of {len(COLUMNS)}: {', '.join(sure) or 'none'}"
         )
         claims.append(Claim(text, min(gaps.values()) > 0 and 2 * len(sure) > len(COLUMNS), detail))
+    if name not in letor.PUBLISHED_SETS:
+        return claims
     crf, svd = mean["CRF"], mean["SVDsup"]
     if crf is not None and svd is not None:
         apart = {c: crf[c] - svd[c] for c in COLUMNS}

@@ -168,7 +168,9 @@ def folds(folder: str) -> tuple[Fold, ...]:
     if folder != SYNTHETIC:
         return tuple(cc.read_letor_folds(folder))
     quality = (2.0, 1.5, 1.0, 0.5, 0.5, 0.0, 0.0, -1.5, -2.0)
-    votes, labels = cc.synthetic.labelled_runs(100, quality=quality, random_state=12)
+    votes, labels = cc.synthetic.labelled_runs(
+        100, quality=quality, labels=(*[0] * 14, 1, 2), n_items=(6, 20), random_state=12
+    )
     part = np.arange(len(votes)) % 5
     out = []
     for fold in range(n_folds(folder)):
