@@ -1,0 +1,232 @@
+"""Ratings that were never given, guessed: from low-rank tastes, from users who rate alike, or by one number.
+
+A ranking of all films can only be judged by a user who has an opinion on all of them. Each function here takes ratings
+and returns them completed, one row for each user and one column for each film; what was observed stays as it is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+import concordant as cc
+from concordant.errors import DataError, KindError, ParameterError
+from concordant.kernels.lists import Floats
+
+__all__ = ["constant", "fill_in", "neighbours", "pmf", "similarity", "table"]
+
+# What a rating may be.
+LOWEST, HIGHEST = 1.0, 5.0
+# Standard deviation from which factors start.
+_START = 0.1
+# Correlations as small as this are rounding.
+_NOTHING = 1e-12
+
+
+def table(preferences: cc.Preferences) -> Floats:
+    """Return the ratings as a table of users and films, NaN where there is none.
+
+    Parameters
+    ----------
+    preferences : Preferences
+        Ratings of one instance; rows follow `experts`, columns `items`.
+
+    Examples
+    --------
+    >>> table(cc.Preferences(["all"] * 3, list("xxy"), list("aba"), [5, 3, 4], kind="rating")).tolist()
+    [[5.0, 3.0], [4.0, nan]]
+    """
+    if preferences.kind != "rating":
+        raise KindError(f"only ratings can be completed, not values of kind {preferences.kind!r}.")
+    if len(preferences) != 1:
+        raise DataError(f"ratings of one instance can be completed; there are {len(preferences)} instances.")
+    out = np.full((preferences.n_experts, preferences.n_slots), np.nan)
+    out[preferences.row_expert, preferences.slot] = preferences.value
+    return out
+
+
+def constant(preferences: cc.Preferences, value: float) -> Floats:
+    """Return the ratings with one number in the place of all that are missing; it is not kept within bounds.
+
+    Examples
+    --------
+    >>> constant(cc.Preferences(["all"] * 3, list("xxy"), list("aba"), [5, 3, 4], kind="rating"), 0.5).tolist()
+    [[5.0, 3.0], [4.0, 0.5]]
+    """
+    known = table(preferences)
+    return np.where(np.isnan(known), float(value), known)
+
+
+def pmf(
+    preferences: cc.Preferences,
+    *,
+    factors: int = 30,
+    l2: float = 0.05,
+    learning_rate: float = 0.005,
+    momentum: float = 0.8,
+    passes: int = 50,
+    batch: int = 1000,
+    random_state: int = 0,
+) -> Floats:
+    """Return the ratings completed by probabilistic matrix factorisation, between 1 and 5.
+
+    r̂ = μ + u · v, μ the mean rating; u and v descend the squared error with the penalty l2 (‖u‖² + ‖v‖²) for each
+    rating, in shuffled batches, with momentum.
+
+    Parameters
+    ----------
+    preferences : Preferences
+        Ratings of one instance.
+    factors : int
+        The length of u and v.
+    l2, learning_rate, momentum, passes, batch
+        Of the descent. In a batch gradients are added up, so that its size matters little.
+    random_state : int
+        The seed of the start and of the batches.
+
+    Notes
+    -----
+    Cost O(passes · ratings · factors). The penalty works through every rating, so that those who rate much are not
+    left without any.
+
+    References
+    ----------
+    Salakhutdinov and Mnih, Probabilistic matrix factorization, NIPS 2007.
+    """
+    if not (factors >= 1 and passes >= 0 and batch >= 1):
+        raise ParameterError("factors and batch must be at least 1, passes at least 0.")
+    known = table(preferences)
+    user, film = np.nonzero(~np.isnan(known))
+    if len(user) == 0:
+        raise DataError("there is no rating to learn from.")
+    rating = known[user, film]
+    mean = float(rating.mean())
+    rng = np.random.default_rng(random_state)
+    u, v = (rng.normal(0.0, _START, (n, factors)) for n in known.shape)
+    du, dv = np.zeros_like(u), np.zeros_like(v)
+    for _ in range(passes):
+        order = rng.permutation(len(rating))
+        for first in range(0, len(order), batch):
+            rows = order[first : first + batch]
+            i, j = user[rows], film[rows]
+            ui, vj = u[i], v[j]
+            error = np.einsum("nd,nd->n", ui, vj)[:, None] - (rating[rows] - mean)[:, None]
+            du *= momentum
+            dv *= momentum
+            np.add.at(du, i, -learning_rate * (error * vj + l2 * ui))
+            np.add.at(dv, j, -learning_rate * (error * ui + l2 * vj))
+            u += du
+            v += dv
+    return np.where(np.isnan(known), np.clip(mean + u @ v.T, LOWEST, HIGHEST), known)
+
+
+def similarity(preferences: cc.Preferences, *, least: int = 2) -> tuple[Floats, Floats]:
+    """Return Pearson's correlation of every two users over the films both rated, and how many those are.
+
+    Means are over these films. Users with fewer than `least` of them in common, or one of whom rates them all alike,
+    have correlation 0, as everybody has with themselves.
+
+    Notes
+    -----
+    Four matrix products, O(users² · films).
+    """
+    known = table(preferences)
+    rated = (~np.isnan(known)).astype(np.float64)
+    # From its own mean a user's ratings lose no digits in the sums of squares.
+    x = np.where(rated > 0, known - _user_means(known)[:, None], 0.0)
+    common = rated @ rated.T
+    n = np.maximum(common, 1.0)
+    total = x @ rated.T
+    covariance = x @ x.T - total * total.T / n
+    variance = np.maximum((x * x) @ rated.T - total * total / n, 0.0)
+    scale = np.sqrt(variance * variance.T)
+    sure = (common >= least) & (np.minimum(variance, variance.T) > 1e-9)
+    np.fill_diagonal(sure, False)
+    out = np.zeros_like(scale)
+    np.divide(covariance, scale, out=out, where=sure)
+    # No correlation must not become a tiny one by rounding: a film's only neighbour counts in full.
+    out[np.abs(out) < _NOTHING] = 0.0
+    return np.clip(out, -1.0, 1.0), common
+
+
+def neighbours(
+    preferences: cc.Preferences, *, nearest: int | None = 50, significance: int | None = 50, least: int = 2
+) -> Floats:
+    """Return the ratings completed from users who rate alike, between 1 and 5.
+
+    r̂_ui = mean_u + Σ_v w_uv (r_vi − mean_v) / Σ_v w_uv, over the users v who rated film i and agree with u (positive
+    correlation w). A user without any such neighbour is expected to give their own mean.
+
+    Parameters
+    ----------
+    preferences : Preferences
+        Ratings of one instance.
+    nearest : int or None
+        How many neighbours count for a film, the most similar of those who rated it; None for all. Those who are as
+        similar as the last one count too.
+    significance : int or None
+        Correlations over fewer common films than this are multiplied by their share of it; None leaves them alone.
+    least : int
+        The fewest films two users must have in common.
+
+    Notes
+    -----
+    Cost O(users² · films) for the correlations, and O(users · ratings) for the films.
+
+    References
+    ----------
+    Herlocker, Konstan, Borchers and Riedl, An algorithmic framework for performing collaborative filtering, SIGIR 1999.
+    """
+    known = table(preferences)
+    weight, common = similarity(preferences, least=least)
+    weight = np.maximum(weight, 0.0)
+    if significance is not None:
+        weight *= np.minimum(common / significance, 1.0)
+    mean = _user_means(known)
+    there = ~np.isnan(known)
+    off = np.where(there, known - mean[:, None], 0.0)
+    if nearest is None:
+        move, norm = weight @ off, weight @ there
+    else:
+        move, norm = np.zeros_like(off), np.zeros_like(off)
+        for film in range(known.shape[1]):
+            raters = np.flatnonzero(there[:, film])
+            w = weight[:, raters]
+            if len(raters) > nearest:
+                last = np.partition(w, len(raters) - nearest, axis=1)[:, len(raters) - nearest]
+                w = np.where(w >= last[:, None], w, 0.0)
+            move[:, film], norm[:, film] = w @ off[raters, film], w.sum(axis=1)
+    guess = mean[:, None] + np.divide(move, norm, out=np.zeros_like(move), where=norm > 0)
+    return np.where(there, known, np.clip(guess, LOWEST, HIGHEST))
+
+
+def fill_in(preferences: cc.Preferences, completed: Floats) -> cc.Preferences:
+    """Return the completed ratings as preferences: every user rates every film.
+
+    Examples
+    --------
+    >>> few = cc.Preferences(["all"] * 3, list("xxy"), list("aba"), [5, 3, 4], kind="rating")
+    >>> fill_in(few, constant(few, 1.0))
+    Preferences: 1 instance, 2 experts, 2 items, 4 ratings in 2 lists
+    """
+    n, m = preferences.n_experts, preferences.n_slots
+    if completed.shape != (n, m):
+        raise DataError(f"completed ratings of {n} users and {m} films are needed. Got the shape {completed.shape}.")
+    return cc.Preferences.from_codes(
+        preferences.slots,
+        preferences.experts,
+        np.arange(n, dtype=np.int32),
+        np.arange(n + 1, dtype=np.int64) * m,
+        np.array([0, n], dtype=np.int64),
+        np.tile(np.arange(m, dtype=np.int32), n),
+        np.ascontiguousarray(completed, dtype=np.float64).reshape(-1).copy(),
+        kind="rating",
+    )
+
+
+def _user_means(known: Floats) -> Floats:
+    """Return the mean rating of every user, the mean of all for one who rates nothing."""
+    there = ~np.isnan(known)
+    number = there.sum(axis=1)
+    overall = float(known[there].mean()) if there.any() else (LOWEST + HIGHEST) / 2
+    total = np.where(there, known, 0.0).sum(axis=1)
+    return np.where(number > 0, total / np.maximum(number, 1), overall)
