@@ -105,6 +105,18 @@ def test_lambdarank_for_plain_pairs_pulls_like_ranknet() -> None:
         np.testing.assert_allclose(pull * np.sqrt(pairs), want.batch_value(w, np.array([k]), 0.0, 0)[1], atol=1e-9)
 
 
+def test_a_worked_step_of_lambdarank(golden: Callable[[str], dict[str, Any]]) -> None:
+    content = golden("30_single_sgd_steps")
+    (case,) = [c for c in content["cases"] if c["name"] == "lambdarank_svd"]
+    X, label = np.array(case["expected"]["X"]), np.array(case["input"]["labels"], dtype=float)
+    order = np.argsort(-label, kind="stable")
+    lists = Graded.of(label[order], np.array([0, len(label)]))
+    task = Task(cc.LambdaRank(normalise=False), Plain(X[order]), lists, np.array([0]))
+    w = np.array(case["input"]["w0"])
+    slope = task.value(w, np.array([0]), 0.0, 0)[1]
+    np.testing.assert_allclose(w - case["input"]["eta"] * slope, case["expected"]["w1"], atol=content["abs_tol"])
+
+
 # The lowest point.
 
 
