@@ -150,9 +150,9 @@ def _tell(what: str, marks: Sequence[float]) -> None:
     print(f"  {what} in {marks[-1] - marks[-2]:.0f} s", file=sys.stderr, flush=True)
 
 
-def _loud(command: Sequence[str]) -> tuple[dict[str, Any], float]:
+def loud(command: Sequence[str], **env: str) -> tuple[dict[str, Any], float]:
     """Return what a process printed last and its peak memory in MB; its standard error goes on to the terminal."""
-    with subprocess.Popen(list(command), stdout=subprocess.PIPE, text=True) as child:
+    with subprocess.Popen(list(command), stdout=subprocess.PIPE, text=True, env={**os.environ, **env}) as child:
         out = child.stdout.read() if child.stdout else ""
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
@@ -166,14 +166,14 @@ def study(shape: Shape = YAHOO, *, boosted: bool = True) -> dict[str, Any]:
     """Return both contenders on a data set of some shape."""
     folder = CACHE / f"ltr-{shape.queries}"
     folder.mkdir(parents=True, exist_ok=True)
-    ours, peak = _loud([sys.executable, __file__, json.dumps(shape), str(folder)])
+    ours, peak = loud([sys.executable, __file__, json.dumps(shape), str(folder)])
     out: dict[str, Any] = {"ours": ours | {"peak_mb": peak}, "limit_gb": LIMIT_GB, "within": peak < 1024 * LIMIT_GB}
     if boosted:
         files = {n: str(folder / f"{n}.npy") for n in ("X", "y", "sizes")}
         n_train = shape.queries - held_out(shape)
         options = files | {"params": PARAMETERS, "trees": TREES, "n_train": n_train, "out": str(folder / "score.npy")}
         worker = str(Path(__file__).parent / "peer_worker.py")
-        theirs, memory = _loud([PEERS_PYTHON, worker, "lightgbm_large", json.dumps(options)])
+        theirs, memory = loud([PEERS_PYTHON, worker, "lightgbm_large", json.dumps(options)])
         values = _their_values(np.load(folder / "score.npy"), np.load(folder / "y.npy"), sizes_of(shape), n_train)
         seconds = theirs["binning"] + theirs["training"]
         out["lightgbm"] = theirs | {"trees": TREES, "peak_mb": memory, "values": values, "seconds": seconds}

@@ -8,6 +8,7 @@ chosen. What was chosen is printed.
 from __future__ import annotations
 
 import csv
+import json
 import re
 import sys
 import time
@@ -49,7 +50,7 @@ TREES = (20, 50, 100, 200, 300)
 LEAVES = {
     "num_leaves": (7, 15, 31),
     "min_data_in_leaf": (20, 50),
-    "learning_rate": (0.05, 0.1),
+    "learning_rate": (0.05,),
     "min_sum_hessian_in_leaf": (1e-3, 5.0),
 }
 # What of the example's file is about the model, and not about files and machines.
@@ -65,7 +66,7 @@ _MODEL = (
     "min_data_in_leaf",
     "min_sum_hessian_in_leaf",
 )
-_FIXED = {"seed": SEED, "deterministic": True, "force_row_wise": True, "num_threads": 2, "verbosity": -1}
+_FIXED = {"seed": SEED, "deterministic": True, "force_row_wise": True, "num_threads": 1, "verbosity": -1}
 
 
 class Part(NamedTuple):
@@ -336,6 +337,23 @@ def tables() -> dict[str, Any]:
     """Rankers on features beside LightGBM: ERR and NDCG of the test part (papers' convention), chosen in training."""
     if not all((DATA / name).is_dir() for name in ("lightgbm-lambdarank", "MQ2008-ltr46-fold1")):
         return {"not_available": "lightgbm-lambdarank and MQ2008-ltr46-fold1"}
+    return _apart("tables")
+
+
+def joined() -> dict[str, Any]:
+    """MQ2008, fold 1: 46 features, the ranks of 25 experts, and both joined by row."""
+    if not all((DATA / name).is_dir() for name in ("MQ2008-ltr46-fold1", "MQ2008-agg")):
+        return {"not_available": "MQ2008-ltr46-fold1 and MQ2008-agg"}
+    return _apart("joined")
+
+
+def _apart(study: str) -> dict[str, Any]:
+    """Return a study from a process of its own: folds are trained side by side, so that one thread each is enough."""
+    alone = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL", "VECLIB_MAXIMUM")}
+    return ltr_yahoo.loud([sys.executable, __file__, study], **alone)[0]
+
+
+def _tables() -> dict[str, Any]:
     out: dict[str, Any] = {}
     for name, (train, test) in sets().items():
         _log(name)
@@ -456,11 +474,8 @@ def _joined_tests(found: dict[str, dict[str, Found]]) -> dict[str, Any]:
     return out
 
 
-def joined() -> dict[str, Any]:
-    """MQ2008, fold 1: 46 features, the ranks of 25 experts, and both joined by row."""
+def _joined() -> dict[str, Any]:
     features, ranks = DATA / "MQ2008-ltr46-fold1", DATA / "MQ2008-agg" / "Fold1"
-    if not (features.is_dir() and ranks.is_dir()):
-        return {"not_available": "MQ2008-ltr46-fold1 and MQ2008-agg"}
     train, test = (joined_rows(features / f"{part}.npy", ranks / f"{part}.txt") for part in ("train", "test"))
     every = ways()
     rows = {name: every[name] for name in JOINED}
@@ -576,3 +591,6 @@ RENDER: dict[str, Callable[[dict[str, Any]], str]] = {
     **ltr_cost.RENDER,
     **ltr_yahoo.RENDER,
 }
+
+if __name__ == "__main__":
+    print(json.dumps({"tables": _tables, "joined": _joined}[sys.argv[1]]()))

@@ -169,6 +169,7 @@ PAGES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
 # The chapters of the page: which file of sections belongs where, and its heading.
 FAMILIES = {
     "models_supervised": "Supervised aggregation",
+    "models_ltr": "Learning to rank",
     "models_peers": "Models beside their peers",
     "models_coverage": "How often intervals hold the truth",
     "models_bradley_terry": "Bradley-Terry",
