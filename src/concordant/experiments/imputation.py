@@ -18,7 +18,7 @@ __all__ = ["constant", "fill_in", "neighbours", "pmf", "similarity", "table"]
 LOWEST, HIGHEST = 1.0, 5.0
 # Standard deviation from which factors start.
 _START = 0.1
-# Correlations as small as this are rounding.
+# Correlations as small as this, and differences of them, are rounding.
 _NOTHING = 1e-12
 
 
@@ -193,7 +193,7 @@ def neighbours(
             w = weight[:, raters]
             if len(raters) > nearest:
                 last = np.partition(w, len(raters) - nearest, axis=1)[:, len(raters) - nearest]
-                w = np.where(w >= last[:, None], w, 0.0)
+                w = np.where(w >= last[:, None] - _NOTHING, w, 0.0)
             move[:, film], norm[:, film] = w @ off[raters, film], w.sum(axis=1)
     guess = mean[:, None] + np.divide(move, norm, out=np.zeros_like(move), where=norm > 0)
     return np.where(there, known, np.clip(guess, LOWEST, HIGHEST))
