@@ -42,7 +42,7 @@ def slow(x: int, log: str) -> int:
 
 
 def study(cells: list[Cell]) -> Study:
-    return Study("squares", "nobody", "Squares", (), lambda _: cells, lambda _, values: Page())
+    return Study("squares", "nobody", "Squares", (), lambda _: cells, lambda *_: Page())
 
 
 def squares(log: Path, n: int = 5) -> list[Cell]:
