@@ -26,6 +26,8 @@ from concordant.base.registry import METHODS  # noqa: E402
 DOCS = ROOT / "docs"
 OVERVIEW = DOCS / "methods.md"
 CONTRACT = DOCS / "own-method.md"
+# A family that has as many parameters in common describes them once.
+SHARED = 10
 KINDS = {"rank": "ranks", "score": "scores", "rating": "ratings", "comparisons": "comparisons"}
 
 
@@ -101,7 +103,8 @@ def cell(text: str) -> str:
 def takes(cls: type[Aggregator]) -> str:
     """Return the kinds a method works on, in words."""
     kinds = [plural for kind, plural in KINDS.items() if kind in cls.tags.accepts]
-    return ", ".join(["lists", *kinds[3:]] if set(KINDS) - {"comparisons"} <= cls.tags.accepts else kinds)
+    kinds = ["lists", *kinds[3:]] if set(KINDS) - {"comparisons"} <= cls.tags.accepts else kinds
+    return ", ".join(["features"] * cls.takes_features + kinds)
 
 
 def tags_table(cls: type[Aggregator]) -> str:
@@ -113,21 +116,56 @@ def tags_table(cls: type[Aggregator]) -> str:
     return f"| {' | '.join(head)} |\n|{'---|' * len(head)}\n| {' | '.join(row)} |"
 
 
-def parameters_table(cls: type[Aggregator], described: dict[str, Described]) -> str:
-    """Return the parameters with default, what is allowed, and meaning."""
+def parameter_rows(cls: type[Aggregator], described: dict[str, Described]) -> dict[str, str]:
+    """Return a row for each parameter: default, what is allowed, and meaning."""
     signature = inspect.signature(cls.__init__).parameters
-    lines = ["| parameter | default | allowed | meaning |", "|---|---|---|---|"]
+    rows = {}
     for name in cls.param_names():
         if name not in described:
             raise SystemExit(f"{cls.__name__}: the docstring does not describe the parameter {name!r}")
         kind, meaning, _ = described[name]
         allowed = cls.constraints[name].allowed if name in cls.constraints else kind
-        lines.append(f"| `{name}` | `{signature[name].default!r}` | {cell(prose(allowed))} | {cell(prose(meaning))} |")
+        rows[name] = f"| `{name}` | `{signature[name].default!r}` | {cell(prose(allowed))} | {cell(prose(meaning))} |"
     unknown = set(described) - set(cls.param_names())
     if unknown:
         raise SystemExit(f"{cls.__name__}: the docstring describes {sorted(unknown)}, which are no parameters")
+    return rows
+
+
+def parameters_table(rows: list[str], described: dict[str, Described]) -> str:
+    """Return rows as a table, and what is too long for it below."""
+    lines = ["| parameter | default | allowed | meaning |", "|---|---|---|---|", *rows]
     longer = [f"`{name}`:\n\n{prose(d.more)}" for name, d in described.items() if d.more]
     return "\n\n".join(["\n".join(lines), *longer])
+
+
+def attribute_texts(text: str) -> list[str]:
+    """Return a paragraph for each entry of an Attributes section, names with one description together."""
+    together: dict[Described, list[str]] = {}
+    for name, described in parameters(text).items():
+        together.setdefault(described, []).append(f"`{name}`")
+    return [
+        " ".join([f"After fitting, {', '.join(names)} ({d.kind}):", prose(d.meaning), prose(d.more)]).strip()
+        for d, names in together.items()
+    ]
+
+
+class Shared(NamedTuple):
+    """What all methods of a family have in common."""
+
+    parameters: dict[str, str]
+    attributes: list[str]
+
+
+def shared(members: list[type[Aggregator]]) -> Shared:
+    """Return the parameters and attributes that a family can describe once."""
+    every = [sections(cls.__doc__ or "") for cls in members]
+    rows = [parameter_rows(c, parameters(s.get("Parameters", ""))) for c, s in zip(members, every, strict=True)]
+    common = {name: row for name, row in rows[0].items() if all(other.get(name) == row for other in rows)}
+    if len(members) < 2 or len(common) < SHARED:
+        return Shared({}, [])
+    texts = [attribute_texts(s.get("Attributes", "")) for s in every]
+    return Shared(common, [text for text in texts[0] if all(text in other for other in texts)])
 
 
 def example(text: str) -> str:
@@ -135,7 +173,7 @@ def example(text: str) -> str:
     return f"```python\n{textwrap.dedent(text).strip()}\n```"
 
 
-def method_text(cls: type[Aggregator]) -> str:
+def method_text(cls: type[Aggregator], common: Shared) -> str:
     """Return the part of a family's page that is about one method."""
     parts = sections(cls.__doc__ or "")
     if "Examples" not in parts:
@@ -150,10 +188,13 @@ def method_text(cls: type[Aggregator]) -> str:
         out.append(prose(rest.strip("\n")))
     out.append(tags_table(cls))
     described = parameters(parts.pop("Parameters")) if "Parameters" in parts else {}
-    if cls.param_names():
-        out.append(parameters_table(cls, described))
-    for name, (kind, meaning, more) in parameters(parts.get("Attributes", "")).items():
-        out.append(" ".join([f"After fitting, `{name}` ({kind}):", prose(meaning), prose(more)]).strip())
+    rows = [row for name, row in parameter_rows(cls, described).items() if name not in common.parameters]
+    own = {name: d for name, d in described.items() if name not in common.parameters}
+    if rows:
+        out.append(parameters_table(rows, own))
+    if common.parameters:
+        out.append(f"{'And' if rows else 'It has'} the [parameters they share](#what-they-share).")
+    out += [text for text in attribute_texts(parts.get("Attributes", "")) if text not in common.attributes]
     for heading, title in (("Notes", ""), ("References", "**Reference.** ")):
         if heading in parts:
             out.append(title + prose(parts[heading]))
@@ -176,8 +217,14 @@ def family_page(family: str, members: list[type[Aggregator]]) -> str:
     out = [f"# {title}", prose(idea)]
     if rest:
         out.append(prose(rest))
-    out.append("On this page: " + ", ".join(f"[{cls.name}](#{cls.name})" for cls in members) + ".")
-    out += [method_text(cls) for cls in members]
+    common = shared(members)
+    names = [cls.name for cls in members] + ["what they share"] * bool(common.parameters)
+    out.append("On this page: " + ", ".join(f"[{name}](#{name.replace(' ', '-')})" for name in names) + ".")
+    out += [method_text(cls, common) for cls in members]
+    if common.parameters:
+        described = parameters(sections(members[0].__doc__ or "")["Parameters"])
+        own = {name: described[name] for name in common.parameters}
+        out += ["## What they share", parameters_table(list(common.parameters.values()), own), *common.attributes]
     treated = "[how ties, missing items and weights are treated](../data.md#how-data-are-treated)"
     out.append(f"[All methods](../methods.md) · {treated}")
     return "\n\n".join(out) + "\n"
