@@ -15,7 +15,7 @@ WHEELS := --only-binary :all:
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format types layers doctest pytest bench evidence docs lock clean
+.PHONY: help demo test lint format types layers doctest pytest bench evidence docs pictures lock clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +57,9 @@ evidence: $(VENV)/.dev $(PEERS)/.peers ## every figure the docs show, at full si
 
 docs: $(VENV)/.run ## the pages of docs/ as HTML in site/
 	@$(PY) scripts/build_docs.py
+
+pictures: $(VENV)/.dev ## the pictures of docs/plots.md, from its own code (ARGS="--only scores" for one)
+	@$(PY) scripts/plot_gallery.py $(ARGS)
 
 lock: ## resolve pyproject.toml into requirements/ (ARGS=--upgrade for newer versions)
 	@python=$$(scripts/find_python.sh "$(PYTHON)") && "$$python" scripts/lock.py $(ARGS)

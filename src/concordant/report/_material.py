@@ -304,7 +304,8 @@ def curve(points: Mapping[float, Floats], folds: Codes | None, level: float | No
 def trace_of(fit: Any, name: str) -> tuple[Floats, int | None, bool]:
     """Return the values of the passes (one row per run), the pass that was kept, and whether they are of validation."""
     info = getattr(fit, "fit_info_", fit)
-    values = getattr(info, "trace", info)
+    # An array has a trace too, of another kind.
+    values = info if isinstance(info, np.ndarray) else getattr(info, "trace", info)
     who = f"{name!r}" if name else "the fit"
     try:
         table = np.atleast_2d(np.asarray(values, dtype=np.float64))
