@@ -7,7 +7,7 @@ SVDRank and their parameters are chosen on the validation part of a fold alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -51,6 +51,8 @@ def _ways(quick: bool) -> dict[str, Way]:
         "CRF": Way("crf", auto | less, seconds=20),
         "CRF by MAP": Way("crf", auto | {"select": "map"} | less, seconds=20),
         "CRF as printed": Way("crf", auto | CRF_AS_PRINTED | less, seconds=5),
+        "CRF, log and 5": Way("crf", less, seconds=2),
+        "CRF, log and 5, by MAP": Way("crf", {"select": "map"} | less, seconds=2),
         "ListwiseLinear": Way("listwise-linear", seconds=2),
     }
 
@@ -64,61 +66,108 @@ def _plan_supervised(setting: Setting) -> list[Cell]:
     ]
 
 
-# Published name -> (what the row is called, our cells, tolerance, whether it must agree to the digit).
-_ROWS_5: dict[str, tuple[str, str, float, bool]] = {
-    "BordaCount": ("BordaCount", "BordaCount", 0.7, False),
-    "CPS-best": ("CPS-best", "CPS-best", 0.7, False),
-    "SVP": ("SVP", "SVP", 0.7, False),
-    "Bradley-Terry": ("Bradley-Terry", "Bradley-Terry", 0.7, False),
-    "Plackett-Luce": ("Plackett-Luce", "Plackett-Luce", 0.7, False),
-    "Condorcet": ("Condorcet", "Condorcet", 0.7, False),
-    "RRF": ("RRF", "RRF", 0.005, True),
-    "theta_sup-MPM": ("θ_sup-MPM", "theta_sup-MPM", 0.5, False),
-    "SVDsup": ("SVDsup", "SVDsup", 0.5, False),
-    "CRF": ("CRF, chosen by NDCG@10", "CRF", 0.5, False),
-}
-_ROWS_2: dict[str, tuple[str, str, float, bool]] = {
-    "CPS": ("CPS", "CPS-best", 0.7, False),
-    "SVP": ("SVP", "SVP", 0.7, False),
-    "Plackett-Luce": ("Plackett-Luce", "Plackett-Luce", 0.7, False),
-    "Condorcet Fusion": ("Condorcet Fusion", "Condorcet", 0.7, False),
-    "RRF": ("RRF", "RRF", 0.005, True),
-    "SVDsup": ("SVDsup", "SVDsup", 0.5, False),
-    "CRF": ("CRF, chosen by MAP", "CRF by MAP", 0.5, False),
-}
-# Beside the published row but not asked to reach it: that is what the row above is for.
-_BESIDE = {"SVDsup": "SVDsup as printed", "CRF": "CRF as printed"}
-_EXPLAINED = {
-    "BordaCount": "items that a list leaves out share the places behind it; the published row is LETOR's own and says "
-    "nothing about them",
-    "CPS-best": "items that a list leaves out take the mean of the places left, so that not being found counts against "
-    "them; the published row is LETOR's own",
-    "SVP": "sums of rank differences over the experts who rank both; the published counts are not stated",
-    "SVDsup as printed": "unit singular vectors, no penalty, no average over passes, rate 0.01; the best single pass "
-    "by validation is a noisy choice",
-    "CRF as printed": "one draw for each visit and the best single pass by validation: a noisy choice, see ±",
-}
+class _Line(NamedTuple):
+    """A row: what it is called, whose cells it shows, the published row beside it, and how near it must come.
+
+    Without a tolerance the published row is only shown: that it is reached is what another row is for.
+    """
+
+    shown: str
+    cells: str
+    method: str
+    tolerance: float | None = None
+    exact: bool = False
+    why: str = ""
+
+
+_BORDA = _Line(
+    "BordaCount",
+    "BordaCount",
+    "BordaCount",
+    0.7,
+    why="items that a list leaves out share the places behind it; the published row is LETOR's own and does not say "
+    "what becomes of them",
+)
+_CPS = _Line(
+    "CPS-best",
+    "CPS-best",
+    "CPS-best",
+    0.7,
+    why="items that a list leaves out take the mean of the places left, so that not being found counts against them; "
+    "the published row is LETOR's own",
+)
+_SVP = _Line(
+    "SVP",
+    "SVP",
+    "SVP",
+    0.7,
+    why="sums of rank differences over the experts who rank both; what the published counts are is not stated",
+)
+_BT = _Line("Bradley-Terry", "Bradley-Terry", "Bradley-Terry", 0.7)
+_PL = _Line("Plackett-Luce", "Plackett-Luce", "Plackett-Luce", 0.7)
+_CONDORCET = _Line("Condorcet", "Condorcet", "Condorcet", 0.7)
+_RRF = _Line("RRF", "RRF", "RRF", 0.005, exact=True)
+_MPM = _Line("θ_sup-MPM", "theta_sup-MPM", "theta_sup-MPM", 0.5)
+_SVD = [
+    _Line("SVDsup", "SVDsup", "SVDsup", 0.5),
+    _Line(
+        "SVDsup as printed",
+        "SVDsup as printed",
+        "SVDsup",
+        why="unit singular vectors, no penalty, no average over passes, learning rate 0.01; the best single pass by "
+        "validation is a noisy choice",
+    ),
+]
+_PRINTED = _Line(
+    "CRF as printed",
+    "CRF as printed",
+    "CRF",
+    why="one draw for each visit, and the best single pass by validation, which is a noisy choice (see ±)",
+)
+_LINES_5 = [
+    _BORDA,
+    _CPS,
+    _SVP,
+    _BT,
+    _PL,
+    _CONDORCET,
+    _RRF,
+    _MPM,
+    *_SVD,
+    _Line("CRF, transform and rate chosen by NDCG@10", "CRF", "CRF", 0.5),
+    _Line("CRF, log and 5, pass chosen by NDCG@10", "CRF, log and 5", "CRF", 0.5),
+    _PRINTED,
+]
+_LINES_2 = [
+    _CPS._replace(shown="CPS", method="CPS"),
+    _SVP,
+    _PL,
+    _CONDORCET._replace(shown="Condorcet Fusion", method="Condorcet Fusion"),
+    _RRF,
+    *_SVD,
+    _Line("CRF, transform and rate chosen by MAP", "CRF by MAP", "CRF", 0.5),
+    _Line("CRF, log and 5, pass chosen by MAP", "CRF, log and 5, by MAP", "CRF", 0.5),
+]
 
 
 def _page_supervised(setting: Setting, values: Mapping[str, Any]) -> Page:
     tables, claims, notes = [], [], []
     for name, folder in letor.sets(setting).items():
         found = {row: letor.gathered(values, name, folder, row) for row in _ways(setting.quick)}
-        extra = [
-            letor.row("ListwiseLinear (not in the papers)", found["ListwiseLinear"], baseline=found["RRF"]),
-        ]
+        extra = letor.row("ListwiseLinear (not in the papers)", found["ListwiseLinear"], baseline=found["RRF"])
         tables += [
-            _comparison(f"{name}-supervised", f"{name}: the full comparison", name, TABLE_5, _ROWS_5, found, extra),
-            _comparison(f"{name}-crf", f"{name}: the comparison of the CRF paper", name, TABLE_2, _ROWS_2, found, []),
+            _comparison(f"{name}-supervised", f"{name}: the full comparison", name, TABLE_5, _LINES_5, found, [extra]),
+            _comparison(f"{name}-crf", f"{name}: the comparison of the CRF paper", name, TABLE_2, _LINES_2, found, []),
         ]
         claims += _supervised_claims(name, found)
         notes.append(_choices(name, found))
     for name in letor.absent(setting):
-        named = {method: shown[0] for method, shown in _ROWS_5.items()}
-        rows = letor.not_there(name, TABLE_5, named)
-        tables.append(Table(f"{name}-supervised", f"{name}: the full comparison", list(COLUMNS), rows))
-        rows = letor.not_there(name, TABLE_2, {method: shown[0] for method, shown in _ROWS_2.items()})
-        tables.append(Table(f"{name}-crf", f"{name}: the comparison of the CRF paper", list(COLUMNS), rows))
+        for file, title, table, lines in (
+            ("supervised", "the full comparison", TABLE_5, _LINES_5),
+            ("crf", "the comparison of the CRF paper", TABLE_2, _LINES_2),
+        ):
+            rows = letor.not_there(name, table, {line.method: line.method for line in lines})
+            tables.append(Table(f"{name}-{file}", f"{name}: {title}", list(COLUMNS), rows))
         claims.append(Claim(f"{name}: CRF gains 5.0 points over RRF at N@1", None, f"{name} is not in the data folder"))
     return Page(tables, claims, notes=[note for note in notes if note])
 
@@ -128,54 +177,46 @@ def _comparison(
     title: str,
     name: str,
     table: str,
-    rows: Mapping[str, tuple[str, str, float, bool]],
+    lines: Sequence[_Line],
     found: Mapping[str, Result | None],
     extra: Sequence[Row],
 ) -> Table:
-    out = []
-    for method, (shown, ours, tolerance, exact) in rows.items():
-        theirs = published.cells(table, dataset=name, method=method)
-        baseline = None if ours == "RRF" else found["RRF"]
-        result = found[ours]
-        why = _EXPLAINED.get(ours, "") if _apart(result, theirs, tolerance) else ""
-        out.append(
+    rows = []
+    for line in lines:
+        theirs = published.cells(table, dataset=name, method=line.method)
+        result = found[line.cells]
+        baseline = None if line.cells == "RRF" else found["RRF"]
+        said = [line.why if theirs else "", _shortfall(result, theirs, line.tolerance)]
+        rows.append(
             letor.row(
-                shown,
+                line.shown,
                 result,
                 theirs=theirs,
-                tolerance=tolerance,
-                exact=exact,
+                tolerance=line.tolerance,
+                exact=line.exact,
                 baseline=baseline,
-                why=why or _shortfall(result, theirs, tolerance),
+                why="; ".join(word for word in said if word),
             )
         )
-        if method in _BESIDE:
-            other = _BESIDE[method]
-            why = _EXPLAINED[other]
-            out.append(letor.row(other, found[other], theirs=theirs, baseline=found["RRF"], why=why))
-    return Table(file, title, list(COLUMNS), [*out, *extra], note=MARKS.format(baseline="RRF"))
+    return Table(file, title, list(COLUMNS), [*rows, *extra], note=MARKS.format(baseline="RRF"))
 
 
-def _apart(result: Result | None, theirs: Mapping[str, float] | None, tolerance: float) -> bool:
-    """Return whether ours and theirs differ by more than the tolerance somewhere, up or down."""
-    return result is not None and any(abs(result.mean[c] - v) > tolerance for c, v in (theirs or {}).items())
-
-
-def _shortfall(result: Result | None, theirs: Mapping[str, float] | None, tolerance: float) -> str:
+def _shortfall(result: Result | None, theirs: Mapping[str, float] | None, tolerance: float | None) -> str:
     """Return where ours is below theirs by more than the tolerance, against how sure a mean over so many queries is."""
-    if result is None or not theirs:
+    if result is None or not theirs or tolerance is None:
         return ""
+    gaps = {column: result.mean[column] - value for column, value in theirs.items()}
     words = []
-    for column, value in theirs.items():
-        gap = result.mean[column] - value
+    for column, gap in gaps.items():
         if gap < -tolerance:
             of = result.of_query(column)
-            error = 100 * float(of.std(ddof=1)) / len(of) ** 0.5
-            words.append(f"{column} {gap:+.2f}, where {len(of)} queries give a standard error of {error:.2f}")
-    rest = {c: result.mean[c] - v for c, v in theirs.items() if result.mean[c] - v >= -tolerance}
-    if not words or not rest:
-        return "; ".join(words)
-    return "; ".join(words) + f"; the other columns are within {min(rest.values()):+.2f}"
+            words.append(f"{column} {gap:+.2f} (standard error {100 * float(of.std(ddof=1)) / len(of) ** 0.5:.2f})")
+    if not words:
+        return ""
+    n = sum(map(len, result.values["MAP"]))
+    rest = min((gap for gap in gaps.values() if gap >= -tolerance), default=None)
+    others = "" if rest is None else f"; no other column is further off than {rest:+.2f}"
+    return f"below by more than {tolerance:g}: {', '.join(words)} of a mean over {n} queries{others}"
 
 
 def _supervised_claims(name: str, found: Mapping[str, Result | None]) -> list[Claim]:
@@ -449,10 +490,10 @@ def _weight_claims(name: str, mean: Mapping[str, Mapping[str, float]]) -> list[C
         ]
     if name != "MQ2008-agg" or not set(RELIED_ON) <= set(mean):
         return []
-    most = {c: max(abs(of[c]) for of in mean.values()) for c in (*WEIGHTS, "weight")}
-    unused = [e for e, of in mean.items() if of["alpha"] > 0 and max(abs(of[c]) / most[c] for c in WEIGHTS[1:]) < SMALL]
+    most = max(abs(of[c]) for of in mean.values() for c in WEIGHTS[1:])
+    share = {e: max(abs(of[c]) for c in WEIGHTS[1:]) / most for e, of in mean.items()}
+    unused = [e for e, of in mean.items() if of["alpha"] > 0 and share[e] < SMALL]
     top = sorted(mean, key=lambda e: -mean[e]["weight"])[:9]
-    near = {e: max(abs(mean[e][c]) / max(most[b] for b in WEIGHTS[1:]) for c in WEIGHTS[1:]) for e in HARDLY_USED}
     names = ", ".join(RELIED_ON)
     return [
         every(f"experts {names} have a negative bias (alpha)", RELIED_ON, "alpha", lambda v: v < 0),
@@ -466,8 +507,8 @@ def _weight_claims(name: str, mean: Mapping[str, Mapping[str, float]]) -> list[C
         every("experts 24 and 25 have a positive bias (alpha)", HARDLY_USED, "alpha", lambda v: v > 0),
         Claim(
             f"{name}: experts 24 and 25 have beta near zero (below {100 * SMALL:.0f} percent of the largest)",
-            max(near.values()) < SMALL,
-            ", ".join(f"{e}: {100 * v:.1f} percent" for e, v in near.items()),
+            max(share[e] for e in HARDLY_USED) < SMALL,
+            ", ".join(f"{e}: {100 * share[e]:.1f} percent" for e in HARDLY_USED),
         ),
         every("experts 10, 11 and 12 have a negative beta+", TURNED_AROUND, "beta_plus", lambda v: v < 0),
         every("experts 10, 11 and 12 have a negative beta-", TURNED_AROUND, "beta_minus", lambda v: v < 0),

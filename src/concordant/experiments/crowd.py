@@ -88,8 +88,8 @@ def _crowd(
 def _synthetic() -> Crowd:
     """Return 25 topics judged by few careful or inverted workers with much to say, and many others with little."""
     rng = np.random.default_rng(5)
-    right = [0.9, 0.9, 0.85, 0.25, 0.2] + [0.65] * 45
-    share = [0.5] * 5 + [0.06] * 45
+    right = [0.9, 0.9, 0.85, 0.25, 0.2] + [0.65] * 80
+    share = [0.5] * 5 + [0.02] * 80
     kept, gold = [], {}
     for topic in (f"t{n:02}" for n in range(25)):
         truth = {f"d{n:02}": int(rng.random() < 0.4) for n in range(30)}

@@ -1,0 +1,140 @@
+"""Studies of the SVD features paper: small ones from plan to page, the rules they go by, and the crowd's numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import concordant as cc
+from concordant.experiments import crowd, letor, svd
+from concordant.experiments.engine import Outcome, Setting, compute
+from concordant.experiments.pages import Page, write_page
+
+QUICK = Setting(None, quick=True, seeds=1)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, dict[str, Page]]:
+    found = compute(svd.STUDIES, QUICK, tmp_path_factory.mktemp("cells"), jobs=1)
+    return found, {s.name: s.page(QUICK, found.values[s.name]) for s in svd.STUDIES}
+
+
+def rows_of(page: Page, table: str) -> dict[str, Any]:
+    return {row.name: row for t in page.tables if t.name == table for row in t.rows}
+
+
+def test_small_studies_run_and_write_their_pages(ran: tuple[Outcome, dict[str, Page]], tmp_path: Path) -> None:
+    found, pages = ran
+    assert not any(found.failed.values())
+    for study in svd.STUDIES:
+        page = pages[study.name]
+        write_page(tmp_path, study.name, study.title, study.paper, page, seconds=1.0, failed={})
+        for picture in page.pictures:
+            assert (tmp_path / f"{picture.name}.svg").stat().st_size > 2000
+    assert len(pages["svd-combined"].pictures) == 2
+    assert len(pages["difficult-query"].pictures) == 1
+
+
+def test_three_transforms_are_three_methods_and_all_beat_rrf(ran: tuple[Outcome, dict[str, Page]]) -> None:
+    page = ran[1]["svd-transforms"]
+    rows = rows_of(page, "synthetic-agg-transforms")
+    assert len({row.ours["MAP"] for row in rows.values()}) == 4
+    assert min(row.ours["N@5"] for name, row in rows.items() if name != "RRF") > rows["RRF"].ours["N@5"] + 10
+    assert [c.holds for c in page.claims] == [True]
+
+
+def test_experts_one_by_one_are_worth_more_than_their_sum(ran: tuple[Outcome, dict[str, Page]]) -> None:
+    assert [c.holds for c in ran[1]["svd-combined"].claims] == [True, True]
+
+
+def test_the_difficult_query_is_one(ran: tuple[Outcome, dict[str, Page]]) -> None:
+    found = [v["query"] for v in ran[0].values["difficult-query"].values() if "query" in v]
+    query = min(found, key=lambda q: len(q["documents"]))
+    relevant = [n for n, label in enumerate(query["labels"]) if label > 0]
+    assert len(relevant) == 1
+    score = np.zeros(len(query["documents"]))
+    for _, n, rank in query["ranks"]:
+        score[n] += 1 / (60 + rank)
+    np.testing.assert_allclose(score, query["scores"]["RRF"], rtol=1e-9)
+    assert (score > score[relevant[0]]).sum() >= 4
+    assert int(np.argmax(query["scores"]["SVDsup"])) == relevant[0]
+    table = rows_of(ran[1]["difficult-query"], "synthetic-agg-difficult-query")
+    assert sorted(row.ours["place by RRF"] for row in table.values()) == list(range(1, len(score) + 1))
+
+
+def test_places_are_one_to_n_with_ties_in_file_order() -> None:
+    assert svd._places(np.array([1.0, 3.0, 1.0, 2.0])).tolist() == [3, 1, 4, 2]
+
+
+def test_claims_about_transforms_follow_the_numbers() -> None:
+    def result(level: float) -> letor.Result:
+        rng = np.random.default_rng(1)
+        noise = 0.01 * rng.standard_normal(50)
+        return letor.Result(
+            {c: [level + (level - 0.3) * noise] for c in letor.COLUMNS}, {c: [100 * level] for c in letor.COLUMNS}, []
+        )
+
+    found = {"RRF": result(0.4), "LR-I": result(0.45), "LR-R": result(0.42), "LR-logR": result(0.47)}
+    assert [c.holds for c in svd._transform_claims("MQ2008-agg", found)] == [True, True, True, True]
+    found["LR-I"] = result(0.48)
+    assert [c.holds for c in svd._transform_claims("MQ2008-agg", found)] == [False, False, True, True]
+
+
+def test_a_crowd_with_good_and_inverted_workers_is_learned(ran: tuple[Outcome, dict[str, Page]]) -> None:
+    rows = rows_of(ran[1]["crowd"], "crowd")
+    assert rows["LR-labeled"].ours["mean"] > rows["majority vote"].ours["mean"]
+    assert len(ran[1]["crowd"].claims) == 6
+    known = [v for key, v in ran[0].values["crowd"].items() if key.startswith("LR-unlabeled")]
+    # The five with much to say, and hardly anybody else.
+    assert {v["known_workers"] for v in known} <= {5, 6}
+
+
+def test_splits_share_no_topic_and_leave_none_out() -> None:
+    topics = set(crowd.read(crowd.SYNTHETIC).gold.instances.tolist())
+    seen = []
+    for number in range(2):
+        train, vali, test = crowd.parts(crowd.SYNTHETIC, number)
+        parts = [set(p.gold.instances.tolist()) for p in (train, vali, test)]
+        assert set.union(*parts) == topics
+        assert sum(map(len, parts)) == len(topics)
+        assert [len(p) for p in parts] == [15, 5, 5]
+        seen.append(parts[2])
+    assert seen[0] != seen[1]
+
+
+def test_votes_on_gold_documents_are_those_and_no_others() -> None:
+    train, _, _ = crowd.parts(crowd.SYNTHETIC, 0)
+    known = set(zip(train.gold.instances[train.gold.slots.instance].tolist(), train.gold.items.tolist(), strict=True))
+    frame = train.votes.to_frame()
+    want = sorted(r for r in frame.select("instance", "expert", "item", "rank").rows() if (r[0], r[2]) in known)
+    got = sorted(train.gold_votes.to_frame().select("instance", "expert", "item", "rank").rows())
+    assert got == want
+    assert len(got) < frame.height
+
+
+def test_the_majority_is_the_mean_judgement() -> None:
+    votes = cc.Preferences(["t"] * 4, ["w", "x", "y", "w"], ["a", "a", "a", "b"], [1, 1, 2, 2], kind="rank")
+    consensus = crowd._majority(votes)
+    assert dict(zip(consensus.items.tolist(), consensus.score.tolist(), strict=True)) == pytest.approx(
+        {"a": 1 / 3, "b": -1.0}
+    )
+
+
+def test_workers_are_known_from_the_papers_share_on() -> None:
+    assert crowd.known_from(round(0.6 * 89_624)) == 500
+    assert crowd.known_from(10) == 2
+
+
+@pytest.mark.data
+def test_the_crowd_of_trec_is_read_as_its_page_says(data_dir: Path) -> None:
+    folder = data_dir / "trec2011-crowd"
+    if not folder.is_dir():
+        pytest.skip("trec2011-crowd is not in the data folder")
+    found = crowd.counts(str(folder))
+    assert found["judgements"] + found["asked again"] == 58_476
+    assert (found["topics"], found["gold"]) == (30, 395)
+    assert found["by label"] == {"0": 128, "1": 135, "2": 132}
+    assert 0.5 < found["agreement"] < 0.9
