@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Evaluation", "Means", "combine_folds", "evaluate", "precision_at_recall", "rank_labels"]
 
+ELEVEN_POINTS = tuple(tenths / 10 for tenths in range(11))
+
 
 class Means(dict[str, float]):
     """Metric name -> mean; any spelling of a name finds its metric.
@@ -267,7 +269,7 @@ def evaluate(
 def precision_at_recall(
     consensus: Consensus,
     labels: Labels,
-    recalls: Iterable[float] = tuple(r / 10 for r in range(11)),
+    recalls: Iterable[float] = ELEVEN_POINTS,
     **settings: Any,
 ) -> Evaluation:
     """Return the interpolated precision of a consensus at several recalls, by default the 11 points 0, 0.1, ..., 1.
