@@ -198,6 +198,8 @@ def test_any_folder_is_taken_and_absent_sets_are_listed_with_the_reason(agg_fold
     setting = Setting(agg_folder, seeds=2)
     assert list(letor.sets(setting)) == ["OTHER-agg"]
     assert letor.absent(setting) == ["MQ2008-agg", "MQ2007-agg"]
+    assert setting.folder("*-agg") == agg_folder / "OTHER-agg"
+    assert setting.folder("*-crowd") is None
     name, folder = next(iter(letor.sets(setting).items()))
     cells = letor.cells(name, folder, "RRF", letor.Way("rrf"), 2)
     assert [c.key for c in cells] == [f"OTHER-agg/RRF/fold {f}/seed 0" for f in (1, 2, 3)]

@@ -49,11 +49,14 @@ class Setting:
     seeds: int = 5
 
     def folder(self, name: str) -> Path | None:
-        """Return the folder of a data set, None where it is absent or everything is synthetic."""
+        """Return the folder of a data set, None where it is absent or everything is synthetic.
+
+        A name with a star, such as "*-agg", stands for any of its kind; the first of them is returned.
+        """
         if self.quick or self.data is None:
             return None
-        path = self.data / name
-        return path if path.is_dir() else None
+        found = sorted(self.data.glob(name)) if "*" in name else [self.data / name]
+        return next((path for path in found if path.is_dir()), None)
 
 
 class Cell(NamedTuple):

@@ -479,7 +479,7 @@ def _crowd_notes(setting: Setting, values: Mapping[str, Any], claims: Sequence[C
 
 _P2 = "Volkovs, Larochelle and Zemel, Learning to rank by aggregating expert preferences (CIKM 2012)"
 _P1 = "Volkovs and Zemel, New learning methods for supervised and unsupervised preference aggregation (JMLR 2014)"
-_NEEDS = ("MQ2008-agg",)
+_NEEDS = ("*-agg",)
 
 STUDIES: list[Study] = [
     Study(
