@@ -101,7 +101,7 @@ VARIANTS: list[tuple[Aggregator, tuple[str, ...] | None]] = [
     (cc.ListwiseLinear(transform="log+binary", l2=0.01), None),
     (cc.ListwiseLinear(weights="mixed", min_lists=2, missing="below", unjudged="drop"), None),
     (cc.RankNet(hidden=3, max_iter=30), None),
-    (cc.RankNet(expert_features="svd", l2="auto", max_iter=20), None),
+    (cc.RankNet(expert_features="svd", l2="auto", max_iter=8), None),
     (cc.RankNet(solver="sgd", batch=2, max_iter=5, cv=2, patience=2), None),
     (cc.RankSVM(second_order=True, min_correlation=0.0, max_products=20, keep_first=True, max_iter=30), None),
     (cc.RankSVM(second_order=True, min_correlation=0.0, standardise=False, l2=0.1), None),

@@ -19,10 +19,11 @@ P = cc.from_lists({"x": ["a", "b"], "y": ["b", "c"]})
 
 
 def test_every_method_of_the_package_is_there_under_its_own_name() -> None:
-    folder = Path(str(cc.__file__)).parent / "methods"
+    package = Path(str(cc.__file__)).parent
     written = {
         line.split('"')[1]
-        for file in folder.glob("*.py")
+        for room in ("methods", "ranking")
+        for file in (package / room).glob("*.py")
         for line in file.read_text(encoding="utf-8").splitlines()
         if line.startswith('    name = "')
     }

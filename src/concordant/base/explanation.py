@@ -117,7 +117,8 @@ def explain(method: Aggregator, votes: Votes, instance: str | None) -> Explanati
         name = type(method).__name__
         raise KindError(
             f"the scores of {name} with these parameters are no sum over experts, so there is nothing to take apart. "
-            "Methods that can be explained: crf, listwise-linear, svd-rank without hidden layer, rrf, weighted-sum."
+            "Methods that can be explained: crf, listwise-linear, svd-rank and rankers without hidden layer or "
+            "products, rrf, weighted-sum."
         )
     experts, contribution, base = found
     score = base + contribution.sum(axis=1)

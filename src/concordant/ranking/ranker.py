@@ -129,9 +129,18 @@ _LEARNED = """feature_names_ : list of str
 class Ranker(Aggregator):
     """Base of the rankers: a subclass names itself and writes `_loss`.
 
-    Input comes in three forms. `Features` with `Labels` give a `Consensus`. Arrays, `fit(X, y, qid=...)` or
-    `group=[sizes]`, give an array of scores, one for every row. Preferences become features of their experts, so that a
-    ranker aggregates; with `features=` those of the items stand beside them.
+    Input comes in three forms. `Features` with `Labels` give a `Consensus`. Arrays and data frames,
+    `fit(X, y, qid=...)` or `group=[sizes]`, give an array of scores, one for every row; rows of an instance need not
+    stand together. Preferences become features of their experts, so that a ranker aggregates; with `features=` those of
+    the items stand beside them.
+
+    Labels are any numbers, larger is better; most losses take nothing but their order. Instances of one item or
+    without a label are passed over. Features that are constant are left aside, infinite ones are refused, NaN is what
+    `nan` says. In prediction features are found by their names, and those that were not learned from are left aside; an
+    array without names has to have as many columns as were learned.
+
+    Nothing that is learned depends on the order of rows, items, instances or columns. Without a penalty, labels that
+    the features tell perfectly have no best weights where the loss asks for more distance for ever: that is warned of.
 
     Parameters
     ----------
