@@ -12,6 +12,7 @@ import inspect
 import re
 import sys
 import textwrap
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
@@ -161,8 +162,13 @@ def shared(members: list[type[Aggregator]]) -> Shared:
     """Return the parameters and attributes that a family can describe once."""
     every = [sections(cls.__doc__ or "") for cls in members]
     rows = [parameter_rows(c, parameters(s.get("Parameters", ""))) for c, s in zip(members, every, strict=True)]
-    common = {name: row for name, row in rows[0].items() if all(other.get(name) == row for other in rows)}
-    if len(members) < 2 or len(common) < SHARED:
+    common = {}
+    for name in rows[0] if len(members) > 2 else ():
+        # What one of them takes otherwise it says itself.
+        row, n = Counter(other.get(name, "") for other in rows).most_common(1)[0]
+        if row and n >= len(members) - 1:
+            common[name] = row
+    if len(common) < SHARED:
         return Shared({}, [])
     texts = [attribute_texts(s.get("Attributes", "")) for s in every]
     return Shared(common, [text for text in texts[0] if all(text in other for other in texts)])
@@ -188,10 +194,9 @@ def method_text(cls: type[Aggregator], common: Shared) -> str:
         out.append(prose(rest.strip("\n")))
     out.append(tags_table(cls))
     described = parameters(parts.pop("Parameters")) if "Parameters" in parts else {}
-    rows = [row for name, row in parameter_rows(cls, described).items() if name not in common.parameters]
-    own = {name: d for name, d in described.items() if name not in common.parameters}
+    rows = {n: row for n, row in parameter_rows(cls, described).items() if common.parameters.get(n) != row}
     if rows:
-        out.append(parameters_table(rows, own))
+        out.append(parameters_table(list(rows.values()), {name: described[name] for name in rows}))
     if common.parameters:
         out.append(f"{'And' if rows else 'It has'} the [parameters they share](#what-they-share).")
     out += [text for text in attribute_texts(parts.get("Attributes", "")) if text not in common.attributes]

@@ -38,7 +38,7 @@ def test_every_method_has_its_place_and_can_be_found_from_the_overview(name: str
     assert "```python\n>>> " in text
     shared = page.partition("\n## What they share\n")[2] if "#what-they-share" in text else ""
     for parameter in cls.param_names():
-        assert (f"| `{parameter}` |" in text) != (f"| `{parameter}` |" in shared)
+        assert f"| `{parameter}` |" in text + shared
 
 
 def test_a_changed_docstring_makes_its_page_stale(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
