@@ -65,7 +65,9 @@ def plain_correlation(a: list[int], b: list[int]) -> tuple[float, int]:
     return (found if abs(found) > 1e-12 else 0.0), n
 
 
-def plain_neighbours(table: list[list[int]], nearest: int | None, significance: int | None) -> list[list[float]]:
+def plain_neighbours(
+    table: list[list[int]], nearest: int | None, among: str, significance: int | None
+) -> list[list[float]]:
     """Return the same as `neighbours`, user by user and film by film."""
     mean = [sum(row) / sum(r > 0 for r in row) for row in table]
     out = []
@@ -77,14 +79,16 @@ def plain_neighbours(table: list[list[int]], nearest: int | None, significance: 
                 continue
             near = []
             for v, other in enumerate(table):
-                if v == u or not other[film]:
+                if among == "raters" and not other[film]:
                     continue
-                w, n = plain_correlation(row, other)
+                # Oneself is nobody's neighbour, but one of all.
+                w, n = plain_correlation(row, other) if v != u else (0.0, 0)
                 w = max(w, 0.0) * (1.0 if significance is None else min(n / significance, 1.0))
-                near.append((w, other[film] - mean[v]))
+                near.append((w, other[film] - mean[v] if other[film] else None))
             if nearest is not None and len(near) > nearest:
                 last = sorted(w for w, _ in near)[-nearest]
                 near = [(w, d) for w, d in near if w >= last - 1e-12]
+            near = [(w, d) for w, d in near if d is not None]
             total = sum(w for w, _ in near)
             move = sum(w * d for w, d in near) / total if total > 1e-12 else 0.0
             line.append(min(max(mean[u] + move, 1.0), 5.0))
@@ -95,15 +99,17 @@ def plain_neighbours(table: list[list[int]], nearest: int | None, significance: 
 @given(
     st.integers(0, 10_000),
     st.sampled_from([None, 1, 2, 3]),
+    st.sampled_from(["raters", "all"]),
     st.sampled_from([None, 3, 50]),
 )
-def test_neighbours_equal_plain_loops(seed: int, nearest: int | None, significance: int | None) -> None:
+def test_neighbours_equal_plain_loops(seed: int, nearest: int | None, among: str, significance: int | None) -> None:
     rng = np.random.default_rng(seed)
     table = rng.integers(1, 6, (6, 9)) * (rng.random((6, 9)) < 0.6)
     # Everybody rates something, and not always the same.
     table[np.arange(6), rng.integers(0, 9, 6)] = rng.integers(1, 6, 6)
-    found = imputation.neighbours(ratings(table.tolist()), nearest=nearest, significance=significance)
-    assert found == pytest.approx(np.array(plain_neighbours(table.tolist(), nearest, significance)), abs=1e-9)
+    votes = ratings(table.tolist())
+    found = imputation.neighbours(votes, nearest=nearest, among=among, significance=significance)
+    assert found == pytest.approx(np.array(plain_neighbours(table.tolist(), nearest, among, significance)), abs=1e-9)
 
 
 def test_pmf_finds_low_rank_tastes() -> None:
@@ -167,6 +173,8 @@ def test_what_cannot_be_completed_is_refused() -> None:
         imputation.pmf(ratings([[0, 0]]))
     with pytest.raises(ParameterError, match="at least 1"):
         imputation.pmf(ratings([[1, 2]]), factors=0)
+    with pytest.raises(ParameterError, match="'among' parameter of neighbours must be 'raters' or 'all'"):
+        imputation.neighbours(ratings([[1, 2]]), among="friends")
     with pytest.raises(DataError, match=r"2 users and 2 films are needed. Got the shape \(1, 2\)"):
         imputation.fill_in(ratings([[1, 0], [0, 2]]), np.ones((1, 2)))
 

@@ -149,7 +149,12 @@ def similarity(preferences: cc.Preferences, *, least: int = 2) -> tuple[Floats, 
 
 
 def neighbours(
-    preferences: cc.Preferences, *, nearest: int | None = 50, significance: int | None = 50, least: int = 2
+    preferences: cc.Preferences,
+    *,
+    nearest: int | None = 50,
+    among: str = "raters",
+    significance: int | None = 50,
+    least: int = 2,
 ) -> Floats:
     """Return the ratings completed from users who rate alike, between 1 and 5.
 
@@ -161,8 +166,11 @@ def neighbours(
     preferences : Preferences
         Ratings of one instance.
     nearest : int or None
-        How many neighbours count for a film, the most similar of those who rated it; None for all. Those who are as
-        similar as the last one count too.
+        How many neighbours count, the most similar ones; None for all. Those who are as similar as the last one count
+        too.
+    among : {"raters", "all"}
+        Whether the nearest are looked for anew for every film, among those who rated it, or once and for all: then
+        films that none of them rated get the user's mean.
     significance : int or None
         Correlations over fewer common films than this are multiplied by their share of it; None leaves them alone.
     least : int
@@ -176,6 +184,8 @@ def neighbours(
     ----------
     Herlocker, Konstan, Borchers and Riedl, An algorithmic framework for performing collaborative filtering, SIGIR 1999.
     """
+    if among not in ("raters", "all"):
+        raise ParameterError.invalid("among", "neighbours", "'raters' or 'all'", among)
     known = table(preferences)
     weight, common = similarity(preferences, least=least)
     weight = np.maximum(weight, 0.0)
@@ -184,16 +194,14 @@ def neighbours(
     mean = _user_means(known)
     there = ~np.isnan(known)
     off = np.where(there, known - mean[:, None], 0.0)
-    if nearest is None:
+    if nearest is None or among == "all":
+        weight = weight if nearest is None else _nearest(weight, nearest)
         move, norm = weight @ off, weight @ there
     else:
         move, norm = np.zeros_like(off), np.zeros_like(off)
         for film in range(known.shape[1]):
             raters = np.flatnonzero(there[:, film])
-            w = weight[:, raters]
-            if len(raters) > nearest:
-                last = np.partition(w, len(raters) - nearest, axis=1)[:, len(raters) - nearest]
-                w = np.where(w >= last[:, None] - _NOTHING, w, 0.0)
+            w = _nearest(weight[:, raters], nearest)
             move[:, film], norm[:, film] = w @ off[raters, film], w.sum(axis=1)
     guess = mean[:, None] + np.divide(move, norm, out=np.zeros_like(move), where=norm > 0)
     return np.where(there, known, np.clip(guess, LOWEST, HIGHEST))
@@ -221,6 +229,15 @@ def fill_in(preferences: cc.Preferences, completed: Floats) -> cc.Preferences:
         np.ascontiguousarray(completed, dtype=np.float64).reshape(-1).copy(),
         kind="rating",
     )
+
+
+def _nearest(weight: Floats, nearest: int) -> Floats:
+    """Return the weights of each row, those below its so-and-so largest put to 0."""
+    n = weight.shape[1]
+    if n <= nearest:
+        return weight
+    last = np.partition(weight, n - nearest, axis=1)[:, n - nearest]
+    return np.where(weight >= last[:, None] - _NOTHING, weight, 0.0)
 
 
 def _user_means(known: Floats) -> Floats:
