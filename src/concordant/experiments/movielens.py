@@ -45,6 +45,12 @@ OURS: dict[str, tuple[str, dict[str, Any]]] = {
     "Plackett-Luce, default prior": ("plackett-luce", {"uncertainty": "none"}),
     "MPM, equal variances": ("mpm", {"adherence": "none", "uncertainty": "none"}),
 }
+# Key of a cell's part -> (what the page calls it, the half of table 2 it stands beside).
+HALVES = {
+    "PMF": ("PMF", "PMF"),
+    "neighbor": ("neighbours", "neighbor"),
+    "fixed": ("fixed neighbours", "neighbor"),
+}
 # The films figure 4 names: in the middle of the ranking, with low variances; users, won, lost.
 NAMED = {"Sabrina": (190, 10190, 12347), "Mrs. Doubtfire": (192, 13251, 17551), "Ghost": (170, 11785, 14452)}
 
@@ -136,14 +142,21 @@ def _short(values: Mapping[str, Floats]) -> dict[str, list[float]]:
 
 def completed_by_both(*, folder: str, seed: int, passes: int) -> dict[str, Any]:
     """Return N@1-10 of every user for every row of both halves of table 2, and of the films that were printed."""
-    votes = films(folder).votes
-    completed = {"PMF": imputation.pmf(votes, passes=passes, random_state=seed), "neighbor": _neighbours(folder)}
+    data = films(folder)
+    votes = data.votes
+    completed = {
+        "PMF": imputation.pmf(votes, passes=passes, random_state=seed),
+        "neighbor": _neighbours(folder, "raters"),
+        "fixed": _neighbours(folder, "all"),
+    }
     rankings = {model: ranked(folder, model, seed) for model in MODELS | OURS}
     out: dict[str, Any] = {}
     for half, table in completed.items():
         other, guesser = ("neighbor", "Neighbor-based") if half == "PMF" else ("PMF", "PMF")
         rows = rankings | {guesser: _borda(votes, completed[other])}
         out[half] = {row: _short(judged(consensus, votes, table)) for row, consensus in rows.items()}
+        firsts = {row: int(consensus.order()[0]) for row, consensus in rows.items()}
+        out.setdefault("first", {})[half] = {row: [data.title[s], data.users[s]] for row, s in firsts.items()}
     out["printed"] = {
         half: {model: _printed(slots, table) for model, slots in _first_films(folder).items()}
         for half, table in completed.items()
@@ -152,8 +165,8 @@ def completed_by_both(*, folder: str, seed: int, passes: int) -> dict[str, Any]:
 
 
 @cache
-def _neighbours(folder: str) -> Floats:
-    return imputation.neighbours(films(folder).votes)
+def _neighbours(folder: str, among: str) -> Floats:
+    return imputation.neighbours(films(folder).votes, among=among)
 
 
 def _first_films(folder: str) -> dict[str, list[int]]:
@@ -214,6 +227,8 @@ _OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "PMF, l2 = 0.1": ("pmf", {"l2": 0.1}),
     "50 neighbours, few common films count less (used)": ("neighbours", {}),
     "50 neighbours": ("neighbours", {"significance": None}),
+    "50 fixed neighbours, few common films count less (used)": ("neighbours", {"among": "all"}),
+    "50 fixed neighbours": ("neighbours", {"among": "all", "significance": None}),
     "all neighbours, few common films count less": ("neighbours", {"nearest": None}),
     "all neighbours": ("neighbours", {"nearest": None, "significance": None}),
 }
@@ -250,6 +265,18 @@ def held_out(*, folder: str, option: str, passes: int, seed: int) -> dict[str, A
     return {"rmse": float(np.sqrt(np.mean(gap**2))), "first": first}
 
 
+# Name in the published table -> the place. Its last films are read with the worst first: so read, all those of
+# Bradley-Terry are ours, place by place.
+_PLACES = {f"top{n}": n for n in range(1, 6)} | {f"bottom{n}": n - 6 for n in range(5, 0, -1)}
+
+
+def _more_extreme(data: Films, slot: int, end: str) -> int:
+    """Return how many films with at least as many raters won a larger (at the top) or smaller share of the time."""
+    share = data.won / np.maximum(data.won + data.lost, 1)
+    beyond = share > share[slot] if end.startswith("top") else share < share[slot]
+    return int(np.sum(beyond & (data.users >= data.users[slot])))
+
+
 def ends(*, folder: str, model: str, seed: int) -> dict[str, Any]:
     """Return the five films at both ends of a model's ranking, and where it puts those that were printed."""
     data, consensus = films(folder), ranked(folder, model, seed)
@@ -262,9 +289,14 @@ def ends(*, folder: str, model: str, seed: int) -> dict[str, Any]:
     printed = {}
     for row in _printed_rows(model.partition(",")[0]):
         slot = data.called(*_counts(row))
-        printed[row["list_position"]] = None if slot is None else place[slot]
-    ends = {f"top{n}": of(order[n - 1]) for n in range(1, 6)} | {f"bottom{n}": of(order[-n]) for n in range(1, 6)}
-    return {"films": ends, "printed": printed, "n": len(order)}
+        if slot is not None:
+            printed[row["list_position"]] = [place[slot], _more_extreme(data, slot, row["list_position"])]
+    return {
+        "films": {name: of(order[at - 1 if at > 0 else at]) for name, at in _PLACES.items()},
+        "printed": printed,
+        "n": len(order),
+        "n_users": data.votes.n_experts,
+    }
 
 
 def variances(*, folder: str) -> dict[str, Any]:
@@ -333,10 +365,11 @@ def page_imputed(setting: Setting, values: Mapping[str, Any]) -> Page:
     """Return table 2, figure 3, and what tells the aggregator from the imputation."""
     runs = [value for key, value in values.items() if key.startswith("seed ")]
     tables, claims, pictures = [], [], []
-    for half, said in (("PMF", "PMF"), ("neighbor", "neighbours")):
+    for half, (said, beside) in HALVES.items():
         found = _over_seeds([run[half] for run in runs])
-        printed = {} if setting.quick else _published_half(half)
-        tables.append(_half(said, found, printed, _first_gaps(runs, half)))
+        printed = {} if setting.quick else _published_half(beside)
+        firsts = runs[0]["first"][half] if runs else {}
+        tables.append(_half(half, said, found, printed, _first_gaps(runs, half), firsts))
         claims += _half_claims(half, said, found)
     if not setting.quick:
         tables += _evidence(runs, values)
@@ -397,17 +430,21 @@ def _first_gaps(runs: Sequence[Mapping[str, Any]], half: str) -> dict[str, float
 
 
 def _half(
+    half: str,
     said: str,
     found: Mapping[str, _Found],
     printed: Mapping[str, Mapping[str, float]],
     first: Mapping[str, float],
+    titles: Mapping[str, Sequence[Any]],
 ) -> Table:
+    # A half is asked to reach what was printed once, by the neighbours that do best on ratings held out.
+    tolerance = None if half == "fixed" else TOLERANCE
     rows = []
     order = [*(printed or [r for r in found if r not in OURS]), *OURS]
     for name in order:
         theirs = printed.get(name, {})
         if name not in found:
-            rows.append(Row(name, {}, theirs, TOLERANCE, why="not computed: a part of it failed"))
+            rows.append(Row(name, {}, theirs, tolerance, why="not computed: a part of it failed"))
             continue
         mine, mpm = found[name], found["MPM"]
         marks = (
@@ -415,26 +452,46 @@ def _half(
             if name == "MPM"
             else {c: "*" for c in COLUMNS if paired_t_test(mine.users[c] - mpm.users[c]).p_value < 0.05}
         )
-        below = [c for c, v in theirs.items() if mine.mean[c] < v - TOLERANCE]
-        why = ""
-        if below:
-            why = f"below in {', '.join(below)} alone. " if len(below) < len(theirs) else ""
-            if name in first:
-                why += (
-                    f"N@1 depends on the first film only; the film that was printed first has N@1 {first[name]:.2f} "
-                    f"under our imputation and {theirs['N@1']:.2f} in the table, so that it is the imputation that "
-                    "differs"
-                )
-            else:
-                why += "both the aggregation and the judges are imputed, and neither imputation was stated"
+        why = _shortfall(name, mine.mean, theirs, first, titles)
         rows.append(
-            Row(name, mine.mean, theirs, TOLERANCE if theirs else None, errors=mine.errors, marks=marks, why=why)
+            Row(name, mine.mean, theirs, tolerance if theirs else None, errors=mine.errors, marks=marks, why=why)
         )
     note = (
         "Mean over users, percent. ± is the standard error over seeds. * differs from MPM: paired two-sided t-test "
         "over users, 5 percent, values of a user averaged over seeds first."
     )
-    return Table(f"movielens-{said.lower()}", f"Missing ratings imputed by {said}", COLUMNS, rows, note=note)
+    if half == "fixed":
+        note += (
+            " The 50 nearest users are the same for every film, so that a film few users rated is mostly given a "
+            "user's mean; the table of imputations has its error on ratings held out."
+        )
+    return Table(
+        f"movielens-{said.lower().replace(' ', '-')}", f"Missing ratings imputed by {said}", COLUMNS, rows, note=note
+    )
+
+
+def _shortfall(
+    name: str,
+    mean: Mapping[str, float],
+    theirs: Mapping[str, float],
+    first: Mapping[str, float],
+    titles: Mapping[str, Sequence[Any]],
+) -> str:
+    """Return why ours is below, where it is: N@1 depends on one film only, and that film is known on both sides."""
+    below = [c for c, v in theirs.items() if mean[c] < v - TOLERANCE]
+    if not below:
+        return ""
+    title, users = titles[name]
+    words = [f"below in {', '.join(below)} alone"] if len(below) < len(theirs) else []
+    words.append(f"ours puts {title} first, which {users:g} users rated")
+    if name in first:
+        words.append(
+            f"the film that was printed first has N@1 {first[name]:.2f} under our imputation and {theirs['N@1']:.2f} "
+            "in the table, whoever aggregates: the imputations differ"
+        )
+    else:
+        words.append("here the aggregation is imputed too, and neither imputation was stated")
+    return "; ".join(words)
 
 
 def _half_claims(half: str, said: str, found: Mapping[str, _Found]) -> list[Claim]:
@@ -461,7 +518,7 @@ def _half_claims(half: str, said: str, found: Mapping[str, _Found]) -> list[Clai
         claims = [above(mpm, pl, COLUMNS, "MPM above Plackett-Luce")]
     for name, row in (("Plackett-Luce", pl), ("MPM", mpm)):
         claims.append(above(row, bt, COLUMNS, f"{name} above Bradley-Terry"))
-    if half == "neighbor":
+    if half != "PMF":
         claims.append(above(found["PMF"].mean, mpm, COLUMNS[5:], "PMF as an aggregator above MPM from N@6 on"))
         claims.append(above(mpm, found["PMF"].mean, COLUMNS[:5], "MPM above PMF as an aggregator up to N@5"))
     return claims
@@ -679,7 +736,7 @@ def page_films(setting: Setting, values: Mapping[str, Any]) -> Page:
                 note="Step lengths are not stated in the paper. Plackett-Luce with one draw of its ties.",
             )
         )
-    claims += _support_claims(values, len(films(_where(setting) or SYNTHETIC).votes.experts))
+    claims += _support_claims(values)
     if "variances" in values:
         table, more, drawn = _variances_shown(values["variances"])
         tables += table
@@ -697,15 +754,19 @@ def _ends_table(model: str, runs: Sequence[Mapping[str, Any]], quick: bool, vari
     for place, film in first["films"].items():
         ours = {c: film[c] for c in ("users", "won", "lost")}
         theirs: dict[str, float] = {}
-        name, why = f"{place[:-1]} {place[-1]}: {film['title']}", ""
+        at = _PLACES[place]
+        name, why = f"{at if at > 0 else first['n'] + 1 + at}: {film['title']}", ""
         if place in printed:
             row = printed[place]
             theirs = dict(zip(ours, _counts(row), strict=True))
             name += f" (published: {row['movie']})"
             if ours != theirs:
-                why = _elsewhere(row["movie"], [run["printed"][place] for run in runs], first["n"])
+                why = _elsewhere(row["movie"], [run["printed"].get(place) for run in runs], place)
         rows.append(Row(name, ours, theirs, 0.0 if theirs and usual else None, exact=True, why=why))
-    note = "Users who rated the film, and how often they rated another film lower (won) or higher (lost)."
+    note = (
+        "Users who rated the film, and how often they rated another film lower (won) or higher (lost). A film is "
+        "within tolerance where it is the printed one. The printed last films are read with the worst first."
+    )
     if model == "Plackett-Luce":
         note += (
             f" Ties are broken at random: seed 0 of {len(runs)} is shown; places of printed films are those of all "
@@ -727,22 +788,25 @@ def _ends_table(model: str, runs: Sequence[Mapping[str, Any]], quick: bool, vari
     )
 
 
-def _elsewhere(movie: str, places: Sequence[int | None], n: int) -> str:
-    """Return where the printed film stands in our rankings."""
-    known = sorted(p for p in places if p is not None)
+def _elsewhere(movie: str, found: Sequence[Sequence[int] | None], end: str) -> str:
+    """Return where the printed film stands in our rankings, and how many films are more of what it stands for."""
+    known = sorted(one[0] for one in found if one is not None)
     if not known:
         return f"no film has the counts printed for {movie}"
+    beyond = next(one[1] for one in found if one is not None)
     span = f"{known[0]}" if known[0] == known[-1] else f"{known[0]} to {known[-1]}"
-    return f"{movie} is at place {span} of {n} in ours"
+    more = "larger" if end.startswith("top") else "smaller"
+    return f"{movie} is at place {span} in ours; {beyond} films with as many raters or more won a {more} share"
 
 
-def _support_claims(values: Mapping[str, Any], n_users: int) -> list[Claim]:
+def _support_claims(values: Mapping[str, Any]) -> list[Claim]:
     """Return what is said about how many users stand behind the films at the ends."""
 
     def users(model: str, end: str) -> list[int] | None:
         found = values.get(f"{model}/seed 0")
         return None if found is None else [int(found["films"][f"{end}{n}"]["users"]) for n in range(1, 6)]
 
+    n_users = max((found["n_users"] for key, found in values.items() if "/seed " in key), default=0)
     few, many = n_users / 10, 280 / 943 * n_users
     claims = []
     for end in ("top", "bottom"):
