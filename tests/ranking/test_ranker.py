@@ -388,3 +388,24 @@ def test_real_features_are_learned_from_without_a_warning(data_dir: Any, name: s
         cc.evaluate(fitted.predict(rest), truth, "ndcg@10").mean["ndcg@10"]
         > cc.evaluate(chance, truth, "ndcg@10").mean["ndcg@10"] + 0.05
     )
+
+
+def test_a_score_is_the_sum_of_what_experts_and_features_add() -> None:
+    runs, labels = cc.synthetic.labelled_runs(20, random_state=4)
+    rng = np.random.default_rng(0)
+    own = cc.Features.from_codes(runs.slots, rng.normal(size=(runs.n_slots, 3)))
+    model = cc.RankNet(l2=0.1).fit(runs, labels, features=own)
+    first = runs.instances[3]
+    found = model.explain(runs, first, features=own)
+    where = np.flatnonzero(runs.slots.instance == 3)
+    expected = dict(zip(runs.items[where], model.predict(runs, features=own).score[where], strict=True))
+    assert dict(zip(found.items, found.score, strict=True)) == pytest.approx(expected)
+    np.testing.assert_allclose(found.contribution.sum(axis=1) + found.base, found.score)
+    assert set(found.experts) == {*runs.experts, "1", "2", "3"}
+    # A feature adds its weight times its standardised value, whatever the experts say.
+    item = found.items.index(runs.items[where[0]])
+    column = model.feature_names_.index("2")
+    by_hand = (own.X[where[0], 1] - model.centre_[column]) * model.scale_[column] * model.coefficients_[column]
+    assert found.contribution[item, found.experts.index("2")] == pytest.approx(by_hand)
+    with pytest.raises(DataError, match="Pass features="):
+        model.explain(runs, first)

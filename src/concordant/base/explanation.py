@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,9 +15,11 @@ from concordant.kernels.lists import Floats
 if TYPE_CHECKING:
     import polars as pl
 
-    from concordant.base.contract import Aggregator, Votes
+    from concordant.base.contract import Aggregator
 
 __all__ = ["Explanation", "explain"]
+
+Contributions = tuple[list[str], Floats, Floats] | None
 
 # How many experts the printed table has room for.
 _COLUMNS = 6
@@ -101,8 +104,10 @@ class Explanation:
         return f"Explanation of {self.instance!r}: {len(self.items)} items, {len(self.experts)} experts"
 
 
-def explain(method: Aggregator, votes: Votes, instance: str | None) -> Explanation:
-    """Return what every expert adds to the score of every item of one instance."""
+def explain(
+    method: Aggregator, votes: Any, instance: str | None, contributions: Callable[[Any], Contributions] | None = None
+) -> Explanation:
+    """Return what every expert adds to the score of every item of one instance, by the method's own account."""
     if instance is None:
         if len(votes) != 1:
             raise DataError(
@@ -112,7 +117,7 @@ def explain(method: Aggregator, votes: Votes, instance: str | None) -> Explanati
     if str(instance) not in votes.instances.codes:
         raise DataError(f"no instance {instance!r} to explain. There are {listing(votes.instances, 5)}.")
     own = votes[np.array([votes.instances.codes[str(instance)]])]
-    found = method._contributions(own)
+    found = (contributions or method._contributions)(own)
     if found is None:
         name = type(method).__name__
         raise KindError(

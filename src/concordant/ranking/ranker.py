@@ -45,6 +45,7 @@ from concordant.ranking.second_order import Chosen, Products, choose_products
 from concordant.ranking.svd_features import dense_features, triples
 
 if TYPE_CHECKING:
+    from concordant.base.explanation import Explanation
     from concordant.base.supervision import Truth
 
 __all__ = ["Ranker"]
@@ -475,16 +476,36 @@ class Ranker(Aggregator):
             )
         return out
 
-    def _contributions(self, preferences: Any) -> tuple[list[str], Floats, Floats] | None:
+    def explain(self, data: Any, instance: str | None = None, *, features: Features | None = None) -> Explanation:
+        """Return what every expert and every feature adds to the score of every item of one instance.
+
+        Parameters
+        ----------
+        data : Features, Preferences or Comparisons
+            What is predicted.
+        instance : str, optional
+            Which instance; needed where there are several.
+        features : Features, optional
+            Features of the items, where the ranker was fitted with them beside preferences.
+        """
+        from concordant.base.explanation import explain
+
+        return explain(self, self._checked(data), instance, lambda own: self._contributions(own, features))
+
+    def _contributions(
+        self, preferences: Any, features: Features | None = None
+    ) -> tuple[list[str], Floats, Floats] | None:
         self._require_fitted()
-        X = self._described(preferences, None)
+        X = self._described(preferences, features)
         if self.top_.size or "products_" in self.__dict__:
             return None
         each = self._scaling().written(X) * self.coefficients_
         if "experts_" not in self.__dict__:
             return self.feature_names_, each, np.zeros(len(X))
-        voices = each.reshape(len(X), len(self.experts_), X.shape[1] // max(len(self.experts_), 1)).sum(axis=2)
-        return self.experts_, voices, np.zeros(len(X))
+        said = X.shape[1] - len(self.item_features_)
+        voices = each[:, :said].reshape(len(X), len(self.experts_), said // max(len(self.experts_), 1)).sum(axis=2)
+        names = [*self.experts_, *self.item_features_]
+        return names, np.concatenate([voices, each[:, said:]], axis=1), np.zeros(len(X))
 
     def _check_state(self) -> None:
         if "coefficients_" not in self.__dict__:
