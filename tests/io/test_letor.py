@@ -435,7 +435,7 @@ class TestReadFeatures:
         assert found.features is not None
         assert found.labels is not None
         assert found.features.instances.tolist() == found.labels.instances.tolist() == ["3", "2", "1"]
-        with pytest.raises(ParameterError, match="'letor-folds' does not take .'higher_is_better'"):
+        with pytest.raises(ParameterError, match=r"'letor-folds' does not take .'higher_is_better'"):
             read(tmp_path, higher_is_better=True)
 
     def test_arrays(self, tmp_path: Path) -> None:
