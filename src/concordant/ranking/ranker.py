@@ -53,7 +53,7 @@ __all__ = ["Ranker"]
 _NOTHING: Floats = np.zeros(0)
 _PENALTY = number(least=0)
 # Penalties tried by "auto".
-_PENALTIES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0)
+_PENALTIES = (30.0, 10.0, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.0)
 _FOLDS = 5
 # The part of the loss that is left where all is in order.
 _PERFECT = 1e-6
@@ -64,7 +64,7 @@ _COMMON = """hidden : int
         "lbfgs" goes by the gradient over all instances, the other two by that of `batch` instances after another;
         "auto" is what suits the loss.
     l2 : float, "auto", or a tuple of them
-        The penalty l2/2 · Σ weight² beside the mean loss of an instance. "auto" chooses among eight from 1 to 0, a
+        The penalty l2/2 · Σ weight² beside the mean loss of an instance. "auto" chooses among ten from 30 to 0, a
         tuple among its entries: on the validation part, or by cross-validation.
     learning_rate : float or None
         How far a step of "sgd" or "adam" goes. None takes 0.01 for "adam", and for "sgd" what makes the first steps 0.1
