@@ -89,15 +89,15 @@ def films(folder: str) -> Films:
     return Films(votes, [title[item] for item in votes.items], users, won, lost)
 
 
-def _synthetic(n_users: int = 80, n_films: int = 100) -> cc.Preferences:
+def _synthetic(n_users: int = 80, n_films: int = 150) -> cc.Preferences:
     """Return ratings by users with tastes: the later a film, the fewer rate it, and every tenth is a good one."""
     rng = np.random.default_rng(4)
-    quality = rng.normal(0.0, 0.5, n_films)
-    quality[::10] = 1.2
+    quality = rng.normal(0.0, 0.4, n_films)
+    quality[::10] = 1.5
     taste = rng.normal(0.0, 0.6, (n_users, 2)) @ rng.normal(0.0, 0.6, (2, n_films))
     seen = 3.3 + quality + taste + rng.normal(0.0, 0.3, (n_users, 1)) + rng.normal(0.0, 0.6, (n_users, n_films))
     rating = np.clip(np.round(seen), imputation.LOWEST, imputation.HIGHEST)
-    there = rng.random((n_users, n_films)) < np.linspace(0.9, 0.05, n_films)
+    there = rng.random((n_users, n_films)) < np.geomspace(0.95, 0.03, n_films)
     user, film = np.nonzero(there)
     return cc.Preferences(
         ["all"] * len(user),
@@ -772,7 +772,7 @@ def _ends_table(model: str, runs: Sequence[Mapping[str, Any]], quick: bool, vari
             f" Ties are broken at random: seed 0 of {len(runs)} is shown; places of printed films are those of all "
             "seeds. The published draw of the ties and length of a step are unknown."
         )
-    if model == "MPM" and variants:
+    if model == "MPM" and {_MIXED, "MPM, 100 steps"} <= set(variants):
         top, bottom = variants[_MIXED]["top"], variants["MPM, 100 steps"]["bottom"]
         note += (
             f" Equal variances have {top} of the printed top five and these variances {bottom} of the printed bottom "
