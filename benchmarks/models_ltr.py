@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
-from statistics import median
 from typing import Any, NamedTuple
 
 import ltr_cost
@@ -28,7 +27,7 @@ from render import table
 
 import concordant as cc
 from concordant.data.index import Slots
-from concordant.errors import ConcordantWarning
+from concordant.errors import ConcordantWarning, DataError
 from concordant.kernels.lists import Floats, Ints
 from concordant.metrics import significance
 from concordant.ranking.expert_features import blocks_of, dense_potentials, potentials
@@ -81,7 +80,8 @@ class Way(NamedTuple):
 
     make: Callable[..., Any]
     penalties: tuple[float, ...]
-    passes: int | None = None
+    # The published protocol: a hundred steps at most.
+    passes: int = 100
 
 
 _PENALTIES = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 1e-4, 0.0)
@@ -93,15 +93,15 @@ def ways() -> dict[str, Way]:
     return {
         "PMOP, full": Way(cc.PMOP, _PENALTIES),
         "PMOP, exact": Way(partial(cc.PMOP, inference="exact"), _PENALTIES),
-        "PMOP, Gibbs": Way(partial(cc.PMOP, inference="gibbs"), _FEW_PENALTIES, 100),
-        "PMOP, MH": Way(partial(cc.PMOP, inference="mh"), _FEW_PENALTIES, 100),
+        "PMOP, Gibbs": Way(partial(cc.PMOP, inference="gibbs"), _FEW_PENALTIES),
+        "PMOP, MH": Way(partial(cc.PMOP, inference="mh"), _FEW_PENALTIES),
         "RankNet": Way(cc.RankNet, _PENALTIES),
         "RankSVM": Way(cc.RankSVM, _PENALTIES),
         "RankRegress": Way(cc.RankRegress, _PENALTIES),
         "ListMLE": Way(cc.ListMLE, _PENALTIES),
         "PairTies, Davidson": Way(partial(cc.PairTies, model="davidson"), _PENALTIES),
         "PairTies, Rao-Kupper": Way(partial(cc.PairTies, model="rao-kupper"), _PENALTIES),
-        "LambdaRank": Way(cc.LambdaRank, _FEW_PENALTIES, 100),
+        "LambdaRank": Way(cc.LambdaRank, _FEW_PENALTIES),
     }
 
 
@@ -160,38 +160,52 @@ def written(way: Way, keep: dict[str, Any], train: Part, others: Sequence[cc.Fea
     return out
 
 
-def second_order(way: Way, keeps: Iterable[dict[str, Any]], train: Part, test: Part) -> Found:
+def second_order(way: Way, keeps: Iterable[dict[str, Any]], train: Part, test: Part) -> Found | str:
     """Return a ranker on products of features; which, its penalty and its passes by cross-validation.
 
     Products are chosen anew without each fold, so that what is held out has no part in it. The model that is evaluated
-    is fitted to the whole training part with the number of products, the penalty and the passes found.
+    is fitted to the whole training part with the number of products, the penalty and the passes found. Where a rule
+    leaves no product in some fold, what is returned is what the ranker says to that.
     """
     started = time.perf_counter()
-    fold = folds_of(len(train.features))
-    penalties = way.penalties[::2]
+    refused = ""
     best: tuple[float, dict[str, Any], float, int] | None = None
     for keep in keeps:
-        values, passes = np.zeros((len(penalties), FOLDS)), np.zeros((len(penalties), FOLDS), dtype=int)
-        for f in range(FOLDS):
-            learned = Part(train.features[fold != f], train.labels[fold != f])
-            held = Part(train.features[fold == f], train.labels[fold == f])
-            own, other = written(way, keep, learned, [held.features])
-            for p, l2 in enumerate(penalties):
-                model = way.make(l2=l2, max_iter=way.passes, select=SELECT)
-                model.fit(own, learned.labels, validation=(other, held.labels))
-                values[p, f] = model.fit_info_.validation * len(held.features)
-                passes[p, f] = model.fit_info_.chosen["passes"]
-        mean = values.sum(axis=1) / len(train.features)
-        p = int(mean.argmax())
-        if best is None or mean[p] > best[0] + 1e-12:
-            best = (float(mean[p]), keep, penalties[p], int(median(passes[p].tolist())))
+        try:
+            curves = held_out_curves(way, keep, train)
+        except DataError as error:
+            refused = str(error)
+            continue
+        for l2, curve in curves.items():
+            at = int(curve.argmax())
+            if best is None or curve[at] > best[0] + 1e-12:
+                best = (float(curve[at]), keep, l2, at + 1)
     if best is None:
-        raise ValueError("nothing to choose among")
+        return refused
     value, keep, l2, steps = best
     model = way.make(second_order=True, l2=l2, max_iter=steps, **keep).fit(*train)
     seconds = time.perf_counter() - started
     chosen = {"products": len(model.products_), "l2": l2, "passes": steps}
     return Found(_evaluated(model.predict(test.features), test.labels), chosen, value, seconds)
+
+
+def held_out_curves(way: Way, keep: dict[str, Any], train: Part) -> dict[float, Floats]:
+    """Return for every other penalty the held-out value after each pass, over all folds; who has stopped stays."""
+    fold = folds_of(len(train.features))
+    traces: dict[float, list[tuple[int, list[float]]]] = {}
+    for f in range(FOLDS):
+        learned = Part(train.features[fold != f], train.labels[fold != f])
+        held = Part(train.features[fold == f], train.labels[fold == f])
+        own, other = written(way, keep, learned, [held.features])
+        for l2 in way.penalties[::2]:
+            model = way.make(l2=l2, max_iter=way.passes, select=SELECT)
+            model.fit(own, learned.labels, validation=(other, held.labels))
+            traces.setdefault(l2, []).append((len(held.features), model.fit_info_.trace))
+    longest = {l2: max(len(trace) for _, trace in of) for l2, of in traces.items()}
+    return {
+        l2: np.sum([n * np.array([*t, *[t[-1]] * (longest[l2] - len(t))]) for n, t in of], axis=0) / len(fold)
+        for l2, of in traces.items()
+    }
 
 
 # LightGBM.
@@ -274,19 +288,27 @@ def table_of(
         CHOSEN: [{"min_correlation": 0.0, "max_products": n} for n in products],
     }
     out: dict[str, Any] = {}
+    without: dict[str, dict[str, str]] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConcordantWarning)
         for order in orders:
             found: dict[str, Found] = {}
+            refused: dict[str, str] = {}
             for name, way in rows.items():
-                found[name] = (
-                    first_order(way, train, test) if order == FIRST else second_order(way, keeps[order], train, test)
-                )
-                _log(f"{order}, {name}: held out {found[name].held_out:.4f}, {found[name].seconds:.0f} s")
-            out[order] = _tested(found | trees)
+                one = first_order(way, train, test) if order == FIRST else second_order(way, keeps[order], train, test)
+                if isinstance(one, str):
+                    refused[name] = one
+                    _log(f"{order}, {name}: {one}")
+                else:
+                    found[name] = one
+                    _log(f"{order}, {name}: held out {one.held_out:.4f}, {one.seconds:.0f} s")
+            if BASELINE in found:
+                out[order] = _tested(found | trees)
+            without[order] = refused
     sizes = train.features, test.features
     return {
         "orders": out,
+        "without": without,
         "train": {"queries": len(sizes[0]), "documents": sizes[0].n_slots, "features": sizes[0].n_features},
         "test": {"queries": len(sizes[1]), "documents": sizes[1].n_slots},
         "empty": int((np.maximum.reduceat(_labels(test), test.features.slots.offsets[:-1]) <= 0).sum()),
@@ -315,6 +337,8 @@ def verdict(rows: dict[str, Any]) -> dict[str, Any]:
     """Return whether the baseline is significantly worse than a rival by any metric, corrected or not."""
     out = {}
     for rival in RIVALS:
+        if rival not in rows:
+            continue
         row = rows[rival]
         behind = [m for m in METRICS if row["baseline_ahead"][m] < 0]
         out[rival] = {
@@ -527,6 +551,12 @@ def _render_tables(r: dict[str, Any]) -> str:
                 body.append([method, *cells, p, _words(row["chosen"]), f"{row['seconds']:.0f}"])
             parts += [f"{order[0].upper()}{order[1:]}:"]
             parts += [table(["", *METRICS, f"p of err / {SELECT}", "chosen", "seconds"], body)]
+        for order, refused in one["without"].items():
+            if refused:
+                parts.append(
+                    f"{order[0].upper()}{order[1:]}, not to be had, as in some fold no product passes: "
+                    f"{'; '.join(refused)}."
+                )
         for order, of in one["verdict"].items():
             said = []
             for rival, v in of.items():
