@@ -91,6 +91,14 @@ def pmf(
     References
     ----------
     Salakhutdinov and Mnih, Probabilistic matrix factorization, NIPS 2007.
+
+    Examples
+    --------
+    >>> users, films = ["u", "u", "v", "v", "w"], ["a", "b", "a", "b", "a"]
+    >>> votes = cc.Preferences(["all"] * 5, users, films, [5, 1, 5, 1, 5], kind="rating")
+    >>> completed = pmf(votes, factors=2, passes=500, batch=5, learning_rate=0.02)
+    >>> bool(completed[2, 1] < 2)
+    True
     """
     if not (factors >= 1 and passes >= 0 and batch >= 1):
         raise ParameterError("factors and batch must be at least 1, passes at least 0.")
@@ -128,6 +136,13 @@ def similarity(preferences: cc.Preferences, *, least: int = 2) -> tuple[Floats, 
     Notes
     -----
     Four matrix products, O(users² · films).
+
+    Examples
+    --------
+    >>> users, films = ["u"] * 3 + ["v"] * 3, list("abcabc")
+    >>> votes = cc.Preferences(["all"] * 6, users, films, [5, 3, 1, 4, 3, 2], kind="rating")
+    >>> [found[0, 1].item() for found in similarity(votes)]
+    [1.0, 3.0]
     """
     known = table(preferences)
     rated = (~np.isnan(known)).astype(np.float64)
@@ -183,6 +198,15 @@ def neighbours(
     References
     ----------
     Herlocker, Konstan, Borchers and Riedl, An algorithmic framework for performing collaborative filtering, SIGIR 1999.
+
+    Examples
+    --------
+    Both agree; the second likes the third film two points more than films on average, and so will the first.
+
+    >>> users, films = ["u"] * 2 + ["v"] * 3, list("ababc")
+    >>> votes = cc.Preferences(["all"] * 5, users, films, [4, 2, 3, 1, 5], kind="rating")
+    >>> neighbours(votes).tolist()
+    [[4.0, 2.0, 5.0], [3.0, 1.0, 5.0]]
     """
     if among not in ("raters", "all"):
         raise ParameterError.invalid("among", "neighbours", "'raters' or 'all'", among)

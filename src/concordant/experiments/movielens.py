@@ -899,10 +899,14 @@ def _variance_pictures(gamma: Floats, users: Floats, named: Mapping[str, Any]) -
     def picture(name: str, title: str, x: Floats, label: str, log: bool) -> Picture:
         def draw(ax: Any) -> None:
             ax.plot(x, gamma, ".", markersize=3, alpha=0.6)
-            for film, of in named.items():
+            # The three are close together: their names go three ways.
+            for (film, of), by in zip(named.items(), ((6, 16), (12, -8), (-36, -14)), strict=False):
                 at = of["place"] - 1
-                ax.plot(x[at], gamma[at], "o", color="C1")
-                ax.annotate(film, (x[at], gamma[at]), xytext=(5, 4), textcoords="offset points", fontsize=8)
+                ax.plot(x[at], gamma[at], "o", color="C1", markersize=4)
+                line = {"arrowstyle": "-", "linewidth": 0.6}
+                ax.annotate(
+                    film, (x[at], gamma[at]), xytext=by, textcoords="offset points", fontsize=8, arrowprops=line
+                )
             if log:
                 ax.set_xscale("log")
             ax.set_xlabel(label)
