@@ -162,6 +162,33 @@ def test_the_tables_choose_in_training_and_test_against_the_baseline(bench: Any)
     assert page.count("significantly worse than RankNet") == 3
 
 
+def test_a_threshold_that_keeps_no_product_is_said(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    m = bench.models_ltr
+    monkeypatch.setattr(m, "THRESHOLD", 0.99)
+    found = m.table_of(*parts_of(bench, 20, 10), quick(bench, "PMOP, full", "RankNet"), orders=(m.FIRST, m.SECOND))
+    assert list(found["orders"]) == [m.FIRST]
+    assert "no products" in found["without"][m.SECOND]["PMOP, full"]
+    page = m.RENDER["ltr_tables"](json.loads(json.dumps({"sets": {"x": found | {"verdict": {}}}, "published": {}})))
+    assert "not to be had, as in some fold no product passes: PMOP, full; RankNet." in page
+
+
+def test_held_out_curves_are_means_over_the_folds(bench: Any) -> None:
+    m = bench.models_ltr
+    train, _ = parts_of(bench, 20, 1)
+    way = quick(bench, "RankRegress")["RankRegress"]
+    with warnings.catch_warnings(action="ignore"):
+        curves = m.held_out_curves(way, {"min_correlation": 0.0, "max_products": 3}, train)
+        fold, total = m.folds_of(20), 0.0
+        for f in range(m.FOLDS):
+            model = cc.RankRegress(second_order=True, min_correlation=0.0, max_products=3, l2=0.1, max_iter=1)
+            model.fit(train.features[fold != f], train.labels[fold != f])
+            scored = model.predict(train.features[fold == f])
+            held = cc.evaluate(scored, train.labels[fold == f], "ndcg@10", convention="paper")
+            total += held.mean["ndcg@10"] * len(held)
+    assert set(curves) == {0.1, 0.01}
+    assert curves[0.1][0] == pytest.approx(total / 20, abs=1e-6)
+
+
 def test_a_baseline_that_is_worse_is_said_to_be(bench: Any) -> None:
     m = bench.models_ltr
     row = {
