@@ -410,7 +410,7 @@ def _page_crowd(setting: Setting, values: Mapping[str, Any]) -> Page:
     )
     table = Table("crowd", "Crowd judgements with few gold labels", [*columns, "mean"], rows, 1, note)
     claims = [_crowd_claim(a, b, splits, columns) for n, a in enumerate(_ORDER) for b in _ORDER[n + 1 :]]
-    return Page([table], claims, [_crowd_picture(mean)] if mean else [], _crowd_notes(setting, values, claims))
+    return Page([table], claims, [_crowd_picture(mean)] if mean else [], _crowd_notes(setting, values, claims, splits))
 
 
 def _crowd_claim(a: str, b: str, splits: Mapping[str, Sequence[Mapping[str, float]]], columns: Sequence[str]) -> Claim:
@@ -442,7 +442,12 @@ def _crowd_picture(mean: Mapping[str, Mapping[str, float]]) -> Picture:
     return Picture("crowd", "Crowd judgements: NDCG on gold documents", draw)
 
 
-def _crowd_notes(setting: Setting, values: Mapping[str, Any], claims: Sequence[Claim]) -> list[str]:
+def _crowd_notes(
+    setting: Setting,
+    values: Mapping[str, Any],
+    claims: Sequence[Claim],
+    splits: Mapping[str, Sequence[Mapping[str, float]]],
+) -> list[str]:
     """Return what the data is, and why the order is what it is."""
     data = values.get("data")
     if data is None:
@@ -463,17 +468,21 @@ def _crowd_notes(setting: Setting, values: Mapping[str, Any], claims: Sequence[C
         float(np.mean([v[n] for v in known])) for n in ("gold_judgements_each", "share_of_tested_judgements")
     )
     wrong = [c.text.partition(" (")[0] for c in claims if c.holds is False]
+    pairs = [(a, b) for n, a in enumerate(_ORDER) for b in _ORDER[n + 1 :] if a in splits and b in splits]
+    gaps = {f"{a} and {b}": _gaps(splits[a], splits[b], list(crowd.CUTOFFS)) for a, b in pairs}
+    sure = [who for who, g in gaps.items() if abs(g.mean()) > 2 * g.std(ddof=1) / len(g) ** 0.5]
     return [
         *notes,
         f"Of the published order {len(claims) - len(wrong)} of {len(claims)} relations hold in the mean"
         + (f"; not: {', '.join(wrong)}. " if wrong else ". ")
+        + f"Further apart than twice the standard error over the splits: {', '.join(sure) or 'no two of them'}. "
         + f"This is the sister task: {data['gold']} gold labels instead of 2,275, {data['topics']} topics instead of "
         f"100. A training part has about {data['train gold']:.0f} gold labels, a test part {data['test topics']} "
         f"topics with {data['test gold'][0]} to {data['test gold'][1]} gold documents. The {min(workers)} to "
         f"{max(workers)} workers with weights of their own (from {known[0]['known_from']} judgements on, as large a "
         f"share of the training part as theirs) judged {each:.0f} gold documents each and make "
         f"{100 * share:.0f} percent of the judgements that are tested: their own weights take them out of the common "
-        "matrix, which is what so few labels are best spent on.",
+        "matrix, and LR-consensus, where they stay in it, is what so few labels suffice for.",
     ]
 
 
