@@ -43,7 +43,7 @@ SEED = 7
 ALPHA = 0.05
 THRESHOLD = 0.15
 # Of the products of features the most correlated are kept, so many.
-PRODUCTS = (10, 30, 100, 300, 1000)
+PRODUCTS = (30, 100, 300, 1000)
 FIRST, SECOND, CHOSEN = "first order", f"second order, |r| > {THRESHOLD}", "second order, number chosen"
 TREES = (20, 50, 100, 200, 300)
 LEAVES = {
