@@ -470,7 +470,12 @@ def _page_weights(setting: Setting, values: Mapping[str, Any]) -> Page:
         tables.append(Table(f"{name}-weights", f"{name}, fold 1: learned weights", list(columns), rows, note=note))
         claims += _weight_claims(name, mean)
         pictures.append(_hinton(name, mean))
-    return Page(tables, claims, pictures)
+    note = (
+        "beta+ and beta- of one expert are hard to tell apart: with m untied items and the binary transform, being "
+        "preferred to m - i others and being behind i - 1 say the same thing twice, and with the others nearly so. What "
+        "the two come to together is the column weight."
+    )
+    return Page(tables, claims, pictures, [note])
 
 
 def _hinton(name: str, mean: Mapping[str, Mapping[str, float]]) -> Picture:
@@ -583,7 +588,8 @@ def _page_runtime(setting: Setting, values: Mapping[str, Any]) -> Page:
                     note=f"{found[sizes[0]]['queries']} queries, one thread, the least of three turns. Fast: CRF and "
                     "SVDRank as they predict, ranks included. Plain: pairwise matrices of all experts, then sums "
                     "(CRF) or LAPACK's decompositions (SVD). Fast and plain scores were equal to "
-                    f"{max(v['largest_difference'] for v in found.values()):.0e} before anything was timed.",
+                    f"{max(v['largest_difference'] for v in found.values()):.0e} before anything was timed. Below 65,536 "
+                    "rows in all CRF is summed by NumPy, from there on by a compiled loop: hence its fall.",
                 )
             )
             costs = {n: (sizes, line) for n, line in lines.items()}
@@ -619,7 +625,7 @@ def _runtime_claims(name: str, ratios: Mapping[str, Mapping[str, float]], larges
     experts, items = ratios["experts"], ratios["items"]
     return [
         Claim(
-            f"{name}: with {largest} times the experts SVD features are about 80 times slower than CRF",
+            f"{name}: with {largest} times the experts SVD features are 80 times slower than CRF, or more",
             experts[first] >= 80,
             f"{experts[first]:.0f} times our CRF, {experts[plain]:.0f} times a CRF with dense matrices",
         ),
