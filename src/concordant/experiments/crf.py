@@ -472,8 +472,8 @@ def _page_weights(setting: Setting, values: Mapping[str, Any]) -> Page:
         pictures.append(_hinton(name, mean))
     note = (
         "beta+ and beta- of one expert are hard to tell apart: with m untied items and the binary transform, being "
-        "preferred to m - i others and being behind i - 1 say the same thing twice, and with the others nearly so. What "
-        "the two come to together is the column weight."
+        "preferred to m - i others and being behind i - 1 say the same thing twice, and with the others nearly so. "
+        "What the two come to together is the column weight."
     )
     return Page(tables, claims, pictures, [note])
 
@@ -588,8 +588,8 @@ def _page_runtime(setting: Setting, values: Mapping[str, Any]) -> Page:
                     note=f"{found[sizes[0]]['queries']} queries, one thread, the least of three turns. Fast: CRF and "
                     "SVDRank as they predict, ranks included. Plain: pairwise matrices of all experts, then sums "
                     "(CRF) or LAPACK's decompositions (SVD). Fast and plain scores were equal to "
-                    f"{max(v['largest_difference'] for v in found.values()):.0e} before anything was timed. Below 65,536 "
-                    "rows in all CRF is summed by NumPy, from there on by a compiled loop: hence its fall.",
+                    f"{max(v['largest_difference'] for v in found.values()):.0e} before anything was timed. Below "
+                    "65,536 rows in all CRF is summed by NumPy, from there on by a compiled loop: hence its fall.",
                 )
             )
             costs = {n: (sizes, line) for n, line in lines.items()}
