@@ -86,20 +86,18 @@ def test_theta_is_that_of_the_first_training_part(ran: tuple[Outcome, dict[str, 
         assert set(sorted(theta, key=lambda e: theta[e][column])[:2]) == {"e8", "e9"}
 
 
-def test_best_rows_are_claimed_among_all_and_without_places_for_the_missing() -> None:
+def test_best_rows_are_claimed_among_all() -> None:
     def result(mean: float) -> letor.Result:
         return letor.Result({c: [np.array([mean, mean])] for c in letor.COLUMNS}, {}, [])
 
     level = dict.fromkeys(mpm._PRINTED, 0.1) | {"BordaCount": 0.9, "theta-MPM": 0.5}
     found = {row: result(mean) for row, mean in level.items()}
-    claims = {c.text: c for c in mpm._best_claims("any", found)}
-    assert {text: c.holds for text, c in claims.items()} == {
-        "any: θ-MPM is best in every column, of all rows": False,
-        "any: θ-MPM is best in every column, of the rows to which a missing rank says nothing": True,
-    }
-    assert "N@1 is BordaCount's (-40.00)" in claims["any: θ-MPM is best in every column, of all rows"].detail
-    of_set = [c.holds for c in mpm._best_claims("MQ2008-agg", found)]
-    assert of_set == [False, False, True, False]
+    (claim,) = mpm._best_claims("any", found)
+    assert (claim.text, claim.holds) == ("any: θ-MPM is best in every column", False)
+    assert "N@1 is BordaCount's (-40.00)" in claim.detail
+    assert claim.detail.endswith("without BordaCount and CPS-best it is best in 11 of 11")
+    assert [c.holds for c in mpm._best_claims("any", found | {"theta-MPM": result(0.95)})] == [True]
+    assert [c.holds for c in mpm._best_claims("MQ2008-agg", found)] == [False, False]
     assert mpm._best_claims("any", found | {"SVP": None})[0].holds is None
 
 
@@ -218,7 +216,7 @@ def test_ends_hold_the_films_of_the_ranking(ran: tuple[Outcome, dict[str, Page]]
 def test_where_a_printed_film_stands_is_said() -> None:
     assert movielens._elsewhere("Kazaam", [None], "top1") == "no film has the counts printed for Kazaam"
     said = movielens._elsewhere("Kazaam", [[7, 2], None, [5, 2]], "bottom3")
-    assert said == "Kazaam is at place 5 to 7 in ours; 2 films with as many raters or more won a smaller share"
+    assert said == "Kazaam is at place 5 to 7 in ours; 2 films with as many raters or more have won a smaller share"
     data = movielens.films(movielens.SYNTHETIC)
     share = data.won / np.maximum(data.won + data.lost, 1)
     best = int(np.argmax(share))
