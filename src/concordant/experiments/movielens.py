@@ -393,8 +393,8 @@ def page_imputed(setting: Setting, values: Mapping[str, Any]) -> Page:
     ]
     if not setting.quick:
         notes.append(
-            "How to read table 2: a cell above the printed one counts as within tolerance, and from N@2 on all are, most "
-            "of them by ten points and more. That is no success: the printed numbers there are not what the "
+            "How to read table 2: a cell above the printed one counts as within tolerance, and from N@2 on all are, "
+            "most of them by ten points and more. That is no success: the printed numbers there are not what the "
             "formula gives for the printed films (see the table of these films), and only N@1 can be compared. "
             "N@1 moves by several points with the imputation, which the paper does not state; that one of our "
             "settings meets a printed number is not evidence that it was theirs. The neighbours of the main table are "
