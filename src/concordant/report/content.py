@@ -1,0 +1,742 @@
+"""Everything a report says, as plain data: what the data is, the consensus, the experts, the methods, the labels.
+
+Nothing here knows how it will be shown; ids are those of the user, and numbers are numbers.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from concordant._version import __version__
+from concordant.base.contract import Aggregator
+from concordant.base.experts import support
+from concordant.data.comparisons import Comparisons
+from concordant.data.consensus import Consensus
+from concordant.data.labels import Labels
+from concordant.data.preferences import Preferences
+from concordant.errors import DataError, shorten
+from concordant.kernels.lists import Floats
+from concordant.report.agreement import cluster_order, expert_agreement
+from concordant.report.clusters import expert_groups
+from concordant.report.inventory import KINDS, Inventory, several, take_stock
+from concordant.report.opinions import (
+    Asked,
+    Difference,
+    Opinion,
+    RankRange,
+    Votes,
+    ask,
+    default_learners,
+    default_methods,
+    differences,
+    likeness,
+    rank_ranges,
+    same_first,
+)
+from concordant.report.standing import Standing, expert_standing, odd_ones
+from concordant.report.truth import Truth, face_truth
+
+__all__ = [
+    "ExpertRow",
+    "Experts",
+    "GroupRow",
+    "Instance",
+    "MethodRow",
+    "Place",
+    "Report",
+    "build_report",
+]
+
+# Above so many experts a table of all pairs is no longer looked at; groups are.
+MANY_EXPERTS = 60
+# What is shown of long lists.
+_ITEMS, _INSTANCES, _BEST, _DETAIL = 300, 2000, 3, 10
+_EXPERT_ROWS = 300
+_DIFFERENCES = 15
+# Ranks of experts that are kept for the closer look at instances.
+_CELLS = 500_000
+_HARD = 10
+
+
+class Place(NamedTuple):
+    """An item of the consensus: its rank, score and how sure both are; `n` is how much was said of it."""
+
+    item: str
+    rank: int
+    score: float
+    lower: float | None
+    upper: float | None
+    rank_lower: int | None
+    rank_upper: int | None
+    n: float
+    label: float | None
+    methods: list[int]
+
+
+class Instance(NamedTuple):
+    """One of many instances: its best items, how far the experts agree there, and how good the consensus is.
+
+    `ranks` holds for every place the rank that each expert gives the item, None where it leaves it out.
+    """
+
+    id: str
+    experts: int
+    items: int
+    agreement: float | None
+    places: list[Place]
+    value: float | None
+    learned: float | None
+    ranks: list[list[int | None]]
+
+
+class ExpertRow(NamedTuple):
+    """One expert: how much it said, how far it agrees, what was learned about it."""
+
+    name: str
+    lists: int
+    rows: int
+    coverage: float
+    agreement: float | None
+    error: float | None
+    others: float | None
+    nearest: str | None
+    weights: dict[str, float | None]
+    value: float | None
+    odd: str
+    group: int | None
+
+
+class GroupRow(NamedTuple):
+    """A group of experts who think alike."""
+
+    number: int
+    size: int
+    cohesion: float
+    overall: float
+    best: list[str]
+    higher: list[str]
+    typical: str
+    typical_agreement: float
+    deviant: str
+    deviant_agreement: float
+    others: list[float]
+
+
+@dataclass(frozen=True)
+class Experts:
+    """Who agrees with whom.
+
+    Attributes
+    ----------
+    rows : list of ExpertRow
+        The experts, those who agree most first; of very many, the ends.
+    total : int
+        How many there are.
+    columns : list of str
+        The methods that learned a weight for experts.
+    order : list of str
+        The experts arranged so that those who agree stand together; empty above sixty.
+    tau : list of lists of float or None
+        Their agreement with each other, in that order.
+    groups : list of GroupRow
+        Groups of like-minded experts, above sixty of them.
+    mean : float or None
+        The mean agreement of the experts with the consensus.
+    odd : dict of str to str
+        Experts who stand apart, and in which way.
+    """
+
+    rows: list[ExpertRow]
+    total: int
+    columns: list[str]
+    order: list[str]
+    tau: list[list[float | None]]
+    groups: list[GroupRow]
+    mean: float | None
+    odd: dict[str, str]
+
+
+class MethodRow(NamedTuple):
+    """A method: what it does, how far it agrees with the first one."""
+
+    label: str
+    summary: str
+    tau: float | None
+    first: float | None
+    seconds: float
+    warnings: list[str]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything a report says.
+
+    Attributes
+    ----------
+    title, version, made : str
+        What it is called, the version of Concordant, the day.
+    sources : list of str
+        Where the data came from, as the user named it.
+    summary : list of str
+        The most important, in sentences.
+    stock : Inventory
+        What the data is.
+    main : str
+        The method whose consensus is shown.
+    ranges : str or None
+        Where the intervals come from, None where there are none.
+    level : float or None
+        Of the intervals of scores.
+    board : list of Place
+        The consensus of the only instance; empty where there are several.
+    instances : list of Instance
+        The consensus of many instances; empty where there is one.
+    experts : Experts or None
+        Who agrees with whom; None where comparisons name nobody.
+    methods : list of MethodRow
+        What was asked.
+    asked : list of str
+        The methods that answered, in the order of the ranks in `Place.methods`.
+    tau : list of lists of float or None
+        How far these agree with each other.
+    differences : list of Difference
+        Items that they place far apart.
+    truth : Truth or None
+        What the labels say.
+    left_out : list of str
+        What long lists do not show.
+    """
+
+    title: str
+    version: str
+    made: str
+    sources: list[str]
+    summary: list[str]
+    stock: Inventory
+    main: str
+    ranges: str | None
+    level: float | None
+    board: list[Place]
+    instances: list[Instance]
+    experts: Experts | None
+    methods: list[MethodRow]
+    asked: list[str]
+    tau: list[list[float | None]]
+    differences: list[Difference]
+    truth: Truth | None
+    left_out: list[str] = field(default_factory=list)
+
+
+def build_report(
+    votes: Votes,
+    labels: Labels | None = None,
+    *,
+    methods: Sequence[tuple[str, Aggregator]] | None = None,
+    title: str = "What the experts say",
+    sources: Sequence[str] = (),
+    convention: str = "trec",
+    folds: Any = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Return everything there is to say about preferences or comparisons, as plain data.
+
+    Parameters
+    ----------
+    votes : Preferences or Comparisons
+        What the experts said.
+    labels : Labels, optional
+        The truth, for some instances; without it nothing is evaluated and nothing learned from labels.
+    methods : list of (name, Aggregator), optional
+        What to ask; the first that needs no labels gives the consensus. Without it a few that suit the data.
+    title : str
+        What the report is called.
+    sources : list of str
+        Where the data came from.
+    convention : {"trec", "letor", "paper"}
+        Whose rules the metrics follow.
+    folds : list of Fold, optional
+        Given folds for methods that learn; without them five are made.
+    say : callable
+        Is told what is being done, step by step.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> lists = {"x": ["a", "b", "c"], "y": ["a", "c", "b"], "z": ["b", "a", "c"]}
+    >>> report = build_report(cc.from_lists(lists))
+    >>> report.main, [place.item for place in report.board]
+    ('plackett-luce', ['a', 'b', 'c'])
+    """
+    if votes.n_rows == 0:
+        raise DataError("there is nothing to report: nobody ranked or compared anything.")
+    say("looking at the data")
+    stock = take_stock(votes, labels)
+    chosen = default_methods(votes) if methods is None else [Asked(name, m) for name, m in methods]
+    plain = [a for a in chosen if not a.method.needs_labels()]
+    learners = [a for a in chosen if a.method.needs_labels()]
+    if methods is None and labels is not None:
+        learners = default_learners(votes)
+    opinions = []
+    for asked in plain:
+        say(f"asking {asked.label}")
+        opinions.append(ask(asked, votes))
+    heard = [o for o in opinions if o.consensus is not None]
+    if not heard:
+        reasons = "; ".join(f"{o.label}: {o.reason}" for o in opinions) or "all of them learn from labels"
+        raise DataError(f"none of the methods can give a consensus without labels. {reasons}. Add one, such as borda.")
+    main, consensus = heard[0], heard[0].consensus
+    if consensus is None:
+        raise DataError("there is no consensus to show.")
+    say("drawing experts anew")
+    ranges = rank_ranges(main, votes)
+    truth = None
+    if labels is not None:
+        truth = face_truth(votes, labels, heard, learners, convention=convention, folds=folds, say=say)
+    say("looking at the experts")
+    standing = None if isinstance(votes, Comparisons) and votes.expert is None else expert_standing(votes, consensus)
+    experts = None if standing is None else _experts(votes, consensus, standing, heard, truth)
+    say("looking at the methods")
+    tau = likeness(heard, votes)
+    left_out: list[str] = []
+    view = _View(votes, consensus, ranges, labels, heard, truth)
+    board = _board(view, left_out) if len(votes) == 1 else []
+    instances = _instances(view, standing, left_out) if len(votes) > 1 else []
+    rows = [_method_row(o, heard, tau, consensus) for o in opinions]
+    rows += _learner_rows(learners, labels, truth)
+    if experts is not None and experts.total > len(experts.rows):
+        left_out.append(f"{experts.total - len(experts.rows):,} of {experts.total:,} experts are not in the table.")
+    if truth is not None:
+        stock.warnings.extend(_truth_warnings(truth))
+    summary = _summary(stock, view, experts, heard, tau, truth)
+    return Report(
+        title=title,
+        version=__version__,
+        made=date.today().isoformat(),
+        sources=list(sources),
+        summary=summary,
+        stock=stock,
+        main=main.label,
+        ranges=None if ranges is None else ranges.how,
+        level=consensus.level,
+        board=board,
+        instances=instances,
+        experts=experts,
+        methods=rows,
+        asked=[o.label for o in heard],
+        tau=_table(tau),
+        differences=differences(heard, votes, _DIFFERENCES),
+        truth=truth,
+        left_out=left_out,
+    )
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None or np.isnan(value) else float(value)
+
+
+def _table(values: Floats) -> list[list[float | None]]:
+    return [[_number(v) for v in row] for row in values]
+
+
+@dataclass(frozen=True)
+class _View:
+    """What is shown of an instance, from all that was computed."""
+
+    votes: Votes
+    consensus: Consensus
+    ranges: RankRange | None
+    labels: Labels | None
+    heard: list[Opinion]
+    truth: Truth | None
+
+    def label_of(self) -> Floats:
+        out = np.full(self.votes.n_slots, np.nan)
+        if self.labels is not None and self.labels.n_slots:
+            at = self.votes.slots.locate(self.labels.slots)
+            out[at >= 0] = self.labels.label[at[at >= 0]]
+        return out
+
+    def places(self, n: int, depth: int, said: Floats, label: Floats, ranks: Floats) -> list[Place]:
+        c = self.consensus
+        a, b = int(c.slots.offsets[n]), int(c.slots.offsets[n + 1])
+        slots = c.order()[a : min(b, a + depth)]
+        out = []
+        for slot, item in zip(slots.tolist(), c.items.take(slots).tolist(), strict=True):
+            low, high = (None, None) if self.ranges is None else (self.ranges.lower[slot], self.ranges.upper[slot])
+            low, high = _number(low), _number(high)
+            out.append(
+                Place(
+                    item,
+                    int(c.rank[slot]),
+                    float(c.score[slot]),
+                    None if c.lower is None else _number(c.lower[slot]),
+                    None if c.upper is None else _number(c.upper[slot]),
+                    None if low is None else int(low),
+                    None if high is None else int(high),
+                    float(said[slot]),
+                    _number(label[slot]),
+                    [int(r) for r in ranks[slot]],
+                )
+            )
+        return out
+
+    @property
+    def ranks(self) -> Floats:
+        return np.column_stack([o.consensus.rank for o in self.heard if o.consensus is not None])
+
+
+def _board(view: _View, left_out: list[str]) -> list[Place]:
+    m = view.votes.n_slots
+    if m > _ITEMS:
+        left_out.append(f"{m - _ITEMS:,} of {m:,} items stand below those of the leaderboard.")
+    return view.places(0, _ITEMS, support(view.votes), view.label_of(), view.ranks)
+
+
+def _instances(view: _View, standing: Standing | None, left_out: list[str]) -> list[Instance]:
+    votes = view.votes
+    n = len(votes)
+    shown = min(n, _INSTANCES)
+    if shown < n:
+        left_out.append(
+            f"{n - shown:,} of {n:,} instances are not listed; concordant aggregate --instance ID shows any of them."
+        )
+    lists = isinstance(votes, Preferences)
+    wide = lists and votes.n_experts <= MANY_EXPERTS
+    depth = int(np.clip(_CELLS // max(shown * (votes.n_experts if wide else 1), 1), _BEST, _DETAIL))
+    said, label, ranks = support(votes), view.label_of(), view.ranks
+    agreement, answered = _agreement_by_instance(votes, standing)
+    place = votes.positions("min") if isinstance(votes, Preferences) and wide else None
+    values = {} if view.truth is None else view.truth.values
+    mine = values.get(view.heard[0].label, {})
+    learned = values.get(view.truth.learned, {}) if view.truth is not None and view.truth.learned is not None else {}
+    out = []
+    for i in range(shown):
+        name = votes.instances[i]
+        places = view.places(i, depth, said, label, ranks)
+        table: list[list[int | None]] = []
+        if place is not None and isinstance(votes, Preferences):
+            table = _expert_ranks(votes, place, i, view.consensus, len(places))
+        out.append(
+            Instance(
+                name,
+                int(answered[i]),
+                int(votes.slots.sizes[i]),
+                _number(agreement[i]),
+                places,
+                mine.get(name),
+                learned.get(name),
+                table,
+            )
+        )
+    return out
+
+
+def _agreement_by_instance(votes: Votes, standing: Standing | None) -> tuple[Floats, Floats]:
+    """Return the mean agreement of the lists of every instance with the consensus, and how many experts answered."""
+    n = len(votes)
+    if isinstance(votes, Comparisons):
+        answered = np.zeros(n)
+        if votes.expert is not None:
+            where = votes.slots.instance[votes.left].astype(np.int64)
+            answered = np.bincount(np.unique(where * max(votes.n_experts, 1) + votes.expert) // max(votes.n_experts, 1),
+                                   minlength=n).astype(np.float64)  # fmt: skip
+        return np.full(n, np.nan), answered
+    answered = np.bincount(votes.list_instance, minlength=n).astype(np.float64)
+    tau = None if standing is None else standing.by_list
+    if tau is None:
+        return np.full(n, np.nan), answered
+    known = ~np.isnan(tau)
+    total = np.bincount(votes.list_instance[known], weights=tau[known], minlength=n)
+    times = np.bincount(votes.list_instance[known], minlength=n)
+    return np.divide(total, times, out=np.full(n, np.nan), where=times > 0), answered
+
+
+def _expert_ranks(votes: Preferences, place: Floats, n: int, consensus: Consensus, depth: int) -> list[list[int | None]]:
+    """Return the ranks that every expert of the vocabulary gives the best items of an instance."""
+    a = int(votes.slots.offsets[n])
+    slots = consensus.order()[a : a + depth]
+    row_of = np.full(int(votes.slots.sizes[n]), -1, dtype=np.int64)
+    row_of[slots - a] = np.arange(len(slots))
+    first, last = int(votes.list_starts[n]), int(votes.list_starts[n + 1])
+    rows = slice(int(votes.list_offsets[first]), int(votes.list_offsets[last]))
+    at, expert, rank = row_of[votes.slot[rows] - a], votes.row_expert[rows], place[rows]
+    out: list[list[int | None]] = [[None] * votes.n_experts for _ in range(len(slots))]
+    for i, e, r in zip(at.tolist(), expert.tolist(), rank.tolist(), strict=True):
+        if i >= 0:
+            out[i][e] = int(r)
+    return out
+
+
+def _experts(
+    votes: Votes, consensus: Consensus, standing: Standing, heard: list[Opinion], truth: Truth | None
+) -> Experts:
+    names = votes.experts.tolist()
+    k = len(names)
+    odd = odd_ones(standing)
+    order: list[str] = []
+    tau: list[list[float | None]] = []
+    others, nearest = np.full(k, np.nan), [None] * k
+    groups: list[GroupRow] = []
+    group_of: dict[int, int] = {}
+    if k <= MANY_EXPERTS:
+        found = expert_agreement(votes)
+        arranged = cluster_order(found.tau)
+        order = [names[int(e)] for e in arranged]
+        tau = _table(found.tau[np.ix_(arranged, arranged)])
+        others, nearest = _beside(found.tau, names)
+    else:
+        groups, group_of = _groups(votes, consensus, standing)
+    weights = _learned_weights(heard, truth)
+    values = {} if truth is None else truth.expert_values
+    rows = [
+        ExpertRow(
+            name,
+            int(standing.lists[e]),
+            int(standing.rows[e]),
+            float(standing.coverage[e]),
+            _number(standing.agreement[e]),
+            _number(standing.error[e]),
+            _number(others[e]),
+            nearest[e],
+            {label: w.get(name) for label, w in weights.items()},
+            values.get(name),
+            odd.get(e, ""),
+            group_of.get(e),
+        )
+        for e, name in enumerate(names)
+    ]
+    rows.sort(key=lambda row: (row.agreement is None, -(row.agreement or 0.0)))
+    if k > _EXPERT_ROWS:
+        half = _EXPERT_ROWS // 2
+        known = [row for row in rows if row.agreement is not None]
+        rows = known[:half] + known[-half:] if len(known) > _EXPERT_ROWS else known
+    mean = float(np.nanmean(standing.agreement)) if not np.isnan(standing.agreement).all() else None
+    return Experts(rows, k, list(weights), order, tau, groups, mean, {names[e]: word for e, word in odd.items()})
+
+
+def _beside(tau: Floats, names: list[str]) -> tuple[Floats, list[Any]]:
+    """Return the mean agreement of every expert with the others, and who is nearest."""
+    other = tau.copy()
+    np.fill_diagonal(other, np.nan)
+    known = ~np.isnan(other)
+    times = known.sum(axis=1)
+    mean = np.divide(np.nansum(other, axis=1), times, out=np.full(len(tau), np.nan), where=times > 0)
+    best = np.where(known, other, -np.inf).argmax(axis=1) if len(tau) else np.zeros(0, dtype=np.int64)
+    return mean, [names[int(b)] if times[e] else None for e, b in enumerate(best)]
+
+
+def _learned_weights(heard: list[Opinion], truth: Truth | None) -> dict[str, dict[str, float]]:
+    out = {}
+    for opinion in heard:
+        learned = opinion.method.learned_experts()
+        if learned and len({round(float(w), 9) for w in learned["weight"]}) > 1:
+            out[opinion.label] = dict(zip(learned["expert"], (float(w) for w in learned["weight"]), strict=True))
+    return out | ({} if truth is None else truth.weights)
+
+
+def _groups(votes: Votes, consensus: Consensus, standing: Standing) -> tuple[list[GroupRow], dict[int, int]]:
+    groups = expert_groups(votes)
+    names = votes.experts
+    said = support(votes)
+    heard = said >= np.median(said)
+    rows = []
+    for g, group in enumerate(groups, start=1):
+        own = group.consensus
+        best = [item for n in range(min(len(votes), 1)) for item in own.ranking(own.instances[n])[:5]]
+        lift = np.where(heard, np.log(consensus.rank / own.rank), -np.inf)
+        higher = [votes.slots.where(int(s))[1] for s in np.argsort(-lift, kind="stable")[:5] if lift[s] > 0]
+        rows.append(
+            GroupRow(
+                g,
+                len(group.members),
+                group.cohesion,
+                float(np.nanmean(standing.agreement[group.members])),
+                best if len(votes) == 1 else [],
+                higher if len(votes) == 1 else [],
+                names[group.typical],
+                float(group.standing.agreement[group.typical]),
+                names[group.deviant],
+                float(group.standing.agreement[group.deviant]),
+                [float(np.nanmean(other.standing.agreement[group.members])) for other in groups],
+            )
+        )
+    return rows, {int(e): g for g, group in enumerate(groups, start=1) for e in group.members}
+
+
+def _method_row(opinion: Opinion, heard: list[Opinion], tau: Floats, main: Consensus) -> MethodRow:
+    if opinion.consensus is None:
+        return MethodRow(opinion.label, opinion.summary, None, None, opinion.seconds, opinion.warnings, opinion.reason)
+    i = heard.index(opinion)
+    return MethodRow(
+        opinion.label,
+        opinion.summary,
+        _number(tau[0, i]),
+        _number(same_first(main, opinion.consensus)),
+        opinion.seconds,
+        opinion.warnings,
+        "",
+    )
+
+
+def _learner_rows(learners: list[Asked], labels: Labels | None, truth: Truth | None) -> list[MethodRow]:
+    out = []
+    for asked in learners:
+        reason = "learns from labels, and there are none" if labels is None else ""
+        if truth is not None:
+            reason = truth.left_out.get(asked.label, "")
+        out.append(MethodRow(asked.label, Opinion(*asked).summary, None, None, 0.0, [], reason))
+    return out
+
+
+def _truth_warnings(truth: Truth) -> list[str]:
+    out = []
+    if truth.unjudged > 0.2:
+        out.append(
+            f"{truth.unjudged:.0%} of the ten best items of {truth.baseline} have no label and count as not relevant: "
+            "methods that find new items are judged too low."
+        )
+    return out
+
+
+def _closeness(tau: float) -> str:
+    for bound, word in ((0.1, "hardly at all"), (0.3, "weakly"), (0.5, "moderately"), (0.7, "well")):
+        if tau < bound:
+            return word
+    return "closely"
+
+
+def _isolated(name: str) -> str:
+    """Return a name that leaves the direction of the sentence around it alone."""
+    return f"\u2068{name}\u2069" if any(unicodedata.bidirectional(c) in ("R", "AL") for c in name) else name
+
+
+def _listed(names: Sequence[str], limit: int = 3) -> str:
+    shown = [_isolated(shorten(name, 60)) for name in names[:limit]]
+    if len(names) > limit:
+        return f"{', '.join(shown)} and {len(names) - limit:,} more"
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _summary(
+    stock: Inventory,
+    view: _View,
+    experts: Experts | None,
+    heard: list[Opinion],
+    tau: Floats,
+    truth: Truth | None,
+) -> list[str]:
+    out = [_about_data(stock)]
+    out.append(_about_board(view) if stock.instances == 1 else _about_instances(view))
+    if experts is not None and experts.mean is not None:
+        out.append(_about_experts(experts, stock))
+    if len(heard) > 1:
+        out.append(_about_methods(heard, tau))
+    if truth is not None:
+        out += _about_truth(truth)
+    return out
+
+
+def _about_data(stock: Inventory) -> str:
+    what, did = KINDS[stock.kind]
+    who = several(stock.experts, "expert") if stock.experts else "Experts who are not named"
+    text = f"{who} {did} {several(stock.items, 'item')}"
+    text += f" in {several(stock.instances, 'instance')}" if stock.instances > 1 else ""
+    text += f": {stock.rows:,} {what}"
+    if stock.kind == "comparisons":
+        return f"{text}, {stock.ties:.0%} of them ties."
+    if stock.coverage is not None and stock.coverage < 0.995:
+        text += f"; a list holds {stock.coverage:.0%} of the items on average"
+    return f"{text}."
+
+
+def _about_board(view: _View) -> str:
+    ranking = view.consensus.ranking()
+    text = f"By {view.heard[0].label}, {_listed(ranking[:1])} comes first"
+    if len(ranking) > 2:
+        text += f", then {_listed(ranking[1:3])}"
+    if view.ranges is None:
+        return f"{text}."
+    upper = view.ranges.upper[view.consensus.order()[0]]
+    if np.isnan(upper):
+        return f"{text}."
+    rivals = int((view.ranges.lower == 1).sum()) - 1
+    if rivals <= 0:
+        return f"{text}; no other item can claim that place."
+    return f"{text}; the data cannot rule out {several(rivals, 'other item')} for the first place."
+
+
+def _about_instances(view: _View) -> str:
+    main = view.heard[0].label
+    if view.ranges is None:
+        return f"The consensus shown is that of {main}."
+    offsets, order = view.consensus.slots.offsets, view.consensus.order()
+    first = order[offsets[:-1][np.diff(offsets) > 0]]
+    upper = view.ranges.upper[first]
+    known = ~np.isnan(upper)
+    if not known.any():
+        return f"The consensus shown is that of {main}."
+    sure, near = float((upper[known] == 1).mean()), float((upper[known] <= 3).mean())
+    return (
+        f"The consensus shown is that of {main}; whichever experts are drawn, its first item stays first in {sure:.0%} "
+        f"of the instances, and among the first three in {near:.0%}."
+    )
+
+
+def _about_experts(experts: Experts, stock: Inventory) -> str:
+    mean = experts.mean or 0.0
+    text = f"Experts agree {_closeness(mean)} with the consensus ({mean:.2f} on average, 1 is the same order)"
+    if experts.groups:
+        sizes = [g.size for g in experts.groups]
+        text += f", and fall into {len(sizes)} groups of {', '.join(f'{s:,}' for s in sizes[:-1])} and {sizes[-1]:,}"
+    if experts.odd:
+        names = list(experts.odd)
+        kinds = set(experts.odd.values())
+        word = next(iter(kinds)) if len(kinds) == 1 else "far from the others"
+        be = "is" if len(names) == 1 else "are"
+        return f"{text}; {_listed(names)} {be} {word if word != 'outlier' else 'far from the others'}."
+    return f"{text}{'; nobody stands far apart' if experts.total > 3 else ''}."
+
+
+def _about_methods(heard: list[Opinion], tau: Floats) -> str:
+    upper = np.triu_indices(len(heard), 1)
+    values = tau[upper]
+    if np.isnan(values).all():
+        return f"{several(len(heard), 'method')} were asked."
+    low = int(np.nanargmin(values))
+    a, b = heard[int(upper[0][low])].label, heard[int(upper[1][low])].label
+    if len(heard) == 2:
+        return f"The two methods, {a} and {b}, agree {_closeness(float(values[low]))} ({values[low]:.2f})."
+    return (
+        f"The {len(heard)} methods agree {_closeness(float(np.nanmean(values)))} with each other "
+        f"({np.nanmean(values):.2f} on average); furthest apart are {a} and {b} ({values[low]:.2f})."
+    )
+
+
+def _about_truth(truth: Truth) -> list[str]:
+    rows = [row for row in truth.rows if row.kind != "expert"]
+    best, base = rows[0], next(row for row in rows if row.name == truth.baseline)
+    metric = truth.main.upper()
+    text = f"Against the labels {best.name} is best ({metric} {best.cells[truth.main].mean:.3f})"
+    if best.name == base.name:
+        text += ", and nothing that was tried beats it surely"
+    else:
+        cell = best.cells[truth.main]
+        sure = "surely better than" if cell.sign > 0 else "though not surely better than"
+        text += f", {sure} {base.name} ({base.cells[truth.main].mean:.3f})"
+    alone = [row for row in truth.rows if row.kind == "expert"]
+    if alone:
+        text += f"; the best expert alone reaches {alone[0].cells[truth.main].mean:.3f}"
+    out = [f"{text}."]
+    if truth.learned is not None:
+        out.append(
+            f"Learning whom to believe ({truth.learned}) improves {several(truth.better, 'instance')} over the equal vote "
+            f"of {truth.baseline}, and worsens {truth.worse:,}."
+        )
+    return out

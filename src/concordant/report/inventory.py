@@ -1,0 +1,338 @@
+"""What the data is: how much was said by whom of what, and what somebody who reads on should know about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from concordant.data.comparisons import Comparisons
+from concordant.data.labels import Labels
+from concordant.data.preferences import Preferences
+from concordant.errors import shorten
+from concordant.kernels.lists import Floats, Ints
+
+__all__ = ["Bar", "Fact", "Inventory", "KINDS", "several", "take_stock"]
+
+# What the values of a container are called, and what experts did to give them.
+KINDS = {
+    "rank": ("ranks", "ranked"),
+    "score": ("scores", "scored"),
+    "rating": ("ratings", "rated"),
+    "comparisons": ("comparisons", "compared"),
+}
+_BARS = 16
+# Lists of one instance that are compared item by item for their overlap.
+_LISTS = 400
+_ROUGHLY_NOTHING = 0.01
+
+
+class Fact(NamedTuple):
+    """One figure about the data, ready to be read."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+class Bar(NamedTuple):
+    """How many there are of something."""
+
+    name: str
+    count: int
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """What the data is.
+
+    Attributes
+    ----------
+    kind : str
+        "rank", "score", "rating" or "comparisons".
+    instances, experts, items, rows : int
+        How many there are; items are counted in every instance anew.
+    coverage, overlap, ties : float or None
+        The share of the items of its instance that a list holds; the share of the items of two lists together that
+        both hold; the share of items that are tied within their list (of outcomes, for comparisons). Means.
+    facts : list of Fact
+        All that and more, in words.
+    support : list of Bar
+        Items by how many experts speak of them (by the comparisons they took part in).
+    warnings : list of str
+        What a reader should know.
+    """
+
+    kind: str
+    instances: int
+    experts: int
+    items: int
+    rows: int
+    coverage: float | None
+    overlap: float | None
+    ties: float
+    facts: list[Fact]
+    support: list[Bar]
+    warnings: list[str]
+
+
+def several(n: float, one: str, many: str | None = None) -> str:
+    """Return a count with its noun.
+
+    >>> several(1, "expert"), several(1200, "expert"), several(2, "query", "queries")
+    ('1 expert', '1,200 experts', '2 queries')
+    """
+    return f"{n:,.0f} {one if n == 1 else many or one + 's'}"
+
+
+def take_stock(votes: Preferences | Comparisons, labels: Labels | None = None) -> Inventory:
+    """Return what the data is: counts, coverage, overlap, ties, and what is worth a warning.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> stock = take_stock(cc.from_lists({"x": ["a", "b"], "y": ["b", "c"]}))
+    >>> stock.items, round(stock.coverage, 2), round(stock.overlap, 2), stock.ties
+    (3, 0.67, 0.33, 0.0)
+    """
+    found = _of_lists(votes) if isinstance(votes, Preferences) else _of_comparisons(votes)
+    if labels is None:
+        return found
+    facts, warnings = _of_labels(votes, labels)
+    found.facts.extend(facts)
+    found.warnings.extend(warnings)
+    return found
+
+
+def _spread(values: Ints | Floats) -> str:
+    """Return the middle of some counts and how far they go."""
+    low, middle, high = (float(v) for v in (values.min(), np.median(values), values.max()))
+    if low == high:
+        return f"{low:,.0f}"
+    return f"{middle:,.0f} ({low:,.0f} to {high:,.0f})"
+
+
+def _distinct(votes: Preferences | Comparisons) -> int:
+    return len(set(votes.items)) if len(votes) > 1 else votes.n_slots
+
+
+def _of_lists(votes: Preferences) -> Inventory:
+    n, k, m, r = len(votes), votes.n_experts, votes.n_slots, votes.n_rows
+    what, _ = KINDS[votes.kind]
+    sizes, lengths = votes.slots.sizes, votes.list_lengths
+    answered = np.bincount(votes.list_instance, minlength=n)
+    share = lengths / np.maximum(sizes[votes.list_instance], 1)
+    coverage = float(share.mean()) if len(share) else None
+    overlap = _overlap(votes)
+    tied = _tied(votes)
+    support = np.bincount(votes.slot, minlength=m)
+    facts = [
+        Fact("Instances", f"{n:,}", "what is ranked one by one: a query, an election, a leaderboard"),
+        Fact("Experts", f"{k:,}", "those who rank: systems, judges, voters"),
+        Fact("Items", f"{m:,}", "counted in every instance anew" if n > 1 else ""),
+    ]
+    if n > 1 and (distinct := _distinct(votes)) != m:
+        facts.append(Fact("Different items", f"{distinct:,}", "by their ids"))
+    facts.append(Fact(what.capitalize(), f"{r:,}", f"in {several(votes.n_lists, 'list')}"))
+    if votes.list_weight is not None and len(votes.weights):
+        facts.append(Fact("Weight of all lists", f"{votes.weights.sum():,.6g}", "a ballot cast three times weighs 3"))
+    if len(lengths):
+        facts.append(Fact("Items of a list", _spread(lengths), "middle (least to most)"))
+    if n > 1 and len(sizes):
+        facts.append(Fact("Items of an instance", _spread(sizes), "middle (least to most)"))
+        facts.append(Fact("Experts of an instance", _spread(answered), "middle (least to most)"))
+    if coverage is not None:
+        facts.append(Fact("Coverage", f"{coverage:.0%}", "of the items of its instance, a list holds on average"))
+        facts.append(Fact("Missing", f"{1 - coverage:.0%}", "of them it leaves out"))
+    if overlap is not None:
+        facts.append(Fact("Overlap", f"{overlap:.0%}", "of the items of two lists together, both hold on average"))
+    facts.append(Fact("Ties", f"{tied:.1%}" if 0 < tied < 0.1 else f"{tied:.0%}", "of the entries of a list share "
+                      "their place with another"))  # fmt: skip
+    warnings = _list_warnings(votes, answered, support)
+    return Inventory(votes.kind, n, k, m, r, coverage, overlap, tied, facts, _histogram(support), warnings)
+
+
+def _overlap(votes: Preferences) -> float | None:
+    """Return the mean over instances of the mean Jaccard index of two of its lists."""
+    starts, offsets = votes.list_starts.tolist(), votes.slots.offsets.tolist()
+    found = []
+    for n in range(len(votes)):
+        first, last = starts[n], min(starts[n + 1], starts[n] + _LISTS)
+        if last - first < 2:
+            continue
+        rows = slice(int(votes.list_offsets[first]), int(votes.list_offsets[last]))
+        held = np.zeros((last - first, offsets[n + 1] - offsets[n]), dtype=np.float32)
+        held[votes.row_list[rows] - first, votes.slot[rows] - offsets[n]] = 1.0
+        both = (held @ held.T).astype(np.float64)
+        own = np.diag(both)
+        index = both / np.maximum(own[:, None] + own[None, :] - both, 1.0)
+        pairs = len(own) * (len(own) - 1)
+        found.append((index.sum() - np.trace(index)) / pairs)
+    return float(np.mean(found)) if found else None
+
+
+def _tied(votes: Preferences) -> float:
+    if votes.n_rows == 0:
+        return 0.0
+    place = np.rint(2 * votes.positions("average")).astype(np.int64)
+    key = votes.row_list.astype(np.int64) * (int(place.max()) + 1) + place
+    times = np.unique(key, return_counts=True)[1]
+    return float(times[times > 1].sum() / votes.n_rows)
+
+
+def _histogram(support: Ints | Floats) -> list[Bar]:
+    """Return items by how much is said of them: one bar for each number, or for equal ranges of many."""
+    counts = np.rint(support).astype(np.int64)
+    if not len(counts):
+        return []
+    most = int(counts.max())
+    if most < _BARS:
+        return [Bar(str(v), int(c)) for v, c in enumerate(np.bincount(counts, minlength=most + 1).tolist()) if v or c]
+    width = -(-(most + 1) // _BARS)
+    held = np.bincount(counts // width)
+    return [
+        Bar(f"{b * width:,}–{min((b + 1) * width - 1, most):,}" if width > 1 else f"{b}", int(c))
+        for b, c in enumerate(held.tolist())
+    ]
+
+
+def _some(names: list[str], limit: int = 3) -> str:
+    shown = ", ".join(shorten(name, 40) for name in names[:limit])
+    return shown + (f" and {len(names) - limit:,} more" if len(names) > limit else "")
+
+
+def _list_warnings(votes: Preferences, answered: Ints, support: Ints) -> list[str]:
+    out = []
+    n = len(votes)
+    if votes.n_rows == 0:
+        return ["Nobody ranked anything."]
+    alone = int((answered == 1).sum())
+    if alone and n > 1:
+        out.append(f"{several(alone, 'instance')} rest on a single list: there is nothing to agree on.")
+    empty = int((answered == 0).sum())
+    if empty:
+        out.append(f"{several(empty, 'instance')} {'has' if empty == 1 else 'have'} no list at all.")
+    said = np.bincount(votes.list_expert, weights=votes.list_lengths, minlength=votes.n_experts)
+    silent = [votes.experts[int(e)] for e in np.flatnonzero(said == 0)]
+    if silent:
+        out.append(f"{several(len(silent), 'expert')} said nothing: {_some(silent)}.")
+    quiet = [votes.experts[int(e)] for e in np.flatnonzero((said > 0) & (said < _ROUGHLY_NOTHING * np.median(said)))]
+    if quiet:
+        out.append(f"{several(len(quiet), 'expert')} said next to nothing beside the others: {_some(quiet)}.")
+    unheard = int((support == 0).sum())
+    if unheard:
+        out.append(
+            f"{several(unheard, 'item')} ({unheard / len(support):.0%}) were ranked by nobody; they stand last, or in "
+            "the middle, depending on the method."
+        )
+    single = int((support == 1).sum())
+    if votes.n_experts > 2 and single > 0.5 * len(support):
+        out.append(
+            f"{single / len(support):.0%} of the items were found by a single expert only: their place rests on one "
+            "opinion."
+        )
+    lengths, place = votes.list_lengths, votes.positions("max")
+    first = np.minimum.reduceat(place, votes.list_offsets[:-1]) if votes.n_lists else np.zeros(0)
+    flat = int(((first == lengths) & (lengths > 1)).sum())
+    if flat:
+        out.append(f"{several(flat, 'list')} put all items in one place: they say nothing about the order.")
+    out += [
+        f"{shorten(a, 40)} and {shorten(b, 40)} say the same in every instance; counted twice, one opinion weighs double."
+        for a, b in _twins(votes)[:3]
+    ]
+    return out
+
+
+def _twins(votes: Preferences) -> list[tuple[str, str]]:
+    """Return experts whose lists are all equal, where they ranked more than a handful of things."""
+    if votes.n_experts > 200 or votes.list_weight is not None:
+        return []
+    place = np.rint(2 * votes.positions("average")).astype(np.int64)
+    seen: dict[bytes, int] = {}
+    out = []
+    order = np.argsort(votes.row_expert, kind="stable")
+    edges = np.searchsorted(votes.row_expert[order], np.arange(votes.n_experts + 1))
+    for e in range(votes.n_experts):
+        rows = order[edges[e] : edges[e + 1]]
+        if len(rows) < 10:
+            continue
+        rows = rows[np.argsort(votes.slot[rows], kind="stable")]
+        key = votes.slot[rows].tobytes() + place[rows].tobytes()
+        if key in seen:
+            out.append((votes.experts[seen[key]], votes.experts[e]))
+        seen.setdefault(key, e)
+    return out
+
+
+def _of_comparisons(votes: Comparisons) -> Inventory:
+    outcomes = votes.n_left + votes.n_right + votes.n_ties
+    total, ties = float(outcomes.sum()), float(votes.n_ties.sum())
+    m, named = votes.n_slots, votes.expert is not None
+    turned = votes.left > votes.right
+    low, high = np.where(turned, votes.right, votes.left), np.where(turned, votes.left, votes.right)
+    met = len(np.unique(low.astype(np.int64) * max(m, 1) + high))
+    sizes = votes.slots.sizes.astype(np.int64)
+    possible = int((sizes * (sizes - 1) // 2).sum())
+    support = np.bincount(votes.left, weights=outcomes, minlength=m) + np.bincount(
+        votes.right, weights=outcomes, minlength=m
+    )
+    share = ties / total if total else 0.0
+    facts = [
+        Fact("Instances", f"{len(votes):,}", "what is ranked one by one; a leaderboard is one instance"),
+        Fact("Experts", f"{votes.n_experts:,}" if named else "not named", "those who compare: judges, users, models"),
+        Fact("Items", f"{m:,}"),
+        Fact("Comparisons", f"{total:,.6g}", "outcomes counted"),
+        Fact("Ties", f"{share:.0%}", "of the outcomes"),
+        Fact("Pairs that met", f"{met:,}", f"of {possible:,} possible ({met / max(possible, 1):.0%})"),
+    ]
+    if len(support):
+        facts.append(Fact("Comparisons of an item", _spread(support), "middle (least to most)"))
+    warnings = []
+    if named:
+        said = np.bincount(votes.expert, weights=outcomes, minlength=votes.n_experts)
+        facts.append(Fact("Comparisons of an expert", _spread(said), "middle (least to most)"))
+        few = int((said < 10).sum())
+        if few:
+            warnings.append(
+                f"{several(few, 'expert')} made fewer than 10 comparisons: little can be said about how far to trust "
+                "them."
+            )
+    if votes.sided and total:
+        left, right = float(votes.n_left.sum()), float(votes.n_right.sum())
+        lean = (left - right) / max(left + right, 1.0)
+        if abs(lean) * np.sqrt(left + right) > 3:
+            side = "left" if lean > 0 else "right"
+            decided = max(left, right) / (left + right)
+            warnings.append(
+                f"The item shown on the {side} won {decided:.1%} of the decided comparisons, more than chance allows: "
+                "the side may sway the judges."
+            )
+    unheard = int((support == 0).sum())
+    if unheard:
+        warnings.append(f"{several(unheard, 'item')} took part in no comparison.")
+    rows = int(round(total))
+    return Inventory(
+        "comparisons", len(votes), votes.n_experts, m, rows, None, None, share, facts, _histogram(support), warnings
+    )
+
+
+def _of_labels(votes: Preferences | Comparisons, labels: Labels) -> tuple[list[Fact], list[str]]:
+    known = ~np.isnan(labels.label)
+    at = votes.slots.locate(labels.slots) if labels.n_slots else np.zeros(votes.n_slots, dtype=np.int64) - 1
+    judged = np.zeros(votes.n_slots, dtype=np.bool_)
+    judged[at >= 0] = known[at[at >= 0]]
+    there = sum(instance in labels.instances.codes for instance in votes.instances)
+    values, times = np.unique(labels.label[known], return_counts=True)
+    shares = ", ".join(
+        f"{v:g}: {c / max(times.sum(), 1):.0%}" for v, c in list(zip(values.tolist(), times.tolist(), strict=True))[:6]
+    )
+    facts = [
+        Fact("Labelled instances", f"{there:,}", f"of {len(votes):,}"),
+        Fact("Labels", f"{int(known.sum()):,}", shares + (" …" if len(values) > 6 else "")),
+        Fact("Judged", f"{judged.mean():.0%}" if len(judged) else "0%", "of the items that experts rank have a label"),
+    ]
+    warnings = []
+    if there < len(votes):
+        warnings.append(f"{several(len(votes) - there, 'instance')} of {len(votes):,} have no labels.")
+    return facts, warnings

@@ -1,0 +1,183 @@
+"""How far every list agrees with one ranking of its instance, all lists in one sweep; and which experts stand apart.
+
+Within a list, sorted by the ranking, discordant pairs are the inversions of the expert's own positions. Items that a
+list leaves out stand tied behind it: what they add to concordant less discordant pairs is, for every listed item, the
+items ranked below it less those ranked above it, whether listed or not, for the listed ones cancel out.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+
+from concordant.base.experts import expert_records
+from concordant.data.comparisons import Comparisons
+from concordant.data.consensus import Consensus
+from concordant.data.preferences import Preferences
+from concordant.kernels.inversions import inversions
+from concordant.kernels.lists import Codes, Floats, Ints
+
+__all__ = ["Standing", "expert_standing", "list_agreement", "odd_ones"]
+
+# How far below the others, in robust standard deviations, an expert stands apart, at the least.
+_APART = 3.0
+# With fewer experts than this nobody can be said to stand apart from the others.
+_FEWEST = 4
+# Which standard errors allow to say of an agreement that there is none, and how many of them.
+_CLEAR, _NEAR = 0.15, 2.0
+
+
+def list_agreement(votes: Preferences, rank: Codes | Floats, *, behind: bool) -> Floats:
+    """Return Kendall's tau-b of every list with a ranking of its instance, NaN where a side ties everything.
+
+    Parameters
+    ----------
+    votes : Preferences
+        The lists.
+    rank : int[slots]
+        The ranking: one rank for every slot, 1 is best.
+    behind : bool
+        Whether items that a list leaves out are tied behind those it holds, or not looked at.
+
+    Notes
+    -----
+    O(R log R) for R rows.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> votes = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "a"]})
+    >>> list_agreement(votes, cc.aggregate(votes, "borda").rank, behind=True).round(2).tolist()
+    [0.82, 0.82]
+    """
+    n, n_lists = votes.list_lengths.astype(np.int64), votes.n_lists
+    if votes.n_rows == 0:
+        return np.full(n_lists, np.nan)
+    own = np.rint(2 * votes.positions("average")).astype(np.int64)
+    ranks = np.asarray(rank, dtype=np.int64)
+    theirs = ranks[votes.slot]
+    order = np.lexsort((own, theirs, votes.row_list))
+    own, theirs, owner = own[order], theirs[order], votes.row_list[order].astype(np.int64)
+    against = inversions(own, votes.list_offsets)
+    pairs = n * (n - 1) // 2
+    in_theirs, in_own = _tied_pairs(owner, theirs, n_lists), _tied_pairs(owner, own, n_lists)
+    in_both = _tied_pairs(owner, theirs * (int(own.max()) + 1) + own, n_lists)
+    net = pairs - in_theirs - in_own + in_both - 2 * against
+    if behind:
+        # Items of the whole instance: how many are better, and how many share the rank.
+        place, sizes = votes.slots.instance.astype(np.int64), votes.slots.sizes.astype(np.int64)
+        _, first, group, times = np.unique(
+            place * (int(ranks.max()) + 1) + ranks, return_index=True, return_inverse=True, return_counts=True
+        )
+        before = np.cumsum(times) - times - votes.slots.offsets[place[first]]
+        below_less_above = sizes[place] - times[group] - 2 * before[group]
+        rows = np.bincount(votes.row_list, weights=below_less_above[votes.slot].astype(np.float64), minlength=n_lists)
+        net = net + rows
+        m = sizes[votes.list_instance]
+        tied = np.bincount(place[first], weights=times * (times - 1) / 2, minlength=len(votes))[votes.list_instance]
+        below = np.sqrt((pairs - in_own + n * (m - n)).astype(np.float64) * (m * (m - 1) / 2 - tied))
+    else:
+        below = np.sqrt((pairs - in_own).astype(np.float64) * (pairs - in_theirs))
+    out: Floats = np.divide(net, below, out=np.full(n_lists, np.nan), where=below > 0)
+    return np.clip(out, -1.0, 1.0)
+
+
+def _tied_pairs(owner: Ints, code: Ints, n: int) -> Ints:
+    """Return for every list how many of its pairs have equal codes."""
+    width = int(code.max(initial=0)) + 1
+    keys, times = np.unique(owner * width + code, return_counts=True)
+    return np.bincount(keys // width, weights=times * (times - 1) // 2, minlength=n).astype(np.int64)
+
+
+class Standing(NamedTuple):
+    """How much every expert said, and how far it agrees with the consensus.
+
+    Attributes
+    ----------
+    lists, rows : int[experts]
+        Lists (instances answered, for comparisons) and statements.
+    coverage : float[experts]
+        The share of all items that the expert speaks of.
+    agreement, error : float[experts]
+        With the consensus, from 1 to -1, and about how sure that number is (a standard error); NaN where nothing can
+        be said.
+    by_list : float[lists], optional
+        The agreement of every list, in the order of the preferences.
+    """
+
+    lists: Ints
+    rows: Ints
+    coverage: Floats
+    agreement: Floats
+    error: Floats
+    by_list: Floats | None = None
+
+
+def expert_standing(votes: Preferences | Comparisons, consensus: Consensus) -> Standing:
+    """Return how far every expert agrees with the consensus, as `describe_experts` measures it.
+
+    The standard error is that of the mean over the expert's lists; of one or two lists, or of comparisons, that of
+    orders drawn by chance.
+    """
+    if isinstance(votes, Comparisons):
+        records = expert_records(votes, consensus)
+        agreement = np.array([np.nan if r["agreement"] is None else r["agreement"] for r in records])
+        said = np.bincount(votes.expert, weights=votes.n_left + votes.n_right + votes.n_ties, minlength=len(records))
+        return Standing(
+            np.array([r["lists"] for r in records], dtype=np.int64),
+            said.astype(np.int64),
+            np.array([r["coverage"] for r in records]),
+            agreement,
+            1.0 / np.sqrt(np.maximum(said, 1.0)),
+        )
+    k, expert = votes.n_experts, votes.list_expert
+    tau = list_agreement(votes, consensus.rank, behind=votes.kind != "rating")
+    known = ~np.isnan(tau)
+    times = np.bincount(expert[known], minlength=k)
+    total = np.bincount(expert[known], weights=tau[known], minlength=k)
+    mean = np.divide(total, times, out=np.full(k, np.nan), where=times > 0)
+    squares = np.bincount(expert[known], weights=(tau[known] - mean[expert[known]]) ** 2, minlength=k)
+    spread = np.sqrt(squares / np.maximum(times - 1, 1))
+    # Of orders drawn by chance tau has the variance 2 (2m + 5) / (9 m (m - 1)).
+    m = np.maximum(votes.list_lengths[known], 2).astype(np.float64)
+    chance = np.bincount(expert[known], weights=2 * (2 * m + 5) / (9 * m * (m - 1)), minlength=k)
+    error = np.where(times > 2, spread / np.sqrt(np.maximum(times, 1)), np.sqrt(chance) / np.maximum(times, 1))
+    rows = np.bincount(expert, weights=votes.list_lengths, minlength=k)
+    return Standing(
+        np.bincount(expert, minlength=k),
+        rows.astype(np.int64),
+        rows / max(votes.n_slots, 1),
+        mean,
+        np.where(times > 0, error, np.nan),
+        tau,
+    )
+
+
+def odd_ones(standing: Standing) -> dict[int, str]:
+    """Return the experts who stand apart, by code, and in which way.
+
+    "turned around" agrees less than chance would, surely; "no better than chance" cannot be told from it although
+    there is enough to tell; "outlier" agrees far less than the others do, by a robust measure of how they spread. Of
+    many experts some differ by chance, so that the more there are, the more it takes (Bonferroni at 5 %).
+    """
+    value, error = standing.agreement, standing.error
+    known = np.flatnonzero(~np.isnan(value))
+    if len(known) < _FEWEST:
+        return {}
+    middle = float(np.median(value[known]))
+    if middle <= 0:
+        return {}
+    surely = NormalDist().inv_cdf(1 - 0.025 / len(known))
+    spread = 1.4826 * float(np.median(np.abs(value[known] - middle)))
+    out = {}
+    for e in known[np.argsort(value[known], kind="stable")].tolist():
+        if value[e] + surely * error[e] < 0:
+            out[e] = "turned around"
+        elif value[e] - _NEAR * error[e] <= 0 and error[e] < _CLEAR and middle > 2 * _CLEAR:
+            out[e] = "no better than chance"
+        elif middle - value[e] > max(_APART, surely) * math.hypot(spread, error[e]):
+            out[e] = "outlier"
+    return out
