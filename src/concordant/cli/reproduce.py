@@ -60,11 +60,8 @@ def command(
 
 def _list(session: Session, known: list[Study]) -> None:
     session.results = [{"name": s.name, "paper": s.paper, "title": s.title, "needs": list(s.needs)} for s in known]
-    session.show(
-        Table(
-            ["name", "paper", "what it shows", "data"], [[s.name, s.paper, s.title, ", ".join(s.needs)] for s in known]
-        )
-    )
+    rows = [[s.name, s.title, ", ".join(s.needs)] for s in known]
+    session.show(Table(["name", "what it shows", "data"], rows, left=frozenset({0, 1, 2})))
     session.say("\nconcordant reproduce NAME --data DIR, or all for every one; --quick needs no data.")
 
 
