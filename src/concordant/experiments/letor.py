@@ -41,11 +41,11 @@ __all__ = [
     "marked",
     "n_folds",
     "not_there",
+    "on_test_part",
     "plain",
     "reads_of",
     "row",
     "sets",
-    "tested",
 ]
 
 # The columns of the papers' tables, and our names of them.
@@ -188,7 +188,7 @@ def experts_left(fold: Fold, without: Sequence[str]) -> Fold:
     return Fold(*(Part(part.preferences.drop_experts(gone), part.labels) for part in fold))
 
 
-def tested(
+def on_test_part(
     *,
     folder: str,
     fold: int,
@@ -260,7 +260,7 @@ def cells(name: str, folder: str, way_name: str, way: Way, seeds: int = 1) -> li
                 "seed": seed if chance else None,
             }
             key = key_of(name, way_name, fold, seed)
-            out.append(Cell(key, tested, arguments, reads_of(folder), way.seconds))
+            out.append(Cell(key, on_test_part, arguments, reads_of(folder), way.seconds))
     return out
 
 
