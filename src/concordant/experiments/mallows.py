@@ -525,13 +525,13 @@ def _page_recall(setting: Setting, values: Mapping[str, Any]) -> Page:
         if row in found["systems"] or row == BASELINE:
             continue
         gain = {c: 100 * float(of[m].mean() / base[m].mean() - 1) for c, m in at.items()}
-        tolerance = None if setting.quick or row != _ULARA else 0.7
+        judged = row == _ULARA and not setting.quick
         gains.append(
             Row(
                 row,
                 gain | {"MAP": 100 * float(of["map"].mean() / base["map"].mean() - 1)},
-                {} if setting.quick else STATED,
-                tolerance,
+                STATED if judged else {},
+                0.7 if judged else None,
                 marks={c: "*" for c, m in at.items() if _p_value(of[m], base[m]) < 0.05},
             )
         )
@@ -562,14 +562,6 @@ def _page_recall(setting: Setting, values: Mapping[str, Any]) -> Page:
         )
         for c in at
     ]
-    top = found["systems"][0]
-    claims.append(
-        Claim(
-            "ULARA is above the best single system at recall 0, 0.1 and 0.2",
-            all(each[_ULARA][m].mean() > each[top][m].mean() for m in at.values()),
-            ", ".join(f"{each[_ULARA][m].mean():.3f} and {each[top][m].mean():.3f} at {c}" for c, m in at.items()),
-        )
-    )
     shown = [_ULARA, BASELINE, *found["systems"][:3]]
     return Page(tables, claims, [_recall_picture({row: each[row] for row in shown})])
 
