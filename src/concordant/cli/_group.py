@@ -12,7 +12,7 @@ from concordant._version import __version__
 
 __all__ = ["COMMANDS", "build"]
 
-COMMANDS = ("aggregate", "fit", "evaluate", "compare", "convert", "reproduce", "methods", "demo")
+COMMANDS = ("aggregate", "fit", "evaluate", "compare", "report", "convert", "reproduce", "methods", "demo")
 
 _HELP = """Turn the preferences of many experts into one ranking you can trust.
 

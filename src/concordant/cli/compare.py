@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from concordant.metrics.evaluation import Evaluation
     from concordant.selection.cross_validation import CrossValidation
 
-__all__ = ["command"]
+__all__ = ["command", "parse_methods"]
 
 _DEFAULT_METHODS = "rrf,comb-mnz,borda,condorcet,copeland"
 _DEFAULT_RANKERS = "pmop,list-mle,ranknet,lambdarank"
@@ -151,7 +151,7 @@ def command(
     wanted_tests = split_names(tests)
     for test in wanted_tests:
         one_of(test, _TESTS, "--tests")
-    specs = None if methods is None else _parse_methods(methods)
+    specs = None if methods is None else parse_methods(methods)
     trust = parse_weights(weights)
     asked = {
         "inputs": inputs,
@@ -177,7 +177,7 @@ def command(
         key = sorting_metric(sort, names)
         if specs is None:
             session.params["methods"] = _DEFAULT_RANKERS if source.is_features else _DEFAULT_METHODS
-            chosen = [_create(spec) for spec in _parse_methods(session.params["methods"])]
+            chosen = [_create(spec) for spec in parse_methods(session.params["methods"])]
         learns = any(c.method.needs_labels() for c in chosen)
         check_features(source, features)
         plan = _plan(session, source, labels, folds, trust, learns=learns)
@@ -290,7 +290,8 @@ class _Task:
         return out
 
 
-def _parse_methods(text: str) -> list[_Spec]:
+def parse_methods(text: str) -> list[_Spec]:
+    """Return the methods of a text such as "rrf,crf(metric=map)"; a slip is a usage error."""
     specs = []
     for part in split_names(text):
         match = re.fullmatch(r"([^()\s]+)(?:\((.*)\))?", part)

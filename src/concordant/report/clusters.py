@@ -144,7 +144,13 @@ def _silhouette(apart: Floats, label: Ints) -> float:
 
 def _own(votes: Preferences | Comparisons, part: Ints) -> tuple[Consensus, Standing]:
     own = votes.select_experts(_names(votes, part))
-    method = create("borda") if isinstance(votes, Preferences) else create("bradley-terry", uncertainty="none")
+    if isinstance(votes, Comparisons):
+        method = create("bradley-terry", uncertainty="none")
+    elif votes.kind == "rating":
+        # Who did not rate an item said nothing about it; Borda would take it for dislike.
+        method = create("mpm", adherence="none", uncertainty="none")
+    else:
+        method = create("borda")
     with warnings.catch_warnings():
         # What a part of the crowd cannot tell is no news of the whole.
         warnings.simplefilter("ignore", ConcordantWarning)

@@ -61,7 +61,8 @@ _EXPERT_ROWS = 300
 _DIFFERENCES = 15
 # Ranks of experts that are kept for the closer look at instances.
 _CELLS = 500_000
-_HARD = 10
+# Pairs of experts times pairs of items that are looked at, and how many instances at the least.
+_PAIRS, _FEWEST_SAMPLED = 8e8, 30
 
 
 class Place(NamedTuple):
@@ -210,6 +211,8 @@ class Report:
         Items that they place far apart.
     truth : Truth or None
         What the labels say.
+    vocabulary : list of str
+        The experts, in the order of the ranks in `Instance.ranks`.
     left_out : list of str
         What long lists do not show.
     """
@@ -231,6 +234,7 @@ class Report:
     tau: list[list[float | None]]
     differences: list[Difference]
     truth: Truth | None
+    vocabulary: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
 
@@ -333,6 +337,7 @@ def build_report(
         tau=_table(tau),
         differences=differences(heard, votes, _DIFFERENCES),
         truth=truth,
+        vocabulary=votes.experts.tolist() if len(votes) > 1 else [],
         left_out=left_out,
     )
 
@@ -486,7 +491,7 @@ def _experts(
     groups: list[GroupRow] = []
     group_of: dict[int, int] = {}
     if k <= MANY_EXPERTS:
-        found = expert_agreement(votes)
+        found = expert_agreement(_sample(votes))
         arranged = cluster_order(found.tau)
         order = [names[int(e)] for e in arranged]
         tau = _table(found.tau[np.ix_(arranged, arranged)])
@@ -519,6 +524,16 @@ def _experts(
         rows = known[:half] + known[-half:] if len(known) > _EXPERT_ROWS else known
     mean = float(np.nanmean(standing.agreement)) if not np.isnan(standing.agreement).all() else None
     return Experts(rows, k, list(weights), order, tau, groups, mean, {names[e]: word for e, word in odd.items()})
+
+
+def _sample(votes: Votes) -> Votes:
+    """Return the data, or evenly spaced instances of it where looking at all pairs of experts in all would take long."""
+    if isinstance(votes, Comparisons):
+        return votes
+    lists = np.diff(votes.list_starts).astype(np.float64)
+    cost = float((lists**2 * votes.slots.sizes.astype(np.float64) ** 2).sum())
+    kept = max(_FEWEST_SAMPLED, int(len(votes) * _PAIRS / max(cost, 1.0)))
+    return votes if kept >= len(votes) else votes[np.linspace(0, len(votes) - 1, kept).astype(np.int64)]
 
 
 def _beside(tau: Floats, names: list[str]) -> tuple[Floats, list[Any]]:
@@ -649,6 +664,8 @@ def _about_data(stock: Inventory) -> str:
     text = f"{who} {did} {several(stock.items, 'item')}"
     text += f" in {several(stock.instances, 'instance')}" if stock.instances > 1 else ""
     text += f": {stock.rows:,} {what}"
+    if stock.weight is not None:
+        text += f", lists weighing {stock.weight:,.6g} together"
     if stock.kind == "comparisons":
         return f"{text}, {stock.ties:.0%} of them ties."
     if stock.coverage is not None and stock.coverage < 0.995:

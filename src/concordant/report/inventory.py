@@ -62,6 +62,8 @@ class Inventory:
         Items by how many experts speak of them (by the comparisons they took part in).
     warnings : list of str
         What a reader should know.
+    weight : float or None
+        What all lists weigh together, where they do not all weigh 1.
     """
 
     kind: str
@@ -75,6 +77,7 @@ class Inventory:
     facts: list[Fact]
     support: list[Bar]
     warnings: list[str]
+    weight: float | None = None
 
 
 def several(n: float, one: str, many: str | None = None) -> str:
@@ -135,8 +138,9 @@ def _of_lists(votes: Preferences) -> Inventory:
     if n > 1 and (distinct := _distinct(votes)) != m:
         facts.append(Fact("Different items", f"{distinct:,}", "by their ids"))
     facts.append(Fact(what.capitalize(), f"{r:,}", f"in {several(votes.n_lists, 'list')}"))
-    if votes.list_weight is not None and len(votes.weights):
-        facts.append(Fact("Weight of all lists", f"{votes.weights.sum():,.6g}", "a ballot cast three times weighs 3"))
+    weight = None if votes.list_weight is None else float(votes.weights.sum())
+    if weight is not None:
+        facts.append(Fact("Weight of all lists", f"{weight:,.6g}", "a ballot cast three times weighs 3"))
     if len(lengths):
         facts.append(Fact("Items of a list", _spread(lengths), "middle (least to most)"))
     if n > 1 and len(sizes):
@@ -150,7 +154,7 @@ def _of_lists(votes: Preferences) -> Inventory:
     facts.append(Fact("Ties", f"{tied:.1%}" if 0 < tied < 0.1 else f"{tied:.0%}", "of the entries of a list share "
                       "their place with another"))  # fmt: skip
     warnings = _list_warnings(votes, answered, support)
-    return Inventory(votes.kind, n, k, m, r, coverage, overlap, tied, facts, _histogram(support), warnings)
+    return Inventory(votes.kind, n, k, m, r, coverage, overlap, tied, facts, _histogram(support), warnings, weight)
 
 
 def _overlap(votes: Preferences) -> float | None:
@@ -182,19 +186,27 @@ def _tied(votes: Preferences) -> float:
 
 
 def _histogram(support: Ints | Floats) -> list[Bar]:
-    """Return items by how much is said of them: one bar for each number, or for equal ranges of many."""
+    """Return items by how much is said of them: one bar for each number, or for ranges where they spread far.
+
+    Ranges double from one to the next, for a few items are often spoken of far more than the rest.
+    """
     counts = np.rint(support).astype(np.int64)
     if not len(counts):
         return []
-    most = int(counts.max())
-    if most < _BARS:
-        return [Bar(str(v), int(c)) for v, c in enumerate(np.bincount(counts, minlength=most + 1).tolist()) if v or c]
-    width = -(-(most + 1) // _BARS)
-    held = np.bincount(counts // width)
-    return [
-        Bar(f"{b * width:,}–{min((b + 1) * width - 1, most):,}" if width > 1 else f"{b}", int(c))
-        for b, c in enumerate(held.tolist())
+    low, high = int(counts.min()), int(counts.max())
+    if high - low < _BARS:
+        held = np.bincount(counts - low, minlength=high - low + 1).tolist()
+        return [Bar(f"{low + v:,}", int(c)) for v, c in enumerate(held)]
+    edges = [0, 1]
+    while edges[-1] <= high:
+        edges.append(2 * edges[-1])
+    held = np.histogram(counts, edges)[0].tolist()
+    bars = [
+        Bar(f"{a:,}" if b - a == 1 else f"{a:,}–{b - 1:,}", int(c))
+        for a, b, c in zip(edges[:-1], edges[1:], held, strict=True)
     ]
+    first = next(i for i, bar in enumerate(bars) if bar.count)
+    return bars[first:]
 
 
 def _some(names: list[str], limit: int = 3) -> str:

@@ -36,7 +36,7 @@ _TABLE_OF_PAIRS = 4e9
 _KEMENY_ITEMS = 40
 _MANY_ITEMS = 2000
 _DRAWS = 200
-_DEPTH = 100
+_DEPTH = 50
 _REFIT_ROWS = 20_000_000
 _LEVEL = 0.95
 # An item is worth showing where some method puts it among its best.
@@ -113,7 +113,7 @@ def default_methods(votes: Votes) -> list[Asked]:
     below = {} if whole else {"missing": "below"}
     if votes.kind == "rating":
         first = _named("mpm") if pairs <= _ADHERENCE else _named("mpm", adherence="none")
-        out = [first, _named("borda"), _named("mean-rank"), _named("median-rank"), _named("ulara")]
+        out = [first, _named("plackett-luce"), _named("comb-anz", norm="none"), _named("borda")]
         return out + ([_named("copeland")] if pairs <= _TABLE_OF_PAIRS else [])
     if len(votes) == 1 and m.max(initial=0) <= _MANY_ITEMS:
         out = [_named("plackett-luce", **below), _named("borda"), _named("median-rank"), _named("copeland", **below)]

@@ -27,14 +27,26 @@ from concordant.selection.portions import are_folds, labelled
 
 __all__ = ["Case", "Cell", "Line", "Row", "Truth", "Voice", "face_truth"]
 
-_METRICS = ("ndcg@1-10", "p@10", "map")
-_SHOWN = ("ndcg@1", "ndcg@5", "ndcg@10", "p@10", "map")
-_MAIN = "ndcg@10"
-_FOLDS = 5
+
+
+class _Yard(NamedTuple):
+    """What is measured, what of it is shown, and what rows are ordered by."""
+
+    metrics: tuple[str, ...]
+    shown: tuple[str, ...]
+    main: str
+
+
+# LETOR's script gives an instance with fewer items than the cut-off 0, so that it is kept where most have enough.
+_YARDS = {"letor": _Yard(("ndcg@1-5", "p@5", "map"), ("ndcg@1", "ndcg@3", "ndcg@5", "p@5", "map"), "ndcg@5")}
+_OTHER = _Yard(("ndcg@1-10", "p@10", "map"), ("ndcg@1", "ndcg@5", "ndcg@10", "p@10", "map"), "ndcg@10")
+# Five folds; two where there is so much that half of it teaches as well.
+_FOLDS, _FEW_FOLDS, _MUCH = 5, 2, 400_000
 # Fewer labelled instances than this cannot be learned from and tested on.
 _FEWEST = 10
 # Held out of every training part to choose penalties and passes by.
 _HELD_OUT = 0.2
+_RESAMPLES = 2000
 _EXPERTS_ALONE = 60
 _CASES = 6
 _CASE_ITEMS, _CASE_EXPERTS = 8, 12
@@ -230,10 +242,13 @@ def face_truth(
     say : callable
         Is told what is being done.
     """
+    yard = _YARDS.get(convention, _OTHER)
+    main = yard.main
     said: list[str] = []
     left_out: dict[str, str] = {}
     known = int(labelled(votes, labels).sum())
     given = are_folds(folds)
+    parts = folds if given else _FOLDS if votes.n_rows <= _MUCH else _FEW_FOLDS
     found: dict[str, CrossValidation] = {}
     for asked in learners:
         if known < _FEWEST and not given:
@@ -246,8 +261,8 @@ def face_truth(
                     asked.method,
                     votes,
                     labels,
-                    metrics=_METRICS,
-                    folds=folds if given else _FOLDS,
+                    metrics=yard.metrics,
+                    folds=parts,
                     validation_part=None if given else _HELD_OUT,
                     convention=convention,
                 )
@@ -255,13 +270,13 @@ def face_truth(
             left_out[asked.label] = " ".join(str(error).split())
     frame = next(iter(found.values()), None)
     plain = {
-        o.label: _in_frame(_evaluated(o.consensus, labels, convention, said), frame)
+        o.label: _in_frame(_evaluated(o.consensus, labels, convention, yard, said), frame)
         for o in opinions
         if o.consensus is not None
     }
-    experts = _experts(votes, labels, convention, frame, said)
+    experts = _experts(votes, labels, convention, yard, frame)
     baseline = next(iter(plain))
-    rows, how = _rows(plain, found, experts, baseline)
+    rows, how = _rows(plain, found, experts, baseline, yard)
     evaluations: dict[str, Evaluation] = plain | found
     if given and found:
         how.append(
@@ -269,26 +284,26 @@ def face_truth(
         )
     elif found:
         how.append(
-            f"methods that learn: {_FOLDS}-fold cross-validation, fitted without the instances they are tested on"
+            f"methods that learn: {parts}-fold cross-validation, fitted without the instances they are tested on"
         )
-    learned = max(found, key=lambda name: found[name].mean[_MAIN], default=None)
+    learned = max(found, key=lambda name: found[name].mean[main], default=None)
     better = equal = worse = 0
     cases: list[Case] = []
     predicted = {name: cv.consensus for name, cv in found.items() if _once(cv)}
     if learned is not None:
-        gain = found[learned].values[_MAIN] - plain[baseline].values[_MAIN]
+        gain = found[learned].values[main] - plain[baseline].values[main]
         better, worse = int((gain > _SAME).sum()), int((gain < -_SAME).sum())
         equal = len(gain) - better - worse
         first = next(o.consensus for o in opinions if o.label == baseline)
         if learned in predicted and first is not None:
-            cases = _cases(votes, labels, found[learned], predicted[learned], first, gain)
+            cases = _cases(votes, labels, found[learned], predicted[learned], first, gain, main)
     values = {
-        name: dict(zip(e.instances.tolist(), (float(v) for v in e.values[_MAIN]), strict=True))
+        name: dict(zip(e.instances.tolist(), (float(v) for v in e.values[main]), strict=True))
         for name, e in evaluations.items()
     }
     return Truth(
-        metrics=list(_SHOWN),
-        main=_MAIN,
+        metrics=list(yard.shown),
+        main=main,
         baseline=baseline,
         rows=rows,
         instances=len(plain[baseline]),
@@ -301,7 +316,7 @@ def face_truth(
         worse=worse,
         cases=cases,
         weights={name: w for name, cv in found.items() if (w := _weights(cv))},
-        expert_values={name: e.mean[_MAIN] for name, e in experts.items()},
+        expert_values={name: e.mean[main] for name, e in experts.items()},
         consensus=predicted,
         left_out=left_out,
         unjudged=_unjudged(opinions[0].consensus, labels),
@@ -309,9 +324,9 @@ def face_truth(
     )
 
 
-def _evaluated(consensus: Consensus, labels: Labels, convention: str, said: list[str]) -> Evaluation:
+def _evaluated(consensus: Consensus, labels: Labels, convention: str, yard: _Yard, said: list[str]) -> Evaluation:
     with overheard(said):
-        return evaluate(consensus, labels, _METRICS, convention=convention)
+        return evaluate(consensus, labels, yard.metrics, convention=convention)
 
 
 def _in_frame(evaluation: Evaluation, frame: Evaluation | None) -> Evaluation:
@@ -330,7 +345,7 @@ def _once(cv: CrossValidation) -> bool:
 
 
 def _experts(
-    votes: Votes, labels: Labels, convention: str, frame: Evaluation | None, said: list[str]
+    votes: Votes, labels: Labels, convention: str, yard: _Yard, frame: Evaluation | None
 ) -> dict[str, Evaluation]:
     """Return every expert's own lists against the labels; an instance it did not answer counts 0."""
     if not isinstance(votes, Preferences) or votes.n_experts > _EXPERTS_ALONE:
@@ -343,18 +358,22 @@ def _experts(
         if lists[e] == 0:
             continue
         with overheard(quietly):
-            found = evaluate(own_order(votes, name), labels, _METRICS, convention=convention, instances=own)
+            found = evaluate(own_order(votes, name), labels, yard.metrics, convention=convention, instances=own)
         out[name] = _in_frame(found, frame)
     return out
 
 
 def _rows(
-    plain: dict[str, Evaluation], found: dict[str, CrossValidation], experts: dict[str, Evaluation], baseline: str
+    plain: dict[str, Evaluation],
+    found: dict[str, CrossValidation],
+    experts: dict[str, Evaluation],
+    baseline: str,
+    yard: _Yard,
 ) -> tuple[list[Row], list[str]]:
     kinds = dict.fromkeys(plain, "method") | dict.fromkeys(found, "learned")
     every: dict[str, Evaluation] = {**plain, **found}
     if experts:
-        order = sorted(experts, key=lambda name: -experts[name].mean[_MAIN])
+        order = sorted(experts, key=lambda name: -experts[name].mean[yard.main])
         chosen = {"best": order[0]} | ({"middle": order[len(order) // 2]} if len(order) > 2 else {})
         for word, name in chosen.items():
             label = f"{name} ({word} expert alone)"
@@ -362,7 +381,7 @@ def _rows(
             kinds[label] = "expert"
     n = len(every[baseline])
     tests = ["t"] if n > 2 and len(every) > 1 else []
-    table = compare(every, metrics=list(_SHOWN), baseline=baseline, tests=tests)
+    table = compare(every, metrics=list(yard.shown), baseline=baseline, tests=tests, n_resamples=_RESAMPLES)
     sign = table.significant() if tests else np.zeros(table.mean.shape, dtype=np.int8)
     rows = []
     for m, name in enumerate(table.methods):
@@ -379,7 +398,7 @@ def _rows(
                 bool(table.best[m, q]),
             )
         rows.append(Row(name, kinds[name], cells))
-    rows.sort(key=lambda row: -row.cells[_MAIN].mean)
+    rows.sort(key=lambda row: -row.cells[yard.main].mean)
     how = [every[baseline].legend]
     if tests:
         how.append(
@@ -425,6 +444,7 @@ def _cases(
     learned: Consensus,
     equal: Consensus,
     gain: Floats,
+    main: str,
 ) -> list[Case]:
     """Return the instances where the learned order gains most, and puts a better item first."""
     if not isinstance(votes, Preferences):
@@ -435,7 +455,7 @@ def _cases(
     for i in np.argsort(-gain, kind="stable").tolist():
         if gain[i] <= _SAME or len(out) == _CASES:
             break
-        value = float(cv.values[_MAIN][i])
+        value = float(cv.values[main][i])
         values = (value, value - float(gain[i]))
         case = _case(votes, place, labels, model[cv.instances[i]], learned, equal, cv.instances[i], values)
         if case is not None:

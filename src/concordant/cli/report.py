@@ -1,0 +1,172 @@
+"""`concordant report`: one HTML file that says what the data is, what it comes to, and whom to believe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from concordant.cli._inputs import matched, one_of, parse_weights, read_input, read_truth, votes_of, weigh
+from concordant.cli._options import (
+    Columns,
+    Convention,
+    Debug,
+    ExpertFrom,
+    Format,
+    Json,
+    Labels,
+    Quiet,
+    ReadOptions,
+    Threads,
+    Weights,
+)
+from concordant.cli._output import Session
+from concordant.cli.compare import parse_methods
+from concordant.cli.evaluate import CONVENTIONS
+from concordant.errors import DataError, MissingExtraError
+
+if TYPE_CHECKING:
+    from concordant.cli._inputs import Source
+    from concordant.report.content import Report
+
+__all__ = ["command"]
+
+
+def command(
+    inputs: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="INPUT...",
+            help="Files, folders or patterns, as for aggregate: runs, LETOR, PrefLib, CSV, Parquet, JSON lines.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Where the report goes.")
+    ] = "report.html",
+    labels: Labels = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            "--methods",
+            "-m",
+            metavar="M,...",
+            help="What to ask, such as rrf,borda,crf; the first that needs no labels gives the consensus. Without it a "
+            "few that suit the data.",
+        ),
+    ] = None,
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="What the report is called.")] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Report on the bundled sample; no input is needed.")] = False,
+    convention: Convention = None,
+    weights: Weights = None,
+    input_format: Format = None,
+    columns: Columns = None,
+    expert_from: ExpertFrom = None,
+    read_options: ReadOptions = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+    threads: Threads = None,
+    debug: Debug = False,
+) -> None:
+    """Write one HTML file about your experts: data, consensus, agreement, methods, labels. Nothing else is needed."""
+    one_of(convention, CONVENTIONS, "--convention")
+    if not inputs and not demo:
+        raise typer.BadParameter("name at least one file, or pass --demo.", param_hint="INPUT")
+    if inputs and demo:
+        raise typer.BadParameter("brings its own data; leave the input out.", param_hint="--demo")
+    specs = None if methods is None else parse_methods(methods)
+    trust = parse_weights(weights)
+    asked = {"inputs": inputs or [], "labels": labels, "methods": methods, "output": output, "weights": trust}
+    with Session("report", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
+        _check(output)
+        chosen = None if specs is None else [(spec.text, _create(spec)) for spec in specs]
+        if demo:
+            from concordant.data.sample import path
+
+            inputs, labels = [str(path("runs"))], labels or str(path("qrels.txt"))
+            title = title or "The bundled sample: six search systems, forty queries"
+        source = read_input(session, inputs or [], input_format, columns, expert_from, read_options)
+        votes = weigh(votes_of(source), trust)
+        truth = None
+        if labels is not None or source.dataset.labels is not None:
+            truth = matched(read_truth(session, source, labels), votes)
+        named = [Path(name).name or name for name in inputs or []]
+        from concordant.report.content import build_report
+        from concordant.report.page import render
+
+        with session.progress("looking at the data") as bar:
+            report = build_report(
+                votes,
+                truth,
+                methods=chosen,
+                title=title or f"What the experts say: {_called(named)}",
+                sources=[] if demo else named + ([Path(labels).name] if labels else []),
+                convention=convention or source.convention,
+                folds=_folds(source, labels, trust),
+                say=bar.update,
+            )
+            bar.update("writing")
+            size = _write(render(report), output)
+        session.warnings += [w for w in report.stock.warnings if w not in session.warnings]
+        session.results = _record(report, output, size)
+        if not session.json:
+            for sentence in report.summary:
+                session.say(sentence)
+        session.note(f"wrote {output}: {size / 1e6:.1f} MB, complete in itself")
+
+
+def _called(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _create(spec: Any) -> Any:
+    from concordant.base.registry import create
+
+    return create(spec.name, **spec.params)
+
+
+def _check(output: str) -> None:
+    """Raise before the work where it could not be shown, or not be written."""
+    try:
+        import jinja2  # noqa: F401
+    except ImportError:
+        raise MissingExtraError.of("jinja2", "report", "a report") from None
+    folder = Path(output).expanduser().parent
+    if not folder.is_dir():
+        raise DataError(f"cannot write {output!r}: there is no folder {str(folder)!r}.")
+
+
+def _folds(source: Source, labels: str | None, trust: dict[str, float]) -> Any:
+    """Return the folds of a LETOR folder, unless labels or weights of the user's own replace what they hold."""
+    return source.dataset.folds if labels is None and not trust else None
+
+
+def _write(page: str, output: str) -> int:
+    from concordant.io._files import atomic_write
+
+    content = page.encode("utf-8")
+    with atomic_write(output) as handle:
+        handle.write(content)
+    return len(content)
+
+
+def _record(report: Report, output: str, size: int) -> dict[str, Any]:
+    truth = report.truth
+    return {
+        "output": output,
+        "bytes": size,
+        "title": report.title,
+        "summary": report.summary,
+        "consensus": report.main,
+        "methods": [{"method": m.label, "agreement": m.tau, "left_out": m.reason or None} for m in report.methods],
+        "experts_apart": {} if report.experts is None else report.experts.odd,
+        "labels": None
+        if truth is None
+        else {
+            "metric": truth.main,
+            "baseline": truth.baseline,
+            "rows": [{"name": row.name, "mean": row.cells[truth.main].mean} for row in truth.rows],
+        },
+        "left_out": report.left_out,
+    }

@@ -1,0 +1,368 @@
+"""A report as one HTML file that needs nothing else: no network, no script but its own, no id that could be one.
+
+Ids reach the page as text only. The template escapes everything; what scripts read is JSON without a single `<`; a
+content security policy names the page's own style and script by their hashes, so that nothing else could run even if
+it got in.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+import re
+import unicodedata
+from importlib.resources import files
+from typing import Any
+
+from concordant.errors import MissingExtraError
+from concordant.report.content import Experts, Place, Report
+from concordant.report.truth import Line, Truth, Voice
+
+__all__ = ["render", "visible"]
+
+_LONGEST = 72
+_TITLE = 400
+_WORD = 22
+# Marks that stack on a letter without end would cover the lines above.
+_STACK = 3
+_HIDDEN = frozenset("\u202a\u202b\u202c\u202d\u202e\u2028\u2029\ufeff")
+_ISOLATES = frozenset("\u2066\u2067\u2068\u2069")
+_ODD_WORDS = {
+    "turned around": "agrees less than chance would; the scale may be upside down.",
+    "no better than chance": "what it says has nothing to do with what the others say.",
+    "outlier": "agrees far less than the others do.",
+}
+_KINDS = {"method": "no labels", "learned": "learns from labels", "expert": "one expert"}
+
+
+def visible(text: str, *, isolates: bool = False) -> str:
+    r"""Return a text that can be shown: control characters escaped, endless marks cut.
+
+    >>> visible("a\x00b"), visible("x" + "\u0301" * 5 == "x" + "\u0301" * 3 and "", isolates=True)
+    ('a\\x00b', '')
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    out, stacked = [], 0
+    for c in text:
+        kind = unicodedata.category(c)
+        stacked = stacked + 1 if kind in ("Mn", "Me") else 0
+        if stacked > _STACK:
+            continue
+        if kind in ("Cc", "Cs", "Cn", "Co") or c in _HIDDEN or (c in _ISOLATES and not isolates):
+            out.append(c.encode("unicode_escape").decode("ascii"))
+        else:
+            out.append(c)
+    return "".join(out)
+
+
+def _short(text: str, width: int = _LONGEST) -> str:
+    """Return a text that has room in a cell; of a long one both ends, which is where ids differ."""
+    shown = visible(text if len(text) <= 4 * _TITLE else text[: 2 * _TITLE] + text[-_TITLE:])
+    if len(shown) <= width:
+        return shown
+    tail = width // 3
+    return f"{shown[: width - tail - 1]}…{shown[-tail:]}"
+
+
+def _number(value: Any, digits: int = 3) -> str:
+    """Return a number to so many significant figures, without an exponent where that can be."""
+    if value is None:
+        return "–"
+    value = float(value)
+    if not math.isfinite(value):
+        return "–"
+    if value == 0:
+        return "0"
+    if value.is_integer() and abs(value) < 1e15:
+        return f"{int(value):,}".replace("-", "−")
+    places = digits - 1 - math.floor(math.log10(abs(value)))
+    text = f"{value:.{digits - 1}e}" if places > 9 else f"{value:,.{max(places, 0) if abs(value) >= 1 else min(max(places, 0), digits + 2)}f}"
+    return text.replace("-", "−")
+
+
+def _fixed(value: Any, digits: int) -> str:
+    if value is None:
+        return "–"
+    text = f"{float(value):.{digits}f}"
+    return (text[1:] if float(text) == 0 and text.startswith("-") else text).replace("-", "−")
+
+
+def _signed(value: float, digits: int) -> str:
+    text = f"{value:+.{digits}f}"
+    return f"{abs(float(text)):.{digits}f}" if float(text) == 0 else text.replace("-", "−")
+
+
+def _heat(value: float | None) -> str:
+    """Return the classes of a cell that shows an agreement from -1 to 1."""
+    if value is None or math.isnan(value):
+        return "hu"
+    step = min(10, round(10 * abs(value)))
+    return "hp" if step == 0 else f"h{'p p' if value > 0 else 'n n'}{step}"
+
+
+def _rank_heat(rank: int | None) -> str:
+    """Return the classes of a cell that shows a rank: the nearer the top, the darker."""
+    if rank is None:
+        return "hu"
+    return f"hp p{max(1, 10 - math.floor(2.2 * math.log2(max(rank, 1))))}"
+
+
+def _coord(value: float) -> str:
+    return f"{value:.1f}".rstrip("0").rstrip(".") or "0"
+
+
+def _exact(value: Any) -> str:
+    return "" if value is None or (isinstance(value, float) and math.isnan(value)) else f"{value:.9g}"
+
+
+def _hash(text: str) -> str:
+    return "'sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() + "'"
+
+
+def render(report: Report) -> str:
+    """Return a report as HTML, complete in itself.
+
+    Needs Jinja (`pip install 'concordant[report]'`).
+    """
+    try:
+        from jinja2 import Environment, StrictUndefined
+        from markupsafe import Markup, escape
+    except ImportError:
+        raise MissingExtraError.of("jinja2", "report", "a report") from None
+
+    def identity(text: Any, width: int = _LONGEST) -> Markup:
+        full = str(text)
+        short = _short(full, width)
+        # A word too long for a column may be broken anywhere; others stay whole.
+        wide = Markup(' class="long"') if any(len(word) > _WORD for word in short.split()) else Markup()
+        if short == full:
+            return Markup("<bdi{}>{}</bdi>").format(wide, full)
+        return Markup('<bdi{} title="{}">{}</bdi>').format(wide, _short(full, _TITLE), short)
+
+    def breakable(label: Any) -> Markup:
+        parts = re.split(r"(?<=[(=,])|(?=\()", str(label))
+        return Markup("<wbr>").join(escape(part) for part in parts if part)
+
+    folder = files("concordant.report").joinpath("template")
+    style, script = (folder.joinpath(name).read_text(encoding="utf-8") for name in ("style.css", "script.js"))
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    page.filters |= {
+        "id": identity,
+        "breakable": breakable,
+        "clean": _short,
+        "sentence": lambda text: visible(str(text), isolates=True),
+        "number": _number,
+        "signed": _signed,
+        "fixed": _fixed,
+        "heat": _heat,
+        "rank_heat": _rank_heat,
+        "coord": _coord,
+        "exact": _exact,
+        "clamp": lambda value, low, high: min(max(value, low), high),
+        "loudest": _loudest,
+        "between": _between,
+    }
+    template = page.from_string(folder.joinpath("report.html").read_text(encoding="utf-8"))
+    text = template.render(
+        r=report,
+        policy=policy,
+        style=Markup(style),  # noqa: S704 - both are ours, and hold nothing of the data
+        script=Markup(script),  # noqa: S704
+        data=Markup(_data(report)),  # noqa: S704 - JSON in which nothing can end the element
+        **_views(report),
+    )
+    # A lone surrogate cannot be written; whatever came here without passing `visible` is shown as unknown.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _between(place: Place) -> str:
+    if place.rank_lower is None or place.rank_upper is None:
+        return ""
+    return f"{place.rank_lower}–{place.rank_upper}" if place.rank_lower < place.rank_upper else f"{place.rank_lower}"
+
+
+def _loudest(voices: list[Voice]) -> float:
+    return max((abs(v.adds) for v in voices), default=0.0) or 1.0
+
+
+def _views(report: Report) -> dict[str, Any]:
+    """Return what the template shows besides the report itself: positions, classes, and what there is."""
+    experts, truth = report.experts, report.truth
+    places = report.board or [p for i in report.instances for p in i.places[:1]]
+    method = next(m for m in report.methods if m.label == report.main)
+    odd: dict[str, list[str]] = {}
+    for name, word in ({} if experts is None else experts.odd).items():
+        odd.setdefault(word, []).append(name)
+    sections = [("summary", "In short"), ("data", "Data"), ("consensus", "Consensus")]
+    sections += [("experts", "Experts")] if experts is not None else []
+    sections += [("methods", "Methods")] + ([("labels", "Labels")] if truth is not None else []) + [("about", "About")]
+    return {
+        "sections": sections,
+        "main_summary": method.summary,
+        "method_warnings": [(m.label, w) for m in report.methods if m.label == report.main for w in m.warnings]
+        + [("labels", w) for w in (truth.warnings if truth is not None else [])],
+        "most_support": max((b.count for b in report.stock.support), default=1) or 1,
+        "board_scale": _board_scale(report),
+        "has_interval": any(p.lower is not None for p in report.board),
+        "level": f"{report.level:.0%}" if report.level is not None else "",
+        "has_labels": any(p.label is not None for p in places),
+        "has_agreement": any(i.agreement is not None for i in report.instances),
+        "has_expert_values": experts is not None and any(e.value is not None for e in experts.rows),
+        "odd": list(odd.items()),
+        "odd_words": _ODD_WORDS,
+        "kinds": _KINDS,
+        "heat": None if experts is None or not experts.tau else _heat_map(experts),
+        "scale_cells": [{"cls": _heat(v / 10)} for v in range(-10, 11)],
+        "chart": None if truth is None else _chart(truth),
+    }
+
+
+def _board_scale(report: Report) -> Any:
+    """Return where a score stands in its cell, or None where there is nothing to draw."""
+    ends = [v for p in report.board for v in (p.score, p.lower, p.upper) if v is not None]
+    if not ends or max(ends) == min(ends):
+        return None
+    low, high = min(ends), max(ends)
+    return lambda value: _coord(6 + 168 * (value - low) / (high - low))
+
+
+def _heat_map(experts: Experts) -> dict[str, Any]:
+    """Return the heat map of experts, laid out."""
+    n = len(experts.order)
+    side = int(min(max(620 / n, 15), 52))
+    names = [_short(name, 18) for name in experts.order]
+    longest = max(len(name) for name in names)
+    left, top = 14 + 7 * longest, 16 + round(5.8 * longest)
+    cells = []
+    for i, row in enumerate(experts.tau):
+        for j, value in enumerate(row):
+            if i == j:
+                continue
+            x, y = left + j * side, top + i * side
+            told = "never meet" if value is None else _fixed(value, 2)
+            cells.append(
+                {
+                    "cls": _heat(value),
+                    "x": x,
+                    "y": y,
+                    "tx": _coord(x + side / 2),
+                    "ty": _coord(y + side / 2),
+                    "title": f"{names[i]}, {names[j]}: {told}",
+                    "text": _fixed(value, 2) if value is not None and side >= 32 else "",
+                }
+            )
+    labels = [
+        {"text": name, "at": _coord(top + (i + 0.5) * side), "x": _coord(left + (i + 0.5) * side)}
+        for i, name in enumerate(names)
+    ]
+    known = [
+        (v, experts.order[i], experts.order[j])
+        for i, row in enumerate(experts.tau)
+        for j, v in enumerate(row)
+        if j > i and v is not None
+    ]
+    words = f"{n} experts."
+    if known:
+        most, least = max(known), min(known)
+        words += (
+            f" Closest are {_short(most[1], 40)} and {_short(most[2], 40)} ({most[0]:.2f}), furthest apart "
+            f"{_short(least[1], 40)} and {_short(least[2], 40)} ({least[0]:.2f})."
+        )
+    return {
+        "width": left + n * side + 8 + round(3.5 * longest),
+        "height": top + n * side + 8,
+        "left": left,
+        "top": top,
+        "side": side - 1,
+        "cells": cells,
+        "labels": labels,
+        "words": words,
+    }
+
+
+def _chart(truth: Truth) -> dict[str, Any]:
+    """Return the curves of NDCG by cut-off, laid out in 640 by 340."""
+    lines = truth.lines
+    banded = [name for name in dict.fromkeys([truth.learned or truth.rows[0].name, truth.baseline])]
+    banded = [line.name for line in lines if line.name in banded and line.low is not None]
+    values = [v for line in lines for v in line.y]
+    values += [v for line in lines if line.name in banded for end in (line.low, line.high) if end for v in end]
+    low, high = min(values), max(values)
+    step = next(s for s in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if (high - low) / s <= 6)
+    low, high = math.floor(low / step) * step, max(math.ceil(high / step) * step, math.floor(low / step) * step + step)
+    x_of = {x: 60 + 556 * i / max(len(lines[0].x) - 1, 1) for i, x in enumerate(lines[0].x)}
+
+    def y_of(value: float) -> float:
+        return 300 - 284 * (value - low) / (high - low)
+
+    def path(line: Line, y: list[float]) -> str:
+        return " L".join(f"{_coord(x_of[x])} {_coord(y_of(v))}" for x, v in zip(line.x, y, strict=True))
+
+    series = []
+    order = {row.name: i for i, row in enumerate(truth.rows)}
+    for i, line in enumerate(sorted(lines, key=lambda one: order[one.name])):
+        band = ""
+        if line.name in banded and line.low is not None and line.high is not None:
+            back = " L".join(
+                f"{_coord(x_of[x])} {_coord(y_of(v))}"
+                for x, v in zip(reversed(line.x), reversed(line.low), strict=True)
+            )
+            band = f"M{path(line, line.high)} L{back} Z"
+        series.append(
+            {
+                "name": line.name,
+                "path": f"M{path(line, line.y)}",
+                "band": band,
+                "colour": f"k{i % 8 + 1}",
+                "dash": f"d{i % 4 + 1}",
+            }
+        )
+    ticks = [low + i * step for i in range(round((high - low) / step) + 1)]
+    places = 2 if step >= 0.01 else 3
+    best = truth.rows[0]
+    return {
+        "series": series,
+        "banded": banded,
+        "y": [{"at": _coord(y_of(v)), "text": f"{v:.{places}f}"} for v in ticks],
+        "x": [{"at": _coord(at), "text": str(x)} for x, at in x_of.items()],
+        "words": f"{len(lines)} lines, one for each method; by {truth.main.upper()} the best row of the table above is "
+        f"{_short(best.name, 60)}.",
+    }
+
+
+def _data(report: Report) -> str:
+    """Return what the closer look at instances needs, as JSON that can stand inside a script element."""
+    content = {
+        "methods": report.asked,
+        "experts": [_short(name, 40) for name in report.vocabulary],
+        "labels": report.truth is not None,
+        "instances": [
+            {
+                "id": _short(i.id),
+                "about": _about(i.items, len(i.places), i.experts, bool(i.ranks)),
+                "places": [
+                    [_short(p.item), p.rank, p.rank_lower, p.rank_upper, p.label, p.methods] for p in i.places
+                ],
+                "ranks": [[0 if r is None else r for r in row] for row in i.ranks],
+            }
+            for i in report.instances
+        ],
+    }
+    text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    # No character that could end the element, open a comment or a line where there is none.
+    for c in "<>&\u2028\u2029":
+        text = text.replace(c, f"\\u{ord(c):04x}")
+    return text
+
+
+def _about(items: int, shown: int, experts: int, ranks: bool) -> str:
+    what = f"The {shown} best of {items:,} items" if shown < items else f"All {items:,} items"
+    said = "ranks by method, then by expert; · stands for left out" if ranks else "ranks by method"
+    return f"{what}; {experts:,} experts answered. Columns: {said}."

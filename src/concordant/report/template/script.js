@@ -1,0 +1,135 @@
+"use strict";
+(() => {
+  const root = document.documentElement;
+  root.classList.add("js");
+  const byId = (id) => document.getElementById(id);
+
+  // The theme: that of the system until somebody asks for the other one.
+  const dark = window.matchMedia("(prefers-color-scheme: dark)");
+  const button = byId("theme");
+  const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
+  const remember = (value) => { try { localStorage.setItem("concordant-theme", value); } catch { /* from disk */ } };
+  const recall = () => { try { return localStorage.getItem("concordant-theme"); } catch { return null; } };
+  const nameTheme = () => {
+    button.textContent = isDark() ? "Light" : "Dark";
+    button.setAttribute("aria-label", `Switch to the ${isDark() ? "light" : "dark"} theme`);
+  };
+  const known = recall();
+  if (known === "dark" || known === "light") root.dataset.theme = known;
+  button.addEventListener("click", () => {
+    root.dataset.theme = isDark() ? "light" : "dark";
+    remember(root.dataset.theme);
+    nameTheme();
+  });
+  dark.addEventListener("change", nameTheme);
+  nameTheme();
+
+  // Tables: a click on a head sorts by its column; numbers by their exact value, texts as people order them.
+  const valueOf = (cell) => {
+    const exact = cell.dataset.v;
+    if (exact !== undefined) return exact === "" ? null : Number(exact);
+    return cell.textContent.trim();
+  };
+  const order = (a, b) => {
+    if (typeof a === "number" && typeof b === "number") return a - b;
+    return String(a).localeCompare(String(b), undefined, { numeric: true });
+  };
+  const sortBy = (table, column, head) => {
+    const body = table.tBodies[0];
+    const rows = [...body.rows];
+    const before = head.getAttribute("aria-sort");
+    const first = head.dataset.first || "ascending";
+    const other = first === "ascending" ? "descending" : "ascending";
+    const now = before === first ? other : first;
+    const sign = now === "ascending" ? 1 : -1;
+    const keyed = rows.map((row, at) => ({ row, at, key: valueOf(row.cells[column]) }));
+    keyed.sort((x, y) => {
+      // What is not known stands last, whichever way.
+      if (x.key === null || y.key === null) return (x.key === null) - (y.key === null) || x.at - y.at;
+      return sign * order(x.key, y.key) || x.at - y.at;
+    });
+    body.append(...keyed.map((entry) => entry.row));
+    for (const cell of table.tHead.rows[0].cells) {
+      if (cell.hasAttribute("aria-sort")) cell.setAttribute("aria-sort", "none");
+    }
+    head.setAttribute("aria-sort", now);
+  };
+  for (const table of document.querySelectorAll("table.sortable")) {
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+      if (head.dataset.first === "never") return;
+      const press = document.createElement("button");
+      press.type = "button";
+      press.append(...head.childNodes);
+      head.append(press);
+      if (!head.hasAttribute("aria-sort")) head.setAttribute("aria-sort", "none");
+      press.addEventListener("click", () => sortBy(table, column, head));
+    });
+  }
+
+  // Searching: rows that hold every word stay.
+  for (const input of document.querySelectorAll("input[data-table]")) {
+    const table = byId(input.dataset.table);
+    const told = byId(input.dataset.told);
+    const rows = [...table.tBodies[0].rows];
+    const texts = rows.map((row) => row.textContent.toLowerCase());
+    const find = () => {
+      const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      let shown = 0;
+      rows.forEach((row, at) => {
+        const hit = words.every((word) => texts[at].includes(word));
+        row.hidden = !hit;
+        shown += hit;
+      });
+      told.textContent = words.length ? `${shown} of ${rows.length} rows` : `${rows.length} rows`;
+    };
+    input.addEventListener("input", find);
+    find();
+  }
+
+  // A closer look at an instance, made of text nodes only.
+  const dialog = byId("look");
+  if (!dialog) return;
+  const data = JSON.parse(byId("instances-data").textContent);
+  const make = (name, text, className) => {
+    const element = document.createElement(name);
+    if (text !== undefined && text !== null) element.textContent = text;
+    if (className) element.className = className;
+    return element;
+  };
+  const isolated = (name, text, className) => {
+    const element = make(name, null, className);
+    element.append(make("bdi", text));
+    return element;
+  };
+  const shade = (rank) => (rank ? `hp p${Math.max(1, 10 - Math.floor(2.2 * Math.log2(rank)))}` : "hu");
+  const show = (at) => {
+    const instance = data.instances[at];
+    byId("look-title").replaceChildren(document.createTextNode("Instance "), make("bdi", instance.id));
+    byId("look-about").textContent = instance.about;
+    const table = make("table", null, "matrix");
+    const head = table.createTHead().insertRow();
+    const titles = ["item", "rank", "between", ...(data.labels ? ["label"] : [])];
+    titles.forEach((title) => { const cell = make("th", title); cell.scope = "col"; head.append(cell); });
+    data.methods.forEach((name, i) => { const cell = isolated("th", name, i ? "" : "sep"); cell.scope = "col"; head.append(cell); });
+    const experts = instance.ranks.length ? data.experts : [];
+    experts.forEach((name, i) => { const cell = isolated("th", name, i ? "" : "sep"); cell.scope = "col"; head.append(cell); });
+    const body = table.createTBody();
+    instance.places.forEach((place, i) => {
+      const row = body.insertRow();
+      const name = isolated("th", place[0]);
+      name.scope = "row";
+      row.append(name, make("td", place[1]), make("td", place[2] === place[3] ? place[2] : `${place[2]}–${place[3]}`));
+      if (data.labels) row.append(make("td", place[4] === null ? "–" : place[4]));
+      place[5].forEach((rank, j) => row.append(make("td", rank, `${shade(rank)}${j ? "" : " sep"}`)));
+      (instance.ranks[i] || []).forEach((rank, j) => row.append(make("td", rank || "·", `${shade(rank)}${j ? "" : " sep"}`)));
+    });
+    byId("look-table").replaceChildren(table);
+    dialog.showModal();
+    byId("look-table").scrollTo(0, 0);
+  };
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("button[data-instance]");
+    if (link) show(Number(link.dataset.instance));
+    else if (event.target === dialog || event.target.closest("#look-close")) dialog.close();
+  });
+})();
