@@ -53,6 +53,8 @@ class Learner(Protocol):
     ----------
     chosen : dict
         What sets it apart from its rivals, for messages and `fit_info_.chosen`.
+    threaded : bool
+        Where it has such an attribute: whether a pass spreads over the cores by itself.
     """
 
     chosen: dict[str, Any]
@@ -198,10 +200,11 @@ def train(
             alive = [(r, m) for r, run in enumerate(runs) if not run.stopped for m in range(len(held))]
             if not alive:
                 break
-            # Little work is done before a second thread has begun.
+            # Little work is done before a second thread has begun, and linear algebra has threads of its own.
+            alone = size < _LITTLE or any(getattr(learner, "threaded", False) for learner in learners)
             with (
                 unwatched(),
-                threads(1 if size < _LITTLE else n_threads()),
+                threads(1 if alone else n_threads()),
                 np.errstate(over="ignore", invalid="ignore"),
             ):
                 results = map_instances(lambda t: work(alive[t]), len(alive))  # noqa: B023 - called before the next turn

@@ -189,6 +189,8 @@ class Learner:
     def __init__(self, task: Task, l2: float, told: bool, held: Design | None, rows: Ints, n_slots: int) -> None:
         self.chosen: dict[str, Any] = {"l2": l2} if told else {}
         self.l2, self._task, self._held, self._rows, self._n_slots = l2, task, held, rows, n_slots
+        # Products of matrices run on all cores; two of them at once would wait for each other.
+        self.threaded = task.units > 0
         owner, kind = task.owner, task.owner._chosen_solver()
         self.solver: LBFGS | SGD | Adam
         if kind == "lbfgs":

@@ -557,7 +557,7 @@ class Ranker(Aggregator):
         chosen = self._chosen_products(Z, order.lists.label) if self.second_order else None
 
         def design(Z: Floats) -> Design:
-            return Plain(Z) if chosen is None else Products(Z, *chosen[:3], self.keep_first)
+            return Plain(Z) if chosen is None else Products(Z, *chosen[:3], self.keep_first).kept()
 
         task = Task(self, design(Z), order.lists, order.list_of)
         apart = None if held is None else design(scaling.written(held[0].X, None, order.columns))

@@ -25,6 +25,8 @@ _WRITING = 48
 _STEADY = 10
 # The forms of so few rows are not worth their making.
 _FEW = 64
+# Numbers that products may take when they are kept: 256 MB.
+_KEPT = 1 << 25
 
 
 class Chosen(NamedTuple):
@@ -119,6 +121,14 @@ class Products(NamedTuple):
     centre: Floats
     scale: Floats
     keep_first: bool = False
+    # The products themselves, where there are few enough to keep.
+    table: Floats | None = None
+
+    def kept(self) -> Products:
+        """Return the same with the products written down, where that takes little memory: for use again and again."""
+        if len(self.Z) * len(self.pairs) > _KEPT:
+            return self
+        return self._replace(table=self._written(slice(None)))
 
     @property
     def n_columns(self) -> int:
@@ -149,7 +159,9 @@ class Products(NamedTuple):
         own = weights[-len(self.pairs) :] * self.scale
         n, F = self.Z.shape
         out = np.empty(n)
-        if _STEADY * len(self.pairs) <= F * F:
+        if self.table is not None:
+            out[:] = steady_product(self.table, own)
+        elif _STEADY * len(self.pairs) <= F * F:
             for block in blocks_of_rows(n, len(self.pairs)):
                 out[block] = steady_product(self._written(block), own)
         else:
@@ -182,7 +194,7 @@ class Products(NamedTuple):
 
     def at(self, rows: slice | Ints) -> Products:
         """Return the design of some of the rows."""
-        return self._replace(Z=self.Z[rows])
+        return self._replace(Z=self.Z[rows], table=None if self.table is None else self.table[rows])
 
     def _form(self, weights: Floats) -> Floats:
         """Return the matrix of the quadratic form."""
@@ -193,10 +205,13 @@ class Products(NamedTuple):
     def _few(self) -> bool:
         """Return whether the products are written down, block by block, for less than a quadratic form costs."""
         n, F = self.Z.shape
-        return bool(n <= _FEW or _WRITING * len(self.pairs) <= F * F)
+        return bool(self.table is not None or n <= _FEW or _WRITING * len(self.pairs) <= F * F)
 
     def _written(self, rows: slice) -> Floats:
+        if self.table is not None:
+            return self.table[rows]
         part = self.Z[rows]
-        out: Floats = part[:, self.pairs[:, 0]]
-        out *= part[:, self.pairs[:, 1]]
+        # Unlike an index, this leaves the numbers of a row side by side.
+        out: Floats = np.take(part, self.pairs[:, 0], axis=1)
+        out *= np.take(part, self.pairs[:, 1], axis=1)
         return out
