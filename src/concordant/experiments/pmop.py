@@ -266,14 +266,18 @@ def _chosen_table(values: Mapping[str, Any], name: str) -> Table:
     columns = [f"{order} {what}" for order in ORDERS for what in ("penalty", "passes", "held out")]
     rows = []
     for row in WAYS:
-        ours = {}
+        ours: dict[str, float] = {}
         for order in ORDERS:
             for cell in _cells(values, name, order, row)[:1]:
                 shown = {"penalty": cell["chosen"].get("l2"), "passes": cell["chosen"].get("passes")}
                 shown["held out"] = cell["held_out"]
                 ours |= {f"{order} {what}": float(v) for what, v in shown.items() if v is not None}
         rows.append(Row(row, ours))
-    note = f"Held out: {SELECT.upper()} of the training queries that a fold had left out; of the first seed."
+    note = (
+        f"Held out: {SELECT.upper()} of the training queries that a fold had left out, of the first seed; products are "
+        "those of the whole training part. Some methods learn nothing from queries of one grade and pass them over, "
+        "others do not, so that the numbers choose within a row and do not compare rows."
+    )
     return Table(f"{name}-chosen", f"{name}: what was chosen", columns, rows, 4, note)
 
 
