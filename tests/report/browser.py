@@ -96,7 +96,16 @@ class Browser:
         # The shell gives the browser the two ends under the numbers it looks for.
         line = f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}'
         self.process = subprocess.Popen(
-            ["bash", "-c", line, program, *flags, f"--user-data-dir={folder}", "--remote-debugging-pipe", "about:blank"],
+            [
+                "bash",
+                "-c",
+                line,
+                program,
+                *flags,
+                f"--user-data-dir={folder}",
+                "--remote-debugging-pipe",
+                "about:blank",
+            ],
             pass_fds=(theirs_in, theirs_out),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

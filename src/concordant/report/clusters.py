@@ -108,9 +108,11 @@ def _said(votes: Preferences | Comparisons) -> Floats:
     """Return how much every expert said: statements, a ballot as often as it was cast."""
     if isinstance(votes, Preferences):
         weight = votes.list_lengths * votes.weights * (votes.list_lengths > 1)
-        return np.bincount(votes.list_expert, weights=weight, minlength=votes.n_experts)
+        return np.bincount(votes.list_expert, weights=weight, minlength=votes.n_experts).astype(np.float64)
+    if votes.expert is None:
+        return np.zeros(0)
     heard = votes.n_left + votes.n_right + votes.n_ties
-    return np.bincount(votes.expert, weights=heard, minlength=votes.n_experts)
+    return np.bincount(votes.expert, weights=heard, minlength=votes.n_experts).astype(np.float64)
 
 
 def _separate(tau: Floats, most: int) -> list[Ints]:

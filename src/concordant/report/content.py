@@ -463,7 +463,9 @@ def _agreement_by_instance(votes: Votes, standing: Standing | None) -> tuple[Flo
     return np.divide(total, times, out=np.full(n, np.nan), where=times > 0), answered
 
 
-def _expert_ranks(votes: Preferences, place: Floats, n: int, consensus: Consensus, depth: int) -> list[list[int | None]]:
+def _expert_ranks(
+    votes: Preferences, place: Floats, n: int, consensus: Consensus, depth: int
+) -> list[list[int | None]]:
     """Return the ranks that every expert of the vocabulary gives the best items of an instance."""
     a = int(votes.slots.offsets[n])
     slots = consensus.order()[a : a + depth]
@@ -527,7 +529,7 @@ def _experts(
 
 
 def _sample(votes: Votes) -> Votes:
-    """Return the data, or evenly spaced instances of it where looking at all pairs of experts in all would take long."""
+    """Return the data, or evenly spaced instances where looking at all pairs of experts in all would take long."""
     if isinstance(votes, Comparisons):
         return votes
     lists = np.diff(votes.list_starts).astype(np.float64)
@@ -632,8 +634,11 @@ def _isolated(name: str) -> str:
     return f"\u2068{name}\u2069" if any(unicodedata.bidirectional(c) in ("R", "AL") for c in name) else name
 
 
-def _listed(names: Sequence[str], limit: int = 3) -> str:
+def _listed(names: Sequence[str], limit: int = 3, word: str = "") -> str:
     shown = [_isolated(shorten(name, 60)) for name in names[:limit]]
+    if word and any(name.replace(" ", "").isdigit() for name in names[:limit]):
+        # Bare numbers do not say what they stand for.
+        shown[0] = f"{word if len(names) == 1 else word + 's'} {shown[0]}"
     if len(names) > limit:
         return f"{', '.join(shown)} and {len(names) - limit:,} more"
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
@@ -650,7 +655,7 @@ def _summary(
     out = [_about_data(stock)]
     out.append(_about_board(view) if stock.instances == 1 else _about_instances(view))
     if experts is not None and experts.mean is not None:
-        out.append(_about_experts(experts, stock))
+        out.append(_about_experts(experts))
     if len(heard) > 1:
         out.append(_about_methods(heard, tau))
     if truth is not None:
@@ -675,9 +680,9 @@ def _about_data(stock: Inventory) -> str:
 
 def _about_board(view: _View) -> str:
     ranking = view.consensus.ranking()
-    text = f"By {view.heard[0].label}, {_listed(ranking[:1])} comes first"
+    text = f"By {view.heard[0].label}, {_listed(ranking[:1], word='item')} comes first"
     if len(ranking) > 2:
-        text += f", then {_listed(ranking[1:3])}"
+        text += f", then {_listed(ranking[1:3], word='item')}"
     if view.ranges is None:
         return f"{text}."
     upper = view.ranges.upper[view.consensus.order()[0]]
@@ -706,7 +711,7 @@ def _about_instances(view: _View) -> str:
     )
 
 
-def _about_experts(experts: Experts, stock: Inventory) -> str:
+def _about_experts(experts: Experts) -> str:
     mean = experts.mean or 0.0
     text = f"Experts agree {_closeness(mean)} with the consensus ({mean:.2f} on average, 1 is the same order)"
     if experts.groups:
@@ -717,7 +722,7 @@ def _about_experts(experts: Experts, stock: Inventory) -> str:
         kinds = set(experts.odd.values())
         word = next(iter(kinds)) if len(kinds) == 1 else "far from the others"
         be = "is" if len(names) == 1 else "are"
-        return f"{text}; {_listed(names)} {be} {word if word != 'outlier' else 'far from the others'}."
+        return f"{text}; {_listed(names, word='expert')} {be} {word if word != 'outlier' else 'far from the others'}."
     return f"{text}{'; nobody stands far apart' if experts.total > 3 else ''}."
 
 
@@ -753,7 +758,7 @@ def _about_truth(truth: Truth) -> list[str]:
     out = [f"{text}."]
     if truth.learned is not None:
         out.append(
-            f"Learning whom to believe ({truth.learned}) improves {several(truth.better, 'instance')} over the equal vote "
-            f"of {truth.baseline}, and worsens {truth.worse:,}."
+            f"Learning whom to believe ({truth.learned}) improves {several(truth.better, 'instance')} over the equal "
+            f"vote of {truth.baseline}, and worsens {truth.worse:,}."
         )
     return out

@@ -40,7 +40,7 @@ class Bar(NamedTuple):
     """How many there are of something."""
 
     name: str
-    count: int
+    items: int
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ def _histogram(support: Ints | Floats) -> list[Bar]:
         Bar(f"{a:,}" if b - a == 1 else f"{a:,}–{b - 1:,}", int(c))
         for a, b, c in zip(edges[:-1], edges[1:], held, strict=True)
     ]
-    first = next(i for i, bar in enumerate(bars) if bar.count)
+    first = next(i for i, bar in enumerate(bars) if bar.items)
     return bars[first:]
 
 
@@ -250,7 +250,7 @@ def _list_warnings(votes: Preferences, answered: Ints, support: Ints) -> list[st
     if flat:
         out.append(f"{several(flat, 'list')} put all items in one place: they say nothing about the order.")
     out += [
-        f"{shorten(a, 40)} and {shorten(b, 40)} say the same in every instance; counted twice, one opinion weighs double."
+        f"{shorten(a, 40)} and {shorten(b, 40)} say the same in every instance: one opinion, counted twice."
         for a, b in _twins(votes)[:3]
     ]
     return out
@@ -301,7 +301,7 @@ def _of_comparisons(votes: Comparisons) -> Inventory:
     if len(support):
         facts.append(Fact("Comparisons of an item", _spread(support), "middle (least to most)"))
     warnings = []
-    if named:
+    if votes.expert is not None:
         said = np.bincount(votes.expert, weights=outcomes, minlength=votes.n_experts)
         facts.append(Fact("Comparisons of an expert", _spread(said), "middle (least to most)"))
         few = int((said < 10).sum())
@@ -323,7 +323,7 @@ def _of_comparisons(votes: Comparisons) -> Inventory:
     unheard = int((support == 0).sum())
     if unheard:
         warnings.append(f"{several(unheard, 'item')} took part in no comparison.")
-    rows = int(round(total))
+    rows = round(total)
     return Inventory(
         "comparisons", len(votes), votes.n_experts, m, rows, None, None, share, facts, _histogram(support), warnings
     )

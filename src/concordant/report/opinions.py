@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from concordant.base.contract import Aggregator
+from concordant.base.experts import support
 from concordant.base.registry import create
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
@@ -113,7 +114,10 @@ def default_methods(votes: Votes) -> list[Asked]:
     below = {} if whole else {"missing": "below"}
     if votes.kind == "rating":
         first = _named("mpm") if pairs <= _ADHERENCE else _named("mpm", adherence="none")
-        out = [first, _named("plackett-luce"), _named("comb-anz", norm="none"), _named("borda")]
+        # Who did not rate an item did not dislike it: Borda only where most items are rated.
+        known = votes.n_rows / max(float((lists * m).sum()), 1.0)
+        out = [first, _named("plackett-luce"), _named("comb-anz", norm="none")]
+        out += [_named("borda")] if known > 0.5 else []
         return out + ([_named("copeland")] if pairs <= _TABLE_OF_PAIRS else [])
     if len(votes) == 1 and m.max(initial=0) <= _MANY_ITEMS:
         out = [_named("plackett-luce", **below), _named("borda"), _named("median-rank"), _named("copeland", **below)]
@@ -322,18 +326,17 @@ class Difference(NamedTuple):
     ranks: list[int]
 
 
-def differences(
-    opinions: Sequence[Opinion], votes: Votes, limit: int, wanted: Callable[[int], bool] | None = None
-) -> list[Difference]:
+def differences(opinions: Sequence[Opinion], votes: Votes, limit: int) -> list[Difference]:
     """Return the items whose ranks differ most from method to method, near the top more than further down.
 
-    The measure is the ratio of the largest and the smallest rank, over items that some method puts among its ten best;
-    of several instances each gives one.
+    The measure is the ratio of the largest and the smallest rank, over items that some method puts among its ten best
+    and of which as much is said as of the middle one; of several instances each gives one.
     """
     ranks = np.column_stack([o.consensus.rank for o in opinions if o.consensus is not None]).astype(np.float64)
     if ranks.shape[1] < 2:
         return []
-    near = ranks.min(axis=1) <= _NEAR_TOP
+    said = support(votes)
+    near = (ranks.min(axis=1) <= _NEAR_TOP) & (said >= np.median(said))
     ratio = np.where(near, ranks.max(axis=1) / ranks.min(axis=1), 0.0)
     out: list[Difference] = []
     seen: set[int] = set()
@@ -341,7 +344,7 @@ def differences(
         n = int(votes.slots.instance[slot])
         if ratio[slot] <= 1 or len(out) == limit:
             break
-        if (len(votes) > 1 and n in seen) or (wanted is not None and not wanted(n)):
+        if len(votes) > 1 and n in seen:
             continue
         seen.add(n)
         out.append(Difference(*votes.slots.where(slot), [int(r) for r in ranks[slot]]))

@@ -79,7 +79,11 @@ def _number(value: Any, digits: int = 3) -> str:
     if value.is_integer() and abs(value) < 1e15:
         return f"{int(value):,}".replace("-", "−")
     places = digits - 1 - math.floor(math.log10(abs(value)))
-    text = f"{value:.{digits - 1}e}" if places > 9 else f"{value:,.{max(places, 0) if abs(value) >= 1 else min(max(places, 0), digits + 2)}f}"
+    if places > 9:
+        text = f"{value:.{digits - 1}e}"
+    else:
+        # Small numbers beside larger ones need no more places than to be seen.
+        text = f"{value:,.{min(max(places, 0), digits + 2)}f}"
     return text.replace("-", "−")
 
 
@@ -96,10 +100,10 @@ def _signed(value: float, digits: int) -> str:
 
 
 def _heat(value: float | None) -> str:
-    """Return the classes of a cell that shows an agreement from -1 to 1."""
+    """Return the classes of a cell that shows an agreement from -1 to 1; small ones are told apart best."""
     if value is None or math.isnan(value):
         return "hu"
-    step = min(10, round(10 * abs(value)))
+    step = min(10, round(10 * math.sqrt(abs(value))))
     return "hp" if step == 0 else f"h{'p p' if value > 0 else 'n n'}{step}"
 
 
@@ -136,11 +140,11 @@ def render(report: Report) -> str:
     def identity(text: Any, width: int = _LONGEST) -> Markup:
         full = str(text)
         short = _short(full, width)
-        # A word too long for a column may be broken anywhere; others stay whole.
-        wide = Markup(' class="long"') if any(len(word) > _WORD for word in short.split()) else Markup()
+        # A word too long for a column may be broken anywhere; short ids stay in one piece.
+        fit = "short" if len(short) <= _WORD else "long" if any(len(w) > _WORD for w in short.split()) else "some"
         if short == full:
-            return Markup("<bdi{}>{}</bdi>").format(wide, full)
-        return Markup('<bdi{} title="{}">{}</bdi>').format(wide, _short(full, _TITLE), short)
+            return Markup('<bdi class="{}">{}</bdi>').format(fit, full)
+        return Markup('<bdi class="{}" title="{}">{}</bdi>').format(fit, _short(full, _TITLE), short)
 
     def breakable(label: Any) -> Markup:
         parts = re.split(r"(?<=[(=,])|(?=\()", str(label))
@@ -173,9 +177,10 @@ def render(report: Report) -> str:
     text = template.render(
         r=report,
         policy=policy,
-        style=Markup(style),  # noqa: S704 - both are ours, and hold nothing of the data
-        script=Markup(script),  # noqa: S704
-        data=Markup(_data(report)),  # noqa: S704 - JSON in which nothing can end the element
+        # Style and script are ours and hold nothing of the data; the JSON holds nothing that could end its element.
+        style=Markup(style),
+        script=Markup(script),
+        data=Markup(_data(report)),
         **_views(report),
     )
     # A lone surrogate cannot be written; whatever came here without passing `visible` is shown as unknown.
@@ -208,7 +213,7 @@ def _views(report: Report) -> dict[str, Any]:
         "main_summary": method.summary,
         "method_warnings": [(m.label, w) for m in report.methods if m.label == report.main for w in m.warnings]
         + [("labels", w) for w in (truth.warnings if truth is not None else [])],
-        "most_support": max((b.count for b in report.stock.support), default=1) or 1,
+        "most_support": max((b.items for b in report.stock.support), default=1) or 1,
         "board_scale": _board_scale(report),
         "has_interval": any(p.lower is not None for p in report.board),
         "level": f"{report.level:.0%}" if report.level is not None else "",
@@ -290,7 +295,7 @@ def _heat_map(experts: Experts) -> dict[str, Any]:
 def _chart(truth: Truth) -> dict[str, Any]:
     """Return the curves of NDCG by cut-off, laid out in 640 by 340."""
     lines = truth.lines
-    banded = [name for name in dict.fromkeys([truth.learned or truth.rows[0].name, truth.baseline])]
+    banded = [truth.learned or truth.rows[0].name, truth.baseline]
     banded = [line.name for line in lines if line.name in banded and line.low is not None]
     values = [v for line in lines for v in line.y]
     values += [v for line in lines if line.name in banded for end in (line.low, line.high) if end for v in end]
@@ -347,9 +352,7 @@ def _data(report: Report) -> str:
             {
                 "id": _short(i.id),
                 "about": _about(i.items, len(i.places), i.experts, bool(i.ranks)),
-                "places": [
-                    [_short(p.item), p.rank, p.rank_lower, p.rank_upper, p.label, p.methods] for p in i.places
-                ],
+                "places": [[_short(p.item), p.rank, p.rank_lower, p.rank_upper, p.label, p.methods] for p in i.places],
                 "ranks": [[0 if r is None else r for r in row] for row in i.ranks],
             }
             for i in report.instances

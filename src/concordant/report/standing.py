@@ -125,7 +125,8 @@ def expert_standing(votes: Preferences | Comparisons, consensus: Consensus) -> S
     if isinstance(votes, Comparisons):
         records = expert_records(votes, consensus)
         agreement = np.array([np.nan if r["agreement"] is None else r["agreement"] for r in records])
-        said = np.bincount(votes.expert, weights=votes.n_left + votes.n_right + votes.n_ties, minlength=len(records))
+        expert = np.zeros(0, dtype=np.int32) if votes.expert is None else votes.expert
+        said = np.bincount(expert, weights=votes.n_left + votes.n_right + votes.n_ties, minlength=len(records))
         return Standing(
             np.array([r["lists"] for r in records], dtype=np.int64),
             said.astype(np.int64),

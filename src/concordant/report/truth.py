@@ -16,7 +16,7 @@ from concordant.base.experts import own_order
 from concordant.data.consensus import Consensus
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
-from concordant.errors import ConcordantError, KindError
+from concordant.errors import ConcordantError, KindError, shorten
 from concordant.kernels.lists import Floats
 from concordant.metrics.comparison import TESTS, compare
 from concordant.metrics.evaluation import Evaluation, evaluate
@@ -26,7 +26,6 @@ from concordant.selection.cross_validation import CrossValidation, cross_validat
 from concordant.selection.portions import are_folds, labelled
 
 __all__ = ["Case", "Cell", "Line", "Row", "Truth", "Voice", "face_truth"]
-
 
 
 class _Yard(NamedTuple):
@@ -376,7 +375,7 @@ def _rows(
         order = sorted(experts, key=lambda name: -experts[name].mean[yard.main])
         chosen = {"best": order[0]} | ({"middle": order[len(order) // 2]} if len(order) > 2 else {})
         for word, name in chosen.items():
-            label = f"{name} ({word} expert alone)"
+            label = f"{shorten(name, 60)} ({word} expert alone)"
             every[label] = experts[name]
             kinds[label] = "expert"
     n = len(every[baseline])
@@ -510,8 +509,8 @@ def _case(
     if below > above:
         text += ": the majority was wrong"
     if loud:
-        text += f". The model listened to {' and '.join(x.expert for x in loud)}"
-        text += f", against {quiet[0].expert}" if quiet else ""
+        text += f". The model listened to {_called(loud)}"
+        text += f", against {shorten(quiet[0].expert, 40)}" if quiet else ""
     text += "."
     shown = order[:_CASE_EXPERTS]
     return Case(
@@ -534,6 +533,11 @@ def _case(
         labels=[truth.get(item) for item in items],
         text=text,
     )
+
+
+def _called(voices: list[Voice]) -> str:
+    names = [shorten(voice.expert, 40) for voice in voices]
+    return f"expert{'s' if len(names) > 1 else ''} {' and '.join(names)}"
 
 
 def _above(one: int | None, other: int | None) -> bool:
