@@ -373,7 +373,8 @@ def _page_noisy(setting: Setting, values: Mapping[str, Any]) -> Page:
     if not curves:
         return Page()
     rows = [MODEL, BASELINE, "RRF", "ULARA"]
-    total = len(_runs(values, f"{levels[0]} random")[0]["real"])
+    some = next(iter(values.values()))
+    total = len(some["real"]) + len(some["random"])
     draws = len(_runs(values, f"{next(iter(curves))} random"))
     note = (
         f"Percent, by the number of {total} systems that are replaced by random lists of the pooled documents; lists "
@@ -672,7 +673,7 @@ def _page_noisy_ulara(setting: Setting, values: Mapping[str, Any]) -> Page:
     picture = _level_picture(
         curves,
         "map",
-        rows,
+        [row for row in rows if row != _ULARA],
         "ulara-random-experts",
         "MAP as systems are replaced by chance",
         f"random systems of {total}",
@@ -921,6 +922,9 @@ def _dispersion_picture(size: Mapping[str, float], quality: Mapping[str, float])
         ax.scatter(x, y, s=18)
         for e in (*list(size)[:3], *list(size)[-3:]):
             ax.annotate(e, (quality[e], size[e]), xytext=(4, 3), textcoords="offset points", fontsize=8)
+        # Room for the names at the edges.
+        ax.margins(0.12)
+        ax.spines[["top", "right"]].set_visible(False)
         ax.set_xlabel("MAP of the system")
         ax.set_ylabel("|θ| learned without labels")
 
@@ -930,40 +934,40 @@ def _dispersion_picture(size: Mapping[str, float], quality: Mapping[str, float])
 STUDIES = [
     Study(
         "mallows-synthetic",
-        PAPER,
-        "Extended Mallows on a known truth: distance by iteration (figure 4)",
+        f"{PAPER}, figure 4",
+        "Extended Mallows on a known truth: distance by iteration",
         (),
         _plan_synthetic,
         _page_synthetic,
     ),
     Study(
         "mallows-random-experts",
-        PAPER,
-        "Extended Mallows as systems are replaced by chance: P@10 and P@30 (figure 5)",
+        f"{PAPER}, figure 5",
+        "Extended Mallows as systems are replaced by chance: P@10 and P@30",
         (trec3.FOLDER,),
         _plan_noisy,
         _page_noisy,
     ),
     Study(
         "ulara-recall",
-        PAPER,
-        "ULARA: precision and recall beside the best systems (figure 6)",
+        f"{PAPER}, figure 6",
+        "ULARA: precision and recall beside the best systems",
         (trec3.FOLDER,),
         _plan_recall,
         _page_recall,
     ),
     Study(
         "ulara-random-experts",
-        PAPER,
-        "ULARA as systems are replaced by chance: MAP for several ν (figure 7)",
+        f"{PAPER}, figure 7",
+        "ULARA as systems are replaced by chance: MAP for several ν",
         (trec3.FOLDER,),
         _plan_noisy_ulara,
         _page_noisy_ulara,
     ),
     Study(
         "meta-search",
-        PAPER,
-        "Four engines of known quality: MRPR and |θ| side by side (table 1)",
+        f"{PAPER}, table 1",
+        "Four engines of known quality: MRPR and |θ| side by side",
         (),
         _plan_search,
         _page_search,
