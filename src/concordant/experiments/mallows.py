@@ -687,7 +687,7 @@ def _page_noisy_ulara(setting: Setting, values: Mapping[str, Any]) -> Page:
             f"probability {chance:.2f}: "
             f"{noise[-1]} of them bring {noise[-1] * chance:.1f} lists to every document by chance alone. A low ν then "
             "lets documents speak that only chance has listed, and the more random lists there are the higher it has "
-            "to be, up to the number of real systems left."
+            "to be."
         )
     return Page(tables, claims, [picture], notes)
 
