@@ -98,7 +98,14 @@
   };
   const isolated = (name, text, className) => {
     const element = make(name, null, className);
-    element.append(make("bdi", text));
+    element.append(make("bdi", text, text.length <= 22 ? "short" : "long"));
+    return element;
+  };
+  // The name of a method may be broken where its parameters begin.
+  const method = (name, className) => {
+    const element = make("th", null, className);
+    const at = name.indexOf("(");
+    element.append(...(at < 0 ? [name] : [name.slice(0, at), make("wbr"), name.slice(at)]));
     return element;
   };
   const shade = (rank) => (rank ? `hp p${Math.max(1, 10 - Math.floor(2.2 * Math.log2(rank)))}` : "hu");
@@ -110,7 +117,7 @@
     const head = table.createTHead().insertRow();
     const titles = ["item", "rank", "between", ...(data.labels ? ["label"] : [])];
     titles.forEach((title) => { const cell = make("th", title); cell.scope = "col"; head.append(cell); });
-    data.methods.forEach((name, i) => { const cell = isolated("th", name, i ? "" : "sep"); cell.scope = "col"; head.append(cell); });
+    data.methods.forEach((name, i) => { const cell = method(name, i ? "" : "sep"); cell.scope = "col"; head.append(cell); });
     const experts = instance.ranks.length ? data.experts : [];
     experts.forEach((name, i) => { const cell = isolated("th", name, i ? "" : "sep"); cell.scope = "col"; head.append(cell); });
     const body = table.createTBody();
