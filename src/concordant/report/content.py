@@ -39,7 +39,7 @@ from concordant.report.opinions import (
     rank_ranges,
     same_first,
 )
-from concordant.report.standing import Standing, expert_standing, odd_ones
+from concordant.report.standing import Standing, among_others, expert_standing, odd_ones
 from concordant.report.truth import Truth, face_truth
 
 __all__ = [
@@ -486,19 +486,25 @@ def _experts(
 ) -> Experts:
     names = votes.experts.tolist()
     k = len(names)
-    odd = odd_ones(standing)
     order: list[str] = []
     tau: list[list[float | None]] = []
-    others, nearest = np.full(k, np.nan), [None] * k
+    others = np.full(k, np.nan)
+    nearest: list[str | None] = [None] * k
     groups: list[GroupRow] = []
     group_of: dict[int, int] = {}
     if k <= MANY_EXPERTS:
-        found = expert_agreement(_sample(votes))
+        some = _sample(votes)
+        apart = among_others(some)
+        others, odd = apart.agreement, odd_ones(apart)
+        # Who orders as the others do what they share, and yet is far from the consensus, lists what they do not.
+        odd |= {e: "other items" for e in odd_ones(standing) if e not in odd}
+        found = expert_agreement(some)
         arranged = cluster_order(found.tau)
         order = [names[int(e)] for e in arranged]
         tau = _table(found.tau[np.ix_(arranged, arranged)])
-        others, nearest = _beside(found.tau, names)
+        nearest = _nearest(found.tau, names)
     else:
+        odd = odd_ones(standing)
         groups, group_of = _groups(votes, consensus, standing)
     weights = _learned_weights(heard, truth)
     values = {} if truth is None else truth.expert_values
@@ -538,15 +544,12 @@ def _sample(votes: Votes) -> Votes:
     return votes if kept >= len(votes) else votes[np.linspace(0, len(votes) - 1, kept).astype(np.int64)]
 
 
-def _beside(tau: Floats, names: list[str]) -> tuple[Floats, list[Any]]:
-    """Return the mean agreement of every expert with the others, and who is nearest."""
-    other = tau.copy()
-    np.fill_diagonal(other, np.nan)
-    known = ~np.isnan(other)
-    times = known.sum(axis=1)
-    mean = np.divide(np.nansum(other, axis=1), times, out=np.full(len(tau), np.nan), where=times > 0)
-    best = np.where(known, other, -np.inf).argmax(axis=1) if len(tau) else np.zeros(0, dtype=np.int64)
-    return mean, [names[int(b)] if times[e] else None for e, b in enumerate(best)]
+def _nearest(tau: Floats, names: list[str]) -> list[str | None]:
+    """Return for every expert the one who agrees with it most."""
+    other = np.where(np.isnan(tau), -np.inf, tau)
+    np.fill_diagonal(other, -np.inf)
+    best = other.argmax(axis=1) if len(tau) else np.zeros(0, dtype=np.int64)
+    return [names[int(b)] if other[e, b] > -np.inf else None for e, b in enumerate(best)]
 
 
 def _learned_weights(heard: list[Opinion], truth: Truth | None) -> dict[str, dict[str, float]]:
@@ -720,9 +723,9 @@ def _about_experts(experts: Experts) -> str:
     if experts.odd:
         names = list(experts.odd)
         kinds = set(experts.odd.values())
-        word = next(iter(kinds)) if len(kinds) == 1 else "far from the others"
+        word = next(iter(kinds)) if kinds in ({"turned around"}, {"no better than chance"}) else "far from the others"
         be = "is" if len(names) == 1 else "are"
-        return f"{text}; {_listed(names, word='expert')} {be} {word if word != 'outlier' else 'far from the others'}."
+        return f"{text}; {_listed(names, word='expert')} {be} {word}."
     return f"{text}{'; nobody stands far apart' if experts.total > 3 else ''}."
 
 

@@ -33,6 +33,7 @@ _ODD_WORDS = {
     "turned around": "agrees less than chance would; the scale may be upside down.",
     "no better than chance": "what it says has nothing to do with what the others say.",
     "outlier": "agrees far less than the others do.",
+    "other items": "lists items that the others leave out or rank low.",
 }
 _KINDS = {"method": "no labels", "learned": "learns from labels", "expert": "one expert"}
 

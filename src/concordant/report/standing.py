@@ -12,15 +12,16 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from concordant.base.experts import expert_records
 from concordant.data.comparisons import Comparisons
-from concordant.data.consensus import Consensus
+from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
 from concordant.kernels.inversions import inversions
-from concordant.kernels.lists import Codes, Floats, Ints
+from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
 
-__all__ = ["Standing", "expert_standing", "list_agreement", "odd_ones"]
+__all__ = ["Standing", "among_others", "expert_standing", "list_agreement", "odd_ones"]
 
 # How far below the others, in robust standard deviations, an expert stands apart, at the least.
 _APART = 3.0
@@ -58,30 +59,40 @@ def list_agreement(votes: Preferences, rank: Codes | Floats, *, behind: bool) ->
         return np.full(n_lists, np.nan)
     own = np.rint(2 * votes.positions("average")).astype(np.int64)
     ranks = np.asarray(rank, dtype=np.int64)
-    theirs = ranks[votes.slot]
-    order = np.lexsort((own, theirs, votes.row_list))
-    own, theirs, owner = own[order], theirs[order], votes.row_list[order].astype(np.int64)
-    against = inversions(own, votes.list_offsets)
+    net, in_own, in_theirs = _pairs(votes.row_list, own, ranks[votes.slot], n_lists)
+    if not behind:
+        return _over(net, in_own, in_theirs)
+    # Items of the whole instance: how many are better, and how many share the rank.
+    place, sizes = votes.slots.instance.astype(np.int64), votes.slots.sizes.astype(np.int64)
+    _, first, group, times = np.unique(
+        place * (int(ranks.max()) + 1) + ranks, return_index=True, return_inverse=True, return_counts=True
+    )
+    before = np.cumsum(times) - times - votes.slots.offsets[place[first]]
+    below_less_above = (sizes[place] - times[group] - 2 * before[group]).astype(np.float64)
+    m = sizes[votes.list_instance]
+    tied = np.bincount(place[first], weights=times * (times - 1) / 2, minlength=len(votes))[votes.list_instance]
+    return _over(
+        net + np.bincount(votes.row_list, weights=below_less_above[votes.slot], minlength=n_lists),
+        in_own + n * (m - n),
+        m * (m - 1) / 2 - tied,
+    )
+
+
+def _pairs(row_list: Codes | Ints, own: Ints, theirs: Ints, n_lists: int) -> tuple[Ints, Ints, Ints]:
+    """Return for every list its concordant less its discordant pairs, and the pairs untied on either side."""
+    order = np.lexsort((own, theirs, row_list))
+    own, theirs, owner = own[order], theirs[order], row_list[order].astype(np.int64)
+    n = np.bincount(owner, minlength=n_lists)
     pairs = n * (n - 1) // 2
     in_theirs, in_own = _tied_pairs(owner, theirs, n_lists), _tied_pairs(owner, own, n_lists)
-    in_both = _tied_pairs(owner, theirs * (int(own.max()) + 1) + own, n_lists)
-    net = pairs - in_theirs - in_own + in_both - 2 * against
-    if behind:
-        # Items of the whole instance: how many are better, and how many share the rank.
-        place, sizes = votes.slots.instance.astype(np.int64), votes.slots.sizes.astype(np.int64)
-        _, first, group, times = np.unique(
-            place * (int(ranks.max()) + 1) + ranks, return_index=True, return_inverse=True, return_counts=True
-        )
-        before = np.cumsum(times) - times - votes.slots.offsets[place[first]]
-        below_less_above = sizes[place] - times[group] - 2 * before[group]
-        rows = np.bincount(votes.row_list, weights=below_less_above[votes.slot].astype(np.float64), minlength=n_lists)
-        net = net + rows
-        m = sizes[votes.list_instance]
-        tied = np.bincount(place[first], weights=times * (times - 1) / 2, minlength=len(votes))[votes.list_instance]
-        below = np.sqrt((pairs - in_own + n * (m - n)).astype(np.float64) * (m * (m - 1) / 2 - tied))
-    else:
-        below = np.sqrt((pairs - in_own).astype(np.float64) * (pairs - in_theirs))
-    out: Floats = np.divide(net, below, out=np.full(n_lists, np.nan), where=below > 0)
+    in_both = _tied_pairs(owner, theirs * (int(own.max(initial=0)) + 1) + own, n_lists)
+    net = pairs - in_theirs - in_own + in_both - 2 * inversions(own, offsets_of(n))
+    return net, pairs - in_own, pairs - in_theirs
+
+
+def _over(net: Floats | Ints, one: Floats | Ints, other: Floats | Ints) -> Floats:
+    below = np.sqrt(np.asarray(one, dtype=np.float64) * other)
+    out: Floats = np.divide(net, below, out=np.full(len(below), np.nan), where=below > 0)
     return np.clip(out, -1.0, 1.0)
 
 
@@ -134,8 +145,12 @@ def expert_standing(votes: Preferences | Comparisons, consensus: Consensus) -> S
             agreement,
             1.0 / np.sqrt(np.maximum(said, 1.0)),
         )
+    return _by_expert(votes, list_agreement(votes, consensus.rank, behind=votes.kind != "rating"))
+
+
+def _by_expert(votes: Preferences, tau: Floats) -> Standing:
+    """Return the means over the lists of every expert."""
     k, expert = votes.n_experts, votes.list_expert
-    tau = list_agreement(votes, consensus.rank, behind=votes.kind != "rating")
     known = ~np.isnan(tau)
     times = np.bincount(expert[known], minlength=k)
     total = np.bincount(expert[known], weights=tau[known], minlength=k)
@@ -155,6 +170,71 @@ def expert_standing(votes: Preferences | Comparisons, consensus: Consensus) -> S
         np.where(times > 0, error, np.nan),
         tau,
     )
+
+
+def among_others(votes: Preferences | Comparisons) -> Standing:
+    """Return how far every expert agrees with what all the others come to without it.
+
+    An expert is part of the consensus, and of a few experts each is a large part: even one who draws by chance agrees
+    with what it helped to make. Here everybody faces a sum over the others, over the items that some of them speak of
+    too: of Borda points for lists (more than nothing for being listed at all), of places above or below the middle for
+    ratings, and the share of wins for comparisons.
+
+    Notes
+    -----
+    O(K S log S) for K experts and S items over all instances.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> votes = cc.from_lists({"x": ["a", "b", "c"], "y": ["a", "b", "c"], "z": ["c", "b", "a"]})
+    >>> among_others(votes).agreement.tolist()
+    [0.0, 0.0, -1.0]
+    """
+    if isinstance(votes, Comparisons):
+        return _judges_among_others(votes)
+    m = votes.slots.sizes[votes.list_instance].astype(np.float64)[votes.row_list]
+    listed = votes.list_lengths.astype(np.float64)[votes.row_list]
+    place = votes.positions("average")
+    middle = (listed + 1) / 2 if votes.kind == "rating" else (m + listed + 1) / 2
+    points = (middle - place) * votes.weights[votes.row_list]
+    total = np.bincount(votes.slot, weights=points, minlength=votes.n_slots)
+    held = np.bincount(votes.slot, minlength=votes.n_slots)
+    own = np.rint(2 * place).astype(np.int64)
+    tau = np.full(votes.n_lists, np.nan)
+    for e in range(votes.n_experts):
+        rows = np.flatnonzero(votes.row_expert == e)
+        rest = total.astype(np.float64)
+        rest[votes.slot[rows]] -= points[rows]
+        rank, _ = rank_scores(rest, votes.slots.offsets)
+        rows = rows[held[votes.slot[rows]] > 1]
+        found = _over(*_pairs(votes.row_list[rows], own[rows], rank[votes.slot[rows]].astype(np.int64), votes.n_lists))
+        tau = np.where(votes.list_expert == e, found, tau)
+    return _by_expert(votes, tau)
+
+
+def _judges_among_others(votes: Comparisons) -> Standing:
+    k, m = votes.n_experts, votes.n_slots
+    expert = np.zeros(0, dtype=np.int32) if votes.expert is None else votes.expert
+    net, heard = votes.n_left - votes.n_right, votes.n_left + votes.n_right + votes.n_ties
+
+    def sums(rows: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        left, right = votes.left[rows], votes.right[rows]
+        won = np.bincount(left, weights=net[rows], minlength=m) - np.bincount(right, weights=net[rows], minlength=m)
+        met = np.bincount(left, weights=heard[rows], minlength=m) + np.bincount(right, heard[rows], minlength=m)
+        return won.astype(np.float64), met.astype(np.float64)
+
+    wins, times = sums(np.ones(len(expert), dtype=np.bool_))
+    agreement, said = np.full(k, np.nan), np.bincount(expert, weights=heard, minlength=k)
+    for e in np.flatnonzero(said > 0).tolist():
+        own = expert == e
+        own_wins, own_times = sums(own)
+        rest = (wins - own_wins) / np.maximum(times - own_times, 1.0)
+        sign = np.sign(rest[votes.left[own]] - rest[votes.right[own]])
+        agreement[e] = float((sign * net[own]).sum() / said[e])
+    nothing = np.zeros(k, dtype=np.int64)
+    error = 1.0 / np.sqrt(np.maximum(said, 1.0))
+    return Standing(nothing, said.astype(np.int64), np.zeros(k), agreement, error)
 
 
 def odd_ones(standing: Standing) -> dict[int, str]:
@@ -177,7 +257,7 @@ def odd_ones(standing: Standing) -> dict[int, str]:
     for e in known[np.argsort(value[known], kind="stable")].tolist():
         if value[e] + surely * error[e] < 0:
             out[e] = "turned around"
-        elif value[e] - _NEAR * error[e] <= 0 and error[e] < _CLEAR and middle > 2 * _CLEAR:
+        elif value[e] - _NEAR * error[e] <= 0 and error[e] < _CLEAR and middle > 2 * _NEAR * error[e]:
             out[e] = "no better than chance"
         elif middle - value[e] > max(_APART, surely) * math.hypot(spread, error[e]):
             out[e] = "outlier"

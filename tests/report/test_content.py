@@ -1,0 +1,505 @@
+"""What a report says: every number against a direct count, a planted truth, or another way to the same thing."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.oracles import metrics as oracle
+
+import concordant as cc
+from concordant.base.experts import expert_records
+from concordant.data.preferences import Preferences
+from concordant.errors import DataError
+from concordant.metrics.distances import kendall_tau_b
+from concordant.report import content, opinions
+from concordant.report.clusters import expert_groups
+from concordant.report.content import build_report
+from concordant.report.inventory import take_stock
+from concordant.report.opinions import Asked, ask, default_methods, differences, likeness, rank_ranges, same_first
+from concordant.report.standing import among_others, expert_standing, list_agreement, odd_ones
+from concordant.report.truth import face_truth
+
+ITEMS = "abcdef"
+lists = st.dictionaries(
+    st.sampled_from("wxyz"), st.dictionaries(st.sampled_from(ITEMS), st.integers(1, 4), min_size=1), min_size=1
+)
+
+
+def preferences_of(instances: list[dict[str, dict[str, int]]], kind: str = "rank") -> Preferences:
+    rows = [(f"q{n}", e, i, r) for n, by in enumerate(instances) for e, own in by.items() for i, r in own.items()]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    return Preferences(*columns, kind=kind, items=[(f"q{n}", i) for n in range(len(instances)) for i in ITEMS])
+
+
+def crowd(n: int, orders: dict[str, list[str]], swaps: int = 3, seed: int = 0) -> Preferences:
+    """Return n lists for each named order, each with a few neighbours exchanged."""
+    rng = np.random.default_rng(seed)
+    out = {}
+    for name, order in orders.items():
+        for e in range(n):
+            own = list(order)
+            for _ in range(swaps):
+                i = int(rng.integers(len(own) - 1))
+                own[i], own[i + 1] = own[i + 1], own[i]
+            out[f"{name}-{e}"] = own
+    return cc.from_lists(out)
+
+
+# Agreement with the consensus.
+
+
+@given(st.lists(lists, min_size=1, max_size=3), st.lists(st.integers(1, 5), min_size=18, max_size=18), st.booleans())
+def test_agreement_of_lists_is_tau_of_each_alone(
+    instances: list[dict[str, dict[str, int]]], ranks: list[int], behind: bool
+) -> None:
+    votes = preferences_of(instances)
+    rank = np.array(ranks[: votes.n_slots])
+    found = list_agreement(votes, rank, behind=behind)
+    at = 0
+    for n, by in enumerate(instances):
+        truth = dict(zip(ITEMS, ranks[6 * n : 6 * n + 6], strict=True))
+        for expert in sorted(by, key=lambda e: votes.experts.codes[e]):
+            own = by[expert]
+            items = [i for i in ITEMS if behind or i in own]
+            c, d, only_a, only_b, _ = oracle.kendall([own.get(i, 9) for i in items], [truth[i] for i in items])
+            below = math.sqrt((c + d + only_a) * (c + d + only_b))
+            expected = (c - d) / below if below else math.nan
+            assert found[at] == pytest.approx(expected, nan_ok=True)
+            at += 1
+    assert at == len(found)
+
+
+@pytest.mark.parametrize("kind", ["rank", "rating"])
+def test_standing_is_that_of_the_table_of_experts(kind: str) -> None:
+    votes, _, _ = cc.synthetic.meta_search(20, random_state=3)
+    if kind == "rating":
+        votes = Preferences.from_codes(
+            votes.slots, votes.experts, votes.list_expert, votes.list_offsets, votes.list_starts, votes.slot,
+            -votes.value, kind="rating",
+        )  # fmt: skip
+    consensus = cc.aggregate(votes, "borda")
+    found, records = expert_standing(votes, consensus), expert_records(votes, consensus)
+    np.testing.assert_allclose(found.agreement, [r["agreement"] for r in records], rtol=1e-12)
+    np.testing.assert_allclose(found.coverage, [r["coverage"] for r in records])
+    assert found.lists.tolist() == [r["lists"] for r in records]
+    assert (found.error > 0).all()
+
+
+def test_standing_of_judges() -> None:
+    votes = cc.Comparisons("all", ["j", "j", "k"], ["a", "a", "a"], ["b", "c", "b"], [1, 1, 0], [0, 0, 1], [0, 0, 0])
+    found = expert_standing(votes, cc.aggregate(votes, "copeland"))
+    assert found.rows.tolist() == [2, 1]
+    assert found.error == pytest.approx([1 / math.sqrt(2), 1.0])
+
+
+def test_odd_experts_are_found_and_only_they() -> None:
+    votes, _, _ = cc.synthetic.meta_search(80, quality=(2, 2, 1.5, 1.8, 2, 0, -2), random_state=1)
+    names = votes.experts.tolist()
+    found = odd_ones(among_others(votes))
+    assert {names[e]: word for e, word in found.items()} == {
+        names[6]: "turned around",
+        names[5]: "no better than chance",
+    }
+
+
+def test_among_others_nobody_faces_itself() -> None:
+    """Against the consensus of the others reached by Borda, item by item, for lists of all items."""
+    votes, _, _ = cc.synthetic.meta_search(5, missing=0.0, random_state=2)
+    votes = votes.to_ranks()
+    found = among_others(votes)
+    for e, name in enumerate(votes.experts):
+        rest = cc.aggregate(votes.drop_experts([name]), "borda")
+        own = list_agreement(votes, rest.rank, behind=False)[votes.list_expert == e]
+        assert found.agreement[e] == pytest.approx(own.mean())
+
+
+def test_judges_among_others() -> None:
+    rows = [(j, a, b) for j in "ijk" for a, b in ("ab", "bc", "ac")] + [("odd", b, a) for a, b in ("ab", "bc", "ac")]
+    votes = cc.Comparisons("all", *(list(c) for c in zip(*rows, strict=True)))
+    assert dict(zip(votes.experts, among_others(votes).agreement, strict=True)) == {
+        "i": 1.0,
+        "j": 1.0,
+        "k": 1.0,
+        "odd": -1.0,
+    }
+
+
+def test_among_many_who_draw_by_chance_none_is_called_turned_around() -> None:
+    rng = np.random.default_rng(0)
+    order = [f"i{i}" for i in range(12)]
+    lists = {f"e{e}": [str(i) for i in rng.permutation(order)] for e in range(300)}
+    lists |= {f"good{e}": order for e in range(500)}
+    votes = cc.from_lists(lists)
+    found = odd_ones(expert_standing(votes, cc.aggregate(votes, "borda")))
+    assert sum(word == "turned around" for word in found.values()) <= 1
+
+
+def test_with_three_experts_nobody_stands_apart() -> None:
+    votes = cc.from_lists({"x": list("abcdef"), "y": list("abcdef"), "z": list("fedcba")})
+    assert odd_ones(expert_standing(votes, cc.aggregate(votes, "borda"))) == {}
+
+
+# Groups.
+
+
+def test_groups_recover_planted_camps_and_their_ends() -> None:
+    up = [f"i{i:02}" for i in range(15)]
+    votes = crowd(50, {"up": up, "down": up[::-1], "turn": up[7:] + up[:7]}, swaps=8)
+    groups = expert_groups(votes)
+    camps = [{votes.experts[int(e)].split("-")[0] for e in g.members} for g in groups]
+    assert sorted(len(g.members) for g in groups) == [50, 50, 50]
+    assert all(len(camp) == 1 for camp in camps)
+    for g in groups:
+        own = g.standing.agreement[g.members]
+        assert g.standing.agreement[g.typical] == own.max()
+        assert g.standing.agreement[g.deviant] == own.min()
+        assert g.cohesion == pytest.approx(own.mean())
+
+
+def test_groups_of_judges() -> None:
+    rng = np.random.default_rng(2)
+    rows = []
+    for j in range(40):
+        for _ in range(30):
+            a, b = rng.choice(8, 2, replace=False)
+            better = (a < b) == (j < 25)
+            rows.append((f"j{j}", f"m{a}", f"m{b}", int(better), int(not better)))
+    expert, left, right, won, lost = zip(*rows, strict=True)
+    votes = cc.Comparisons("all", expert, left, right, won, lost, [0] * len(rows))
+    sizes = [len(g.members) for g in expert_groups(votes)]
+    assert sizes == [25, 15]
+
+
+def test_no_groups_where_nobody_is_named() -> None:
+    assert expert_groups(cc.Comparisons("all", None, ["a"], ["b"])) == []
+
+
+# Stock.
+
+
+def test_stock_counts_what_is_there() -> None:
+    votes = preferences_of([{"x": {"a": 1, "b": 2}, "y": {"b": 1, "c": 1, "d": 2}}, {"x": {"a": 1}}])
+    stock = take_stock(votes)
+    assert (stock.instances, stock.experts, stock.items, stock.rows) == (2, 2, 12, 6)
+    assert stock.coverage == pytest.approx((2 / 6 + 3 / 6 + 1 / 6) / 3)
+    assert stock.overlap == pytest.approx(1 / 4)
+    assert stock.ties == pytest.approx(2 / 6)
+    assert {bar.name: bar.items for bar in stock.support} == {"0": 7, "1": 4, "2": 1}
+    assert any("1 instance rest on a single list" in w or "single list" in w for w in stock.warnings)
+    assert any("ranked by nobody" in w for w in stock.warnings)
+
+
+def test_stock_names_twins_and_silent_experts() -> None:
+    order = [f"i{i}" for i in range(12)]
+    rows = [("q", e, i, r) for e in ("x", "y") for r, i in enumerate(order, 1)]
+    rows += [("q", "z", i, r) for r, i in enumerate(reversed(order), 1)]
+    columns = [list(c) for c in zip(*rows, strict=True)]
+    stock = take_stock(Preferences(*columns, experts=["x", "y", "z", "mute"]))
+    assert any(w.startswith("x and y say the same") for w in stock.warnings)
+    assert any("said nothing: mute" in w for w in stock.warnings)
+
+
+def test_stock_of_comparisons_sees_ties_pairs_and_sides() -> None:
+    n = 400
+    votes = cc.Comparisons("all", ["j"] * n, ["a", "b"] * (n // 2), ["b", "a"] * (n // 2), [1] * n, [0] * n, [1] * n)
+    stock = take_stock(votes)
+    assert stock.ties == 0.5
+    assert any("shown on the left won 100.0%" in w for w in stock.warnings)
+    assert next(f for f in stock.facts if f.name == "Pairs that met").value == "1"
+
+
+def test_stock_of_labels() -> None:
+    votes = cc.from_lists({"x": ["a", "b"], "y": ["b", "c"]})
+    facts = {f.name: f for f in take_stock(votes, cc.Labels(["q", "q"], ["a", "z"], [1, 0])).facts}
+    assert facts["Judged"].value == "33%"
+    assert facts["Labelled instances"].value == "1"
+
+
+@pytest.mark.parametrize(("support", "bars"), [([5, 5], [("5", 2)]), ([1, 3], [("1", 1), ("2", 0), ("3", 1)])])
+def test_histogram_of_few(support: list[int], bars: list[tuple[str, int]]) -> None:
+    from concordant.report.inventory import _histogram
+
+    assert [tuple(bar) for bar in _histogram(np.array(support))] == bars
+
+
+def test_histogram_of_many_loses_nobody() -> None:
+    from concordant.report.inventory import _histogram
+
+    support = np.random.default_rng(0).integers(3, 5000, 400)
+    assert sum(bar.items for bar in _histogram(support)) == 400
+
+
+# Methods.
+
+
+def test_default_methods_suit_the_data() -> None:
+    whole = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "a", "c"]})
+    cut = cc.from_lists({"x": ["a", "b"], "y": ["b", "c"]})
+    many = preferences_of([{"x": {"a": 1}}, {"x": {"b": 1}}])
+    rated = preferences_of([{"x": {"a": 5, "b": 2}}], kind="rating")
+    votes = cc.Comparisons("all", ["i", "j", "k"], ["a"] * 3, ["b"] * 3)
+    assert default_methods(whole)[0].label == "plackett-luce"
+    assert default_methods(cut)[0].label == "plackett-luce(missing=below)"
+    assert default_methods(many)[0].label == "rrf"
+    assert default_methods(rated)[0].label == "mpm"
+    assert [a.label for a in default_methods(votes)][:2] == ["bradley-terry", "bradley-terry(reliability=true)"]
+    for votes in (whole, cut, many, rated):
+        for asked in default_methods(votes):
+            assert ask(asked, votes).consensus is not None, asked.label
+
+
+def test_a_method_that_cannot_answer_says_why() -> None:
+    opinion = ask(Asked("rrf", cc.RRF()), cc.Comparisons("all", None, ["a"], ["b"]))
+    assert opinion.consensus is None
+    assert "RRF" in opinion.reason
+
+
+def test_ranges_from_contributions_are_those_of_refits() -> None:
+    votes, _, _ = cc.synthetic.meta_search(6, random_state=5)
+    opinion = ask(Asked("rrf", cc.RRF()), votes)
+    assert opinion.consensus is not None
+    drawn = np.random.default_rng(0).multinomial(8, np.full(8, 1 / 8), size=40).astype(float)
+    quick = opinions._from_contributions(cc.RRF().fit(votes), votes, opinion.consensus, drawn, 10_000)
+    slow = opinions._from_refits(cc.RRF(), votes, opinion.consensus, drawn, 10_000)
+    assert quick is not None
+    np.testing.assert_array_equal(quick, slow)
+
+
+def test_ranges_hold_the_rank_and_are_wide_where_experts_differ() -> None:
+    same = cc.from_lists({f"e{i}": list("abcdef") for i in range(6)})
+    opinion = ask(Asked("borda", cc.Borda()), same)
+    found = rank_ranges(opinion, same)
+    assert found is not None
+    assert found.lower.tolist() == found.upper.tolist() == [1, 2, 3, 4, 5, 6]
+    split = cc.from_lists({f"e{i}": list("abcdef" if i % 2 else "fedcba") for i in range(6)})
+    wide = rank_ranges(ask(Asked("borda", cc.Borda()), split), split)
+    assert wide is not None
+    assert wide.lower[0] == 1
+    assert wide.upper[0] == 6
+
+
+def test_no_ranges_of_two_experts() -> None:
+    votes = cc.from_lists({"x": ["a", "b"], "y": ["b", "a"]})
+    assert rank_ranges(ask(Asked("borda", cc.Borda()), votes), votes) is None
+
+
+def test_likeness_is_tau_of_every_two_methods() -> None:
+    votes, _, _ = cc.synthetic.meta_search(7, random_state=2)
+    heard = [ask(Asked(name, cc.METHODS[name]()), votes) for name in ("rrf", "borda", "copeland")]
+    tau = likeness(heard, votes)
+    for a, b in combinations(range(3), 2):
+        one, other = heard[a].consensus, heard[b].consensus
+        assert one is not None
+        assert other is not None
+        each = []
+        for n in range(len(votes)):
+            own = slice(*votes.slots.offsets[n : n + 2])
+            each.append(kendall_tau_b(one.rank[own].astype(float), other.rank[own].astype(float)))
+        assert tau[a, b] == pytest.approx(np.mean(each))
+
+
+def test_same_first_counts_instances_and_shared_places() -> None:
+    one = cc.Consensus(["p", "p", "q", "q"], ["a", "b", "a", "b"], [2, 1, 1, 1])
+    other = cc.Consensus(["p", "p", "q", "q"], ["a", "b", "a", "b"], [1, 2, 1, 0])
+    assert same_first(one, other) == 0.5
+
+
+def test_differences_are_near_the_top() -> None:
+    votes = cc.from_lists({"x": [f"i{n}" for n in range(40)], "y": [f"i{n}" for n in range(40)]})
+    heard = [ask(Asked("borda", cc.Borda()), votes) for _ in range(2)]
+    ranks = np.arange(40, 0, -1).astype(float)
+    moved = ranks.copy()
+    # One item falls from the first place to the fifth, another from the 30th to the 39th.
+    moved[0], moved[29] = ranks[4] - 0.5, ranks[38] - 0.5
+    assert heard[1].consensus is not None
+    heard[1].consensus = cc.Consensus.from_codes(votes.slots, moved)
+    found = differences(heard, votes, 3)
+    assert found[0].item == "i0"
+    assert found[0].ranks == [1, 5]
+    assert all(min(d.ranks) <= 10 for d in found)
+
+
+# Labels.
+
+
+@pytest.fixture(scope="module")
+def searched() -> tuple[Preferences, cc.Labels]:
+    votes, labels, _ = cc.synthetic.meta_search(60, quality=(2, 1, 0, 0, -1, -1, -1), random_state=4)
+    return votes, labels
+
+
+def test_truth_evaluates_and_learns_whom_to_believe(searched: tuple[Preferences, cc.Labels]) -> None:
+    votes, labels = searched
+    heard = [ask(Asked("rrf", cc.RRF()), votes), ask(Asked("borda", cc.Borda()), votes)]
+    truth = face_truth(votes, labels, heard, [Asked("listwise-linear", cc.ListwiseLinear())])
+    rows = {row.name: row for row in truth.rows}
+    assert heard[0].consensus is not None
+    direct = cc.cross_validate(cc.RRF(), votes, labels, metrics="ndcg@10,map")
+    assert rows["rrf"].cells["ndcg@10"].mean == pytest.approx(direct.mean["ndcg@10"])
+    assert rows["rrf"].cells["map"].mean == pytest.approx(direct.mean["map"])
+    assert rows["listwise-linear"].kind == "learned"
+    assert rows["listwise-linear"].cells["ndcg@10"].sign == 1
+    assert truth.rows[0].name == "listwise-linear"
+    assert truth.learned == "listwise-linear"
+    assert truth.better + truth.equal + truth.worse == truth.instances == 60
+    assert any(row.kind == "expert" for row in truth.rows)
+    line = next(line for line in truth.lines if line.name == "rrf")
+    assert line.y[-1] == pytest.approx(rows["rrf"].cells["ndcg@10"].mean)
+    assert line.low is not None
+    assert line.low[0] < line.y[0]
+
+
+def test_cases_are_told_by_the_numbers_of_the_explanation(searched: tuple[Preferences, cc.Labels]) -> None:
+    votes, labels = searched
+    heard = [ask(Asked("rrf", cc.RRF()), votes)]
+    truth = face_truth(votes, labels, heard, [Asked("listwise-linear", cc.ListwiseLinear())])
+    assert truth.cases
+    learned = truth.consensus["listwise-linear"]
+    assert heard[0].consensus is not None
+    for case in truth.cases:
+        assert case.chosen_label > case.dethroned_label
+        assert case.learned_value > case.equal_value
+        assert learned.ranking(case.instance)[0] == case.chosen
+        assert heard[0].consensus.ranking(case.instance)[0] == case.dethroned
+        # Experts add up to the difference of the two scores.
+        n = learned.instances.codes[case.instance]
+        own = slice(*learned.slots.offsets[n : n + 2])
+        score = dict(zip(learned.items[own].tolist(), learned.score[own], strict=True))
+        total = sum(v.adds for v in case.voices) + case.others
+        assert total == pytest.approx(score[case.chosen] - score[case.dethroned], abs=1e-9)
+        for voice in case.voices:
+            ranking = [i for i in case.items if i in (case.chosen, case.dethroned)]
+            column = [case.ranks[case.items.index(i)][case.experts.index(voice.expert)] for i in ranking]
+            assert set(column) == {voice.first, voice.second}
+
+
+def test_what_is_tested_was_not_learned_from(searched: tuple[Preferences, cc.Labels]) -> None:
+    """Labels drawn by chance teach nothing: a model that saw them would be far above the equal vote."""
+    votes, labels = searched
+    rng = np.random.default_rng(0)
+    chance = cc.Labels.from_codes(labels.slots, rng.permutation(labels.label))
+    heard = [ask(Asked("rrf", cc.RRF()), votes)]
+    truth = face_truth(votes, chance, heard, [Asked("listwise-linear", cc.ListwiseLinear(l2=1e-4))])
+    rows = {row.name: row.cells["ndcg@10"].mean for row in truth.rows}
+    assert rows["listwise-linear"] < rows["rrf"] + 0.06
+
+
+def test_too_few_labels_to_learn_from_are_said(searched: tuple[Preferences, cc.Labels]) -> None:
+    votes, labels = searched
+    report = build_report(votes[:5], labels[:5])
+    assert report.truth is not None
+    assert "only 5 instances" in report.truth.left_out["listwise-linear"]
+    assert report.truth.learned is None
+    assert next(m for m in report.methods if m.label == "listwise-linear").reason
+
+
+def test_letor_is_measured_where_lists_are_long_enough(searched: tuple[Preferences, cc.Labels]) -> None:
+    votes, labels = searched
+    heard = [ask(Asked("rrf", cc.RRF()), votes)]
+    truth = face_truth(votes, labels, heard, [], convention="letor")
+    assert truth.main == "ndcg@5"
+    direct = cc.evaluate(cc.aggregate(votes, "rrf"), labels, "ndcg@5", convention="letor")
+    assert truth.rows[0].cells["ndcg@5"].mean >= direct.mean["ndcg@5"] - 1e-12
+
+
+# The whole.
+
+
+def test_report_of_many_instances(searched: tuple[Preferences, cc.Labels]) -> None:
+    votes, labels = searched
+    report = build_report(votes, labels, title="t", sources=["runs"])
+    assert report.main == "rrf"
+    assert not report.board
+    assert len(report.instances) == 60
+    first = report.instances[0]
+    consensus = cc.aggregate(votes, "rrf")
+    assert [p.item for p in first.places] == consensus.ranking(first.id)[: len(first.places)]
+    assert report.truth is not None
+    assert first.value == report.truth.values["rrf"][first.id]
+    # Ranks by expert, as their lists have them.
+    place, codes = votes.positions("min"), votes.experts.codes
+    of = {
+        (votes.experts[int(e)], votes.items[int(s)]): int(p)
+        for e, s, p in zip(votes.row_expert, votes.slot, place, strict=True)
+        if votes.slots.instance[s] == 0
+    }
+    for p, row in zip(first.places, first.ranks, strict=True):
+        assert row == [of.get((e, p.item)) for e in codes]
+    assert 3 <= len(report.summary) <= 6
+    assert report.experts is not None
+    assert len(report.experts.tau) == 7
+
+
+def test_report_of_a_leaderboard() -> None:
+    from concordant.data.sample import path
+
+    votes = cc.read_comparisons(path("votes.csv"))
+    report = build_report(votes)
+    board = cc.aggregate(votes, "bradley-terry")
+    assert [p.item for p in report.board] == board.ranking()
+    assert board.rank_upper is not None
+    assert report.board[0].rank_upper == board.rank_upper[board.order()[0]]
+    assert report.experts is not None
+    assert "bradley-terry(reliability=true)" in report.experts.columns
+    assert 3 <= len(report.summary) <= 6
+    assert report.truth is None
+
+
+def test_report_of_a_crowd_shows_groups_in_place_of_pairs() -> None:
+    up = [f"i{i:02}" for i in range(9)]
+    report = build_report(crowd(40, {"up": up, "down": up[::-1]}))
+    assert report.experts is not None
+    assert report.experts.tau == []
+    assert [g.size for g in report.experts.groups] == [40, 40]
+    assert {g.best[0] for g in report.experts.groups} <= {"i00", "i01", "i02", "i08", "i07", "i06"}
+    assert all(g.others[g.number - 1] > 0 > min(g.others) for g in report.experts.groups)
+
+
+def test_report_without_experts() -> None:
+    report = build_report(cc.Comparisons("all", None, ["a", "b", "a"], ["b", "c", "c"]))
+    assert report.experts is None
+    assert 3 <= len(report.summary) <= 6 or len(report.summary) == 3
+
+
+def test_what_long_lists_leave_out_is_said(
+    monkeypatch: pytest.MonkeyPatch, searched: tuple[Preferences, cc.Labels]
+) -> None:
+    monkeypatch.setattr(content, "_INSTANCES", 10)
+    monkeypatch.setattr(content, "_ITEMS", 3)
+    many = build_report(searched[0])
+    assert len(many.instances) == 10
+    assert any("50 of 60 instances" in line for line in many.left_out)
+    one = build_report(cc.from_lists({"x": list("abcdef"), "y": list("abcdef"), "z": list("abcfed")}))
+    assert len(one.board) == 3
+    assert any("3 of 6 items" in line for line in one.left_out)
+
+
+def test_methods_of_the_users_choice(searched: tuple[Preferences, cc.Labels]) -> None:
+    votes, labels = searched
+    report = build_report(votes, labels, methods=[("crf", cc.CRF()), ("borda", cc.Borda())])
+    assert report.main == "borda"
+    assert [m.label for m in report.methods] == ["borda", "crf"]
+    assert report.truth is not None
+    assert report.truth.learned == "crf"
+
+
+def test_nothing_to_report() -> None:
+    empty = Preferences([], [], [], [])
+    with pytest.raises(DataError, match="nobody ranked"):
+        build_report(empty)
+    votes = cc.from_lists({"x": ["a", "b"], "y": ["b", "a"]})
+    with pytest.raises(DataError, match="without labels"):
+        build_report(votes, methods=[("crf", cc.CRF())])
+
+
+def test_numbers_that_stand_for_experts_are_called_experts() -> None:
+    assert content._listed(["12", "13"], word="expert") == "experts 12 and 13"
+    assert content._listed(["bm25"], word="expert") == "bm25"
+    lists = {str(i): list("abcdef") for i in range(8)} | {"99": list("fedcba")}
+    summary = build_report(cc.from_lists(lists)).summary
+    assert any("expert 99 is turned around" in sentence for sentence in summary)
