@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import inspect
 import pickle
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -392,7 +391,7 @@ def test_an_interrupt_keeps_the_best_so_far(way: str) -> None:
 
     def stop(done: int, total: int) -> None:
         if done == 3:
-            signal.raise_signal(signal.SIGINT)
+            raise KeyboardInterrupt
 
     with watch(stop), pytest.warns(ConcordantWarning, match="interrupted"), pytest.raises(KeyboardInterrupt):
         model.fit(FEATURES, LABELS)
