@@ -84,7 +84,8 @@ _COMMON = """hidden : int
     second_order : bool
         Whether the products of two features (a feature's square included) take the place of the features.
     min_correlation : float
-        Products whose correlation with the label, up to sign, is not above this are left out.
+        Products whose correlation with the label, up to sign, is not above this are left out; it is taken over the
+        items of the instances learned from.
     max_products : int or None
         Of those left, how many of the most correlated are kept.
     keep_first : bool
