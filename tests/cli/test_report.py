@@ -1,0 +1,90 @@
+"""`concordant report`: one file from files, with a summary on the terminal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Invoke
+
+pytest.importorskip("jinja2")
+
+
+def test_demo_needs_no_input(invoke: Invoke, tmp_path: Path) -> None:
+    target = tmp_path / "demo.html"
+    done = invoke("report", "--demo", "-o", target)
+    page = target.read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert page.rstrip().endswith("</html>")
+    assert "Against the labels" in page
+    assert "6 experts scored" in done.stdout
+    assert "wrote" in done.stderr
+
+
+def test_runs_with_labels(invoke: Invoke, files: Path) -> None:
+    target = files / "r.html"
+    invoke("report", files / "runs", "--labels", files / "qrels.txt", "-o", target, "--title", "Two <systems>")
+    page = target.read_text(encoding="utf-8")
+    assert "<title>Two &lt;systems&gt;</title>" in page
+    assert "learns from labels, and only 2 instances have any" in page
+
+
+def test_votes(invoke: Invoke, files: Path) -> None:
+    target = files / "r.html"
+    invoke("report", files / "votes.csv", "-o", target, "--quiet", "--columns", "expert=judge")
+    page = target.read_text(encoding="utf-8")
+    assert "bradley-terry" in page
+    assert "Against the labels" not in page
+    assert "What the experts say: votes.csv" in page
+
+
+def test_a_letor_folder_brings_labels_and_folds(invoke: Invoke, files: Path) -> None:
+    target = files / "r.html"
+    done = invoke("report", files / "letor", "-o", target, "--json", "--methods", "rrf,borda")
+    results = json.loads(done.stdout)["results"]
+    assert results["labels"]["metric"] == "ndcg@5"
+    assert {row["name"] for row in results["labels"]["rows"]} >= {"rrf", "borda"}
+
+
+def test_json_says_what_was_written(invoke: Invoke, files: Path) -> None:
+    target = files / "r.html"
+    results = json.loads(invoke("report", files / "runs", "-o", target, "--json").stdout)["results"]
+    assert results["bytes"] == target.stat().st_size
+    assert results["consensus"] == "rrf"
+    assert results["labels"] is None
+    assert 3 <= len(results["summary"]) <= 6
+
+
+def test_methods_and_weights(invoke: Invoke, files: Path) -> None:
+    target = files / "r.html"
+    done = invoke(
+        "report", files / "runs", "-o", target, "--json", "--methods", "borda,rrf(k=10)", "--weights", "a=2,b=0.5"
+    )
+    results = json.loads(done.stdout)["results"]
+    assert [m["method"] for m in results["methods"]] == ["borda", "rrf(k=10)"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "name at least one file"),
+        (["--demo", "x.csv"], "brings its own data"),
+        (["x.csv", "--convention", "mine"], "must be one of"),
+        (["x.csv", "--methods", "rrf)("], "expected a name"),
+    ],
+)
+def test_slips_are_usage_errors(invoke: Invoke, words: list[str], said: str) -> None:
+    assert said in " ".join(invoke("report", *words, code=2).output.replace("│", " ").split())
+
+
+def test_no_work_is_done_for_a_folder_that_is_not_there(invoke: Invoke, files: Path) -> None:
+    done = invoke("report", files / "runs", "-o", files / "no" / "r.html", code=1)
+    assert "there is no folder" in done.output
+
+
+def test_features_alone_are_nothing_that_experts_said(invoke: Invoke, tmp_path: Path) -> None:
+    (tmp_path / "f.txt").write_text("1 qid:1 1:0.5 2:0.25\n0 qid:1 1:0.1 2:0.75\n")
+    done = invoke("report", tmp_path / "f.txt", "--format", "letor", "-o", tmp_path / "r.html", code=1)
+    assert "neither preferences nor comparisons" in done.output
+    assert not (tmp_path / "r.html").exists()

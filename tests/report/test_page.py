@@ -1,0 +1,250 @@
+"""A report as HTML: well formed, closed to the outside, readable without a mouse, and deaf to ids that are not ids."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import sys
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+from tests.report import hostile
+
+import concordant as cc
+from concordant.data.sample import path
+from concordant.errors import MissingExtraError
+from concordant.report.content import Report, build_report
+from concordant.report.page import _fixed, _heat, _number, _short, _signed, render, visible
+
+pytest.importorskip("jinja2")
+
+VOID = {"meta", "link", "input", "br", "wbr", "rect", "line", "circle", "path", "img"}
+
+
+class Tree(HTMLParser):
+    """Elements of a page as (tag, attributes, text), and whether every one of them is closed in turn."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None], list[str]]] = []
+        self._open: list[tuple[str, list[str]]] = []
+        self.feed(page)
+        self.close()
+        assert not self._open, f"never closed: {self._open[-1][0]}"
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert len(attrs) == len({name for name, _ in attrs}), (tag, attrs)
+        text: list[str] = []
+        self.elements.append((tag, dict(attrs), text))
+        if tag not in VOID:
+            self._open.append((tag, text))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs), []))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag in VOID:
+            return
+        assert self._open, tag
+        assert self._open[-1][0] == tag, f"<{self._open[-1][0]}> ends with </{tag}>"
+        self._open.pop()
+
+    def handle_data(self, data: str) -> None:
+        for _, text in self._open:
+            text.append(data)
+
+    def all(self, *tags: str) -> list[tuple[str, dict[str, str | None], str]]:
+        return [(tag, attrs, "".join(text)) for tag, attrs, text in self.elements if tag in tags]
+
+
+@pytest.fixture(scope="module")
+def searched() -> Report:
+    return build_report(cc.read_runs(path("runs")), cc.read_labels(path("qrels.txt")), title="Six systems")
+
+
+@pytest.fixture(scope="module")
+def judged() -> Report:
+    return build_report(cc.read_comparisons(path("votes.csv")), title="Twelve models")
+
+
+@pytest.fixture(scope="module")
+def wicked() -> Report:
+    votes, labels = hostile.votes()
+    return build_report(votes, labels, title=hostile.IDS[0], sources=hostile.IDS)
+
+
+@pytest.fixture(scope="module", params=["searched", "judged", "wicked", "ballots", "crowd"])
+def page(request: pytest.FixtureRequest) -> str:
+    if request.param == "ballots":
+        return render(build_report(cc.read_preflib(path("ballots.soi"))))
+    if request.param == "crowd":
+        lists = {f"e{e}": list("abcdefgh"[:: 1 if e % 3 else -1]) for e in range(90)}
+        return render(build_report(cc.from_lists(lists)))
+    return render(request.getfixturevalue(request.param))
+
+
+def test_nothing_comes_from_outside_and_nothing_foreign_can_run(page: str) -> None:
+    tree = Tree(page)
+    allowed = {"href": ("#", "data:,")}
+    for tag, attrs, _ in tree.elements:
+        assert tag not in ("img", "iframe", "object", "embed", "form", "base", "audio", "video", "image", "use")
+        for name, value in attrs.items():
+            assert not name.startswith("on"), (tag, name)
+            assert name != "style", tag
+            assert name not in ("src", "action", "formaction", "srcset", "data", "xlink:href", "ping")
+            if name in allowed:
+                assert (value or "").startswith(allowed[name]), value
+    assert "http://" not in page
+    assert "https://" not in page
+    assert "@import" not in page
+    scripts = tree.all("script")
+    assert [attrs.get("type") for _, attrs, _ in scripts][:-1] in ([], ["application/json"])
+    assert scripts[-1][1] == {}
+
+
+def test_policy_names_our_own_style_and_script_by_their_hashes(page: str) -> None:
+    tree = Tree(page)
+    policy = next(a["content"] for _, a, _ in tree.all("meta") if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy is not None
+    assert "unsafe" not in policy
+    assert policy.startswith("default-src 'none'")
+    for tag in ("style", "script"):
+        content = re.findall(rf"<{tag}>(.*?)</{tag}>", page, re.DOTALL)
+        assert len(content) == 1
+        digest = base64.b64encode(hashlib.sha256(content[0].encode()).digest()).decode()
+        assert f"{tag}-src 'sha256-{digest}'" in policy
+
+
+def test_structure_serves_those_who_do_not_see_it(page: str) -> None:
+    tree = Tree(page)
+    levels = [int(tag[1]) for tag, _, _ in tree.all("h1", "h2", "h3", "h4")]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(b <= a + 1 for a, b in pairwise(levels))
+    ids = [attrs["id"] for _, attrs, _ in tree.elements if "id" in attrs]
+    assert len(ids) == len(set(ids))
+    for tag, attrs, _ in tree.elements:
+        for name in ("aria-labelledby", "for"):
+            assert set((attrs.get(name) or "").split()) <= set(ids), (tag, attrs)
+        if tag == "th":
+            assert attrs.get("scope") in ("col", "row")
+        if tag == "svg":
+            assert attrs.get("aria-hidden") == "true" or attrs.get("role") == "img", attrs
+        if tag == "a":
+            assert (attrs["href"] or "")[1:] in ids
+        if tag == "div" and "box" in (attrs.get("class") or "").split():
+            assert attrs.get("tabindex") == "0"
+            assert attrs.get("aria-label")
+    named = {attrs.get("for") for _, attrs, _ in tree.all("label")}
+    assert all(attrs.get("id") in named for _, attrs, _ in tree.all("input"))
+    assert next(a for t, a, _ in tree.elements if t == "html")["lang"] == "en"
+    first = next((t, a) for t, a, _ in tree.elements if t in ("a", "button", "input"))
+    assert first == ("a", {"class": "skip", "href": "#main"})
+
+
+def test_everything_said_is_on_the_page(searched: Report) -> None:
+    page = render(searched)
+    tree = Tree(page)
+    text = " ".join("".join(t) for tag, _, t in tree.elements if tag == "main")
+    for sentence in searched.summary:
+        assert sentence in text
+    for instance in searched.instances:
+        assert instance.id in text
+        assert instance.places[0].item in text
+    assert searched.truth is not None
+    for row in searched.truth.rows:
+        assert f"{row.cells['map'].mean:.4f}" in text
+    assert searched.experts is not None
+    heat = next(t for tag, a, t in tree.elements if tag == "svg" and "heat-title" in (a.get("aria-labelledby") or ""))
+    assert "How far every two experts agree" in "".join(heat)
+    cells = [a for tag, a, _ in tree.all("rect") if "hp" in (a.get("class") or "") or "hn" in (a.get("class") or "")]
+    assert len(cells) >= 30
+
+
+def test_the_closer_look_has_the_ranks_of_the_lists(searched: Report) -> None:
+    (data,) = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', render(searched), re.DOTALL)
+    content = json.loads(data)
+    assert content["experts"] == searched.vocabulary
+    first = searched.instances[0]
+    assert content["instances"][0]["id"] == first.id
+    assert [p[0] for p in content["instances"][0]["places"]] == [p.item for p in first.places]
+    assert content["instances"][0]["ranks"] == [[r or 0 for r in row] for row in first.ranks]
+
+
+def test_hostile_ids_are_text(wicked: Report) -> None:
+    page = render(wicked)
+    tree = Tree(page)
+    assert len(tree.all("script")) == 2
+    assert len(tree.all("style")) == 1
+    assert next(text for _, _, text in tree.all("title")) == hostile.IDS[0]
+    shown = "".join("".join(t) for tag, _, t in tree.elements if tag == "main")
+    for name in hostile.IDS[:5]:
+        assert name in shown
+    assert "{{ 7 * 7 }}" in shown
+    assert "49" not in "".join("".join(t) for tag, _, t in tree.all("h3"))
+    assert "\x00" not in page
+    assert "\u202e" not in page
+    assert len(page) < 2_000_000
+    (data,) = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
+    assert "<" not in data
+    assert json.loads(data)["instances"][0]["id"] == hostile.IDS[0]
+
+
+def test_a_page_is_the_same_for_the_same_report(searched: Report) -> None:
+    assert render(searched) == render(searched)
+
+
+def test_lone_surrogates_do_not_stop_the_page() -> None:
+    report = build_report(cc.from_lists({"x": ["a", "b"], "y": ["b", "a"], "z": ["a", "b"]}), title="odd \udcff")
+    assert "odd \\udcff" in render(report)
+
+
+def test_without_jinja_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch, judged: Report) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(MissingExtraError, match=r"concordant\[report\]"):
+        render(judged)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("plain", "plain"),
+        ("a\x00b", "a\\x00b"),
+        ("a\u202eb", "a\\u202eb"),
+        ("e\u0301", "e\u0301"),
+        ("e" + "\u0301" * 9, "e" + "\u0301" * 3),
+        ("👩\u200d👧", "👩\u200d👧"),
+        ("\ud800", "\\ud800"),
+    ],
+)
+def test_visible(given: str, shown: str) -> None:
+    assert visible(given) == shown
+
+
+def test_long_ids_keep_both_ends() -> None:
+    short = _short("start" + "x" * 10_000 + "end", 30)
+    assert len(short) == 30
+    assert short.startswith("start")
+    assert short.endswith("end")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "–"), (0, "0"), (3.0, "3"), (-1234567.0, "−1,234,567"), (0.12345, "0.123"), (float("nan"), "–")],
+)
+def test_numbers(value: float | None, text: str) -> None:
+    assert _number(value) == text
+
+
+def test_small_differences_have_no_sign() -> None:
+    assert _signed(-0.00001, 3) == "0.000"
+    assert _signed(-0.25, 2) == "−0.25"
+    assert _fixed(-0.001, 2) == "0.00"
+    assert _fixed(None, 2) == "–"
+
+
+def test_heat_runs_from_one_colour_to_the_other() -> None:
+    assert [_heat(v) for v in (-1.0, 0.0, 1.0, None)] == ["hn n10", "hp", "hp p10", "hu"]
