@@ -113,7 +113,7 @@ def command(
         if not session.json:
             for sentence in report.summary:
                 session.say(sentence)
-        session.note(f"wrote {output}: {size / 1e6:.1f} MB, complete in itself")
+        session.note(f"wrote {output}: {size / 1e3:,.0f} kB, complete in itself")
 
 
 def _called(names: list[str]) -> str:

@@ -497,7 +497,8 @@ def _experts(
         apart = among_others(some)
         others, odd = apart.agreement, odd_ones(apart)
         # Who orders as the others do what they share, and yet is far from the consensus, lists what they do not.
-        odd |= {e: "other items" for e in odd_ones(standing) if e not in odd}
+        if isinstance(votes, Preferences) and votes.kind != "rating":
+            odd |= {e: "other items" for e in odd_ones(standing) if e not in odd and standing.coverage[e] < 1}
         found = expert_agreement(some)
         arranged = cluster_order(found.tau)
         order = [names[int(e)] for e in arranged]

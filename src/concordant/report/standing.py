@@ -254,11 +254,13 @@ def odd_ones(standing: Standing) -> dict[int, str]:
     surely = NormalDist().inv_cdf(1 - 0.025 / len(known))
     spread = 1.4826 * float(np.median(np.abs(value[known] - middle)))
     out = {}
+    apart = max(_APART, surely)
     for e in known[np.argsort(value[known], kind="stable")].tolist():
+        gap = middle - value[e]
         if value[e] + surely * error[e] < 0:
             out[e] = "turned around"
-        elif value[e] - _NEAR * error[e] <= 0 and error[e] < _CLEAR and middle > 2 * _NEAR * error[e]:
+        elif value[e] - _NEAR * error[e] <= 0 and error[e] < _CLEAR and gap > apart * error[e]:
             out[e] = "no better than chance"
-        elif middle - value[e] > max(_APART, surely) * math.hypot(spread, error[e]):
+        elif gap > apart * math.hypot(spread, error[e]):
             out[e] = "outlier"
     return out
