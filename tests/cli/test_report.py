@@ -30,6 +30,12 @@ def test_runs_with_labels(invoke: Invoke, files: Path) -> None:
     assert "learns from labels, and only 2 instances have any" in page
 
 
+def test_several_files_are_called_by_their_folder(invoke: Invoke, files: Path) -> None:
+    target = files / "r.html"
+    invoke("report", files / "runs" / "a.trec", files / "runs" / "b.trec", "-o", target)
+    assert "<title>What the experts say: runs (2 files)</title>" in target.read_text(encoding="utf-8")
+
+
 def test_votes(invoke: Invoke, files: Path) -> None:
     target = files / "r.html"
     invoke("report", files / "votes.csv", "-o", target, "--quiet", "--columns", "expert=judge")

@@ -100,7 +100,7 @@ def command(
                 votes,
                 truth,
                 methods=chosen,
-                title=title or f"What the experts say: {_called(named)}",
+                title=title or f"What the experts say: {_called(inputs or [])}",
                 sources=[] if demo else named + ([Path(labels).name] if labels else []),
                 convention=convention or source.convention,
                 folds=_folds(source, labels, trust),
@@ -116,8 +116,15 @@ def command(
         session.note(f"wrote {output}: {size / 1e3:,.0f} kB, complete in itself")
 
 
-def _called(names: list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+def _called(inputs: list[str]) -> str:
+    """Return what the input is called: the file, or the folder that holds all of them."""
+    paths = [Path(name) for name in inputs]
+    if len(paths) == 1:
+        return paths[0].name or inputs[0]
+    folder = paths[0].absolute().parent.name
+    if folder and all(path.absolute().parent == paths[0].absolute().parent for path in paths):
+        return f"{folder} ({len(paths)} files)"
+    return f"{paths[0].name} and {len(paths) - 1} more"
 
 
 def _create(spec: Any) -> Any:

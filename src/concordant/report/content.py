@@ -62,7 +62,9 @@ _DIFFERENCES = 15
 # Ranks of experts that are kept for the closer look at instances.
 _CELLS = 500_000
 # Pairs of experts times pairs of items that are looked at, and how many instances at the least.
-_PAIRS, _FEWEST_SAMPLED = 8e8, 30
+_PAIRS, _FEWEST_SAMPLED = 4e8, 30
+# Experts times items that are sorted to see everybody among the others.
+_CELLS_SORTED = 50_000_000
 
 
 class Place(NamedTuple):
@@ -494,7 +496,7 @@ def _experts(
     group_of: dict[int, int] = {}
     if k <= MANY_EXPERTS:
         some = _sample(votes)
-        apart = among_others(some)
+        apart = among_others(votes if k * votes.n_slots <= _CELLS_SORTED else some)
         others, odd = apart.agreement, odd_ones(apart)
         # Who orders as the others do what they share, and yet is far from the consensus, lists what they do not.
         if isinstance(votes, Preferences) and votes.kind != "rating":

@@ -202,7 +202,7 @@ def _histogram(support: Ints | Floats) -> list[Bar]:
         edges.append(2 * edges[-1])
     held = np.histogram(counts, edges)[0].tolist()
     bars = [
-        Bar(f"{a:,}" if b - a == 1 else f"{a:,}–{b - 1:,}", int(c))
+        Bar(f"{a:,}" if b - a == 1 else f"{a:,}–{min(b - 1, high):,}", int(c))
         for a, b, c in zip(edges[:-1], edges[1:], held, strict=True)
     ]
     first = next(i for i, bar in enumerate(bars) if bar.items)

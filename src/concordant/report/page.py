@@ -41,8 +41,8 @@ _KINDS = {"method": "no labels", "learned": "learns from labels", "expert": "one
 def visible(text: str, *, isolates: bool = False) -> str:
     r"""Return a text that can be shown: control characters escaped, endless marks cut.
 
-    >>> visible("a\x00b"), visible("x" + "\u0301" * 5 == "x" + "\u0301" * 3 and "", isolates=True)
-    ('a\\x00b', '')
+    >>> visible("a\x00b"), visible("caf\u00e9"), len(visible("x" + 9 * "\u0301"))
+    ('a\\x00b', 'café', 4)
     """
     if text.isascii() and text.isprintable():
         return text

@@ -187,9 +187,9 @@ def among_others(votes: Preferences | Comparisons) -> Standing:
     Examples
     --------
     >>> import concordant as cc
-    >>> votes = cc.from_lists({"x": ["a", "b", "c"], "y": ["a", "b", "c"], "z": ["c", "b", "a"]})
-    >>> among_others(votes).agreement.tolist()
-    [0.0, 0.0, -1.0]
+    >>> lists = {"w": ["a", "b", "c"], "x": ["a", "b", "c"], "y": ["a", "b", "c"], "z": ["c", "b", "a"]}
+    >>> among_others(cc.from_lists(lists)).agreement.tolist()
+    [1.0, 1.0, 1.0, -1.0]
     """
     if isinstance(votes, Comparisons):
         return _judges_among_others(votes)
@@ -202,8 +202,10 @@ def among_others(votes: Preferences | Comparisons) -> Standing:
     held = np.bincount(votes.slot, minlength=votes.n_slots)
     own = np.rint(2 * place).astype(np.int64)
     tau = np.full(votes.n_lists, np.nan)
+    by_expert = np.argsort(votes.row_expert, kind="stable")
+    edges = np.cumsum(np.bincount(votes.row_expert, minlength=votes.n_experts))
     for e in range(votes.n_experts):
-        rows = np.flatnonzero(votes.row_expert == e)
+        rows = by_expert[edges[e - 1] if e else 0 : edges[e]]
         rest = total.astype(np.float64)
         rest[votes.slot[rows]] -= points[rows]
         rank, _ = rank_scores(rest, votes.slots.offsets)
