@@ -398,6 +398,30 @@ def test_too_few_labels_to_learn_from_are_said(searched: tuple[Preferences, cc.L
     assert next(m for m in report.methods if m.label == "listwise-linear").reason
 
 
+def test_labels_of_other_instances_are_left_out_or_refused(searched: tuple[Preferences, cc.Labels]) -> None:
+    votes, labels = searched
+    alone = build_report(votes[:20], labels[:20], methods=[("rrf", cc.RRF())])
+    beside = build_report(votes[:20], labels, methods=[("rrf", cc.RRF())])
+    assert alone.truth is not None
+    assert beside.truth is not None
+    assert beside.truth.rows == alone.truth.rows
+    assert any("40 labelled instances are not in the data" in w for w in beside.stock.warnings)
+    with pytest.raises(DataError, match="other instances"):
+        build_report(votes[:20], labels[20:])
+
+
+def test_given_folds_are_used(searched: tuple[Preferences, cc.Labels]) -> None:
+    votes, labels = searched
+    parts = [(votes[a:b], labels[a:b]) for a, b in ((0, 20), (20, 40), (40, 60))]
+    folds = [tuple(parts[(f + i) % 3] for i in range(3)) for f in range(3)]
+    heard = [ask(Asked("rrf", cc.RRF()), votes)]
+    truth = face_truth(votes, labels, heard, [Asked("listwise-linear", cc.ListwiseLinear())], folds=folds)
+    assert any("3 given folds" in line for line in truth.how)
+    direct = cc.cross_validate(cc.ListwiseLinear(), folds=folds, metrics="ndcg@10", convention="trec")
+    found = next(row for row in truth.rows if row.name == "listwise-linear")
+    assert found.cells["ndcg@10"].mean == pytest.approx(direct.mean["ndcg@10"])
+
+
 def test_letor_is_measured_where_lists_are_long_enough(searched: tuple[Preferences, cc.Labels]) -> None:
     votes, labels = searched
     heard = [ask(Asked("rrf", cc.RRF()), votes)]

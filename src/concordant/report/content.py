@@ -20,7 +20,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, shorten
+from concordant.errors import DataError, listing, shorten
 from concordant.kernels.lists import Floats
 from concordant.report.agreement import cluster_order, expert_agreement
 from concordant.report.clusters import expert_groups
@@ -41,6 +41,7 @@ from concordant.report.opinions import (
 )
 from concordant.report.standing import Standing, among_others, expert_standing, odd_ones
 from concordant.report.truth import Truth, face_truth
+from concordant.selection.portions import labelled
 
 __all__ = [
     "ExpertRow",
@@ -282,6 +283,11 @@ def build_report(
     """
     if votes.n_rows == 0:
         raise DataError("there is nothing to report: nobody ranked or compared anything.")
+    if labels is not None and not labelled(votes, labels).any():
+        raise DataError(
+            f"the labels are of other instances. The data has {listing(votes.instances[:5].tolist(), 4)}, the labels "
+            f"have {listing(labels.instances[:5].tolist(), 4)}; they are matched by id."
+        )
     say("looking at the data")
     stock = take_stock(votes, labels)
     chosen = default_methods(votes) if methods is None else [Asked(name, m) for name, m in methods]

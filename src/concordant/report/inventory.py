@@ -345,6 +345,9 @@ def _of_labels(votes: Preferences | Comparisons, labels: Labels) -> tuple[list[F
         Fact("Judged", f"{judged.mean():.0%}" if len(judged) else "0%", "of the items that experts rank have a label"),
     ]
     warnings = []
+    elsewhere = len(labels) - there
+    if elsewhere:
+        warnings.append(f"{several(elsewhere, 'labelled instance')} are not in the data and are not evaluated.")
     if there < len(votes):
         warnings.append(f"{several(len(votes) - there, 'instance')} of {len(votes):,} have no labels.")
     return facts, warnings

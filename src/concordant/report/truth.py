@@ -23,7 +23,7 @@ from concordant.metrics.evaluation import Evaluation, evaluate
 from concordant.report._material import by_cutoff, curve
 from concordant.report.opinions import Asked, Opinion, Votes, overheard
 from concordant.selection.cross_validation import CrossValidation, cross_validate
-from concordant.selection.portions import are_folds, labelled
+from concordant.selection.portions import are_folds, labelled, labels_of
 
 __all__ = ["Case", "Cell", "Line", "Row", "Truth", "Voice", "face_truth"]
 
@@ -243,6 +243,7 @@ def face_truth(
     """
     yard = _YARDS.get(convention, _OTHER)
     main = yard.main
+    labels = labels_of(labels, votes.instances)
     said: list[str] = []
     left_out: dict[str, str] = {}
     known = int(labelled(votes, labels).sum())
@@ -349,7 +350,6 @@ def _experts(
     """Return every expert's own lists against the labels; an instance it did not answer counts 0."""
     if not isinstance(votes, Preferences) or votes.n_experts > _EXPERTS_ALONE:
         return {}
-    own = [i for i in labels.instances if i in votes.instances.codes]
     out = {}
     lists = np.bincount(votes.list_expert, minlength=votes.n_experts)
     quietly: list[str] = []
@@ -357,7 +357,9 @@ def _experts(
         if lists[e] == 0:
             continue
         with overheard(quietly):
-            found = evaluate(own_order(votes, name), labels, yard.metrics, convention=convention, instances=own)
+            found = evaluate(
+                own_order(votes, name), labels, yard.metrics, convention=convention, instances=labels.instances
+            )
         out[name] = _in_frame(found, frame)
     return out
 
