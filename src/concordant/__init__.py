@@ -67,6 +67,7 @@ _WHERE = {
     "methods.svd_rank": ("SVDRank",),
     "methods.crf": ("CRF",),
     "methods.listwise": ("ListwiseLinear",),
+    "ranking.expert_features": ("expert_features",),
     "ranking.partitions": ("partitions",),
     "ranking.pmop": ("PMOP",),
     "ranking.ranker": ("Ranker",),

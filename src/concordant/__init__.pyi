@@ -72,6 +72,7 @@ from concordant.metrics.evaluation import Evaluation as Evaluation
 from concordant.metrics.evaluation import combine_folds as combine_folds
 from concordant.metrics.evaluation import evaluate as evaluate
 from concordant.ranking import partitions as partitions
+from concordant.ranking.expert_features import expert_features as expert_features
 from concordant.ranking.pmop import PMOP as PMOP
 from concordant.ranking.ranker import Ranker as Ranker
 from concordant.ranking.rankers import LambdaRank as LambdaRank

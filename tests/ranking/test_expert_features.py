@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.oracles import potentials as oracle
 
 import concordant as cc
-from concordant.errors import DataError
+from concordant.errors import DataError, ParameterError
 from concordant.ranking import expert_features
 from concordant.ranking.expert_features import blocks_of, item_sums, potentials
 
@@ -106,3 +106,42 @@ def test_keys_do_not_depend_on_order() -> None:
         keys.append(dict(zip(p.items, found.key.tolist(), strict=True)))
     assert keys[0] == keys[1]
     assert len(set(keys[0].values())) == 4
+
+
+@pytest.mark.parametrize("transform", ["log", "rankdiff", "binary"])
+@pytest.mark.parametrize("missing", ["unknown", "below"])
+def test_potentials_as_features_are_what_the_crf_adds_up(transform: str, missing: str) -> None:
+    runs, labels = cc.synthetic.labelled_runs(20, random_state=2)
+    model = cc.CRF(passes=3, transform=transform, missing=missing).fit(runs, labels)
+    features = cc.expert_features(runs, transform=transform, missing=missing)
+    assert features.slots == runs.slots
+    assert features.names.tolist()[:3] == [f"{model.experts_[0]}.{n}" for n in ("missing", "preferred", "beaten")]
+    np.testing.assert_allclose(features.X @ model.weights_.ravel(), model.predict(runs).score, atol=1e-9)
+
+
+def test_singular_vectors_as_features_are_those_of_svd_rank() -> None:
+    runs, labels = cc.synthetic.labelled_runs(20, random_state=2)
+    model = cc.SVDRank(passes=2, strength="rankdiff").fit(runs, labels)
+    assert cc.expert_features(runs, "svd", transform="rankdiff") == model.transform(runs)
+
+
+def test_other_parts_get_the_columns_they_are_asked_for() -> None:
+    runs, _ = cc.synthetic.labelled_runs(10, random_state=2)
+    whole = cc.expert_features(runs)
+    part = cc.expert_features(runs, experts=["e3", "e1", "stranger"])
+    assert part.names.tolist()[::3] == ["e3.missing", "e1.missing", "stranger.missing"]
+    for name in ("e3.preferred", "e1.beaten"):
+        mine, theirs = part.names.codes[name], whole.names.codes[name]
+        np.testing.assert_array_equal(part.X[:, mine], whole.X[:, theirs])
+    assert (part.X[:, part.names.codes["stranger.missing"]] == 1).all()
+    assert not part.X[:, part.names.codes["stranger.preferred"]].any()
+    # A ranker of one's own choice behind them is the ranker on preferences.
+    labels = cc.synthetic.labelled_runs(10, random_state=2)[1]
+    one, two = cc.RankNet(l2=0.1).fit(runs, labels), cc.RankNet(l2=0.1).fit(whole, labels)
+    np.testing.assert_allclose(one.predict(runs).score, two.predict(whole).score, atol=1e-12)
+
+
+@pytest.mark.parametrize("wrong", [{"kind": "pairs"}, {"transform": "no"}, {"missing": "last"}])
+def test_what_is_no_kind_of_features_is_refused(wrong: dict[str, str]) -> None:
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        cc.expert_features(cc.from_lists({"x": ["a", "b"]}), **wrong)

@@ -16,9 +16,11 @@ import numpy as np
 from concordant.base.contract import Votes
 from concordant.base.experts import check_known, speaking
 from concordant.data.comparisons import Comparisons
+from concordant.data.features import Features
+from concordant.data.index import Texts, as_ids
 from concordant.data.preferences import Preferences
 from concordant.data.streams import id_hash
-from concordant.errors import DataError, listing
+from concordant.errors import DataError, ParameterError, listing
 from concordant.kernels.lists import Codes, Floats, Ints, exact_sums, list_ids, offsets_of
 from concordant.kernels.scramble import Keys, mixed
 
@@ -29,6 +31,7 @@ __all__ = [
     "anybody",
     "blocks_of",
     "dense_potentials",
+    "expert_features",
     "item_sums",
     "potentials",
     "slot_keys",
@@ -269,6 +272,61 @@ def dense_potentials(rows: ExpertRows, blocks: Blocks) -> tuple[Floats, list[str
     np.add.at(out, (list_ids(rows.starts), rows.block), rows.X)
     kinds = ("missing", *(("preferred", "beaten") * ((d - 1) // 2)))
     return out.reshape(rows.n_slots, -1), [f"{name}.{kind}" for name in blocks.names for kind in kinds]
+
+
+def expert_features(
+    preferences: Votes,
+    kind: str = "potentials",
+    *,
+    transform: str = "log",
+    missing: str = "unknown",
+    experts: Sequence[str] | None = None,
+) -> Features:
+    """Return what every expert says about every item as features, a few columns for each expert.
+
+    Parameters
+    ----------
+    preferences : Preferences or Comparisons
+        What the experts said.
+    kind : {"potentials", "svd"}
+        The potentials of the CRF ("missing", "preferred", "beaten"), or the leading singular vectors of SVDRank ("u1",
+        "sigma1", "v1", "missing").
+    transform : {"log", "rankdiff", "binary", "count"}
+        How strongly an expert prefers an item to one behind it.
+    missing : {"unknown", "below"}
+        Whether a list says nothing about the items it leaves out, or that they are worse than all it holds.
+    experts : sequence of str, optional
+        Whose columns there are, in this order: give those of the training part for other parts, so that columns agree.
+        Experts who are not named are left out; those named who say nothing list nothing. By default all who say
+        something, sorted.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> runs = cc.from_lists({"bm25": ["a", "b"], "dense": ["b", "c"]})
+    >>> features = cc.expert_features(runs, transform="binary")
+    >>> features.names.tolist()[:3]
+    ['bm25.missing', 'bm25.preferred', 'bm25.beaten']
+    >>> features.X[:, 0].tolist()
+    [0.0, 0.0, 1.0]
+    """
+    owner = "expert_features"
+    for name, value, allowed in (
+        ("kind", kind, ("potentials", "svd")),
+        ("transform", transform, TRANSFORMS),
+        ("missing", missing, ("unknown", "below")),
+    ):
+        if value not in allowed:
+            raise ParameterError.invalid(name, owner, f"one of {', '.join(map(repr, allowed))}", value)
+    blocks = blocks_of(preferences) if experts is None else Blocks(as_ids(experts, "expert"), -1)
+    of_expert = blocks.of(preferences, owner, "error" if experts is None else "ignore")
+    if kind == "svd":
+        from concordant.ranking.svd_features import dense_features, triples
+
+        found = triples(preferences, blocks, of_expert, transform, 1, missing, "mean")
+        return dense_features(found, preferences.slots, blocks)
+    X, names = dense_potentials(potentials(preferences, blocks, of_expert, transform, missing=missing), blocks)
+    return Features.from_codes(preferences.slots, X, Texts(names))
 
 
 class _Lists(NamedTuple):
