@@ -447,18 +447,7 @@ def weigh(votes: Preferences | Comparisons, weights: dict[str, float]) -> Prefer
     from concordant.data.preferences import Preferences
 
     if isinstance(votes, Preferences):
-        trusted = votes.with_weights(weights)
-        return Preferences.from_codes(
-            votes.slots,
-            votes.experts,
-            votes.list_expert,
-            votes.list_offsets,
-            votes.list_starts,
-            votes.slot,
-            votes.value,
-            kind=votes.kind,
-            list_weight=trusted.weights * votes.weights,
-        )
+        return votes.with_list_weights(votes.with_weights(weights).weights * votes.weights)
     factor = _row_factors(votes, weights)
     return Comparisons.from_codes(
         votes.slots,

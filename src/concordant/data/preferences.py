@@ -417,6 +417,10 @@ class Preferences(Container):
         """Return the preferences with these weights, from expert or (instance, expert) to number; None clears them."""
         return self._replace(list_weight=None if weights is None else self._map_weights(weights))
 
+    def with_list_weights(self, weights: Floats) -> Self:
+        """Return the preferences with one weight for every list, in their order; nothing is checked or copied."""
+        return self._replace(list_weight=weights)
+
     def _replace(self, **changes: Any) -> Self:
         names = (
             "slots",

@@ -16,7 +16,7 @@ from concordant.errors import DataError, KindError, ParameterError
 from concordant.kernels.inversions import inversions
 from concordant.kernels.lists import Floats, Ints, offsets_of
 
-__all__ = ["Agreement", "cluster_order", "expert_agreement"]
+__all__ = ["Agreement", "cluster_order", "expert_agreement", "tied_pairs"]
 
 # How many signs are held at a time.
 _BLOCK = 4_000_000
@@ -141,9 +141,9 @@ def _list_by_list(table: Floats) -> tuple[Floats, Ints]:
             mine, theirs = mine[order], theirs[order]
         n = beside.sum(axis=0).astype(np.int64)
         pairs = n * (n - 1) // 2
-        in_mine = _tied_pairs(which, mine, len(n)) if ties[a] else 0
-        in_theirs = _tied_pairs(which, theirs, len(n)) if ties[a + 1 :].any() else 0
-        in_both = _tied_pairs(which, mine * (code.max() + 1) + theirs, len(n)) if ties[a] and ties[a + 1 :].any() else 0
+        in_mine = tied_pairs(which, mine, len(n)) if ties[a] else 0
+        in_theirs = tied_pairs(which, theirs, len(n)) if ties[a + 1 :].any() else 0
+        in_both = tied_pairs(which, mine * (code.max() + 1) + theirs, len(n)) if ties[a] and ties[a + 1 :].any() else 0
         against = inversions(theirs, offsets_of(n))
         alike = pairs - in_mine - in_theirs + in_both - against
         below = np.sqrt((pairs - in_mine).astype(np.float64) * (pairs - in_theirs))
@@ -152,11 +152,15 @@ def _list_by_list(table: Floats) -> tuple[Floats, Ints]:
     return tau, shared
 
 
-def _tied_pairs(which: Ints, code: Ints, n: int) -> Ints:
-    """Return for every list how many of its pairs have equal codes."""
-    keys, times = np.unique(which * (code.max(initial=0) + 1) + code, return_counts=True)
-    owner = keys // (code.max(initial=0) + 1)
-    return np.bincount(owner, weights=times * (times - 1) // 2, minlength=n).astype(np.int64)
+def tied_pairs(owner: Ints, code: Ints, n: int) -> Ints:
+    """Return for every list how many of its pairs have equal codes.
+
+    >>> tied_pairs(np.array([0, 0, 0, 1]), np.array([2, 2, 2, 2]), 2).tolist()
+    [3, 0]
+    """
+    width = int(code.max(initial=0)) + 1
+    keys, times = np.unique(owner * width + code, return_counts=True)
+    return np.bincount(keys // width, weights=times * (times - 1) // 2, minlength=n).astype(np.int64)
 
 
 def _of_comparisons(votes: Comparisons) -> Agreement:

@@ -260,17 +260,7 @@ def _from_refits(
     ranks = np.empty((len(drawn), len(kept)))
     copy = type(method)(**method.get_params())
     for d, weight in enumerate(drawn):
-        again = Preferences.from_codes(
-            votes.slots,
-            votes.experts,
-            votes.list_expert,
-            votes.list_offsets,
-            votes.list_starts,
-            votes.slot,
-            votes.value,
-            kind=votes.kind,
-            list_weight=weight[votes.list_expert] * own,
-        )
+        again = votes.with_list_weights(weight[votes.list_expert] * own)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConcordantWarning)
             ranks[d] = copy.fit_predict(again).rank[kept]

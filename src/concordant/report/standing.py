@@ -20,6 +20,7 @@ from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
 from concordant.kernels.inversions import inversions
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
+from concordant.report.agreement import tied_pairs
 
 __all__ = ["Standing", "among_others", "expert_standing", "list_agreement", "odd_ones"]
 
@@ -84,8 +85,8 @@ def _pairs(row_list: Codes | Ints, own: Ints, theirs: Ints, n_lists: int) -> tup
     own, theirs, owner = own[order], theirs[order], row_list[order].astype(np.int64)
     n = np.bincount(owner, minlength=n_lists)
     pairs = n * (n - 1) // 2
-    in_theirs, in_own = _tied_pairs(owner, theirs, n_lists), _tied_pairs(owner, own, n_lists)
-    in_both = _tied_pairs(owner, theirs * (int(own.max(initial=0)) + 1) + own, n_lists)
+    in_theirs, in_own = tied_pairs(owner, theirs, n_lists), tied_pairs(owner, own, n_lists)
+    in_both = tied_pairs(owner, theirs * (int(own.max(initial=0)) + 1) + own, n_lists)
     net = pairs - in_theirs - in_own + in_both - 2 * inversions(own, offsets_of(n))
     return net, pairs - in_own, pairs - in_theirs
 
@@ -94,13 +95,6 @@ def _over(net: Floats | Ints, one: Floats | Ints, other: Floats | Ints) -> Float
     below = np.sqrt(np.asarray(one, dtype=np.float64) * other)
     out: Floats = np.divide(net, below, out=np.full(len(below), np.nan), where=below > 0)
     return np.clip(out, -1.0, 1.0)
-
-
-def _tied_pairs(owner: Ints, code: Ints, n: int) -> Ints:
-    """Return for every list how many of its pairs have equal codes."""
-    width = int(code.max(initial=0)) + 1
-    keys, times = np.unique(owner * width + code, return_counts=True)
-    return np.bincount(keys // width, weights=times * (times - 1) // 2, minlength=n).astype(np.int64)
 
 
 class Standing(NamedTuple):
