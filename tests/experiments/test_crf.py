@@ -6,43 +6,31 @@ import json
 import os
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.experiments.common import Ran, check_pages, rows_of, run_small
 
 import concordant as cc
 from concordant.errors import DataError
 from concordant.experiments import crf, expansion, letor, published
-from concordant.experiments.engine import Cell, Outcome, Setting, Study, compute
-from concordant.experiments.pages import Page, write_page
+from concordant.experiments.engine import Cell, Setting, Study, compute
+from concordant.experiments.pages import Page
 
 STUDIES = {study.name: study for study in crf.STUDIES}
 QUICK = Setting(None, quick=True, seeds=1)
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, dict[str, Page]]:
-    found = compute(crf.STUDIES, QUICK, tmp_path_factory.mktemp("cells"), jobs=1)
-    return found, {s.name: s.page(QUICK, found.values[s.name]) for s in crf.STUDIES}
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return run_small(crf.STUDIES, QUICK, tmp_path_factory.mktemp("cells"))
 
 
-def rows_of(page: Page, table: str) -> dict[str, Any]:
-    return {row.name: row for t in page.tables if t.name == table for row in t.rows}
+def test_small_studies_run_and_write_their_pages(ran: Ran, tmp_path: Path) -> None:
+    check_pages(crf.STUDIES, ran, tmp_path)
 
 
-def test_small_studies_run_and_write_their_pages(ran: tuple[Outcome, dict[str, Page]], tmp_path: Path) -> None:
-    found, pages = ran
-    assert not any(found.failed.values())
-    for study in crf.STUDIES:
-        page = pages[study.name]
-        write_page(tmp_path, study.name, study.title, study.paper, page, seconds=1.0, failed={})
-        assert len(list(tmp_path.glob("*.svg"))) >= len(page.pictures)
-        for picture in page.pictures:
-            assert (tmp_path / f"{picture.name}.svg").stat().st_size > 2000
-
-
-def test_learned_rows_beat_equal_votes_where_a_few_experts_are_good(ran: tuple[Outcome, dict[str, Page]]) -> None:
+def test_learned_rows_beat_equal_votes_where_a_few_experts_are_good(ran: Ran) -> None:
     page = ran[1]["letor-supervised"]
     rows = rows_of(page, "synthetic-agg-supervised")
     assert (
@@ -53,7 +41,7 @@ def test_learned_rows_beat_equal_votes_where_a_few_experts_are_good(ran: tuple[O
     assert [c.holds for c in page.claims] == [True, True]
 
 
-def test_the_row_of_rrf_is_the_mean_of_the_folds(ran: tuple[Outcome, dict[str, Page]]) -> None:
+def test_the_row_of_rrf_is_the_mean_of_the_folds(ran: Ran) -> None:
     row = rows_of(ran[1]["letor-supervised"], "synthetic-agg-supervised")["RRF"]
     direct = [
         cc.evaluate(cc.RRF().fit_predict(f.test.preferences), f.test.labels, ["map", "p@3"], convention="letor").mean
@@ -63,7 +51,7 @@ def test_the_row_of_rrf_is_the_mean_of_the_folds(ran: tuple[Outcome, dict[str, P
     assert row.ours["P@3"] == pytest.approx(100 * np.mean([m["p@3"] for m in direct]), abs=0.006)
 
 
-def test_marks_are_those_of_a_paired_test_over_all_queries(ran: tuple[Outcome, dict[str, Page]]) -> None:
+def test_marks_are_those_of_a_paired_test_over_all_queries(ran: Ran) -> None:
     from scipy.stats import ttest_rel
 
     values = ran[0].values["letor-supervised"]
@@ -79,7 +67,7 @@ def test_marks_are_those_of_a_paired_test_over_all_queries(ran: tuple[Outcome, d
     assert letor.marked(crf_row, rrf_row)
 
 
-def test_pruning_keeps_those_who_know_or_invert(ran: tuple[Outcome, dict[str, Page]]) -> None:
+def test_pruning_keeps_those_who_know_or_invert(ran: Ran) -> None:
     for value in ran[0].values["crf-pruned"].values():
         assert not {"e1", "e2", "e8", "e9"} & set(value["prune"]["removed"])
         assert value["prune"]["validation"] >= value["CRF"]["validation"]
@@ -87,14 +75,14 @@ def test_pruning_keeps_those_who_know_or_invert(ran: tuple[Outcome, dict[str, Pa
     assert list(rows) == ["CRF", "CRF*, experts removed by prune", "CRF* without e6, e7"]
 
 
-def test_weights_tell_the_planted_experts_apart(ran: tuple[Outcome, dict[str, Page]]) -> None:
+def test_weights_tell_the_planted_experts_apart(ran: Ran) -> None:
     page = ran[1]["crf-weights"]
     assert [c.holds for c in page.claims] == [True, True]
     rows = rows_of(page, "synthetic-agg-weights")
     assert rows["expert e1"].ours["weight"] > rows["expert e6"].ours["weight"] > rows["expert e9"].ours["weight"]
 
 
-def test_cost_grows_with_copies_and_stands_beside_plain_forms(ran: tuple[Outcome, dict[str, Page]]) -> None:
+def test_cost_grows_with_copies_and_stands_beside_plain_forms(ran: Ran) -> None:
     rows = rows_of(ran[1]["runtime"], "synthetic-agg-runtime-items")
     assert set(rows) == {"CRF", "SVDRank", "plain CRF", "plain SVD"}
     assert list(rows["CRF"].ours) == ["x 1", "x 2", "x 4"]

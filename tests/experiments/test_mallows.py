@@ -9,24 +9,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.experiments.common import Ran, check_pages, rows_of, run_small
 
 import concordant as cc
 from concordant.experiments import mallows, trec3
-from concordant.experiments.engine import Outcome, Setting, compute
-from concordant.experiments.pages import Page, Row, write_page
+from concordant.experiments.engine import Setting
+from concordant.experiments.pages import Page, Row
 
 QUICK = Setting(None, quick=True, seeds=2)
-Ran = tuple[Outcome, dict[str, Page]]
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    found = compute(mallows.STUDIES, QUICK, tmp_path_factory.mktemp("cells"), jobs=1)
-    return found, {s.name: s.page(QUICK, found.values[s.name]) for s in mallows.STUDIES}
-
-
-def rows_of(page: Page, table: str) -> dict[str, Row]:
-    return {row.name: row for t in page.tables if t.name == table for row in t.rows}
+    return run_small(mallows.STUDIES, QUICK, tmp_path_factory.mktemp("cells"))
 
 
 def holds(page: Page) -> dict[str, bool | None]:
@@ -34,15 +29,8 @@ def holds(page: Page) -> dict[str, bool | None]:
 
 
 def test_small_studies_run_and_write_their_pages(ran: Ran, tmp_path: Path) -> None:
-    found, pages = ran
-    assert not any(found.failed.values())
-    for study in mallows.STUDIES:
-        page = pages[study.name]
-        write_page(tmp_path, study.name, study.title, study.paper, page, seconds=1.0, failed={})
-        assert page.tables
-        assert page.claims
-        for picture in page.pictures:
-            assert (tmp_path / f"{picture.name}.svg").stat().st_size > 2000
+    check_pages(mallows.STUDIES, ran, tmp_path)
+    pages = ran[1]
     assert {name: len(page.pictures) for name, page in pages.items()} == {
         "mallows-synthetic": 1,
         "mallows-random-experts": 2,

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.experiments.common import Ran, check_pages, rows_of, run_small
 
 import concordant as cc
 from concordant.experiments import imputation, letor, movielens, mpm, published
-from concordant.experiments.engine import Outcome, Setting, compute
-from concordant.experiments.pages import Page, Row, write_page
+from concordant.experiments.engine import Setting
+from concordant.experiments.pages import Page
 
 STUDIES = {study.name: study for study in mpm.STUDIES}
 QUICK = Setting(None, quick=True, seeds=2)
@@ -20,43 +21,36 @@ NAME = letor.SYNTHETIC
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, dict[str, Page]]:
-    found = compute(mpm.STUDIES, QUICK, tmp_path_factory.mktemp("cells"), jobs=1)
-    return found, {s.name: s.page(QUICK, found.values[s.name]) for s in mpm.STUDIES}
-
-
-def rows_of(page: Page, table: str) -> dict[str, Row]:
-    return {row.name: row for t in page.tables if t.name == table for row in t.rows}
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return run_small(mpm.STUDIES, QUICK, tmp_path_factory.mktemp("cells"))
 
 
 def claims_of(page: Page) -> dict[str, bool | None]:
     return {c.text: c.holds for c in page.claims}
 
 
-def test_small_studies_run_and_write_their_pages(ran: tuple[Outcome, dict[str, Page]], tmp_path: Path) -> None:
-    found, pages = ran
-    assert not any(found.failed.values())
-    for study in mpm.STUDIES:
-        page = pages[study.name]
-        write_page(tmp_path, study.name, study.title, study.paper, page, seconds=1.0, failed={})
-        for picture in page.pictures:
-            assert (tmp_path / f"{picture.name}.svg").stat().st_size > 2000
+def test_small_studies_run_and_write_their_pages(ran: Ran, tmp_path: Path) -> None:
+    check_pages(mpm.STUDIES, ran, tmp_path)
+    pages = ran[1]
     drawn = {study: len(page.pictures) for study, page in pages.items()}
     assert drawn == {"letor-unsupervised": 0, "letor-mpm": 1, "movielens": 3, "movielens-films": 2}
 
 
 @pytest.mark.parametrize("study", STUDIES)
-def test_pages_are_made_of_whatever_cells_there_are(study: str, ran: tuple[Outcome, dict[str, Page]]) -> None:
+def test_pages_are_made_of_whatever_cells_there_are(study: str, ran: Ran) -> None:
     values = ran[0].values[study]
-    assert STUDIES[study].page(QUICK, {}).tables is not None
+    ours = [row.ours for t in STUDIES[study].page(QUICK, {}).tables for row in t.rows]
+    assert not any(ours), "numbers without a cell they could come from"
+    whole = sum(len(row.ours) for t in ran[1][study].tables for row in t.rows)
     for key in values:
-        assert STUDIES[study].page(QUICK, {k: v for k, v in values.items() if k != key}).tables is not None
+        page = STUDIES[study].page(QUICK, {k: v for k, v in values.items() if k != key})
+        assert sum(len(row.ours) for t in page.tables for row in t.rows) <= whole
 
 
 # LETOR.
 
 
-def test_rows_are_the_means_of_the_test_folds(ran: tuple[Outcome, dict[str, Page]]) -> None:
+def test_rows_are_the_means_of_the_test_folds(ran: Ran) -> None:
     rows = rows_of(ran[1]["letor-mpm"], f"{NAME}-mpm")
     means = []
     for fold in letor.folds(NAME):
@@ -67,14 +61,14 @@ def test_rows_are_the_means_of_the_test_folds(ran: tuple[Outcome, dict[str, Page
     assert rows["θ_sup-MPM"].ours["P@2"] == pytest.approx(100 * np.mean([m["p@2"] for m in means]), abs=1e-9)
 
 
-def test_adherence_is_worth_something_where_experts_are_inverted(ran: tuple[Outcome, dict[str, Page]]) -> None:
+def test_adherence_is_worth_something_where_experts_are_inverted(ran: Ran) -> None:
     rows = rows_of(ran[1]["letor-unsupervised"], f"{NAME}-unsupervised")
     assert rows["θ-MPM"].ours["N@5"] > rows["MPM, all θ = 1"].ours["N@5"] + 5
     assert "N@5" in rows["MPM, all θ = 1"].marks
     assert rows["θ-MPM"].marks == {}
 
 
-def test_theta_is_that_of_the_first_training_part(ran: tuple[Outcome, dict[str, Page]]) -> None:
+def test_theta_is_that_of_the_first_training_part(ran: Ran) -> None:
     rows = rows_of(ran[1]["letor-mpm"], f"{NAME}-theta")
     theta = {name.removeprefix("expert "): row.ours for name, row in rows.items()}
     train = letor.folds(NAME)[0].train
@@ -135,7 +129,7 @@ def plain_ndcg(ratings: list[float], order: list[int], k: int) -> float:
     return dcg([ratings[i] for i in order]) / dcg(sorted(ratings, reverse=True))
 
 
-def test_rankings_are_judged_by_every_user_with_real_gains(ran: tuple[Outcome, dict[str, Page]]) -> None:
+def test_rankings_are_judged_by_every_user_with_real_gains(ran: Ran) -> None:
     votes = movielens.films(movielens.SYNTHETIC).votes
     completed = imputation.neighbours(votes)
     order = movielens.ranked(movielens.SYNTHETIC, "MPM").order().tolist()
@@ -147,7 +141,7 @@ def test_rankings_are_judged_by_every_user_with_real_gains(ran: tuple[Outcome, d
     assert row.ours["N@4"] == pytest.approx(np.mean(wanted[4]), abs=1e-3)
 
 
-def test_guessers_aggregate_by_the_mean_place_in_what_they_complete(ran: tuple[Outcome, dict[str, Page]]) -> None:
+def test_guessers_aggregate_by_the_mean_place_in_what_they_complete(ran: Ran) -> None:
     from scipy.stats import rankdata
 
     votes = movielens.films(movielens.SYNTHETIC).votes
@@ -158,7 +152,7 @@ def test_guessers_aggregate_by_the_mean_place_in_what_they_complete(ran: tuple[O
     assert values["N@3"] == pytest.approx(wanted, abs=1e-4)
 
 
-def test_marks_and_errors_are_over_users_and_seeds(ran: tuple[Outcome, dict[str, Page]]) -> None:
+def test_marks_and_errors_are_over_users_and_seeds(ran: Ran) -> None:
     from scipy.stats import ttest_rel
 
     runs = [ran[0].values["movielens"][f"seed {s}"]["PMF"] for s in range(2)]
@@ -173,7 +167,7 @@ def test_marks_and_errors_are_over_users_and_seeds(ran: tuple[Outcome, dict[str,
     assert not all(shown)
 
 
-def test_low_constants_punish_films_few_have_seen(ran: tuple[Outcome, dict[str, Page]]) -> None:
+def test_low_constants_punish_films_few_have_seen(ran: Ran) -> None:
     found = ran[0].values["movielens"]["constants"]
     votes = movielens.films(movielens.SYNTHETIC).votes
     order = movielens.ranked(movielens.SYNTHETIC, "Plackett-Luce").order().tolist()
@@ -201,7 +195,7 @@ def test_halved_weights_count_half_from_the_second_place_on() -> None:
     assert movielens._printed([2], completed)["gain"] == pytest.approx([100 / 31])
 
 
-def test_ends_hold_the_films_of_the_ranking(ran: tuple[Outcome, dict[str, Page]]) -> None:
+def test_ends_hold_the_films_of_the_ranking(ran: Ran) -> None:
     found = ran[0].values["movielens-films"]["MPM/seed 0"]["films"]
     data = movielens.films(movielens.SYNTHETIC)
     order = movielens.ranked(movielens.SYNTHETIC, "MPM").order().tolist()

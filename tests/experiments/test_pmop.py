@@ -7,34 +7,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.experiments.common import Ran, check_pages, rows_of, run_small
 
 import concordant as cc
 from concordant.experiments import pmop, published
-from concordant.experiments.engine import Outcome, Setting, compute
-from concordant.experiments.pages import Page, Row, write_page
+from concordant.experiments.engine import Setting
 
 QUICK = Setting(None, quick=True, seeds=1)
-Ran = tuple[Outcome, dict[str, Page]]
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    found = compute(pmop.STUDIES, QUICK, tmp_path_factory.mktemp("cells"), jobs=1)
-    return found, {s.name: s.page(QUICK, found.values[s.name]) for s in pmop.STUDIES}
-
-
-def rows_of(page: Page, table: str) -> dict[str, Row]:
-    return {row.name: row for t in page.tables if t.name == table for row in t.rows}
+    return run_small(pmop.STUDIES, QUICK, tmp_path_factory.mktemp("cells"))
 
 
 def test_small_studies_run_and_write_their_pages(ran: Ran, tmp_path: Path) -> None:
-    found, pages = ran
-    assert not any(found.failed.values())
-    for study in pmop.STUDIES:
-        page = pages[study.name]
-        write_page(tmp_path, study.name, study.title, study.paper, page, seconds=1.0, failed={})
-        for picture in page.pictures:
-            assert (tmp_path / f"{picture.name}.svg").stat().st_size > 2000
+    check_pages(pmop.STUDIES, ran, tmp_path)
+    pages = ran[1]
     assert len(pages["ltr-time"].pictures) == 1
     rows = rows_of(pages["ltr-ties"], "synthetic-grades-ties")
     assert set(rows) == set(pmop.WAYS)

@@ -3,42 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from tests.experiments.common import Ran, check_pages, rows_of, run_small
 
 import concordant as cc
 from concordant.experiments import crowd, letor, svd
-from concordant.experiments.engine import Outcome, Setting, compute
-from concordant.experiments.pages import Page, write_page
+from concordant.experiments.engine import Setting
 
 QUICK = Setting(None, quick=True, seeds=1)
 
 
 @pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, dict[str, Page]]:
-    found = compute(svd.STUDIES, QUICK, tmp_path_factory.mktemp("cells"), jobs=1)
-    return found, {s.name: s.page(QUICK, found.values[s.name]) for s in svd.STUDIES}
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    return run_small(svd.STUDIES, QUICK, tmp_path_factory.mktemp("cells"))
 
 
-def rows_of(page: Page, table: str) -> dict[str, Any]:
-    return {row.name: row for t in page.tables if t.name == table for row in t.rows}
-
-
-def test_small_studies_run_and_write_their_pages(ran: tuple[Outcome, dict[str, Page]], tmp_path: Path) -> None:
-    found, pages = ran
-    assert not any(found.failed.values())
-    for study in svd.STUDIES:
-        page = pages[study.name]
-        write_page(tmp_path, study.name, study.title, study.paper, page, seconds=1.0, failed={})
-        for picture in page.pictures:
-            assert (tmp_path / f"{picture.name}.svg").stat().st_size > 2000
+def test_small_studies_run_and_write_their_pages(ran: Ran, tmp_path: Path) -> None:
+    check_pages(svd.STUDIES, ran, tmp_path)
+    pages = ran[1]
     assert len(pages["svd-combined"].pictures) == 2
     assert len(pages["difficult-query"].pictures) == 1
 
 
-def test_three_transforms_are_three_methods_and_all_beat_rrf(ran: tuple[Outcome, dict[str, Page]]) -> None:
+def test_three_transforms_are_three_methods_and_all_beat_rrf(ran: Ran) -> None:
     page = ran[1]["svd-transforms"]
     rows = rows_of(page, "synthetic-agg-transforms")
     assert len({row.ours["MAP"] for row in rows.values()}) == 4
@@ -46,11 +35,11 @@ def test_three_transforms_are_three_methods_and_all_beat_rrf(ran: tuple[Outcome,
     assert [c.holds for c in page.claims] == [True]
 
 
-def test_experts_one_by_one_are_worth_more_than_their_sum(ran: tuple[Outcome, dict[str, Page]]) -> None:
+def test_experts_one_by_one_are_worth_more_than_their_sum(ran: Ran) -> None:
     assert [c.holds for c in ran[1]["svd-combined"].claims] == [True, True]
 
 
-def test_the_difficult_query_is_one(ran: tuple[Outcome, dict[str, Page]]) -> None:
+def test_the_difficult_query_is_one(ran: Ran) -> None:
     found = [v["query"] for v in ran[0].values["difficult-query"].values() if "query" in v]
     query = min(found, key=lambda q: len(q["documents"]))
     relevant = [n for n, label in enumerate(query["labels"]) if label > 0]
@@ -83,7 +72,7 @@ def test_claims_about_transforms_follow_the_numbers() -> None:
     assert [c.holds for c in svd._transform_claims("MQ2008-agg", found)] == [False, False, True, True]
 
 
-def test_a_crowd_with_good_and_inverted_workers_is_learned(ran: tuple[Outcome, dict[str, Page]]) -> None:
+def test_a_crowd_with_good_and_inverted_workers_is_learned(ran: Ran) -> None:
     rows = rows_of(ran[1]["crowd"], "crowd")
     assert rows["LR-labeled"].ours["mean"] > rows["majority vote"].ours["mean"]
     assert len(ran[1]["crowd"].claims) == 6

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from concordant.kernels.jit import jit, jit_fused
 from concordant.kernels.lists import Floats, Ints
+from concordant.kernels.staged import longest_of
 
 __all__ = ["DAVIDSON", "LOGISTIC", "RAO_KUPPER", "hinge", "near_zero", "pairs", "squares"]
 
@@ -39,14 +40,6 @@ _TILE = 512
 # Up to so many rows insertion is the fastest sort.
 _SHORT = 40
 _SIGN = np.int64(-(1 << 63))
-
-
-@jit
-def _longest(offsets: Ints) -> int:
-    out = 0
-    for n in range(len(offsets) - 1):
-        out = max(out, offsets[n + 1] - offsets[n])
-    return out
 
 
 @jit
@@ -276,7 +269,7 @@ def pairs(
     value, extra_slope : float64[L]
         Written: the loss of each list, and its slope by `extra`.
     """
-    longest = _longest(offsets)
+    longest = longest_of(offsets)
     p, q = np.empty(longest), np.empty(longest)
     excess, power = np.empty(longest), np.empty(longest, dtype=np.int64)
     begin = np.empty(longest, dtype=np.int64)
@@ -447,7 +440,7 @@ def hinge(score: Floats, level: Ints, offsets: Ints, slope: Floats, value: Float
     value : float64[L]
         Written.
     """
-    longest = _longest(offsets)
+    longest = longest_of(offsets)
     spare = np.empty((4, longest), dtype=np.int64)
     seen = np.empty(8 * 256, dtype=np.int64)
     x, rung = np.empty(longest), np.empty(longest, dtype=np.int64)

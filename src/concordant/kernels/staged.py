@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from concordant.kernels.jit import jit
 from concordant.kernels.lists import Codes, Floats, Ints
 
-__all__ = ["Marks", "Stages", "assemble", "choices", "log_constants", "partitions", "product", "scaled"]
+__all__ = ["Marks", "Stages", "assemble", "choices", "log_constants", "longest_of", "partitions", "product", "scaled"]
 
 Marks = NDArray[np.uint8]
 
@@ -66,7 +66,8 @@ class Stages(NamedTuple):
 
 
 @jit
-def _longest(offsets: Ints) -> int:
+def longest_of(offsets: Ints) -> int:
+    """Return how many rows the longest list has."""
     out = 0
     for n in range(len(offsets) - 1):
         out = max(out, offsets[n + 1] - offsets[n])
@@ -259,7 +260,7 @@ def choices(
     gain[:] = 0.0
     loss[:] = 0.0
     diagonal[:] = 0.0
-    longest = _longest(offsets)
+    longest = longest_of(offsets)
     f, above, won = np.empty(longest), np.empty(longest), np.empty(longest)
     pull, inside, across = np.empty(longest), np.empty(longest), np.empty(longest)
     total = phi.sum()
@@ -386,7 +387,7 @@ def product(
 ) -> None:
     """Write −Hessian · v into `out`, in one pass; `curved` and the other arguments as above."""
     out[:] = 0.0
-    longest = _longest(offsets)
+    longest = longest_of(offsets)
     f, along, rows = np.empty(longest), np.empty(longest), np.empty(longest)
     above, above_v = np.empty(longest), np.empty(longest)
     block_f, block_v = np.empty(longest), np.empty(longest)
@@ -446,7 +447,7 @@ def assemble(
     wanted = spread.size > 0
     hessian[:] = 0.0
     spread[:] = 0.0
-    longest = _longest(offsets)
+    longest = longest_of(offsets)
     f, above, g = np.empty(longest), np.empty(longest), np.empty(longest)
     pull, inside, across = np.empty(longest), np.empty(longest), np.empty(longest)
     diagonal, border, border_g = np.zeros(size), np.zeros(size), np.zeros(size)
@@ -551,7 +552,7 @@ def scaled(
     mixed : float64[R]
         Written: the derivative by θ and the score of each row's item.
     """
-    longest = _longest(offsets)
+    longest = longest_of(offsets)
     f, v, g, rows = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
     above, pull, inside, across = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
     for n in range(len(offsets) - 1):
@@ -597,7 +598,7 @@ def partitions(score: Floats, mark: Marks, offsets: Ints, gradient: Floats, valu
     >>> np.exp(value).round(6).tolist(), gradient.round(6).tolist()
     ([0.75], [0.166667, 0.083333, -0.25])
     """
-    longest = _longest(offsets)
+    longest = longest_of(offsets)
     block, left = np.empty(longest), np.empty(longest)
     for n in range(len(offsets) - 1):
         a = offsets[n]

@@ -7,6 +7,7 @@ to a checkpoint and continued bit for bit. What is minimised is a function that 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -170,7 +171,32 @@ class LBFGS(NamedTuple):
         return q
 
 
-class SGD(NamedTuple):
+@dataclass(frozen=True)
+class _Passes:
+    """What goes through batches, pass after pass: a state begins with the point and ends with the last values."""
+
+    size: int
+    tol: float
+    rate: float
+
+    def point(self, state: Floats) -> Floats:
+        """Return where a state stands."""
+        return state[: self.size]
+
+    def value(self, state: Floats) -> float:
+        """Return the mean value of the last pass."""
+        return float(state[-1])
+
+    def finished(self, state: Floats) -> bool:
+        """Return whether ten passes have improved the value by less than the tolerance."""
+        return _stands_still(state[-2 * _STRETCH - 1 :], self.tol)
+
+    def end_pass(self, state: Floats, value: float) -> None:
+        """Note what a pass came to."""
+        _noted(state[-2 * _STRETCH - 1 :], value)
+
+
+class SGD(_Passes):
     """A step against the gradient of every batch.
 
     The state is the point, the number of passes and the values of the last ones.
@@ -185,36 +211,16 @@ class SGD(NamedTuple):
         How far a step goes.
     """
 
-    size: int
-    tol: float
-    rate: float
-
     def begin(self, point: Floats) -> Floats:
         """Return the state in which nothing is known but where to start."""
         return np.concatenate([point, np.zeros(2 * _STRETCH + 1)])
-
-    def point(self, state: Floats) -> Floats:
-        """Return where a state stands."""
-        return state[: self.size]
-
-    def value(self, state: Floats) -> float:
-        """Return the mean value of the last pass."""
-        return float(state[-1])
-
-    def finished(self, state: Floats) -> bool:
-        """Return whether ten passes have improved the value by less than the tolerance."""
-        return _stands_still(state[-2 * _STRETCH - 1 :], self.tol)
 
     def move(self, state: Floats, gradient: Floats) -> None:
         """Take one step."""
         state[: self.size] -= self.rate * gradient
 
-    def end_pass(self, state: Floats, value: float) -> None:
-        """Note what a pass came to."""
-        _noted(state[-2 * _STRETCH - 1 :], value)
 
-
-class Adam(NamedTuple):
+class Adam(_Passes):
     """A step against the gradient of every batch, each parameter's as long as its gradients have been alike.
 
     The state is the point, the means of gradients and of their squares, the number of steps, that of passes
@@ -230,25 +236,9 @@ class Adam(NamedTuple):
         How far a parameter goes in one step at most, about.
     """
 
-    size: int
-    tol: float
-    rate: float
-
     def begin(self, point: Floats) -> Floats:
         """Return the state in which nothing is known but where to start."""
         return np.concatenate([point, np.zeros(2 * self.size + 1), np.zeros(2 * _STRETCH + 1)])
-
-    def point(self, state: Floats) -> Floats:
-        """Return where a state stands."""
-        return state[: self.size]
-
-    def value(self, state: Floats) -> float:
-        """Return the mean value of the last pass."""
-        return float(state[-1])
-
-    def finished(self, state: Floats) -> bool:
-        """Return whether ten passes have improved the value by less than the tolerance."""
-        return _stands_still(state[-2 * _STRETCH - 1 :], self.tol)
 
     def move(self, state: Floats, gradient: Floats) -> None:
         """Take one step."""
@@ -260,10 +250,6 @@ class Adam(NamedTuple):
         square += 0.001 * (gradient * gradient - square)
         spread = np.sqrt(square / (1.0 - 0.999**steps)) + 1e-8
         state[:n] -= self.rate / (1.0 - 0.9**steps) * mean / spread
-
-    def end_pass(self, state: Floats, value: float) -> None:
-        """Note what a pass came to."""
-        _noted(state[-2 * _STRETCH - 1 :], value)
 
 
 def _noted(values: Floats, value: float) -> None:
