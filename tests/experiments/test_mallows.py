@@ -31,6 +31,7 @@ def holds(page: Page) -> dict[str, bool | None]:
 def test_small_studies_run_and_write_their_pages(ran: Ran, tmp_path: Path) -> None:
     check_pages(mallows.STUDIES, ran, tmp_path)
     pages = ran[1]
+    assert all(page.tables and page.claims for page in pages.values())
     assert {name: len(page.pictures) for name, page in pages.items()} == {
         "mallows-synthetic": 1,
         "mallows-random-experts": 2,
