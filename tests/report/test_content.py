@@ -7,12 +7,10 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
-from tests.oracles import metrics as oracle
 
 import concordant as cc
-from concordant.base.experts import expert_records
+from concordant.base.experts import expert_records, list_agreement
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError
 from concordant.metrics.distances import kendall_tau_b
@@ -21,7 +19,7 @@ from concordant.report.clusters import expert_groups
 from concordant.report.content import build_report
 from concordant.report.inventory import take_stock
 from concordant.report.opinions import Asked, ask, default_methods, differences, likeness, rank_ranges, same_first
-from concordant.report.standing import among_others, expert_standing, list_agreement, odd_ones
+from concordant.report.standing import among_others, expert_standing, odd_ones
 from concordant.report.truth import face_truth
 
 ITEMS = "abcdef"
@@ -51,27 +49,6 @@ def crowd(n: int, orders: dict[str, list[str]], swaps: int = 3, seed: int = 0) -
 
 
 # Agreement with the consensus.
-
-
-@given(st.lists(lists, min_size=1, max_size=3), st.lists(st.integers(1, 5), min_size=18, max_size=18), st.booleans())
-def test_agreement_of_lists_is_tau_of_each_alone(
-    instances: list[dict[str, dict[str, int]]], ranks: list[int], behind: bool
-) -> None:
-    votes = preferences_of(instances)
-    rank = np.array(ranks[: votes.n_slots])
-    found = list_agreement(votes, rank, behind=behind)
-    at = 0
-    for n, by in enumerate(instances):
-        truth = dict(zip(ITEMS, ranks[6 * n : 6 * n + 6], strict=True))
-        for expert in sorted(by, key=lambda e: votes.experts.codes[e]):
-            own = by[expert]
-            items = [i for i in ITEMS if behind or i in own]
-            c, d, only_a, only_b, _ = oracle.kendall([own.get(i, 9) for i in items], [truth[i] for i in items])
-            below = math.sqrt((c + d + only_a) * (c + d + only_b))
-            expected = (c - d) / below if below else math.nan
-            assert found[at] == pytest.approx(expected, nan_ok=True)
-            at += 1
-    assert at == len(found)
 
 
 @pytest.mark.parametrize("kind", ["rank", "rating"])

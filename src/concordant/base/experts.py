@@ -11,6 +11,7 @@ from concordant.data.consensus import Consensus
 from concordant.data.index import Slots
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, listing
+from concordant.kernels.inversions import pair_balance, tau_b
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of, ranges
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
     from concordant.data.comparisons import Comparisons
 
-__all__ = ["check_known", "describe_experts", "expert_records", "own_order", "speaking", "support"]
+__all__ = ["check_known", "describe_experts", "expert_records", "list_agreement", "own_order", "speaking", "support"]
 
 
 def own_order(preferences: Preferences, expert: str) -> Consensus:
@@ -172,25 +173,58 @@ def expert_records(
     return records
 
 
-def _list_experts(votes: Preferences, consensus: Consensus) -> list[dict[str, Any]]:
-    from concordant.metrics.distances import kendall_tau_b
+def list_agreement(votes: Preferences, rank: Codes | Floats, *, behind: bool) -> Floats:
+    """Return Kendall's tau-b of every list with a ranking of its instance, NaN where a side ties everything.
 
-    ranks, reached = votes.positions("average"), consensus.rank.astype(np.float64)
-    edges, offsets, places = votes.list_offsets.tolist(), votes.slots.offsets.tolist(), votes.list_instance.tolist()
-    tau = np.full(votes.n_lists, np.nan)
-    for which in range(votes.n_lists):
-        rows = slice(edges[which], edges[which + 1])
-        listed, own = votes.slot[rows], ranks[rows]
-        if votes.kind == "rating":
-            theirs = reached[listed]
-        else:
-            first, last = offsets[places[which]], offsets[places[which] + 1]
-            theirs = reached[first:last]
-            behind = np.full(last - first, len(own) + 1.0)
-            behind[listed - first] = own
-            own = behind
-        if len(own) > 1:
-            tau[which] = kendall_tau_b(own, theirs)
+    Parameters
+    ----------
+    votes : Preferences
+        The lists.
+    rank : int[slots]
+        The ranking: one rank for every slot, 1 is best.
+    behind : bool
+        Whether items that a list leaves out are tied behind those it holds, or not looked at.
+
+    Notes
+    -----
+    O(R log R + S log S) for R rows and S slots, all lists in one sweep. Items left out need no rows: what they add to
+    concordant less discordant pairs is, for every listed item, the items ranked below it less those ranked above it,
+    whether listed or not, for the listed ones cancel out.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> votes = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "a"]})
+    >>> list_agreement(votes, cc.aggregate(votes, "borda").rank, behind=True).round(2).tolist()
+    [0.82, 0.82]
+    """
+    n, n_lists = votes.list_lengths.astype(np.int64), votes.n_lists
+    if votes.n_rows == 0:
+        return np.full(n_lists, np.nan)
+    # Average places are whole numbers or halves.
+    own = np.rint(2 * votes.positions("average")).astype(np.int64)
+    ranks = np.asarray(rank, dtype=np.int64)
+    net, in_own, in_theirs = pair_balance(votes.row_list, own, ranks[votes.slot], n_lists)
+    if not behind:
+        return tau_b(net, in_own, in_theirs)
+    # Items of the whole instance: how many are better, and how many share the rank.
+    place, sizes = votes.slots.instance.astype(np.int64), votes.slots.sizes.astype(np.int64)
+    _, first, group, times = np.unique(
+        place * (int(ranks.max()) + 1) + ranks, return_index=True, return_inverse=True, return_counts=True
+    )
+    before = np.cumsum(times) - times - votes.slots.offsets[place[first]]
+    below_less_above = (sizes[place] - times[group] - 2 * before[group]).astype(np.float64)
+    m = sizes[votes.list_instance]
+    tied = np.bincount(place[first], weights=times * (times - 1) / 2, minlength=len(votes))[votes.list_instance]
+    return tau_b(
+        net + np.bincount(votes.row_list, weights=below_less_above[votes.slot], minlength=n_lists),
+        in_own + n * (m - n),
+        m * (m - 1) / 2 - tied,
+    )
+
+
+def _list_experts(votes: Preferences, consensus: Consensus) -> list[dict[str, Any]]:
+    tau = list_agreement(votes, consensus.rank, behind=votes.kind != "rating")
     k = votes.n_experts
     least, most = np.full(k, np.inf), np.full(k, -np.inf)
     np.minimum.at(least, votes.list_expert, votes.weights)

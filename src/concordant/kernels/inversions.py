@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from concordant.kernels.lists import Floats, Ints, list_ids
+from concordant.kernels.lists import Codes, Floats, Ints, list_ids, offsets_of
 
-__all__ = ["inversions", "order_agreement"]
+__all__ = ["inversions", "order_agreement", "pair_balance", "tau_b", "tied_pairs"]
 
 
 def inversions(codes: Ints, offsets: Ints) -> Ints:
@@ -67,3 +67,58 @@ def order_agreement(rank: Floats, label: Floats, offsets: Ints) -> tuple[Ints, I
     alike = inversions(code[np.lexsort((code, rank, owner))], offsets)
     against = inversions(falling[np.lexsort((falling, rank, owner))], offsets)
     return alike, against
+
+
+def tied_pairs(owner: Ints, code: Ints, n: int) -> Ints:
+    """Return for every list how many of its pairs have equal codes.
+
+    >>> tied_pairs(np.array([0, 0, 0, 1]), np.array([2, 2, 2, 2]), 2).tolist()
+    [3, 0]
+    """
+    width = int(code.max(initial=0)) + 1
+    keys, times = np.unique(owner * width + code, return_counts=True)
+    return np.bincount(keys // width, weights=times * (times - 1) // 2, minlength=n).astype(np.int64)
+
+
+def pair_balance(owner: Codes | Ints, first: Ints, second: Ints, n: int) -> tuple[Ints, Ints, Ints]:
+    """Return for every list its concordant less its discordant pairs, and the pairs untied in either of two rankings.
+
+    Parameters
+    ----------
+    owner : int[rows]
+        The list of every row, from 0 to n - 1, in any order.
+    first, second : int64[rows]
+        Places in the two rankings, whole numbers >= 0.
+    n : int
+        How many lists there are.
+
+    Notes
+    -----
+    O(R log R) for R rows.
+
+    Examples
+    --------
+    >>> owner, places = np.array([0, 0, 0, 1, 1]), np.array([1, 2, 3, 1, 2])
+    >>> [part.tolist() for part in pair_balance(owner, places, np.array([2, 1, 1, 5, 5]), 2)]
+    [[-2, 0], [3, 1], [2, 0]]
+    """
+    order = np.lexsort((first, second, owner))
+    first, second, own = first[order], second[order], owner[order].astype(np.int64)
+    size = np.bincount(own, minlength=n)
+    pairs = size * (size - 1) // 2
+    in_first, in_second = tied_pairs(own, first, n), tied_pairs(own, second, n)
+    in_both = tied_pairs(own, second * (int(first.max(initial=0)) + 1) + first, n)
+    # Where the second ties, the first ascends, so that such a pair is no inversion.
+    net = pairs - in_first - in_second + in_both - 2 * inversions(first, offsets_of(size))
+    return net, pairs - in_first, pairs - in_second
+
+
+def tau_b(net: Floats | Ints, first: Floats | Ints, second: Floats | Ints) -> Floats:
+    """Return Kendall's tau-b from what `pair_balance` counts, NaN where a side ties everything.
+
+    >>> tau_b(np.array([1, 0]), np.array([3, 0]), np.array([3, 1])).round(2).tolist()
+    [0.33, nan]
+    """
+    below = np.sqrt(np.asarray(first, dtype=np.float64) * second)
+    out: Floats = np.divide(net, below, out=np.full(len(below), np.nan), where=below > 0)
+    return np.clip(out, -1.0, 1.0)

@@ -13,10 +13,10 @@ import numpy as np
 from concordant.data.comparisons import Comparisons
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, ParameterError
-from concordant.kernels.inversions import inversions
+from concordant.kernels.inversions import inversions, tied_pairs
 from concordant.kernels.lists import Floats, Ints, offsets_of
 
-__all__ = ["Agreement", "cluster_order", "expert_agreement", "tied_pairs"]
+__all__ = ["Agreement", "cluster_order", "expert_agreement"]
 
 # How many signs are held at a time.
 _BLOCK = 4_000_000
@@ -150,17 +150,6 @@ def _list_by_list(table: Floats) -> tuple[Floats, Ints]:
         tau[a, a + 1 :] = tau[a + 1 :, a] = _over((alike - against).astype(np.float64), below)
         shared[a, a + 1 :] = shared[a + 1 :, a] = pairs
     return tau, shared
-
-
-def tied_pairs(owner: Ints, code: Ints, n: int) -> Ints:
-    """Return for every list how many of its pairs have equal codes.
-
-    >>> tied_pairs(np.array([0, 0, 0, 1]), np.array([2, 2, 2, 2]), 2).tolist()
-    [3, 0]
-    """
-    width = int(code.max(initial=0)) + 1
-    keys, times = np.unique(owner * width + code, return_counts=True)
-    return np.bincount(keys // width, weights=times * (times - 1) // 2, minlength=n).astype(np.int64)
 
 
 def _of_comparisons(votes: Comparisons) -> Agreement:

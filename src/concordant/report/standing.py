@@ -1,9 +1,4 @@
-"""How far every list agrees with one ranking of its instance, all lists in one sweep; and which experts stand apart.
-
-Within a list, sorted by the ranking, discordant pairs are the inversions of the expert's own positions. Items that a
-list leaves out stand tied behind it: what they add to concordant less discordant pairs is, for every listed item, the
-items ranked below it less those ranked above it, whether listed or not, for the listed ones cancel out.
-"""
+"""How far experts agree with the consensus and with all others, how sure that is, and who stands apart."""
 
 from __future__ import annotations
 
@@ -14,15 +9,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.base.experts import expert_records
+from concordant.base.experts import expert_records, list_agreement
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
-from concordant.kernels.inversions import inversions
-from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
-from concordant.report.agreement import tied_pairs
+from concordant.kernels.inversions import pair_balance, tau_b
+from concordant.kernels.lists import Floats, Ints
 
-__all__ = ["Standing", "among_others", "expert_standing", "list_agreement", "odd_ones"]
+__all__ = ["Standing", "among_others", "expert_standing", "odd_ones"]
 
 # How far below the others, in robust standard deviations, an expert stands apart, at the least.
 _APART = 3.0
@@ -30,71 +24,6 @@ _APART = 3.0
 _FEWEST = 4
 # Which standard errors allow to say of an agreement that there is none, and how many of them.
 _CLEAR, _NEAR = 0.15, 2.0
-
-
-def list_agreement(votes: Preferences, rank: Codes | Floats, *, behind: bool) -> Floats:
-    """Return Kendall's tau-b of every list with a ranking of its instance, NaN where a side ties everything.
-
-    Parameters
-    ----------
-    votes : Preferences
-        The lists.
-    rank : int[slots]
-        The ranking: one rank for every slot, 1 is best.
-    behind : bool
-        Whether items that a list leaves out are tied behind those it holds, or not looked at.
-
-    Notes
-    -----
-    O(R log R) for R rows.
-
-    Examples
-    --------
-    >>> import concordant as cc
-    >>> votes = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "a"]})
-    >>> list_agreement(votes, cc.aggregate(votes, "borda").rank, behind=True).round(2).tolist()
-    [0.82, 0.82]
-    """
-    n, n_lists = votes.list_lengths.astype(np.int64), votes.n_lists
-    if votes.n_rows == 0:
-        return np.full(n_lists, np.nan)
-    own = np.rint(2 * votes.positions("average")).astype(np.int64)
-    ranks = np.asarray(rank, dtype=np.int64)
-    net, in_own, in_theirs = _pairs(votes.row_list, own, ranks[votes.slot], n_lists)
-    if not behind:
-        return _over(net, in_own, in_theirs)
-    # Items of the whole instance: how many are better, and how many share the rank.
-    place, sizes = votes.slots.instance.astype(np.int64), votes.slots.sizes.astype(np.int64)
-    _, first, group, times = np.unique(
-        place * (int(ranks.max()) + 1) + ranks, return_index=True, return_inverse=True, return_counts=True
-    )
-    before = np.cumsum(times) - times - votes.slots.offsets[place[first]]
-    below_less_above = (sizes[place] - times[group] - 2 * before[group]).astype(np.float64)
-    m = sizes[votes.list_instance]
-    tied = np.bincount(place[first], weights=times * (times - 1) / 2, minlength=len(votes))[votes.list_instance]
-    return _over(
-        net + np.bincount(votes.row_list, weights=below_less_above[votes.slot], minlength=n_lists),
-        in_own + n * (m - n),
-        m * (m - 1) / 2 - tied,
-    )
-
-
-def _pairs(row_list: Codes | Ints, own: Ints, theirs: Ints, n_lists: int) -> tuple[Ints, Ints, Ints]:
-    """Return for every list its concordant less its discordant pairs, and the pairs untied on either side."""
-    order = np.lexsort((own, theirs, row_list))
-    own, theirs, owner = own[order], theirs[order], row_list[order].astype(np.int64)
-    n = np.bincount(owner, minlength=n_lists)
-    pairs = n * (n - 1) // 2
-    in_theirs, in_own = tied_pairs(owner, theirs, n_lists), tied_pairs(owner, own, n_lists)
-    in_both = tied_pairs(owner, theirs * (int(own.max(initial=0)) + 1) + own, n_lists)
-    net = pairs - in_theirs - in_own + in_both - 2 * inversions(own, offsets_of(n))
-    return net, pairs - in_own, pairs - in_theirs
-
-
-def _over(net: Floats | Ints, one: Floats | Ints, other: Floats | Ints) -> Floats:
-    below = np.sqrt(np.asarray(one, dtype=np.float64) * other)
-    out: Floats = np.divide(net, below, out=np.full(len(below), np.nan), where=below > 0)
-    return np.clip(out, -1.0, 1.0)
 
 
 class Standing(NamedTuple):
@@ -204,7 +133,9 @@ def among_others(votes: Preferences | Comparisons) -> Standing:
         rest[votes.slot[rows]] -= points[rows]
         rank, _ = rank_scores(rest, votes.slots.offsets)
         rows = rows[held[votes.slot[rows]] > 1]
-        found = _over(*_pairs(votes.row_list[rows], own[rows], rank[votes.slot[rows]].astype(np.int64), votes.n_lists))
+        found = tau_b(
+            *pair_balance(votes.row_list[rows], own[rows], rank[votes.slot[rows]].astype(np.int64), votes.n_lists)
+        )
         tau = np.where(votes.list_expert == e, found, tau)
     return _by_expert(votes, tau)
 

@@ -1,0 +1,107 @@
+"""The table of experts: every agreement against counting the pairs of each list alone."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.oracles import experts as oracle
+
+import concordant as cc
+from concordant.base.experts import expert_records, list_agreement
+
+ITEMS, EXPERTS = "abcdef", "wxyz"
+lists = st.dictionaries(
+    st.sampled_from(EXPERTS), st.dictionaries(st.sampled_from(ITEMS), st.integers(1, 4), min_size=1), min_size=1
+)
+several = st.lists(lists, min_size=1, max_size=3)
+# A ranking of the items of three instances, with ties and gaps.
+rankings = st.lists(st.integers(1, 5), min_size=18, max_size=18)
+
+
+def preferences_of(instances: list[dict[str, dict[str, int]]], kind: Any = "rank", weight: Any = None) -> Any:
+    rows = [(f"q{n}", e, i, r) for n, by in enumerate(instances) for e, own in by.items() for i, r in own.items()]
+    columns = [list(column) for column in zip(*rows, strict=True)]
+    return cc.Preferences(
+        *columns,
+        kind=kind,
+        weight=None if weight is None else [weight[EXPERTS.index(e)] for e in columns[1]],
+        items=[(f"q{n}", i) for n in range(len(instances)) for i in ITEMS],
+        experts=list(EXPERTS),
+    )
+
+
+def of_instance(ranking: list[int], n: int) -> dict[str, float]:
+    return dict(zip(ITEMS, ranking[6 * n : 6 * n + 6], strict=True))
+
+
+@given(several, rankings, st.booleans())
+def test_agreement_of_lists_is_tau_of_each_alone(
+    instances: list[dict[str, dict[str, int]]], ranking: list[int], behind: bool
+) -> None:
+    votes = preferences_of(instances)
+    found = list_agreement(votes, np.array(ranking[: votes.n_slots]), behind=behind)
+    expected = [
+        oracle.agreement(by[expert], of_instance(ranking, n), behind=behind)
+        for n, by in enumerate(instances)
+        for expert in EXPERTS
+        if expert in by
+    ]
+    assert found.tolist() == pytest.approx(expected, nan_ok=True)
+
+
+@given(several, rankings, st.sampled_from(["rank", "score", "rating"]), st.lists(st.integers(0, 3), min_size=4))
+def test_records_are_means_over_the_lists_of_an_expert(
+    instances: list[dict[str, dict[str, int]]], ranking: list[int], kind: str, weight: list[int]
+) -> None:
+    votes = preferences_of(instances, kind, weight)
+    score = -np.array(ranking[: votes.n_slots], dtype=np.float64)
+    records = expert_records(votes, cc.Consensus.from_codes(votes.slots, score))
+    # Of scores and ratings the largest is best.
+    sign = 1 if kind == "rank" else -1
+    for expert, record, given_weight in zip(EXPERTS, records, weight, strict=False):
+        own = {n: {i: sign * v for i, v in by[expert].items()} for n, by in enumerate(instances) if expert in by}
+        tau = [oracle.agreement(of, of_instance(ranking, n), behind=kind != "rating") for n, of in own.items()]
+        told = [t for t in tau if not math.isnan(t)]
+        rows = sum(map(len, own.values()))
+        # How much an expert counts does not change how far it agrees.
+        assert record == {
+            "expert": expert,
+            "lists": len(own),
+            "rows": rows,
+            "coverage": pytest.approx(rows / votes.n_slots),
+            "weight": given_weight if own else None,
+            "agreement": pytest.approx(sum(told) / len(told), abs=1e-12) if told else None,
+        }
+
+
+def test_long_lists_agree_as_another_library_counts() -> None:
+    from scipy.stats import kendalltau
+
+    rng = np.random.default_rng(5)
+    ranks = rng.integers(1, 60, size=(3, 200))
+    truth = rng.integers(1, 90, size=200)
+    names = [f"i{i:03}" for i in range(200)]
+    votes = cc.Preferences(["q"] * 600, np.repeat(["x", "y", "z"], 200), names * 3, ranks.ravel())
+    found = list_agreement(votes, truth, behind=True)
+    assert found.tolist() == pytest.approx([kendalltau(own, truth).statistic for own in ranks])
+
+
+def test_lists_of_nothing_agree_with_nothing() -> None:
+    votes = cc.Preferences([], [], [], [], items=[("q", "a"), ("q", "b")], experts=["x"])
+    assert expert_records(votes, cc.Consensus(["q", "q"], ["a", "b"], [1.0, 0.0]))[0]["agreement"] is None
+
+
+def test_no_compiler_is_waited_for() -> None:
+    code = (
+        "import sys, concordant as cc; from concordant.base.experts import expert_records;"
+        "votes = cc.from_lists({'x': ['a', 'b', 'c'], 'y': ['b', 'a']}); expert_records(votes, cc.aggregate(votes));"
+        "print([m for m in ('numba', 'polars', 'scipy') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
