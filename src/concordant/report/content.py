@@ -64,6 +64,8 @@ _DIFFERENCES = 15
 _CELLS = 500_000
 # Pairs of experts times pairs of items that are looked at, and how many instances at the least.
 _PAIRS, _FEWEST_SAMPLED = 4e8, 30
+# Agreement of two experts over fewer pairs of items is left open, where most share many more.
+_FEWEST_PAIRS = 30
 # Experts times items that are sorted to see everybody among the others.
 _CELLS_SORTED = 50_000_000
 
@@ -147,13 +149,15 @@ class Experts:
     order : list of str
         The experts arranged so that those who agree stand together; empty above sixty.
     tau : list of lists of float or None
-        Their agreement with each other, in that order.
+        Their agreement with each other, in that order; None where they have too little in common.
     groups : list of GroupRow
         Groups of like-minded experts, above sixty of them.
     mean : float or None
         The mean agreement of the experts with the consensus.
     odd : dict of str to str
         Experts who stand apart, and in which way.
+    most : float
+        What the mean agreement could be at most: a list that leaves items out cannot tell their order.
     """
 
     rows: list[ExpertRow]
@@ -164,6 +168,7 @@ class Experts:
     groups: list[GroupRow]
     mean: float | None
     odd: dict[str, str]
+    most: float = 1.0
 
 
 class MethodRow(NamedTuple):
@@ -507,11 +512,11 @@ def _experts(
         # Who orders as the others do what they share, and yet is far from the consensus, lists what they do not.
         if isinstance(votes, Preferences) and votes.kind != "rating":
             odd |= {e: "other items" for e in odd_ones(standing) if e not in odd and standing.coverage[e] < 1}
-        found = expert_agreement(some)
-        arranged = cluster_order(found.tau)
+        beside = _beside(some)
+        arranged = cluster_order(beside)
         order = [names[int(e)] for e in arranged]
-        tau = _table(found.tau[np.ix_(arranged, arranged)])
-        nearest = _nearest(found.tau, names)
+        tau = _table(beside[np.ix_(arranged, arranged)])
+        nearest = _nearest(beside, names)
     else:
         odd = odd_ones(standing)
         groups, group_of = _groups(votes, consensus, standing)
@@ -540,7 +545,34 @@ def _experts(
         known = [row for row in rows if row.agreement is not None]
         rows = known[:half] + known[-half:] if len(known) > _EXPERT_ROWS else known
     mean = float(np.nanmean(standing.agreement)) if not np.isnan(standing.agreement).all() else None
-    return Experts(rows, k, list(weights), order, tau, groups, mean, {names[e]: word for e, word in odd.items()})
+    apart_by_name = {names[e]: word for e, word in odd.items()}
+    return Experts(rows, k, list(weights), order, tau, groups, mean, apart_by_name, _most(votes))
+
+
+def _beside(votes: Votes) -> Floats:
+    """Return the agreement of every two experts, NaN where it rests on next to nothing."""
+    found = expert_agreement(votes)
+    common = found.shared[np.triu_indices(len(found.shared), 1)]
+    # Of a few items everybody ranks there are few pairs, and they are all there is.
+    enough = min(float(_FEWEST_PAIRS), float(np.median(common)) / 2) if len(common) else 0.0
+    own = np.eye(len(found.tau), dtype=np.bool_)
+    return np.where((found.shared >= enough) | own, found.tau, np.nan)
+
+
+def _most(votes: Votes) -> float:
+    """Return what agreement with a consensus without ties could be at most, the mean over experts.
+
+    With the items it leaves out tied behind, a list of n of m items orders n (n - 1) / 2 + n (m - n) of all pairs; if
+    it orders them all as the consensus does, tau-b is the root of that share.
+    """
+    if not isinstance(votes, Preferences) or votes.kind == "rating" or votes.n_lists == 0:
+        return 1.0
+    m = votes.slots.sizes[votes.list_instance].astype(np.float64)
+    n = votes.list_lengths.astype(np.float64)
+    share = (n * (n - 1) / 2 + n * (m - n)) / np.maximum(m * (m - 1) / 2, 1.0)
+    times = np.bincount(votes.list_expert, minlength=votes.n_experts)
+    total = np.bincount(votes.list_expert, weights=np.sqrt(np.minimum(share, 1.0)), minlength=votes.n_experts)
+    return float((total[times > 0] / times[times > 0]).mean())
 
 
 def _sample(votes: Votes) -> Votes:
@@ -718,14 +750,16 @@ def _about_instances(view: _View) -> str:
         return f"The consensus shown is that of {main}."
     sure, near = float((upper[known] == 1).mean()), float((upper[known] <= 3).mean())
     return (
-        f"The consensus shown is that of {main}; whichever experts are drawn, its first item stays first in {sure:.0%} "
-        f"of the instances, and among the first three in {near:.0%}."
+        f"The consensus shown is that of {main}. In {sure:.0%} of the instances its first item stays first in nearly "
+        f"every draw of the experts, in {near:.0%} among the first three."
     )
 
 
 def _about_experts(experts: Experts) -> str:
     mean = experts.mean or 0.0
-    text = f"Experts agree {_closeness(mean)} with the consensus ({mean:.2f} on average, 1 is the same order)"
+    close = _closeness(mean / experts.most)
+    scale = f"lists so short can reach {experts.most:.2f}" if experts.most < 0.95 else "1 is the same order"
+    text = f"Experts agree {close} with the consensus ({mean:.2f} on average; {scale})"
     if experts.groups:
         sizes = [g.size for g in experts.groups]
         text += f", and fall into {len(sizes)} groups of {', '.join(f'{s:,}' for s in sizes[:-1])} and {sizes[-1]:,}"
@@ -757,12 +791,12 @@ def _about_truth(truth: Truth) -> list[str]:
     rows = [row for row in truth.rows if row.kind != "expert"]
     best, base = rows[0], next(row for row in rows if row.name == truth.baseline)
     metric = truth.main.upper()
-    text = f"Against the labels {best.name} is best ({metric} {best.cells[truth.main].mean:.3f})"
+    text = f"Against the labels the best method is {best.name} ({metric} {best.cells[truth.main].mean:.3f})"
     if best.name == base.name:
-        text += ", and nothing that was tried beats it surely"
+        text += ", and nothing that was tried beats it"
     else:
         cell = best.cells[truth.main]
-        sure = "surely better than" if cell.sign > 0 else "though not surely better than"
+        sure = "significantly better than" if cell.sign > 0 else "though not significantly better than"
         text += f", {sure} {base.name} ({base.cells[truth.main].mean:.3f})"
     alone = [row for row in truth.rows if row.kind == "expert"]
     if alone:

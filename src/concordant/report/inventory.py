@@ -89,6 +89,18 @@ def several(n: float, one: str, many: str | None = None) -> str:
     return f"{n:,.0f} {one if n == 1 else many or one + 's'}"
 
 
+def _percent(share: float) -> str:
+    """Return a share in whole per cent, with one place where that would make a little nothing, or almost all, all.
+
+    >>> _percent(0.25), _percent(0.996), _percent(0.004), _percent(1.0), _percent(0.0)
+    ('25%', '99.6%', '0.4%', '100%', '0%')
+    """
+    if 0 < share < 0.1 or 0.995 <= share < 1:
+        # What rounds to nothing or to all even so is neither.
+        return f"{min(max(share, 0.001), 0.999):.1%}"
+    return f"{share:.0%}"
+
+
 def take_stock(votes: Preferences | Comparisons, labels: Labels | None = None) -> Inventory:
     """Return what the data is: counts, coverage, overlap, ties, and what is worth a warning.
 
@@ -147,12 +159,11 @@ def _of_lists(votes: Preferences) -> Inventory:
         facts.append(Fact("Items of an instance", _spread(sizes), "middle (least to most)"))
         facts.append(Fact("Experts of an instance", _spread(answered), "middle (least to most)"))
     if coverage is not None:
-        facts.append(Fact("Coverage", f"{coverage:.0%}", "of the items of its instance, a list holds on average"))
-        facts.append(Fact("Missing", f"{1 - coverage:.0%}", "of them it leaves out"))
+        facts.append(Fact("Coverage", _percent(coverage), "of the items of its instance, a list holds on average"))
+        facts.append(Fact("Missing", _percent(1 - coverage), "of them it leaves out"))
     if overlap is not None:
-        facts.append(Fact("Overlap", f"{overlap:.0%}", "of the items of two lists together, both hold on average"))
-    facts.append(Fact("Ties", f"{tied:.1%}" if 0 < tied < 0.1 else f"{tied:.0%}", "of the entries of a list share "
-                      "their place with another"))  # fmt: skip
+        facts.append(Fact("Overlap", _percent(overlap), "of the items of two lists together, both hold on average"))
+    facts.append(Fact("Ties", _percent(tied), "of the entries of a list share their place with another"))
     warnings = _list_warnings(votes, answered, support)
     return Inventory(votes.kind, n, k, m, r, coverage, overlap, tied, facts, _histogram(support), warnings, weight)
 
@@ -221,7 +232,8 @@ def _list_warnings(votes: Preferences, answered: Ints, support: Ints) -> list[st
         return ["Nobody ranked anything."]
     alone = int((answered == 1).sum())
     if alone and n > 1:
-        out.append(f"{several(alone, 'instance')} rest on a single list: there is nothing to agree on.")
+        rest = "rests" if alone == 1 else "rest"
+        out.append(f"{several(alone, 'instance')} {rest} on a single list: there is nothing to agree on.")
     empty = int((answered == 0).sum())
     if empty:
         out.append(f"{several(empty, 'instance')} {'has' if empty == 1 else 'have'} no list at all.")
@@ -234,9 +246,10 @@ def _list_warnings(votes: Preferences, answered: Ints, support: Ints) -> list[st
         out.append(f"{several(len(quiet), 'expert')} said next to nothing beside the others: {_some(quiet)}.")
     unheard = int((support == 0).sum())
     if unheard:
+        were = "was" if unheard == 1 else "were"
         out.append(
-            f"{several(unheard, 'item')} ({unheard / len(support):.0%}) were ranked by nobody; they stand last, or in "
-            "the middle, depending on the method."
+            f"{several(unheard, 'item')} ({_percent(unheard / len(support))}) {were} ranked by nobody: last, or in the "
+            "middle, depending on the method."
         )
     single = int((support == 1).sum())
     if votes.n_experts > 2 and single > 0.5 * len(support):
@@ -248,7 +261,7 @@ def _list_warnings(votes: Preferences, answered: Ints, support: Ints) -> list[st
     first = np.minimum.reduceat(place, votes.list_offsets[:-1]) if votes.n_lists else np.zeros(0)
     flat = int(((first == lengths) & (lengths > 1)).sum())
     if flat:
-        out.append(f"{several(flat, 'list')} put all items in one place: they say nothing about the order.")
+        out.append(f"{several(flat, 'list')} with all items in one place: nothing is said about the order.")
     out += [
         f"{shorten(a, 40)} and {shorten(b, 40)} say the same in every instance: one opinion, counted twice."
         for a, b in _twins(votes)[:3]
@@ -295,8 +308,8 @@ def _of_comparisons(votes: Comparisons) -> Inventory:
         Fact("Experts", f"{votes.n_experts:,}" if named else "not named", "those who compare: judges, users, models"),
         Fact("Items", f"{m:,}"),
         Fact("Comparisons", f"{total:,.6g}", "outcomes counted"),
-        Fact("Ties", f"{share:.0%}", "of the outcomes"),
-        Fact("Pairs that met", f"{met:,}", f"of {possible:,} possible ({met / max(possible, 1):.0%})"),
+        Fact("Ties", _percent(share), "of the outcomes"),
+        Fact("Pairs that met", f"{met:,}", f"of {possible:,} possible ({_percent(met / max(possible, 1))})"),
     ]
     if len(support):
         facts.append(Fact("Comparisons of an item", _spread(support), "middle (least to most)"))
@@ -342,12 +355,18 @@ def _of_labels(votes: Preferences | Comparisons, labels: Labels) -> tuple[list[F
     facts = [
         Fact("Labelled instances", f"{there:,}", f"of {len(votes):,}"),
         Fact("Labels", f"{int(known.sum()):,}", shares + (" …" if len(values) > 6 else "")),
-        Fact("Judged", f"{judged.mean():.0%}" if len(judged) else "0%", "of the items that experts rank have a label"),
+        Fact(
+            "Judged",
+            _percent(float(judged.mean())) if len(judged) else "0%",
+            "of the items that experts rank have a label",
+        ),
     ]
     warnings = []
     elsewhere = len(labels) - there
     if elsewhere:
-        warnings.append(f"{several(elsewhere, 'labelled instance')} are not in the data and are not evaluated.")
+        be = "is" if elsewhere == 1 else "are"
+        warnings.append(f"{several(elsewhere, 'labelled instance')} {be} not in the data and {be} not evaluated.")
     if there < len(votes):
-        warnings.append(f"{several(len(votes) - there, 'instance')} of {len(votes):,} have no labels.")
+        have = "has" if len(votes) - there == 1 else "have"
+        warnings.append(f"{len(votes) - there:,} of {several(len(votes), 'instance')} {have} no labels.")
     return facts, warnings

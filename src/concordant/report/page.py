@@ -30,10 +30,10 @@ _STACK = 3
 _HIDDEN = frozenset("\u202a\u202b\u202c\u202d\u202e\u2028\u2029\ufeff")
 _ISOLATES = frozenset("\u2066\u2067\u2068\u2069")
 _ODD_WORDS = {
-    "turned around": "agrees less than chance would; the scale may be upside down.",
-    "no better than chance": "what it says has nothing to do with what the others say.",
-    "outlier": "agrees far less than the others do.",
-    "other items": "lists items that the others leave out or rank low.",
+    "turned around": "less agreement than chance would give; the scale may be upside down.",
+    "no better than chance": "no agreement with what the others say.",
+    "outlier": "far less agreement than the others have.",
+    "other items": "lists of items that the others leave out or rank low.",
 }
 _KINDS = {"method": "no labels", "learned": "learns from labels", "expert": "one expert"}
 
@@ -113,6 +113,19 @@ def _rank_heat(rank: int | None) -> str:
     if rank is None:
         return "hu"
     return f"hp p{max(1, 10 - math.floor(2.2 * math.log2(max(rank, 1))))}"
+
+
+def _wide(text: str) -> float:
+    """Return about how wide a text is at 12 pixels, rather too much: what starts left of a drawing is cut off."""
+    out = 0.0
+    for c in text:
+        if unicodedata.east_asian_width(c) in "WF" or c in "mwMW@%":
+            out += 12.5
+        elif c.isupper() or c in "<>=+~#&":
+            out += 10.0
+        else:
+            out += 0.0 if unicodedata.combining(c) else 7.4
+    return out
 
 
 def _coord(value: float) -> str:
@@ -244,15 +257,16 @@ def _heat_map(experts: Experts) -> dict[str, Any]:
     n = len(experts.order)
     side = int(min(max(620 / n, 15), 52))
     names = [_short(name, 18) for name in experts.order]
-    longest = max(len(name) for name in names)
-    left, top = 14 + 7 * longest, 16 + round(5.8 * longest)
+    longest = max(_wide(name) for name in names)
+    # Columns are named at 55 degrees: 0.82 of a name goes up, 0.57 to the right.
+    left, top = 12 + math.ceil(longest), 16 + math.ceil(0.82 * longest)
     cells = []
     for i, row in enumerate(experts.tau):
         for j, value in enumerate(row):
             if i == j:
                 continue
             x, y = left + j * side, top + i * side
-            told = "never meet" if value is None else _fixed(value, 2)
+            told = "too little in common" if value is None else _fixed(value, 2)
             cells.append(
                 {
                     "cls": _heat(value),
@@ -282,7 +296,7 @@ def _heat_map(experts: Experts) -> dict[str, Any]:
             f"{_short(least[1], 40)} and {_short(least[2], 40)} ({least[0]:.2f})."
         )
     return {
-        "width": left + n * side + 8 + round(3.5 * longest),
+        "width": left + n * side + 8 + math.ceil(0.57 * longest),
         "height": top + n * side + 8,
         "left": left,
         "top": top,

@@ -175,6 +175,8 @@ class Truth:
         The best method that learns.
     better, equal, worse : int
         In how many instances it is better than the baseline, the same, worse.
+    first_better, first_worse : int
+        In how many instances its first item has a higher label than that of the baseline, and in how many a lower one.
     cases : list of Case
         Where it was right and the equal vote wrong.
     weights : dict of str to dict of str to float
@@ -203,6 +205,8 @@ class Truth:
     better: int
     equal: int
     worse: int
+    first_better: int
+    first_worse: int
     cases: list[Case]
     weights: dict[str, dict[str, float]]
     expert_values: dict[str, float]
@@ -287,7 +291,7 @@ def face_truth(
             f"methods that learn: {parts}-fold cross-validation, fitted without the instances they are tested on"
         )
     learned = max(found, key=lambda name: found[name].mean[main], default=None)
-    better = equal = worse = 0
+    better = equal = worse = first_better = first_worse = 0
     cases: list[Case] = []
     predicted = {name: cv.consensus for name, cv in found.items() if _once(cv)}
     if learned is not None:
@@ -297,6 +301,7 @@ def face_truth(
         first = next(o.consensus for o in opinions if o.label == baseline)
         if learned in predicted and first is not None:
             cases = _cases(votes, labels, found[learned], predicted[learned], first, gain, main)
+            first_better, first_worse = _firsts(labels, predicted[learned], first, found[learned].instances.tolist())
     values = {
         name: dict(zip(e.instances.tolist(), (float(v) for v in e.values[main]), strict=True))
         for name, e in evaluations.items()
@@ -314,6 +319,8 @@ def face_truth(
         better=better,
         equal=equal,
         worse=worse,
+        first_better=first_better,
+        first_worse=first_worse,
         cases=cases,
         weights={name: w for name, cv in found.items() if (w := _weights(cv))},
         expert_values={name: e.mean[main] for name, e in experts.items()},
@@ -406,6 +413,10 @@ def _rows(
             f"tested against {baseline}: {TESTS['t']}, two-sided, at 5 %, with Holm's correction over the "
             f"{len(every) - 1} others, metric by metric"
         )
+        how.append(
+            f"95% intervals: bootstrap over instances ({_RESAMPLES:,} draws), each for itself and not corrected: one "
+            "may leave out 0 where the corrected test does not reject"
+        )
     if experts:
         how.append("the best expert was chosen by these very labels, which flatters it")
     return rows, how
@@ -436,6 +447,22 @@ def _unjudged(consensus: Consensus | None, labels: Labels) -> float:
     at = own.slots.locate(labels.slots)
     known = (at >= 0) & ~np.isnan(labels.label[np.maximum(at, 0)])
     return float(1 - known.mean()) if len(known) else 0.0
+
+
+def _labels_in(labels: Labels, instance: str) -> dict[str, float]:
+    n = labels.instances.codes[instance]
+    a, b = int(labels.slots.offsets[n]), int(labels.slots.offsets[n + 1])
+    return dict(zip(labels.items[a:b].tolist(), labels.label[a:b].tolist(), strict=True))
+
+
+def _firsts(labels: Labels, learned: Consensus, equal: Consensus, instances: Sequence[str]) -> tuple[int, int]:
+    """Return in how many instances the learned model puts an item with a higher label first, and with a lower one."""
+    better = worse = 0
+    for instance in instances:
+        truth = _labels_in(labels, instance)
+        new, old = (truth.get(c.ranking(instance)[0], 0.0) for c in (learned, equal))
+        better, worse = better + (new > old), worse + (new < old)
+    return better, worse
 
 
 def _cases(
@@ -476,9 +503,7 @@ def _case(
 ) -> Case | None:
     """Return what happened in an instance; None where there is no story."""
     new, old = learned.ranking(instance), equal.ranking(instance)
-    n = labels.instances.codes[instance]
-    a, b = int(labels.slots.offsets[n]), int(labels.slots.offsets[n + 1])
-    truth = dict(zip(labels.items[a:b].tolist(), labels.label[a:b].tolist(), strict=True))
+    truth = _labels_in(labels, instance)
     chosen, dethroned = new[0], old[0]
     if not truth.get(chosen, 0.0) > truth.get(dethroned, 0.0):
         return None

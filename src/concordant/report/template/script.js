@@ -24,6 +24,38 @@
   dark.addEventListener("change", nameTheme);
   nameTheme();
 
+  // Boxes that go on to the right fade there, where no scroll bar tells.
+  const fade = (box) => {
+    const bare = box.offsetHeight - box.clientHeight <= 3;
+    box.classList.toggle("more", bare && box.scrollWidth - box.clientWidth - Math.abs(box.scrollLeft) > 2);
+  };
+  const sizes = new ResizeObserver((entries) => entries.forEach((entry) => fade(entry.target)));
+  for (const box of document.querySelectorAll(".box, .bar nav")) {
+    box.addEventListener("scroll", () => fade(box), { passive: true });
+    sizes.observe(box);
+  }
+
+  // Instances are one stop of the tab key, however many there are; arrows lead from one to the next.
+  const links = () => [...document.querySelectorAll("#instances tbody tr:not([hidden]) button[data-instance]")];
+  const rove = (to) => {
+    const all = links();
+    const now = to || all.find((link) => link === document.activeElement) || all[0];
+    for (const link of document.querySelectorAll("#instances button[data-instance]")) link.tabIndex = link === now ? 0 : -1;
+  };
+  document.addEventListener("keydown", (event) => {
+    const link = event.target.closest("#instances button[data-instance]");
+    if (!link || event.altKey || event.ctrlKey || event.metaKey) return;
+    const all = links();
+    const at = all.indexOf(link);
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: all.length - 1 }[event.key];
+    if (to === undefined) return;
+    event.preventDefault();
+    const next = all[Math.min(Math.max(to, 0), all.length - 1)];
+    rove(next);
+    next.focus();
+  });
+  rove();
+
   // Tables: a click on a head sorts by its column; numbers by their exact value, texts as people order them.
   const valueOf = (cell) => {
     const exact = cell.dataset.v;
@@ -53,6 +85,7 @@
       if (cell.hasAttribute("aria-sort")) cell.setAttribute("aria-sort", "none");
     }
     head.setAttribute("aria-sort", now);
+    rove();
   };
   for (const table of document.querySelectorAll("table.sortable")) {
     [...table.tHead.rows[0].cells].forEach((head, column) => {
@@ -67,11 +100,18 @@
   }
 
   // Searching: rows that hold every word stay.
+  const stored = byId("instances-data");
+  const data = stored ? JSON.parse(stored.textContent) : null;
   for (const input of document.querySelectorAll("input[data-table]")) {
     const table = byId(input.dataset.table);
     const told = byId(input.dataset.told);
     const rows = [...table.tBodies[0].rows];
-    const texts = rows.map((row) => row.textContent.toLowerCase());
+    const texts = rows.map((row) => {
+      const link = row.querySelector("button[data-instance]");
+      // What the closer look shows of an instance is found too.
+      const inside = link && data ? data.instances[Number(link.dataset.instance)].places.map((place) => place[0]) : [];
+      return [row.textContent, ...inside].join(" ").toLowerCase();
+    });
     const find = () => {
       const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
       let shown = 0;
@@ -80,6 +120,7 @@
         row.hidden = !hit;
         shown += hit;
       });
+      rove();
       told.textContent = words.length ? `${shown} of ${rows.length} rows` : `${rows.length} rows`;
     };
     input.addEventListener("input", find);
@@ -89,7 +130,6 @@
   // A closer look at an instance, made of text nodes only.
   const dialog = byId("look");
   if (!dialog) return;
-  const data = JSON.parse(byId("instances-data").textContent);
   const make = (name, text, className) => {
     const element = document.createElement(name);
     if (text !== undefined && text !== null) element.textContent = text;
@@ -115,7 +155,8 @@
     byId("look-about").textContent = instance.about;
     const table = make("table", null, "matrix");
     const head = table.createTHead().insertRow();
-    const titles = ["item", "rank", "between", ...(data.labels ? ["label"] : [])];
+    const ranges = instance.places.some((place) => place[2] !== null);
+    const titles = ["item", "rank", ...(ranges ? ["between"] : []), ...(data.labels ? ["label"] : [])];
     titles.forEach((title) => { const cell = make("th", title); cell.scope = "col"; head.append(cell); });
     data.methods.forEach((name, i) => { const cell = method(name, i ? "" : "sep"); cell.scope = "col"; head.append(cell); });
     const experts = instance.ranks.length ? data.experts : [];
@@ -125,7 +166,8 @@
       const row = body.insertRow();
       const name = isolated("th", place[0]);
       name.scope = "row";
-      row.append(name, make("td", place[1]), make("td", place[2] === place[3] ? place[2] : `${place[2]}–${place[3]}`));
+      row.append(name, make("td", place[1]));
+      if (ranges) row.append(make("td", place[2] === place[3] ? place[2] : `${place[2]}–${place[3]}`));
       if (data.labels) row.append(make("td", place[4] === null ? "–" : place[4]));
       place[5].forEach((rank, j) => row.append(make("td", rank, `${shade(rank)}${j ? "" : " sep"}`)));
       (instance.ranks[i] || []).forEach((rank, j) => row.append(make("td", rank || "·", `${shade(rank)}${j ? "" : " sep"}`)));
@@ -133,6 +175,7 @@
     byId("look-table").replaceChildren(table);
     dialog.showModal();
     byId("look-table").scrollTo(0, 0);
+    fade(byId("look-table"));
   };
   document.addEventListener("click", (event) => {
     const link = event.target.closest("button[data-instance]");
