@@ -7,7 +7,6 @@ chosen. What was chosen is printed.
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import sys
@@ -23,26 +22,28 @@ from typing import Any, NamedTuple
 import ltr_cost
 import ltr_yahoo
 import numpy as np
-from measure import CACHE, ROOT, peer
+from measure import CACHE, peer
 from render import table
+from studies import DATA
 
 import concordant as cc
 from concordant.data.index import Slots
 from concordant.errors import ConcordantWarning, DataError
+from concordant.experiments import pmop as study
+from concordant.experiments import published as printed
+from concordant.experiments.pmop import Part
 from concordant.kernels.lists import Floats, Ints
 from concordant.metrics import significance
 from concordant.ranking.expert_features import blocks_of, dense_potentials, potentials
 
-DATA = ROOT.parent / "shared" / "data"
-PUBLISHED = ROOT.parent / "shared" / "published" / "003_table1_yahoo.csv"
 METRICS = ("err", "ndcg@1", "ndcg@5", "ndcg@10")
-SELECT = "ndcg@10"
+SELECT = study.SELECT
 BASELINE = "PMOP, full"
 RIVALS = ("ListMLE", "RankNet")
-FOLDS = 5
+FOLDS = study.FOLDS
 SEED = 7
 ALPHA = 0.05
-THRESHOLD = 0.15
+THRESHOLD = study.CORRELATION
 # Of the products of features the most correlated are kept, so many.
 PRODUCTS = (30, 100, 300, 1000)
 FIRST, SECOND, CHOSEN = "first order", f"second order, |r| > {THRESHOLD}", "second order, number chosen"
@@ -69,20 +70,13 @@ _MODEL = (
 _FIXED = {"seed": SEED, "deterministic": True, "force_row_wise": True, "num_threads": 1, "verbosity": -1}
 
 
-class Part(NamedTuple):
-    """Items with features and labels, over the same slots."""
-
-    features: cc.Features
-    labels: cc.Labels
-
-
 class Way(NamedTuple):
     """A ranker of the table, and among which penalties and up to how many passes it is chosen."""
 
     make: Callable[..., Any]
     penalties: tuple[float, ...]
     # The published protocol: a hundred steps at most.
-    passes: int = 100
+    passes: int = study.STEPS
     # Whether a pass goes instance by instance; then fewer numbers of products are tried too.
     slow: bool = False
 
@@ -264,17 +258,6 @@ def _labels(part: Part) -> Floats:
 # The tables.
 
 
-def sets() -> dict[str, tuple[Part, Part]]:
-    """Return the training and test part of both data sets."""
-    one, two = DATA / "lightgbm-lambdarank", DATA / "MQ2008-ltr46-fold1"
-    train = Part(*cc.read_features(one / "rank.train"))
-    test = Part(*cc.read_features(one / "rank.test", n_features=train.features.n_features))
-    return {
-        "lightgbm-lambdarank": (train, test),
-        "MQ2008-ltr46-fold1": (Part(*cc.read_features(two / "train.npy")), Part(*cc.read_features(two / "test.npy"))),
-    }
-
-
 def table_of(
     train: Part,
     test: Part,
@@ -355,19 +338,18 @@ def verdict(rows: dict[str, Any]) -> dict[str, Any]:
 
 def published() -> dict[str, list[str]]:
     """Return the methods of the paper's table by every column, the best first; its data are not to be had."""
-    with PUBLISHED.open() as lines:
-        rows = list(csv.DictReader(lines))
+    rows = printed.rows(study.TABLE_1)
     columns = [c for c in rows[0] if c != "method"]
     return {c: [r["method"] for r in sorted(rows, key=lambda r: -float(r[c]))] for c in columns}
 
 
 def tables() -> dict[str, Any]:
     """Rankers on features beside LightGBM: ERR and NDCG of the test part (papers' convention), chosen in training."""
-    if not all((DATA / name).is_dir() for name in ("lightgbm-lambdarank", "MQ2008-ltr46-fold1")):
-        return {"not_available": "lightgbm-lambdarank and MQ2008-ltr46-fold1"}
+    if not all((DATA / name).is_dir() for name in study.SETS):
+        return {"not_available": " and ".join(study.SETS)}
     # The two share nothing but the machine: one core each.
     with ThreadPoolExecutor(2) as pool:
-        found = dict(zip(sets(), pool.map(lambda name: _apart("tables", name), sets()), strict=True))
+        found = dict(zip(study.SETS, pool.map(lambda name: _apart("tables", name), study.SETS), strict=True))
     return {"sets": found, "published": published()}
 
 
@@ -385,7 +367,7 @@ def _apart(study: str, *more: str) -> dict[str, Any]:
 
 
 def _table(name: str) -> dict[str, Any]:
-    train, test = sets()[name]
+    train, test = study.parts(str(DATA / name))
     with cc.threads(1):
         out = table_of(train, test, ways(), boosted=lambda: boosted(name, train, test))
     return out | {"verdict": {order: verdict(rows) for order, rows in out["orders"].items()}}

@@ -4,131 +4,86 @@ from __future__ import annotations
 
 import sys
 import time
-import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from measure import slope
 from render import table
-from trec3_random import DRAWS, FOLDER, LEVELS, available, corrupted, full_runs
+from studies import DATA, values_of
 
 import concordant as cc
-from concordant.errors import ConcordantWarning
+from concordant.experiments import mallows as study
+from concordant.experiments import trec3
 from concordant.methods._mallows import Pool, Room, Walk, pools_of
 from concordant.metrics.significance import paired_t_test
 
-THETA = [-1.0, -1.0, *[-0.05] * 7, 0.0]
 SEEDS = 5
-ITERATIONS = (1, 2, 4, 8, 15)
-
-# The paper's four ways to see the true rankings, and the one of this library.
-MODES: dict[str, dict[str, Any]] = {
-    "sampling, length chosen": {},
-    "sampling, persistent, 10 n swaps": {"chain_steps": 10.0, "moves": "swap"},
-    "sampling, begun anew, 10 n swaps": {"chain_steps": 10.0, "moves": "swap", "persistent": False},
-    "weighted": {"e_step": "borda"},
-    "true": {"e_step": "oracle"},
+LEVELS = (0, 10, 20, 30, 34)
+DRAWS = 10
+# The views of the study on a known truth, by the names they have here: the paper's four, and the one of this library.
+MODES = {
+    "Sampling": "sampling, length chosen",
+    "Sampling, 10 n swaps": "sampling, persistent, 10 n swaps",
+    "Sampling, 10 n swaps from mean ranks": "sampling, begun anew, 10 n swaps",
+    "Weighted": "weighted",
+    "True": "true",
 }
-
-
-def _distance_of_draws(preferences: cc.Preferences, truth: cc.Consensus, theta: list[float], seed: int) -> float:
-    """Return the mean Kendall distance to the truth of rankings drawn from the posterior, over all instances.
-
-    The truth joins the lists as one more expert with θ = 0, which has no say and whose distance the chain records.
-    """
-    rows = [
-        (q, "the truth", i, float(r))
-        for q in truth.instances
-        for i, r in zip(truth[q].items, truth[q].rank, strict=True)
-    ]
-    told = cc.concat([preferences, cc.Preferences(*zip(*rows, strict=True))])
-    code = {e: n for n, e in enumerate([*preferences.experts, "the truth"])}
-    codes = np.array([code[e] for e in told.experts], dtype=np.int32)
-    values = np.array([*theta, 0.0])
-    found, room = [], Room()
-    for pool in pools_of(told, None, True, codes):
-        if pool is None:
-            continue
-        start = pool.borda_order(values)
-        walk = Walk(pool, [start, start[::-1]], np.random.default_rng([seed, len(found)]), False)
-        u = values[pool.expert]
-        walk.run(room, u, 50.0)
-        seen = walk.run(room, u, 50.0).distance.mean(axis=0)
-        found.append(float(seen[pool.expert == len(theta)][0]))
-    return float(np.mean(found))
 
 
 def synthetic() -> dict[str, Any]:
     """Synthetic Mallows: 10 experts (two good, one random), 30 items, 10 instances; five views of the truth."""
-    out: dict[str, Any] = {"theta": THETA, "seeds": SEEDS, "modes": {}}
-    samples = [
-        cc.synthetic.mallows(30, theta=THETA, n_instances=10, center="identity", random_state=s) for s in range(SEEDS)
-    ]
-    for mode, params in MODES.items():
-        thetas, curve, consensus, iterations = [], [], [], []
-        for seed, sample in enumerate(samples):
-            labels = cc.Labels.from_codes(sample.truth.slots, sample.truth.score)
-            steps = [t for t in ITERATIONS if t == 1 or mode != "true"]
-            fitted = [_quietly(cc.ExtendedMallows(max_iter=t, tol=1e-12, **params), sample, labels) for t in steps]
-            distances = [_distance_of_draws(sample.preferences, sample.truth, m.theta_.tolist(), seed) for m in fitted]
-            curve.append(distances + distances[-1:] * (len(ITERATIONS) - len(distances)))
-            model = _quietly(cc.ExtendedMallows(**params), sample, labels)
-            thetas.append(model.theta_.tolist())
-            iterations.append(model.fit_info_.n_iter)
-            got = model.predict(sample.preferences)
-            consensus.append(
-                float(np.mean([_kendall(got[q].score, sample.truth[q].score) for q in sample.truth.instances]))
-            )
-        out["modes"][mode] = {
-            "theta_per_seed": thetas,
-            "theta_mean": np.mean(thetas, axis=0).tolist(),
-            "iterations": iterations,
-            "distance_of_draws_after": dict(zip(map(str, ITERATIONS), np.mean(curve, axis=0).tolist(), strict=True)),
-            "distance_of_consensus": float(np.mean(consensus)),
-        }
-    plain = [cc.Borda().fit_predict(s.preferences) for s in samples]
-    out["distance_of_borda"] = float(
-        np.mean(
-            [_kendall(c[q].score, s.truth[q].score) for c, s in zip(plain, samples, strict=True) for q in c.instances]
-        )
-    )
-    return out
+    return gathered(values_of("mallows-synthetic", SEEDS))
 
 
-def _quietly(model: cc.ExtendedMallows, sample: Any, labels: cc.Labels) -> cc.ExtendedMallows:
-    with warnings.catch_warnings():
-        # A fit stopped on purpose after a few iterations has not settled, and says so.
-        warnings.simplefilter("ignore", ConcordantWarning)
-        return model.fit(sample.preferences, labels)
-
-
-def _kendall(a: Any, b: Any) -> float:
-    from concordant.metrics.distances import kendall_distance
-
-    return kendall_distance(-np.asarray(a), -np.asarray(b))
+def gathered(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return θ and distances by view from the cells of the study, means over the seeds."""
+    by_view: dict[str, list[Any]] = {}
+    for key in sorted(values):
+        by_view.setdefault(key.partition("/")[0], []).append(values[key])
+    modes = {}
+    for view, name in MODES.items():
+        runs = by_view.get(view, [])
+        if runs:
+            curve = np.mean([r["distance"] for r in runs], axis=0)
+            modes[name] = {
+                "theta_per_seed": [r["theta"] for r in runs],
+                "theta_mean": np.mean([r["theta"] for r in runs], axis=0).tolist(),
+                "iterations": [r["iterations"] for r in runs],
+                "distance_of_draws_after": {str(t): float(curve[t - 1]) for t in study.SHOWN if t <= len(curve)},
+                "distance_of_consensus": float(np.mean([r["consensus"] for r in runs])),
+            }
+    runs = by_view["Sampling"]
+    return {
+        "theta": list(study.THETA),
+        "seeds": len(runs),
+        "modes": modes,
+        "distance_of_borda": float(np.mean([r["borda"] for r in runs])),
+    }
 
 
 def trec3_random_experts() -> dict[str, Any]:
     """TREC-3: 0 to 34 of 38 runs replaced by random ones, ten draws; extended Mallows beside CombMNZ on ranks."""
-    if not available():
-        return {"not_available": str(FOLDER.name)}
-    runs, labels = full_runs()
-    metrics = ["p@10", "p@30"]
+    folder = DATA / trec3.FOLDER
+    if not folder.is_dir():
+        return {"not_available": trec3.FOLDER}
+    runs, labels = trec3.complete(str(folder), study.DEPTH), trec3.read(str(folder)).labels
+    metrics = list(study.METRICS)
     levels: dict[str, Any] = {}
     for k_random in LEVELS:
         found: dict[str, list[Any]] = {"extended-mallows": [], "comb-mnz-rank": [], "rrf": []}
         checks, seconds, apart = [], [], []
         for draw in range(DRAWS if k_random else 1):
-            votes = corrupted(runs, k_random, draw)
-            model = cc.ExtendedMallows(k=100, random_state=draw)
+            votes = trec3.replaced(runs, k_random, draw)
+            model = cc.ExtendedMallows(k=study.DEPTH, random_state=draw)
             started = time.perf_counter()
             answers = {"extended-mallows": model.fit_predict(votes)}
             seconds.append(time.perf_counter() - started)
-            answers |= {"comb-mnz-rank": cc.CombMNZRank(k=100).fit_predict(votes), "rrf": cc.RRF().fit_predict(votes)}
+            answers["comb-mnz-rank"] = cc.CombMNZRank(k=study.DEPTH).fit_predict(votes)
+            answers["rrf"] = cc.RRF().fit_predict(votes)
             for name, answer in answers.items():
-                each = cc.evaluate(answer, labels, metrics, convention="trec").per_instance
-                found[name].append([each[m].to_list() for m in metrics])
+                each = trec3.values_of(answer, labels, metrics)
+                found[name].append([each[m] for m in metrics])
             r_hat = np.array(list(model.chain_["r_hat"].values()))
             checks.append(
                 {
@@ -142,14 +97,8 @@ def trec3_random_experts() -> dict[str, Any]:
                     "worst_r_hat": float(r_hat.max()),
                 }
             )
-            real = [e for e in votes.experts if _is_real(runs, votes, e)]
-            weight = dict(zip(model.experts_, model.adherence_.tolist(), strict=True))
-            apart.append(
-                [
-                    float(np.median([weight[e] for e in real])),
-                    max((w for e, w in weight.items() if e not in real), default=0.0),
-                ]
-            )
+            gone = np.isin(np.arange(votes.n_experts), trec3.chosen(votes, k_random, draw))
+            apart.append([float(np.median(model.adherence_[~gone])), float(model.adherence_[gone].max(initial=0.0))])
             print(
                 f"{k_random} of 38 random, draw {draw}: {seconds[-1]:.1f} s, {checks[-1]}", file=sys.stderr, flush=True
             )
@@ -175,12 +124,7 @@ def trec3_random_experts() -> dict[str, Any]:
                 "largest_of_random_experts": float(np.mean([a[1] for a in apart])),
             },
         }
-    return {"experts": runs.n_experts, "topics": len(runs), "k": 100, "levels": levels}
-
-
-def _is_real(runs: cc.Preferences, votes: cc.Preferences, expert: str) -> bool:
-    rows = runs.row_expert == runs.experts.codes[expert]
-    return bool((runs.slot[rows] == votes.slot[rows]).all())
+    return {"experts": runs.n_experts, "topics": len(runs), "k": study.DEPTH, "levels": levels}
 
 
 def _pool(n: int, k: int, lists: int) -> Pool:
@@ -239,12 +183,13 @@ def _render_synthetic(r: dict[str, Any]) -> str:
     def names(theta: list[float]) -> list[str]:
         return [f"{theta[0]:.2f}", f"{theta[1]:.2f}", f"{np.mean(theta[2:9]):.3f}", f"{theta[9]:.3f}"]
 
-    rows = [["truth", *names(r["theta"]), *[""] * (len(ITERATIONS) + 1)]]
+    shown = list(next(iter(r["modes"].values()))["distance_of_draws_after"])
+    rows = [["truth", *names(r["theta"]), *[""] * (len(shown) + 1)]]
     for mode, v in r["modes"].items():
         draws = [f"{d:.1f}" for d in v["distance_of_draws_after"].values()]
         rows.append([mode, *names(v["theta_mean"]), *draws, f"{v['distance_of_consensus']:.1f}"])
     head = ["truth seen by", "good 1", "good 2", "mean of 7 poor", "random"]
-    head += [f"draws after {t}" for t in ITERATIONS]
+    head += [f"draws after {t}" for t in shown]
     each = "; ".join(
         f"seed {s}: {t[0]:.2f}, {t[1]:.2f}, {t[9]:.3f}"
         for s, t in enumerate(r["modes"]["sampling, length chosen"]["theta_per_seed"])

@@ -10,14 +10,15 @@ from typing import Any
 
 import numpy as np
 import published
-from measure import ROOT, slope
+from measure import slope
 from render import table
+from studies import DATA
 
 import concordant as cc
 from concordant.data.index import Slots, Texts
 from concordant.errors import ConcordantWarning
+from concordant.experiments import movielens as study
 
-DATA = ROOT.parent / "shared" / "data"
 METRICS = [*(f"ndcg@{k}" for k in range(1, 6)), "p@1", "map"]
 SEED = 7
 WAYS: dict[str, dict[str, Any]] = {
@@ -50,18 +51,16 @@ def letor() -> dict[str, Any]:
     folds = cc.read_letor_folds(DATA / "MQ2008-agg")
     out: dict[str, Any] = {"published": published.letor_row("theta-MPM", METRICS), "ways": {}}
     for name, params in WAYS.items():
-        means, seconds, steps, converged, theta = [], 0.0, [], True, []
-        for (train, _), _, (votes, labels) in folds:
-            method = cc.MPM(uncertainty="none", **params)
-            _, took = _quiet(lambda: method.fit(train))  # noqa: B023 - called at once
-            consensus, more = _quiet(lambda: method.predict(votes))  # noqa: B023
-            seconds += took + more
-            steps.append(method.fit_info_.n_iter)
-            converged &= method.fit_info_.converged
-            theta.append(method.adherence_.tolist() if method.adherence == "learned" else [])
-            means.append(cc.evaluate(consensus, labels, METRICS, convention="letor").mean)
-        row = {m: 100 * float(np.mean([one[m] for one in means])) for m in METRICS}
-        out["ways"][name] = row | {"seconds": seconds, "steps": steps, "converged": converged, "first_theta": theta[0]}
+        method = cc.MPM(uncertainty="none", **params)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConcordantWarning)
+            found = cc.cross_validate(method, folds=folds, metrics=METRICS, convention="letor")
+        info = [run.fit_info for run in found.runs]
+        out["ways"][name] = {m: 100 * found.mean[m] for m in METRICS} | {
+            "seconds": sum(run.seconds for run in found.runs),
+            "steps": [i.n_iter for i in info],
+            "converged": all(i.converged for i in info),
+        }
     everything = cc.concat([votes for _, _, (votes, _) in folds])
     for name, how in (("scores", "none"), ("scores and intervals", "auto")):
         _quiet(lambda: cc.MPM(uncertainty=how).fit_predict(everything))  # noqa: B023
@@ -71,18 +70,16 @@ def letor() -> dict[str, Any]:
 
 def movielens() -> dict[str, Any]:
     """MovieLens-100k: the ends of the ranking, variances against support, the closed form beside gradient steps."""
-    folder = DATA / "movielens-100k"
+    folder = DATA / study.FOLDER
     if not folder.is_dir():
-        return {"not_available": "movielens-100k"}
+        return {"not_available": study.FOLDER}
     from scipy.stats import spearmanr
 
-    votes = cc.read_ratings(folder / "u.data")
-    with (folder / "u.item").open(encoding="latin-1") as lines:
-        title = {line.split("|")[0]: line.split("|")[1] for line in lines}
-    raters = np.bincount(votes.slot, minlength=votes.n_slots)
+    data = study.films(str(folder))
+    votes, raters = data.votes, data.users
 
     def films(slots: Any) -> list[str]:
-        return [f"{title[votes.items[int(s)]]} ({int(raters[s])})" for s in slots]
+        return [f"{data.title[s]} ({int(raters[s])})" for s in slots]
 
     out: dict[str, Any] = {"published": published.films("MPM")}
     for name, params in FILMS.items():

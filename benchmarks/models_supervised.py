@@ -24,20 +24,23 @@ import numpy as np
 import published
 import runtime_study
 import trec3_supervised
-from measure import CACHE, ROOT, run
+from measure import CACHE, run
 from render import table
+from studies import DATA
 
 import concordant as cc
 from concordant.base import saving
 from concordant.data.dataset import Fold
 from concordant.errors import ConcordantError, ConcordantWarning
+from concordant.experiments import crf as crf_study
 from concordant.selection import GridSearch, cross_validate
 
-DATA = ROOT.parent / "shared" / "data"
 METRICS = [*(f"ndcg@{k}" for k in range(1, 6)), "p@1", "p@5", "map"]
 SEEDS = 5
 BASELINE = "RRF"
 DISTANCES = ["kendall", "footrule", "spearman"]
+CRF_AS_PUBLISHED: dict[str, Any] = crf_study.CRF_AS_PRINTED
+SVD_AS_PUBLISHED: dict[str, Any] = crf_study.SVD_AS_PRINTED
 # What the project set out to reach on MQ2008-agg.
 FLOORS = {
     "CRF": {"ndcg@5": 50.7, "map": 50.1},
@@ -45,8 +48,6 @@ FLOORS = {
     "ListwiseLinear": {"ndcg@5": 50.9, "map": 50.3},
     "θ_sup-MPM": {"ndcg@5": 43.79, "map": 44.51},
 }
-# The part of the largest weight below which an expert's preferences are next to unused.
-SMALL = 0.05
 MUTATIONS = 5000
 OUTCOMES = {
     "refused": "refused with a named error",
@@ -54,13 +55,11 @@ OUTCOMES = {
     "other": "loaded, other predictions",
     "broken": "any other error",
 }
-# What the papers removed after looking at the weights.
-PUBLISHED_PRUNED = ("13", "20", "24", "25")
 PUBLISHED_STORY = {
-    "relied on (large positive weights, negative bias)": ("14", "15", "17", "18", "21"),
-    "hardly used (weights near zero, positive bias)": ("24", "25"),
-    "turned around (negative weights)": ("10", "11", "12"),
-    "removed for CRF*": PUBLISHED_PRUNED,
+    "relied on (large positive weights, negative bias)": crf_study.RELIED_ON,
+    "hardly used (weights near zero, positive bias)": crf_study.HARDLY_USED,
+    "turned around (negative weights)": crf_study.TURNED_AROUND,
+    "removed for CRF*": crf_study.REMOVED,
 }
 
 
@@ -72,15 +71,7 @@ class Way(NamedTuple):
     command: str = ""
 
 
-TABLE_1, TABLE_5, TABLE_6 = (
-    "001_table1_unsup_mq_agg.csv",
-    "001_table5_sup_mq_agg.csv",
-    "001_table6_crf_star_mq2008.csv",
-)
-
-
-CRF_AS_PUBLISHED: dict[str, Any] = {"n_samples": 1, "balance": False, "smooth": 1}
-SVDRANK_AS_PUBLISHED: dict[str, Any] = {"scaling": "paper", "average": 0.0, "l2": 0.0, "learning_rate": 0.01}
+TABLE_1, TABLE_5, TABLE_6 = published.UNSUPERVISED, published.SUPERVISED, crf_study.TABLE_6
 
 
 class PrunedCRF(cc.CRF):
@@ -120,10 +111,10 @@ def ways() -> dict[str, Way]:
         "ListwiseLinear, log and binary joined": Way(cc.ListwiseLinear(transform="log+binary")),
         "SVDRank": Way(cc.SVDRank(strength="auto"), ("SVDsup", TABLE_5), "svd-rank(strength=auto)"),
         "SVDRank, combined": Way(cc.SVDRank(strength="auto", weights="consensus")),
-        "SVDRank as published": Way(cc.SVDRank(strength="auto", **SVDRANK_AS_PUBLISHED), ("SVDsup", TABLE_5)),
-        "LR-I (published, binary)": Way(cc.SVDRank(strength="binary", **SVDRANK_AS_PUBLISHED)),
-        "LR-R (published, rankdiff)": Way(cc.SVDRank(strength="rankdiff", **SVDRANK_AS_PUBLISHED)),
-        "LR-logR (published, log)": Way(cc.SVDRank(strength="log", **SVDRANK_AS_PUBLISHED)),
+        "SVDRank as published": Way(cc.SVDRank(strength="auto", **SVD_AS_PUBLISHED), ("SVDsup", TABLE_5)),
+        "LR-I (published, binary)": Way(cc.SVDRank(strength="binary", **SVD_AS_PUBLISHED)),
+        "LR-R (published, rankdiff)": Way(cc.SVDRank(strength="rankdiff", **SVD_AS_PUBLISHED)),
+        "LR-logR (published, log)": Way(cc.SVDRank(strength="log", **SVD_AS_PUBLISHED)),
         "CRF": Way(
             cc.CRF(transform="auto", learning_rate="auto"), ("CRF", TABLE_5), "crf(transform=auto,learning_rate=auto)"
         ),
@@ -150,7 +141,7 @@ def table_of(folds: Sequence[Fold], rows: dict[str, Way], seeds: int = SEEDS) ->
     for n, (name, (validated, seconds)) in enumerate(found.items()):
         theirs = rows[name].theirs
         mean = {m: 100 * validated.mean[m] for m in METRICS}
-        wanted = {} if theirs is None else published.supervised_row(theirs[0], METRICS, theirs[1])
+        wanted = {} if theirs is None else published.letor_row(theirs[0], METRICS, theirs[1])
         several = len(validated.seeds) > 1
         out[name] = {
             "mean": mean,
@@ -316,10 +307,10 @@ def experts_story() -> dict[str, Any]:
     unused = [
         name
         for name, e in experts.items()
-        if max(abs(e["beta_plus"]), abs(e["beta_minus"])) < SMALL * most and e["alpha"] > 0
+        if max(abs(e["beta_plus"]), abs(e["beta_minus"])) < crf_study.SMALL * most and e["alpha"] > 0
     ]
     without = {}
-    for who, some in (("ours", unused), ("theirs", list(PUBLISHED_PRUNED))):
+    for who, some in (("ours", unused), ("theirs", list(crf_study.REMOVED))):
         parts = [(part.preferences.drop_experts(some), part.labels) for part in (train, vali)]
         fitted = [cc.CRF(**m.get_params()).fit(*parts[0], validation=parts[1]) for m in models]
         without[who] = [m.fit_info_.validation for m in fitted]
@@ -494,7 +485,7 @@ def _render_story(r: dict[str, Any]) -> str:
         "CRF": r["validation"],
         "CRF*: `prune`": r["validation_pruned"],
         f"without {', '.join(r['unused']) or 'none'} (their rule on our weights)": r["validation_without"]["ours"],
-        f"without {', '.join(PUBLISHED_PRUNED)} (as published)": r["validation_without"]["theirs"],
+        f"without {', '.join(crf_study.REMOVED)} (as published)": r["validation_without"]["theirs"],
     }
     mean = {name: 100 * float(np.mean(found)) for name, found in values.items()}
     seeds = [
@@ -508,8 +499,8 @@ def _render_story(r: dict[str, Any]) -> str:
             "preferred to others; beta-: others being preferred; weight: how far an average list of the expert puts "
             "its first item above its last, in units of the score.",
             table(["expert", "lists", "alpha", "beta+", "beta-", "weight", "in a word"], rows),
-            f"Ours: {ours}. Next to unused by the papers' rule (both beta below {100 * SMALL:.0f} percent of the "
-            f"largest, alpha positive): {', '.join(r['unused']) or 'none'}.",
+            f"Ours: {ours}. Next to unused by the papers' rule (both beta below {100 * crf_study.SMALL:.0f} percent of "
+            f"the largest, alpha positive): {', '.join(r['unused']) or 'none'}.",
             f"The papers: {theirs}.",
             "Learned again without some experts, NDCG@10 on the validation part, percent, seed by seed:",
             table(["", *(str(n) for n in range(SEEDS)), "mean", "less CRF"], seeds),

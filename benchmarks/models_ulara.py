@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 from measure import slope
 from render import table
-from trec3_random import DRAWS, LEVELS, available, corrupted, full_runs
+from studies import DATA
 
 import concordant as cc
 from concordant.errors import ConcordantWarning
+from concordant.experiments import trec3 as runs_of
 from concordant.metrics.significance import paired_t_test
 
 METRICS = ["p@10", "p@30"]
 DEPTH = 100
+LEVELS = (0, 10, 20, 30, 34)
+DRAWS = 10
 METHODS: dict[str, Callable[[], cc.Aggregator]] = {
     "ULARA": cc.ULARA,
     "CombMNZ": lambda: cc.CombMNZRank(k=DEPTH),
@@ -33,9 +36,10 @@ ASKED = {0: -0.04, 30: 0.04, 34: 0.15}
 
 def trec3() -> dict[str, Any]:
     """TREC-3, top 100, random experts for 0 to 34 of 38 runs, mean of 10 draws: ULARA beside CombMNZ and RRF."""
-    if not available():
-        return {"not_available": "trec3-adhoc"}
-    runs, labels = full_runs(DEPTH)
+    folder = DATA / runs_of.FOLDER
+    if not folder.is_dir():
+        return {"not_available": runs_of.FOLDER}
+    runs, labels = runs_of.complete(str(folder), DEPTH), runs_of.read(str(folder)).labels
     curve: dict[str, Any] = {name: {m: [] for m in METRICS} for name in METHODS}
     tests: dict[str, Any] = {}
     trusted = []
@@ -44,14 +48,15 @@ def trec3() -> dict[str, Any]:
         values: dict[str, dict[str, list[Any]]] = {name: {m: [] for m in METRICS} for name in METHODS}
         apart = []
         for draw in draws:
-            votes = corrupted(runs, level, draw, DEPTH)
+            votes = runs_of.replaced(runs, level, draw)
             for name, make in METHODS.items():
                 method = make()
-                shown = cc.evaluate(method.fit_predict(votes), labels, METRICS).per_instance
+                shown = runs_of.values_of(method.fit_predict(votes), labels, METRICS)
                 for m in METRICS:
-                    values[name][m].append(shown[m].to_numpy())
+                    values[name][m].append(shown[m])
                 if name == "ULARA":
-                    apart.append(_told_apart(method, runs, votes))
+                    gone = np.isin(np.arange(votes.n_experts), runs_of.chosen(votes, level, draw))
+                    apart.append(_told_apart(method.adherence_, gone))
         trusted.append(float(np.mean(apart)) if level else None)
         for name in METHODS:
             for m in METRICS:
@@ -73,11 +78,8 @@ def trec3() -> dict[str, Any]:
     }
 
 
-def _told_apart(method: cc.Aggregator, runs: cc.Preferences, votes: cc.Preferences) -> float:
+def _told_apart(weight: Any, replaced: Any) -> float:
     """Return how often a run outweighs a random expert, over all pairs of one and the other."""
-    changed = np.add.reduceat((runs.slot != votes.slot).astype(np.int64), votes.list_offsets[:-1]) > 0
-    replaced = np.bincount(votes.list_expert, weights=changed, minlength=votes.n_experts) > 0
-    weight = method.adherence_
     pairs = weight[~replaced][:, None] - weight[replaced][None, :]
     return float((pairs > 0).mean()) if pairs.size else 1.0
 

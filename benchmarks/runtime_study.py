@@ -1,9 +1,9 @@
 """What a query costs as experts and items multiply, fast and naive side by side, and what CRF costs beside RRF.
 
-The study of the papers: the lists of MQ2008-agg (fold 1, test) copied t times, as new experts or as new items. Every
-contender starts from the ranks and ends at a score for each item. Answers are compared before anything is timed, and
-contenders take turns, so that a noisy minute hits all of them. Run as a program it times one request in a process that
-has loaded nothing else, or the study in one whose linear algebra keeps to one thread.
+Fast beside naive is the study of `concordant reproduce runtime`: the lists of MQ2008-agg (fold 1, test) copied t times,
+as new experts or as new items. Here ours go on where naive forms have to stop, and RRF stands beside them. Run as a
+program it times one request in a process that has loaded nothing else, or our forms in one whose linear algebra keeps
+to one thread.
 """
 
 from __future__ import annotations
@@ -12,71 +12,22 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
-from itertools import pairwise
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from curves import line_chart
 from measure import CACHE, ROOT, run, slope
 from render import table
+from studies import DATA, values_of
 
 import concordant as cc
-from concordant.data.index import Slots, Texts
-from concordant.kernels.lists import Floats, list_ids, offsets_of, ranges
+from concordant.experiments.expansion import expanded
 
-DATA = ROOT.parent / "shared" / "data"
 RESULTS = ROOT / "docs" / "results"
 COPIES = tuple(range(1, 11))
 MORE_COPIES = (20, 50, 100)
-# Dense singular value decompositions of the largest queries take seconds; every fourth query is enough for their mean.
-EVERY = 4
 REPEATS = 3
-# Numbers held at once by the naive forms: 32 MB.
-CELLS = 4_000_000
-TARGETS = {"crf_over_naive_svd": 80.0, "svd_over_naive_svd": 20.0, "crf_over_rrf": 2.0, "request_over_plain": 10.0}
-
-
-def experts_expanded(preferences: cc.Preferences, t: int) -> cc.Preferences:
-    """Return the preferences of t times as many experts: expert e becomes "e/1", ..., "e/t", all of one mind."""
-    p = preferences
-    spans = list(pairwise(p.list_starts.tolist()))
-    which = np.concatenate([np.tile(np.arange(a, b), t) for a, b in spans])
-    copy = np.concatenate([np.repeat(np.arange(t), b - a) for a, b in spans])
-    rows = ranges(p.list_offsets[which], p.list_offsets[which + 1])
-    return cc.Preferences.from_codes(
-        p.slots,
-        Texts([f"{e}/{c + 1}" for c in range(t) for e in p.experts]),
-        (p.list_expert[which] + copy * p.n_experts).astype(np.int32),
-        offsets_of(p.list_lengths[which]),
-        p.list_starts * t,
-        p.slot[rows],
-        p.value[rows],
-        kind=p.kind,
-    )
-
-
-def items_expanded(preferences: cc.Preferences, t: int) -> cc.Preferences:
-    """Return the preferences over t times as many items: item i becomes "i/1", ..., "i/t", which share its ranks."""
-    p = preferences
-    old, sizes = p.slots.offsets, p.slots.sizes
-    items = p.items.tolist()
-    names = [f"{i}/{c + 1}" for a, b in pairwise(old.tolist()) for c in range(t) for i in items[a:b]]
-    lengths = p.list_lengths
-    rows = ranges(np.repeat(p.list_offsets[:-1], t), np.repeat(p.list_offsets[1:], t))
-    copy = np.repeat(np.tile(np.arange(t), p.n_lists), np.repeat(lengths, t))
-    home = np.repeat(p.list_instance, lengths * t)
-    slot = old[home] * t + copy * sizes[home] + (p.slot[rows] - old[home])
-    return cc.Preferences.from_codes(
-        Slots(p.instances, Texts(names), old * t),
-        p.experts,
-        p.list_expert,
-        p.list_offsets * t,
-        p.list_starts,
-        slot.astype(np.int32),
-        p.value[rows],
-        kind=p.kind,
-    )
 
 
 def expanded_model(method: Any, experts: list[str], t: int) -> Any:
@@ -93,55 +44,6 @@ def expanded_model(method: Any, experts: list[str], t: int) -> Any:
     return out
 
 
-def rank_matrices(preferences: cc.Preferences) -> list[Floats]:
-    """Return ranks, items x experts, for every instance, 0 where an item is not listed: what the papers start from."""
-    p = preferences
-    out = [np.zeros((size, p.n_experts)) for size in p.slots.sizes.tolist()]
-    home = p.list_instance[list_ids(p.list_offsets)]
-    local = p.slot - p.slots.offsets[home]
-    for n, (a, b) in enumerate(pairwise(p.list_offsets[p.list_starts].tolist())):
-        out[n][local[a:b], p.row_expert[a:b]] = p.value[a:b]
-    return out
-
-
-def _matrices(rank: Floats, transform: str) -> Iterator[tuple[slice, Floats]]:
-    """Yield the pairwise matrices of some experts at a time, experts x items x items."""
-    m, n_experts = rank.shape
-    step = max(1, CELLS // (m * m))
-    for first in range(0, n_experts, step):
-        some = slice(first, min(first + step, n_experts))
-        r = rank[:, some].T
-        listed = r > 0
-        x = np.log(r, where=listed, out=np.zeros_like(r)) if transform == "log" else r
-        z = x.max(axis=1) if transform in ("log", "rankdiff") else np.ones(len(x))
-        z[z == 0] = 1.0
-        before = listed[:, :, None] & listed[:, None, :] & (r[:, :, None] < r[:, None, :])
-        gap = 1.0 if transform == "binary" else (x[:, None, :] - x[:, :, None]) / z[:, None, None]
-        yield some, np.where(before, gap, 0.0)
-
-
-def naive_svd(rank: Floats, weights: Floats, transform: str) -> Floats:
-    """Return the scores from a dense singular value decomposition of every expert's matrix; weights: u, sigma, v, b."""
-    score = (rank == 0) @ weights[:, 3]
-    for some, Y in _matrices(rank, transform):
-        U, S, Vt = np.linalg.svd(Y)
-        told = S[:, :1] > 0
-        w = weights[some]
-        # The leading vectors of a matrix without negative entries have none themselves.
-        terms = np.abs(U[:, :, 0]) * w[:, :1] + S[:, :1] * w[:, 1:2] + np.abs(Vt[:, 0, :]) * w[:, 2:3]
-        score += np.where(told, terms, 0.0).sum(axis=0)
-    return np.asarray(score)
-
-
-def naive_crf(rank: Floats, weights: Floats, transform: str) -> Floats:
-    """Return the scores from sums over dense pairwise matrices; weights: alpha, beta+, beta-."""
-    score = (rank == 0) @ weights[:, 0]
-    for some, Y in _matrices(rank, transform):
-        w = weights[some] / len(rank)
-        score += (Y.sum(axis=2) * w[:, 1:2] - Y.sum(axis=1) * w[:, 2:3]).sum(axis=0)
-    return np.asarray(score)
-
-
 def in_turn(jobs: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
     """Return the least seconds of every job; they take turns, and each has run once before."""
     seconds = dict.fromkeys(jobs, float("inf"))
@@ -156,76 +58,48 @@ def in_turn(jobs: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, fl
 
 
 def _models() -> tuple[Any, Any]:
-    """Return a CRF and an SVDRank fitted to fold 1 of MQ2008-agg; their weights serve, they are not judged here.
-
-    Singular vectors of length 1 are what the naive form has; other lengths cost the same.
-    """
+    """Return a CRF and an SVDRank fitted to fold 1 of MQ2008-agg; their weights serve, they are not judged here."""
     train, vali, _ = cc.read_letor_folds(DATA / "MQ2008-agg")[0]
     crf = cc.CRF(transform="log", passes=30).fit(*train, validation=vali)
     svd = cc.SVDRank(strength="log", scaling="paper", passes=30).fit(*train, validation=vali)
     return crf, svd
 
 
-def _dense_weights(method: Any, experts: list[str]) -> Floats:
-    place = {e: n for n, e in enumerate(method.experts_)}
-    return np.asarray(method.weights_)[[place[e] for e in experts]]
-
-
-def _expansion(
-    grow: Callable[[cc.Preferences, int], cc.Preferences], votes: cc.Preferences, models: tuple[Any, Any], naive: bool
-) -> dict[str, Any]:
-    """Return microseconds per query for every number of copies; the naive forms stop at the last of `COPIES`."""
+def _ours(votes: cc.Preferences, models: tuple[Any, Any], what: str) -> dict[str, Any]:
+    """Return microseconds per query of the fast forms alone, as far as they go."""
     crf, svd = models
-    experts = votes.experts.tolist()
-    by_experts = grow is experts_expanded
+    copies = (*COPIES, *MORE_COPIES)
     lines: dict[str, list[float]] = {}
-    gaps = {"crf": 0.0, "svd": 0.0}
-    copies = COPIES if naive else (*COPIES, *MORE_COPIES)
     for t in copies:
-        grown = grow(votes, t)
-        ours_crf, ours_svd = (expanded_model(m, experts, t) if by_experts else m for m in (crf, svd))
-        jobs: dict[str, Callable[[], Any]] = {
-            "CRF": lambda: ours_crf.predict(grown),  # noqa: B023 - called before the next turn
-            "SVDRank": lambda: ours_svd.predict(grown),  # noqa: B023
-        }
-        if naive:
-            matrices = rank_matrices(grown)
-            names = grown.experts.tolist()
-            w_crf, w_svd = _dense_weights(ours_crf, names), _dense_weights(ours_svd, names)
-            slow: dict[str, Callable[[], list[Floats]]] = {
-                "naive CRF": lambda: [naive_crf(r, w_crf, "log") for r in matrices],  # noqa: B023
-                "naive SVD": lambda: [naive_svd(r, w_svd, "log") for r in matrices],  # noqa: B023
-            }
-            for short, fast, name in (("crf", ours_crf, "naive CRF"), ("svd", ours_svd, "naive SVD")):
-                gaps[short] = max(gaps[short], _gap(fast.predict(grown), slow[name]()))
-            if max(gaps.values()) > 1e-6:
-                raise SystemExit(f"fast and naive scores differ by {gaps} at t = {t}; nothing is timed")
-            jobs |= slow
+        grown = expanded(votes, what, t)
+        ours = {"CRF": crf, "SVDRank": svd}
+        if what == "experts":
+            ours = {name: expanded_model(model, votes.experts.tolist(), t) for name, model in ours.items()}
+        jobs = {name: (lambda model=model: model.predict(grown)) for name, model in ours.items()}  # noqa: B023
         with cc.threads(1):
             for name, seconds in in_turn(jobs, REPEATS).items():
                 lines.setdefault(name, []).append(1e6 * seconds / len(grown))
-    sizes = {name: list(copies[: len(line)]) for name, line in lines.items()}
     return {
         "copies": list(copies),
         "queries": len(votes),
-        "items": votes.n_slots / len(votes),
         "microseconds": lines,
-        "largest_difference": gaps if naive else None,
-        "slopes": {name: slope(sizes[name], line) for name, line in lines.items()},
-        "slopes_from_10": {
-            name: slope(sizes[name][9:], line[9:]) for name, line in lines.items() if len(line) > len(COPIES)
-        },
+        "slopes": {name: slope(copies, line) for name, line in lines.items()},
+        "slopes_from_10": {name: slope(copies[9:], line[9:]) for name, line in lines.items()},
     }
 
 
-def _gap(consensus: cc.Consensus, naive: list[Floats]) -> float:
-    """Return the largest difference of scores about the mean of their query, as a part of the largest score."""
-    worst = 0.0
-    for (a, b), theirs in zip(pairwise(consensus.slots.offsets.tolist()), naive, strict=True):
-        ours = consensus.score[a:b] - consensus.score[a:b].mean()
-        other = theirs - theirs.mean()
-        worst = max(worst, float(np.abs(ours - other).max()) / max(float(np.abs(other).max()), 1e-9))
-    return worst
+def _beside_naive(cells: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the curves of fast and naive forms from the cells of the study, by number of copies."""
+    copies = sorted(cells)
+    names = {name: name.replace("plain", "naive") for name in cells[copies[0]]["microseconds"]}
+    lines = {shown: [cells[t]["microseconds"][name] for t in copies] for name, shown in names.items()}
+    return {
+        "copies": copies,
+        "queries": cells[copies[0]]["queries"],
+        "microseconds": lines,
+        "largest_difference": {"fast and naive": max(cells[t]["largest_difference"] for t in copies)},
+        "slopes": {name: slope(copies, line) for name, line in lines.items()},
+    }
 
 
 def expansions() -> dict[str, Any]:
@@ -234,29 +108,36 @@ def expansions() -> dict[str, Any]:
         return {"not_available": "MQ2008-agg"}
     # One thread for everybody: those of a linear algebra library disturb each other on matrices this small.
     alone = {f"{name}_NUM_THREADS": "1" for name in ("OPENBLAS", "OMP", "MKL", "VECLIB_MAXIMUM")}
-    found: dict[str, Any] = json.loads(run([sys.executable, __file__, "expansions"], env=alone).output.splitlines()[-1])
-    return found
+    ours = json.loads(run([sys.executable, __file__, "expansions"], env=alone).output.splitlines()[-1])
+    return gathered(values_of("runtime"), ours)
+
+
+def gathered(values: Mapping[str, Any], ours: Mapping[str, Any], name: str = "MQ2008-agg") -> dict[str, Any]:
+    """Return the cells of the study beside our forms alone, and how many times faster these are at ten copies."""
+    out: dict[str, Any] = {}
+    for what, fast in ours.items():
+        start = f"{name}/{what} x "
+        cells = {int(key.removeprefix(start)): cell for key, cell in values.items() if key.startswith(start)}
+        beside = _beside_naive(cells)
+        last = {name: line[-1] for name, line in beside["microseconds"].items()}
+        out[what] = {
+            "beside_naive": beside,
+            "ours": fast,
+            "ratios_at_10": {
+                "crf_over_naive_svd": last["naive SVD"] / last["CRF"],
+                "svd_over_naive_svd": last["naive SVD"] / last["SVDRank"],
+                "crf_over_naive_crf": last["naive CRF"] / last["CRF"],
+                "crf_over_svd": last["SVDRank"] / last["CRF"],
+            },
+        }
+    return out
 
 
 def _expansions() -> dict[str, Any]:
-    """Return the study; the process must have been told to use one thread."""
+    """Return what our forms cost alone; the process must have been told to use one thread."""
     votes = cc.read_letor_folds(DATA / "MQ2008-agg")[0].test.preferences
-    some = votes[np.arange(0, len(votes), EVERY)]
     models = _models()
-    out: dict[str, Any] = {}
-    for name, grow, subset in (("experts", experts_expanded, votes), ("items", items_expanded, some)):
-        out[name] = {
-            "beside_naive": _expansion(grow, subset, models, naive=True),
-            "ours": _expansion(grow, votes, models, naive=False),
-        }
-        at_ten = {n: line[-1] for n, line in out[name]["beside_naive"]["microseconds"].items()}
-        out[name]["ratios_at_10"] = {
-            "crf_over_naive_svd": at_ten["naive SVD"] / at_ten["CRF"],
-            "svd_over_naive_svd": at_ten["naive SVD"] / at_ten["SVDRank"],
-            "crf_over_naive_crf": at_ten["naive CRF"] / at_ten["CRF"],
-            "crf_over_svd": at_ten["SVDRank"] / at_ten["CRF"],
-        }
-    return out
+    return {what: _ours(votes, models, what) for what in ("experts", "items")}
 
 
 def beside_rrf() -> dict[str, Any]:
@@ -351,7 +232,8 @@ def _render_expansions(r: dict[str, Any]) -> str:
         gap = max(beside["largest_difference"].values())
         queries = f"{beside['queries']} queries beside the naive forms"
         if beside["queries"] != ours["queries"]:
-            queries += f" (every {EVERY}th, because dense decompositions take so long)"
+            part = round(ours["queries"] / beside["queries"])
+            queries += f" (every {part}th, because dense decompositions take so long)"
         parts += [
             table(head, rows),
             f"At ten copies of the {what}, on {queries}: CRF {ratio['crf_over_naive_svd']:,.0f} times faster than "

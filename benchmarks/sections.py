@@ -15,12 +15,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import published
 from measure import CACHE, ROOT, folder_mb, interleaved, long_ids, peer, run, slope, workload
 from render import FAMILIES
+from studies import DATA
 
 import concordant as cc
 
-DATA = ROOT.parent / "shared" / "data"
 CONCORDANT = [sys.executable, "-m", "concordant"]
 SEED = 7
 
@@ -306,11 +307,8 @@ def _means(arguments: list[str]) -> dict[str, dict[str, float]]:
 def letor() -> dict[str, Any]:
     """MQ2008-agg, mean of the five test folds: RRF beside the published row, and every heuristic."""
     folder = str(DATA / "MQ2008-agg")
-    with (ROOT.parent / "shared" / "published" / "000_table2_mq_agg.csv").open() as table:
-        published = next(r for r in csv.DictReader(table) if (r["dataset"], r["method"]) == ("MQ2008-agg", "RRF"))
-    names = {f"{ours}@{k}": f"{theirs}@{k}" for ours, theirs in (("ndcg", "N"), ("p", "P")) for k in range(1, 6)}
     return {
-        "published_rrf": {ours: float(published[theirs]) for ours, theirs in (names | {"map": "MAP"}).items()},
+        "published_rrf": published.letor_row("RRF", table="000_table2_mq_agg"),
         "rrf": _means(["compare", folder, "--methods", "rrf", "--convention", "letor"])["rrf"],
         "all": _means(["compare", folder, "--methods", "all", "--convention", "letor"]),
     }

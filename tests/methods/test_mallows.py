@@ -579,17 +579,13 @@ def test_what_cannot_be_done_is_said() -> None:
 
 @pytest.mark.data
 def test_random_runs_among_those_of_trec_3_lose_their_say(data_dir: Path, tmp_path: Path) -> None:
-    import sys
     import tarfile
+
+    from concordant.experiments.trec3 import pooled, replaced
 
     archive = data_dir / "trec3-adhoc" / "TREC-3-runs.tar.xz"
     if not archive.exists():
         pytest.skip("no TREC-3 runs")
-    sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-    try:
-        from trec3_random import corrupted, pooled
-    finally:
-        sys.path.pop(0)
     names = ["INQ101", "INQ102", "citya1", "Brkly7", "ASSCTV1", "CrnlEA", "pircs1", "westp1", "ETH002", "dortD2"]
     with tarfile.open(archive) as runs:
         wanted = [m for m in runs.getmembers() if any(m.name.lower().endswith("." + n.lower()) for n in names)]
@@ -597,7 +593,7 @@ def test_random_runs_among_those_of_trec_3_lose_their_say(data_dir: Path, tmp_pa
     read = cc.read_runs(sorted(str(f) for f in tmp_path.rglob("input.*")))[:15]
     p = pooled(read.top(100).to_ranks("ordinal"))
     labels = cc.read_labels(str(data_dir / "trec3-adhoc" / "T3-j.txt")).align(p)
-    noisy = corrupted(p, 7, draw=0)
+    noisy = replaced(p, 7, draw=0)
     model = cc.ExtendedMallows(k=100)
     ours = cc.evaluate(model.fit_predict(noisy), labels, ["p@30"], convention="trec").mean["p@30"]
     theirs = cc.evaluate(cc.CombMNZRank(k=100).fit_predict(noisy), labels, ["p@30"], convention="trec").mean["p@30"]
