@@ -17,7 +17,8 @@ _WHERE = {
     "data.synthetic": ("synthetic",),
     "io.lists": ("from_lists",),
     "io.frames": ("from_frame",),
-    "io.read": ("read",),
+    "io.blocks": ("Blocks",),
+    "io.read": ("read", "scan"),
     "io.trec": ("read_runs", "write_run"),
     "io.letor": (
         "read_feature_folds",
@@ -37,6 +38,7 @@ _WHERE = {
     "base.checks": ("check_method",),
     "base.experts": ("describe_experts",),
     "base.saving": ("load",),
+    "base.streaming": ("aggregate_blocks",),
     "base.training": ("checkpoint",),
     "execution": ("threads",),
     "selection": ("GridSearch", "RandomSearch", "cross_validate", "nested", "scorer", "selection"),

@@ -8,6 +8,7 @@ from concordant.base.registry import aggregate as aggregate
 from concordant.base.registry import methods as methods
 from concordant.base.registry import register as register
 from concordant.base.saving import load as load
+from concordant.base.streaming import aggregate_blocks as aggregate_blocks
 from concordant.base.training import checkpoint as checkpoint
 from concordant.data import synthetic as synthetic
 from concordant.data.comparisons import Comparisons as Comparisons
@@ -18,6 +19,7 @@ from concordant.data.features import Features as Features
 from concordant.data.labels import Labels as Labels
 from concordant.data.preferences import Preferences as Preferences
 from concordant.execution import threads as threads
+from concordant.io.blocks import Blocks as Blocks
 from concordant.io.frames import from_frame as from_frame
 from concordant.io.letor import read_feature_folds as read_feature_folds
 from concordant.io.letor import read_features as read_features
@@ -29,6 +31,7 @@ from concordant.io.lists import from_lists as from_lists
 from concordant.io.preflib import read_preflib as read_preflib
 from concordant.io.preflib import write_preflib as write_preflib
 from concordant.io.read import read as read
+from concordant.io.read import scan as scan
 from concordant.io.tabular import read_comparisons as read_comparisons
 from concordant.io.tabular import read_labels as read_labels
 from concordant.io.tabular import read_rankings as read_rankings

@@ -284,3 +284,21 @@ def test_labels_alone_are_not_preferences(files: Path, invoke: Invoke) -> None:
 def test_threads_do_not_change_the_answer(files: Path, invoke: Invoke) -> None:
     one = invoke("aggregate", files / "runs", "--threads", 1).stdout
     assert one == invoke("aggregate", files / "runs", "--threads", 3).stdout
+
+
+@pytest.mark.parametrize("options", [[], ["--weights", "a=3"], ["--top", "1"], ["-m", "borda"]], ids=str)
+def test_blocks_give_the_same_file(files: Path, invoke: Invoke, options: list[str]) -> None:
+    runs = str(files / "runs")
+    invoke("aggregate", runs, *options, "-o", str(files / "whole.trec"))
+    parts = invoke("aggregate", runs, *options, "-o", str(files / "parts.trec"), "--memory", "0", "--json")
+    assert json.loads(parts.stdout)["results"]["blocks"] == 1
+    assert (files / "parts.trec").read_bytes() == (files / "whole.trec").read_bytes()
+
+
+def test_memory_is_a_size_and_for_methods_that_go_instance_by_instance(files: Path, invoke: Invoke) -> None:
+    runs, out = str(files / "runs"), str(files / "out.trec")
+    wrong = invoke("aggregate", runs, "-o", out, "--memory", "much", code=2)
+    assert "must be a size such as 4GB" in wrong.stderr
+    shared = invoke("aggregate", runs, "-m", "ulara", "-o", out, "--memory", "0", code=1)
+    assert "--memory is for a consensus that is written" in shared.stderr
+    assert not (files / "out.trec").exists()

@@ -171,6 +171,22 @@ class Aggregator:
         words = {"supervised", "learned"} if "select" in self._param_names else {"supervised"}
         return self.tags.supervised or any(isinstance(v, str) and v in words for v in self.get_params().values())
 
+    def learns(self) -> bool:
+        """Return whether a fit with these parameters learns something that instances share.
+
+        Where it does not, an instance gets the same scores whichever others are there.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> cc.RRF().learns(), cc.RRF(weights="learned").learns(), cc.ULARA().learns()
+        (False, True, True)
+        """
+        return self._learns()
+
+    def _learns(self) -> bool:
+        return type(self)._fit is not Aggregator._fit
+
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters
         changed = [f"{n}={getattr(self, n)!r}" for n in self._param_names if getattr(self, n) != defaults[n].default]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import signal
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
     from concordant.data.preferences import Preferences
+    from concordant.io.blocks import Blocks
     from concordant.kernels.lists import Floats, Ints
 
 __all__ = [
@@ -30,6 +33,7 @@ __all__ = [
     "check_features",
     "check_share",
     "data_of",
+    "free_memory",
     "is_letor",
     "matched",
     "no_experts",
@@ -37,10 +41,12 @@ __all__ = [
     "one_of",
     "parse_columns",
     "parse_params",
+    "parse_size",
     "parse_value",
     "parse_weights",
     "read_input",
     "read_truth",
+    "scan_input",
     "split_names",
     "table_type",
     "votes_of",
@@ -213,6 +219,69 @@ def read_input(
     ):
         dataset = read(paths, input_format, columns=named, **options)
     return Source(paths, dataset, input_format)
+
+
+def scan_input(
+    session: Session,
+    inputs: list[str],
+    input_format: str | None,
+    columns: Iterable[str] | None,
+    expert_from: str | None,
+    read_options: Iterable[str] | None,
+    memory: str | None,
+) -> Blocks | None:
+    """Return what the named files hold in blocks of instances where all of it would take too much memory, else None.
+
+    Too much is more than `memory` says, such as "4GB", or more than half of what is free.
+    """
+    from concordant.io.read import BLOCK_FORMATS, memory_needed, scan, sniff
+
+    paths = inputs[0] if len(inputs) == 1 else inputs
+    limit = parse_size(memory, "--memory") if memory is not None else None
+    needed = memory_needed(paths)
+    if needed <= (free_memory() // 2 if limit is None else limit):
+        return None
+    named = parse_columns(columns)
+    if (input_format or ("" if named else sniff(paths))) not in (*BLOCK_FORMATS, "parquet", "csv", "tsv", "jsonl", ""):
+        return None
+    options = parse_params(read_options, "--read")
+    if expert_from is not None:
+        options["expert_from"] = one_of(expert_from, ("tag", "file"), "--expert-from")
+    session.note(
+        f"all of the input would take about {needed / 1e9:,.1f} GB of memory; it is read in blocks of instances, kept "
+        "on disk meanwhile."
+    )
+    what = f"reading {inputs[0]}" + (f" and {len(inputs) - 1} more" if len(inputs) > 1 else "")
+    with session.progress(what, 1), session.reading():
+        return scan(paths, input_format, columns=named, **options)
+
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+def parse_size(text: str, option: str) -> int:
+    """Return how many bytes a text such as "4GB" or "500M" says.
+
+    >>> parse_size("4GB", "--memory"), parse_size("0", "--memory"), parse_size("1.5 m", "--memory")
+    (4000000000, 0, 1500000)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
+    if found is None:
+        raise typer.BadParameter(f"must be a size such as 4GB or 500M. Got {text!r} instead.", param_hint=option)
+    return int(float(found[1]) * _UNITS[found[2]])
+
+
+def free_memory() -> int:
+    """Return how many bytes of memory are free for use, half of an unknown machine's 16 GB where it does not say."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration, ValueError):
+        pass
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
+    except (AttributeError, OSError, ValueError):
+        return 8 * 10**9
 
 
 def read_truth(session: Session, source: Source, labels: str | None) -> Labels:

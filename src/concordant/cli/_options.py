@@ -16,6 +16,7 @@ __all__ = [
     "Inputs",
     "Json",
     "Labels",
+    "Memory",
     "Params",
     "Percent",
     "Quiet",
@@ -133,5 +134,14 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only results and err
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output instead of tables.")]
 Threads = Annotated[
     int | None, typer.Option("--threads", metavar="N", min=1, help="How many threads may work. Without it all cores.")
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="SIZE",
+        help="Read in blocks of instances what would take more memory than this, such as 4GB; 0 always does. "
+        "[default: half of what is free]",
+    ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -18,6 +18,7 @@ from concordant.cli._inputs import (
     parse_weights,
     read_beside,
     read_input,
+    scan_input,
     votes_of,
     weigh,
 )
@@ -29,6 +30,7 @@ from concordant.cli._options import (
     Format,
     Inputs,
     Json,
+    Memory,
     Params,
     Quiet,
     ReadOptions,
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
     from concordant.data.consensus import Consensus
     from concordant.data.features import Features as FeaturesOf
     from concordant.data.preferences import Preferences
+    from concordant.io.blocks import Blocks
     from concordant.kernels.lists import Floats
 
 __all__ = ["command", "leaderboard", "leaderboard_rows"]
@@ -101,6 +104,7 @@ def command(
     columns: Columns = None,
     expert_from: ExpertFrom = None,
     read_options: ReadOptions = None,
+    memory: Memory = None,
     quiet: Quiet = False,
     as_json: Json = False,
     threads: Threads = None,
@@ -124,6 +128,18 @@ def command(
                 f"{chosen.name}{settings} -o MODEL; then: concordant aggregate INPUT... --model MODEL."
             )
         session.params |= {"method": chosen.name, "params": chosen.get_params(), "weights": trust}
+        whole = output is None or experts_out is not None or instance is not None or features is not None
+        if not whole and chosen.tags.per_instance and (model is not None or not chosen.learns()):
+            blocks = scan_input(session, inputs, input_format, columns, expert_from, read_options, memory)
+            if blocks is not None and output is not None:
+                with blocks:
+                    _write_blocks(session, blocks, chosen, output, to, top, break_ties, trust, fitted=model is not None)
+                return
+        elif memory is not None:
+            raise ParameterError(
+                "--memory is for a consensus that is written (-o) by a method that goes instance by instance, or by a "
+                "fitted model: what learns from all instances together holds all of them."
+            )
         source = read_input(session, inputs, input_format, columns, expert_from, read_options)
         check_features(source, features, chosen)
         votes: Any
@@ -236,6 +252,48 @@ def _write(
     session.results = {"output": output, "format": to, "instances": len(consensus), "items": consensus.n_slots}
     cut = f", the {options['top']:,} best of each" if to == "trec" else ""
     session.note(f"wrote {output}: {tag} over {len(consensus):,} instances{cut}")
+
+
+def _write_blocks(
+    session: Session,
+    blocks: Blocks,
+    method: Aggregator,
+    output: str,
+    to: str | None,
+    top: int | None,
+    break_ties: bool,
+    trust: dict[str, float],
+    *,
+    fitted: bool,
+) -> None:
+    """Write the consensus of data that is read in blocks of instances."""
+    from concordant.base.streaming import aggregate_blocks
+    from concordant.io.write import format_of
+
+    if to is None:
+        try:
+            to = format_of(output)
+        except FormatError:
+            to = "trec"
+    options: dict[str, Any] = {"tag": method.name, "break_ties": break_ties} if to == "trec" else {}
+    if break_ties and to != "trec":
+        raise ParameterError(f"--break-ties is for TREC runs; {output} is written as {to}.")
+    with session.progress(f"{method.name} over {len(blocks.instances):,} instances in {len(blocks)} blocks", 1):
+        items = aggregate_blocks(
+            blocks,
+            output,
+            method,
+            format=to,
+            fitted=fitted,
+            adjust=(lambda block: cast("Preferences", weigh(block, trust))) if trust else None,
+            top=top,
+            **options,
+        )
+    session.fit_info = getattr(method, "fit_info_", None)
+    session.results = {"output": output, "format": to, "instances": len(blocks.instances), "items": items}
+    session.results |= {"rows": blocks.n_rows, "blocks": len(blocks)}
+    cut = f", the {top or _RUN_DEPTH:,} best of each" if to == "trec" else ""
+    session.note(f"wrote {output}: {method.name} over {len(blocks.instances):,} instances{cut}")
 
 
 def _write_experts(

@@ -3,6 +3,6 @@
 Kernels release the interpreter lock; the answer never depends on how many threads there are.
 """
 
-from concordant.execution.local import map_instances, n_threads, note, report, threads, unwatched, watch
+from concordant.execution.local import ahead, map_instances, n_threads, note, report, threads, unwatched, watch
 
-__all__ = ["map_instances", "n_threads", "note", "report", "threads", "unwatched", "watch"]
+__all__ = ["ahead", "map_instances", "n_threads", "note", "report", "threads", "unwatched", "watch"]

@@ -6,14 +6,14 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar
-from itertools import count
+from contextvars import ContextVar, copy_context
+from itertools import count, islice
 from threading import Event
 from typing import TypeVar
 
 from concordant.errors import ParameterError
 
-__all__ = ["map_instances", "n_threads", "note", "report", "threads", "unwatched", "watch"]
+__all__ = ["ahead", "map_instances", "n_threads", "note", "report", "threads", "unwatched", "watch"]
 
 T = TypeVar("T")
 
@@ -151,3 +151,24 @@ def map_instances(function: Callable[[int], T], n: int) -> list[T]:
         raise
     finally:
         pool.shutdown(wait=not stopped.is_set(), cancel_futures=True)
+
+
+def ahead(pieces: Iterator[T]) -> Iterator[T]:
+    """Yield the same, the next one being made in a thread of its own while this one is used.
+
+    Examples
+    --------
+    >>> list(ahead(iter("abc")))
+    ['a', 'b', 'c']
+    """
+    # What is set for the caller, such as the number of threads, holds for what is made ahead.
+    context = copy_context()
+
+    def following() -> list[T]:
+        return list(islice(pieces, 1))
+
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(context.run, following)
+        while piece := coming.result():
+            coming = pool.submit(context.run, following)
+            yield piece[0]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import polars as pl
@@ -25,9 +25,12 @@ from concordant.execution import map_instances
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of, ranges
 
 __all__ = [
-    "Coder",
+    "Batch",
     "CodedRows",
+    "Coder",
+    "Shelf",
     "Source",
+    "assemble",
     "check_duplicates",
     "code_labels",
     "code_slots",
@@ -351,8 +354,11 @@ def _runs(column: pl.Series, hash_bits: int) -> tuple[Codes, Ints, list[str]]:
 
 
 @dataclass(frozen=True)
-class _Batch:
-    """Coded rows of one batch; text is left only in `items`."""
+class Batch:
+    """Coded rows of one batch; text is left only in `items`.
+
+    Everything is in the order of the instances, so that the rows and the slots of neighbouring instances are slices.
+    """
 
     instance: Codes  # per run, in coding order
     expert: Codes  # per run, -1 where nobody ranks
@@ -366,6 +372,14 @@ class _Batch:
     repeated: bool
 
 
+class Shelf(Protocol):
+    """Where batches are put instead of being held."""
+
+    def put(self, batch: Batch) -> None:
+        """Take a batch."""
+        ...
+
+
 class Coder:
     """Rows of native columns in, slots and runs out, with text held for one batch only.
 
@@ -375,6 +389,8 @@ class Coder:
         How many rows to expect; saves growing.
     batch_rows, block_rows, hash_bits : int
         Rows whose text is held at one time, rows looked up at one time, bits used of the first hash.
+    shelf : Shelf, optional
+        Takes every batch as soon as it is coded; without it they are held until `finish`.
 
     Notes
     -----
@@ -398,14 +414,16 @@ class Coder:
         batch_rows: int = BATCH_ROWS,
         block_rows: int = BLOCK_ROWS,
         hash_bits: int = 64,
+        shelf: Shelf | None = None,
     ) -> None:
         self.instances: dict[str, int] = {}
         self.experts: dict[Hashable, int] = {}
+        self.sources: list[tuple[int, Source]] = []
         self._batch_rows = batch_rows
         self._block_rows = block_rows
         self._hash_bits = hash_bits
-        self._batches: list[_Batch] = []
-        self._sources: list[tuple[int, Source]] = []
+        self._shelf = shelf
+        self._batches: list[Batch] = []
         self._total = 0
         self._held = 0
         self._valued = False
@@ -452,7 +470,7 @@ class Coder:
             if self._held and self._held + part.height > self._batch_rows:
                 self._flush()
             self._take(part, expert, key)
-        self._sources.append((self._total - frame.height, source or Source()))
+        self.sources.append((self._total - frame.height, source or Source()))
 
     def _take(self, frame: pl.DataFrame, expert: Hashable, key: Callable[[str], Hashable]) -> None:
         n = frame.height
@@ -530,7 +548,7 @@ class Coder:
             block_rows=self._block_rows,
         )
         order = found.order
-        batch = _Batch(
+        batch = Batch(
             instance[order],
             expert[order],
             length[order],
@@ -542,63 +560,102 @@ class Coder:
             found.counts,
             found.repeated,
         )
-        self._batches.append(batch)
+        if self._shelf is None:
+            self._batches.append(batch)
+        else:
+            self._shelf.put(batch)
         self._items, self._pending, self._held = [], [], 0
 
-    def finish(self) -> CodedRows:
-        """Return everything added, coded. The coder is used up."""
+    def flush(self) -> None:
+        """Code what is held and let go of its text; after the last rows, for a shelf."""
         self._flush()
         self._h1 = self._h2 = np.empty(0, dtype=np.uint64)
         self._value = np.empty(0, dtype=np.float64)
-        batches, self._batches = self._batches, []
-        if len(batches) > 1:
-            items, first, counts, moved = self._merge(batches)
-        elif batches:
-            items, first, counts, moved = batches[0].items, batches[0].first, batches[0].counts, None
-        else:
-            none = np.zeros(0, dtype=np.int64)
-            items, first, counts, moved = pl.Series([], dtype=pl.String), none, none, None
-        slots = Slots(Texts(list(self.instances)), Texts(items), offsets_of(counts))
-        slot = [b.slot if moved is None else moved[k][b.slot] for k, b in enumerate(batches)]
-        value: Floats | None = None
-        if self._valued:
-            value = _join([np.full(len(b.slot), np.nan) if b.value is None else b.value for b in batches], np.float64)
-        return CodedRows(
-            slots,
-            list(self.experts),
-            _join([b.instance for b in batches], np.int32),
-            _join([b.expert for b in batches], np.int32),
-            _join([b.length for b in batches], np.int64),
-            _join([b.origin for b in batches], np.int64),
-            _join(slot, np.int32),
-            value,
-            first,
-            self._sources,
-            self._nulls,
-            any(b.repeated for b in batches),
-        )
 
-    def _merge(self, batches: list[_Batch]) -> tuple[pl.Series, Ints, Ints, list[Codes]]:
-        """Return the union of the batches' slots, and the new number of every old slot: their items are rows again."""
-        items = pl.concat([b.items for b in batches])
-        h1, h2 = items.to_frame("item").select(*hashed()).get_columns()
-        instance = np.concatenate([np.arange(len(b.counts), dtype=np.int32) for b in batches])
-        length = np.concatenate([b.counts for b in batches])
-        start = offsets_of(length)[:-1]
-        found = _group(
-            _truncated(h1.to_numpy(), self._hash_bits),
-            h2.to_numpy(),
-            instance,
-            start,
-            length,
-            len(self.instances),
+    @property
+    def nulls(self) -> bool:
+        """Whether some rows have no value."""
+        return self._nulls
+
+    def finish(self) -> CodedRows:
+        """Return everything added, coded. The coder is used up."""
+        self.flush()
+        batches, self._batches = self._batches, []
+        return assemble(
+            batches,
+            Texts(list(self.instances)),
+            list(self.experts),
+            self.sources,
+            valued=self._valued,
+            nulls=self._nulls,
+            hash_bits=self._hash_bits,
             block_rows=self._block_rows,
         )
-        moved = np.empty(len(items), dtype=np.int32)
-        moved[ranges(start[found.order], start[found.order] + length[found.order])] = found.slot
-        ends = np.cumsum([len(b.items) for b in batches])
-        first = np.concatenate([b.first for b in batches])[found.first]
-        return _compact(items.gather(_index(found.first))), first, found.counts, np.split(moved, ends[:-1])
+
+
+def assemble(
+    batches: list[Batch],
+    instances: Texts,
+    experts: list[Hashable],
+    sources: list[tuple[int, Source]],
+    *,
+    valued: bool,
+    nulls: bool,
+    hash_bits: int = 64,
+    block_rows: int = BLOCK_ROWS,
+) -> CodedRows:
+    """Return the rows of several batches over the same instances as one: their slots are coded once more."""
+    if len(batches) > 1:
+        items, first, counts, moved = _merge(batches, len(instances), hash_bits, block_rows)
+    elif batches:
+        items, first, counts, moved = batches[0].items, batches[0].first, batches[0].counts, None
+    else:
+        none = np.zeros(0, dtype=np.int64)
+        items, first, counts, moved = pl.Series([], dtype=pl.String), none, none, None
+    slots = Slots(instances, Texts(items), offsets_of(counts))
+    slot = [b.slot if moved is None else moved[k][b.slot] for k, b in enumerate(batches)]
+    value: Floats | None = None
+    if valued:
+        value = _join([np.full(len(b.slot), np.nan) if b.value is None else b.value for b in batches], np.float64)
+    return CodedRows(
+        slots,
+        experts,
+        _join([b.instance for b in batches], np.int32),
+        _join([b.expert for b in batches], np.int32),
+        _join([b.length for b in batches], np.int64),
+        _join([b.origin for b in batches], np.int64),
+        _join(slot, np.int32),
+        value,
+        first,
+        sources,
+        nulls,
+        any(b.repeated for b in batches),
+    )
+
+
+def _merge(
+    batches: list[Batch], n_instances: int, hash_bits: int, block_rows: int
+) -> tuple[pl.Series, Ints, Ints, list[Codes]]:
+    """Return the union of the batches' slots, and the new number of every old slot: their items are rows again."""
+    items = pl.concat([b.items for b in batches])
+    h1, h2 = items.to_frame("item").select(*hashed()).get_columns()
+    instance = np.concatenate([np.arange(len(b.counts), dtype=np.int32) for b in batches])
+    length = np.concatenate([b.counts for b in batches])
+    start = offsets_of(length)[:-1]
+    found = _group(
+        _truncated(h1.to_numpy(), hash_bits),
+        h2.to_numpy(),
+        instance,
+        start,
+        length,
+        n_instances,
+        block_rows=block_rows,
+    )
+    moved = np.empty(len(items), dtype=np.int32)
+    moved[ranges(start[found.order], start[found.order] + length[found.order])] = found.slot
+    ends = np.cumsum([len(b.items) for b in batches])
+    first = np.concatenate([b.first for b in batches])[found.first]
+    return _compact(items.gather(_index(found.first))), first, found.counts, np.split(moved, ends[:-1])
 
 
 def _index(rows: Ints) -> pl.Series:

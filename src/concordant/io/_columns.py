@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from concordant.errors import ColumnError, ConcordantError, FormatError, ParameterError
-from concordant.io._files import stem
+from concordant.io._files import stem, unchanged
 from concordant.io._rows import MISSING_WORDS, ONE_INSTANCE, FileRows, JoinedRows, Rows, ids, named, numbers
 from concordant.io._tables import FILE_TYPES, Table, is_number, normal, open_table
 from concordant.io._words import ALIASES, COUNT_PAIRS, HEADER_WORDS, SIDE_PAIRS
@@ -26,6 +26,7 @@ __all__ = [
     "join_tables",
     "naming",
     "pair_form",
+    "table_parts",
     "tidy",
 ]
 
@@ -62,21 +63,39 @@ def join_tables(
     file_type: str | None,
 ) -> tuple[pl.DataFrame, Rows]:
     """Return the rows of all files as one frame, and where each row came from."""
-    if file_type is not None and file_type not in FILE_TYPES:
-        raise ParameterError.invalid("file_type", asked.owner, f"one of {', '.join(map(repr, FILE_TYPES))}", file_type)
-    parts = [
-        take(open_table(file, header=header, file=file_type, words=HEADER_WORDS, named=asked.names)) for file in files
-    ]
+    parts = list(table_parts(files, take, asked, header, file_type))
     if len(parts) == 1:
         return parts[0]
-    columns = set(parts[0].frame.columns)
-    for part, file in zip(parts, files, strict=True):
-        if set(part.frame.columns) != columns:
-            odd = ", ".join(sorted(columns ^ set(part.frame.columns)))
-            raise FormatError(f"{file}: has not the same columns as {files[0]}: one has {odd}, the other has not.")
     frame = pl.concat([p.frame.select(parts[0].frame.columns) for p in parts])
     starts = np.cumsum([0, *(len(p.frame) for p in parts[:-1])])
     return frame, JoinedRows(parts=tuple(p.rows for p in parts), starts=tuple(starts.tolist()))
+
+
+def table_parts(
+    files: list[Path],
+    take: Callable[[Table], Part],
+    asked: Asked,
+    header: bool | None,
+    file_type: str | None,
+    *,
+    window: int | None = None,
+) -> Iterator[Part]:
+    """Yield the rows of the files one after the other, of large Parquet files in windows of so many rows."""
+    if file_type is not None and file_type not in FILE_TYPES:
+        raise ParameterError.invalid("file_type", asked.owner, f"one of {', '.join(map(repr, FILE_TYPES))}", file_type)
+    columns: set[str] = set()
+    for file in files:
+        with unchanged(file):
+            table = open_table(file, header=header, file=file_type, words=HEADER_WORDS, named=asked.names)
+            for own in [table] if window is None else table.windows(window):
+                part = take(own)
+                columns = columns or set(part.frame.columns)
+                if set(part.frame.columns) != columns:
+                    odd = ", ".join(sorted(columns ^ set(part.frame.columns)))
+                    raise FormatError(
+                        f"{file}: has not the same columns as {files[0]}: one has {odd}, the other has not."
+                    )
+                yield part
 
 
 class Asked:
@@ -220,7 +239,9 @@ class Found:
         groups: list[list[str]] = [["left", "right", "loser"] + (["winner"] if "loser" in there else [])]
         groups += [[role] for role in ("instance", "expert", "item", "winner")]
         for group in groups:
-            frame = tidy(frame, [r for r in group if r in there and (r in id_roles or r == "instance")])
+            known = [r for r in group if r in there and (r in id_roles or r == "instance")]
+            # In a Parquet file text is text, also where it looks like a number.
+            frame = tidy(frame, known, numbers=self.table.text)
         for role, what in values.items():
             if role in there:
                 frame = frame.with_columns(numbers(frame[role], what, rows, missing).alias(role))
@@ -243,16 +264,18 @@ class Found:
         return part._replace(frame=part.frame.with_columns(pl.lit(name).alias("instance")))
 
 
-def tidy(frame: pl.DataFrame, roles: list[str]) -> pl.DataFrame:
-    """Return the id columns with null for nothing, and without ".0" where all of their numbers are whole."""
+def tidy(frame: pl.DataFrame, roles: list[str], *, numbers: bool = True) -> pl.DataFrame:
+    """Return the id columns with null for nothing and, of numbers, without ".0" where all of them are whole."""
     texts = [r for r in roles if frame[r].dtype == pl.String]
     if not texts:
         return frame
     # Nothing is copied unless there is something to change.
     frame = frame.with_columns(frame[r].replace("", None) for r in texts if (frame[r] == "").any())
     fraction = r"^-?\d+\.0+$"
-    if any(frame[r].str.contains(fraction).any() for r in texts) and all(
-        frame[r].str.contains(r"^-?\d+(\.0+)?$").fill_null(True).all() for r in texts
+    if (
+        numbers
+        and any(frame[r].str.contains(fraction).any() for r in texts)
+        and all(frame[r].str.contains(r"^-?\d+(\.0+)?$").fill_null(True).all() for r in texts)
     ):
         frame = frame.with_columns(pl.col(r).str.replace(r"\.0+$", "") for r in texts)
     return frame

@@ -34,6 +34,7 @@ __all__ = [
     "stem",
     "text_blocks",
     "text_lines",
+    "unchanged",
 ]
 
 PathLike = str | os.PathLike[str]
@@ -351,6 +352,27 @@ def open_text(path: PathLike) -> Iterator[IO[str]]:
             for _ in text_lines(path):
                 pass
             raise
+
+
+@contextmanager
+def unchanged(path: PathLike) -> Iterator[None]:
+    """Raise at the end of the block if the file is not the one it was at the beginning.
+
+    What was read of it would be part of one content and part of another. A pipe or a device is not looked at.
+    """
+    before = os.stat(path)
+    yield
+    if not stat.S_ISREG(before.st_mode):
+        return
+    try:
+        after = os.stat(path)
+    except FileNotFoundError:
+        raise DataError(f"{path}: the file was removed while it was read. Nothing was made of it.") from None
+    if (before.st_size, before.st_mtime_ns, before.st_ino) != (after.st_size, after.st_mtime_ns, after.st_ino):
+        raise DataError(
+            f"{path}: the file changed while it was read ({before.st_size:,} bytes before, {after.st_size:,} after). "
+            "Nothing was made of it; wait until it is complete, and read it again."
+        )
 
 
 @contextmanager

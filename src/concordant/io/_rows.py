@@ -7,7 +7,7 @@ not there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ __all__ = [
     "build_features",
     "build_labels",
     "build_preferences",
+    "checked_preferences",
+    "checked_weights",
     "ids",
     "named",
     "numbers",
@@ -64,10 +66,21 @@ class FileRows(Rows):
     table: Table | None = None
     numbers: Ints | None = None
 
-    def _of(self, row: int) -> tuple[Table, int]:
-        if self.table is None or self.numbers is None:
+    def file(self) -> Table:
+        """Return the table the rows are of."""
+        if self.table is None:
             raise DataError("rows of no file")
-        return self.table, int(self.numbers[row])
+        return self.table
+
+    def light(self) -> FileRows:
+        """Return the same without a number for every row, where rows follow one another."""
+        numbers = self.numbers
+        if numbers is None or not len(numbers) or int(numbers[-1] - numbers[0]) != len(numbers) - 1:
+            return self
+        return replace(self, numbers=None, first=int(numbers[0]))
+
+    def _of(self, row: int) -> tuple[Table, int]:
+        return self.file(), self.first + row if self.numbers is None else int(self.numbers[row])
 
     def place(self, row: int) -> str:
         """Return file:line, or file and row where the file has no lines."""
@@ -185,19 +198,10 @@ def build_preferences(frame: pl.DataFrame, kind: Kind, rows: Rows, *, duplicates
     A null value means that the item is known and not ranked by this expert; the expert may then be null too.
     """
     check_duplicates(duplicates, "a reader")
-    value = numbers(frame["value"], kind, rows)
+    checked = checked_preferences(frame, kind, rows)
+    value, expert = checked["value"], checked["expert"]
     unranked = value.is_null()
-    instance = ids(frame["instance"], "instance", rows)
-    expert = ids(frame["expert"], "expert", rows, optional=unranked)
-    item = ids(frame["item"], "item", rows)
-    if kind == "rank" and (value < 1).any():
-        row = int((value < 1).arg_true()[0])
-        raise rows.error(
-            row,
-            f"ranks begin at 1 (best). Got {value[row]:g} for item {item[row]!r} by expert {expert[row]!r}. "
-            "Leave out what is not ranked; where larger is better, say kind='score'.",
-        )
-    slots, slot = code_slots(pl.DataFrame({"instance": instance, "item": item}))
+    slots, slot = code_slots(checked.select("instance", "item"))
     experts, code = Texts(), np.zeros(len(slot), dtype=np.int32)
     if expert.null_count() < len(expert):
         # A row without an expert has no value and is left out below; until then it may go by its neighbour's name.
@@ -227,6 +231,34 @@ def build_preferences(frame: pl.DataFrame, kind: Kind, rows: Rows, *, duplicates
         kind=kind,
         list_weight=weight,
     )
+
+
+def checked_preferences(frame: pl.DataFrame, kind: Kind, rows: Rows) -> pl.DataFrame:
+    """Return the columns with ids as text and values as numbers, or raise at the first row that cannot be."""
+    value = numbers(frame["value"], kind, rows)
+    instance = ids(frame["instance"], "instance", rows)
+    expert = ids(frame["expert"], "expert", rows, optional=value.is_null())
+    item = ids(frame["item"], "item", rows)
+    if kind == "rank" and (value < 1).any():
+        row = int((value < 1).arg_true()[0])
+        raise rows.error(
+            row,
+            f"ranks begin at 1 (best). Got {value[row]:g} for item {item[row]!r} by expert {expert[row]!r}. "
+            "Leave out what is not ranked; where larger is better, say kind='score'.",
+        )
+    out = pl.DataFrame({"instance": instance, "expert": expert, "item": item, "value": value})
+    return out.with_columns(frame["weight"]) if "weight" in frame.columns else out
+
+
+def checked_weights(column: pl.Series, rows: Rows) -> Floats:
+    """Return weights none of which is missing or below 0, or raise at the first row that has one."""
+    weight = numbers(column, "weight", rows).fill_null(np.nan).to_numpy()
+    wrong = np.flatnonzero(~(weight >= 0))
+    if len(wrong):
+        row = int(wrong[0])
+        found = "it is missing" if column[row] is None else f"found {column[row]}"
+        raise rows.error(row, f"the weight must be a finite number >= 0; {found}.")
+    return weight
 
 
 def _stable_order(key: Ints) -> Ints:

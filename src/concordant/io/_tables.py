@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
@@ -31,6 +32,7 @@ __all__ = [
     "is_number",
     "normal",
     "open_table",
+    "parquet_rows",
     "position_of",
 ]
 
@@ -137,6 +139,10 @@ class Table:
     def _read(self, wanted: list[int]) -> pl.DataFrame:
         raise TypeError("a table reads itself")
 
+    def windows(self, rows: int) -> Iterator[Table]:
+        """Yield the table in parts of about so many rows where its file can be read in parts, else as it is."""
+        yield self
+
     def _blank_rows(self, rows: Ints) -> Ints:
         """Return those of the rows that hold nothing at all."""
         return rows
@@ -161,6 +167,8 @@ class Table:
 class _ParquetTable(Table):
     header = True
     text = False
+    # The rows of the file before the first one of this window.
+    _before = 0
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
@@ -177,12 +185,34 @@ class _ParquetTable(Table):
     def _damaged(self, error: BaseException) -> FormatError:
         return FormatError(f"{self.path}: the Parquet data is damaged ({shorten(str(error).splitlines()[0])}).")
 
+    def read(self, columns: Sequence[int]) -> tuple[pl.DataFrame, Ints]:
+        frame, numbers = super().read(columns)
+        return frame, numbers + self._before
+
+    def windows(self, rows: int) -> Iterator[Table]:
+        total = parquet_rows(self.path) if compression(self.path) is None else rows
+        if total <= rows:
+            yield self
+            return
+        for before in range(0, total, rows):
+            window = copy(self)
+            window._scan, window._before = self._scan.slice(before, rows), before
+            yield window
+
     def _read(self, wanted: list[int]) -> pl.DataFrame:
         kept = [pl.col(self.names[c]).alias(str(c)) for c in wanted]
         try:
             return self._scan.select(kept).with_columns(pl.col(pl.String).str.strip_chars()).collect()
         except _MALFORMED as error:
             raise self._damaged(error) from None
+
+
+def parquet_rows(path: Path) -> int:
+    """Return how many rows a Parquet file has, as its footer says."""
+    try:
+        return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
+    except _MALFORMED as error:
+        raise FormatError(f"{path}: the Parquet data is damaged ({shorten(str(error).splitlines()[0])}).") from None
 
 
 class _JsonTable(Table):

@@ -19,16 +19,17 @@ from concordant.data.dataset import Dataset, concat
 from concordant.errors import ConcordantError, FormatError, ParameterError, listing, shorten
 from concordant.io import tabular
 from concordant.io._columns import Asked, Columns, Found, is_movielens, pair_form
-from concordant.io._files import PathLike, expand
+from concordant.io._files import PathLike, compression, expand
 from concordant.io._matrix import guess_layout, layout_hint
 from concordant.io._sniff import Head, is_features, is_letor, is_preflib, is_qrels, is_run, mostly
-from concordant.io._tables import FILE_TYPES, Table, is_number, normal, open_table
+from concordant.io._tables import FILE_TYPES, Table, file_type, is_number, normal, open_table, parquet_rows
 from concordant.io._words import ALIASES, HEADER_WORDS
+from concordant.io.blocks import BLOCK_ROWS, Blocks
 from concordant.io.letor import fold_files, read_feature_folds, read_features, read_letor, read_letor_folds
 from concordant.io.preflib import read_preflib
-from concordant.io.trec import read_qrels, read_runs
+from concordant.io.trec import read_qrels, read_runs, scan_runs
 
-__all__ = ["FORMATS", "Format", "read", "sniff"]
+__all__ = ["BLOCK_FORMATS", "FORMATS", "Format", "memory_needed", "read", "scan", "sniff"]
 
 
 @dataclass(frozen=True)
@@ -156,13 +157,17 @@ def _is_ratings(file: _File) -> bool:
 
 def _rating_kind(paths: list[Path], **options: Any) -> Dataset:
     """Read ratings, or scores where the column is called so."""
-    if "kind" not in options and "columns" not in options:
-        names = _names(_File(paths[0]))
-        if "score" in names and "rating" not in names:
-            options["kind"] = "score"
-    if "kind" not in options and "score" in _words(options.get("columns") or {}):
-        options["kind"] = "score"
+    if "kind" not in options:
+        options |= _kind_of_ratings(paths, options.get("columns"))
     return Dataset(preferences=tabular.read_ratings(paths, **options))
+
+
+def _kind_of_ratings(paths: list[Path], columns: Columns | None) -> dict[str, str]:
+    """Return the kind where the names of the columns say that it is not ratings."""
+    if columns is not None:
+        return {"kind": "score"} if "score" in _words(columns) else {}
+    names = _names(_File(paths[0]))
+    return {"kind": "score"} if "score" in names and "rating" not in names else {}
 
 
 def _is_rankings(file: _File) -> bool:
@@ -356,10 +361,99 @@ def read(
     return Dataset(**out)
 
 
+def scan(
+    path: PathLike | Iterable[PathLike],
+    format: str | None = None,  # noqa: A002 - the name users know
+    *,
+    columns: Columns | None = None,
+    block_rows: int = BLOCK_ROWS,
+    folder: PathLike | None = None,
+    **options: Any,
+) -> Blocks:
+    r"""Return the preferences at a path as blocks of whole instances, of which one at a time is in memory.
+
+    Parameters
+    ----------
+    path, format, columns, **options
+        As for `read`: TREC runs, or tables of experts, items and ranks, ratings or scores.
+    block_rows : int
+        About how many rows a block has; an instance is never split.
+    folder : path, optional
+        Where the rows are kept meanwhile, 12 bytes each and the text of the items; the system's folder for temporary
+        files by default.
+
+    Returns
+    -------
+    Blocks
+        A sequence of `Preferences`. Their instances, items, experts and values, in that order, are those that `read`
+        gives. Close it, or use it in a ``with`` statement, to free the disk.
+
+    Notes
+    -----
+    Everything is read once, whatever the order of its rows, and coded on the way; of compressed or scattered files as
+    well. In memory are the rows being coded, a few hundred MB, and the ids of instances and experts. Parquet files are
+    read in windows of rows; other tables file by file.
+
+    Examples
+    --------
+    >>> import concordant as cc, pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.trec").write_text("1 Q0 d1 1 9.5 bm25\n2 Q0 d2 1 8.1 bm25\n")
+    >>> _ = (folder / "b.trec").write_text("2 Q0 d2 1 0.7 dense\n1 Q0 d3 1 0.6 dense\n")
+    >>> with cc.scan(folder, block_rows=2) as blocks:
+    ...     [cc.aggregate(block, "rrf").ranking() for block in blocks]
+    [['d1', 'd3'], ['d2']]
+    """
+    name = format
+    if name in FILE_TYPES:
+        options["file_type"], name = name, None
+    if columns is not None:
+        options["columns"] = columns
+        name = name or _spoken_of(columns)
+    chosen, files = next(iter(_plan(path, name).items()))
+    if chosen == "trec":
+        _check_reader(chosen, FORMATS[chosen].options, options)
+        return scan_runs(files, block_rows=block_rows, folder=folder, **options)
+    if chosen not in tabular.LONG:
+        raise FormatError(
+            f"{files[0]}: {FORMATS[chosen].about} cannot be read in blocks of instances. "
+            f"Formats that can: trec, {', '.join(tabular.LONG)}."
+        )
+    if chosen == "ratings" and "kind" not in options:
+        options |= _kind_of_ratings(files, options.get("columns"))
+    layout = options.pop("layout", "long")
+    if layout != "long":
+        raise ParameterError.invalid("layout", "scan", "'long'; a matrix is one instance", layout)
+    _check_reader(chosen, tabular.LONG[chosen], options)
+    return tabular.LONG[chosen]("scan", files, **options).blocks(block_rows=block_rows, folder=folder)
+
+
+# Formats whose instances can be read in blocks.
+BLOCK_FORMATS = ("trec", *tabular.LONG)
+# Memory that a row of preferences takes at the most while it is read and aggregated, and that of a byte of text; a
+# compressed byte stands for several.
+_BYTES_PER_ROW, _PER_BYTE, _PACKED = 100, 2.5, 5
+
+
+def memory_needed(path: PathLike | Iterable[PathLike]) -> int:
+    """Return about how many bytes of memory the preferences in some files take while they are aggregated."""
+    total = 0.0
+    for file in expand(path):
+        if not file.is_file():
+            continue
+        if file_type(file) == "parquet" and compression(file) is None:
+            total += _BYTES_PER_ROW * parquet_rows(file)
+        else:
+            total += file.stat().st_size * _PER_BYTE * (1 if compression(file) is None else _PACKED)
+    return int(total)
+
+
 def _allowed(reader: Callable[..., Any]) -> list[str]:
     parameters = inspect.signature(reader).parameters
     return [
-        k for k, v in parameters.items() if v.kind is not v.POSITIONAL_ONLY and k not in ("path", "paths", "folder")
+        k
+        for k, v in parameters.items()
+        if v.kind is not v.POSITIONAL_ONLY and k not in ("owner", "path", "paths", "folder")
     ]
 
 

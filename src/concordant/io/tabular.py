@@ -7,10 +7,13 @@ a matrix of ranks.
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
 
+import numpy as np
 import polars as pl
 
 from concordant.data.comparisons import Comparisons
@@ -19,7 +22,8 @@ from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import KINDS, Kind, Preferences
 from concordant.errors import ConcordantWarning, FormatError, ParameterError
-from concordant.io._coding import check_duplicates
+from concordant.execution import note, report
+from concordant.io._coding import CodedRows, Coder, check_duplicates
 from concordant.io._columns import (
     COUNTS,
     Asked,
@@ -30,6 +34,7 @@ from concordant.io._columns import (
     join_tables,
     naming,
     pair_form,
+    table_parts,
 )
 from concordant.io._files import PathLike, expand, stem
 from concordant.io._matrix import LAYOUTS, Layout, Matrix, guess_layout
@@ -40,15 +45,21 @@ from concordant.io._rows import (
     build_features,
     build_labels,
     build_preferences,
+    checked_preferences,
+    checked_weights,
     ids,
 )
 from concordant.io._sniff import Head, is_qrels, mostly
 from concordant.io._tables import Table, normal
 from concordant.io._words import ALIASES
+from concordant.io.blocks import Blocks
 from concordant.io.outcomes import OutcomeWords, count_outcomes
 from concordant.io.trec import read_qrels
+from concordant.kernels.lists import Floats
 
 __all__ = [
+    "LONG",
+    "Long",
     "read_comparisons",
     "read_consensus",
     "read_feature_table",
@@ -59,6 +70,8 @@ __all__ = [
 ]
 
 Duplicates = Literal["error", "best", "first"]
+# Rows of a Parquet file that are read together where it is read in parts.
+_WINDOW = 4_000_000
 
 
 def read_ratings(
@@ -115,16 +128,99 @@ def read_ratings(
     >>> read_ratings(path)
     Preferences: 1 instance, 2 experts, 2 items, 3 ratings in 2 lists
     """
+    return _ratings(
+        "read_ratings",
+        path,
+        columns=columns,
+        kind=kind,
+        instance=instance,
+        instance_from=instance_from,
+        higher_is_better=higher_is_better,
+        duplicates=duplicates,
+        missing=missing,
+        header=header,
+        file_type=file_type,
+    ).preferences()
+
+
+class Long(NamedTuple):
+    """Tables of one row for each expert and item, and how they are to be read: whole, or in blocks of instances."""
+
+    files: list[Path]
+    take: Callable[[Table], Part]
+    asked: Asked
+    header: bool | None
+    file_type: str | None
+    kind: Kind
+    duplicates: str
+    turned: bool = False
+
+    def preferences(self) -> Preferences:
+        """Return everything the tables hold."""
+        with naming(self.files):
+            frame, rows = join_tables(self.files, self.take, self.asked, self.header, self.file_type)
+            return build_preferences(self._turn(frame), self.kind, rows, duplicates=self.duplicates)
+
+    def _turn(self, frame: pl.DataFrame) -> pl.DataFrame:
+        return frame.with_columns(-pl.col("value")) if self.turned else frame
+
+    def blocks(self, *, block_rows: int, folder: PathLike | None) -> Blocks:
+        """Return the same in blocks of whole instances; large Parquet files are read in windows."""
+        weights: list[Floats] = []
+
+        def read(coder: Coder) -> None:
+            size = sum(os.path.getsize(f) for f in self.files)
+            finished: dict[Path, int] = {}
+            for part in table_parts(self.files, self.take, self.asked, self.header, self.file_type, window=_WINDOW):
+                frame = checked_preferences(self._turn(part.frame), self.kind, part.rows)
+                if "weight" in frame.columns:
+                    weights.append(checked_weights(frame["weight"], part.rows))
+                    frame = frame.drop("weight")
+                coder.add(_everyone_named(frame), source=part.rows.light())
+                path = part.rows.file().path
+                finished[path] = os.path.getsize(path)
+                report(sum(finished.values()), size)
+                note(f"{coder.n_rows:,} rows")
+
+        def preferences(rows: CodedRows) -> Preferences:
+            weight = np.concatenate(weights) if weights else None
+            return rows.preferences(self.kind, duplicates=self.duplicates, weight=weight)
+
+        with naming(self.files):
+            return Blocks.spooled(read, preferences, block_rows=block_rows, folder=folder)
+
+
+def _everyone_named(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return rows without an expert, which have no value either, under the name of a neighbour, or all without."""
+    missing = frame["expert"].null_count()
+    if not missing:
+        return frame
+    if missing == frame.height:
+        return frame.drop("expert")
+    return frame.with_columns(pl.col("expert").fill_null(strategy="forward").fill_null(strategy="backward"))
+
+
+def _ratings(
+    owner: str,
+    path: PathLike | Iterable[PathLike],
+    *,
+    columns: Columns | None = None,
+    kind: Kind = "rating",
+    instance: str | int | None = None,
+    instance_from: Literal["file"] | None = None,
+    higher_is_better: bool = True,
+    duplicates: Duplicates = "error",
+    missing: Sequence[str] = MISSING_WORDS,
+    header: bool | None = None,
+    file_type: str | None = None,
+) -> Long:
     if kind not in KINDS:
-        raise ParameterError.invalid("kind", "read_ratings", f"one of {', '.join(map(repr, KINDS))}", kind)
-    check_duplicates(duplicates, "read_ratings")
-    asked = Asked("read_ratings", columns, ("expert", "item", "value", "rating", "score", "rank", "weight"), instance)
+        raise ParameterError.invalid("kind", owner, f"one of {', '.join(map(repr, KINDS))}", kind)
+    check_duplicates(duplicates, owner)
+    asked = Asked(owner, columns, ("expert", "item", "value", "rating", "score", "rank", "weight"), instance)
     value_words = [w for w in ("value", "rating", "score", "rank") if w in asked.columns]
     if len(value_words) > 1:
-        raise ParameterError.invalid(
-            "columns", "read_ratings", f"one of {', '.join(value_words)}, not several", columns
-        )
-    files = expand(path)
+        raise ParameterError.invalid("columns", owner, f"one of {', '.join(value_words)}, not several", columns)
 
     def take(table: Table) -> Part:
         found = Found(table, asked)
@@ -142,11 +238,8 @@ def read_ratings(
         found.refuse("ratings", "expert, item and rating")
         return found.part(roles, ("expert", "item"), {"value": kind, "weight": "weight"}, instance_from, missing)
 
-    with naming(files):
-        frame, rows = join_tables(files, take, asked, header, file_type)
-        if not higher_is_better and kind != "rank":
-            frame = frame.with_columns(-pl.col("value"))
-        return build_preferences(frame, kind, rows, duplicates=duplicates)
+    turned = not higher_is_better and kind != "rank"
+    return Long(expand(path), take, asked, header, file_type, kind, duplicates, turned)
 
 
 def read_scores(
@@ -171,9 +264,31 @@ def read_scores(
     >>> read_scores(path).experts.tolist()
     ['fused']
     """
-    check_duplicates(duplicates, "read_scores")
-    asked = Asked("read_scores", columns, ("item", "score"), instance)
-    files = expand(path)
+    return _scores(
+        "read_scores",
+        path,
+        columns=columns,
+        instance=instance,
+        duplicates=duplicates,
+        missing=missing,
+        header=header,
+        file_type=file_type,
+    ).preferences()
+
+
+def _scores(
+    owner: str,
+    path: PathLike | Iterable[PathLike],
+    *,
+    columns: Columns | None = None,
+    instance: str | int | None = None,
+    duplicates: Duplicates = "error",
+    missing: Sequence[str] = MISSING_WORDS,
+    header: bool | None = None,
+    file_type: str | None = None,
+) -> Long:
+    check_duplicates(duplicates, owner)
+    asked = Asked(owner, columns, ("item", "score"), instance)
 
     def take(table: Table) -> Part:
         found = Found(table, asked)
@@ -187,9 +302,7 @@ def read_scores(
         name = stem(table.path)
         return part._replace(frame=part.frame.with_columns(pl.lit(name).alias("expert")))
 
-    with naming(files):
-        frame, rows = join_tables(files, take, asked, header, file_type)
-        return build_preferences(frame, "score", rows, duplicates=duplicates)
+    return Long(expand(path), take, asked, header, file_type, "score", duplicates)
 
 
 def read_comparisons(
@@ -466,16 +579,7 @@ def read_rankings(
         found = Found(table, asked)
         chosen = layout or guess_layout(found, experts)
         if chosen == "long":
-            roles = {
-                "instance": found.column("instance", ALIASES["instance"], optional=True),
-                "expert": found.column("expert"),
-                "item": found.column("item"),
-                "value": found.column("rank"),
-                "weight": found.column("weight", optional=True),
-            }
-            found.refuse("rankings in the long layout", "expert, item and rank")
-            words = MISSING_WORDS if missing is None else missing
-            return found.part(roles, ("expert", "item"), {"value": "rank", "weight": "weight"}, instance_from, words)
+            return _long_ranks(found, instance_from, missing)
         if "rank" in asked.columns or (experts == "rows" and "item" in asked.columns):
             raise ParameterError.invalid(
                 "columns", "read_rankings", f"of the words instance, expert, weight in the layout {chosen!r}", columns
@@ -498,3 +602,47 @@ def read_rankings(
             stacklevel=2,
         )
     return out
+
+
+def _long_ranks(found: Found, instance_from: Literal["file"] | None, missing: Sequence[str] | None) -> Part:
+    roles = {
+        "instance": found.column("instance", ALIASES["instance"], optional=True),
+        "expert": found.column("expert"),
+        "item": found.column("item"),
+        "value": found.column("rank"),
+        "weight": found.column("weight", optional=True),
+    }
+    found.refuse("rankings in the long layout", "expert, item and rank")
+    words = MISSING_WORDS if missing is None else missing
+    return found.part(roles, ("expert", "item"), {"value": "rank", "weight": "weight"}, instance_from, words)
+
+
+def _rankings(
+    owner: str,
+    path: PathLike | Iterable[PathLike],
+    *,
+    columns: Columns | None = None,
+    instance: str | int | None = None,
+    instance_from: Literal["file"] | None = None,
+    duplicates: Duplicates = "error",
+    missing: Sequence[str] | None = None,
+    header: bool | None = None,
+    file_type: str | None = None,
+) -> Long:
+    """Return the plan of rankings in the long layout; a matrix is one instance and has no blocks."""
+    check_duplicates(duplicates, owner)
+    asked = Asked(owner, columns, ("expert", "item", "rank", "weight"), instance)
+
+    def take(table: Table) -> Part:
+        return _long_ranks(Found(table, asked), instance_from, missing)
+
+    return Long(expand(path), take, asked, header, file_type, "rank", duplicates)
+
+
+# How tables that can be read in blocks are read, by the name of their format.
+LONG: dict[str, Callable[..., Long]] = {
+    "ratings": _ratings,
+    "rankings": _rankings,
+    "long": _rankings,
+    "scores": _scores,
+}

@@ -13,11 +13,10 @@ import os
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import polars as pl
@@ -26,15 +25,15 @@ from numpy.typing import NDArray
 from concordant.data.consensus import Consensus
 from concordant.data.index import Texts
 from concordant.data.labels import Labels
-from concordant.data.preferences import Preferences
+from concordant.data.preferences import Kind, Preferences
 from concordant.errors import DataError, ParameterError, ParseError, shorten
-from concordant.io._coding import Coder, Source, check_duplicates, code_labels, hashed
-from concordant.io._files import PathLike, atomic_write, compression, expand, read_head, stem, text_blocks
+from concordant.execution import ahead, note, report
+from concordant.io._coding import CodedRows, Coder, Source, check_duplicates, code_labels, hashed
+from concordant.io._files import PathLike, atomic_write, compression, expand, read_head, stem, text_blocks, unchanged
+from concordant.io.blocks import BLOCK_ROWS, Blocks
 from concordant.kernels.lists import Floats, Ints, offsets_of, ranges
 
-__all__ = ["read_qrels", "read_runs", "write_run"]
-
-T = TypeVar("T")
+__all__ = ["read_qrels", "read_runs", "scan_runs", "write_run", "write_run_lines"]
 
 # A plain file up to this size is parsed in place; a larger one in blocks, so that its text is never held whole.
 _WHOLE_BYTES = 256 << 20
@@ -138,35 +137,82 @@ def read_runs(
     >>> read_runs(folder)
     Preferences: 1 instance, 2 experts, 2 items, 3 scores in 2 lists
     """
-    for name, value, allowed in (
-        ("expert_from", expert_from, ("auto", "tag", "file")),
-        ("order_by", order_by, ("score", "rank")),
-    ):
-        if value not in allowed:
-            raise ParameterError.invalid(name, "read_runs", " or ".join(map(repr, allowed)), value)
+    coded = _RunReader(paths, expert_from=expert_from, order_by=order_by, separator=separator, owner="read_runs")
     check_duplicates(duplicates, "read_runs")
-    _check_separator(separator, "read_runs")
-    files = expand(paths)
-    layout = _BY_SCORE if order_by == "score" else _BY_RANK
-    size = sum(os.path.getsize(f) for f in files)
-    coder = Coder(reserve=size // _SHORTEST_LINE)
-    pieces = _pieces(files, layout, separator)
-    begins, from_zero = [-1] * len(files), [False] * len(files)
-    # Two threads take turns of some milliseconds, longer than a small file takes.
-    for n, piece in _ahead(pieces) if size >= len(files) * _LARGE_BYTES else pieces:
-        if begins[n] < 0:
-            begins[n] = coder.n_rows
-        if piece is None:
-            coder.know((None, stem(files[n])) if expert_from == "tag" else (n, None))
-        else:
-            from_zero[n] |= _add_run(coder, n, files[n], piece, expert_from)
-    rows = coder.finish()
-    if any(from_zero) and rows.value is not None:
-        file = np.searchsorted(begins, rows.origin, side="right") - 1
-        rows.value[:] += np.repeat(np.array(from_zero, dtype=np.float64)[file], rows.length)
-    return rows.preferences(
-        "score" if order_by == "score" else "rank", names=_expert_names(rows.experts, files), duplicates=duplicates
+    coder = Coder(reserve=coded.size // _SHORTEST_LINE)
+    coded.read(coder)
+    return coded.preferences(coder.finish(), duplicates)
+
+
+def scan_runs(
+    paths: PathLike | Iterable[PathLike],
+    *,
+    expert_from: Literal["auto", "tag", "file"] = "auto",
+    order_by: Literal["score", "rank"] = "score",
+    duplicates: Literal["error", "best", "first"] = "error",
+    separator: str | None = None,
+    block_rows: int = BLOCK_ROWS,
+    folder: PathLike | None = None,
+) -> Blocks:
+    """Return the preferences in TREC runs as blocks of whole instances, of which one at a time is in memory.
+
+    Parameters as for `read_runs` and `scan`; every block is what `read_runs` gives for its instances.
+    """
+    coded = _RunReader(paths, expert_from=expert_from, order_by=order_by, separator=separator, owner="scan_runs")
+    check_duplicates(duplicates, "scan_runs")
+    return Blocks.spooled(
+        coded.read, lambda rows: coded.preferences(rows, duplicates), block_rows=block_rows, folder=folder
     )
+
+
+class _RunReader:
+    """The rows of runs to a coder, and what a coder makes of them to preferences."""
+
+    def __init__(
+        self,
+        paths: PathLike | Iterable[PathLike],
+        *,
+        expert_from: str,
+        order_by: str,
+        separator: str | None,
+        owner: str,
+    ) -> None:
+        for name, value, allowed in (
+            ("expert_from", expert_from, ("auto", "tag", "file")),
+            ("order_by", order_by, ("score", "rank")),
+        ):
+            if value not in allowed:
+                raise ParameterError.invalid(name, owner, " or ".join(map(repr, allowed)), value)
+        _check_separator(separator, owner)
+        self.files = expand(paths)
+        self.size = sum(os.path.getsize(f) for f in self.files)
+        self._layout = _BY_SCORE if order_by == "score" else _BY_RANK
+        self._kind: Kind = "score" if order_by == "score" else "rank"
+        self._expert_from = expert_from
+        self._separator = separator
+        self._begins, self._from_zero = [-1] * len(self.files), [False] * len(self.files)
+
+    def read(self, coder: Coder) -> None:
+        """Hand all rows to a coder."""
+        pieces = _pieces(self.files, self._layout, self._separator)
+        sizes = offsets_of(np.array([os.path.getsize(f) for f in self.files], dtype=np.int64)).tolist()
+        # Two threads take turns of some milliseconds, longer than a small file takes.
+        for n, piece in ahead(pieces) if self.size >= len(self.files) * _LARGE_BYTES else pieces:
+            if self._begins[n] < 0:
+                self._begins[n] = coder.n_rows
+                report(sizes[n], self.size)
+            if piece is None:
+                coder.know((None, stem(self.files[n])) if self._expert_from == "tag" else (n, None))
+            else:
+                self._from_zero[n] |= _add_run(coder, n, self.files[n], piece, self._expert_from)
+                note(f"{coder.n_rows:,} rows")
+
+    def preferences(self, rows: CodedRows, duplicates: str) -> Preferences:
+        """Return coded rows as preferences, ranks that count from 0 counted from 1."""
+        if any(self._from_zero) and rows.value is not None:
+            file = np.searchsorted(self._begins, rows.origin, side="right") - 1
+            rows.value[:] += np.repeat(np.array(self._from_zero, dtype=np.float64)[file], rows.length)
+        return rows.preferences(self._kind, names=_expert_names(rows.experts, self.files), duplicates=duplicates)
 
 
 def _pieces(files: Sequence[Path], layout: _Layout, separator: str | None) -> Iterator[tuple[int, _Piece | None]]:
@@ -176,10 +222,11 @@ def _pieces(files: Sequence[Path], layout: _Layout, separator: str | None) -> It
         for n in batch:
             path, empty = files[n], True
             known = together.get(path)
-            for piece in _read(path, layout, separator) if known is None else [known]:
-                if piece.frame.height:
-                    empty = False
-                    yield n, piece
+            with unchanged(path):
+                for piece in _read(path, layout, separator) if known is None else [known]:
+                    if piece.frame.height:
+                        empty = False
+                        yield n, piece
             if empty:
                 yield n, None
 
@@ -216,15 +263,6 @@ def _parse_together(files: Sequence[Path], layout: _Layout) -> dict[Path, _Piece
         for path, frame in zip(scans, frames, strict=True)
         if _is_whole(frame, layout.kept, layout) and _is_clean(_file_chunks(path), frame.height, layout)
     }
-
-
-def _ahead(pieces: Iterator[T]) -> Iterator[T]:
-    """Yield the same, the next one being made in a thread of its own while this one is used."""
-    with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, pieces, None)
-        while (piece := coming.result()) is not None:
-            coming = pool.submit(next, pieces, None)
-            yield piece
 
 
 def _add_run(coder: Coder, n: int, path: Path, piece: _Piece, expert_from: str) -> bool:
@@ -515,6 +553,19 @@ def write_run(
     301 Q0 d2 1 0.5 concordant
     301 Q0 d1 2 0.25 concordant
     """
+    with atomic_write(path) as handle:
+        write_run_lines(consensus, handle, top=top, tag=tag, break_ties=break_ties)
+
+
+def write_run_lines(
+    consensus: Consensus,
+    handle: BinaryIO,
+    *,
+    top: int | None = 1000,
+    tag: str = "concordant",
+    break_ties: bool = False,
+) -> None:
+    """Write the lines of a run to an open file."""
     if top is not None and (isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1):
         raise ParameterError.invalid("top", "write_run", "a whole number >= 1, or None for all", top)
     if not isinstance(tag, str) or not tag or any(blank in tag for blank in _BLANK_CHARACTERS):
@@ -542,8 +593,7 @@ def write_run(
             "tag": pl.repeat(tag, len(slots), eager=True),
         }
     )
-    with atomic_write(path) as handle:
-        frame.write_csv(handle, separator=" ", include_header=False, quote_style="never")
+    frame.write_csv(handle, separator=" ", include_header=False, quote_style="never")
 
 
 def _ids(texts: Texts, index: Ints, what: str) -> pl.Series:

@@ -28,7 +28,7 @@ from concordant.io.letor import write_letor_scores
 from concordant.io.preflib import write_preflib
 from concordant.io.trec import write_run
 
-__all__ = ["WRITERS", "format_of", "write"]
+__all__ = ["WRITERS", "format_of", "refuse_unwritable", "write"]
 
 _PACKED = (".gz", ".xz", ".zst", ".bz2")
 _ENDINGS = {
@@ -173,7 +173,7 @@ def _comparisons(c: Comparisons) -> pl.DataFrame:
     return frame
 
 
-def _refuse_unwritable(frame: pl.DataFrame, path: PathLike) -> None:
+def refuse_unwritable(frame: pl.DataFrame, path: PathLike) -> None:
     """Raise for ids that a text table would not give back: empty, with blanks around them, or with a NUL inside."""
     for name, dtype in frame.schema.items():
         if dtype == pl.String:
@@ -196,14 +196,14 @@ def _tsv(obj: Container, path: PathLike) -> None:
 
 def _separated(obj: Container, path: PathLike, separator: str) -> None:
     frame = _table(obj)
-    _refuse_unwritable(frame, path)
+    refuse_unwritable(frame, path)
     with atomic_write(path) as handle:
         frame.write_csv(handle, separator=separator)
 
 
 def _jsonl(obj: Container, path: PathLike) -> None:
     frame = _table(obj)
-    _refuse_unwritable(frame, path)
+    refuse_unwritable(frame, path)
     with atomic_write(path) as handle:
         frame.write_ndjson(handle)
 

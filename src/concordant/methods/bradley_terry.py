@@ -414,6 +414,9 @@ class BradleyTerry(Aggregator):
 
     # Fitting.
 
+    def _learns(self) -> bool:
+        return self.reliability or self.side_effect or (self.ties != "none" and self.optimizer == "newton")
+
     def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> Any:
         self._check_asked(preferences, features)
         self._anchors(preferences.slots)

@@ -115,6 +115,9 @@ class CPS(Aggregator):
         self.max_iter = max_iter
         self.tol = tol
 
+    def _learns(self) -> bool:
+        return self.needs_labels()
+
     def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> None:
         if self.adherence == "none":
             return

@@ -119,6 +119,9 @@ class Weighing(Aggregator):
     select: str
     cv: int
 
+    def _learns(self) -> bool:
+        return self.needs_labels()
+
     def _list_weights(self, preferences: Preferences) -> Floats | None:
         """Return the weight of every list: the container's own times the expert's; None when all are 1."""
         owner = type(self).__name__

@@ -171,6 +171,9 @@ class Mallows(Aggregator):
         self.max_items = max_items
         self.time_limit = time_limit
 
+    def _learns(self) -> bool:
+        return False
+
     def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> bool:
         return True  # that fit_predict may keep what it finds
 

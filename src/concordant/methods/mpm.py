@@ -251,6 +251,9 @@ class MPM(Aggregator):
         self.unknown_experts = unknown_experts
         self.random_state = random_state
 
+    def _learns(self) -> bool:
+        return self.adherence != "none"
+
     def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> NetCounts:
         counts = net_counts(preferences, self.transform, bool(self.variances))
         kind = self._interval_kind(counts.named)

@@ -196,6 +196,9 @@ class PlackettLuce(Aggregator):
             raise ParameterError.invalid("prior", "PlackettLuce", "more than 0 where adherence=True", self.prior)
         return votes
 
+    def _learns(self) -> bool:
+        return self.adherence
+
     def _fit(self, preferences: Any, labels: Any, validation: Any, features: Any) -> _Solved:
         solved = self._learned(preferences) if self.adherence else self._solved(_Lists.of(preferences, self))
         how = self._how(solved)

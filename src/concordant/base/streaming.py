@@ -1,0 +1,102 @@
+"""Blocks of instances through a method and into a file: what is in memory is a block, never the whole.
+
+While a block is aggregated the next one is read and the one before is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from concordant.base.contract import Aggregator
+from concordant.base.registry import create
+from concordant.errors import KindError
+from concordant.execution import ahead, report, unwatched
+from concordant.io.parts import Parts
+from concordant.io.write import format_of
+
+if TYPE_CHECKING:
+    from concordant.data.preferences import Preferences
+    from concordant.io._files import PathLike
+    from concordant.io.blocks import Blocks
+
+__all__ = ["aggregate_blocks"]
+
+
+def aggregate_blocks(
+    blocks: Blocks,
+    output: PathLike,
+    method: str | Aggregator = "rrf",
+    *,
+    format: str | None = None,  # noqa: A002 - the name users know
+    fitted: bool = False,
+    adjust: Callable[[Preferences], Preferences] | None = None,
+    top: int | None = None,
+    **options: Any,
+) -> int:
+    r"""Write the consensus of all blocks to one file, and return how many items it ranks.
+
+    Parameters
+    ----------
+    blocks : Blocks
+        What the experts said, from `scan`.
+    output : path
+        The file; it appears complete or not at all. Its ending says how it is written: .trec, .csv, .tsv, .jsonl or
+        .parquet, the text ones also with .gz, .xz, .bz2 or .zst behind.
+    method : str or Aggregator
+        One that learns nothing from the data, such as "rrf", or a fitted one.
+    format : str, optional
+        How to write where the ending does not say.
+    fitted : bool
+        Whether `method` is fitted, such as one from `load`, so that it only predicts.
+    adjust : function, optional
+        What is done to every block before, such as ``lambda p: p.with_weights({"bm25": 2})``.
+    top : int, optional
+        How many items of each instance to write: 1000 in a run, all of them otherwise.
+    **options
+        For a run: `tag` and `break_ties`, as for `write_run`.
+
+    Notes
+    -----
+    The file holds what ``write(aggregate(read(...)))`` would, in the same order.
+
+    Examples
+    --------
+    >>> import concordant as cc, pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.trec").write_text("1 Q0 d1 1 9.5 bm25\n2 Q0 d2 1 8.1 bm25\n")
+    >>> with cc.scan(folder / "a.trec", block_rows=1) as blocks:
+    ...     cc.aggregate_blocks(blocks, folder / "fused.trec", "rrf")
+    2
+    >>> print((folder / "fused.trec").read_text(), end="")
+    1 Q0 d1 1 0.016393442622950824 concordant
+    2 Q0 d2 1 0.016393442622950824 concordant
+    """
+    chosen = create(method)
+    if not chosen.tags.per_instance or (chosen.learns() and not fitted):
+        raise KindError(
+            f"{type(chosen).__name__} learns from all instances together, so that it cannot be fitted block by block. "
+            "Fit it on some of them first and pass it with fitted=True."
+        )
+    predict = chosen.predict if fitted else chosen.fit_predict
+    if (format or format_of(output)) == "trec":
+        options["top"], top = 1000 if top is None else top, None
+    with Parts(output, format, **options) as parts:
+        written = 0
+        with ThreadPoolExecutor(1) as writer:
+            pending: Future[None] | None = None
+            for b, block in enumerate(ahead(iter(blocks))):
+                with unwatched():
+                    consensus = predict(block if adjust is None else adjust(block))
+                if top is not None:
+                    consensus = consensus.top(top)
+                written += consensus.n_slots
+                if pending is not None:
+                    pending.result()
+                pending = writer.submit(parts.put, b, consensus)
+                report(b + 1, len(blocks))
+            if pending is not None:
+                pending.result()
+        parts.join(len(blocks))
+    return written

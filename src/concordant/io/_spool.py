@@ -1,0 +1,182 @@
+"""Coded rows on disk, given back in blocks of whole instances.
+
+What does not fit in memory is read once, coded batch by batch, and every batch is laid down in files that are mapped,
+not loaded. Batches are in the order of their instances, so that the rows of neighbouring instances are a slice of every
+batch: a block is those slices, joined as the batches of anything else that was read.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+from numpy.typing import NDArray
+
+from concordant.data.index import Texts
+from concordant.errors import DataError
+from concordant.io._coding import Batch, CodedRows, Coder, Source, assemble
+from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
+
+__all__ = ["Spool"]
+
+# Texts that are read together: a block needs whole groups of them.
+_TEXTS = 1 << 18
+
+
+class _Laid(NamedTuple):
+    """A batch on disk; all arrays but the two offsets are mapped files."""
+
+    instance: Codes
+    expert: Codes
+    origin: Ints
+    slot: Codes
+    value: Floats | None
+    items: Path
+    first: Ints
+    run_offsets: Ints  # rows before every run
+    slot_offsets: Ints  # slots before every instance known when the batch was laid down
+    repeated: bool
+
+
+class Spool:
+    """A folder that takes the batches of a coder and gives back blocks of instances.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Where to put it: a folder of its own is made inside, and removed by `close`. The system's folder for temporary
+        files by default.
+
+    Notes
+    -----
+    On disk: 12 bytes for every row and, in every batch, the text of every item once. In memory: 8 bytes for every
+    instance of a batch and 8 for every run of rows of one instance and expert.
+
+    Examples
+    --------
+    >>> spool = Spool()
+    >>> coder = Coder(shelf=spool, batch_rows=2)
+    >>> coder.add(pl.DataFrame({"instance": ["q", "q"], "item": ["a", "b"], "value": [2.0, 1.0]}), expert="x")
+    >>> coder.add(pl.DataFrame({"instance": ["p", "q"], "item": ["b", "b"], "value": [7.0, 5.0]}), expert="y")
+    >>> spool.seal(coder)
+    >>> spool.block(0, 1).preferences("score")
+    Preferences: 1 instance, 2 experts, 2 items, 3 scores in 2 lists
+    >>> spool.close()
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        try:
+            self.folder = Path(tempfile.mkdtemp(prefix="concordant-", dir=folder))
+        except OSError as error:
+            where = tempfile.gettempdir() if folder is None else os.fspath(folder)
+            raise DataError(
+                f"no folder for rows that do not fit in memory can be made in {where!r} ({error.strerror}). "
+                "Name another one."
+            ) from error
+        self._laid: list[_Laid] = []
+        self._rows: Ints = np.zeros(0, dtype=np.int64)
+        self._known: tuple[Texts, list[Hashable], list[tuple[int, Source]], bool] | None = None
+
+    def put(self, batch: Batch) -> None:
+        """Lay a batch down."""
+        n = len(self._laid)
+        try:
+            mapped = {
+                name: self._lay(n, name, getattr(batch, name))
+                for name in ("instance", "expert", "origin", "slot", "first")
+            }
+            value = None if batch.value is None else self._lay(n, "value", batch.value)
+            items = self.folder / f"{n}.items.arrow"
+            batch.items.to_frame("item").write_ipc(items, compression="uncompressed", record_batch_size=_TEXTS)
+        except OSError as error:
+            raise DataError(
+                f"rows that do not fit in memory cannot be kept in {str(self.folder)!r} "
+                f"({error.strerror or error}). Make room there, or name another folder."
+            ) from error
+        rows = np.bincount(batch.instance, weights=batch.length, minlength=len(batch.counts)).astype(np.int64)
+        rows[: len(self._rows)] += self._rows
+        self._rows = rows
+        offsets = offsets_of(batch.length), offsets_of(batch.counts)
+        self._laid.append(
+            _Laid(
+                **mapped,
+                value=value,
+                items=items,
+                run_offsets=offsets[0],
+                slot_offsets=offsets[1],
+                repeated=batch.repeated,
+            )
+        )
+
+    def _lay(self, n: int, name: str, array: NDArray[Any]) -> NDArray[Any]:
+        path = self.folder / f"{n}.{name}.npy"
+        np.save(path, array)
+        # A mapping of nothing is refused.
+        return np.load(path, mmap_mode="r") if len(array) else array
+
+    def seal(self, coder: Coder) -> None:
+        """Take the last batch of a coder, and what is known once all rows are."""
+        coder.flush()
+        self._known = (Texts(list(coder.instances)), list(coder.experts), coder.sources, coder.nulls)
+
+    @property
+    def rows(self) -> Ints:
+        """How many rows every instance has, in the order of the instances."""
+        return self._rows
+
+    @property
+    def instances(self) -> Texts:
+        """The instances, as first seen."""
+        return self._sealed()[0]
+
+    @property
+    def experts(self) -> list[Hashable]:
+        """What stands for the experts in the coder's vocabulary."""
+        return self._sealed()[1]
+
+    def _sealed(self) -> tuple[Texts, list[Hashable], list[tuple[int, Source]], bool]:
+        if self._known is None:
+            raise DataError("the spool is not sealed yet.")
+        return self._known
+
+    def block(self, begin: int, end: int) -> CodedRows:
+        """Return the rows of the instances from `begin` up to `end`, coded as if there were no others."""
+        instances, experts, sources, nulls = self._sealed()
+        parts = [part for laid in self._laid if (part := _slice(laid, begin, end)) is not None]
+        return assemble(parts, instances[begin:end], experts, sources, valued=True, nulls=nulls)
+
+    def close(self) -> None:
+        """Remove everything from the disk."""
+        self._laid = []
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _slice(laid: _Laid, begin: int, end: int) -> Batch | None:
+    """Return what a batch holds of some neighbouring instances, None where that is nothing."""
+    known = len(laid.slot_offsets) - 1
+    s0, s1 = (int(laid.slot_offsets[min(n, known)]) for n in (begin, end))
+    if s0 == s1:
+        return None
+    g0, g1 = np.searchsorted(laid.instance, [begin, end]).tolist()
+    r0, r1 = int(laid.run_offsets[g0]), int(laid.run_offsets[g1])
+    counts = np.zeros(end - begin, dtype=np.int64)
+    own = np.diff(laid.slot_offsets[begin : min(end, known) + 1])
+    counts[: len(own)] = own
+    return Batch(
+        laid.instance[g0:g1] - np.int32(begin),
+        np.array(laid.expert[g0:g1]),
+        np.diff(laid.run_offsets[g0 : g1 + 1]),
+        np.array(laid.origin[g0:g1]),
+        laid.slot[r0:r1] - np.int32(s0),
+        None if laid.value is None else np.array(laid.value[r0:r1]),
+        pl.scan_ipc(laid.items).slice(s0, s1 - s0).collect()["item"],
+        np.array(laid.first[s0:s1]),
+        counts,
+        laid.repeated,
+    )

@@ -1,0 +1,156 @@
+"""Preferences that do not fit in memory, as a sequence of blocks of whole instances.
+
+Instances are independent, so whatever is done to them one by one can be done block by block: aggregate, evaluate,
+write. A block is made when it is asked for and forgotten when nobody holds it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self, overload
+
+import numpy as np
+
+from concordant.data.index import Texts
+from concordant.data.preferences import Kind, Preferences
+from concordant.errors import ParameterError
+from concordant.io._coding import CodedRows, Coder
+from concordant.io._files import PathLike
+from concordant.io._spool import Spool
+from concordant.kernels.lists import Ints
+
+__all__ = ["BLOCK_ROWS", "Blocks"]
+
+# Rows of a block: enough to keep every core busy, about a hundred bytes each while they are worked on.
+BLOCK_ROWS = 4_000_000
+# Rows whose text is held while reading.
+_BATCH_ROWS = 8_000_000
+
+
+class Blocks(Sequence[Preferences]):
+    r"""Preferences in blocks of whole instances, each read from disk when it is asked for.
+
+    Made by `scan`. The blocks together are what the reader of the same files gives: the same instances in the same
+    order, the same items, experts and values. Use it as a context manager, or `close` it, to free the disk.
+
+    Attributes
+    ----------
+    instances, experts : Texts
+        All of them; every block knows all experts.
+    kind : {"rank", "score", "rating"}
+        What the values are.
+    rows : int64[instances]
+        How many rows every instance has.
+
+    Examples
+    --------
+    >>> import concordant as cc, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "a.trec")
+    >>> _ = path.write_text("1 Q0 d1 1 9.5 bm25\n2 Q0 d2 1 8.1 bm25\n2 Q0 d1 2 7.5 bm25\n")
+    >>> with cc.scan(path, block_rows=1) as blocks:
+    ...     [block.instances.tolist() for block in blocks]
+    [['1'], ['2']]
+    """
+
+    def __init__(
+        self,
+        make: Callable[[int, int], Preferences],
+        instances: Texts,
+        rows: Ints,
+        *,
+        block_rows: int = BLOCK_ROWS,
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.instances = instances
+        self.rows = rows
+        self._make = make
+        self._close = close
+        self._edges = _edges(rows, block_rows)
+        # What is said of all instances is found in any block, and there is always one.
+        first = make(self._edges[0], self._edges[1])
+        self.experts: Texts = first.experts
+        self.kind: Kind = first.kind
+
+    @classmethod
+    def spooled(
+        cls,
+        read: Callable[[Coder], None],
+        preferences: Callable[[CodedRows], Preferences],
+        *,
+        block_rows: int = BLOCK_ROWS,
+        folder: PathLike | None = None,
+    ) -> Self:
+        """Return what `read` hands to a coder, kept on disk; `preferences` makes a block of coded rows."""
+        if not isinstance(block_rows, int) or isinstance(block_rows, bool) or block_rows < 1:
+            raise ParameterError.invalid("block_rows", "scan", "a whole number >= 1", block_rows)
+        spool = Spool(folder)
+        try:
+            coder = Coder(shelf=spool, batch_rows=_BATCH_ROWS)
+            read(coder)
+            spool.seal(coder)
+            return cls(
+                lambda begin, end: preferences(spool.block(begin, end)),
+                spool.instances,
+                spool.rows,
+                block_rows=block_rows,
+                close=spool.close,
+            )
+        except BaseException:
+            spool.close()
+            raise
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are in all."""
+        return int(self.rows.sum())
+
+    def __len__(self) -> int:
+        return len(self._edges) - 1
+
+    @overload
+    def __getitem__(self, key: int) -> Preferences: ...
+    @overload
+    def __getitem__(self, key: slice) -> list[Preferences]: ...
+    def __getitem__(self, key: Any) -> Preferences | list[Preferences]:
+        if isinstance(key, slice):
+            return [self[b] for b in range(*key.indices(len(self)))]
+        block = key + len(self) if key < 0 else key
+        if not 0 <= block < len(self):
+            raise IndexError(f"there are {len(self)} blocks; got block {key}")
+        return self._make(self._edges[block], self._edges[block + 1])
+
+    def __iter__(self) -> Iterator[Preferences]:
+        return (self[b] for b in range(len(self)))
+
+    def __repr__(self) -> str:
+        return (
+            f"Blocks: {len(self.instances):,} instances, {len(self.experts):,} experts, {self.n_rows:,} rows in "
+            f"{len(self):,} blocks"
+        )
+
+    def close(self) -> None:
+        """Free the disk; no block can be read any more."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _edges(rows: Ints, block_rows: int) -> list[int]:
+    """Return the instances at which blocks of about so many rows begin, and the end; at least one block."""
+    n = len(rows)
+    if n == 0:
+        return [0, 0]
+    ends = np.cumsum(rows)
+    edges, done = [0], 0
+    while edges[-1] < n:
+        full = int(np.searchsorted(ends, done + block_rows, side="right"))
+        edges.append(min(max(full, edges[-1] + 1), n))
+        done = int(ends[edges[-1] - 1])
+    return edges

@@ -1,0 +1,133 @@
+"""A consensus written block by block: parts that are complete each, joined into one file at the end.
+
+Nothing appears under the final name before everything is written. Parts that are kept tell what is done already when
+the same job is started again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import polars as pl
+
+from concordant.data.consensus import Consensus
+from concordant.errors import DataError, FormatError, ParameterError
+from concordant.io._files import PathLike, atomic_write
+from concordant.io.trec import write_run_lines
+from concordant.io.write import format_of, refuse_unwritable
+
+__all__ = ["PART_FORMATS", "Parts"]
+
+PART_FORMATS = ("trec", "csv", "tsv", "jsonl", "parquet")
+
+
+def _lines(consensus: Consensus, handle: BinaryIO, kind: str, *, first: bool, **options: Any) -> None:
+    """Write one block; every block but the first goes on where the last one ended."""
+    if kind == "trec":
+        write_run_lines(consensus, handle, **options)
+        return
+    frame = consensus.to_frame()
+    if kind == "parquet":
+        frame.write_parquet(handle)
+        return
+    refuse_unwritable(frame, "the consensus")
+    if kind == "jsonl":
+        frame.write_ndjson(handle)
+    else:
+        frame.write_csv(handle, separator="," if kind == "csv" else "\t", include_header=first)
+
+
+class Parts:
+    """A file in the making.
+
+    Parameters
+    ----------
+    path : path
+        The file to be.
+    format : str, optional
+        How it is written: "trec", "csv", "tsv", "jsonl" or "parquet"; as its ending says by default.
+    folder : path, optional
+        Where the parts are, and stay until the file is there. A hidden folder beside the file by default, which is
+        removed whatever happens.
+    **options
+        Those of `write_run`, for a run.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "fused.csv")
+    >>> with Parts(path) as parts:
+    ...     parts.put(1, Consensus(["b"], ["x"], [0.5]))
+    ...     parts.put(0, Consensus(["a"], ["y"], [0.25]))
+    ...     parts.join(2)
+    >>> print(path.read_text(), end="")
+    instance,item,score,rank
+    a,y,0.25,1
+    b,x,0.5,1
+    """
+
+    def __init__(
+        self,
+        path: PathLike,
+        format: str | None = None,  # noqa: A002 - the name users know
+        folder: PathLike | None = None,
+        **options: Any,
+    ) -> None:
+        self.path = Path(path)
+        self.format = format or format_of(path)
+        if self.format not in PART_FORMATS:
+            raise FormatError(
+                f"{path}: the format {self.format!r} cannot be written block by block. "
+                f"Formats that can: {', '.join(PART_FORMATS)}."
+            )
+        if options and self.format != "trec":
+            raise ParameterError(f"writing {self.format!r} does not take {', '.join(options)}.")
+        self._options = options
+        self._kept = folder is not None
+        target = Path(os.path.realpath(self.path))
+        if folder is None and not target.parent.is_dir():
+            raise DataError(f"cannot write {str(path)!r}: there is no folder {str(target.parent)!r}.")
+        self.folder = (
+            Path(folder) if folder is not None else target.parent / f".{target.name[:200]}.{os.urandom(6).hex()}.parts"
+        )
+        self.folder.mkdir(parents=folder is not None, exist_ok=folder is not None)
+
+    def _part(self, block: int) -> Path:
+        return self.folder / f"part-{block:06d}.{self.format}"
+
+    def has(self, block: int) -> bool:
+        """Return whether a block is written already."""
+        return self._part(block).exists()
+
+    def put(self, block: int, consensus: Consensus) -> None:
+        """Write a block, whole or not at all; blocks may come in any order."""
+        with atomic_write(self._part(block)) as handle:
+            _lines(consensus, handle, self.format, first=block == 0, **self._options)
+
+    def join(self, n_blocks: int) -> None:
+        """Make the file of the first so many blocks; the parts are removed once it is there."""
+        parts = [self._part(block) for block in range(n_blocks)]
+        with atomic_write(self.path) as handle:
+            if self.format == "parquet":
+                handle.flush()
+                pl.scan_parquet(parts).sink_parquet(handle)
+            else:
+                for part in parts:
+                    with part.open("rb") as source:
+                        shutil.copyfileobj(source, handle, 1 << 20)
+        for part in parts:
+            part.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Remove the parts, unless the folder was given."""
+        if not self._kept:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self) -> Parts:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

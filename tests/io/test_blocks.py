@@ -1,0 +1,242 @@
+"""Blocks of instances are the whole, taken apart: whatever the batches, windows and blocks, and whatever goes wrong."""
+
+from __future__ import annotations
+
+import errno
+import gzip
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import concordant as cc
+from concordant.errors import ConcordantError, DataError, DuplicateError, FormatError, KindError, ParameterError
+from concordant.io import blocks as blocks_module
+from concordant.io import tabular
+from concordant.io.parts import PART_FORMATS
+
+Row = tuple[str, str, float]
+names = st.sampled_from(["1", "2", "3", "a long name of an instance".replace(" ", "-"), "é"])
+items = st.sampled_from(["d1", "d2", "d3", "clueweb09-en0000-00-00001", "ü"])
+run = st.lists(st.tuples(names, items, st.sampled_from([1.0, 2.5, -3.0])), max_size=12, unique_by=lambda r: r[:2])
+
+
+def write_runs(folder: Path, runs: list[list[Row]]) -> list[Path]:
+    paths = []
+    for n, rows in enumerate(runs):
+        paths.append(folder / f"run{n}.trec")
+        paths[-1].write_text("".join(f"{q} Q0 {i} 1 {v} sys{n}\n" for q, i, v in rows))
+    return paths
+
+
+def small(monkeypatch: pytest.MonkeyPatch, batch: int, window: int = 1000) -> None:
+    """Make every seam show."""
+    monkeypatch.setattr(blocks_module, "_BATCH_ROWS", batch)
+    monkeypatch.setattr(tabular, "_WINDOW", window)
+
+
+@settings(max_examples=60)
+@given(st.lists(run, min_size=1, max_size=4), st.sampled_from([1, 2, 5, 100]), st.sampled_from([1, 3, 100]))
+def test_blocks_of_runs_are_the_runs_read_whole(
+    tmp_path_factory: pytest.TempPathFactory, runs: list[list[Row]], batch: int, block_rows: int
+) -> None:
+    paths = write_runs(tmp_path_factory.mktemp("runs"), runs)
+    whole = cc.read_runs(paths)
+    with pytest.MonkeyPatch.context() as patch:
+        small(patch, batch)
+        with cc.scan(paths, "trec", block_rows=block_rows) as blocks:
+            parts = list(blocks)
+            assert blocks.instances.tolist() == whole.instances.tolist()
+            assert blocks.n_rows == whole.n_rows
+            assert blocks.rows.tolist() == np.bincount(whole.slots.instance[whole.slot], minlength=len(whole)).tolist()
+    assert [q for part in parts for q in part.instances] == whole.instances.tolist()
+    assert all(part.experts == whole.experts for part in parts)
+    for part in parts:
+        assert part == whole[part.instances.tolist()]
+        if len(part) > 1:
+            assert part.n_rows <= block_rows
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.tuples(names, st.sampled_from(["x", "y", "7.0"]), items, st.one_of(st.none(), st.sampled_from([1.0, 2.0]))),
+        min_size=1,
+        max_size=25,
+        unique_by=lambda r: r[:3],
+    ),
+    st.sampled_from([1, 4, 100]),
+    st.sampled_from([1, 3, 100]),
+    st.booleans(),
+)
+def test_blocks_of_parquet_tables_are_the_tables_read_whole(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[Any], batch: int, window: int, weighted: bool
+) -> None:
+    path = tmp_path_factory.mktemp("tables") / "votes.parquet"
+    frame = pl.DataFrame(
+        rows, schema={"instance": pl.String, "expert": pl.String, "item": pl.String, "rank": pl.Float64}, orient="row"
+    )
+    if weighted:
+        frame = frame.with_columns(weight=pl.when(pl.col("expert") == "x").then(2.0).otherwise(1.0))
+    frame.write_parquet(path, row_group_size=2)
+    whole = cc.read(path).preferences
+    assert whole is not None
+    with pytest.MonkeyPatch.context() as patch:
+        small(patch, batch, window)
+        with cc.scan(path, block_rows=3) as blocks:
+            assert blocks.instances.tolist() == whole.instances.tolist()
+            for part in blocks:
+                assert part == whole[part.instances.tolist()]
+                assert part.weights.tolist() == whole[part.instances.tolist()].weights.tolist()
+
+
+def test_ratings_and_scores_are_read_in_blocks_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small(monkeypatch, 2, 2)
+    stars = pl.DataFrame({"user": ["a", "a", "b"], "movie": ["x", "y", "x"], "rating": [5, 3, 4]})
+    stars.write_parquet(tmp_path / "stars.parquet")
+    fused = pl.DataFrame({"instance": ["q", "q", "p"], "item": ["a", "b", "a"], "score": [0.5, 0.2, 0.1]})
+    for name in ("one", "two"):
+        fused.write_csv(tmp_path / f"{name}.csv")
+    for source in (tmp_path / "stars.parquet", [tmp_path / "one.csv", tmp_path / "two.csv"]):
+        whole = cc.read(source).preferences
+        assert whole is not None
+        with cc.scan(source, block_rows=1) as blocks:
+            assert blocks.kind == whole.kind
+            assert [part == whole[part.instances.tolist()] for part in blocks] == [True] * len(whole)
+
+
+def test_what_has_no_blocks_is_refused(tmp_path: Path) -> None:
+    votes = tmp_path / "votes.csv"
+    votes.write_text("winner,loser\na,b\n")
+    with pytest.raises(FormatError, match=r"votes\.csv: a table of comparisons cannot be read in blocks"):
+        cc.scan(votes)
+    (tmp_path / "a.trec").write_text("1 Q0 d 1 1 x\n")
+    with pytest.raises(ParameterError, match="block_rows"):
+        cc.scan(tmp_path / "a.trec", block_rows=0)
+
+
+def test_a_repeated_item_is_named_with_both_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small(monkeypatch, 2)
+    path = tmp_path / "a.trec"
+    path.write_text("1 Q0 d1 1 9 x\n1 Q0 d2 2 8 x\n2 Q0 d1 1 7 x\n1 Q0 d1 3 6 x\n")
+    with pytest.raises(DuplicateError, match=r"a\.trec:1 and .*a\.trec:4"), cc.scan(path) as blocks:
+        list(blocks)
+    with cc.scan(path, duplicates="best", block_rows=1) as blocks:
+        assert [part.n_rows for part in blocks] == [2, 1]
+
+
+def output_of(write: Callable[[Path], Any], path: Path) -> bytes:
+    write(path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("kind", [*PART_FORMATS, "csv.gz"])
+@pytest.mark.parametrize("top", [None, 2])
+def test_a_consensus_written_in_blocks_is_the_one_written_whole(
+    kind: str, top: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small(monkeypatch, 40)
+    runs, _ = cc.synthetic.labelled_runs(12, random_state=3)
+    frame = runs.to_frame()
+    paths = []
+    for (expert,), own in frame.group_by(["expert"], maintain_order=True):
+        paths.append(tmp_path / f"{expert}.trec")
+        value = own.columns[3]
+        lines = own.select(pl.format("{} Q0 {} 1 {} {}", "instance", "item", value, "expert"))
+        paths[-1].write_text("\n".join(lines.to_series()) + "\n")
+    consensus = cc.aggregate(cc.read_runs(paths), "comb-mnz")
+    if kind == "trec":
+        whole = output_of(lambda p: cc.write_run(consensus, p, top=top or 1000, tag="x"), tmp_path / "whole.trec")
+    else:
+        cut = consensus if top is None else consensus.top(top)
+        whole = output_of(lambda p: cc.write(cut, p), tmp_path / f"whole.{kind}")
+    options = {"tag": "x"} if kind == "trec" else {}
+    with cc.scan(paths, block_rows=50) as blocks:
+        assert len(blocks) > 3
+        cc.aggregate_blocks(blocks, tmp_path / f"parts.{kind}", "comb-mnz", top=top, **options)
+    if kind == "parquet":
+        assert pl.read_parquet(tmp_path / "parts.parquet").equals(pl.read_parquet(tmp_path / "whole.parquet"))
+    elif kind == "csv.gz":
+        assert gzip.decompress((tmp_path / "parts.csv.gz").read_bytes()) == gzip.decompress(whole)
+    else:
+        assert (tmp_path / f"parts.{kind}").read_bytes() == whole
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+def test_what_learns_from_all_instances_is_refused_in_blocks(tmp_path: Path) -> None:
+    (tmp_path / "a.trec").write_text("1 Q0 d 1 1 x\n")
+    with cc.scan(tmp_path / "a.trec") as blocks:
+        with pytest.raises(KindError, match="ULARA learns from all instances together"):
+            cc.aggregate_blocks(blocks, tmp_path / "out.trec", "ulara")
+        with pytest.raises(FormatError, match="cannot be written block by block"):
+            cc.aggregate_blocks(blocks, tmp_path / "out.soc", "rrf")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["a.trec"]
+
+
+def test_a_file_that_changes_while_it_is_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = write_runs(tmp_path, [[("1", "d1", 1.0)], [("1", "d2", 2.0)]])
+    from concordant.io import trec
+
+    original = trec._read
+
+    def meddling(path: Path, *rest: Any) -> Any:
+        yield from original(path, *rest)
+        if path == paths[1]:
+            with path.open("a") as handle:
+                handle.write("1 Q0 d9 1 1 sys1\n")
+
+    monkeypatch.setattr(trec, "_read", meddling)
+    monkeypatch.setattr(trec, "_parse_together", lambda *_: {})
+    for reader in (cc.read_runs, cc.scan):
+        before = paths[1].read_text()
+        with pytest.raises(DataError, match=r"run1\.trec: the file changed while it was read \(\d+ bytes before"):
+            reader(paths)
+        paths[1].write_text(before)
+
+
+def test_a_damaged_block_is_named_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    text = "".join(f"{q} Q0 d{i} 1 {i} x\n" for q in range(300) for i in range(40)).encode()
+    packed = bytearray(gzip.compress(text))
+    packed[len(packed) // 2] ^= 0xFF
+    bad = tmp_path / "a.trec.gz"
+    bad.write_bytes(bytes(packed))
+    table = tmp_path / "a.parquet"
+    frame = pl.DataFrame({"instance": ["q"] * 5000, "expert": "x", "item": [f"d{i}" for i in range(5000)], "rank": 1.0})
+    frame.write_parquet(table, row_group_size=500)
+    broken = bytearray(table.read_bytes())
+    broken[len(broken) // 3 : len(broken) // 3 + 400] = os.urandom(400)
+    table.write_bytes(bytes(broken))
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    for path in (bad, table):
+        with pytest.raises(ConcordantError, match=path.name):
+            cc.scan(path, folder=spool)
+    assert not list(spool.iterdir())
+
+
+def test_a_full_disk_is_named_and_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (path,) = write_runs(tmp_path, [[("1", "d1", 1.0), ("2", "d1", 1.0)]])
+    spool = tmp_path / "spool"
+    spool.mkdir()
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "save", full)
+        with pytest.raises(DataError, match=r"cannot be kept in .*spool.*No space left"):
+            cc.scan(path, folder=spool)
+    assert not list(spool.iterdir())
+    with cc.scan(path, folder=spool, block_rows=1) as blocks, monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            cc.aggregate_blocks(blocks, tmp_path / "out.trec", "rrf")
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["run0.trec", "spool"]
+    with pytest.raises(DataError, match=r"no folder for rows .* can be made in .*nowhere"):
+        cc.scan(path, folder=tmp_path / "nowhere")
