@@ -62,7 +62,7 @@ def test_a_page_counts_what_it_shows(tmp_path: Path) -> None:
     ]
     html = (tmp_path / "study.html").read_text()
     assert "<table>" in html
-    assert "<td>39.00 ✗</td>" in html
+    assert '<td style="text-align:right">39.00 ✗</td>' in html
 
 
 def test_the_index_adds_up(tmp_path: Path) -> None:

@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 from concordant.errors import ConcordantError
 from concordant.io._files import atomic_write
 
-__all__ = ["Claim", "Page", "Picture", "Row", "Summary", "Table", "write_index", "write_page"]
+__all__ = ["QUICK", "Claim", "Page", "Picture", "Row", "Summary", "Table", "write_index", "write_page"]
+
+QUICK = "On synthetic data, in small: the shape of the results, not their numbers."
 
 
 class Row(NamedTuple):
@@ -134,11 +136,25 @@ class Summary(NamedTuple):
 
 
 def write_page(
-    folder: Path, name: str, title: str, paper: str, page: Page, *, seconds: float, failed: Mapping[str, str]
+    folder: Path,
+    name: str,
+    title: str,
+    paper: str,
+    page: Page,
+    *,
+    seconds: float,
+    failed: Mapping[str, str],
+    quick: bool = False,
 ) -> Summary:
-    """Write a study: a CSV for each table, a picture for each figure, and a page; return what it came to."""
+    """Write a study: a CSV for each table, a picture for each figure, and a page; return what it came to.
+
+    A `quick` page says that its data is synthetic, for its tables and verdicts look like those of the real one.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    parts = [f"# {title}", f"{paper}. `concordant reproduce {name}`; {_duration(seconds)} of computing."]
+    command = f"`concordant reproduce {name}{' --quick' if quick else ''}`"
+    parts = [f"# {title}", f"{paper}. {command}; {_duration(seconds)} of computing. [All studies](index.md)."]
+    if quick:
+        parts.append(f"**{QUICK}** What the paper states of its own data need not hold of these.")
     if failed:
         parts.append("**Failed:** " + "; ".join(f"{key}: {text}" for key, text in failed.items()))
     for table in page.tables:
@@ -151,7 +167,7 @@ def write_page(
     if page.claims:
         words = {True: "holds", False: "does not hold", None: "not computable"}
         lines = [f"| {_cell(c.text)} | {words[c.holds]} | {_cell(c.detail)} |" for c in page.claims]
-        parts += ["## What the paper states", "\n".join(["| claim | here | numbers |", "|---|---|---|", *lines])]
+        parts += ["## What the paper states", "\n".join(["| claim | here | numbers |", "|:---|:---|:---|", *lines])]
     for picture in page.pictures:
         drawn = _draw(folder, picture)
         parts += [f"## {picture.title}", f"![{picture.title}]({drawn})" if drawn.endswith(".svg") else drawn]
@@ -175,28 +191,31 @@ def write_page(
 
 
 def write_index(folder: Path, summaries: Sequence[Summary], skipped: Mapping[str, str], about: str) -> str:
-    """Write the page of pages and return its text."""
-    head = [
-        "| study | published cells compared | within tolerance | not computable | claims that hold | computing |",
-        "|---|---|---|---|---|---|",
-    ]
-    lines = [
-        f"| [{s.title}]({s.name}.md){' (incomplete)' if s.failed else ''} | {s.compared} | {s.within} | {s.absent} | "
-        f"{s.holding} of {s.claims} | {_duration(s.seconds)} |"
-        for s in summaries
-    ]
-    total = (
-        f"| all | {sum(s.compared for s in summaries)} | {sum(s.within for s in summaries)} | "
-        f"{sum(s.absent for s in summaries)} | {sum(s.holding for s in summaries)} of "
-        f"{sum(s.claims for s in summaries)} | {_duration(sum(s.seconds for s in summaries))} |"
+    """Write the page of pages and return its text.
+
+    Where no published cell stands beside ours, as with synthetic data, there are no columns for them.
+    """
+    printed = any(s.compared or s.absent for s in summaries)
+    columns = ["published cells compared", "within tolerance", "not computable"] if printed else []
+    columns += ["claims that hold", "computing"]
+    head = ["| study | " + " | ".join(columns) + " |", "|:---" + "|---:" * len(columns) + "|"]
+
+    def line(name: str, some: Sequence[Summary]) -> str:
+        cells = [str(sum(v)) for v in zip(*((s.compared, s.within, s.absent) for s in some), strict=True)]
+        claims = f"{sum(s.holding for s in some)} of {sum(s.claims for s in some)}"
+        cells = [*(cells if printed else []), claims, _duration(sum(s.seconds for s in some))]
+        return f"| {name} | " + " | ".join(cells) + " |"
+
+    lines = [line(f"[{_cell(s.title)}]({s.name}.md){' (incomplete)' if s.failed else ''}", [s]) for s in summaries] + (
+        [line("all", summaries)] if summaries else []
     )
-    parts = ["# The published results, ours beside theirs", about, "\n".join([*head, *lines, total])]
+    parts = ["# The published results, ours beside theirs", about, "\n".join([*head, *lines])]
     if skipped:
         parts += ["## Not computable", "\n".join(f"- {name}: {why}" for name, why in skipped.items())]
     text = "\n\n".join(parts) + "\n"
     folder.mkdir(parents=True, exist_ok=True)
     _write_text(folder / "index.md", text)
-    _write_text(folder / "index.html", _as_html("The published results", text).replace('.md"', '.html"'))
+    _write_text(folder / "index.html", _as_html("The published results", text))
     return text
 
 
@@ -222,7 +241,7 @@ def _as_csv(table: Table) -> str:
 def _as_markdown(table: Table) -> str:
     """Return the table; under ours stands what was printed, and the difference where there are both."""
     d = table.digits
-    lines = ["| | " + " | ".join(map(_cell, table.columns)) + " |", "|---" * (len(table.columns) + 1) + "|"]
+    lines = ["| | " + " | ".join(map(_cell, table.columns)) + " |", "|:---" + "|---:" * len(table.columns) + "|"]
     for row in table.rows:
         mine = []
         for column in table.columns:
@@ -231,7 +250,7 @@ def _as_markdown(table: Table) -> str:
                 continue
             error = f" ± {row.errors[column]:.{d}f}" if column in row.errors else ""
             flag = " ✗" if row.verdict(column) is False else ""
-            mine.append(f"{row.ours[column]:.{d}f}{error}{row.marks.get(column, '')}{flag}")
+            mine.append(f"{_figure(row.ours[column], d)}{error}{row.marks.get(column, '')}{flag}")
         lines.append(f"| {_cell(row.name)} | " + " | ".join(mine) + " |")
         if row.theirs:
             theirs = []
@@ -239,10 +258,19 @@ def _as_markdown(table: Table) -> str:
                 if column not in row.theirs:
                     theirs.append("")
                     continue
-                gap = f" ({row.ours[column] - row.theirs[column]:+.{d}f})" if column in row.ours else ""
-                theirs.append(f"{row.theirs[column]:.{d}f}{gap}")
+                gap = f" ({_figure(row.ours[column] - row.theirs[column], d, '+')})" if column in row.ours else ""
+                theirs.append(f"{_figure(row.theirs[column], d)}{gap}")
             lines.append("| published (ours less theirs) | " + " | ".join(theirs) + " |")
     return "\n".join(lines)
+
+
+def _figure(value: float, digits: int, sign: str = "") -> str:
+    """Return a number to so many digits; one that rounds to nothing is not below it.
+
+    >>> _figure(-0.004, 2), _figure(-0.004, 2, "+"), _figure(-1.5, 1)
+    ('0.00', '+0.00', '-1.5')
+    """
+    return f"{value if float(f'{value:.{digits}f}') else 0.0:{sign}.{digits}f}"
 
 
 def _cell(text: str) -> str:
@@ -277,10 +305,16 @@ def _draw(folder: Path, picture: Picture) -> str:
 _STYLE = """
 :root { color-scheme: light dark; }
 body { max-width: 75rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.5 system-ui, sans-serif; }
+h1, h2 { line-height: 1.25; text-wrap: balance; }
+a { color: LinkText; }
 table { border-collapse: collapse; display: block; overflow-x: auto; font-variant-numeric: tabular-nums; }
-th, td { border-bottom: 1px solid #8886; padding: .25rem .6rem; text-align: right; }
-th:first-child, td:first-child { text-align: left; }
+th, td { border-bottom: 1px solid #8886; padding: .25rem .6rem; }
+thead th { vertical-align: bottom; }
+td { vertical-align: top; }
+td:first-child { min-width: 9rem; }
 img { max-width: 100%; background: white; }
+p, li { max-width: 48rem; overflow-wrap: anywhere; }
+@media print { table { display: table; font-size: .7rem; } h2 { break-after: avoid; } tr, img { break-inside: avoid; } }
 code { background: #8882; padding: 0 .2em; }
 """
 
@@ -288,11 +322,13 @@ code { background: #8882; padding: 0 .2em; }
 def _as_html(title: str, text: str) -> str:
     from markdown_it import MarkdownIt
 
-    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text)
+    body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text).replace('.md"', '.html"')
+    # Where a column is too narrow for both, the error goes to the next line with its sign.
+    body = body.replace(" ± ", " ±\u00a0")
     return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style>'
-        f"<body>{body}</body></html>\n"
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><style>{_STYLE}</style></head>'
+        f"<body><main>{body}</main></body></html>\n"
     )
 
 

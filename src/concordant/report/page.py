@@ -25,6 +25,7 @@ __all__ = ["render", "visible"]
 _LONGEST = 72
 _TITLE = 400
 _WORD = 22
+_KEY = 24
 # Marks that stack on a letter without end would cover the lines above.
 _STACK = 3
 _HIDDEN = frozenset("\u202a\u202b\u202c\u202d\u202e\u2028\u2029\ufeff")
@@ -35,7 +36,7 @@ _ODD_WORDS = {
     "outlier": "far less agreement than the others have.",
     "other items": "lists of items that the others leave out or rank low.",
 }
-_KINDS = {"method": "no labels", "learned": "learns from labels", "expert": "one expert"}
+_KINDS = {"method": "no labels", "learned": "learned", "expert": "one expert"}
 
 
 def visible(text: str, *, isolates: bool = False) -> str:
@@ -160,6 +161,16 @@ def render(report: Report) -> str:
             return Markup('<bdi class="{}">{}</bdi>').format(fit, full)
         return Markup('<bdi class="{}" title="{}">{}</bdi>').format(fit, _short(full, _TITLE), short)
 
+    def item(text: Any, width: int = _LONGEST, *, alone: bool = False) -> Markup:
+        """Return an item by its name, with the id behind it, or in the tooltip where there is no room."""
+        name = report.names.get(str(text))
+        if name is None:
+            return identity(text, width)
+        if alone:
+            title = f"{_short(name, _TITLE)} [{_short(str(text), _TITLE)}]"
+            return Markup('<bdi class="short" title="{}">{}</bdi>').format(title, _short(name, width))
+        return Markup('{} <span class="soft key">{}</span>').format(identity(name, width), identity(text, _KEY))
+
     def breakable(label: Any) -> Markup:
         parts = re.split(r"(?<=[(=,])|(?=\()", str(label))
         return Markup("<wbr>").join(escape(part) for part in parts if part)
@@ -173,6 +184,7 @@ def render(report: Report) -> str:
     page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     page.filters |= {
         "id": identity,
+        "item": item,
         "breakable": breakable,
         "clean": _short,
         "sentence": lambda text: visible(str(text), isolates=True),
@@ -357,6 +369,12 @@ def _chart(truth: Truth) -> dict[str, Any]:
     }
 
 
+def _called(report: Report, item: str) -> str:
+    """Return an item as the closer look shows it, where there is nothing but text."""
+    name = report.names.get(item)
+    return _short(item) if name is None else f"{_short(name)} [{_short(item, _KEY)}]"
+
+
 def _data(report: Report) -> str:
     """Return what the closer look at instances needs, as JSON that can stand inside a script element."""
     content = {
@@ -367,7 +385,9 @@ def _data(report: Report) -> str:
             {
                 "id": _short(i.id),
                 "about": _about(i.items, len(i.places), i.experts, bool(i.ranks)),
-                "places": [[_short(p.item), p.rank, p.rank_lower, p.rank_upper, p.label, p.methods] for p in i.places],
+                "places": [
+                    [_called(report, p.item), p.rank, p.rank_lower, p.rank_upper, p.label, p.methods] for p in i.places
+                ],
                 "ranks": [[0 if r is None else r for r in row] for row in i.ranks],
             }
             for i in report.instances
