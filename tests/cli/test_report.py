@@ -77,11 +77,48 @@ def test_methods_and_weights(invoke: Invoke, files: Path) -> None:
         ([], "name at least one file"),
         (["--demo", "x.csv"], "brings its own data"),
         (["x.csv", "--convention", "mine"], "must be one of"),
+        (["x.csv", "--name-columns", "item=1"], "goes with --names"),
         (["x.csv", "--methods", "rrf)("], "expected a name"),
     ],
 )
 def test_slips_are_usage_errors(invoke: Invoke, words: list[str], said: str) -> None:
     assert said in " ".join(invoke("report", *words, code=2).output.replace("│", " ").split())
+
+
+def test_items_can_have_names(invoke: Invoke, files: Path) -> None:
+    (files / "names.csv").write_text("item,name\nx,The <first>\nnobody,Else\n")
+    target = files / "r.html"
+    given = ["report", files / "votes.csv", "-o", target, "--columns", "expert=judge", "--names", files / "names.csv"]
+    done = invoke(*given)
+    page = target.read_text(encoding="utf-8")
+    assert "The &lt;first&gt;" in page
+    assert "names.csv" in page
+    assert "The <first> [x]" in done.stdout
+    assert "names: 1 of 3 items have one; 1 are of no item in the data" in done.stderr
+    results = json.loads(invoke(*given, "--json").stdout)["results"]
+    assert results["names"] == {"items_named": 1, "items_without": 2, "of_no_item": 1}
+
+
+def test_columns_of_names_can_be_given(invoke: Invoke, files: Path) -> None:
+    (files / "names.psv").write_text("1|x|first\n2|y|second\n3|z|third\n")
+    target = files / "r.html"
+    given = ["report", files / "votes.csv", "-o", target, "--columns", "expert=judge", "--names", files / "names.psv"]
+    assert "columns='item=1,name=2' (--name-columns)" in " ".join(invoke(*given, code=1).output.split())
+    done = invoke(*given, "--name-columns", "item=2,name=3")
+    assert "second [y]" in done.stdout
+    # All items have a name, and all names an item: nothing to note.
+    assert "names:" not in done.stderr
+
+
+def test_names_that_cannot_be_read_stop_before_the_work(invoke: Invoke, files: Path) -> None:
+    target = files / "r.html"
+    given = ["report", files / "votes.csv", "-o", target, "--names", files / "names.csv"]
+    assert "no such file or folder" in invoke(*given, code=1).output
+    (files / "names.csv").write_text("item,name\nx,one\nx,two\n")
+    said = " ".join(invoke(*given, code=1).output.split())
+    assert "item 'x' is named twice" in said
+    assert "names.csv:2 and" in said
+    assert not target.exists()
 
 
 def test_no_work_is_done_for_a_folder_that_is_not_there(invoke: Invoke, files: Path) -> None:

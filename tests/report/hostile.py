@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import concordant as cc
 
@@ -26,6 +27,8 @@ IDS = [
     "<!--",
     "__proto__",
 ]
+# Items called by the id of another, so that names try everything that ids do; the last has none.
+NAMES = dict(pairwise(IDS))
 
 
 def votes() -> tuple[cc.Preferences, cc.Labels]:

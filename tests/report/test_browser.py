@@ -100,6 +100,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "votes": build_report(cc.read_comparisons(path("votes.csv")), title="Twelve models"),
         "crowd": build_report(cc.from_lists(crowd)),
         "hostile": build_report(wicked, labels, title=hostile.IDS[0], sources=hostile.IDS),
+        "named": build_report(wicked, labels, names=hostile.NAMES),
     }
     out = {}
     for name, report in made.items():
@@ -108,7 +109,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return out
 
 
-NAMES = ["runs", "votes", "crowd", "hostile"]
+NAMES = ["runs", "votes", "crowd", "hostile", "named"]
 
 
 def look(page: browser.Page, file: Path, width: int, dark: bool) -> None:

@@ -504,3 +504,23 @@ def test_numbers_that_stand_for_experts_are_called_experts() -> None:
     lists = {str(i): list("abcdef") for i in range(8)} | {"99": list("fedcba")}
     summary = build_report(cc.from_lists(lists)).summary
     assert any("expert 99 is turned around" in sentence for sentence in summary)
+
+
+# Names of items.
+
+
+def test_sentences_call_items_by_name_with_the_id() -> None:
+    votes = cc.from_lists({e: ["1", "2", "3"] for e in "xyz"})
+    report = build_report(votes, names={"1": "Alien", "3": "3", "9": "nobody's"})
+    assert report.names == {"1": "Alien"}
+    assert "Alien [1] comes first, then items 2 and 3" in " ".join(report.summary)
+    # What is counted and compared are ids.
+    assert [place.item for place in report.board] == ["1", "2", "3"]
+
+
+def test_names_of_other_items_are_an_error() -> None:
+    votes = cc.from_lists({e: ["a", "b"] for e in "xyz"})
+    with pytest.raises(
+        DataError, match=r"names are of other items. The data has \['a', 'b'\], the names are of \['1'\]"
+    ):
+        build_report(votes, names={"1": "Alien"})

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -191,6 +192,44 @@ def test_hostile_ids_are_text(wicked: Report) -> None:
     (data,) = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
     assert "<" not in data
     assert json.loads(data)["instances"][0]["id"] == hostile.IDS[0]
+
+
+def test_items_are_shown_by_name_with_their_id(searched: Report) -> None:
+    first = searched.instances[0].places[0].item
+    page = render(replace(searched, names={first: "Alien <1979>"}))
+    tree = Tree(page)
+    cells = [text for tag, _, text in tree.all("td", "th") if re.search(rf"\b{first}\b", text)]
+    assert cells
+    assert all("Alien <1979>" in text for text in cells)
+    (data,) = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
+    assert json.loads(data)["instances"][0]["places"][0][0] == f"Alien <1979> [{first}]"
+    assert "<1979>" not in page
+
+
+def test_cases_show_names_too(searched: Report) -> None:
+    assert searched.truth is not None
+    case = searched.truth.cases[0]
+    tree = Tree(render(replace(searched, names={case.chosen: "a rather long name of a film"})))
+    short = [(a["title"], text) for tag, a, text in tree.all("bdi") if (a.get("title") or "").endswith("]")]
+    assert short == [(f"a rather long name of a film [{case.chosen}]", _short("a rather long name of a film", 16))]
+    bold = [text for _, _, text in tree.all("strong")]
+    assert f"a rather long name of a film {case.chosen}" in bold
+
+
+def test_hostile_names_are_text() -> None:
+    votes, labels = hostile.votes()
+    page = render(build_report(votes, labels, names=hostile.NAMES))
+    tree = Tree(page)
+    assert len(tree.all("script")) == 2
+    assert len(tree.all("style")) == 1
+    shown = "".join("".join(t) for tag, _, t in tree.elements if tag == "main")
+    # The name and the id of the same item, both as they are.
+    assert f"{hostile.IDS[4]} {_short(hostile.IDS[3], 24)}" in shown
+    assert "\x00" not in page
+    assert "\u202e" not in page
+    assert len(page) < 2_000_000
+    (data,) = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)
+    assert "<" not in data
 
 
 def test_a_page_is_the_same_for_the_same_report(searched: Report) -> None:

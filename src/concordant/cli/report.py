@@ -24,7 +24,7 @@ from concordant.cli._options import (
 from concordant.cli._output import Session
 from concordant.cli.compare import parse_methods
 from concordant.cli.evaluate import CONVENTIONS
-from concordant.errors import DataError, MissingExtraError
+from concordant.errors import ColumnError, DataError, MissingExtraError
 
 if TYPE_CHECKING:
     from concordant.cli._inputs import Source
@@ -56,6 +56,20 @@ def command(
             "few that suit the data.",
         ),
     ] = None,
+    names: Annotated[
+        str | None,
+        typer.Option(
+            "--names",
+            metavar="FILE",
+            help="What items are called: a table with item and name; MovieLens' u.item is known. Shown with the id.",
+        ),
+    ] = None,
+    name_columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--name-columns", metavar="ROLE=COLUMN,...", help="Which columns of --names are what: item=1,name=2."
+        ),
+    ] = None,
     title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="What the report is called.")] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Report on the bundled sample; no input is needed.")] = False,
     convention: Convention = None,
@@ -75,9 +89,12 @@ def command(
         raise typer.BadParameter("name at least one file, or pass --demo.", param_hint="INPUT")
     if inputs and demo:
         raise typer.BadParameter("brings its own data; leave the input out.", param_hint="--demo")
+    if name_columns and names is None:
+        raise typer.BadParameter("goes with --names, whose columns it names.", param_hint="--name-columns")
     specs = None if methods is None else parse_methods(methods)
     trust = parse_weights(weights)
     asked = {"inputs": inputs or [], "labels": labels, "methods": methods, "output": output, "weights": trust}
+    asked |= {"names": names} if names else {}
     with Session("report", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
         _check(output)
         chosen = None if specs is None else [(spec.text, _create(spec)) for spec in specs]
@@ -86,6 +103,7 @@ def command(
 
             inputs, labels = [str(path("runs"))], labels or str(path("qrels.txt"))
             title = title or "The bundled sample: six search systems, forty queries"
+        called = None if names is None else _names(names, name_columns)
         source = read_input(session, inputs or [], input_format, columns, expert_from, read_options)
         votes = weigh(votes_of(source), trust)
         truth = None
@@ -101,19 +119,43 @@ def command(
                 truth,
                 methods=chosen,
                 title=title or f"What the experts say: {_called(inputs or [])}",
-                sources=[] if demo else named + ([Path(labels).name] if labels else []),
+                sources=[] if demo else named + [Path(more).name for more in (labels, names) if more],
                 convention=convention or source.convention,
                 folds=_folds(source, labels, trust),
+                names=called,
                 say=bar.update,
             )
             bar.update("writing")
             size = _write(render(report), output)
         session.warnings += [w for w in report.stock.warnings if w not in session.warnings]
         session.results = _record(report, output, size)
+        if called is not None:
+            session.results["names"] = _matched_names(session, called, set(votes.items))
         if not session.json:
             for sentence in report.summary:
                 session.say(sentence)
         session.note(f"wrote {output}: {size / 1e3:,.0f} kB, complete in itself")
+
+
+def _names(path: str, columns: list[str] | None) -> dict[str, str]:
+    """Return what items are called."""
+    from concordant.io.names import read_names
+
+    try:
+        return read_names(path, columns=",".join(columns) if columns else None)
+    except ColumnError as error:
+        raise ColumnError(str(error).replace("(--columns)", "(--name-columns)")) from None
+
+
+def _matched_names(session: Session, names: dict[str, str], items: set[str]) -> dict[str, int]:
+    """Return how many names there are, of how many items, and how many of none; what does not match is noted."""
+    known = sum(item in names for item in items)
+    out = {"items_named": known, "items_without": len(items) - known, "of_no_item": len(names) - known}
+    if out["items_without"] or out["of_no_item"]:
+        session.note(
+            f"names: {known:,} of {len(items):,} items have one; {out['of_no_item']:,} are of no item in the data"
+        )
+    return out
 
 
 def _called(inputs: list[str]) -> str:

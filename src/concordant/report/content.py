@@ -6,7 +6,7 @@ Nothing here knows how it will be shown; ids are those of the user, and numbers 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, NamedTuple
@@ -223,6 +223,8 @@ class Report:
         The experts, in the order of the ranks in `Instance.ranks`.
     left_out : list of str
         What long lists do not show.
+    names : dict of str to str
+        What items are called, by id; those without a name are not in it.
     """
 
     title: str
@@ -244,6 +246,7 @@ class Report:
     truth: Truth | None
     vocabulary: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
 
 
 def build_report(
@@ -255,6 +258,7 @@ def build_report(
     sources: Sequence[str] = (),
     convention: str = "trec",
     folds: Any = None,
+    names: Mapping[str, str] | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Return everything there is to say about preferences or comparisons, as plain data.
@@ -275,6 +279,8 @@ def build_report(
         Whose rules the metrics follow.
     folds : list of Fold, optional
         Given folds for methods that learn; without them five are made.
+    names : mapping of str to str, optional
+        What items are called, by id; other ids are passed over.
     say : callable
         Is told what is being done, step by step.
 
@@ -293,6 +299,7 @@ def build_report(
             f"the labels are of other instances. The data has {listing(votes.instances[:5].tolist(), 4)}, the labels "
             f"have {listing(labels.instances[:5].tolist(), 4)}; they are matched by id."
         )
+    called = _names_of(votes, names or {})
     say("looking at the data")
     stock = take_stock(votes, labels)
     chosen = default_methods(votes) if methods is None else [Asked(name, m) for name, m in methods]
@@ -322,7 +329,7 @@ def build_report(
     say("looking at the methods")
     tau = likeness(heard, votes)
     left_out: list[str] = []
-    view = _View(votes, consensus, ranges, labels, heard, truth)
+    view = _View(votes, consensus, ranges, labels, heard, truth, called)
     board = _board(view, left_out) if len(votes) == 1 else []
     instances = _instances(view, standing, left_out) if len(votes) > 1 else []
     rows = [_method_row(o, heard, tau, consensus) for o in opinions]
@@ -352,7 +359,19 @@ def build_report(
         truth=truth,
         vocabulary=votes.experts.tolist() if len(votes) > 1 else [],
         left_out=left_out,
+        names=called,
     )
+
+
+def _names_of(votes: Votes, names: Mapping[str, str]) -> dict[str, str]:
+    """Return the names of items that there are; an id that is its own name has none."""
+    out = {item: names[item] for item in set(votes.items) if item in names and names[item] != item} if names else {}
+    if names and not out and not any(item in names for item in votes.items):
+        raise DataError(
+            f"the names are of other items. The data has {listing(votes.items[:5].tolist(), 4)}, the names are of "
+            f"{listing(list(names)[:5], 4)}; they are matched by id."
+        )
+    return out
 
 
 def _number(value: Any) -> float | None:
@@ -373,6 +392,11 @@ class _View:
     labels: Labels | None
     heard: list[Opinion]
     truth: Truth | None
+    names: dict[str, str]
+
+    def called(self, items: Sequence[str]) -> list[str]:
+        """Return items as a sentence calls them: by name, with the id behind it."""
+        return [f"{shorten(self.names[i], 40)} [{shorten(i, 16)}]" if i in self.names else i for i in items]
 
     def label_of(self) -> Floats:
         out = np.full(self.votes.n_slots, np.nan)
@@ -724,9 +748,9 @@ def _about_data(stock: Inventory) -> str:
 
 def _about_board(view: _View) -> str:
     ranking = view.consensus.ranking()
-    text = f"By {view.heard[0].label}, {_listed(ranking[:1], word='item')} comes first"
+    text = f"By {view.heard[0].label}, {_listed(view.called(ranking[:1]), word='item')} comes first"
     if len(ranking) > 2:
-        text += f", then {_listed(ranking[1:3], word='item')}"
+        text += f", then {_listed(view.called(ranking[1:3]), word='item')}"
     if view.ranges is None:
         return f"{text}."
     upper = view.ranges.upper[view.consensus.order()[0]]
