@@ -41,6 +41,12 @@ def slow(x: int, log: str) -> int:
     return x
 
 
+def endless(log: str) -> None:
+    with open(log, "a") as file:
+        file.write(f"{os.getpid()}\n")
+    time.sleep(600)
+
+
 def study(cells: list[Cell]) -> Study:
     return Study("squares", "nobody", "Squares", (), lambda _: cells, lambda *_: Page())
 
@@ -128,3 +134,38 @@ def test_killed_at_any_time_the_rest_is_all_that_is_left(tmp_path: Path) -> None
     answer = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout
     assert all(f"'x = {x}': {x}" in answer for x in range(6))
     assert len(log.read_text().split()) == 6 - done
+
+
+def is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+        # One that has ended and that nobody has asked about is still listed.
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are looked up in /proc")
+def test_processes_end_with_the_one_that_was_killed(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    program = (
+        "from tests.experiments.test_engine import *\n"
+        "if __name__ == '__main__':\n"
+        f"    cells = [Cell(f'x = {{x}}', endless, {{'log': {str(log)!r}}}) for x in range(2)]\n"
+        f"    compute([study(cells)], SETTING, Path({str(tmp_path)!r}), jobs=2)\n"
+    )
+    script = tmp_path / "program.py"
+    script.write_text(program)
+    root = Path(__file__).parents[2]
+    process = subprocess.Popen([sys.executable, script], cwd=root, env={**os.environ, "PYTHONPATH": str(root)})
+    while not log.exists() or len(log.read_text().split()) < 2:
+        time.sleep(0.05)
+        assert process.poll() is None
+    workers = [int(number) for number in log.read_text().split()]
+    assert all(map(is_running, workers))
+    process.kill()
+    process.wait()
+    ends = time.monotonic() + 20
+    while any(map(is_running, workers)) and time.monotonic() < ends:
+        time.sleep(0.05)
+    assert not any(map(is_running, workers))

@@ -17,8 +17,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import wait as wait_for
 from pathlib import Path
+from threading import Thread
 from typing import Any, NamedTuple
 
 import concordant as cc
@@ -215,7 +217,7 @@ def _answers(waiting: Sequence[tuple[str, Cell, Path]], jobs: int | None) -> Ite
 def _in_processes(waiting: Sequence[tuple[str, Cell, Path]], n: int) -> Iterator[tuple[str, Cell, Path, Answer]]:
     """Give every cell with what it came to, computed by n processes of one thread each."""
     with _one_thread_each():
-        pool = ProcessPoolExecutor(n, mp_context=get_context("spawn"))
+        pool = ProcessPoolExecutor(n, mp_context=get_context("spawn"), initializer=_end_with_parent)
         try:
             # One more than there are processes: none waits, and an interrupt leaves little behind.
             rest = list(reversed(waiting))
@@ -234,6 +236,22 @@ def _in_processes(waiting: Sequence[tuple[str, Cell, Path]], n: int) -> Iterator
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _end_with_parent() -> None:
+    """Have this process end as soon as the one that started it is gone.
+
+    A parent that is killed cannot end its children, and they would wait for work for ever.
+    """
+    parent = parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        wait_for([parent.sentinel])
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
 
 
 def _run(function: Callable[..., Any], arguments: dict[str, Any], n: int | None) -> Answer:
