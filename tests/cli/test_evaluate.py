@@ -89,3 +89,19 @@ def test_missing_labels_and_lists_are_said(files: Path, invoke: Invoke) -> None:
 def test_a_folder_may_hold_its_own_labels(files: Path, invoke: Invoke) -> None:
     (files / "qrels.txt").rename(files / "runs" / "qrels.txt")
     assert "b    1.0000  1.0000" in invoke("evaluate", files / "runs", "--metrics", "p@1,map").stdout
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--top", "1"], ["--metrics", "ndcg@1-3,err@5", "--convention", "letor"]], ids=str
+)
+def test_blocks_are_measured_as_the_whole(files: Path, invoke: Invoke, options: list[str]) -> None:
+    (files / "runs" / "c.trec").write_text("q1 Q0 d2 1 1.0 c\n")
+    for n in range(40):
+        (files / "runs" / f"{n}.trec").write_text(f"q{n % 4} Q0 d{n % 3} 1 {n} s{n}\nq1 Q0 d9 1 {n} s{n}\n")
+    args = ("evaluate", files / "runs", "-l", files / "qrels.txt", *options, "--json")
+    whole = invoke(*args, "--per-instance", files / "whole.csv")
+    parts = invoke(*args, "--per-instance", files / "parts.csv", "--memory", "0")
+    one, other = (json.loads(result.stdout) for result in (whole, parts))
+    assert one["results"] == other["results"]
+    assert one["warnings"] == other["warnings"]
+    assert (files / "parts.csv").read_bytes() == (files / "whole.csv").read_bytes()

@@ -39,6 +39,7 @@ __all__ = [
     "no_experts",
     "read_beside",
     "one_of",
+    "own_labels",
     "parse_columns",
     "parse_params",
     "parse_size",
@@ -290,6 +291,11 @@ def read_truth(session: Session, source: Source, labels: str | None) -> Labels:
         if source.dataset.labels is None:
             raise DataError("the input brings no labels. Name them: --labels QRELS.")
         return source.dataset.labels
+    return own_labels(session, labels)
+
+
+def own_labels(session: Session, labels: str) -> Labels:
+    """Return the labels in a file."""
     from concordant.io.read import read
     from concordant.io.tabular import read_labels
 

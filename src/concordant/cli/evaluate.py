@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from concordant.cli._inputs import is_letor, one_of, read_input, read_truth
+from concordant.cli._inputs import is_letor, one_of, own_labels, read_input, read_truth, scan_input
 from concordant.cli._options import (
     Columns,
     Convention,
@@ -19,6 +19,7 @@ from concordant.cli._options import (
     Inputs,
     Json,
     Labels,
+    Memory,
     Percent,
     Quiet,
     ReadOptions,
@@ -31,7 +32,9 @@ from concordant.errors import ConcordantWarning, DataError, ParameterError, list
 
 if TYPE_CHECKING:
     from concordant.data.consensus import Consensus
+    from concordant.data.labels import Labels as LabelsOf
     from concordant.data.preferences import Preferences
+    from concordant.io.blocks import Blocks
     from concordant.metrics.evaluation import Evaluation
 
 __all__ = ["CONVENTIONS", "command", "evaluate_experts", "sorting_metric"]
@@ -59,6 +62,7 @@ def command(
     columns: Columns = None,
     expert_from: ExpertFrom = None,
     read_options: ReadOptions = None,
+    memory: Memory = None,
     quiet: Quiet = False,
     as_json: Json = False,
     threads: Threads = None,
@@ -72,6 +76,19 @@ def command(
 
         names = [str(m) for m in parse_metrics(metrics)]
         key = sorting_metric(sort, names)
+        blocks = None
+        if labels is not None:
+            blocks = scan_input(session, inputs, input_format, columns, expert_from, read_options, memory)
+        elif memory is not None:
+            raise ParameterError("--memory needs --labels: what is read in blocks brings no labels of its own.")
+        if blocks is not None and labels is not None:
+            rules = convention or ("letor" if is_letor(labels) else "trec")
+            session.params["convention"] = rules
+            truth = own_labels(session, labels)
+            with blocks:
+                measured = _measure_blocks(session, blocks, truth, metrics, rules, rel, top)
+            _conclude(session, measured, len(blocks.experts), per_instance, key, percent, rules)
+            return
         source = read_input(session, inputs, input_format, columns, expert_from, read_options)
         truth = read_truth(session, source, labels)
         # Those of LETOR also where only the labels are in its form.
@@ -94,13 +111,75 @@ def command(
 
         with session.progress("evaluating", preferences.n_experts) as bar:
             measured = evaluate_experts(preferences, measure, lambda: bar.update(advance=1))
-        measured.warn(preferences.n_experts)
-        found = measured.found
-        if not found:
-            raise DataError("the input ranks nothing, so that there is nothing to evaluate.")
-        if per_instance is not None:
-            _write_values(session, found, per_instance)
-        _show(session, found, key, rules == "letor" if percent is None else percent)
+        _conclude(session, measured, preferences.n_experts, per_instance, key, percent, rules)
+
+
+def _conclude(
+    session: Session,
+    measured: Measured,
+    n_experts: int,
+    per_instance: str | None,
+    key: str | None,
+    percent: bool | None,
+    rules: str,
+) -> None:
+    """Show, and write where asked to, what every run came to."""
+    measured.warn(n_experts)
+    if not measured.found:
+        raise DataError("the input ranks nothing, so that there is nothing to evaluate.")
+    if per_instance is not None:
+        _write_values(session, measured.found, per_instance)
+    _show(session, measured.found, key, rules == "letor" if percent is None else percent)
+
+
+def _measure_blocks(
+    session: Session, blocks: Blocks, truth: LabelsOf, metrics: str, rules: str, rel: float | None, top: int | None
+) -> Measured:
+    """Return the evaluation of each expert's own order, block by block of instances."""
+    import numpy as np
+
+    from concordant.base.experts import own_order
+    from concordant.execution import ahead
+    from concordant.metrics.evaluation import evaluate
+
+    known = np.bincount(truth.slots.instance[~np.isnan(truth.label)], minlength=len(truth)) > 0
+    labelled = truth.instances.take(np.flatnonzero(known))
+    place = labelled.codes
+    found: dict[str, Evaluation] = {}
+    values: dict[str, dict[str, Any]] = {}
+    answered = {expert: np.zeros(len(labelled), dtype=np.bool_) for expert in blocks.experts}
+    heard: set[str] = set()
+    with session.progress(f"evaluating {len(blocks)} blocks", len(blocks)) as bar:
+        for block in ahead(iter(blocks)):
+            for expert in block.experts:
+                own = own_order(block, expert)
+                heard |= {expert} if len(own) else set()
+                shared = [q for q in own.instances if q in place]
+                if not shared:
+                    continue
+                own = own[shared]
+                one = evaluate(
+                    own if top is None else own.top(top), truth, metrics, convention=rules, rel=rel, instances=shared
+                )
+                at = np.array([place[q] for q in one.instances])
+                answered[expert][at] = True
+                found.setdefault(expert, one)
+                for name, value in one.values.items():
+                    # A labelled instance that is not answered counts 0.
+                    values.setdefault(expert, {}).setdefault(name, np.zeros(len(labelled)))[at] = value
+            bar.update(advance=1)
+    silent = [e for e in blocks.experts if e not in heard]
+    strangers = [e for e in blocks.experts if e in heard and e not in found]
+    if strangers:
+        raise DataError(
+            f"expert {strangers[0]!r} and the labels share no instance: the labels have "
+            f"{listing(labelled[:5].tolist())}."
+        )
+    return Measured(
+        {e: replace(found[e], values=values[e], instances=labelled, notes=()) for e in blocks.experts if e in found},
+        [e for e in blocks.experts if e in found and not answered[e].all()],
+        silent,
+    )
 
 
 def sorting_metric(sort: str | None, names: list[str]) -> str | None:
