@@ -55,8 +55,10 @@ bench: $(VENV)/.dev $(PEERS)/.peers ## the workloads through Concordant and its 
 evidence: $(VENV)/.dev $(PEERS)/.peers ## every figure the docs show, at full size; resumable
 	@CONCORDANT_PEERS_PYTHON="$(CURDIR)/$(PEERS)/bin/python" $(PY) benchmarks/evidence.py $(ARGS)
 
-docs: $(VENV)/.run ## the pages of docs/ as HTML in site/
-	@$(PY) scripts/build_docs.py
+docs: $(VENV)/.dev ## the documentation as a site in site/, which opens from disk; warnings are errors
+	@rm -rf site
+	@$(PY) -m sphinx -b html -W --keep-going -n -q -E -d build/doctrees docs site
+	@echo "site/index.html"
 
 pictures: $(VENV)/.dev ## the pictures of docs/plots.md, from its own code (ARGS="--only scores" for one)
 	@$(PY) scripts/plot_gallery.py $(ARGS)
@@ -65,7 +67,7 @@ lock: ## resolve pyproject.toml into requirements/ (ARGS=--upgrade for newer ver
 	@python=$$(scripts/find_python.sh "$(PYTHON)") && "$$python" scripts/lock.py $(ARGS)
 
 clean: ## remove the environments and everything generated
-	rm -rf $(VENV) $(PEERS) site dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # One environment, filled in two steps: `make demo` waits only for what Concordant itself needs.

@@ -114,7 +114,7 @@ def main() -> int:
     parser.add_argument("pages", nargs="*", type=Path)
     options = parser.parse_args()
     stale = 0
-    for page in options.pages or [p for p in sorted((ROOT / "docs").glob("*.md")) if SESSION.search(p.read_text())]:
+    for page in options.pages or [p for p in sorted((ROOT / "docs").rglob("*.md")) if SESSION.search(p.read_text())]:
         if options.write:
             print(f"{page}: {'written' if rewrite(page) else 'nothing to do'}")
             continue

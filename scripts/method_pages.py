@@ -1,4 +1,4 @@
-"""Write docs/methods/*.md, the overview in docs/methods.md and the list of checks from the registry and the docstrings.
+"""Write docs/methods/*.md, the overview and the navigation in docs/methods.md and the list of checks from the registry.
 
 A method is described in one place, its class. What the pages add is arrangement: one page per family (per file of
 `concordant.methods`), every method under its name with its tags, parameters and example. `--check` writes nothing and
@@ -246,6 +246,11 @@ def overview() -> str:
     return "\n".join(lines)
 
 
+def navigation() -> str:
+    """Return the pages of the families for the navigation of the site."""
+    return "\n".join(["```{toctree}", ":hidden:", "", *(f"methods/{family}" for family in families()), "```"])
+
+
 def contract() -> str:
     """Return the table of what is checked of every method."""
     lines = ["| check | when | what must hold |", "|---|---|---|"]
@@ -253,21 +258,22 @@ def contract() -> str:
     return "\n".join(lines)
 
 
-def fill(page: Path, name: str, content: str) -> str:
+def fill(page: str, name: str, content: str) -> str:
     """Return the text of a page with what stands between the markers of this name replaced."""
     begin, end = f"<!-- {name}: begin, written by scripts/method_pages.py -->", f"<!-- {name}: end -->"
-    before, found, tail = page.read_text(encoding="utf-8").partition(begin)
+    before, found, tail = page.partition(begin)
     _, closed, after = tail.partition(end)
     if not found or not closed:
-        raise SystemExit(f"{page.name}: a marker is gone: {begin} or {end}")
+        raise SystemExit(f"a marker is gone: {begin} or {end}")
     return f"{before}{begin}\n\n{content}\n\n{end}{after}"
 
 
 def pages() -> dict[Path, str]:
     """Return the text every page should have."""
     out = {DOCS / "methods" / f"{family}.md": family_page(family, members) for family, members in families().items()}
-    out[OVERVIEW] = fill(OVERVIEW, "overview", overview())
-    out[CONTRACT] = fill(CONTRACT, "checks", contract())
+    text = fill(OVERVIEW.read_text(encoding="utf-8"), "overview", overview())
+    out[OVERVIEW] = fill(text, "families", navigation())
+    out[CONTRACT] = fill(CONTRACT.read_text(encoding="utf-8"), "checks", contract())
     return out
 
 

@@ -274,10 +274,9 @@ def rank_biased_overlap(a: Ranking, b: Ranking, *, p: float = 0.9, ties: str = "
     An item of a group of g tied items that begins at depth t counts c_d = 0 before t, (d − t + 1)/g inside
     the group and 1 after it, and with X_d = Σ c_d(a) c_d(b) over the items
 
-    - ``"a"``: A_d = X_d / d, which for lists of equal length is the mean of RBO over all ways to break the
-    ties; - ``"b"``: A_d = X_d / sqrt(Σ c_d(a)² Σ c_d(b)²), which corrects for the ties: a list agrees with
-    itself; - ``"w"``: a tied group counts as a whole from its first depth on, A_d = 2 X_d / (Σ c_d(a) + Σ
-    c_d(b)).
+    - ``"a"``: A_d = X_d / d, which for lists of equal length is the mean of RBO over all ways to break the ties;
+    - ``"b"``: A_d = X_d / sqrt(Σ c_d(a)² Σ c_d(b)²), which corrects for the ties: a list agrees with itself;
+    - ``"w"``: a tied group counts as a whole from its first depth on, A_d = 2 X_d / (Σ c_d(a) + Σ c_d(b)).
 
     The continuation of the shorter list adds (d − s) A_s times the mean of c_d over those items of the
     longer list that the shorter lacks and that have begun (Corsi and Urbano, SIGIR 2024). Without ties the

@@ -1,0 +1,125 @@
+"""How Sphinx makes site/ from these pages: `make docs`.
+
+The pages are plain Markdown that reads well in a repository browser too. What only the site needs is added on the way
+in: links to README.md and CHANGELOG.md lead to their pages, and each page of the API reference gets the public names
+it stands for, so that a new method or function is in the reference without anybody listing it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from sphinx.ext.napoleon import NumpyDocstring  # noqa: E402
+
+import concordant  # noqa: E402 - the path must be set first
+from concordant.data.container import Container  # noqa: E402
+
+project = "Concordant"
+author = "the authors of Concordant"
+release = concordant.__version__
+smartquotes = False
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["results", "_static"]
+
+# Anchors are spelled as repository browsers spell them; one that does not exist stops the build.
+myst_heading_anchors = 4
+nitpicky = True
+
+# Docstrings are prose with code in backticks; types and shapes are said in words ("float64[experts, 3]").
+default_role = "literal"
+autodoc_typehints = "none"
+autodoc_member_order = "groupwise"
+napoleon_google_docstring = False
+napoleon_use_param = False
+napoleon_use_rtype = False
+# Attributes look like parameters; no word of their types is taken for a reference.
+napoleon_custom_sections = [("Attributes", "params_style")]
+
+html_theme = "furo"
+html_title = f"Concordant {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_show_copyright = False
+# A page opened from disk may not read other pages, which is what excerpts in search results would need.
+html_show_search_summary = False
+pygments_style = "friendly"
+pygments_dark_style = "github-dark"
+
+PLACEHOLDER = re.compile(r"^<!-- public names of ([\w. ,]+) -->$", re.MULTILINE)
+
+
+def directive(name: str, value: object) -> str:
+    """Return the lines of reStructuredText that put one public name into the reference."""
+    if inspect.isclass(value):
+        options = ["   :members:"]
+        if issubclass(value, Container):
+            options.append("   :inherited-members: object")
+        return "\n".join([f".. autoclass:: {name}", *options])
+    if isinstance(value, dict):
+        # Its docstring would be that of every dictionary.
+        return f".. py:data:: {name}\n\n   By name: {', '.join(value)}."
+    return f".. auto{'function' if inspect.isroutine(value) else 'data'}:: {name}"
+
+
+def public_names(places: str) -> str:
+    """Return the directives for the public names of rooms (`data`) and of modules (`concordant.plots`)."""
+    names: list[tuple[str, object]] = []
+    for place in places.replace(" ", "").split(","):
+        if place.startswith("concordant."):
+            module = module_of(place.removeprefix("concordant."))
+            # What `concordant` itself offers stands there under that name already.
+            ours = [name for name in module.__all__ if name not in concordant._MODULE_OF]
+            names += [(f"{place}.{name}", getattr(module, name)) for name in ours]
+            continue
+        for name, module_name in sorted(concordant._MODULE_OF.items(), key=lambda pair: pair[0].lower()):
+            if f"{module_name}.".startswith(f"{place}."):
+                value = getattr(module_of(module_name), name, None)
+                # `concordant.methods` is a function and a package; Sphinx would find the package.
+                shadowed = find_spec(f"concordant.{name}") is not None
+                names.append((f"concordant.{module_name}.{name}" if shadowed else f"concordant.{name}", value))
+    # Modules among the public names have pages of their own.
+    found = [directive(n, value) for n, value in names if value is not None and not inspect.ismodule(value)]
+    return "\n\n".join(["```{eval-rst}", *found, "```"])
+
+
+def module_of(name: str) -> ModuleType:
+    """Return a module by its place in the package, or by the public name that stands for it."""
+    return getattr(concordant, name) if name in concordant._MODULE_OF else import_module(f"concordant.{name}")
+
+
+def complete(_app: object, _docname: str, source: list[str]) -> None:
+    """Point links to the two files of the root to their pages, and put the public names in."""
+    text = re.sub(r"\]\((?:\.\./)+(README|CHANGELOG)\.md", lambda m: f"](/{m[1].lower()}.md", source[0])
+    source[0] = PLACEHOLDER.sub(lambda m: public_names(m[1]), text)
+
+
+def settle(app: Any, what: str, name: str, value: object, _options: object, lines: list[str]) -> None:
+    """Keep docstrings from being read as markup they do not use."""
+    if what == "property":
+        # Napoleon takes "A frame: one row per expert" for a type and its meaning, and no section below it for one.
+        lines[:] = NumpyDocstring(inspect.getdoc(value) or "", app.config, app, "method", name, value).lines()
+    # |x| is a magnitude here and never a substitution; code is left alone.
+    for i, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            parts = re.split(r"(`+[^`]+`+)", line)
+            lines[i] = "".join(part if n % 2 else part.replace("|", r"\|") for n, part in enumerate(parts))
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Take part in the reading of pages and docstrings."""
+    app.connect("source-read", complete)
+    # After napoleon has taken the docstring apart.
+    app.connect("autodoc-process-docstring", settle, priority=600)
+    return {"parallel_read_safe": True}
