@@ -72,6 +72,42 @@ def test_the_index_adds_up(tmp_path: Path) -> None:
     assert 'href="study.html"' in (tmp_path / "index.html").read_text()
 
 
+def test_a_title_with_bars_keeps_its_row_and_its_link(tmp_path: Path) -> None:
+    found = page(tmp_path)._replace(title="MRPR and |θ| side by side")
+    write_index(tmp_path, [found], {}, "About.")
+    html = (tmp_path / "index.html").read_text()
+    assert '<a href="study.html">MRPR and |θ| side by side</a>' in html
+    assert html.count("<td") == 2 * 6
+
+
+def test_without_published_cells_there_are_no_columns_for_them(tmp_path: Path) -> None:
+    found = page(tmp_path)._replace(compared=0, within=0, absent=0)
+    text = write_index(tmp_path, [found], {}, "About.")
+    assert "| study | claims that hold | computing |" in text
+    assert "| all | 1 of 2 | 3 s |" in text
+    assert write_index(tmp_path, [], {"other": "no data"}, "About.").count("| all |") == 0
+
+
+def test_a_quick_page_says_so_and_every_page_leads_back(tmp_path: Path) -> None:
+    claims = [Claim("a > b", False)]
+    write_page(tmp_path, "s", "S", "p", Page(claims=claims), seconds=0, failed={}, quick=True)
+    text, html = (tmp_path / "s.md").read_text(), (tmp_path / "s.html").read_text()
+    assert "`concordant reproduce s --quick`" in text
+    assert text.index("On synthetic data") < text.index("does not hold")
+    assert '<a href="index.html">All studies</a>' in html
+    page(tmp_path)
+    assert "On synthetic data" not in (tmp_path / "study.md").read_text()
+
+
+def test_what_rounds_to_nothing_is_not_below_it(tmp_path: Path) -> None:
+    table = Table("t", "T", ["x"], [Row("a", {"x": -0.001}, {"x": 0.0})])
+    write_page(tmp_path, "s", "S", "p", Page([table]), seconds=0, failed={})
+    text = (tmp_path / "s.md").read_text()
+    assert "| a | 0.00 |" in text
+    assert "0.00 (+0.00)" in text
+    assert "-0.00" not in text
+
+
 def test_what_is_written_by_users_is_not_run(tmp_path: Path) -> None:
     table = Table("t", "<script>alert(1)</script>", ["x"], [Row("<img src=x onerror=alert(1)>", {"x": 1.0})])
     write_page(tmp_path, "s", "<b>", "p", Page([table]), seconds=0, failed={"<i>": "<u>"})

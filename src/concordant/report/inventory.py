@@ -169,16 +169,17 @@ def _of_lists(votes: Preferences) -> Inventory:
 
 
 def _overlap(votes: Preferences) -> float | None:
-    """Return the mean over instances of the mean Jaccard index of two of its lists."""
+    """Return the mean over instances of the mean Jaccard index of two of its lists; very many are thinned evenly."""
     starts, offsets = votes.list_starts.tolist(), votes.slots.offsets.tolist()
     found = []
     for n in range(len(votes)):
-        first, last = starts[n], min(starts[n + 1], starts[n] + _LISTS)
-        if last - first < 2:
+        count = starts[n + 1] - starts[n]
+        if count < 2:
             continue
-        rows = slice(int(votes.list_offsets[first]), int(votes.list_offsets[last]))
-        held = np.zeros((last - first, offsets[n + 1] - offsets[n]), dtype=np.float32)
-        held[votes.row_list[rows] - first, votes.slot[rows] - offsets[n]] = 1.0
+        lists = starts[n] + np.unique(np.linspace(0, count - 1, min(count, _LISTS)).astype(np.int64))
+        held = np.zeros((len(lists), offsets[n + 1] - offsets[n]), dtype=np.float32)
+        for at, one in enumerate(lists.tolist()):
+            held[at, votes.slot[votes.list_offsets[one] : votes.list_offsets[one + 1]] - offsets[n]] = 1.0
         both = (held @ held.T).astype(np.float64)
         own = np.diag(both)
         index = both / np.maximum(own[:, None] + own[None, :] - both, 1.0)

@@ -1,0 +1,257 @@
+"""What a report states, counted again by other means: SciPy, sets and sums over the raw lists."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import concordant as cc
+from concordant.data.sample import path
+from concordant.report import inventory
+from concordant.report.content import Report, build_report
+from concordant.report.inventory import _percent, take_stock
+
+Runs = dict[str, dict[str, list[tuple[str, float]]]]
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return build_report(cc.read_runs(path("runs")), cc.read_labels(path("qrels.txt")))
+
+
+@pytest.fixture(scope="module")
+def runs() -> Runs:
+    """Return expert -> instance -> (item, score), read without the library."""
+    out: Runs = defaultdict(lambda: defaultdict(list))
+    for file in sorted(path("runs").iterdir()):
+        for line in file.read_text().splitlines():
+            instance, _, item, _, score, tag = line.split()
+            out[tag][instance].append((item, float(score)))
+    return out
+
+
+@pytest.fixture(scope="module")
+def qrels() -> dict[str, dict[str, float]]:
+    out: dict[str, dict[str, float]] = defaultdict(dict)
+    for line in path("qrels.txt").read_text().splitlines():
+        instance, _, item, label = line.split()
+        out[instance][item] = float(label)
+    return out
+
+
+def ranks_of(one: list[tuple[str, float]]) -> dict[str, float]:
+    return dict(zip([i for i, _ in one], stats.rankdata([-s for _, s in one]).tolist(), strict=True))
+
+
+def reciprocal(runs: Runs, instance: str) -> dict[str, float]:
+    out: dict[str, float] = defaultdict(float)
+    for lists in runs.values():
+        for item, rank in ranks_of(lists[instance]).items():
+            out[item] += 1 / (60 + rank)
+    return out
+
+
+def ndcg(order: list[str], labels: dict[str, float]) -> float:
+    def gains(values: list[float]) -> float:
+        return sum(v / math.log2(i + 2) for i, v in enumerate(values[:10]))
+
+    return gains([labels.get(i, 0.0) for i in order]) / gains(sorted(labels.values(), reverse=True))
+
+
+def best_first(scores: dict[str, float]) -> list[str]:
+    """Return the items by score; trec_eval puts the larger id first where scores are equal as single precision."""
+    return [i for i, _ in sorted(scores.items(), key=lambda x: (np.float32(x[1]), x[0]), reverse=True)]
+
+
+def test_counts_of_the_data(report: Report, runs: Runs) -> None:
+    held = [(t, {i for i, _ in one}) for lists in runs.values() for t, one in lists.items()]
+    items: dict[str, set[str]] = defaultdict(set)
+    for t, some in held:
+        items[t] |= some
+    stock = report.stock
+    assert stock.items == sum(map(len, items.values()))
+    assert stock.coverage == pytest.approx(np.mean([len(some) / len(items[t]) for t, some in held]))
+    overlap = []
+    for t in items:
+        of = [some for u, some in held if u == t]
+        overlap.append(np.mean([len(a & b) / len(a | b) for a, b in itertools.combinations(of, 2)]))
+    assert stock.overlap == pytest.approx(np.mean(overlap))
+    scores = [[s for _, s in one] for lists in runs.values() for one in lists.values()]
+    assert stock.ties == pytest.approx(sum(s.count(v) > 1 for s in scores for v in s) / sum(map(len, scores)))
+
+
+def test_consensus_and_its_quality_by_hand(report: Report, runs: Runs, qrels: dict[str, dict[str, float]]) -> None:
+    assert report.truth is not None
+    for instance in report.instances:
+        scores = reciprocal(runs, instance.id)
+        assert [p.score for p in instance.places] == pytest.approx(sorted(scores.values(), reverse=True)[:10])
+        assert all(p.score == pytest.approx(scores[p.item]) for p in instance.places)
+        assert instance.value == pytest.approx(ndcg(best_first(scores), qrels[instance.id]))
+
+
+def test_agreement_is_that_of_scipy(report: Report, runs: Runs) -> None:
+    assert report.experts is not None
+    rows = {row.name: row for row in report.experts.rows}
+    every: dict[str, list[float]] = defaultdict(list)
+    for instance in report.instances:
+        scores = reciprocal(runs, instance.id)
+        items = list(scores)
+        consensus = stats.rankdata([-round(scores[i], 12) for i in items], method="min")
+        for name, lists in runs.items():
+            rank = ranks_of(lists[instance.id])
+            own = [rank.get(i, len(items) + 1.0) for i in items]
+            every[name].append(float(stats.kendalltau(own, consensus).statistic))
+    for name, values in every.items():
+        assert rows[name].agreement == pytest.approx(np.mean(values))
+        assert rows[name].error == pytest.approx(np.std(values, ddof=1) / math.sqrt(len(values)))
+    assert report.experts.mean == pytest.approx(np.mean([np.mean(v) for v in every.values()]))
+
+
+def test_tests_are_scipys_with_holms_correction(report: Report, runs: Runs, qrels: dict[str, dict[str, float]]) -> None:
+    truth = report.truth
+    assert truth is not None
+    assert truth.main == "ndcg@10"
+    base = np.array([truth.values["rrf"][t] for t in qrels])
+    p = {}
+    for row in truth.rows:
+        if row.kind == "expert":
+            lists = runs[row.name.split(" ")[0]]
+            values = np.array([ndcg(best_first(dict(lists[t])), qrels[t]) for t in qrels])
+        elif row.name != "rrf":
+            values = np.array([truth.values[row.name][t] for t in qrels])
+        else:
+            continue
+        p[row.name] = float(stats.ttest_rel(values, base).pvalue)
+        assert row.cells["ndcg@10"].difference == pytest.approx(values.mean() - base.mean(), abs=1e-9)
+    largest = 0.0
+    corrected = {}
+    for n, name in enumerate(sorted(p, key=lambda x: p[x])):
+        largest = max(largest, min(1.0, (len(p) - n) * p[name]))
+        corrected[name] = largest
+    for row in truth.rows:
+        if row.name != "rrf":
+            assert row.cells["ndcg@10"].p == pytest.approx(corrected[row.name], rel=1e-6)
+            sign = row.cells["ndcg@10"].sign
+            assert (sign != 0) == (corrected[row.name] < 0.05)
+
+
+def test_where_learning_helped_is_counted_both_ways(report: Report, qrels: dict[str, dict[str, float]]) -> None:
+    truth = report.truth
+    assert truth is not None
+    assert truth.learned is not None
+    mine, theirs = truth.values[truth.learned], truth.values["rrf"]
+    assert truth.better == sum(mine[t] > theirs[t] + 1e-9 for t in qrels)
+    assert truth.worse == sum(mine[t] < theirs[t] - 1e-9 for t in qrels)
+    first = {i.id: i.places[0].item for i in report.instances}
+    learned = truth.consensus[truth.learned]
+    gaps = [qrels[t].get(learned.ranking(t)[0], 0.0) - qrels[t].get(first[t], 0.0) for t in qrels]
+    assert truth.first_better == sum(g > 0 for g in gaps)
+    assert truth.first_worse == sum(g < 0 for g in gaps)
+    # Stories are told of the instances with the largest gain among those with a better first item.
+    told = [mine[c.instance] - theirs[c.instance] for c in truth.cases]
+    could = sorted((mine[t] - theirs[t] for t, g in zip(qrels, gaps, strict=True) if g > 0), reverse=True)
+    assert told == pytest.approx([g for g in could if g > 1e-9][: len(told)])
+
+
+def test_lists_that_say_what_the_consensus_says_reach_the_most_there_is() -> None:
+    items = [f"i{n:02}" for n in range(20)]
+    votes = cc.from_lists({f"e{n}": items[: 5 + 3 * n] for n in range(6)})
+    report = build_report(votes, methods=[("borda", cc.Borda())])
+    assert report.experts is not None
+    assert report.experts.most < 0.9
+    assert report.experts.mean == pytest.approx(report.experts.most)
+    sentence = next(s for s in report.summary if s.startswith("Experts agree"))
+    assert sentence.startswith("Experts agree closely")
+    assert f"lists so short can reach {report.experts.most:.2f}" in sentence
+
+
+def test_whole_lists_can_reach_1() -> None:
+    report = build_report(cc.from_lists({"x": list("abc"), "y": list("acb"), "z": list("bac")}))
+    assert report.experts is not None
+    assert report.experts.most == 1.0
+    assert "1 is the same order" in " ".join(report.summary)
+
+
+def test_agreement_over_a_handful_of_pairs_is_left_open() -> None:
+    rng = np.random.default_rng(0)
+    rows = []
+    for q in range(30):
+        for e in range(5):
+            rows += [(f"q{q}", f"e{e}", f"i{i}", float(r)) for r, i in enumerate(rng.permutation(8), 1)]
+    # One who ranks two items once, and happens to order them as e0 does.
+    first = next(r for r in rows if r[0] == "q0" and r[1] == "e0")
+    second = next(r for r in rows if r[0] == "q0" and r[1] == "e0" and r[3] == 8)
+    rows += [("q0", "stranger", first[2], 1.0), ("q0", "stranger", second[2], 2.0)]
+    report = build_report(cc.Preferences(*(list(column) for column in zip(*rows, strict=True))))
+    experts = report.experts
+    assert experts is not None
+    at = experts.order.index("stranger")
+    assert [v for j, v in enumerate(experts.tau[at]) if j != at] == [None] * 5
+    assert experts.tau[at][at] == 1.0
+    assert all(row.nearest != "stranger" for row in experts.rows)
+    assert next(row.nearest for row in experts.rows if row.name == "stranger") is None
+    others = [v for i, row in enumerate(experts.tau) for j, v in enumerate(row) if at not in (i, j)]
+    assert None not in others
+
+
+def test_few_items_are_all_there_is_and_nothing_is_left_open() -> None:
+    experts = build_report(cc.from_lists({"x": list("ab"), "y": list("ba"), "z": list("ab"), "w": list("ab")})).experts
+    assert experts is not None
+    assert all(v is not None for row in experts.tau for v in row)
+
+
+def test_overlap_of_a_crowd_does_not_rest_on_those_who_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    lists = {f"e{n:03}": (["a", "b"] if n < 50 else [f"x{n}", f"y{n}"]) for n in range(100)}
+    whole = take_stock(cc.from_lists(lists)).overlap
+    assert whole == pytest.approx(50 * 49 / (100 * 99))
+    monkeypatch.setattr(inventory, "_LISTS", 20)
+    assert take_stock(cc.from_lists(lists)).overlap == pytest.approx(10 * 9 / (20 * 19))
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0.0, "0%"),
+        (0.00001, "0.1%"),
+        (0.05, "5.0%"),
+        (0.41, "41%"),
+        (0.9972, "99.7%"),
+        (0.99999, "99.9%"),
+        (1.0, "100%"),
+    ],
+)
+def test_neither_a_little_is_nothing_nor_almost_all_is_all(share: float, text: str) -> None:
+    assert _percent(share) == text
+
+
+def test_one_is_not_many() -> None:
+    rows = [
+        ("p", "x", "a", 1.0),
+        ("p", "x", "b", 2.0),
+        ("p", "y", "a", 1.0),
+        ("q", "x", "a", 1.0),
+        ("q", "x", "b", 2.0),
+    ]
+    items = [("p", "a"), ("p", "b"), ("p", "c"), ("q", "a"), ("q", "b")]
+    votes = cc.Preferences(*(list(c) for c in zip(*rows, strict=True)), items=items)
+    labels = cc.Labels(["p", "z"], ["a", "a"], [1.0, 1.0])
+    said = " ".join(take_stock(votes, labels).warnings)
+    for words in (
+        "1 instance rests on a single list",
+        "1 item (20%) was ranked by nobody",
+        "1 labelled instance is not in the data and is not evaluated",
+        "1 of 2 instances has no labels",
+    ):
+        assert words in said
+
+
+def test_intervals_and_tests_are_told_apart(report: Report) -> None:
+    assert report.truth is not None
+    said = " ".join(report.truth.how)
+    assert "Holm's correction" in said
+    assert "95% intervals: bootstrap over instances (2,000 draws), each for itself and not corrected" in said
