@@ -110,10 +110,10 @@ def settle(app: Any, what: str, name: str, value: object, _options: object, line
     if what == "property":
         # Napoleon takes "A frame: one row per expert" for a type and its meaning, and no section below it for one.
         lines[:] = NumpyDocstring(inspect.getdoc(value) or "", app.config, app, "method", name, value).lines()
-    # |x| is a magnitude here and never a substitution; code is left alone.
+    # |x| is a magnitude here and never a substitution; code is left alone. Dashes are napoleon's own.
     for i, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
-            parts = re.split(r"(`+[^`]+`+)", line)
+            parts = re.split(r"(`+[^`]+`+)", line.replace(" -- ", " – "))
             lines[i] = "".join(part if n % 2 else part.replace("|", r"\|") for n, part in enumerate(parts))
 
 

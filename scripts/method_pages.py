@@ -29,6 +29,7 @@ OVERVIEW = DOCS / "methods.md"
 CONTRACT = DOCS / "own-method.md"
 # A family that has as many parameters in common describes them once.
 SHARED = 10
+TAGS = ("supervised", "per_instance", "weights", "ties", "uncertainty", "stochastic", "faithful")
 KINDS = {"rank": "ranks", "score": "scores", "rating": "ratings", "comparisons": "comparisons"}
 
 
@@ -90,7 +91,9 @@ def prose(text: str) -> str:
             if i % 2:
                 pieces[i] = "`" + piece.strip("`") + "`"
             else:
-                piece = re.sub(r"(?<!\n)([*<])(?!\s)", r"\\\1", piece)
+                # One word between stars is meant to stand out.
+                piece = re.sub(r"(?<![\w*])\*(\w+)\*(?![\w*])", "\0\\1\0", piece)
+                piece = re.sub(r"(?<!\n)([*<])(?!\s)", r"\\\1", piece).replace("\0", "*")
                 pieces[i] = re.sub(r"__\w+?__", r"`\g<0>`", piece)
         out.append("".join(pieces))
     return "\n\n".join(out)
@@ -109,12 +112,10 @@ def takes(cls: type[Aggregator]) -> str:
 
 
 def tags_table(cls: type[Aggregator]) -> str:
-    """Return the tags as a table of two rows."""
-    tags = cls.tags
-    names = ("supervised", "per_instance", "weights", "ties", "uncertainty", "stochastic", "faithful")
-    head = ["takes", *(name.replace("_", " ") for name in names), "cost"]
-    row = [takes(cls), *("yes" if getattr(tags, name) else "no" for name in names), cell(tags.cost)]
-    return f"| {' | '.join(head)} |\n|{'---|' * len(head)}\n| {' | '.join(row)} |"
+    """Return the tags as a table of two rows: what it takes, which tags hold, what it costs."""
+    held = ", ".join(name.replace("_", " ") for name in TAGS if getattr(cls.tags, name))
+    head = "| takes | [tags](../methods.md#tags) | cost |\n|---|---|---|"
+    return f"{head}\n| {takes(cls)} | {held} | {cell(cls.tags.cost)} |"
 
 
 def parameter_rows(cls: type[Aggregator], described: dict[str, Described]) -> dict[str, str]:
@@ -146,7 +147,9 @@ def attribute_texts(text: str) -> list[str]:
     for name, described in parameters(text).items():
         together.setdefault(described, []).append(f"`{name}`")
     return [
-        " ".join([f"After fitting, {', '.join(names)} ({d.kind}):", prose(d.meaning), prose(d.more)]).strip()
+        " ".join(
+            [f"After fitting, {', '.join(names)}{f' ({d.kind})' * bool(d.kind)}:", prose(d.meaning), prose(d.more)]
+        ).strip()
         for d, names in together.items()
     ]
 
@@ -237,12 +240,12 @@ def family_page(family: str, members: list[type[Aggregator]]) -> str:
 
 def overview() -> str:
     """Return the table of all methods."""
-    lines = ["| method | takes | cost | what it does |", "|---|---|---|---|"]
+    lines = ["| method | what it does | takes | cost |", "|---|---|---|---|"]
     for family, members in families().items():
         for cls in members:
             summary = sections(cls.__doc__ or "")[""].partition("\n\n")[0]
             link = f"[{cls.name}](methods/{family}.md#{cls.name})"
-            lines.append(f"| {link} | {takes(cls)} | {cell(cls.tags.cost)} | {cell(prose(summary))} |")
+            lines.append(f"| {link} | {cell(prose(summary))} | {takes(cls)} | {cell(cls.tags.cost)} |")
     return "\n".join(lines)
 
 
