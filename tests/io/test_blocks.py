@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import gzip
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -240,3 +242,80 @@ def test_a_full_disk_is_named_and_leaves_nothing_behind(tmp_path: Path, monkeypa
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run0.trec", "spool"]
     with pytest.raises(DataError, match=r"no folder for rows .* can be made in .*nowhere"):
         cc.scan(path, folder=tmp_path / "nowhere")
+
+
+KILLED = """
+import os, random, sys
+import concordant as cc
+from concordant.io import blocks
+from concordant.io import _files
+blocks._BATCH_ROWS, blocks._MARK_ROWS = 400, 300
+# Every file that takes its name is a point at which to be killed.
+left, original = int(sys.argv[3]), os.replace
+def replace(*names):
+    global left
+    if left == 0:
+        os.kill(os.getpid(), 9)
+    left -= 1
+    original(*names)
+os.replace = replace
+with cc.scan(sys.argv[1], block_rows=500, checkpoint=sys.argv[2] + ".checkpoint") as blocks:
+    cc.aggregate_blocks(blocks, sys.argv[2], "comb-mnz", checkpoint=sys.argv[2] + ".checkpoint/parts")
+"""
+
+
+@pytest.mark.parametrize("kind", ["runs", "table"])
+def test_killed_anywhere_the_same_call_ends_with_the_same_file(kind: str, tmp_path: Path) -> None:
+    chance = np.random.default_rng(5)
+    source = tmp_path / "data"
+    source.mkdir()
+    frame = pl.DataFrame(
+        {
+            "instance": [f"q{q}" for q in range(40) for _ in range(100)],
+            "expert": [f"s{i % 5}" for _ in range(40) for i in range(100)],
+            "item": [f"d{i // 5}" for _ in range(40) for i in range(100)],
+            "score": chance.random(4000).round(3),
+            "weight": [1.0 + i % 5 for _ in range(40) for i in range(100)],
+        }
+    )
+    if kind == "runs":
+        for (expert,), own in frame.group_by(["expert"], maintain_order=True):
+            lines = own.select(pl.format("{} Q0 {} 1 {} {}", "instance", "item", "score", "expert")).to_series()
+            (source / f"{expert}.trec").write_text("\n".join(lines) + "\n")
+    else:
+        for n in range(4):
+            frame.slice(1000 * n, 1000).write_parquet(source / f"{n}.parquet")
+    out, whole = tmp_path / "fused.csv", tmp_path / "whole.csv"
+    preferences = cc.read(source).preferences
+    assert preferences is not None
+    cc.write(cc.aggregate(preferences, "comb-mnz"), whole)
+
+    def attempt(lives: int) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", KILLED, str(source), str(out), str(lives)]
+        return subprocess.run(command, check=False, capture_output=True, text=True)
+
+    # Each run gets a step or two further than the one before it was killed at.
+    kills = 0
+    while (tried := attempt(2)).returncode != 0:
+        assert tried.returncode == -9, tried.stderr
+        assert not out.exists()
+        kills += 1
+        assert kills < 40
+    assert kills > 3
+    assert out.read_bytes() == whole.read_bytes()
+
+
+def test_the_checkpoint_of_another_job_is_refused(tmp_path: Path) -> None:
+    paths = write_runs(tmp_path, [[("1", "d1", 1.0)], [("1", "d2", 2.0)]])
+    folder = tmp_path / "checkpoint"
+    with cc.scan(paths[0], checkpoint=folder) as blocks:
+        parts = folder / "parts"
+        parts.mkdir()
+        (parts / "parts.json").write_text("{}")
+        with pytest.raises(FormatError, match=r"parts: the checkpoint of another job"):
+            cc.aggregate_blocks(blocks, tmp_path / "out.csv", "rrf", checkpoint=parts)
+    with pytest.raises(FormatError, match=r"rows: the checkpoint of another job"):
+        cc.scan(paths, checkpoint=folder)
+    (folder / "rows" / "0.slot.npy").write_bytes(b"")
+    with pytest.raises(FormatError, match=r"rows: the checkpoint is damaged"):
+        cc.scan(paths[0], checkpoint=folder)

@@ -5,9 +5,12 @@ While a block is aggregated the next one is read and the one before is written.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from concordant.base.contract import Aggregator
 from concordant.base.registry import create
@@ -33,6 +36,7 @@ def aggregate_blocks(
     fitted: bool = False,
     adjust: Callable[[Preferences], Preferences] | None = None,
     top: int | None = None,
+    checkpoint: PathLike | None = None,
     **options: Any,
 ) -> int:
     r"""Write the consensus of all blocks to one file, and return how many items it ranks.
@@ -54,6 +58,9 @@ def aggregate_blocks(
         What is done to every block before, such as ``lambda p: p.with_weights({"bm25": 2})``.
     top : int, optional
         How many items of each instance to write: 1000 in a run, all of them otherwise.
+    checkpoint : path, optional
+        A folder in which finished blocks stay until the file is there: broken off at any time, the same call goes on
+        with the first block that is not finished. See also `scan`.
     **options
         For a run: `tag` and `break_ties`, as for `write_run`.
 
@@ -82,21 +89,30 @@ def aggregate_blocks(
     predict = chosen.predict if fitted else chosen.fit_predict
     if (format or format_of(output)) == "trec":
         options["top"], top = 1000 if top is None else top, None
-    with Parts(output, format, **options) as parts:
-        written = 0
+    job = None
+    if checkpoint is not None:
+        known = {name: _digest(value) for name, value in sorted(vars(chosen).items()) if name != "fit_info_"}
+        job = {"blocks": blocks.job, "method": chosen.name, "state": known, "top": top, "adjusted": adjust is not None}
+    with Parts(output, format, checkpoint, job, **options) as parts:
         with ThreadPoolExecutor(1) as writer:
             pending: Future[None] | None = None
-            for b, block in enumerate(ahead(iter(blocks))):
+            missing = [b for b in range(len(blocks)) if not parts.has(b)]
+            for b, block in zip(missing, ahead(blocks[b] for b in missing), strict=True):
                 with unwatched():
                     consensus = predict(block if adjust is None else adjust(block))
                 if top is not None:
                     consensus = consensus.top(top)
-                written += consensus.n_slots
                 if pending is not None:
                     pending.result()
                 pending = writer.submit(parts.put, b, consensus)
                 report(b + 1, len(blocks))
             if pending is not None:
                 pending.result()
-        parts.join(len(blocks))
-    return written
+        return parts.join(len(blocks))
+
+
+def _digest(value: Any) -> str:
+    """Return a text that tells values apart, arrays by all of their bytes."""
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{value.shape}{hashlib.blake2b(np.ascontiguousarray(value).tobytes()).hexdigest()}"
+    return repr(value)

@@ -230,31 +230,35 @@ def scan_input(
     expert_from: str | None,
     read_options: Iterable[str] | None,
     memory: str | None,
+    checkpoint: str | None = None,
 ) -> Blocks | None:
     """Return what the named files hold in blocks of instances where all of it would take too much memory, else None.
 
-    Too much is more than `memory` says, such as "4GB", or more than half of what is free.
+    Too much is more than `memory` says, such as "4GB", or more than half of what is free; with a checkpoint anything.
     """
+    from concordant.io._tables import FILE_TYPES
     from concordant.io.read import BLOCK_FORMATS, memory_needed, scan, sniff
 
     paths = inputs[0] if len(inputs) == 1 else inputs
     limit = parse_size(memory, "--memory") if memory is not None else None
     needed = memory_needed(paths)
-    if needed <= (free_memory() // 2 if limit is None else limit):
+    if checkpoint is None and needed <= (free_memory() // 2 if limit is None else limit):
         return None
     named = parse_columns(columns)
-    if (input_format or ("" if named else sniff(paths))) not in (*BLOCK_FORMATS, "parquet", "csv", "tsv", "jsonl", ""):
+    found = input_format or (None if named else sniff(paths))
+    if checkpoint is None and found is not None and found not in (*BLOCK_FORMATS, *FILE_TYPES):
         return None
     options = parse_params(read_options, "--read")
     if expert_from is not None:
         options["expert_from"] = one_of(expert_from, ("tag", "file"), "--expert-from")
-    session.note(
-        f"all of the input would take about {needed / 1e9:,.1f} GB of memory; it is read in blocks of instances, kept "
-        "on disk meanwhile."
-    )
+    if checkpoint is None:
+        session.note(
+            f"all of the input would take about {needed / 1e9:,.1f} GB of memory; it is read in blocks of instances, "
+            "kept on disk meanwhile."
+        )
     what = f"reading {inputs[0]}" + (f" and {len(inputs) - 1} more" if len(inputs) > 1 else "")
     with session.progress(what, 1), session.reading():
-        return scan(paths, input_format, columns=named, **options)
+        return scan(paths, input_format, columns=named, checkpoint=checkpoint, **options)
 
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
+import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -105,6 +107,14 @@ def command(
     expert_from: ExpertFrom = None,
     read_options: ReadOptions = None,
     memory: Memory = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="DIR",
+            help="Keep in a folder what is read and aggregated: broken off, the same command goes on from there.",
+        ),
+    ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
     threads: Threads = None,
@@ -130,15 +140,18 @@ def command(
         session.params |= {"method": chosen.name, "params": chosen.get_params(), "weights": trust}
         whole = output is None or experts_out is not None or instance is not None or features is not None
         if not whole and chosen.tags.per_instance and (model is not None or not chosen.learns()):
-            blocks = scan_input(session, inputs, input_format, columns, expert_from, read_options, memory)
+            blocks = scan_input(session, inputs, input_format, columns, expert_from, read_options, memory, checkpoint)
             if blocks is not None and output is not None:
                 with blocks:
-                    _write_blocks(session, blocks, chosen, output, to, top, break_ties, trust, fitted=model is not None)
+                    _write_blocks(
+                        session, blocks, chosen, output, to, top, break_ties, trust, model is not None, checkpoint
+                    )
                 return
-        elif memory is not None:
+        elif memory is not None or checkpoint is not None:
             raise ParameterError(
-                "--memory is for a consensus that is written (-o) by a method that goes instance by instance, or by a "
-                "fitted model: what learns from all instances together holds all of them."
+                f"{'--checkpoint' if memory is None else '--memory'} is for a consensus that is written (-o) by a "
+                "method that goes instance by instance, or by a fitted model: what learns from all instances together "
+                "holds all of them."
             )
         source = read_input(session, inputs, input_format, columns, expert_from, read_options)
         check_features(source, features, chosen)
@@ -263,8 +276,8 @@ def _write_blocks(
     top: int | None,
     break_ties: bool,
     trust: dict[str, float],
-    *,
     fitted: bool,
+    checkpoint: str | None,
 ) -> None:
     """Write the consensus of data that is read in blocks of instances."""
     from concordant.base.streaming import aggregate_blocks
@@ -287,8 +300,11 @@ def _write_blocks(
             fitted=fitted,
             adjust=(lambda block: cast("Preferences", weigh(block, trust))) if trust else None,
             top=top,
+            checkpoint=None if checkpoint is None else os.path.join(checkpoint, "parts"),
             **options,
         )
+    if checkpoint is not None:
+        shutil.rmtree(checkpoint, ignore_errors=True)
     session.fit_info = getattr(method, "fit_info_", None)
     session.results = {"output": output, "format": to, "instances": len(blocks.instances), "items": items}
     session.results |= {"rows": blocks.n_rows, "blocks": len(blocks)}

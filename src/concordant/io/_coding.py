@@ -440,6 +440,14 @@ class Coder:
         """How many rows were added."""
         return self._total
 
+    def restore(self, instances: list[str], experts: list[Hashable], rows: int, *, nulls: bool) -> None:
+        """Begin as if so many rows had been added before, of these instances and experts."""
+        self.instances = {name: code for code, name in enumerate(instances)}
+        self.experts = {key: code for code, key in enumerate(experts)}
+        # Which line a row stood on is not kept; rows are named by their number among all.
+        self.sources = [(0, Source())]
+        self._total, self._nulls, self._valued = rows, nulls, rows > 0
+
     def know(self, expert: Hashable) -> int:
         """Return the code of an expert, who joins the vocabulary even when ranking nothing."""
         return self.experts.setdefault(expert, len(self.experts))

@@ -79,15 +79,23 @@ def table_parts(
     file_type: str | None,
     *,
     window: int | None = None,
+    skip: int = 0,
 ) -> Iterator[Part]:
-    """Yield the rows of the files one after the other, of large Parquet files in windows of so many rows."""
+    """Yield the rows of the files one after the other, of large Parquet files in windows of so many rows.
+
+    The first `skip` parts are passed over.
+    """
     if file_type is not None and file_type not in FILE_TYPES:
         raise ParameterError.invalid("file_type", asked.owner, f"one of {', '.join(map(repr, FILE_TYPES))}", file_type)
     columns: set[str] = set()
+    passed = 0
     for file in files:
         with unchanged(file):
             table = open_table(file, header=header, file=file_type, words=HEADER_WORDS, named=asked.names)
             for own in [table] if window is None else table.windows(window):
+                passed += 1
+                if passed <= skip:
+                    continue
                 part = take(own)
                 columns = columns or set(part.frame.columns)
                 if set(part.frame.columns) != columns:

@@ -7,6 +7,7 @@ batch: a block is those slices, joined as the batches of anything else that was 
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -19,12 +20,18 @@ import polars as pl
 from numpy.typing import NDArray
 
 from concordant.data.index import Texts
-from concordant.errors import DataError
+from concordant.errors import DataError, FormatError, shorten
 from concordant.io._coding import Batch, CodedRows, Coder, Source, assemble
+from concordant.io._files import atomic_write
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
 
 __all__ = ["Spool"]
 
+_STATE = "spool.json"
+# What of a batch is mapped and not read.
+_ARRAYS = ("instance", "expert", "origin", "slot", "first")
+# A file no longer than this holds no rows, and nothing cannot be mapped.
+_HEADER = 128
 # Texts that are read together: a block needs whole groups of them.
 _TEXTS = 1 << 18
 
@@ -52,6 +59,10 @@ class Spool:
     folder : path, optional
         Where to put it: a folder of its own is made inside, and removed by `close`. The system's folder for temporary
         files by default.
+    kept : path, optional
+        A folder that stays, so that a reading which was broken off goes on from its last `mark`.
+    job : dict, optional
+        What is read and how; a folder that was begun for another job is refused.
 
     Notes
     -----
@@ -70,55 +81,130 @@ class Spool:
     >>> spool.close()
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: str | os.PathLike[str] | None = None,
+        *,
+        kept: str | os.PathLike[str] | None = None,
+        job: dict[str, Any] | None = None,
+    ) -> None:
+        self._laid: list[_Laid] = []
+        self._rows: Ints = np.zeros(0, dtype=np.int64)
+        self._known: tuple[Texts, list[Hashable], list[tuple[int, Source]], bool] | None = None
+        self._job = job
+        self._state: dict[str, Any] | None = None
+        self._beside = 0
         try:
-            self.folder = Path(tempfile.mkdtemp(prefix="concordant-", dir=folder))
+            if kept is None:
+                self.folder = Path(tempfile.mkdtemp(prefix="concordant-", dir=folder))
+            else:
+                self.folder = Path(kept)
+                self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            where = tempfile.gettempdir() if folder is None else os.fspath(folder)
+            where = tempfile.gettempdir() if folder is None and kept is None else os.fspath(kept or folder or "")
             raise DataError(
                 f"no folder for rows that do not fit in memory can be made in {where!r} ({error.strerror}). "
                 "Name another one."
             ) from error
-        self._laid: list[_Laid] = []
-        self._rows: Ints = np.zeros(0, dtype=np.int64)
-        self._known: tuple[Texts, list[Hashable], list[tuple[int, Source]], bool] | None = None
+        if kept is not None:
+            self._take_up()
+
+    def _take_up(self) -> None:
+        """Go on with what the folder holds, if that is of the same job."""
+        path = self.folder / _STATE
+        if not path.exists():
+            return
+        try:
+            state = json.loads(path.read_text(encoding="utf-8"))
+            if state["job"] != json.loads(json.dumps(self._job)):
+                raise FormatError(
+                    f"{self.folder}: the checkpoint of another job: files, options or version differ. Go on with what "
+                    "it was begun with, or remove it to begin anew."
+                )
+            for n, batch in enumerate(state["batches"]):
+                length, counts = (np.load(self.folder / f"{n}.{name}.npy") for name in ("length", "counts"))
+                mapped = {name: _mapped(self.folder / f"{n}.{name}.npy") for name in _ARRAYS}
+                value = _mapped(self.folder / f"{n}.value.npy") if batch["valued"] else None
+                self._enter(n, mapped, value, length, counts, batch["repeated"])
+        except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
+            raise FormatError(
+                f"{self.folder}: the checkpoint is damaged ({shorten(str(error))}). Remove it to begin anew."
+            ) from error
+        self._state = state
+
+    def restore(self, coder: Coder, beside: list[Floats]) -> tuple[int, Any, bool]:
+        """Return how many steps of the reading are done, the reader's own state, and whether that was all.
+
+        `beside` gets the columns that the reader keeps beside those of the coder.
+        """
+        if self._state is None:
+            return 0, None, False
+        state = self._state
+        self._beside = int(state["beside"])
+        beside[:] = [_mapped(self._path(n, "beside")) for n in range(self._beside)]
+        experts = [tuple(e) if isinstance(e, list) else e for e in state["experts"]]
+        coder.restore(state["instances"], experts, state["rows"], nulls=state["nulls"])
+        return int(state["steps"]), state["reader"], bool(state["sealed"])
+
+    def mark(self, coder: Coder, steps: int, reader: Any, beside: list[Floats], *, sealed: bool = False) -> None:
+        """Write down how far the reading is, so that it can be taken up again from here."""
+        coder.flush()
+        for n in range(self._beside, len(beside)):
+            np.save(self._path(n, "beside"), beside[n])
+        self._beside = len(beside)
+        state = {
+            "beside": len(beside),
+            "job": self._job,
+            "steps": steps,
+            "reader": reader,
+            "sealed": sealed,
+            "rows": coder.n_rows,
+            "nulls": coder.nulls,
+            "instances": list(coder.instances),
+            "experts": list(coder.experts),
+            "batches": [{"repeated": laid.repeated, "valued": laid.value is not None} for laid in self._laid],
+        }
+        with atomic_write(self.folder / _STATE) as handle:
+            handle.write(json.dumps(state).encode())
 
     def put(self, batch: Batch) -> None:
         """Lay a batch down."""
         n = len(self._laid)
         try:
-            mapped = {
-                name: self._lay(n, name, getattr(batch, name))
-                for name in ("instance", "expert", "origin", "slot", "first")
-            }
-            value = None if batch.value is None else self._lay(n, "value", batch.value)
-            items = self.folder / f"{n}.items.arrow"
-            batch.items.to_frame("item").write_ipc(items, compression="uncompressed", record_batch_size=_TEXTS)
+            for name in (*_ARRAYS, "length", "counts", *(() if batch.value is None else ("value",))):
+                np.save(self._path(n, name), getattr(batch, name))
+            batch.items.to_frame("item").write_ipc(self._items(n), compression="uncompressed", record_batch_size=_TEXTS)
+            mapped = {name: _mapped(self._path(n, name)) for name in _ARRAYS}
+            value = None if batch.value is None else _mapped(self._path(n, "value"))
         except OSError as error:
             raise DataError(
                 f"rows that do not fit in memory cannot be kept in {str(self.folder)!r} "
                 f"({error.strerror or error}). Make room there, or name another folder."
             ) from error
-        rows = np.bincount(batch.instance, weights=batch.length, minlength=len(batch.counts)).astype(np.int64)
+        self._enter(n, mapped, value, batch.length, batch.counts, batch.repeated)
+
+    def _path(self, n: int, name: str) -> Path:
+        return self.folder / f"{n}.{name}.npy"
+
+    def _items(self, n: int) -> Path:
+        return self.folder / f"{n}.items.arrow"
+
+    def _enter(
+        self, n: int, mapped: dict[str, NDArray[Any]], value: Floats | None, length: Ints, counts: Ints, repeated: bool
+    ) -> None:
+        rows = np.bincount(mapped["instance"], weights=length, minlength=len(counts)).astype(np.int64)
         rows[: len(self._rows)] += self._rows
         self._rows = rows
-        offsets = offsets_of(batch.length), offsets_of(batch.counts)
         self._laid.append(
             _Laid(
                 **mapped,
                 value=value,
-                items=items,
-                run_offsets=offsets[0],
-                slot_offsets=offsets[1],
-                repeated=batch.repeated,
+                items=self._items(n),
+                run_offsets=offsets_of(length),
+                slot_offsets=offsets_of(counts),
+                repeated=repeated,
             )
         )
-
-    def _lay(self, n: int, name: str, array: NDArray[Any]) -> NDArray[Any]:
-        path = self.folder / f"{n}.{name}.npy"
-        np.save(path, array)
-        # A mapping of nothing is refused.
-        return np.load(path, mmap_mode="r") if len(array) else array
 
     def seal(self, coder: Coder) -> None:
         """Take the last batch of a coder, and what is known once all rows are."""
@@ -155,6 +241,11 @@ class Spool:
         """Remove everything from the disk."""
         self._laid = []
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    array: NDArray[Any] = np.load(path, mmap_mode="r" if path.stat().st_size > _HEADER else None)
+    return array
 
 
 def _slice(laid: _Laid, begin: int, end: int) -> Batch | None:

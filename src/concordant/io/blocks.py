@@ -7,8 +7,9 @@ write. A block is made when it is asked for and forgotten when nobody holds it a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, overload
+from typing import Any, Protocol, Self, overload
 
 import numpy as np
 
@@ -18,14 +19,53 @@ from concordant.errors import ParameterError
 from concordant.io._coding import CodedRows, Coder
 from concordant.io._files import PathLike
 from concordant.io._spool import Spool
-from concordant.kernels.lists import Ints
+from concordant.kernels.lists import Floats, Ints
 
-__all__ = ["BLOCK_ROWS", "Blocks"]
+__all__ = ["BLOCK_ROWS", "Blocks", "RowReader", "fingerprint"]
 
 # Rows of a block: enough to keep every core busy, about a hundred bytes each while they are worked on.
 BLOCK_ROWS = 4_000_000
 # Rows whose text is held while reading.
 _BATCH_ROWS = 8_000_000
+# How many rows more have been read when it is noted how far the reading is.
+_MARK_ROWS = 2_000_000
+
+
+class RowReader(Protocol):
+    """Something that reads rows step by step, a step being a file or a window of one, and can go on after any step.
+
+    Attributes
+    ----------
+    beside : list of float64 arrays
+        Columns that it keeps beside those of the coder, to which steps only append.
+    """
+
+    beside: list[Floats]
+
+    def job(self) -> dict[str, Any]:
+        """Return what is read and how, in words that JSON can hold."""
+        ...
+
+    def read(self, coder: Coder, done: int, mark: Callable[[int], object]) -> None:
+        """Hand the rows after the first `done` steps to a coder; call `mark` with the number of steps after each."""
+        ...
+
+    def state(self) -> Any:
+        """Return what else has to be known to go on, as JSON can hold it."""
+        ...
+
+    def restore(self, state: Any) -> None:
+        """Take up what `state` returned."""
+        ...
+
+    def preferences(self, rows: CodedRows) -> Preferences:
+        """Return coded rows as preferences."""
+        ...
+
+
+def fingerprint(files: Sequence[Path]) -> list[list[Any]]:
+    """Return names, sizes and times of change of files."""
+    return [[str(f), f.stat().st_size, f.stat().st_mtime_ns] for f in files]
 
 
 class Blocks(Sequence[Preferences]):
@@ -61,7 +101,10 @@ class Blocks(Sequence[Preferences]):
         *,
         block_rows: int = BLOCK_ROWS,
         close: Callable[[], None] = lambda: None,
+        job: Any = None,
     ) -> None:
+        # What these are blocks of, for those who have to know whether they are the same.
+        self.job = [job, block_rows]
         self.instances = instances
         self.rows = rows
         self._make = make
@@ -75,29 +118,47 @@ class Blocks(Sequence[Preferences]):
     @classmethod
     def spooled(
         cls,
-        read: Callable[[Coder], None],
-        preferences: Callable[[CodedRows], Preferences],
+        reader: RowReader,
         *,
         block_rows: int = BLOCK_ROWS,
         folder: PathLike | None = None,
+        checkpoint: PathLike | None = None,
     ) -> Self:
-        """Return what `read` hands to a coder, kept on disk; `preferences` makes a block of coded rows."""
+        """Return what a reader hands to a coder, kept on disk."""
         if not isinstance(block_rows, int) or isinstance(block_rows, bool) or block_rows < 1:
             raise ParameterError.invalid("block_rows", "scan", "a whole number >= 1", block_rows)
-        spool = Spool(folder)
+        kept = None if checkpoint is None else Path(checkpoint, "rows")
+        spool = Spool(folder, kept=kept, job=reader.job())
         try:
             coder = Coder(shelf=spool, batch_rows=_BATCH_ROWS)
-            read(coder)
+            steps, state, finished = spool.restore(coder, reader.beside)
+            if state is not None:
+                reader.restore(state)
+            marked = coder.n_rows
+
+            def mark(done: int) -> None:
+                nonlocal marked
+                # Each one ends a batch, so that many of them make many small batches.
+                if kept is not None and coder.n_rows - marked >= _MARK_ROWS:
+                    spool.mark(coder, done, reader.state(), reader.beside)
+                    marked = coder.n_rows
+
+            if not finished:
+                reader.read(coder, steps, mark)
             spool.seal(coder)
+            if kept is not None and not finished:
+                spool.mark(coder, steps, reader.state(), reader.beside, sealed=True)
             return cls(
-                lambda begin, end: preferences(spool.block(begin, end)),
+                lambda begin, end: reader.preferences(spool.block(begin, end)),
                 spool.instances,
                 spool.rows,
                 block_rows=block_rows,
-                close=spool.close,
+                close=spool.close if kept is None else (lambda: None),
+                job=reader.job(),
             )
         except BaseException:
-            spool.close()
+            if kept is None:
+                spool.close()
             raise
 
     @property

@@ -6,6 +6,7 @@ the same job is started again.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -52,6 +53,8 @@ class Parts:
     folder : path, optional
         Where the parts are, and stay until the file is there. A hidden folder beside the file by default, which is
         removed whatever happens.
+    job : optional
+        What the parts are of, as JSON can hold it; parts of another job are refused.
     **options
         Those of `write_run`, for a run.
 
@@ -63,6 +66,7 @@ class Parts:
     ...     parts.put(1, Consensus(["b"], ["x"], [0.5]))
     ...     parts.put(0, Consensus(["a"], ["y"], [0.25]))
     ...     parts.join(2)
+    2
     >>> print(path.read_text(), end="")
     instance,item,score,rank
     a,y,0.25,1
@@ -74,6 +78,7 @@ class Parts:
         path: PathLike,
         format: str | None = None,  # noqa: A002 - the name users know
         folder: PathLike | None = None,
+        job: Any = None,
         **options: Any,
     ) -> None:
         self.path = Path(path)
@@ -94,6 +99,20 @@ class Parts:
             Path(folder) if folder is not None else target.parent / f".{target.name[:200]}.{os.urandom(6).hex()}.parts"
         )
         self.folder.mkdir(parents=folder is not None, exist_ok=folder is not None)
+        if folder is not None:
+            self._check_job({"job": job, "format": self.format, "options": options})
+
+    def _check_job(self, job: dict[str, Any]) -> None:
+        """Raise where the folder holds parts of another job, else say whose they are."""
+        path, now = self.folder / "parts.json", json.dumps(job, sort_keys=True)
+        if not path.exists():
+            with atomic_write(path) as handle:
+                handle.write(now.encode())
+        elif path.read_text(encoding="utf-8") != now:
+            raise FormatError(
+                f"{self.folder}: the checkpoint of another job: data, method or format differ. Go on with what it was "
+                "begun with, or remove it to begin anew."
+            )
 
     def _part(self, block: int) -> Path:
         return self.folder / f"part-{block:06d}.{self.format}"
@@ -104,12 +123,18 @@ class Parts:
 
     def put(self, block: int, consensus: Consensus) -> None:
         """Write a block, whole or not at all; blocks may come in any order."""
+        with atomic_write(self._count(block)) as handle:
+            handle.write(str(consensus.n_slots).encode())
         with atomic_write(self._part(block)) as handle:
             _lines(consensus, handle, self.format, first=block == 0, **self._options)
 
-    def join(self, n_blocks: int) -> None:
-        """Make the file of the first so many blocks; the parts are removed once it is there."""
+    def _count(self, block: int) -> Path:
+        return self.folder / f"part-{block:06d}.items"
+
+    def join(self, n_blocks: int) -> int:
+        """Make the file of the first so many blocks and return how many items they rank; the parts are removed."""
         parts = [self._part(block) for block in range(n_blocks)]
+        items = sum(int(self._count(block).read_text()) for block in range(n_blocks))
         with atomic_write(self.path) as handle:
             if self.format == "parquet":
                 handle.flush()
@@ -118,8 +143,9 @@ class Parts:
                 for part in parts:
                     with part.open("rb") as source:
                         shutil.copyfileobj(source, handle, 1 << 20)
-        for part in parts:
+        for part in (*parts, *(self._count(block) for block in range(n_blocks)), self.folder / "parts.json"):
             part.unlink(missing_ok=True)
+        return items
 
     def close(self) -> None:
         """Remove the parts, unless the folder was given."""

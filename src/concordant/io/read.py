@@ -27,7 +27,7 @@ from concordant.io._words import ALIASES, HEADER_WORDS
 from concordant.io.blocks import BLOCK_ROWS, Blocks
 from concordant.io.letor import fold_files, read_feature_folds, read_features, read_letor, read_letor_folds
 from concordant.io.preflib import read_preflib
-from concordant.io.trec import read_qrels, read_runs, scan_runs
+from concordant.io.trec import RunReader, read_qrels, read_runs
 
 __all__ = ["BLOCK_FORMATS", "FORMATS", "Format", "memory_needed", "read", "scan", "sniff"]
 
@@ -368,6 +368,7 @@ def scan(
     columns: Columns | None = None,
     block_rows: int = BLOCK_ROWS,
     folder: PathLike | None = None,
+    checkpoint: PathLike | None = None,
     **options: Any,
 ) -> Blocks:
     r"""Return the preferences at a path as blocks of whole instances, of which one at a time is in memory.
@@ -381,6 +382,9 @@ def scan(
     folder : path, optional
         Where the rows are kept meanwhile, 12 bytes each and the text of the items; the system's folder for temporary
         files by default.
+    checkpoint : path, optional
+        A folder to keep them in: broken off at any time, the same call goes on with the next file, or the next window
+        of a Parquet file, and a finished reading is not repeated. Remove it when it is of no more use.
 
     Returns
     -------
@@ -411,13 +415,15 @@ def scan(
         options["columns"] = columns
         name = name or _spoken_of(columns)
     chosen, files = next(iter(_plan(path, name).items()))
-    if chosen == "trec":
-        _check_reader(chosen, FORMATS[chosen].options, options)
-        return scan_runs(files, block_rows=block_rows, folder=folder, **options)
-    if chosen not in tabular.LONG:
+    if chosen not in BLOCK_FORMATS:
         raise FormatError(
             f"{files[0]}: {FORMATS[chosen].about} cannot be read in blocks of instances. "
-            f"Formats that can: trec, {', '.join(tabular.LONG)}."
+            f"Formats that can: {', '.join(BLOCK_FORMATS)}."
+        )
+    if chosen == "trec":
+        _check_reader(chosen, FORMATS[chosen].options, options)
+        return Blocks.spooled(
+            RunReader("scan", files, **options), block_rows=block_rows, folder=folder, checkpoint=checkpoint
         )
     if chosen == "ratings" and "kind" not in options:
         options |= _kind_of_ratings(files, options.get("columns"))
@@ -425,7 +431,8 @@ def scan(
     if layout != "long":
         raise ParameterError.invalid("layout", "scan", "'long'; a matrix is one instance", layout)
     _check_reader(chosen, tabular.LONG[chosen], options)
-    return tabular.LONG[chosen]("scan", files, **options).blocks(block_rows=block_rows, folder=folder)
+    reader = tabular.LongReader(tabular.LONG[chosen]("scan", files, **options), {"format": chosen, **options})
+    return Blocks.spooled(reader, block_rows=block_rows, folder=folder, checkpoint=checkpoint)
 
 
 # Formats whose instances can be read in blocks.

@@ -11,11 +11,12 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 
+from concordant._version import __version__
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.features import Features
@@ -52,7 +53,7 @@ from concordant.io._rows import (
 from concordant.io._sniff import Head, is_qrels, mostly
 from concordant.io._tables import Table, normal
 from concordant.io._words import ALIASES
-from concordant.io.blocks import Blocks
+from concordant.io.blocks import fingerprint
 from concordant.io.outcomes import OutcomeWords, count_outcomes
 from concordant.io.trec import read_qrels
 from concordant.kernels.lists import Floats
@@ -60,6 +61,7 @@ from concordant.kernels.lists import Floats
 __all__ = [
     "LONG",
     "Long",
+    "LongReader",
     "read_comparisons",
     "read_consensus",
     "read_feature_table",
@@ -159,22 +161,46 @@ class Long(NamedTuple):
         """Return everything the tables hold."""
         with naming(self.files):
             frame, rows = join_tables(self.files, self.take, self.asked, self.header, self.file_type)
-            return build_preferences(self._turn(frame), self.kind, rows, duplicates=self.duplicates)
+            return build_preferences(self.turn(frame), self.kind, rows, duplicates=self.duplicates)
 
-    def _turn(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def turn(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return the frame with larger values better."""
         return frame.with_columns(-pl.col("value")) if self.turned else frame
 
-    def blocks(self, *, block_rows: int, folder: PathLike | None) -> Blocks:
-        """Return the same in blocks of whole instances; large Parquet files are read in windows."""
-        weights: list[Floats] = []
 
-        def read(coder: Coder) -> None:
-            size = sum(os.path.getsize(f) for f in self.files)
-            finished: dict[Path, int] = {}
-            for part in table_parts(self.files, self.take, self.asked, self.header, self.file_type, window=_WINDOW):
-                frame = checked_preferences(self._turn(part.frame), self.kind, part.rows)
+class LongReader:
+    """The rows of long tables to a coder, step by step, and what it makes of them to preferences."""
+
+    def __init__(self, tables: Long, how: dict[str, Any]) -> None:
+        self._tables = tables
+        self._how = how
+        # The weight of every row, one array a window, where there are weights.
+        self.beside: list[Floats] = []
+
+    def job(self) -> dict[str, Any]:
+        """Return what is read and how."""
+        how = {name: repr(value) for name, value in self._how.items()}
+        files = fingerprint(self._tables.files)
+        return {"format": "table", "version": __version__, "window": _WINDOW, "how": how, "files": files}
+
+    def state(self) -> None:
+        """Return nothing: a step knows nothing of those before."""
+
+    def restore(self, state: Any) -> None:
+        """Take up nothing."""
+
+    def read(self, coder: Coder, done: int = 0, mark: Callable[[int], object] = int) -> None:
+        """Hand the rows of all windows but the first `done` to a coder."""
+        t = self._tables
+        size = sum(os.path.getsize(f) for f in t.files)
+        finished: dict[Path, int] = {}
+        with naming(t.files):
+            parts = table_parts(t.files, t.take, t.asked, t.header, t.file_type, window=_WINDOW, skip=done)
+            for step, part in enumerate(parts, done):
+                mark(step)
+                frame = checked_preferences(t.turn(part.frame), t.kind, part.rows)
                 if "weight" in frame.columns:
-                    weights.append(checked_weights(frame["weight"], part.rows))
+                    self.beside.append(checked_weights(frame["weight"], part.rows))
                     frame = frame.drop("weight")
                 coder.add(_everyone_named(frame), source=part.rows.light())
                 path = part.rows.file().path
@@ -182,12 +208,10 @@ class Long(NamedTuple):
                 report(sum(finished.values()), size)
                 note(f"{coder.n_rows:,} rows")
 
-        def preferences(rows: CodedRows) -> Preferences:
-            weight = np.concatenate(weights) if weights else None
-            return rows.preferences(self.kind, duplicates=self.duplicates, weight=weight)
-
-        with naming(self.files):
-            return Blocks.spooled(read, preferences, block_rows=block_rows, folder=folder)
+    def preferences(self, rows: CodedRows) -> Preferences:
+        """Return coded rows as preferences."""
+        weight = np.concatenate(self.beside) if self.beside else None
+        return rows.preferences(self._tables.kind, duplicates=self._tables.duplicates, weight=weight)
 
 
 def _everyone_named(frame: pl.DataFrame) -> pl.DataFrame:

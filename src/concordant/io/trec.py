@@ -12,7 +12,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from concordant._version import __version__
 from concordant.data.consensus import Consensus
 from concordant.data.index import Texts
 from concordant.data.labels import Labels
@@ -30,10 +31,10 @@ from concordant.errors import DataError, ParameterError, ParseError, shorten
 from concordant.execution import ahead, note, report
 from concordant.io._coding import CodedRows, Coder, Source, check_duplicates, code_labels, hashed
 from concordant.io._files import PathLike, atomic_write, compression, expand, read_head, stem, text_blocks, unchanged
-from concordant.io.blocks import BLOCK_ROWS, Blocks
+from concordant.io.blocks import fingerprint
 from concordant.kernels.lists import Floats, Ints, offsets_of, ranges
 
-__all__ = ["read_qrels", "read_runs", "scan_runs", "write_run", "write_run_lines"]
+__all__ = ["RunReader", "read_qrels", "read_runs", "write_run", "write_run_lines"]
 
 # A plain file up to this size is parsed in place; a larger one in blocks, so that its text is never held whole.
 _WHOLE_BYTES = 256 << 20
@@ -137,45 +138,26 @@ def read_runs(
     >>> read_runs(folder)
     Preferences: 1 instance, 2 experts, 2 items, 3 scores in 2 lists
     """
-    coded = _RunReader(paths, expert_from=expert_from, order_by=order_by, separator=separator, owner="read_runs")
-    check_duplicates(duplicates, "read_runs")
-    coder = Coder(reserve=coded.size // _SHORTEST_LINE)
-    coded.read(coder)
-    return coded.preferences(coder.finish(), duplicates)
-
-
-def scan_runs(
-    paths: PathLike | Iterable[PathLike],
-    *,
-    expert_from: Literal["auto", "tag", "file"] = "auto",
-    order_by: Literal["score", "rank"] = "score",
-    duplicates: Literal["error", "best", "first"] = "error",
-    separator: str | None = None,
-    block_rows: int = BLOCK_ROWS,
-    folder: PathLike | None = None,
-) -> Blocks:
-    """Return the preferences in TREC runs as blocks of whole instances, of which one at a time is in memory.
-
-    Parameters as for `read_runs` and `scan`; every block is what `read_runs` gives for its instances.
-    """
-    coded = _RunReader(paths, expert_from=expert_from, order_by=order_by, separator=separator, owner="scan_runs")
-    check_duplicates(duplicates, "scan_runs")
-    return Blocks.spooled(
-        coded.read, lambda rows: coded.preferences(rows, duplicates), block_rows=block_rows, folder=folder
+    reader = RunReader(
+        "read_runs", paths, expert_from=expert_from, order_by=order_by, duplicates=duplicates, separator=separator
     )
+    coder = Coder(reserve=reader.size // _SHORTEST_LINE)
+    reader.read(coder)
+    return reader.preferences(coder.finish())
 
 
-class _RunReader:
-    """The rows of runs to a coder, and what a coder makes of them to preferences."""
+class RunReader:
+    """The rows of runs to a coder, and what a coder makes of them to preferences; parameters as for `read_runs`."""
 
     def __init__(
         self,
+        owner: str,
         paths: PathLike | Iterable[PathLike],
         *,
-        expert_from: str,
-        order_by: str,
-        separator: str | None,
-        owner: str,
+        expert_from: str = "auto",
+        order_by: str = "score",
+        duplicates: str = "error",
+        separator: str | None = None,
     ) -> None:
         for name, value, allowed in (
             ("expert_from", expert_from, ("auto", "tag", "file")),
@@ -183,22 +165,40 @@ class _RunReader:
         ):
             if value not in allowed:
                 raise ParameterError.invalid(name, owner, " or ".join(map(repr, allowed)), value)
+        check_duplicates(duplicates, owner)
         _check_separator(separator, owner)
         self.files = expand(paths)
         self.size = sum(os.path.getsize(f) for f in self.files)
         self._layout = _BY_SCORE if order_by == "score" else _BY_RANK
         self._kind: Kind = "score" if order_by == "score" else "rank"
         self._expert_from = expert_from
+        self._duplicates = duplicates
         self._separator = separator
+        # Of every file the row it begins with, and whether its ranks count from 0.
         self._begins, self._from_zero = [-1] * len(self.files), [False] * len(self.files)
+        self.beside: list[Floats] = []
 
-    def read(self, coder: Coder) -> None:
-        """Hand all rows to a coder."""
-        pieces = _pieces(self.files, self._layout, self._separator)
+    def job(self) -> dict[str, Any]:
+        """Return what is read and how."""
+        how = [self._kind, self._expert_from, self._duplicates, self._separator]
+        return {"format": "trec", "version": __version__, "how": how, "files": fingerprint(self.files)}
+
+    def state(self) -> list[list[Any]]:
+        """Return what is known of the files so far."""
+        return [self._begins, self._from_zero]
+
+    def restore(self, state: list[list[Any]]) -> None:
+        """Take up what `state` returned."""
+        self._begins, self._from_zero = state
+
+    def read(self, coder: Coder, done: int = 0, mark: Callable[[int], object] = int) -> None:
+        """Hand the rows of all files but the first `done` to a coder."""
         sizes = offsets_of(np.array([os.path.getsize(f) for f in self.files], dtype=np.int64)).tolist()
+        pieces = ((n + done, p) for n, p in _pieces(self.files[done:], self._layout, self._separator))
         # Two threads take turns of some milliseconds, longer than a small file takes.
         for n, piece in ahead(pieces) if self.size >= len(self.files) * _LARGE_BYTES else pieces:
             if self._begins[n] < 0:
+                mark(n)
                 self._begins[n] = coder.n_rows
                 report(sizes[n], self.size)
             if piece is None:
@@ -207,12 +207,12 @@ class _RunReader:
                 self._from_zero[n] |= _add_run(coder, n, self.files[n], piece, self._expert_from)
                 note(f"{coder.n_rows:,} rows")
 
-    def preferences(self, rows: CodedRows, duplicates: str) -> Preferences:
+    def preferences(self, rows: CodedRows) -> Preferences:
         """Return coded rows as preferences, ranks that count from 0 counted from 1."""
         if any(self._from_zero) and rows.value is not None:
             file = np.searchsorted(self._begins, rows.origin, side="right") - 1
             rows.value[:] += np.repeat(np.array(self._from_zero, dtype=np.float64)[file], rows.length)
-        return rows.preferences(self._kind, names=_expert_names(rows.experts, self.files), duplicates=duplicates)
+        return rows.preferences(self._kind, names=_expert_names(rows.experts, self.files), duplicates=self._duplicates)
 
 
 def _pieces(files: Sequence[Path], layout: _Layout, separator: str | None) -> Iterator[tuple[int, _Piece | None]]:
