@@ -177,6 +177,50 @@ def test_whole_lists_can_reach_1() -> None:
     assert "1 is the same order" in " ".join(report.summary)
 
 
+def test_judges_who_tie_cannot_agree_with_anything() -> None:
+    rows = [(f"j{j}", a, b) for j in range(4) for a, b in itertools.combinations("abcd", 2)]
+    ties = [float(j != "j3" and a == "c") for j, a, _ in rows]
+    votes = cc.Comparisons(
+        ["q"] * len(rows), [j for j, _, _ in rows], [a for _, a, _ in rows], [b for _, _, b in rows],
+        [1 - t for t in ties], [0.0] * len(rows), ties,
+    )  # fmt: skip
+    report = build_report(votes)
+    assert report.experts is not None
+    # Three judges tie one of their six.
+    assert report.experts.most == pytest.approx((3 * 5 / 6 + 1) / 4)
+    assert report.experts.mean == pytest.approx(report.experts.most)
+    assert "so many ties leave at most 0.88" in " ".join(report.summary)
+
+
+def test_what_ties_is_not_said_to_lead() -> None:
+    report = build_report(cc.from_lists({"w": list("abc"), "x": list("bac"), "y": list("abc"), "z": list("bac")}))
+    assert "2 items share the first place: a and b" in " ".join(report.summary)
+
+
+def test_intervals_of_a_model_are_not_called_draws_of_experts() -> None:
+    rows = [(f"q{q}", f"j{j}", a, b) for q in range(3) for j in range(4) for a, b in itertools.combinations("abcd", 2)]
+    votes = cc.Comparisons(*(list(c) for c in zip(*rows, strict=True)), *([v] * len(rows) for v in (1.0, 0.0, 0.0)))
+    said = " ".join(build_report(votes).summary)
+    assert "draw of the experts" not in said
+    assert "as far as its intervals tell" in said
+
+
+def test_labels_that_tell_nothing_are_a_warning_and_positive_ones_alone_are_not() -> None:
+    votes = cc.from_lists({"x": list("abc"), "y": list("bca")})
+    assert any("No label is above 0" in w for w in take_stock(votes, cc.Labels(["q"], ["a"], [0.0])).warnings)
+    assert not any("No label" in w for w in take_stock(votes, cc.Labels(["q"], ["a"], [1.0])).warnings)
+
+
+@pytest.mark.parametrize("name", ["", " ", "\t"])
+def test_blank_ids_are_seen(name: str) -> None:
+    pytest.importorskip("jinja2")
+    from concordant.report.page import _short
+
+    report = build_report(cc.from_lists({"x": [name, "b"], "y": [name, "b"], "z": [name, "b"]}))
+    assert len(_short(name).strip()) > 1
+    assert f'By plackett-luce, "{name}" comes first' in " ".join(report.summary)
+
+
 def test_agreement_over_a_handful_of_pairs_is_left_open() -> None:
     rng = np.random.default_rng(0)
     rows = []

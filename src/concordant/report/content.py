@@ -66,6 +66,8 @@ _CELLS = 500_000
 _PAIRS, _FEWEST_SAMPLED = 4e8, 30
 # Agreement of two experts over fewer pairs of items is left open, where most share many more.
 _FEWEST_PAIRS = 30
+# Agreement this near to 1 is the same order.
+_SAME_ORDER = 1e-9
 # Experts times items that are sorted to see everybody among the others.
 _CELLS_SORTED = 50_000_000
 
@@ -157,7 +159,7 @@ class Experts:
     odd : dict of str to str
         Experts who stand apart, and in which way.
     most : float
-        What the mean agreement could be at most: a list that leaves items out cannot tell their order.
+        What the mean agreement could be at most: a list that leaves items out cannot tell their order, nor can a tie.
     """
 
     rows: list[ExpertRow]
@@ -587,9 +589,15 @@ def _most(votes: Votes) -> float:
     """Return what agreement with a consensus without ties could be at most, the mean over experts.
 
     With the items it leaves out tied behind, a list of n of m items orders n (n - 1) / 2 + n (m - n) of all pairs; if
-    it orders them all as the consensus does, tau-b is the root of that share.
+    it orders them all as the consensus does, tau-b is the root of that share. Of comparisons, ties agree with nothing.
     """
-    if not isinstance(votes, Preferences) or votes.kind == "rating" or votes.n_lists == 0:
+    if isinstance(votes, Comparisons):
+        if votes.expert is None:
+            return 1.0
+        decided, k = votes.n_left + votes.n_right, votes.n_experts
+        said = np.bincount(votes.expert, weights=decided + votes.n_ties, minlength=k)
+        return float((np.bincount(votes.expert, weights=decided, minlength=k)[said > 0] / said[said > 0]).mean())
+    if votes.kind == "rating" or votes.n_lists == 0:
         return 1.0
     m = votes.slots.sizes[votes.list_instance].astype(np.float64)
     n = votes.list_lengths.astype(np.float64)
@@ -690,6 +698,12 @@ def _truth_warnings(truth: Truth) -> list[str]:
     return out
 
 
+def _two(value: float) -> str:
+    """Return a number to two places; one that rounds to nothing has no sign."""
+    text = f"{value:.2f}"
+    return (text if float(text) else "0.00").replace("-", "\u2212")
+
+
 def _closeness(tau: float) -> str:
     for bound, word in ((0.1, "hardly at all"), (0.3, "weakly"), (0.5, "moderately"), (0.7, "well")):
         if tau < bound:
@@ -698,7 +712,9 @@ def _closeness(tau: float) -> str:
 
 
 def _isolated(name: str) -> str:
-    """Return a name that leaves the direction of the sentence around it alone."""
+    """Return a name that leaves the direction of the sentence around it alone, and can be seen."""
+    if not name.strip():
+        return f'"{name}"'
     return f"\u2068{name}\u2069" if any(unicodedata.bidirectional(c) in ("R", "AL") for c in name) else name
 
 
@@ -722,8 +738,8 @@ def _summary(
 ) -> list[str]:
     out = [_about_data(stock)]
     out.append(_about_board(view) if stock.instances == 1 else _about_instances(view))
-    if experts is not None and experts.mean is not None:
-        out.append(_about_experts(experts))
+    if experts is not None and experts.mean is not None and experts.total > 1:
+        out.append(_about_experts(experts, stock.kind))
     if len(heard) > 1:
         out.append(_about_methods(heard, tau))
     if truth is not None:
@@ -736,7 +752,7 @@ def _about_data(stock: Inventory) -> str:
     who = several(stock.experts, "expert") if stock.experts else "Experts who are not named"
     text = f"{who} {did} {several(stock.items, 'item')}"
     text += f" in {several(stock.instances, 'instance')}" if stock.instances > 1 else ""
-    text += f": {stock.rows:,} {what}"
+    text += f": {several(stock.rows, what.removesuffix('s'))}"
     if stock.weight is not None:
         text += f", lists weighing {stock.weight:,.6g} together"
     if stock.kind == "comparisons":
@@ -748,6 +764,10 @@ def _about_data(stock: Inventory) -> str:
 
 def _about_board(view: _View) -> str:
     ranking = view.consensus.ranking()
+    leaders = int((view.consensus.rank == 1).sum())
+    if leaders > 1:
+        shared = _listed(view.called(ranking[:leaders]), word="item")
+        return f"By {view.heard[0].label}, {several(leaders, 'item')} share the first place: {shared}."
     text = f"By {view.heard[0].label}, {_listed(view.called(ranking[:1]), word='item')} comes first"
     if len(ranking) > 2:
         text += f", then {_listed(view.called(ranking[1:3]), word='item')}"
@@ -773,20 +793,22 @@ def _about_instances(view: _View) -> str:
     if not known.any():
         return f"The consensus shown is that of {main}."
     sure, near = float((upper[known] == 1).mean()), float((upper[known] <= 3).mean())
-    return (
-        f"The consensus shown is that of {main}. In {sure:.0%} of the instances its first item stays first in nearly "
-        f"every draw of the experts, in {near:.0%} among the first three."
-    )
+    text = f"The consensus shown is that of {main}. In {sure:.0%} of the instances its first item "
+    if view.ranges.drawn:
+        return f"{text}stays first in nearly every draw of the experts, in {near:.0%} among the first three."
+    return f"{text}is first beyond doubt, as far as its intervals tell, in {near:.0%} among the first three."
 
 
-def _about_experts(experts: Experts) -> str:
+def _about_experts(experts: Experts, kind: str) -> str:
     mean = experts.mean or 0.0
-    close = _closeness(mean / experts.most)
-    scale = f"lists so short can reach {experts.most:.2f}" if experts.most < 0.95 else "1 is the same order"
-    text = f"Experts agree {close} with the consensus ({mean:.2f} on average; {scale})"
+    close = _closeness(mean / max(experts.most, 1e-9))
+    what = "so many ties leave at most" if kind == "comparisons" else "lists so short can reach"
+    scale = f"{what} {experts.most:.2f}" if experts.most < 0.95 else "1 is the same order"
+    text = f"Experts agree {close} with the consensus ({_two(mean)} on average; {scale})"
     if experts.groups:
         sizes = [g.size for g in experts.groups]
-        text += f", and fall into {len(sizes)} groups of {', '.join(f'{s:,}' for s in sizes[:-1])} and {sizes[-1]:,}"
+        listed = f"{', '.join(f'{s:,}' for s in sizes[:-1])} and {sizes[-1]:,}"
+        text += f", and can be divided into {len(sizes)} groups of {listed}"
     if experts.odd:
         names = list(experts.odd)
         kinds = set(experts.odd.values())
@@ -801,13 +823,15 @@ def _about_methods(heard: list[Opinion], tau: Floats) -> str:
     values = tau[upper]
     if np.isnan(values).all():
         return f"{several(len(heard), 'method')} were asked."
+    if float(np.nanmin(values)) > 1 - _SAME_ORDER:
+        return f"The {len(heard)} methods give the same order."
     low = int(np.nanargmin(values))
     a, b = heard[int(upper[0][low])].label, heard[int(upper[1][low])].label
     if len(heard) == 2:
-        return f"The two methods, {a} and {b}, agree {_closeness(float(values[low]))} ({values[low]:.2f})."
+        return f"The two methods, {a} and {b}, agree {_closeness(float(values[low]))} ({_two(values[low])})."
     return (
         f"The {len(heard)} methods agree {_closeness(float(np.nanmean(values)))} with each other "
-        f"({np.nanmean(values):.2f} on average); furthest apart are {a} and {b} ({values[low]:.2f})."
+        f"({_two(float(np.nanmean(values)))} on average); furthest apart are {a} and {b} ({_two(values[low])})."
     )
 
 
@@ -828,7 +852,7 @@ def _about_truth(truth: Truth) -> list[str]:
     out = [f"{text}."]
     if truth.learned is not None:
         out.append(
-            f"Learning whom to believe ({truth.learned}) improves {several(truth.better, 'instance')} over the equal "
-            f"vote of {truth.baseline}, and worsens {truth.worse:,}."
+            f"Learning whom to believe ({truth.learned}) improves {several(truth.better, 'instance')} over "
+            f"{truth.baseline}, and worsens {truth.worse:,}."
         )
     return out

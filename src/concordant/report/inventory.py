@@ -363,6 +363,8 @@ def _of_labels(votes: Preferences | Comparisons, labels: Labels) -> tuple[list[F
         ),
     ]
     warnings = []
+    if len(values) and values[-1] <= 0:
+        warnings.append("No label is above 0: they cannot tell a good item from a bad one.")
     elsewhere = len(labels) - there
     if elsewhere:
         be = "is" if elsewhere == 1 else "are"

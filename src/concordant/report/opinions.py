@@ -159,11 +159,15 @@ def ask(asked: Asked, votes: Votes) -> Opinion:
 
 
 class RankRange(NamedTuple):
-    """Between which ranks every slot lies, NaN where that is not known, and where the ranges come from."""
+    """Between which ranks every slot lies, NaN where that is not known, and where the ranges come from.
+
+    `drawn` says that they come from experts drawn anew, and not from the method.
+    """
 
     lower: Floats
     upper: Floats
     how: str
+    drawn: bool = False
 
 
 def rank_ranges(
@@ -209,7 +213,7 @@ def rank_ranges(
     found = _from_contributions(method, votes, consensus, drawn, depth)
     if found is None and votes.n_rows * draws <= _REFIT_ROWS:
         found = _from_refits(method, votes, consensus, drawn, depth)
-    return None if found is None else RankRange(*found, how)
+    return None if found is None else RankRange(*found, how, drawn=True)
 
 
 def _best(consensus: Consensus, n: int, depth: int) -> Ints:

@@ -63,6 +63,9 @@ def visible(text: str, *, isolates: bool = False) -> str:
 def _short(text: str, width: int = _LONGEST) -> str:
     """Return a text that has room in a cell; of a long one both ends, which is where ids differ."""
     shown = visible(text if len(text) <= 4 * _TITLE else text[: 2 * _TITLE] + text[-_TITLE:])
+    if not shown.strip():
+        # Nothing, or blanks alone, would leave a cell empty and a button without a name.
+        return f'"{shown}"'
     if len(shown) <= width:
         return shown
     tail = width // 3
