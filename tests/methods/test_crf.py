@@ -627,3 +627,18 @@ def test_the_expert_story_on_real_data(data_dir: Path) -> None:
     assert {"13", "20", "24", "25"} <= set(made._useless(0.05))
     star = made.prune(runs, labels, validation=validation, threshold=0.05)
     assert star.fit_info_.validation > made.fit_info_.validation - 0.005
+
+
+def test_the_full_batch_does_not_depend_on_threads_or_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+    from concordant.methods import crf
+
+    runs, labels = cc.synthetic.labelled_runs(40, random_state=4)
+    method = cc.CRF(solver="lbfgs", l2=1e-3, n_samples=4)
+    whole = method.fit(runs[:30], labels, validation=(runs[30:], labels)).weights_.copy()
+    monkeypatch.setattr(crf, "_STRETCH", 4)
+    found = []
+    for n in (1, 3):
+        with threads(n):
+            found.append(method.fit(runs[:30], labels, validation=(runs[30:], labels)).weights_.copy())
+    np.testing.assert_array_equal(found[0], found[1])
+    np.testing.assert_allclose(found[0], whole, rtol=1e-5, atol=1e-8)

@@ -126,7 +126,8 @@ def _counted(function: Callable[[int], T], n: int, report: Callable[[int, int], 
 def map_instances(function: Callable[[int], T], n: int) -> list[T]:
     """Return [function(0), ..., function(n - 1)], spread over threads in contiguous blocks.
 
-    The first exception is raised, an interrupt at once; the order of results is that of the instances.
+    The first exception is raised, an interrupt at once; the order of results is that of the instances. A map inside
+    another one stays in its thread.
     """
     watcher = _watcher.get()
     if watcher is not None:
@@ -140,6 +141,8 @@ def map_instances(function: Callable[[int], T], n: int) -> list[T]:
     stopped = Event()
 
     def run(block: int) -> list[T]:
+        # The cores are taken: what is spread inside this piece of work is done by the thread that has it.
+        _threads.set(1)
         # Nobody waits for the rest once the caller was interrupted or another block has failed.
         return [function(i) for i in range(edges[block], edges[block + 1]) if not stopped.is_set()]
 

@@ -60,3 +60,24 @@ class Graded(NamedTuple):
             Graded(offsets_of(sizes), self.label[rows], self.level[rows], self.mark[rows], self.key[lists]),
             rows,
         )
+
+    def window(self, first: int, last: int) -> Graded:
+        """Return the lists from `first` up to `last`, as views."""
+        a, b = int(self.offsets[first]), int(self.offsets[last])
+        return Graded(
+            self.offsets[first : last + 1] - a, self.label[a:b], self.level[a:b], self.mark[a:b], self.key[first:last]
+        )
+
+    def edges(self, rows: int) -> list[int]:
+        """Return the lists at which stretches of about so many rows begin, and the end.
+
+        >>> Graded.of(np.zeros(6), np.array([0, 2, 4, 6])).edges(3)
+        [0, 1, 2, 3]
+        >>> Graded.of(np.zeros(6), np.array([0, 2, 4, 6])).edges(4)
+        [0, 2, 3]
+        """
+        out, n = [0], len(self.offsets) - 1
+        while out[-1] < n:
+            full = int(np.searchsorted(self.offsets, self.offsets[out[-1]] + rows, side="right")) - 1
+            out.append(min(max(full, out[-1] + 1), n))
+        return out

@@ -19,6 +19,7 @@ from concordant.base.registry import register
 from concordant.data.comparisons import Comparisons
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, KindError, ParameterError
+from concordant.execution import map_instances, unwatched
 from concordant.kernels.lists import Floats, Ints, list_ids
 from concordant.methods._linear import (
     TRANSFORMS,
@@ -44,6 +45,8 @@ _RATES, _RATES_PAPER = (1.0, 2.0, 5.0, 10.0), (0.1, 1.0, 10.0, 100.0)
 _PATH = tuple(float(f"{10.0 ** (-e / 2):.3g}") for e in range(3, 11))
 # The spread of the first weights, draws of a visit, fixed draws of an instance, steps of the solver for each penalty.
 _START, _DRAWS, _FIXED, _MOST_STEPS = 0.01, 8, 32, 200
+# Instances that a thread goes through at a time in the full batch.
+_STRETCH = 256
 # How widely columns are spread over items in balanced units; about that of "log" on the papers' data.
 _SPREAD = 0.05
 # Shares of the strongest influence up to which experts are tried as useless, where none is given.
@@ -575,9 +578,18 @@ class _Batch:
         # In these units the weights of all columns are about as large, which is what the solver's first step assumes.
         size = task.size
 
+        edges = [*range(0, n, _STRETCH), n]
+
         def objective(scaled: Floats) -> tuple[float, Floats]:
             w = scaled / size
-            value, slope = batch_objective(w.reshape(-1, 3), samples, starts, block, X, task.aim)
+
+            def stretch(k: int) -> tuple[float, Floats]:
+                return batch_objective(w.reshape(-1, 3), samples, starts, block, X, task.aim, edges[k], edges[k + 1])
+
+            # The stretches are the same whatever the number of threads, and so is their sum.
+            with unwatched():
+                parts = map_instances(stretch, len(edges) - 1)
+            value, slope = sum(part for part, _ in parts), np.sum([part for _, part in parts], axis=0)
             return 0.5 * l2 * float(w @ w) - value / n, (l2 * w - slope.ravel() / n) / size
 
         options = {"maxiter": _MOST_STEPS, "ftol": 1e-10, "gtol": 1e-7, "maxcor": 20}

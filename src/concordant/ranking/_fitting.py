@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from concordant.execution import map_instances, unwatched
 from concordant.kernels.graded import Graded
 from concordant.kernels.lists import Floats, Ints
 from concordant.kernels.scramble import STEP, mixed
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Learner", "Net", "Task"]
 
+# Rows of lists that a thread goes through at a time.
+_STRETCH = 1 << 13
 # Lists that are looked at to see how steep the loss is.
 _PROBES = 200
 
@@ -45,6 +48,12 @@ class _Lists(NamedTuple):
     prepared: Any
     rows: slice | Ints | None
     n_lists: int
+    # The lists at which stretches begin that threads go through one at a time, and the end.
+    edges: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, prepared: Any, rows: slice | Ints | None, n_lists: int) -> _Lists:
+        return cls(prepared, rows, n_lists, tuple(prepared.edges(_STRETCH)) if isinstance(prepared, Graded) else ())
 
 
 class Task:
@@ -123,9 +132,9 @@ class Task:
 
     def _take(self, which: Ints) -> _Lists:
         if len(which) == len(self.lists.key):
-            return _Lists(self.owner._prepared(self.lists), None, len(which))
+            return _Lists.of(self.owner._prepared(self.lists), None, len(which))
         graded, rows = self.lists.take(which)
-        return _Lists(self.owner._prepared(graded), rows, len(which))
+        return _Lists.of(self.owner._prepared(graded), rows, len(which))
 
     def _alone(self, number: int) -> _Lists:
         if number not in self._single:
@@ -144,7 +153,7 @@ class Task:
             score = units @ net.top
         own = score if lists.rows is None else score[lists.rows]
         slope = np.empty(len(own))
-        loss, by_extra = self.owner._loss(own, lists.prepared, slope, net.extra, turn)
+        loss, by_extra = self._loss(own, lists, slope, net.extra, turn)
         slope /= lists.n_lists
         if lists.rows is not None:
             everywhere = np.zeros(len(score))
@@ -167,6 +176,25 @@ class Task:
         parts.extra[:] = by_extra / lists.n_lists
         penalty = 0.5 * l2 * (float((net.w * net.w).sum()) + float(net.top @ net.top))
         return loss / lists.n_lists + penalty, out
+
+    def _loss(self, score: Floats, lists: _Lists, slope: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
+        """Return the loss of the lists and write its slope; long lists of lists go by stretches, shared by the cores.
+
+        Stretches are the same whatever the number of threads, and so is their sum.
+        """
+        graded = lists.prepared
+        edges = lists.edges
+        if len(edges) <= 2 or not isinstance(graded, Graded):
+            return self.owner._loss(score, graded, slope, extra, turn)
+
+        def stretch(k: int) -> tuple[float, Floats]:
+            rows = slice(int(graded.offsets[edges[k]]), int(graded.offsets[edges[k + 1]]))
+            own = graded.window(edges[k], edges[k + 1])
+            return self.owner._loss(score[rows], own, slope[rows], extra, turn)
+
+        with unwatched():
+            parts = map_instances(stretch, len(edges) - 1)
+        return sum(loss for loss, _ in parts), np.sum([by_extra for _, by_extra in parts], axis=0)
 
 
 class Learner:
