@@ -303,7 +303,7 @@ def _draw(folder: Path, picture: Picture) -> str:
 
 
 _STYLE = """
-:root { color-scheme: light dark; }
+:root { color-scheme: light dark; background: Canvas; color: CanvasText; }
 body { max-width: 75rem; margin: 2rem auto; padding: 0 1rem; font: 1rem/1.5 system-ui, sans-serif; }
 h1, h2 { line-height: 1.25; text-wrap: balance; }
 a { color: LinkText; }
@@ -315,7 +315,7 @@ td:first-child { min-width: 9rem; }
 img { max-width: 100%; background: white; }
 p, li { max-width: 48rem; overflow-wrap: anywhere; }
 @media print { table { display: table; font-size: .7rem; } h2 { break-after: avoid; } tr, img { break-inside: avoid; } }
-code { background: #8882; padding: 0 .2em; }
+code { background: color-mix(in srgb, CanvasText 8%, Canvas); padding: 0 .2em; }
 """
 
 

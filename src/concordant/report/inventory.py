@@ -23,7 +23,7 @@ KINDS = {
     "comparisons": ("comparisons", "compared"),
 }
 _BARS = 16
-# Lists of one instance that are compared item by item for their overlap.
+# Lists of one instance that are compared item by item for their overlap; five times as many where there is but one.
 _LISTS = 400
 _ROUGHLY_NOTHING = 0.01
 
@@ -171,12 +171,13 @@ def _of_lists(votes: Preferences) -> Inventory:
 def _overlap(votes: Preferences) -> float | None:
     """Return the mean over instances of the mean Jaccard index of two of its lists; very many are thinned evenly."""
     starts, offsets = votes.list_starts.tolist(), votes.slots.offsets.tolist()
+    most = max(_LISTS, 5 * _LISTS // max(len(votes), 1))
     found = []
     for n in range(len(votes)):
         count = starts[n + 1] - starts[n]
         if count < 2:
             continue
-        lists = starts[n] + np.unique(np.linspace(0, count - 1, min(count, _LISTS)).astype(np.int64))
+        lists = starts[n] + np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
         held = np.zeros((len(lists), offsets[n + 1] - offsets[n]), dtype=np.float32)
         for at, one in enumerate(lists.tolist()):
             held[at, votes.slot[votes.list_offsets[one] : votes.list_offsets[one + 1]] - offsets[n]] = 1.0
