@@ -105,21 +105,34 @@ def complete(_app: object, _docname: str, source: list[str]) -> None:
     source[0] = PLACEHOLDER.sub(lambda m: public_names(m[1]), text)
 
 
-def settle(app: Any, what: str, name: str, value: object, _options: object, lines: list[str]) -> None:
-    """Keep docstrings from being read as markup they do not use."""
-    if what == "property":
-        # Napoleon takes "A frame: one row per expert" for a type and its meaning, and no section below it for one.
-        lines[:] = NumpyDocstring(inspect.getdoc(value) or "", app.config, app, "method", name, value).lines()
-    # |x| is a magnitude here and never a substitution; code is left alone. Dashes are napoleon's own.
+def escape(_app: object, _what: str, _name: str, _value: object, _options: object, lines: list[str]) -> None:
+    """Keep docstrings from being read as markup they do not use; code is left alone."""
     for i, line in enumerate(lines):
-        if not line.lstrip().startswith((">>>", "...")):
-            parts = re.split(r"(`+[^`]+`+)", line.replace(" -- ", " – "))
-            lines[i] = "".join(part if n % 2 else part.replace("|", r"\|") for n, part in enumerate(parts))
+        # Napoleon takes care of the stars in a list of parameters.
+        if re.match(r"\s*(?:>>>|\.\.\.|\*{1,2}\w+(?: :|,|$))", line):
+            continue
+        parts = re.split(r"(`+[^`]+`+)", line)
+        for n in range(0, len(parts), 2):
+            # |x| is a magnitude, and of stars only those around one word make it stand out.
+            text = re.sub(r"(?<![\w*])\*(\w+)\*(?![\w*])", "\0\\1\0", parts[n])
+            parts[n] = re.sub(r"\||\*(?=\S)", r"\\\g<0>", text).replace("\0", "*")
+        lines[i] = "".join(parts)
+
+
+def settle(app: Any, what: str, name: str, value: object, options: object, lines: list[str]) -> None:
+    """Put right what napoleon makes of docstrings."""
+    if what == "property":
+        # It takes "A frame: one row per expert" for a type and its meaning, and no section below it for one.
+        text = (inspect.getdoc(value) or "").split("\n")
+        escape(app, what, name, value, options, text)
+        lines[:] = NumpyDocstring(text, app.config, app, "method", name, value).lines()
+    lines[:] = [line.replace(" -- ", " – ") for line in lines]
 
 
 def setup(app: Any) -> dict[str, bool]:
     """Take part in the reading of pages and docstrings."""
     app.connect("source-read", complete)
-    # After napoleon has taken the docstring apart.
+    # Before and after napoleon takes the docstring apart.
+    app.connect("autodoc-process-docstring", escape, priority=400)
     app.connect("autodoc-process-docstring", settle, priority=600)
     return {"parallel_read_safe": True}
