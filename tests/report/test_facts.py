@@ -243,6 +243,47 @@ def test_agreement_over_a_handful_of_pairs_is_left_open() -> None:
     assert None not in others
 
 
+def test_who_orders_alike_all_they_share_is_named() -> None:
+    rng = np.random.default_rng(1)
+    rows = []
+    for q in range(20):
+        order = rng.permutation(12).tolist()
+        # The copy cuts the list elsewhere, so that no two lists are equal.
+        for name, some in (("4", order[:9]), ("7", order[2:]), ("twin", order[:9])):
+            rows += [(f"q{q}", name, f"i{i}", float(r)) for r, i in enumerate(some, 1)]
+        for e in range(3):
+            rows += [(f"q{q}", f"e{e}", f"i{i}", float(r)) for r, i in enumerate(rng.permutation(12), 1)]
+    report = build_report(cc.Preferences(*(list(column) for column in zip(*rows, strict=True))))
+    assert report.experts is not None
+    assert report.experts.alike == [("4", "7", 20 * 21), ("7", "twin", 20 * 21)]
+    said = " ".join(report.stock.warnings)
+    assert "Experts 4 and 7 order alike all they share (420 pairs of items)" in said
+    # Those who say the same in every instance are named once.
+    assert "4 and twin say the same in every instance" in said
+    assert said.count("twin") == 2
+
+
+@pytest.mark.parametrize(("side", "text"), [(52, "−0.12"), (34, "−0.12"), (33, "−.12"), (23, "−.12"), (22, "")])
+def test_numbers_of_the_heat_map_have_room_or_are_left_out(side: int, text: str) -> None:
+    pytest.importorskip("jinja2")
+    from concordant.report.page import _in_cell
+
+    assert _in_cell(-0.1234, side) == text
+    assert _in_cell(1.0, side) == ("1.00" if text else "")
+    assert _in_cell(None, side) == ""
+
+
+def test_ranks_followed_among_the_best_are_said_to_be() -> None:
+    items = [f"i{n}" for n in range(80)]
+    rng = np.random.default_rng(0)
+    many = {f"e{e}": [items[i] for i in rng.permutation(80)] for e in range(5)}
+    few = {name: [i for i in one if int(i[1:]) < 40] for name, one in many.items()}
+    said = [build_report(cc.from_lists(some), methods=[("borda", cc.Borda())]).ranges or "" for some in (many, few)]
+    assert "among the 50 best items" in said[0]
+    assert "drawn anew" in said[1]
+    assert "among the" not in said[1]
+
+
 def test_few_items_are_all_there_is_and_nothing_is_left_open() -> None:
     experts = build_report(cc.from_lists({"x": list("ab"), "y": list("ba"), "z": list("ab"), "w": list("ab")})).experts
     assert experts is not None

@@ -24,7 +24,7 @@ from concordant.errors import DataError, listing, shorten
 from concordant.kernels.lists import Floats
 from concordant.report.agreement import cluster_order, expert_agreement
 from concordant.report.clusters import expert_groups
-from concordant.report.inventory import KINDS, Inventory, several, take_stock
+from concordant.report.inventory import KINDS, Inventory, several, take_stock, twins
 from concordant.report.opinions import (
     Asked,
     Difference,
@@ -66,6 +66,8 @@ _CELLS = 500_000
 _PAIRS, _FEWEST_SAMPLED = 4e8, 30
 # Agreement of two experts over fewer pairs of items is left open, where most share many more.
 _FEWEST_PAIRS = 30
+# So many pairs of items, all ordered alike, are no chance.
+_MANY_PAIRS = 100
 # Agreement this near to 1 is the same order.
 _SAME_ORDER = 1e-9
 # Experts times items that are sorted to see everybody among the others.
@@ -160,6 +162,8 @@ class Experts:
         Experts who stand apart, and in which way.
     most : float
         What the mean agreement could be at most: a list that leaves items out cannot tell their order, nor can a tie.
+    alike : list of (str, str, int)
+        Two experts who order alike whatever they share, without having the same lists; and how many pairs of items.
     """
 
     rows: list[ExpertRow]
@@ -171,6 +175,7 @@ class Experts:
     mean: float | None
     odd: dict[str, str]
     most: float = 1.0
+    alike: list[tuple[str, str, int]] = field(default_factory=list)
 
 
 class MethodRow(NamedTuple):
@@ -338,6 +343,8 @@ def build_report(
     rows += _learner_rows(learners, labels, truth)
     if experts is not None and experts.total > len(experts.rows):
         left_out.append(f"{experts.total - len(experts.rows):,} of {experts.total:,} experts are not in the table.")
+    if experts is not None:
+        stock.warnings.extend(_copy_warnings(experts))
     if truth is not None:
         stock.warnings.extend(_truth_warnings(truth))
     summary = _summary(stock, view, experts, heard, tau, truth)
@@ -530,6 +537,7 @@ def _experts(
     others = np.full(k, np.nan)
     nearest: list[str | None] = [None] * k
     groups: list[GroupRow] = []
+    alike: list[tuple[str, str, int]] = []
     group_of: dict[int, int] = {}
     if k <= MANY_EXPERTS:
         some = _sample(votes)
@@ -538,7 +546,10 @@ def _experts(
         # Who orders as the others do what they share, and yet is far from the consensus, lists what they do not.
         if isinstance(votes, Preferences) and votes.kind != "rating":
             odd |= {e: "other items" for e in odd_ones(standing) if e not in odd and standing.coverage[e] < 1}
-        beside = _beside(some)
+        beside, copies = _beside(some)
+        # Who says the same in every instance was named before.
+        known_twins = set(twins(votes)) if isinstance(votes, Preferences) else set()
+        alike = [(names[a], names[b], n) for a, b, n in copies if (names[a], names[b]) not in known_twins]
         arranged = cluster_order(beside)
         order = [names[int(e)] for e in arranged]
         tau = _table(beside[np.ix_(arranged, arranged)])
@@ -572,17 +583,22 @@ def _experts(
         rows = known[:half] + known[-half:] if len(known) > _EXPERT_ROWS else known
     mean = float(np.nanmean(standing.agreement)) if not np.isnan(standing.agreement).all() else None
     apart_by_name = {names[e]: word for e, word in odd.items()}
-    return Experts(rows, k, list(weights), order, tau, groups, mean, apart_by_name, _most(votes))
+    return Experts(rows, k, list(weights), order, tau, groups, mean, apart_by_name, _most(votes), alike)
 
 
-def _beside(votes: Votes) -> Floats:
-    """Return the agreement of every two experts, NaN where it rests on next to nothing."""
+def _beside(votes: Votes) -> tuple[Floats, list[tuple[int, int, int]]]:
+    """Return the agreement of every two experts, NaN where it rests on next to nothing; and who orders all alike.
+
+    The latter with the number of pairs of items they share.
+    """
     found = expert_agreement(votes)
     common = found.shared[np.triu_indices(len(found.shared), 1)]
     # Of a few items everybody ranks there are few pairs, and they are all there is.
     enough = min(float(_FEWEST_PAIRS), float(np.median(common)) / 2) if len(common) else 0.0
     own = np.eye(len(found.tau), dtype=np.bool_)
-    return np.where((found.shared >= enough) | own, found.tau, np.nan)
+    alike = (found.tau > 1 - _SAME_ORDER) & (found.shared >= _MANY_PAIRS) & ~own
+    copies = [(int(a), int(b), int(found.shared[a, b])) for a, b in np.argwhere(np.triu(alike))]
+    return np.where((found.shared >= enough) | own, found.tau, np.nan), copies
 
 
 def _most(votes: Votes) -> float:
@@ -685,6 +701,16 @@ def _learner_rows(learners: list[Asked], labels: Labels | None, truth: Truth | N
         if truth is not None:
             reason = truth.left_out.get(asked.label, "")
         out.append(MethodRow(asked.label, Opinion(*asked).summary, None, None, 0.0, [], reason))
+    return out
+
+
+def _copy_warnings(experts: Experts) -> list[str]:
+    out = []
+    for a, b, n in sorted(experts.alike, key=lambda x: -x[2])[:3]:
+        who = _listed([a, b], word="Expert")
+        out.append(f"{who} order alike all they share ({n:,} pairs of items): perhaps one opinion, counted twice.")
+    if len(experts.alike) > len(out):
+        out.append(f"So do {several(len(experts.alike) - len(out), 'other pair')} of experts.")
     return out
 
 

@@ -13,7 +13,7 @@ from concordant.data.preferences import Preferences
 from concordant.errors import shorten
 from concordant.kernels.lists import Floats, Ints
 
-__all__ = ["Bar", "Fact", "Inventory", "KINDS", "several", "take_stock"]
+__all__ = ["Bar", "Fact", "Inventory", "KINDS", "several", "take_stock", "twins"]
 
 # What the values of a container are called, and what experts did to give them.
 KINDS = {
@@ -266,12 +266,12 @@ def _list_warnings(votes: Preferences, answered: Ints, support: Ints) -> list[st
         out.append(f"{several(flat, 'list')} with all items in one place: nothing is said about the order.")
     out += [
         f"{shorten(a, 40)} and {shorten(b, 40)} say the same in every instance: one opinion, counted twice."
-        for a, b in _twins(votes)[:3]
+        for a, b in twins(votes)[:3]
     ]
     return out
 
 
-def _twins(votes: Preferences) -> list[tuple[str, str]]:
+def twins(votes: Preferences) -> list[tuple[str, str]]:
     """Return experts whose lists are all equal, where they ranked more than a handful of things."""
     if votes.n_experts > 200 or votes.list_weight is not None:
         return []

@@ -210,6 +210,8 @@ def rank_ranges(
         f"where an item stands in {_LEVEL:.0%} of {draws} draws: experts drawn anew with replacement, {opinion.label} "
         "reached from each draw"
     )
+    if votes.slots.sizes.max(initial=0) > depth:
+        how += f"; ranks are those among the {depth} best items"
     found = _from_contributions(method, votes, consensus, drawn, depth)
     if found is None and votes.n_rows * draws <= _REFIT_ROWS:
         found = _from_refits(method, votes, consensus, drawn, depth)

@@ -28,6 +28,8 @@ _WORD = 22
 _KEY = 24
 # Marks that stack on a letter without end would cover the lines above.
 _STACK = 3
+# Pixels of a cell from which on it has room for 0.12, and for .12 in small.
+_ROOMY, _NARROW = 34, 23
 _HIDDEN = frozenset("\u202a\u202b\u202c\u202d\u202e\u2028\u2029\ufeff")
 _ISOLATES = frozenset("\u2066\u2067\u2068\u2069")
 _ODD_WORDS = {
@@ -267,10 +269,18 @@ def _board_scale(report: Report) -> Any:
     return lambda value: _coord(6 + 168 * (value - low) / (high - low))
 
 
+def _in_cell(value: float | None, side: int) -> str:
+    """Return what has room in a cell: two places, without the zero in front of them, or nothing."""
+    if value is None or side < _NARROW:
+        return ""
+    text = _fixed(value, 2)
+    return text if side >= _ROOMY else text.replace("0.", ".")
+
+
 def _heat_map(experts: Experts) -> dict[str, Any]:
     """Return the heat map of experts, laid out."""
     n = len(experts.order)
-    side = int(min(max(620 / n, 15), 52))
+    side = int(min(max(720 / n, 15), 52))
     names = [_short(name, 18) for name in experts.order]
     longest = max(_wide(name) for name in names)
     # Columns are named at 55 degrees: 0.82 of a name goes up, 0.57 to the right.
@@ -290,7 +300,7 @@ def _heat_map(experts: Experts) -> dict[str, Any]:
                     "tx": _coord(x + side / 2),
                     "ty": _coord(y + side / 2),
                     "title": f"{names[i]}, {names[j]}: {told}",
-                    "text": _fixed(value, 2) if value is not None and side >= 32 else "",
+                    "text": _in_cell(value, side),
                 }
             )
     labels = [
@@ -316,6 +326,7 @@ def _heat_map(experts: Experts) -> dict[str, Any]:
         "left": left,
         "top": top,
         "side": side - 1,
+        "small": side < _ROOMY,
         "cells": cells,
         "labels": labels,
         "words": words,
