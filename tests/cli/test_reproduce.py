@@ -55,9 +55,21 @@ def test_a_study_without_its_data_is_listed_with_the_reason(tmp_path: Path) -> N
 def test_quick_makes_the_pages_and_the_second_time_nothing_is_computed(tmp_path: Path) -> None:
     first = run("letor-mpm", "--quick", "-o", str(tmp_path), "-j", "1")
     assert first[0] == 0
+    assert first[1].split()[:3] == ["study", "claims", "hold"]
+    assert "On synthetic data, in small: the shape of the results, not their numbers." in first[1]
+    assert "On synthetic data" in (tmp_path / "letor-mpm.html").read_text()
     pages = {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.is_file()}
     assert {"index.md", "index.html", "letor-mpm.md", "letor-mpm.html"} <= set(pages)
     again = run("letor-mpm", "--quick", "-o", str(tmp_path), "-j", "1")
     assert "cells were finished before" in again[2]
     assert again[1] == first[1]
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.is_file()} == pages
+
+
+def test_an_output_that_cannot_be_written_is_an_error_in_words(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    code, _, error = run("letor-mpm", "--quick", "-o", str(tmp_path / "file"), "-j", "1")
+    assert code == 1
+    assert "file" in error
+    assert "Traceback" not in error
+    assert (tmp_path / "file").read_text() == "not a folder"

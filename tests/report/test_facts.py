@@ -168,6 +168,10 @@ def test_lists_that_say_what_the_consensus_says_reach_the_most_there_is() -> Non
     sentence = next(s for s in report.summary if s.startswith("Experts agree"))
     assert sentence.startswith("Experts agree closely")
     assert f"lists so short can reach {report.experts.most:.2f}" in sentence
+    pytest.importorskip("jinja2")
+    from concordant.report.page import render
+
+    assert f"with so much left out it could be {report.experts.most:.2f} at most." in render(report)
 
 
 def test_whole_lists_can_reach_1() -> None:
