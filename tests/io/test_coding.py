@@ -181,14 +181,20 @@ def test_text_of_rows_is_let_go() -> None:
     assert held < 5000
 
 
-def test_weights_belong_to_lists() -> None:
+@pytest.mark.parametrize("options", [{}, {"batch_rows": 1}, {"batch_rows": 3}], ids=str)
+def test_weights_belong_to_lists(options: dict[str, Any]) -> None:
     rows: list[Row] = [("q", "x", "a", 1.0), ("q", "y", "a", 1.0), ("q", "x", "b", 2.0), ("p", "x", "a", None)]
-    coded = code(rows, [], {})
-    assert coded.preferences("score", weight=np.array([3.0, 1.0, 3.0, 9.0])).list_weight.tolist() == [3.0, 1.0]
+
+    def weights(*weight: float) -> Any:
+        coder = Coder(**options)
+        coder.add(table(rows).with_columns(weight=pl.Series(weight)))
+        return coder.finish().preferences("score").list_weight
+
+    assert weights(3.0, 1.0, 3.0, 9.0).tolist() == [3.0, 1.0]
     with pytest.raises(DataError, match=r"expert 'x' has two weights; .* in instance 'q'"):
-        coded.preferences("score", weight=np.array([3.0, 1.0, 2.0, 9.0]))
+        weights(3.0, 1.0, 2.0, 9.0)
     with pytest.raises(DataError, match="expert 'y' has a weight that is not a finite number >= 0, in instance 'q'"):
-        coded.preferences("score", weight=np.array([3.0, -1.0, 3.0, 9.0]))
+        weights(3.0, -1.0, 3.0, 9.0)
 
 
 def test_items_that_nobody_ranks_are_preferences_too() -> None:

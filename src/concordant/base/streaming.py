@@ -15,11 +15,12 @@ import numpy as np
 from concordant.base.contract import Aggregator
 from concordant.base.registry import create
 from concordant.errors import KindError
-from concordant.execution import ahead, report, unwatched
+from concordant.execution import report, unwatched
 from concordant.io.parts import Parts
 from concordant.io.write import format_of
 
 if TYPE_CHECKING:
+    from concordant.data.consensus import Consensus
     from concordant.data.preferences import Preferences
     from concordant.io._files import PathLike
     from concordant.io.blocks import Blocks
@@ -86,7 +87,6 @@ def aggregate_blocks(
             f"{type(chosen).__name__} learns from all instances together, so that it cannot be fitted block by block. "
             "Fit it on some of them first and pass it with fitted=True."
         )
-    predict = chosen.predict if fitted else chosen.fit_predict
     if (format or format_of(output)) == "trec":
         options["top"], top = 1000 if top is None else top, None
     job = None
@@ -97,11 +97,8 @@ def aggregate_blocks(
         with ThreadPoolExecutor(1) as writer:
             pending: Future[None] | None = None
             missing = [b for b in range(len(blocks)) if not parts.has(b)]
-            for b, block in zip(missing, ahead(blocks[b] for b in missing), strict=True):
-                with unwatched():
-                    consensus = predict(block if adjust is None else adjust(block))
-                if top is not None:
-                    consensus = consensus.top(top)
+            answers = blocks.pieces.some(missing).map(_aggregated, chosen, fitted, adjust, top)
+            for b, consensus in zip(missing, answers, strict=True):
                 if pending is not None:
                     pending.result()
                 pending = writer.submit(parts.put, b, consensus)
@@ -109,6 +106,19 @@ def aggregate_blocks(
             if pending is not None:
                 pending.result()
         return parts.join(len(blocks))
+
+
+def _aggregated(
+    block: Preferences,
+    method: Aggregator,
+    fitted: bool,
+    adjust: Callable[[Preferences], Preferences] | None,
+    top: int | None,
+) -> Consensus:
+    votes = block if adjust is None else adjust(block)
+    with unwatched():
+        consensus = method.predict(votes) if fitted else method.fit_predict(votes)
+    return consensus if top is None else consensus.top(top)
 
 
 def _digest(value: Any) -> str:

@@ -1,8 +1,27 @@
 """Where work runs. Instances are independent, so work is a map over instances; threads are the default.
 
-Kernels release the interpreter lock; the answer never depends on how many threads there are.
+Kernels release the interpreter lock; the answer never depends on how many threads there are, nor on which machine an
+instance is worked on.
 """
 
+from concordant.execution._dask import connected, dask
 from concordant.execution.local import ahead, map_instances, n_threads, note, report, threads, unwatched, watch
+from concordant.execution.pieces import Held, OnCluster, Pieces, Read, cluster
 
-__all__ = ["ahead", "map_instances", "n_threads", "note", "report", "threads", "unwatched", "watch"]
+__all__ = [
+    "Held",
+    "OnCluster",
+    "Pieces",
+    "Read",
+    "ahead",
+    "cluster",
+    "connected",
+    "dask",
+    "map_instances",
+    "n_threads",
+    "note",
+    "report",
+    "threads",
+    "unwatched",
+    "watch",
+]

@@ -370,6 +370,7 @@ class Batch:
     first: Ints  # source row per slot
     counts: Ints  # slots per instance
     repeated: bool
+    weight: Floats | None = None  # per run, None where all are 1
 
 
 class Shelf(Protocol):
@@ -433,7 +434,8 @@ class Coder:
         self._h2: _Hashes = np.empty(0, dtype=np.uint64)
         self._value: Floats = np.empty(0, dtype=np.float64)
         self._items: list[pl.Series] = []
-        self._pending: list[tuple[Codes, Codes, Ints]] = []
+        self._pending: list[tuple[Codes, Codes, Ints, Floats]] = []
+        self._weighted = False
 
     @property
     def n_rows(self) -> int:
@@ -466,7 +468,8 @@ class Coder:
         ----------
         frame : polars.DataFrame
             Text columns "instance" and "item"; "expert" (text) unless all rows belong to one; "value" (float, null =
-            the item is known but not ranked) unless only slots are wanted; "h1" and "h2" if hashed already.
+            the item is known but not ranked) unless only slots are wanted; "weight" (float) where lists have one;
+            "h1" and "h2" if hashed already.
         expert : hashable, optional
             The expert of all rows. With neither this nor a column the items are known and ranked by nobody.
         key : callable, optional
@@ -503,7 +506,14 @@ class Coder:
                 codes = np.full(len(ends), codes[0], dtype=np.int32)
         else:
             codes = np.full(len(ends), -1 if expert is None else self.know(expert), dtype=np.int32)
-        self._pending.append((instance, codes, np.diff(ends, prepend=0)))
+        weight = np.ones(len(ends))
+        if "weight" in frame.columns:
+            self._weighted = True
+            by_row = frame["weight"].to_numpy()
+            both = np.union1d(ends, np.flatnonzero(by_row[1:] != by_row[:-1]) + 1)
+            at = np.searchsorted(ends, both)
+            instance, codes, ends, weight = instance[at], codes[at], both, by_row[both - 1]
+        self._pending.append((instance, codes, np.diff(ends, prepend=0), weight))
         self._grow(n, "value" in frame.columns)
         held = slice(self._held, self._held + n)
         _copy(frame["h1"], self._h1[held])
@@ -541,7 +551,7 @@ class Coder:
         """Code what is held and let go of its text."""
         if not self._held:
             return
-        instance, expert, length = (np.concatenate(c) for c in zip(*self._pending, strict=True))
+        instance, expert, length, weight = (np.concatenate(c) for c in zip(*self._pending, strict=True))
         start = offsets_of(length)[:-1]
         items = pl.concat(self._items)
         base = self._total - self._held
@@ -567,6 +577,7 @@ class Coder:
             found.first + base,
             found.counts,
             found.repeated,
+            weight[order] if self._weighted else None,
         )
         if self._shelf is None:
             self._batches.append(batch)
@@ -638,7 +649,15 @@ def assemble(
         sources,
         nulls,
         any(b.repeated for b in batches),
+        _weights(batches),
     )
+
+
+def _weights(batches: list[Batch]) -> Floats | None:
+    """Return the weight of every run, None where there are no weights."""
+    if all(b.weight is None for b in batches):
+        return None
+    return np.concatenate([np.ones(len(b.instance)) if b.weight is None else b.weight for b in batches])
 
 
 def _merge(
@@ -714,6 +733,7 @@ class CodedRows:
     sources: list[tuple[int, Source]]
     nulls: bool
     repeated: bool
+    weight: Floats | None = None  # per run
 
     def place(self, row: int) -> int | str:
         """Return where a source row stood."""
@@ -734,7 +754,6 @@ class CodedRows:
         *,
         names: Sequence[str] | None = None,
         duplicates: str = "error",
-        weight: Floats | None = None,
     ) -> Preferences:
         """Return the rows as preferences: lists by instance, then expert in the order of the vocabulary.
 
@@ -746,8 +765,6 @@ class CodedRows:
             The experts' ids, when what stands for them in the vocabulary is not their id.
         duplicates : {"error", "best", "first"}
             What to do when an expert ranks an item twice in an instance.
-        weight : float64[rows], optional
-            A weight for every source row, equal within a list.
         """
         check_duplicates(duplicates, "preferences")
         experts = [str(e) for e in self.experts] if names is None else list(names)
@@ -781,8 +798,10 @@ class CodedRows:
         list_instance, list_expert = np.divmod(list_key, max(len(experts), 1))
         list_offsets = offsets_of(list_length)
         list_weight = None
-        if weight is not None:
-            list_weight = self._list_weights(weight, rows, list_offsets, list_instance, list_expert, experts)
+        if self.weight is not None:
+            by_row = np.repeat(self.weight, self.length)
+            by_row = by_row if rows is None else by_row[rows]
+            list_weight = self._list_weights(by_row, list_offsets, list_instance, list_expert, experts)
         return Preferences.from_codes(
             self.slots,
             Texts(experts),
@@ -838,15 +857,13 @@ class CodedRows:
 
     def _list_weights(
         self,
-        weight: Floats,
-        rows: Ints | None,
+        by_row: Floats,
         list_offsets: Ints,
         list_instance: Ints,
         list_expert: Ints,
         experts: list[str],
     ) -> Floats:
         """Return the weight of every list, which all its rows must agree on."""
-        by_row = weight[self.source_rows(np.arange(int(list_offsets[-1])) if rows is None else rows)]
         out = np.asarray(by_row[list_offsets[:-1]], dtype=np.float64)
         odd = np.flatnonzero(by_row != np.repeat(out, np.diff(list_offsets)))
         for bad, what in (

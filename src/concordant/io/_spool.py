@@ -30,6 +30,7 @@ __all__ = ["Spool"]
 _STATE = "spool.json"
 # What of a batch is mapped and not read.
 _ARRAYS = ("instance", "expert", "origin", "slot", "first")
+_OPTIONAL = ("value", "weight")
 # A file no longer than this holds no rows, and nothing cannot be mapped.
 _HEADER = 128
 # Texts that are read together: a block needs whole groups of them.
@@ -44,6 +45,7 @@ class _Laid(NamedTuple):
     origin: Ints
     slot: Codes
     value: Floats | None
+    weight: Floats | None
     items: Path
     first: Ints
     run_offsets: Ints  # rows before every run
@@ -93,7 +95,6 @@ class Spool:
         self._known: tuple[Texts, list[Hashable], list[tuple[int, Source]], bool] | None = None
         self._job = job
         self._state: dict[str, Any] | None = None
-        self._beside = 0
         try:
             if kept is None:
                 self.folder = Path(tempfile.mkdtemp(prefix="concordant-", dir=folder))
@@ -123,37 +124,27 @@ class Spool:
                 )
             for n, batch in enumerate(state["batches"]):
                 length, counts = (np.load(self.folder / f"{n}.{name}.npy") for name in ("length", "counts"))
-                mapped = {name: _mapped(self.folder / f"{n}.{name}.npy") for name in _ARRAYS}
-                value = _mapped(self.folder / f"{n}.value.npy") if batch["valued"] else None
-                self._enter(n, mapped, value, length, counts, batch["repeated"])
+                mapped = {name: _mapped(self._path(n, name)) for name in (*_ARRAYS, *batch["more"])}
+                self._enter(n, mapped, length, counts, batch["repeated"])
         except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
             raise FormatError(
                 f"{self.folder}: the checkpoint is damaged ({shorten(str(error))}). Remove it to begin anew."
             ) from error
         self._state = state
 
-    def restore(self, coder: Coder, beside: list[Floats]) -> tuple[int, Any, bool]:
-        """Return how many steps of the reading are done, the reader's own state, and whether that was all.
-
-        `beside` gets the columns that the reader keeps beside those of the coder.
-        """
+    def restore(self, coder: Coder) -> tuple[int, Any, bool]:
+        """Return how many steps of the reading are done, the reader's own state, and whether that was all."""
         if self._state is None:
             return 0, None, False
         state = self._state
-        self._beside = int(state["beside"])
-        beside[:] = [_mapped(self._path(n, "beside")) for n in range(self._beside)]
         experts = [tuple(e) if isinstance(e, list) else e for e in state["experts"]]
         coder.restore(state["instances"], experts, state["rows"], nulls=state["nulls"])
         return int(state["steps"]), state["reader"], bool(state["sealed"])
 
-    def mark(self, coder: Coder, steps: int, reader: Any, beside: list[Floats], *, sealed: bool = False) -> None:
+    def mark(self, coder: Coder, steps: int, reader: Any, *, sealed: bool = False) -> None:
         """Write down how far the reading is, so that it can be taken up again from here."""
         coder.flush()
-        for n in range(self._beside, len(beside)):
-            np.save(self._path(n, "beside"), beside[n])
-        self._beside = len(beside)
         state = {
-            "beside": len(beside),
             "job": self._job,
             "steps": steps,
             "reader": reader,
@@ -162,7 +153,10 @@ class Spool:
             "nulls": coder.nulls,
             "instances": list(coder.instances),
             "experts": list(coder.experts),
-            "batches": [{"repeated": laid.repeated, "valued": laid.value is not None} for laid in self._laid],
+            "batches": [
+                {"repeated": laid.repeated, "more": [name for name in _OPTIONAL if getattr(laid, name) is not None]}
+                for laid in self._laid
+            ],
         }
         with atomic_write(self.folder / _STATE) as handle:
             handle.write(json.dumps(state).encode())
@@ -171,17 +165,17 @@ class Spool:
         """Lay a batch down."""
         n = len(self._laid)
         try:
-            for name in (*_ARRAYS, "length", "counts", *(() if batch.value is None else ("value",))):
+            more = [name for name in _OPTIONAL if getattr(batch, name) is not None]
+            for name in (*_ARRAYS, "length", "counts", *more):
                 np.save(self._path(n, name), getattr(batch, name))
             batch.items.to_frame("item").write_ipc(self._items(n), compression="uncompressed", record_batch_size=_TEXTS)
-            mapped = {name: _mapped(self._path(n, name)) for name in _ARRAYS}
-            value = None if batch.value is None else _mapped(self._path(n, "value"))
+            mapped = {name: _mapped(self._path(n, name)) for name in (*_ARRAYS, *more)}
         except OSError as error:
             raise DataError(
                 f"rows that do not fit in memory cannot be kept in {str(self.folder)!r} "
                 f"({error.strerror or error}). Make room there, or name another folder."
             ) from error
-        self._enter(n, mapped, value, batch.length, batch.counts, batch.repeated)
+        self._enter(n, mapped, batch.length, batch.counts, batch.repeated)
 
     def _path(self, n: int, name: str) -> Path:
         return self.folder / f"{n}.{name}.npy"
@@ -189,16 +183,13 @@ class Spool:
     def _items(self, n: int) -> Path:
         return self.folder / f"{n}.items.arrow"
 
-    def _enter(
-        self, n: int, mapped: dict[str, NDArray[Any]], value: Floats | None, length: Ints, counts: Ints, repeated: bool
-    ) -> None:
+    def _enter(self, n: int, mapped: dict[str, NDArray[Any]], length: Ints, counts: Ints, repeated: bool) -> None:
         rows = np.bincount(mapped["instance"], weights=length, minlength=len(counts)).astype(np.int64)
         rows[: len(self._rows)] += self._rows
         self._rows = rows
         self._laid.append(
             _Laid(
-                **mapped,
-                value=value,
+                **{name: mapped.get(name) for name in (*_ARRAYS, *_OPTIONAL)},  # type: ignore[arg-type]
                 items=self._items(n),
                 run_offsets=offsets_of(length),
                 slot_offsets=offsets_of(counts),
@@ -270,4 +261,5 @@ def _slice(laid: _Laid, begin: int, end: int) -> Batch | None:
         np.array(laid.first[s0:s1]),
         counts,
         laid.repeated,
+        None if laid.weight is None else np.array(laid.weight[g0:g1]),
     )

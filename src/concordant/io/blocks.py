@@ -6,7 +6,7 @@ write. A block is made when it is asked for and forgotten when nobody holds it a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, overload
@@ -16,10 +16,12 @@ import numpy as np
 from concordant.data.index import Texts
 from concordant.data.preferences import Kind, Preferences
 from concordant.errors import ParameterError
+from concordant.execution import Pieces, Read, cluster
 from concordant.io._coding import CodedRows, Coder
 from concordant.io._files import PathLike
+from concordant.io._remote import spread
 from concordant.io._spool import Spool
-from concordant.kernels.lists import Floats, Ints
+from concordant.kernels.lists import Ints
 
 __all__ = ["BLOCK_ROWS", "Blocks", "RowReader", "fingerprint"]
 
@@ -32,15 +34,16 @@ _MARK_ROWS = 2_000_000
 
 
 class RowReader(Protocol):
-    """Something that reads rows step by step, a step being a file or a window of one, and can go on after any step.
+    """Something that reads rows step by step, a step being a file or a window of one, and can go on after any step."""
 
-    Attributes
-    ----------
-    beside : list of float64 arrays
-        Columns that it keeps beside those of the coder, to which steps only append.
-    """
+    @property
+    def kind(self) -> Kind:
+        """What the values are."""
+        ...
 
-    beside: list[Floats]
+    def names(self, experts: Sequence[Hashable]) -> list[str]:
+        """Return the ids of the experts in the coder's vocabulary."""
+        ...
 
     def job(self) -> dict[str, Any]:
         """Return what is read and how, in words that JSON can hold."""
@@ -50,8 +53,20 @@ class RowReader(Protocol):
         """Hand the rows after the first `done` steps to a coder; call `mark` with the number of steps after each."""
         ...
 
+    def n_steps(self) -> int:
+        """Return how many steps there are."""
+        ...
+
+    def read_step(self, coder: Coder, step: int) -> None:
+        """Hand the rows of one step to a coder."""
+        ...
+
     def state(self) -> Any:
         """Return what else has to be known to go on, as JSON can hold it."""
+        ...
+
+    def gather(self, states: list[Any], begins: list[int]) -> None:
+        """Take up the states after every step alone, given the row that each of them begins with."""
         ...
 
     def restore(self, state: Any) -> None:
@@ -82,6 +97,8 @@ class Blocks(Sequence[Preferences]):
         What the values are.
     rows : int64[instances]
         How many rows every instance has.
+    pieces : Pieces
+        The blocks, wherever they lie, for work that goes to them.
 
     Examples
     --------
@@ -95,25 +112,44 @@ class Blocks(Sequence[Preferences]):
 
     def __init__(
         self,
-        make: Callable[[int, int], Preferences],
+        pieces: Pieces[Preferences],
         instances: Texts,
+        experts: Texts,
         rows: Ints,
+        kind: Kind,
         *,
-        block_rows: int = BLOCK_ROWS,
         close: Callable[[], None] = lambda: None,
         job: Any = None,
     ) -> None:
-        # What these are blocks of, for those who have to know whether they are the same.
-        self.job = [job, block_rows]
+        self.pieces = pieces
         self.instances = instances
+        self.experts = experts
         self.rows = rows
-        self._make = make
+        self.kind: Kind = kind
+        # What these are blocks of, for those who have to know whether they are the same.
+        self.job = job
         self._close = close
-        self._edges = _edges(rows, block_rows)
-        # What is said of all instances is found in any block, and there is always one.
-        first = make(self._edges[0], self._edges[1])
-        self.experts: Texts = first.experts
-        self.kind: Kind = first.kind
+
+    @classmethod
+    def of(
+        cls,
+        reader: RowReader,
+        *,
+        block_rows: int = BLOCK_ROWS,
+        folder: PathLike | None = None,
+        checkpoint: PathLike | None = None,
+    ) -> Self:
+        """Return what a reader reads: on the workers of a cluster where one is in use, else kept on disk."""
+        if not isinstance(block_rows, int) or isinstance(block_rows, bool) or block_rows < 1:
+            raise ParameterError.invalid("block_rows", "scan", "a whole number >= 1", block_rows)
+        engine = cluster()
+        if engine is None:
+            return cls.spooled(reader, block_rows=block_rows, folder=folder, checkpoint=checkpoint)
+        if checkpoint is not None:
+            raise ParameterError("a checkpoint is kept on this machine; data that is read on a cluster stays there.")
+        found = spread(reader, engine, lambda rows: _edges(rows, block_rows))
+        job = [reader.job(), block_rows]
+        return cls(found.pieces, found.instances, Texts(found.experts), found.rows, reader.kind, job=job)
 
     @classmethod
     def spooled(
@@ -125,13 +161,11 @@ class Blocks(Sequence[Preferences]):
         checkpoint: PathLike | None = None,
     ) -> Self:
         """Return what a reader hands to a coder, kept on disk."""
-        if not isinstance(block_rows, int) or isinstance(block_rows, bool) or block_rows < 1:
-            raise ParameterError.invalid("block_rows", "scan", "a whole number >= 1", block_rows)
         kept = None if checkpoint is None else Path(checkpoint, "rows")
         spool = Spool(folder, kept=kept, job=reader.job())
         try:
             coder = Coder(shelf=spool, batch_rows=_BATCH_ROWS)
-            steps, state, finished = spool.restore(coder, reader.beside)
+            steps, state, finished = spool.restore(coder)
             if state is not None:
                 reader.restore(state)
             marked = coder.n_rows
@@ -140,21 +174,23 @@ class Blocks(Sequence[Preferences]):
                 nonlocal marked
                 # Each one ends a batch, so that many of them make many small batches.
                 if kept is not None and coder.n_rows - marked >= _MARK_ROWS:
-                    spool.mark(coder, done, reader.state(), reader.beside)
+                    spool.mark(coder, done, reader.state())
                     marked = coder.n_rows
 
             if not finished:
                 reader.read(coder, steps, mark)
             spool.seal(coder)
             if kept is not None and not finished:
-                spool.mark(coder, steps, reader.state(), reader.beside, sealed=True)
+                spool.mark(coder, steps, reader.state(), sealed=True)
+            edges = _edges(spool.rows, block_rows)
             return cls(
-                lambda begin, end: reader.preferences(spool.block(begin, end)),
+                Read(len(edges) - 1, lambda n: reader.preferences(spool.block(edges[n], edges[n + 1]))),
                 spool.instances,
+                Texts(reader.names(spool.experts)),
                 spool.rows,
-                block_rows=block_rows,
+                reader.kind,
                 close=spool.close if kept is None else (lambda: None),
-                job=reader.job(),
+                job=[reader.job(), block_rows],
             )
         except BaseException:
             if kept is None:
@@ -167,7 +203,7 @@ class Blocks(Sequence[Preferences]):
         return int(self.rows.sum())
 
     def __len__(self) -> int:
-        return len(self._edges) - 1
+        return len(self.pieces)
 
     @overload
     def __getitem__(self, key: int) -> Preferences: ...
@@ -179,10 +215,10 @@ class Blocks(Sequence[Preferences]):
         block = key + len(self) if key < 0 else key
         if not 0 <= block < len(self):
             raise IndexError(f"there are {len(self)} blocks; got block {key}")
-        return self._make(self._edges[block], self._edges[block + 1])
+        return next(iter(self.pieces.some([block]).map(_itself)))
 
     def __iter__(self) -> Iterator[Preferences]:
-        return (self[b] for b in range(len(self)))
+        return iter(self.pieces.map(_itself))
 
     def __repr__(self) -> str:
         return (
@@ -201,6 +237,10 @@ class Blocks(Sequence[Preferences]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _itself(block: Preferences) -> Preferences:
+    return block
 
 
 def _edges(rows: Ints, block_rows: int) -> list[int]:

@@ -422,7 +422,7 @@ def scan(
         )
     if chosen == "trec":
         _check_reader(chosen, FORMATS[chosen].options, options)
-        return Blocks.spooled(
+        return Blocks.of(
             RunReader("scan", files, **options), block_rows=block_rows, folder=folder, checkpoint=checkpoint
         )
     if chosen == "ratings" and "kind" not in options:
@@ -432,7 +432,7 @@ def scan(
         raise ParameterError.invalid("layout", "scan", "'long'; a matrix is one instance", layout)
     _check_reader(chosen, tabular.LONG[chosen], options)
     reader = tabular.LongReader(tabular.LONG[chosen]("scan", files, **options), {"format": chosen, **options})
-    return Blocks.spooled(reader, block_rows=block_rows, folder=folder, checkpoint=checkpoint)
+    return Blocks.of(reader, block_rows=block_rows, folder=folder, checkpoint=checkpoint)
 
 
 # Formats whose instances can be read in blocks.

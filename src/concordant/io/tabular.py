@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 import polars as pl
 
 from concordant._version import __version__
@@ -41,6 +40,7 @@ from concordant.io._files import PathLike, expand, stem
 from concordant.io._matrix import LAYOUTS, Layout, Matrix, guess_layout
 from concordant.io._rows import (
     MISSING_WORDS,
+    FileRows,
     build_comparisons,
     build_consensus,
     build_features,
@@ -56,7 +56,6 @@ from concordant.io._words import ALIASES
 from concordant.io.blocks import fingerprint
 from concordant.io.outcomes import OutcomeWords, count_outcomes
 from concordant.io.trec import read_qrels
-from concordant.kernels.lists import Floats
 
 __all__ = [
     "LONG",
@@ -174,8 +173,6 @@ class LongReader:
     def __init__(self, tables: Long, how: dict[str, Any]) -> None:
         self._tables = tables
         self._how = how
-        # The weight of every row, one array a window, where there are weights.
-        self.beside: list[Floats] = []
 
     def job(self) -> dict[str, Any]:
         """Return what is read and how."""
@@ -189,29 +186,55 @@ class LongReader:
     def restore(self, state: Any) -> None:
         """Take up nothing."""
 
+    @property
+    def kind(self) -> Kind:
+        """What the values are."""
+        return self._tables.kind
+
+    def names(self, experts: Sequence[Hashable]) -> list[str]:
+        """Return the ids of the experts in the coder's vocabulary."""
+        return [str(e) for e in experts]
+
+    def n_steps(self) -> int:
+        """Return how many windows there are."""
+        return sum(1 for _ in self._windows(lambda table: Part(pl.DataFrame(), FileRows(table=table)), 0))
+
+    def _windows(self, take: Callable[[Table], Part], skip: int) -> Iterator[Part]:
+        t = self._tables
+        return table_parts(t.files, take, t.asked, t.header, t.file_type, window=_WINDOW, skip=skip)
+
+    def read_step(self, coder: Coder, step: int) -> None:
+        """Hand the rows of one window to a coder."""
+        with naming(self._tables.files):
+            self._add(coder, next(self._windows(self._tables.take, step)))
+
+    def gather(self, states: list[Any], begins: list[int]) -> None:
+        """Take up nothing."""
+
     def read(self, coder: Coder, done: int = 0, mark: Callable[[int], object] = int) -> None:
         """Hand the rows of all windows but the first `done` to a coder."""
-        t = self._tables
-        size = sum(os.path.getsize(f) for f in t.files)
+        files = self._tables.files
+        size = sum(os.path.getsize(f) for f in files)
         finished: dict[Path, int] = {}
-        with naming(t.files):
-            parts = table_parts(t.files, t.take, t.asked, t.header, t.file_type, window=_WINDOW, skip=done)
-            for step, part in enumerate(parts, done):
+        with naming(files):
+            for step, part in enumerate(self._windows(self._tables.take, done), done):
                 mark(step)
-                frame = checked_preferences(t.turn(part.frame), t.kind, part.rows)
-                if "weight" in frame.columns:
-                    self.beside.append(checked_weights(frame["weight"], part.rows))
-                    frame = frame.drop("weight")
-                coder.add(_everyone_named(frame), source=part.rows.light())
+                self._add(coder, part)
                 path = part.rows.file().path
                 finished[path] = os.path.getsize(path)
                 report(sum(finished.values()), size)
                 note(f"{coder.n_rows:,} rows")
 
+    def _add(self, coder: Coder, part: Part) -> None:
+        t = self._tables
+        frame = checked_preferences(t.turn(part.frame), t.kind, part.rows)
+        if "weight" in frame.columns:
+            frame = frame.with_columns(pl.Series("weight", checked_weights(frame["weight"], part.rows)))
+        coder.add(_everyone_named(frame), source=part.rows.light())
+
     def preferences(self, rows: CodedRows) -> Preferences:
         """Return coded rows as preferences."""
-        weight = np.concatenate(self.beside) if self.beside else None
-        return rows.preferences(self._tables.kind, duplicates=self._tables.duplicates, weight=weight)
+        return rows.preferences(self._tables.kind, duplicates=self._tables.duplicates)
 
 
 def _everyone_named(frame: pl.DataFrame) -> pl.DataFrame:

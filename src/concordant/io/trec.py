@@ -176,7 +176,6 @@ class RunReader:
         self._separator = separator
         # Of every file the row it begins with, and whether its ranks count from 0.
         self._begins, self._from_zero = [-1] * len(self.files), [False] * len(self.files)
-        self.beside: list[Floats] = []
 
     def job(self) -> dict[str, Any]:
         """Return what is read and how."""
@@ -191,6 +190,29 @@ class RunReader:
         """Take up what `state` returned."""
         self._begins, self._from_zero = state
 
+    @property
+    def kind(self) -> Kind:
+        """What the values are."""
+        return self._kind
+
+    def names(self, experts: Sequence[Hashable]) -> list[str]:
+        """Return the ids of the experts in the coder's vocabulary."""
+        return _expert_names(experts, self.files)
+
+    def n_steps(self) -> int:
+        """Return how many files there are."""
+        return len(self.files)
+
+    def read_step(self, coder: Coder, step: int) -> None:
+        """Hand the rows of one file to a coder."""
+        for _, piece in _pieces(self.files[step : step + 1], self._layout, self._separator):
+            self._add(coder, step, piece)
+
+    def gather(self, states: list[Any], begins: list[int]) -> None:
+        """Take up what was found out about every file alone."""
+        self._begins = list(begins)
+        self._from_zero = [state[1][n] for n, state in enumerate(states)]
+
     def read(self, coder: Coder, done: int = 0, mark: Callable[[int], object] = int) -> None:
         """Hand the rows of all files but the first `done` to a coder."""
         sizes = offsets_of(np.array([os.path.getsize(f) for f in self.files], dtype=np.int64)).tolist()
@@ -201,18 +223,21 @@ class RunReader:
                 mark(n)
                 self._begins[n] = coder.n_rows
                 report(sizes[n], self.size)
-            if piece is None:
-                coder.know((None, stem(self.files[n])) if self._expert_from == "tag" else (n, None))
-            else:
-                self._from_zero[n] |= _add_run(coder, n, self.files[n], piece, self._expert_from)
-                note(f"{coder.n_rows:,} rows")
+            self._add(coder, n, piece)
+            note(f"{coder.n_rows:,} rows")
+
+    def _add(self, coder: Coder, n: int, piece: _Piece | None) -> None:
+        if piece is None:
+            coder.know((None, stem(self.files[n])) if self._expert_from == "tag" else (n, None))
+        else:
+            self._from_zero[n] |= _add_run(coder, n, self.files[n], piece, self._expert_from)
 
     def preferences(self, rows: CodedRows) -> Preferences:
         """Return coded rows as preferences, ranks that count from 0 counted from 1."""
         if any(self._from_zero) and rows.value is not None:
             file = np.searchsorted(self._begins, rows.origin, side="right") - 1
             rows.value[:] += np.repeat(np.array(self._from_zero, dtype=np.float64)[file], rows.length)
-        return rows.preferences(self._kind, names=_expert_names(rows.experts, self.files), duplicates=self._duplicates)
+        return rows.preferences(self._kind, names=self.names(rows.experts), duplicates=self._duplicates)
 
 
 def _pieces(files: Sequence[Path], layout: _Layout, separator: str | None) -> Iterator[tuple[int, _Piece | None]]:

@@ -1,0 +1,165 @@
+"""Rows that are read on the workers of a cluster, and put together there into blocks of whole instances.
+
+Every file (or window of a file) is read and coded by some worker. Only which instances and experts it holds comes back;
+that decides the blocks. Then each worker cuts what it has read into the blocks, and the pieces of a block meet on one
+of them. Rows never pass through here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from concordant.data.index import Texts
+from concordant.data.preferences import Preferences
+from concordant.execution.pieces import Cluster, OnCluster
+from concordant.io._coding import Batch, Coder, Source, assemble
+from concordant.kernels.lists import Codes, Ints, offsets_of, ranges
+
+if TYPE_CHECKING:
+    from concordant.io.blocks import RowReader
+
+__all__ = ["Spread", "spread"]
+
+# Rows of one step are coded in one batch.
+_NO_LIMIT = 2**31 - 1
+
+
+class _Coded(NamedTuple):
+    """A step as a worker holds it."""
+
+    batch: Batch | None
+    instances: list[str]
+    experts: list[Hashable]
+    n_rows: int
+    nulls: bool
+    state: Any
+
+
+class _Told(NamedTuple):
+    """What is told of a step: its instances and how many rows each has, its experts, and what the reader found out."""
+
+    instances: list[str]
+    rows: Ints
+    experts: list[Hashable]
+    n_rows: int
+    nulls: bool
+    state: Any
+
+
+class Spread(NamedTuple):
+    """Blocks on a cluster."""
+
+    pieces: OnCluster[Preferences]
+    instances: Texts
+    rows: Ints
+    experts: list[str]
+    edges: list[int]
+
+
+class _Tray:
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+
+    def put(self, batch: Batch) -> None:
+        self.batches.append(batch)
+
+
+def _read(reader: RowReader, step: int) -> _Coded:
+    tray = _Tray()
+    coder = Coder(shelf=tray, batch_rows=_NO_LIMIT)
+    reader.read_step(coder, step)
+    coder.flush()
+    batch = tray.batches[0] if tray.batches else None
+    return _Coded(batch, list(coder.instances), list(coder.experts), coder.n_rows, coder.nulls, reader.state())
+
+
+def _tell(coded: _Coded) -> _Told:
+    rows = np.zeros(len(coded.instances), dtype=np.int64)
+    if coded.batch is not None:
+        np.add.at(rows, coded.batch.instance, coded.batch.length)
+    return _Told(coded.instances, rows, coded.experts, coded.n_rows, coded.nulls, coded.state)
+
+
+def _cut(coded: _Coded, own: Ints, new: Ints, n_new: int, expert: Codes, base: int) -> Batch | None:
+    """Return what a step holds of some instances: its numbers `own` of them become `new`, of `n_new` in all."""
+    batch = coded.batch
+    if batch is None:
+        return None
+    run0, run1 = np.searchsorted(batch.instance, own), np.searchsorted(batch.instance, own, side="right")
+    row_of_run, slot_of = offsets_of(batch.length), offsets_of(batch.counts)
+    runs = ranges(run0, run1)
+    rows = ranges(row_of_run[run0], row_of_run[run1])
+    slots = ranges(slot_of[own], slot_of[own + 1])
+    counts = np.zeros(n_new, dtype=np.int64)
+    counts[new] = batch.counts[own]
+    shift = offsets_of(counts)[new] - slot_of[own]
+    known = batch.expert[runs]
+    return Batch(
+        np.repeat(new, run1 - run0).astype(np.int32),
+        np.where(known >= 0, expert[known], known).astype(np.int32) if len(expert) else known,
+        batch.length[runs],
+        batch.origin[runs] + base,
+        (batch.slot[rows] + np.repeat(shift, row_of_run[run1] - row_of_run[run0])).astype(np.int32),
+        None if batch.value is None else batch.value[rows],
+        batch.items.gather(slots),
+        batch.first[slots] + base,
+        counts,
+        batch.repeated,
+        None if batch.weight is None else batch.weight[runs],
+    )
+
+
+def _join(
+    parts: Sequence[Batch | None], reader: RowReader, instances: list[str], experts: list[Hashable], nulls: bool
+) -> Preferences:
+    there = [part for part in parts if part is not None]
+    rows = assemble(there, Texts(instances), experts, [(0, Source())], valued=True, nulls=nulls)
+    return reader.preferences(rows)
+
+
+def spread(reader: RowReader, engine: Cluster, edges_of: Any) -> Spread:
+    """Return the blocks that a reader's rows make on a cluster.
+
+    Parameters
+    ----------
+    reader : RowReader
+        What is to be read.
+    engine : Cluster
+        Where.
+    edges_of : function
+        From the number of rows of every instance to the instances at which blocks begin.
+    """
+    coded = [engine.submit(_read, reader, step) for step in range(reader.n_steps())]
+    told: list[_Told] = [engine.result(handle) for handle in [engine.submit(_tell, c) for c in coded]]
+    instances: dict[str, int] = {}
+    experts: dict[Hashable, int] = {}
+    for step in told:
+        for name in step.instances:
+            instances.setdefault(name, len(instances))
+        for key in step.experts:
+            experts.setdefault(key, len(experts))
+    codes = [np.array([instances[name] for name in step.instances], dtype=np.int64) for step in told]
+    voices = [np.array([experts[key] for key in step.experts], dtype=np.int32) for step in told]
+    rows = np.zeros(len(instances), dtype=np.int64)
+    for own, step in zip(codes, told, strict=True):
+        rows[own] += step.rows
+    base = offsets_of(np.array([step.n_rows for step in told], dtype=np.int64)).tolist()
+    reader.gather([step.state for step in told], base[:-1])
+    nulls = any(step.nulls for step in told)
+    edges: list[int] = edges_of(rows)
+    names, known = list(instances), list(experts)
+    pieces = []
+    for begin, end in pairwise(edges):
+        parts = []
+        for k, code in enumerate(codes):
+            own = np.flatnonzero((code >= begin) & (code < end))
+            if len(own):
+                # In the order of the block, in which what follows is in order too.
+                own = own[np.argsort(code[own], kind="stable")]
+                parts.append(engine.submit(_cut, coded[k], own, code[own] - begin, end - begin, voices[k], base[k]))
+        pieces.append(engine.submit(_join, parts, reader, names[begin:end], known, nulls))
+    return Spread(OnCluster(engine, pieces), Texts(names), rows, reader.names(known), edges)

@@ -1,0 +1,200 @@
+"""What workers elsewhere read and aggregate is what one process does; lost workers and absent schedulers included."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import concordant as cc
+from concordant.errors import DataError, DuplicateError, ParameterError
+from concordant.execution import connected, dask
+from concordant.execution.pieces import on_cluster
+from concordant.io import tabular
+
+
+class Here:
+    """A cluster of one worker that is this process: everything is pickled on its way, as between processes."""
+
+    n_workers = 2
+
+    def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        import pickle
+
+        from cloudpickle import dumps
+
+        return pickle.loads(dumps(function(*arguments)))
+
+    def result(self, handle: Any) -> Any:
+        return handle
+
+
+pytest.importorskip("cloudpickle", reason="Dask is not installed")
+names = st.sampled_from(["1", "2", "3", "four", "é"])
+items = st.sampled_from(["d1", "d2", "d3", "clueweb09-en0000-00-00001"])
+run = st.lists(st.tuples(names, items, st.sampled_from([1, 2, 3])), max_size=10, unique_by=lambda r: r[:2])
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(run, min_size=1, max_size=4),
+    st.sampled_from([1, 4, 100]),
+    st.sampled_from(["auto", "tag", "file"]),
+    st.sampled_from(["score", "rank"]),
+    st.booleans(),
+)
+def test_runs_cut_and_joined_by_workers_are_the_runs(
+    tmp_path_factory: pytest.TempPathFactory,
+    runs: list[list[tuple[str, str, int]]],
+    block_rows: int,
+    expert_from: str,
+    order_by: str,
+    one_tag: bool,
+) -> None:
+    folder = tmp_path_factory.mktemp("runs")
+    paths = []
+    for n, rows in enumerate(runs):
+        paths.append(folder / f"run{n}.trec")
+        # In the second file ranks count from 0.
+        paths[-1].write_text(
+            "".join(f"{q} Q0 {i} {v - (n == 1)} {v} {'x' if one_tag else f's{n}'}\n" for q, i, v in rows)
+        )
+    options: dict[str, Any] = {"expert_from": expert_from, "order_by": order_by, "duplicates": "best"}
+    whole = cc.read_runs(paths, **options)
+    with on_cluster(Here()), cc.scan(paths, "trec", block_rows=block_rows, **options) as blocks:
+        assert blocks.instances == whole.instances
+        assert blocks.experts == whole.experts
+        assert blocks.kind == whole.kind
+        for part in blocks:
+            assert part == whole[part.instances.tolist()]
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(
+        st.tuples(names, st.sampled_from(["x", "y"]), items, st.one_of(st.none(), st.sampled_from([1.0, 2.0]))),
+        min_size=1,
+        max_size=25,
+        unique_by=lambda r: r[:3],
+    ),
+    st.integers(1, 24),
+)
+def test_partitioned_tables_joined_by_workers_are_the_tables(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[Any], at: int
+) -> None:
+    folder = tmp_path_factory.mktemp("tables")
+    types = {"instance": pl.String, "expert": pl.String, "item": pl.String, "rank": pl.Float64}
+    frame = pl.DataFrame(rows, schema=types, orient="row")
+    frame = frame.with_columns(weight=pl.when(pl.col("expert") == "x").then(2.0).otherwise(1.0))
+    for n, part in enumerate(p for p in (frame[:at], frame[at:]) if len(p)):
+        part.write_parquet(folder / f"{n}.parquet", row_group_size=2)
+    whole = cc.read(folder).preferences
+    assert whole is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tabular, "_WINDOW", 3)
+        with on_cluster(Here()), cc.scan(folder, block_rows=3) as blocks:
+            assert blocks.instances == whole.instances
+            for part in blocks:
+                assert part == whole[part.instances.tolist()]
+                assert part.weights.tolist() == whole[part.instances.tolist()].weights.tolist()
+
+
+def test_what_is_wrong_is_said_as_it_is_by_one_process(tmp_path: Path) -> None:
+    path = tmp_path / "a.trec"
+    path.write_text("1 Q0 d1 1 9 x\n1 Q0 d1 2 8 x\n")
+    with on_cluster(Here()), pytest.raises(DuplicateError, match=r"expert 'x' ranks item 'd1' twice in instance '1'"):
+        cc.scan(path)
+    with on_cluster(Here()), pytest.raises(ParameterError, match="checkpoint is kept on this machine"):
+        cc.scan(path, checkpoint=tmp_path / "c")
+
+
+def test_a_missing_scheduler_is_said() -> None:
+    pytest.importorskip("distributed", reason="Dask is not installed")
+    with (
+        pytest.raises(DataError, match=r"no Dask scheduler at 'tcp://127\.0\.0\.1:9'"),
+        connected("tcp://127.0.0.1:9", timeout=0.5),
+    ):
+        pass
+    with pytest.raises(ParameterError, match=r"distributed\.Client"), dask("tcp://127.0.0.1:8786"):
+        pass
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """Return a client of two worker processes, each of one thread."""
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as found,
+    ):
+        yield found
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder of six runs over 60 instances."""
+    folder = tmp_path_factory.mktemp("six")
+    preferences, _ = cc.synthetic.labelled_runs(60, random_state=8)
+    frame = preferences.to_frame().drop_nulls()
+    value = frame.columns[3]
+    for (expert,), own in frame.group_by(["expert"], maintain_order=True):
+        lines = own.select(pl.format("{} Q0 {} 1 {} {}", "instance", "item", value, "expert")).to_series()
+        (folder / f"{expert}.trec").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize("method", ["rrf", "comb-mnz", "borda", "mallows", "bradley-terry(ties='none')"])
+def test_two_workers_write_what_one_process_writes(client: Any, runs: Path, tmp_path: Path, method: str) -> None:
+    name, _, params = method.partition("(")
+    made = cc.METHODS[name](**eval(f"dict({params or ')'}"))
+    whole = made.fit_predict(cc.read_runs(runs))
+    cc.write(whole, tmp_path / "whole.parquet")
+    with dask(client), cc.scan(runs, block_rows=800) as blocks:
+        assert len(blocks) > 4
+        cc.aggregate_blocks(blocks, tmp_path / "parts.parquet", made)
+    one, other = (pl.read_parquet(tmp_path / f"{n}.parquet") for n in ("whole", "parts"))
+    assert one.columns == other.columns
+    assert one.drop("score").equals(other.drop("score"))
+    np.testing.assert_allclose(one["score"].to_numpy(), other["score"].to_numpy(), rtol=1e-12)
+
+
+def slowly(block: Any, folder: str) -> int:
+    Path(folder, f"{os.getpid()}-{block.instances[0]}").touch()
+    time.sleep(0.2)
+    return int(block.n_rows)
+
+
+def test_a_worker_that_is_killed_changes_nothing(runs: Path, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+    whole = cc.read_runs(runs)
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as own,
+        dask(own),
+        cc.scan(runs, block_rows=600) as blocks,
+    ):
+        victim = -1
+        found = []
+        for n, rows in enumerate(blocks.pieces.map(slowly, str(tmp_path))):
+            found.append(rows)
+            if n == 1:
+                victim = int(sorted(p.name for p in tmp_path.iterdir())[0].split("-")[0])
+                os.kill(victim, signal.SIGKILL)
+        assert sum(found) == whole.n_rows
+        cc.aggregate_blocks(blocks, tmp_path / "fused.csv", "rrf")
+    assert any(not p.name.startswith(f"{victim}-") for p in tmp_path.iterdir() if "-" in p.name)
+    cc.write(cc.aggregate(whole, "rrf"), tmp_path / "whole.csv")
+    assert (tmp_path / "fused.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
