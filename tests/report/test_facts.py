@@ -267,6 +267,30 @@ def test_who_orders_alike_all_they_share_is_named() -> None:
     assert said.count("twin") == 2
 
 
+def test_a_heat_map_of_some_instances_says_of_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    from concordant.report import content
+
+    rng = np.random.default_rng(2)
+    rows = [
+        (f"q{q}", f"e{e}", f"i{i}", float(r))
+        for q in range(50)
+        for e in range(4)
+        for r, i in enumerate(np.arange(8) if e < 2 else rng.permutation(8), 1)
+        if e != 1 or i > 1
+    ]
+    votes = cc.Preferences(*(list(column) for column in zip(*rows, strict=True)))
+    whole = build_report(votes)
+    assert whole.experts is not None
+    assert whole.experts.looked is None
+    assert whole.left_out == []
+    monkeypatch.setattr(content, "_PAIRS", 1.0)
+    some = build_report(votes)
+    assert some.experts is not None
+    assert some.experts.looked == 30
+    assert any("from 30 evenly spaced instances of 50" in line for line in some.left_out)
+    assert any("(450 pairs of items in 30 instances looked at)" in w for w in some.stock.warnings)
+
+
 @pytest.mark.parametrize(("side", "text"), [(52, "−0.12"), (34, "−0.12"), (33, "−.12"), (23, "−.12"), (22, "")])
 def test_numbers_of_the_heat_map_have_room_or_are_left_out(side: int, text: str) -> None:
     pytest.importorskip("jinja2")

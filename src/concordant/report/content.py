@@ -164,6 +164,8 @@ class Experts:
         What the mean agreement could be at most: a list that leaves items out cannot tell their order, nor can a tie.
     alike : list of (str, str, int)
         Two experts who order alike whatever they share, without having the same lists; and how many pairs of items.
+    looked : int or None
+        In how many evenly spaced instances experts stand beside each other, where not in all.
     """
 
     rows: list[ExpertRow]
@@ -176,6 +178,7 @@ class Experts:
     odd: dict[str, str]
     most: float = 1.0
     alike: list[tuple[str, str, int]] = field(default_factory=list)
+    looked: int | None = None
 
 
 class MethodRow(NamedTuple):
@@ -345,6 +348,11 @@ def build_report(
         left_out.append(f"{experts.total - len(experts.rows):,} of {experts.total:,} experts are not in the table.")
     if experts is not None:
         stock.warnings.extend(_copy_warnings(experts))
+        if experts.looked is not None:
+            left_out.append(
+                f"Experts beside experts, and the nearest one: from {experts.looked:,} evenly spaced instances of "
+                f"{len(votes):,}."
+            )
     if truth is not None:
         stock.warnings.extend(_truth_warnings(truth))
     summary = _summary(stock, view, experts, heard, tau, truth)
@@ -538,6 +546,7 @@ def _experts(
     nearest: list[str | None] = [None] * k
     groups: list[GroupRow] = []
     alike: list[tuple[str, str, int]] = []
+    looked: int | None = None
     group_of: dict[int, int] = {}
     if k <= MANY_EXPERTS:
         some = _sample(votes)
@@ -546,6 +555,7 @@ def _experts(
         # Who orders as the others do what they share, and yet is far from the consensus, lists what they do not.
         if isinstance(votes, Preferences) and votes.kind != "rating":
             odd |= {e: "other items" for e in odd_ones(standing) if e not in odd and standing.coverage[e] < 1}
+        looked = len(some) if len(some) < len(votes) else None
         beside, copies = _beside(some)
         # Who says the same in every instance was named before.
         known_twins = set(twins(votes)) if isinstance(votes, Preferences) else set()
@@ -583,7 +593,7 @@ def _experts(
         rows = known[:half] + known[-half:] if len(known) > _EXPERT_ROWS else known
     mean = float(np.nanmean(standing.agreement)) if not np.isnan(standing.agreement).all() else None
     apart_by_name = {names[e]: word for e, word in odd.items()}
-    return Experts(rows, k, list(weights), order, tau, groups, mean, apart_by_name, _most(votes), alike)
+    return Experts(rows, k, list(weights), order, tau, groups, mean, apart_by_name, _most(votes), alike, looked)
 
 
 def _beside(votes: Votes) -> tuple[Floats, list[tuple[int, int, int]]]:
@@ -708,7 +718,10 @@ def _copy_warnings(experts: Experts) -> list[str]:
     out = []
     for a, b, n in sorted(experts.alike, key=lambda x: -x[2])[:3]:
         who = _listed([a, b], word="Expert")
-        out.append(f"{who} order alike all they share ({n:,} pairs of items): perhaps one opinion, counted twice.")
+        where = "" if experts.looked is None else f" in {experts.looked:,} instances looked at"
+        out.append(
+            f"{who} order alike all they share ({n:,} pairs of items{where}): perhaps one opinion, counted twice."
+        )
     if len(experts.alike) > len(out):
         out.append(f"So do {several(len(experts.alike) - len(out), 'other pair')} of experts.")
     return out
