@@ -4,6 +4,8 @@
 PYTHON ?= python3
 # Processes for pytest; 0 runs everything in one.
 WORKERS ?= 2
+# The folder with the papers' data sets.
+DATA ?= ../shared/data
 
 VENV := .venv
 PEERS := .venv-peers
@@ -15,7 +17,7 @@ WHEELS := --only-binary :all:
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format types layers doctest pytest bench evidence docs pictures lock clean
+.PHONY: help demo test lint format types layers doctest pytest bench evidence reproduce docs pictures lock clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +56,10 @@ bench: $(VENV)/.dev $(PEERS)/.peers ## the workloads through Concordant and its 
 
 evidence: $(VENV)/.dev $(PEERS)/.peers ## every figure the docs show, at full size; resumable
 	@CONCORDANT_PEERS_PYTHON="$(CURDIR)/$(PEERS)/bin/python" $(PY) benchmarks/evidence.py $(ARGS)
+
+reproduce: $(VENV)/.dev ## the published tables and figures for docs/, from DATA; an hour, resumable
+	@$(VENV)/bin/concordant reproduce all --data "$(DATA)" -o build/reproduced
+	@$(PY) scripts/published_pages.py build/reproduced
 
 docs: $(VENV)/.dev ## the documentation as a site in site/, which opens from disk; warnings are errors
 	@rm -rf site

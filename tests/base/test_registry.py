@@ -131,3 +131,11 @@ def test_a_slip_names_the_nearest_parameter() -> None:
         cc.aggregate(cc.from_lists({"x": ["a", "b"]}), "crf", lerning_rate=1)
     with pytest.raises(ParameterError, match=hint):
         cc.CRF().set_params(lerning_rate=1)
+
+
+def test_the_table_of_methods_is_there_after_a_method_was_used() -> None:
+    import concordant as cc
+
+    # Python has put the package of that name in the function's place by now.
+    assert cc.RRF().fit_predict(cc.from_lists({"a": ["x", "y"]})).ranking() == ["x", "y"]
+    assert "rrf" in cc.methods()["name"]

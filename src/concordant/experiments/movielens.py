@@ -848,7 +848,9 @@ def _elsewhere(movie: str, found: Sequence[Sequence[int] | None], end: str) -> s
     beyond = next(one[1] for one in found if one is not None)
     span = f"{known[0]}" if known[0] == known[-1] else f"{known[0]} to {known[-1]}"
     more = "larger" if end.startswith("top") else "smaller"
-    return f"{movie} is at place {span} in ours; {beyond} films with as many raters or more have won a {more} share"
+    others = {0: "no film", 1: "one film"}.get(beyond, f"{beyond} films")
+    verb = "have" if beyond > 1 else "has"
+    return f"{movie} is at place {span} in ours; {others} with as many raters or more {verb} won a {more} share"
 
 
 def _support_claims(values: Mapping[str, Any]) -> list[Claim]:

@@ -122,7 +122,11 @@ class Page(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """How many published cells of a study were compared, and with what result."""
+    """How many published cells of a study were compared, and with what result.
+
+    `below` holds the rows with cells out of tolerance: the table's title, the row and the columns; `untrue` the claims
+    that do not hold.
+    """
 
     name: str
     title: str
@@ -133,6 +137,8 @@ class Summary(NamedTuple):
     holding: int
     seconds: float
     failed: Mapping[str, str]
+    below: Sequence[tuple[str, Row, Sequence[str]]] = ()
+    untrue: Sequence[Claim] = ()
 
 
 def write_page(
@@ -187,7 +193,13 @@ def write_page(
         sum(c.holds is True for c in page.claims),
         seconds,
         failed,
+        [(t.title, row, out) for t in page.tables for row in t.rows if (out := _out(row, t.columns))],
+        [c for c in page.claims if c.holds is False],
     )
+
+
+def _out(row: Row, columns: Sequence[str]) -> list[str]:
+    return [column for column in columns if row.verdict(column) is False]
 
 
 def write_index(folder: Path, summaries: Sequence[Summary], skipped: Mapping[str, str], about: str) -> str:
@@ -201,7 +213,9 @@ def write_index(folder: Path, summaries: Sequence[Summary], skipped: Mapping[str
     head = ["| study | " + " | ".join(columns) + " |", "|:---" + "|---:" * len(columns) + "|"]
 
     def line(name: str, some: Sequence[Summary]) -> str:
-        cells = [str(sum(v)) for v in zip(*((s.compared, s.within, s.absent) for s in some), strict=True)]
+        counts = [sum(v) for v in zip(*((s.compared, s.within, s.absent) for s in some), strict=True)]
+        # A study of which nothing was printed in numbers has nothing to be counted.
+        cells = [str(n) for n in counts] if any(counts) else ["–"] * len(counts)
         claims = f"{sum(s.holding for s in some)} of {sum(s.claims for s in some)}"
         cells = [*(cells if printed else []), claims, _duration(sum(s.seconds for s in some))]
         return f"| {name} | " + " | ".join(cells) + " |"
@@ -210,6 +224,7 @@ def write_index(folder: Path, summaries: Sequence[Summary], skipped: Mapping[str
         [line("all", summaries)] if summaries else []
     )
     parts = ["# The published results, ours beside theirs", about, "\n".join([*head, *lines])]
+    parts += _differences(summaries)
     if skipped:
         parts += ["## Not computable", "\n".join(f"- {name}: {why}" for name, why in skipped.items())]
     text = "\n\n".join(parts) + "\n"
@@ -217,6 +232,28 @@ def write_index(folder: Path, summaries: Sequence[Summary], skipped: Mapping[str
     _write_text(folder / "index.md", text)
     _write_text(folder / "index.html", _as_html("The published results", text))
     return text
+
+
+def _differences(summaries: Sequence[Summary]) -> list[str]:
+    """Return what is below the published cells, with what explains it, and what does not hold, study by study."""
+    parts: list[str] = []
+    lines = []
+    for s in summaries:
+        for title, row, columns in s.below:
+            gaps = ", ".join(f"{c} {row.ours[c] - row.theirs[c]:+.2f}" for c in columns)
+            name = row.name.replace("*", "\\*")
+            lines.append(f"- [{s.name}]({s.name}.md), {title}, **{name}** ({gaps}). {_sentence(row.why)}".rstrip())
+    if lines:
+        parts += ["## Where ours is below, and why", "\n".join(lines)]
+    claims = [f"| [{s.name}]({s.name}.md) | {_cell(c.text)} | {_cell(c.detail)} |" for s in summaries for c in s.untrue]
+    if claims:
+        parts += ["## What the papers state and what does not hold here"]
+        parts.append("\n".join(["| study | claim | numbers |", "|:---|:---|:---|", *claims]))
+    return parts
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}" if text else ""
 
 
 def _as_csv(table: Table) -> str:
