@@ -8,35 +8,29 @@ tells when to stop the latter. Where it is after every pass can be written to a 
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from time import monotonic
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.base.checkpoints import File, checkpoint
 from concordant.base.supervision import Judge, Truth
-from concordant.data.comparisons import Comparisons
 from concordant.data.container import Container
-from concordant.data.features import Features
-from concordant.data.preferences import Preferences
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, FormatError
 from concordant.execution import map_instances, n_threads, note, report, threads, unwatched
+from concordant.kernels.keeping import UNKEPT, Keep, State
 from concordant.kernels.lists import Floats, Ints, ranges
 
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
     from concordant.data.labels import Labels
 
-__all__ = ["FEWEST", "Finishing", "Learner", "Measured", "Trained", "checkpoint", "train"]
+__all__ = ["FEWEST", "Finishing", "Learner", "Measured", "Stepping", "Trained", "checkpoint", "train"]
 
 # Fewer usable instances than this are all needed for learning.
 FEWEST = 4
@@ -87,6 +81,15 @@ class Measured(Protocol):
 
     def objective(self, parameters: Floats) -> float:
         """Return the value of the last pass."""
+        ...
+
+
+@runtime_checkable
+class Stepping(Protocol):
+    """A learner whose passes take long, and can be put down and taken up again after a step."""
+
+    def advance_in_steps(self, parameters: Floats, instances: Ints, number: int, keep: Keep) -> Floats:
+        """Return what `advance` does; `keep` keeps how far the pass is."""
         ...
 
 
@@ -192,7 +195,12 @@ def train(
         which, model = task
         learner, own = learners[which], held[model]
         # A learner may change what it is given; a pass that an interrupt breaks off must leave no trace.
-        parameters = learner.advance(runs[which].models[model].copy(), own.learned, done)
+        parameters = runs[which].models[model].copy()
+        if isinstance(learner, Stepping):
+            within = UNKEPT if mark is None else mark.within(which, model)
+            parameters = learner.advance_in_steps(parameters, own.learned, done, within)
+        else:
+            parameters = learner.advance(parameters, own.learned, done)
         return parameters, None if own.judged is None else learner.scores(parameters, part, own.judged)
 
     try:
@@ -200,6 +208,8 @@ def train(
             alive = [(r, m) for r, run in enumerate(runs) if not run.stopped for m in range(len(held))]
             if not alive:
                 break
+            if mark:
+                mark.begin(runs, done)
             # Little work is done before a second thread has begun, and linear algebra has threads of its own.
             alone = size < _LITTLE or any(getattr(learner, "threaded", False) for learner in learners)
             with (
@@ -228,10 +238,10 @@ def train(
             if mark:
                 mark.write(runs, done, last=done == passes or all(run.stopped for run in runs))
     except (KeyboardInterrupt, SystemExit) as stop:
+        if mark:
+            mark.close(runs, done)
         if done == 0:
             raise
-        if mark:
-            mark.write(runs, done, last=True)
         info.interrupted = f"after pass {done} of {passes}"
         owner._stop = stop
     return _finish(owner, learners, runs, done, judge, select)
@@ -419,53 +429,37 @@ def _words(learner: Learner) -> str:
 
 # Checkpoints.
 
-_place: ContextVar[tuple[Path, bool, float] | None] = ContextVar("concordant_checkpoint", default=None)
+
+class _Within:
+    """How far one model is within a pass, as `kernels.keeping.Keep` has it; an interrupt is the training's business."""
+
+    wanted = True
+
+    def __init__(self, mark: _Mark, name: str) -> None:
+        self._mark = mark
+        self._name = name
+
+    def restored(self) -> State | None:
+        return self._mark.within_pass.get(self._name)
+
+    def steps(self, total: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def note(self, done: int, state: Callable[[], State]) -> None:
+        self._mark.note_within(self._name, state())
 
 
-@contextmanager
-def checkpoint(path: str | os.PathLike[str], *, resume: bool = True, every: float = 10.0) -> Iterator[None]:
-    """Have the fit inside the block write where it stands to a file, and go on from there when it is run again.
-
-    Parameters
-    ----------
-    path : path
-        The file; written whole or not at all.
-    resume : bool
-        Go on from the file where it exists; otherwise begin anew and overwrite it.
-    every : float
-        Seconds between two writings. The state is also written at the end and on Ctrl-C.
-
-    Notes
-    -----
-    What is resumed ends bit for bit where it would have ended without the break. A file of another fit (other data,
-    labels or parameters) is refused. It is for one fit, and stays when that is finished.
-
-    Examples
-    --------
-    >>> import concordant as cc, tempfile, os
-    >>> runs, labels = cc.synthetic.labelled_runs(12, random_state=1)
-    >>> file = os.path.join(tempfile.mkdtemp(), "fit.checkpoint")
-    >>> with cc.checkpoint(file):
-    ...     model = cc.CRF(passes=3).fit(runs, labels)
-    >>> os.path.exists(file)
-    True
-    """
-    token = _place.set((Path(path), resume, every))
-    try:
-        yield
-    finally:
-        _place.reset(token)
-
-
-@dataclass
 class _Mark:
-    """The file a fit writes where it stands to."""
+    """The file a training writes where it stands to: after passes, and within them where learners tell."""
 
-    path: Path
-    resume: bool
-    every: float
-    header: dict[str, Any]
-    written: float = field(default_factory=monotonic)
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._passes: tuple[list[_Run], int] = ([], 0)
+        # How far models are within the pass after those.
+        self.within_pass: dict[str, State] = {}
+        # Models are trained in threads, and write one file.
+        self._lock = Lock()
+        self._open = False
 
     @classmethod
     def of(
@@ -477,17 +471,51 @@ class _Mark:
         held: list[_Held],
         validation: tuple[Container, Labels] | None,
     ) -> _Mark | None:
-        place = _place.get()
-        if place is None:
-            return None
-        mark = _fingerprint(owner, learners, data, truth, held, validation)
-        return cls(*place, header={"method": owner.name, "fit": mark})
+        more = [truth.label, *(part.learned for part in held), *(learner.start() for learner in learners)]
+        file = File.of(owner, (*data, *(validation or ())), more)
+        return None if file is None else cls(file)
 
-    def write(self, runs: Sequence[_Run], done: int, *, last: bool) -> None:
-        from concordant.base.saving import write_arrays
+    def begin(self, runs: list[_Run], done: int) -> None:
+        """Say which passes are done before the next one, within which models may tell how far they are."""
+        with self._lock:
+            self._stand(runs, done)
+            self._open = True
 
-        if not last and monotonic() - self.written < self.every:
-            return
+    def within(self, which: int, model: int) -> Keep:
+        """Return who keeps how far a model is within a pass."""
+        return _Within(self, f"within.{which}.{model}")
+
+    def note_within(self, name: str, state: State) -> None:
+        """Keep how far a model is within a pass."""
+        with self._lock:
+            # A thread that an interrupt has left behind may still be at work.
+            if self._open:
+                self.within_pass[name] = state
+                if self._file.due:
+                    self._write()
+
+    def write(self, runs: list[_Run], done: int, *, last: bool) -> None:
+        """Write the state after a pass where it is time to, or after the last one."""
+        with self._lock:
+            self._stand(runs, done)
+            if last or self._file.due:
+                self._write()
+
+    def close(self, runs: list[_Run], done: int) -> None:
+        """Write the state after an interrupt, and nothing from then on."""
+        with self._lock:
+            self._stand(runs, done)
+            if done or self.within_pass:
+                self._write()
+            self._open = False
+
+    def _stand(self, runs: list[_Run], done: int) -> None:
+        if done != self._passes[1]:
+            self.within_pass = {}
+        self._passes = runs, done
+
+    def _write(self) -> None:
+        runs, done = self._passes
         arrays: dict[str, NDArray[Any]] = {}
         state = []
         for r, run in enumerate(runs):
@@ -496,21 +524,16 @@ class _Mark:
             arrays[f"trace.{r}"] = np.array(run.trace)
             value = run.value if np.isfinite(run.value) else None
             state.append({"value": value, "passes": run.passes, "stopped": run.stopped})
-        write_arrays(self.path, "checkpoint", self.header | {"done": done, "runs": state}, arrays)
-        self.written = monotonic()
+        for name, inner in self.within_pass.items():
+            arrays |= {f"{name}.{part}": array for part, array in inner.items()}
+        self._file.write({"done": done, "runs": state}, arrays)
 
     def restore(self, runs: list[_Run]) -> int:
         """Return how many passes the file holds, and take them up."""
-        from concordant.base.saving import read_arrays
-
-        if not self.resume or not self.path.exists():
+        found = self._file.read()
+        if found is None:
             return 0
-        header, arrays = read_arrays(self.path, "checkpoint")
-        if any(header.get(name) != value for name, value in self.header.items()):
-            raise FormatError(
-                f"{self.path}: the checkpoint of another fit (of {header.get('method')!r}): data, labels or parameters "
-                "differ. Go on with what it was begun with, or remove it to begin anew."
-            )
+        header, arrays = found
         try:
             for r, (run, state) in enumerate(zip(runs, header["runs"], strict=True)):
                 run.models = list(arrays[f"models.{r}"].copy())
@@ -520,51 +543,12 @@ class _Mark:
                 run.passes, run.stopped = int(state["passes"]), str(state["stopped"])
                 absent = np.nan if run.passes else -np.inf
                 run.value = absent if state["value"] is None else float(state["value"])
-            return int(header["done"])
+            done = int(header["done"])
         except (KeyError, TypeError, ValueError) as error:
-            raise FormatError(f"{self.path}: the checkpoint lacks a part. Remove it to begin anew.") from error
-
-
-def _fingerprint(
-    owner: Aggregator,
-    learners: Sequence[Learner],
-    data: tuple[Container, Labels | None],
-    truth: Truth,
-    held: list[_Held],
-    validation: tuple[Container, Labels] | None,
-) -> str:
-    """Return a hash of everything a fit depends on."""
-    digest = hashlib.blake2b(digest_size=16)
-    digest.update(json.dumps(owner.get_params(), sort_keys=True, default=repr).encode())
-    columns: list[NDArray[Any]] = [truth.label]
-    for votes, labels in (data,) if validation is None else (data, validation):
-        texts = [votes.instances, votes.items]
-        columns.append(votes.slots.offsets)
-        if isinstance(votes, (Preferences, Comparisons)):
-            texts.append(votes.experts)
-        if isinstance(votes, Features):
-            texts.append(votes.names)
-            columns.append(votes.X)
-        elif isinstance(votes, Preferences):
-            columns += [
-                votes.slot,
-                votes.value,
-                votes.list_offsets,
-                votes.list_expert,
-                votes.list_starts,
-                votes.weights,
-            ]
-        elif isinstance(votes, Comparisons):
-            columns += [votes.left, votes.right, votes.n_left, votes.n_right, votes.n_ties]
-            columns += [] if votes.expert is None else [votes.expert]
-        if labels is not None:
-            texts += [labels.instances, labels.items]
-            columns += [labels.slots.offsets, labels.label]
-        for ids in texts:
-            digest.update("\0".join(ids.tolist()).encode("utf-8", "surrogatepass"))
-    columns += [*(part.learned for part in held), *(learner.start() for learner in learners)]
-    for column in columns:
-        digest.update(f"{column.dtype}{column.shape}".encode())
-        # As a view: a copy of all features would be a heavy price for a name.
-        digest.update(np.ascontiguousarray(column).reshape(-1).view(np.uint8).data)
-    return digest.hexdigest()
+            raise FormatError(f"{self._file.path}: the checkpoint lacks a part. Remove it to begin anew.") from error
+        self._passes = runs, done
+        for name in arrays:
+            if name.startswith("within."):
+                model, _, part = name.rpartition(".")
+                self.within_pass[model] = {**self.within_pass.get(model, {}), part: arrays[name]}
+        return done

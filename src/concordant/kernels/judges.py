@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.kernels.jit import jit
+from concordant.kernels.keeping import UNKEPT, Keep, State
 from concordant.kernels.lists import Codes, Floats, Ints
 
 __all__ = [
@@ -724,6 +725,29 @@ def _sweep(
     return score, moved, seen, current.gradient_norm(found)
 
 
+class _Sweeps(NamedTuple):
+    """Where the search stands after a sweep."""
+
+    score: Floats
+    judges: _Judges
+    trace: list[float]
+    converged: bool
+
+
+# What a search changes of the judges.
+_SEARCHED = ("phi", "mean", "variance", "change")
+
+
+def _start(rows: _Rows, judges: _Judges, ridge: Floats) -> tuple[Floats, _Judges]:
+    """Return where the search begins: plain Bradley-Terry (Davidson), in which the majority decides which way is up."""
+    score = _climb_scores(rows, np.zeros(len(ridge)), judges.phi, ridge, 1e-3, 50).score
+    if not judges.active[DOUBT]:
+        return score, judges
+    told = _look_at_judges(rows, score, judges.phi, ridge).bend[:, SLOPE, SLOPE]
+    judges.phi[:, DOUBT] = 1.0 / np.sqrt(told + judges.precision[SLOPE])
+    return score, judges.moved(np.zeros_like(judges.phi), np.zeros(4))
+
+
 def fit_judges(
     left: Codes,
     right: Codes,
@@ -740,6 +764,7 @@ def fit_judges(
     tol: float = 1e-9,
     max_iter: int = 500,
     report: Callable[[int, int], None] | None = None,
+    keep: Keep = UNKEPT,
 ) -> JudgeFit:
     """Return scores of all items and trust in all judges, estimated together.
 
@@ -765,6 +790,8 @@ def fit_judges(
         The largest number of sweeps.
     report : callable, optional
         Called after every sweep with the number of sweeps done and the largest number of them.
+    keep : Keep
+        Keeps the state after every sweep.
 
     Notes
     -----
@@ -788,23 +815,30 @@ def fit_judges(
     mean = np.array([1.0, 0.0, tie, 0.0])
     judges = _Judges(np.tile(mean, (len(who), 1)), mean, np.full(3, _STRAY), np.zeros(3), count / count.sum(), active)
     scale = max(1.0, float(count.max()), float(_degrees(rows).max()))
-    # Plain Bradley-Terry (Davidson) is the start: the majority decides which way is up.
-    score = _climb_scores(rows, np.zeros(size), judges.phi, ridge, 1e-3, 50).score
-    if active[DOUBT]:
-        told = _look_at_judges(rows, score, judges.phi, ridge).bend[:, SLOPE, SLOPE]
-        judges.phi[:, DOUBT] = 1.0 / np.sqrt(told + judges.precision[SLOPE])
-        judges = judges.moved(np.zeros_like(judges.phi), np.zeros(4))
-    seen = _look_at_scores(rows, score, judges.phi, ridge)
-    trace: list[float] = []
-    converged = False
-    while not converged and len(trace) < max_iter:
-        before = judges.variance
-        score, judges, seen, norm = _sweep(rows, score, judges, seen, ridge, len(trace) > 0)
-        trace.append(float(seen.value.sum()) - judges.penalty)
-        still = float(np.abs(np.log(judges.variance / before)).max()) <= 10.0 * tol
-        converged = still and len(trace) > 1 and max(norm, float(np.abs(seen.gradient).max())) <= tol * scale
-        if report is not None:
-            report(len(trace), max_iter)
+    known = keep.restored()
+    if known is None:
+        at = _Sweeps(*_start(rows, judges, ridge), [], False)
+    else:
+        judges = judges._replace(**{name: known[name] for name in _SEARCHED})
+        at = _Sweeps(known["score"], judges, known["trace"].tolist(), bool(known["converged"]))
+    seen = _look_at_scores(rows, at.score, at.judges.phi, ridge)
+
+    def state() -> State:
+        found = {name: np.asarray(getattr(at.judges, name)) for name in _SEARCHED}
+        return found | {"score": at.score, "trace": np.array(at.trace), "converged": np.array(at.converged)}
+
+    with keep.steps(max_iter):
+        while not at.converged and len(at.trace) < max_iter:
+            before = at.judges.variance
+            score, judges, seen, norm = _sweep(rows, at.score, at.judges, seen, ridge, len(at.trace) > 0)
+            trace = [*at.trace, float(seen.value.sum()) - judges.penalty]
+            still = float(np.abs(np.log(judges.variance / before)).max()) <= 10.0 * tol
+            converged = still and len(trace) > 1 and max(norm, float(np.abs(seen.gradient).max())) <= tol * scale
+            at = _Sweeps(score, judges, trace, converged)
+            keep.note(len(trace), state)
+            if report is not None:
+                report(len(trace), max_iter)
+    score, judges, trace, converged = at
     score = _centred(rows, _climb_scores(rows, score, judges.phi, ridge, _EXACT, 10).score, ridge)
     seen, found = _look_at_scores(rows, score, judges.phi, ridge), _look_at_judges(rows, score, judges.phi, ridge)
     norm = max(judges.gradient_norm(found), float(np.abs(seen.gradient).max())) / scale

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from concordant.kernels.jit import jit
+from concordant.kernels.keeping import UNKEPT, Keep, State
 from concordant.kernels.lists import Codes, Floats, Ints
 from concordant.kernels.paircounts import Pairs, locked, sums
 
@@ -660,6 +661,30 @@ class _Climb(NamedTuple):
     trace: list[float]
 
 
+class _Way(NamedTuple):
+    """Where Newton's method stands: the point to look at next, the step that led there, and the best one so far."""
+
+    x: Floats
+    step: Floats
+    moved: float
+    steps: int
+    best: Floats
+    value: float
+    norm: float
+    trace: list[float]
+
+    def kept(self) -> dict[str, Any]:
+        """Return the same as arrays."""
+        numbers = np.array([self.moved, self.steps, self.value, self.norm])
+        return {"x": self.x, "step": self.step, "best": self.best, "way": numbers, "trace": np.array(self.trace)}
+
+    @classmethod
+    def of(cls, kept: State) -> _Way:
+        """Return what was kept."""
+        moved, steps, value, norm = kept["way"].tolist()
+        return cls(kept["x"], kept["step"], moved, int(steps), kept["best"], value, norm, kept["trace"].tolist())
+
+
 def _climb(
     x: Floats,
     look: Callable[[Floats], tuple[float, float]],
@@ -667,31 +692,38 @@ def _climb(
     tol: float,
     max_iter: int,
     report: Report | None,
+    keep: Keep = UNKEPT,
+    hidden: Callable[[], State] = dict,
 ) -> _Climb:
     """Climb from x by Newton's method, halving steps that go too far.
 
     `look` gives the objective at a point and the norm of its gradient; `step_from` gives the step from the point last
-    looked at, and how far it moves any score or parameter.
+    looked at, and how far it moves any score or parameter. `keep` keeps the state after every step, `hidden` what else
+    the two go on from.
     """
-    trace: list[float] = []
-    step = np.zeros(len(x))
-    before, moved, steps = -np.inf, np.inf, 0
-    while True:
-        value, norm = look(x)
-        converged = norm == 0.0 or (moved <= _LAST_STEP and norm <= tol)
-        if converged or steps == max_iter:
-            return _Climb(x, value, norm, steps, converged, [*trace, value])
-        steps += 1
-        if report is not None:
-            report(steps, max_iter)
-        if value < before - 1e-11 * abs(before):
-            step, moved = 0.5 * step, 0.5 * moved
-            x = x - step
-        else:
-            before = value
-            trace.append(value)
-            step, moved = step_from(x, norm)
-            x = x + step
+    known = keep.restored()
+    at = _Way(x, np.zeros(len(x)), np.inf, 0, x, -np.inf, np.inf, []) if known is None else _Way.of(known)
+
+    def state() -> State:
+        return at.kept() | dict(hidden())
+
+    with keep.steps(max_iter):
+        while True:
+            value, norm = look(at.x)
+            converged = norm == 0.0 or (at.moved <= _LAST_STEP and norm <= tol)
+            if converged or at.steps == max_iter:
+                return _Climb(at.x, value, norm, at.steps, converged, [*at.trace, value])
+            if value < at.value - 1e-11 * abs(at.value):
+                half = 0.5 * at.step
+                at = at._replace(x=at.x - half, step=half, moved=0.5 * at.moved, steps=at.steps + 1)
+            else:
+                step, moved = step_from(at.x, norm)
+                at = _Way(at.x + step, step, moved, at.steps + 1, at.x, value, norm, [*at.trace, value])
+            keep.note(at.steps, state)
+            if report is not None:
+                report(at.steps, max_iter)
+    # Interrupted.
+    return _Climb(at.best, at.value, at.norm, at.steps, False, at.trace)
 
 
 def _accuracy(norm: float) -> float:
@@ -712,9 +744,13 @@ def _newton_large(
     max_iter: int,
     start: Floats,
     report: Report | None,
+    keep: Keep,
 ) -> _Climb:
     """Find the scores of one large instance."""
     solver = _Solver(pairs, prior)
+    known = keep.restored()
+    if known is not None:
+        solver.eliminating = bool(known["eliminating"])
     columns, n_pairs = solver.columns, len(pairs.left)
     weight = np.empty(n_pairs)
     cross = np.empty(n_pairs if shared.model else 0)
@@ -730,7 +766,10 @@ def _newton_large(
         step = solver.solve(weight, gradient[None, :], _accuracy(norm))[0]
         return _shortened(step, float(np.abs(step).max()))
 
-    return _climb(start, look, step_from, tol, max_iter, report)
+    def hidden() -> State:
+        return {"eliminating": np.array(solver.eliminating)}
+
+    return _climb(start, look, step_from, tol, max_iter, report, keep, hidden)
 
 
 def _kinds(pairs: Pairs) -> tuple[Ints, list[int]]:
@@ -749,11 +788,13 @@ def solve(
     max_iter: int = 100,
     start: Floats | None = None,
     report: Report | None = None,
+    keep: Keep = UNKEPT,
 ) -> Solution:
     """Return the scores that maximise the likelihood minus ½ prior ‖s‖², what instances share being held fixed.
 
     Every instance is solved by itself, to the same bits in any company; its scores have mean 0. Without a prior the
-    caller makes sure that a maximum exists. O(pairs) per step for large instances, O(m³) for small ones.
+    caller makes sure that a maximum exists. O(pairs) per step for large instances, O(m³) for small ones. `keep` keeps
+    the state after every step where there is one instance and it is large.
 
     >>> from_one = Pairs(
     ...     np.array([0], np.int32),
@@ -782,7 +823,8 @@ def solve(
     for n in large:
         first, last = int(pairs.offsets[n]), int(pairs.offsets[n + 1])
         one = pairs.window(n)
-        climb = _newton_large(one, float(prior[n]), float(scale[n]), shared, tol, max_iter, s[first:last], report)
+        own = keep if len(pairs.offsets) == 2 else UNKEPT
+        climb = _newton_large(one, float(prior[n]), float(scale[n]), shared, tol, max_iter, s[first:last], report, own)
         s[first:last] = climb.x - climb.x.mean()
         out[:, n] = climb[1:5]
         trace = climb.trace
@@ -819,11 +861,13 @@ def solve_jointly(
     max_iter: int = 100,
     start: Floats | None = None,
     report: Report | None = None,
+    keep: Keep = UNKEPT,
 ) -> Solution:
     """Return scores and shared parameters (`tie`, `side`: those to learn) that maximise the likelihood together.
 
     `shared` is where they begin. Newton's method on everything at once: every instance is solved for its own step as a
-    function of the shared one, which then follows from a system of one or two unknowns.
+    function of the shared one, which then follows from a system of one or two unknowns. `keep` keeps the state after
+    every step.
     """
     coupled = _Coupled(pairs, prior, shared, np.flatnonzero([tie, side]))
     small, large = _kinds(pairs)
@@ -834,6 +878,15 @@ def solve_jointly(
     n_slots = pairs.n_slots
     information = np.eye(len(coupled.learned))
     response = np.zeros((len(coupled.learned), n_slots))
+    known = keep.restored()
+    if known is not None:
+        information, response = known["information"], known["response"]
+        for solver, eliminating in zip(solvers.values(), known["eliminating"].tolist(), strict=True):
+            solver.eliminating = eliminating
+
+    def hidden() -> State:
+        eliminating = np.array([solver.eliminating for solver in solvers.values()], dtype=np.bool_)
+        return {"information": information, "response": response, "eliminating": eliminating}
 
     def look(x: Floats) -> tuple[float, float]:
         value = coupled.evaluate(x[:n_slots], x[n_slots:])
@@ -857,7 +910,7 @@ def solve_jointly(
         return coupled.bounded(step, float(np.abs(step).max()), x[n_slots:])
 
     first = np.zeros(n_slots) if start is None else start
-    climb = _climb(np.concatenate([first, coupled.start]), look, step_from, tol, max_iter, report)
+    climb = _climb(np.concatenate([first, coupled.start]), look, step_from, tol, max_iter, report, keep, hidden)
     s = climb.x[:n_slots]
     full = np.flatnonzero(sizes > 0)
     if len(full):
@@ -942,17 +995,20 @@ def solve_linear(
     tol: float = 1e-9,
     max_iter: int = 100,
     report: Report | None = None,
+    keep: Keep = UNKEPT,
 ) -> tuple[Floats, Solution]:
     """Return weights b of features, and the solution with scores features · b, learned with the shared parameters.
 
     The prior is on the scores, as elsewhere, so that the units of the features do not matter. `information` of the
     solution is that of (b, tie, side), those that were learned. Columns must be independent. O(pairs · F²) per step.
+    `keep` keeps the state after every step.
     """
     f = features.shape[1]
     coupled = _Coupled(pairs, prior, shared, np.flatnonzero([tie, side]))
     pull = features.T @ (coupled.slot_prior[:, None] * features)
     size = np.maximum(np.abs(features).max(axis=0, initial=0.0), 1e-300) * coupled.outcomes
-    information = np.eye(f + len(coupled.learned))
+    known = keep.restored()
+    information = np.eye(f + len(coupled.learned)) if known is None else known["information"]
 
     def look(x: Floats) -> tuple[float, float]:
         value = coupled.evaluate(features @ x[:f], x[f:])
@@ -967,7 +1023,10 @@ def solve_linear(
         moved = max(float(np.abs(features @ step[:f]).max(initial=0.0)), float(np.abs(step[f:]).max(initial=0.0)))
         return coupled.bounded(step, moved, x[f:])
 
-    climb = _climb(np.concatenate([np.zeros(f), coupled.start]), look, step_from, tol, max_iter, report)
+    def hidden() -> State:
+        return {"information": information.copy()}
+
+    climb = _climb(np.concatenate([np.zeros(f), coupled.start]), look, step_from, tol, max_iter, report, keep, hidden)
     b = climb.x[:f]
     return b, Solution(features @ b, coupled.at(climb.x[f:]), *climb[1:], information, np.zeros((0, pairs.n_slots)))
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from concordant import execution
 from concordant.base import uncertainty as intervals
+from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.experts import check_known
 from concordant.base.params import Constraint, boolean, integer, number, one_of
@@ -24,6 +25,7 @@ from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
 from concordant.data.streams import instance_stream
 from concordant.errors import DataError, KindError, NoFiniteEstimateError, NotFittedError, ParameterError, listing
+from concordant.kernels.keeping import UNKEPT, Keep
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
 from concordant.methods._existence import loose_instances, parted_instances, why_loose, why_parted
 from concordant.methods._meetings import ListMeetings, Meetings, RowMeetings
@@ -139,7 +141,8 @@ class BradleyTerry(Aggregator):
 
     `fit` learns what instances share (ν or θ, the side, weights of features, judges); `predict` infers the scores of
     its own instances with these fixed. Cost O(R + P) to count R rows (Σ m² / 2 for lists of m items) over P pairs that
-    met, then O(P) for each of some six Newton steps. Intervals cost O(M³) and are left out above 5,000 items unless
+    met, then O(P) for each of some six Newton steps; comparisons that are collapsed already are not copied, and a fit
+    holds some 30 bytes a pair beside them. Intervals cost O(M³) and are left out above 5,000 items unless
     asked for. With reliability=True lists are written out pair by pair, expert by expert; intervals of `fit_predict`
     include what is not known about the judges, those of `predict` take the judges as known and are narrower.
 
@@ -330,6 +333,14 @@ class BradleyTerry(Aggregator):
             return "none"
         return "sandwich" if has_experts else "information"
 
+    def counts_suffice(self, has_experts: bool) -> bool:
+        """Return whether comparisons may be collapsed to counts of pairs first, the answer staying the same.
+
+        Who compared matters where it is known and experts are judged, clustered or drawn; the side where it is learned.
+        """
+        by_expert = self.reliability or (has_experts and self._how(has_experts) in ("sandwich", "bootstrap"))
+        return not by_expert and not self.side_effect
+
     def _in_words(self, how: str, has_experts: bool) -> str | None:
         words = {
             "information": "observed information",
@@ -424,11 +435,12 @@ class BradleyTerry(Aggregator):
         self.ties_, self.tie_, self.side_ = "none", 0.0, 0.0
         self.shared_covariance_ = np.zeros((0, 0))
         self.fit_info_.uncertainty = self._in_words(self._how(votes.has_experts), votes.has_experts)
+        keep = Mark(self, [preferences, features])
         if self.reliability:
-            return self._fit_judges(preferences)
+            return self._fit_judges(preferences, keep)
         if self.optimizer == "newton" and (self.side_effect or features is not None or _has_ties(votes)):
-            return self._fit_shared(votes, features)
-        return self._found(votes)
+            return self._fit_shared(votes, features, keep)
+        return self._found(votes, keep)
 
     def _shared(self) -> Shared:
         """Return what instances share, as the kernels want it."""
@@ -441,7 +453,7 @@ class BradleyTerry(Aggregator):
         """Return which shared parameters were learned: 0 for the tie parameter, 1 for the side."""
         return np.flatnonzero([self.ties_ != "none", self.side_effect])
 
-    def _found(self, votes: Meetings) -> _Found:
+    def _found(self, votes: Meetings, keep: Keep = UNKEPT) -> _Found:
         """Return the scores of every instance, found by itself; what is shared is known."""
         from concordant.kernels import paired
 
@@ -461,7 +473,8 @@ class BradleyTerry(Aggregator):
                     # This looks at every pair, of which there may be too many to look at all at once.
                     self._check_placed(part, ties=shared.model != paired.PLAIN)
                 how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "report": execution.report}
-                found = paired.solve(part.pairs, prior, shared, **how)
+                # Several parts are solved side by side, each by itself; what lasts is one large instance.
+                found = paired.solve(part.pairs, prior, shared, **how, keep=keep if len(parts) == 1 else UNKEPT)
             if len(parts) > 1:
                 # What is counted is counted again when it is needed: memory is what there are parts for.
                 vars(part).pop("pairs")
@@ -482,13 +495,13 @@ class BradleyTerry(Aggregator):
         if self.optimizer == "gd":
             # To stop early is the method; whether it could have gone on is told by the gradient.
             info.converged = info.gradient_norm <= self.tol
-        elif not info.converged:
+        elif not info.converged and not info.interrupted:
             self._warn(
                 f"Bradley-Terry did not converge in {info.n_iter} steps (gradient norm {info.gradient_norm:.2g}, asked "
                 f"for {self.tol:g}). Raise max_iter or prior."
             )
 
-    def _fit_shared(self, votes: Meetings, features: Features | None) -> Any:
+    def _fit_shared(self, votes: Meetings, features: Features | None, keep: Keep) -> Any:
         """Learn what instances share together with all scores."""
         from concordant.kernels import paired
 
@@ -503,7 +516,7 @@ class BradleyTerry(Aggregator):
         all_ties = self._only_ties(votes)
         start = paired.Shared(model, paired.tie_start(pairs, model) if tied else 0.0, 0.0)
         which: dict[str, Any] = {"tie": tied and not all_ties, "side": self.side_effect}
-        how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "report": execution.report}
+        how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "report": execution.report, "keep": keep}
         if features is not None:
             return self._fit_features(votes, features, prior, start, which, how)
         if any(which.values()):
@@ -533,7 +546,8 @@ class BradleyTerry(Aggregator):
         if not self._shrinks and len(p.left):
             gap = np.abs(solved.score[p.left] - solved.score[p.right] + shared.side).max()
             flat = len(solved.information) and np.linalg.eigvalsh(solved.information)[0] <= 1e-9 * p.outcomes.sum()
-            if gap > _FARTHEST or not solved.converged or (flat and self.side_effect):
+            open_end = not solved.converged and not self.fit_info_.interrupted
+            if gap > _FARTHEST or open_end or (flat and self.side_effect):
                 items = listing(votes.slots.items.tolist(), 5)
                 raise NoFiniteEstimateError(
                     f"no finite Bradley-Terry estimate: the scores of items {items} and what is learned with them "
@@ -849,7 +863,7 @@ class BradleyTerry(Aggregator):
         transform = self._transform(preferences)
         return preferences.comparisons(transform, ties=ties and transform == "binary")
 
-    def _fit_judges(self, preferences: Votes) -> Any:
+    def _fit_judges(self, preferences: Votes, keep: Keep) -> Any:
         """Learn scores and the reliability of every expert together."""
         from concordant.kernels import judges
 
@@ -871,6 +885,7 @@ class BradleyTerry(Aggregator):
             # A sweep over judges and scores in turn goes less far than a Newton step over all.
             max_iter=5 * self.max_iter,
             report=execution.report,
+            keep=keep,
         )
         self.ties_ = "davidson" if np.isfinite(fitted.tie) else "none"
         self.tie_ = float(np.exp(fitted.tie))
@@ -888,7 +903,7 @@ class BradleyTerry(Aggregator):
         info = self.fit_info_
         info.n_iter, info.converged, info.trace = fitted.n_iter, fitted.converged, list(fitted.trace)
         info.objective, info.gradient_norm = fitted.objective, fitted.gradient_norm
-        if not fitted.converged:
+        if not fitted.converged and not info.interrupted:
             self._warn(
                 f"scores and reliabilities did not converge in {fitted.n_iter} rounds (gradient norm "
                 f"{fitted.gradient_norm:.2g}, asked for {self.tol:g}). Raise max_iter or prior."

@@ -20,6 +20,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, KindError, ParameterError
 from concordant.execution import map_instances, unwatched
+from concordant.kernels.keeping import UNKEPT, Keep, minimise
 from concordant.kernels.lists import Floats, Ints, list_ids
 from concordant.methods._linear import (
     TRANSFORMS,
@@ -559,8 +560,9 @@ class _Batch:
         return self._first.ravel().copy()
 
     def advance(self, parameters: Floats, instances: Ints, number: int) -> Floats:
-        from scipy.optimize import minimize
+        return self.advance_in_steps(parameters, instances, number, UNKEPT)
 
+    def advance_in_steps(self, parameters: Floats, instances: Ints, number: int, keep: Keep) -> Floats:
         from concordant.kernels.crf import batch_objective, draw_samples, slice_rows, visit_order
 
         task, owner, own = self.task, self._owner, self.task.own
@@ -593,9 +595,7 @@ class _Batch:
             return 0.5 * l2 * float(w @ w) - value / n, (l2 * w - slope.ravel() / n) / size
 
         options = {"maxiter": _MOST_STEPS, "ftol": 1e-10, "gtol": 1e-7, "maxcor": 20}
-        found = minimize(objective, parameters * size, jac=True, method="L-BFGS-B", options=options)
-        out: Floats = np.asarray(found.x) / size
-        return out
+        return minimise(objective, parameters * size, options=options, keep=keep).x / size
 
     def scores(self, parameters: Floats, part: str, instances: Ints | None) -> Floats:
         return self.task.rows.scores(self.task.weights(parameters), part, instances)

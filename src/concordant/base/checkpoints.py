@@ -1,0 +1,256 @@
+"""Where a fit stands, in a file: written whole after a step, taken up again by the same fit and by no other.
+
+A fit is told by its method, its parameters and every number and id it learns from. Whoever iterates makes a `Mark` and
+gives it the state after each step; the mark sees to the file, to how often it is written, and to interrupts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cached_property
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.data.comparisons import Comparisons
+from concordant.data.container import Container
+from concordant.data.features import Features
+from concordant.data.labels import Labels
+from concordant.data.preferences import Preferences
+from concordant.errors import FormatError
+from concordant.kernels.keeping import State
+
+if TYPE_CHECKING:
+    from concordant.base.contract import Aggregator
+
+__all__ = ["File", "Mark", "checkpoint", "fingerprint"]
+
+Part = Container | None
+
+
+class _Place(NamedTuple):
+    """Which file, whether to go on from it, and the seconds between two writings."""
+
+    path: Path
+    resume: bool
+    every: float
+
+
+_place: ContextVar[_Place | None] = ContextVar("concordant_checkpoint", default=None)
+
+
+@contextmanager
+def checkpoint(path: str | os.PathLike[str], *, resume: bool = True, every: float = 10.0) -> Iterator[None]:
+    """Have the fit inside the block write where it stands to a file, and go on from there when it is run again.
+
+    Parameters
+    ----------
+    path : path
+        The file; written whole or not at all.
+    resume : bool
+        Go on from the file where it exists; otherwise begin anew and overwrite it.
+    every : float
+        Seconds between two writings. The state is also written at the end and on Ctrl-C.
+
+    Notes
+    -----
+    What is resumed ends bit for bit where it would have ended without the break. A file of another fit (other data,
+    labels or parameters) is refused. It is for one fit, and stays when that is finished.
+
+    Every fit that goes in passes or steps over all its data writes one: whatever trains in passes, `MPM` and
+    `PlackettLuce` that learn adherence, `ExtendedMallows`, `BradleyTerry` with reliability, ties, a side effect or
+    features, both of the latter where one instance is all there is, and `CPS` with labels. What goes through the data
+    once, or through each instance by itself, writes none.
+
+    Examples
+    --------
+    >>> import concordant as cc, tempfile, os
+    >>> runs, labels = cc.synthetic.labelled_runs(12, random_state=1)
+    >>> file = os.path.join(tempfile.mkdtemp(), "fit.checkpoint")
+    >>> with cc.checkpoint(file):
+    ...     model = cc.CRF(passes=3).fit(runs, labels)
+    >>> os.path.exists(file)
+    True
+    """
+    token = _place.set(_Place(Path(path), resume, every))
+    try:
+        yield
+    finally:
+        _place.reset(token)
+
+
+class _Parts(dict[str, NDArray[Any]]):
+    """Arrays of a checkpoint; one that is not there is an error that names the file."""
+
+    def __init__(self, path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+        super().__init__(arrays)
+        self.path = path
+
+    def __missing__(self, name: str) -> NDArray[Any]:
+        raise FormatError(f"{self.path}: the checkpoint lacks a part. Remove it to begin anew.")
+
+
+class File:
+    """The file of one fit.
+
+    Parameters
+    ----------
+    owner : Aggregator
+        Whose fit it is.
+    parts : sequence
+        What it learns from; None where there is nothing.
+    more : sequence of arrays
+        What else it depends on.
+    """
+
+    def __init__(self, place: _Place, owner: Aggregator, parts: Sequence[Part], more: Sequence[NDArray[Any]]) -> None:
+        self.path, self.resume, self.every = place
+        self._fit = (owner, parts, more)
+        self._written = monotonic()
+
+    @classmethod
+    def of(cls, owner: Aggregator, parts: Sequence[Part], more: Sequence[NDArray[Any]] = ()) -> File | None:
+        """Return the file that was asked for around this fit, None without one."""
+        place = _place.get()
+        return None if place is None else cls(place, owner, parts, more)
+
+    @cached_property
+    def _header(self) -> dict[str, Any]:
+        owner, parts, more = self._fit
+        return {"method": owner.name, "fit": fingerprint(owner, parts, more)}
+
+    @property
+    def due(self) -> bool:
+        """Whether the last writing is long enough ago."""
+        return monotonic() - self._written >= self.every
+
+    def write(self, header: Mapping[str, Any], arrays: State) -> None:
+        """Write the state, whole or not at all."""
+        from concordant.base.saving import write_arrays
+
+        write_arrays(self.path, "checkpoint", self._header | dict(header), arrays)
+        self._written = monotonic()
+
+    def read(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
+        """Return the state to go on from, None where there is none; that of another fit is an error."""
+        from concordant.base.saving import read_arrays
+
+        if not self.resume or not self.path.exists():
+            return None
+        header, arrays = read_arrays(self.path, "checkpoint")
+        if any(header.get(name) != value for name, value in self._header.items()):
+            raise FormatError(
+                f"{self.path}: the checkpoint of another fit (of {header.get('method')!r}): data, labels or parameters "
+                "differ. Go on with what it was begun with, or remove it to begin anew."
+            )
+        return header, _Parts(self.path, arrays)
+
+
+class Mark:
+    """Keeps how far the steps of one fit are, as `kernels.keeping.Keep` has it.
+
+    Parameters
+    ----------
+    owner : Aggregator
+        Whose fit it is. An interrupt after the first step leaves it with what it has learned so far; it is noted in
+        `fit_info_.interrupted`, and raised again when the fit is through.
+    parts, more
+        What it depends on, as in `File`.
+    """
+
+    def __init__(self, owner: Aggregator, parts: Sequence[Part], more: Sequence[NDArray[Any]] = ()) -> None:
+        self._owner = owner
+        self._file = File.of(owner, parts, more)
+        self._done = 0
+        self._state: State | None = None
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anything is written."""
+        return self._file is not None
+
+    def restored(self) -> State | None:
+        """Return the state to go on from, or None to begin."""
+        found = None if self._file is None else self._file.read()
+        if found is None:
+            return None
+        self._done = int(found[0].get("done", 0))
+        return found[1]
+
+    def note(self, done: int, state: Callable[[], State]) -> None:
+        """Keep the state after so many steps, and write it where it is time to."""
+        self._done = done
+        if self._file is not None:
+            self._state = state()
+            if self._file.due:
+                self._write()
+
+    @contextmanager
+    def steps(self, total: int) -> Iterator[None]:
+        """Give a block that an interrupt ends after the step noted last, which is also written at the end."""
+        try:
+            yield
+        except (KeyboardInterrupt, SystemExit) as stop:
+            self._write()
+            if not self._done:
+                raise
+            owner = self._owner
+            owner.fit_info_.interrupted = f"after step {self._done} of {total}"
+            owner._stop = stop
+            owner._warn(
+                f"{type(owner).__name__} was interrupted {owner.fit_info_.interrupted}: what it has learned so far is "
+                "kept."
+            )
+        else:
+            self._write()
+
+    def _write(self) -> None:
+        if self._file is not None and self._state is not None:
+            self._file.write({"done": self._done}, self._state)
+            self._state = None
+
+
+def fingerprint(owner: Aggregator, parts: Sequence[Part], more: Sequence[NDArray[Any]] = ()) -> str:
+    """Return a hash of everything a fit depends on."""
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(json.dumps(owner.get_params(), sort_keys=True, default=repr).encode())
+    columns: list[NDArray[Any]] = []
+    for part in parts:
+        if part is None:
+            continue
+        texts, own = _contents(part)
+        for ids in texts:
+            digest.update(f"{len(ids)}\0".encode() + "\0".join(ids).encode("utf-8", "surrogatepass"))
+        columns += own
+    for column in [*columns, *more]:
+        digest.update(f"{column.dtype}{column.shape}".encode())
+        # As a view: a copy of all features would be a heavy price for a name.
+        digest.update(np.ascontiguousarray(column).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _contents(part: Container) -> tuple[list[list[str]], list[NDArray[Any]]]:
+    """Return the ids and the numbers of what is learned from."""
+    texts = [[type(part).__name__], part.instances.tolist(), part.items.tolist()]
+    columns: list[NDArray[Any]] = [part.slots.offsets]
+    if isinstance(part, Features):
+        texts.append(part.names.tolist())
+        columns.append(part.X)
+    elif isinstance(part, Labels):
+        columns.append(part.label)
+    elif isinstance(part, Preferences):
+        texts += [part.experts.tolist(), [part.kind]]
+        columns += [part.slot, part.value, part.list_offsets, part.list_expert, part.list_starts, part.weights]
+    elif isinstance(part, Comparisons):
+        texts += [part.experts.tolist(), [f"sided={part.sided}"]]
+        columns += [part.left, part.right, part.n_left, part.n_right, part.n_ties]
+        columns += [] if part.expert is None else [part.expert]
+    return texts, columns

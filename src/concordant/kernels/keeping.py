@@ -1,0 +1,182 @@
+"""Iterations that can be put down after any step and taken up again, bit for bit.
+
+An iteration gives its state, arrays by name, to a keeper after every step and asks it at the beginning for a state to
+go on from. The solver of a library does not show its state, but it is a function of the values it has been given: they
+are written down, and given to it again in the same order, which takes it to where it was without any of the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from hashlib import blake2b
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.kernels.lists import Floats
+
+__all__ = ["UNKEPT", "Keep", "Minimum", "State", "minimise"]
+
+State = Mapping[str, NDArray[Any]]
+Objective = Callable[[Floats], tuple[float, Floats]]
+
+_DIGEST = 16
+
+
+class Keep(Protocol):
+    """Whoever keeps the state of an iteration."""
+
+    @property
+    def wanted(self) -> bool:
+        """Whether anything is kept."""
+        ...
+
+    def restored(self) -> State | None:
+        """Return the state to go on from, or None to begin."""
+        ...
+
+    def steps(self, total: int) -> AbstractContextManager[None]:
+        """Return a block for the steps, at most so many: an interrupt ends it, and what was noted last is kept.
+
+        What stands after the block must rest on whole steps only.
+        """
+        ...
+
+    def note(self, done: int, state: Callable[[], State]) -> None:
+        """Keep the state after so many steps; `state` is called at once or never, and its arrays stay as they are."""
+        ...
+
+
+class _Unkept:
+    """Keeps nothing."""
+
+    wanted = False
+
+    def restored(self) -> State | None:
+        return None
+
+    def steps(self, total: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def note(self, done: int, state: Callable[[], State]) -> None:
+        pass
+
+
+UNKEPT: Keep = _Unkept()
+
+
+class _Written:
+    """An objective whose values are written down and, where they are known already, not computed again."""
+
+    def __init__(self, objective: Objective, size: int, known: State | None) -> None:
+        self.objective = objective
+        self.count = self.asked = 0
+        self.further = False
+        # Rows behind the count are room: what was handed out keeps its rows when more are written.
+        self.points = np.zeros((8, _DIGEST), dtype=np.uint8)
+        self.values, self.slopes = np.zeros(8), np.zeros((8, size))
+        if known is not None:
+            self.points, self.values, self.slopes = known["points"], known["values"], known["slopes"]
+            self.count = len(self.values)
+
+    def __call__(self, x: Floats) -> tuple[float, Floats]:
+        point = np.frombuffer(blake2b(np.ascontiguousarray(x).tobytes(), digest_size=_DIGEST).digest(), dtype=np.uint8)
+        at = self.asked
+        self.asked += 1
+        if at < self.count:
+            if (self.points[at] == point).all():
+                return float(self.values[at]), self.slopes[at].copy()
+            # Another version of the library goes another way: what it asks from here on was not asked before.
+            self.count = at
+        value, slope = self.objective(x)
+        self.further = True
+        if at == len(self.values):
+            self.points, self.values, self.slopes = (_longer(a) for a in (self.points, self.values, self.slopes))
+        self.points[at], self.values[at], self.slopes[at] = point, value, slope
+        self.count = at + 1
+        return value, slope
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        n = self.count
+        return {"points": self.points[:n], "values": self.values[:n], "slopes": self.slopes[:n]}
+
+
+def _longer(array: NDArray[Any]) -> NDArray[Any]:
+    return np.concatenate([array, np.zeros((len(array) + 8, *array.shape[1:]), dtype=array.dtype)])
+
+
+class Minimum(NamedTuple):
+    """Where a minimisation ended."""
+
+    x: Floats
+    value: float
+    slope: Floats
+    n_iter: int
+
+
+def minimise(
+    objective: Objective,
+    start: Floats,
+    *,
+    options: Mapping[str, Any],
+    bounds: tuple[float | None, float | None] | None = None,
+    callback: Callable[[int, float], None] | None = None,
+    keep: Keep = UNKEPT,
+    hidden: Callable[[], State] | None = None,
+) -> Minimum:
+    """Return the minimum that SciPy's L-BFGS-B finds, which can be broken off and taken up again.
+
+    Parameters
+    ----------
+    objective : callable
+        Gives the value and the slope at a point.
+    start : float64[n]
+        Where to begin.
+    options : mapping
+        Those of SciPy, "maxiter" among them.
+    bounds : pair, optional
+        The lowest and the highest value of every coordinate.
+    callback : callable, optional
+        Hears the number of every step and the value it came to, also of steps that are only gone through again.
+    keep : Keep
+        Keeps every value and slope, O(n) for each point that is looked at.
+    hidden : callable, optional
+        Gives what else the objective goes on from; whoever gives it takes it from `keep.restored()` as well.
+
+    Examples
+    --------
+    >>> found = minimise(lambda x: (float(x @ x), 2 * x), np.ones(2), options={"maxiter": 50})
+    >>> found.x.round(6).tolist(), found.n_iter
+    ([0.0, 0.0], 2)
+    """
+    from scipy.optimize import minimize
+
+    written = _Written(objective, len(start), keep.restored()) if keep.wanted else None
+    best, steps = start, 0
+
+    def step(intermediate_result: Any) -> None:
+        nonlocal best, steps
+        best, steps = np.array(intermediate_result.x), steps + 1
+        if written is None:
+            keep.note(steps, dict)
+        elif written.further:
+            keep.note(steps, lambda: written.state() | dict(hidden() if hidden else {}))
+        if callback is not None:
+            callback(steps, float(intermediate_result.fun))
+
+    found: Any = None
+    with keep.steps(int(options["maxiter"])):
+        found = minimize(
+            objective if written is None else written,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=None if bounds is None else [bounds] * len(start),
+            callback=step,
+            options=dict(options),
+        )
+    if found is None:
+        return Minimum(best, *objective(best), steps)
+    return Minimum(np.asarray(found.x), float(found.fun), np.asarray(found.jac), int(found.nit))
