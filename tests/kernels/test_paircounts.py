@@ -136,3 +136,52 @@ def test_outcomes_are_counted_by_item_and_windows_stand_alone() -> None:
     assert tied.tolist() == [0, 1, 1, 0, 0, 0.5, 0, 0.5]
     assert as_dict(pairs.window(2)) == {(0, 2): [4.0, 0.0, 0.5]}
     assert len(pairs.window(1).left) == 0
+
+
+@given(rows=st.lists(row, max_size=14), ordered=st.booleans())
+def test_counts_of_pairs_are_taken_as_they_are(rows: list[Any], ordered: bool) -> None:
+    chosen = [(*r[:2], *(float(round(10 * c)) for c in r[2:])) for r in drawn(rows)]
+    pairs = paircounts.from_rows(*columns(chosen), starts_of(chosen), OFFSETS, ordered=ordered)
+    again = paircounts.from_rows(*pairs, ordered=ordered)
+    assert all(a is b or np.shares_memory(a, b) or not len(a) for a, b in zip(pairs, again, strict=True))
+    for a, b in zip(pairs, again, strict=True):
+        assert a.tolist() == b.tolist()
+
+
+def test_what_is_not_counts_of_pairs_is_counted() -> None:
+    ends = np.array([0, 2]), np.array([0, 3])
+    for rows in (
+        [(1, 2, 1.0, 0.0, 0.0), (0, 1, 1.0, 0.0, 0.0)],
+        [(0, 1, 1.0, 0.0, 0.0), (0, 1, 0.0, 1.0, 0.0)],
+        [(0, 1, 1.0, 0.0, 0.0), (2, 1, 0.0, 1.0, 0.0)],
+        [(0, 1, 1.0, 0.0, 0.0), (1, 2, 0.0, 0.0, 0.0)],
+        [(0, 1, 1.0, 0.0, 0.0), (1, 2, 0.1, 0.0, 0.0)],
+    ):
+        given_rows = columns(rows)
+        pairs = paircounts.from_rows(*given_rows, *ends)
+        same(as_dict(pairs), oracle.collapse(rows))
+        assert not any(np.shares_memory(a, b) for a in given_rows for b in pairs[:5])
+
+
+@given(st.lists(st.lists(row, max_size=8), max_size=4))
+def test_rows_added_in_parts_have_the_bits_of_one_sum(parts: list[list[Any]]) -> None:
+    keys, sums = np.zeros(0, np.int64), np.zeros((3, 0), np.uint8)
+    want: dict[tuple[int, int], list[float]] = {}
+    for rows in parts:
+        chosen = drawn(rows)
+        keys, sums = paircounts.add_rows(keys, sums, columns(chosen), 8)
+        for left, right, a, b, t in chosen:
+            cell = want.setdefault((min(left, right), max(left, right)), [0.0, 0.0, 0.0])
+            won, lost = (a, b) if left < right else (b, a)
+            cell[:] = [cell[0] + won, cell[1] + lost, cell[2] + t]
+    assert [(key >> 32, key & 0xFFFFFFFF) for key in keys.tolist()] == sorted(want)
+    assert sums.T.tolist() == [want[pair] for pair in sorted(want)]
+
+
+def test_counts_take_the_narrowest_type_that_holds_them() -> None:
+    keys, sums = np.zeros(0, np.int64), np.zeros((3, 0), np.uint8)
+    for count, total, name in ((200, 200, "uint8"), (56, 256, "uint32"), (2.0**32, 2**32 + 256, "float64")):
+        keys, sums = paircounts.add_rows(keys, sums, columns([(1, 0, count, 0.0, 1.0)]), 2)
+        assert (sums[1].tolist(), sums.dtype.name) == ([total], name)
+    assert sums[:, 0].tolist() == [0.0, 2**32 + 256, 3.0]
+    assert paircounts.moved_keys(keys, np.array([3, 7], np.int32)).tolist() == [(3 << 32) + 7]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,7 +82,7 @@ def table_parts(
     window: int | None = None,
     skip: int = 0,
 ) -> Iterator[Part]:
-    """Yield the rows of the files one after the other, of large Parquet files in windows of so many rows.
+    """Yield the rows of the files one after the other, of large files in windows of about so many rows.
 
     The first `skip` parts are passed over.
     """
@@ -249,7 +250,8 @@ class Found:
         for group in groups:
             known = [r for r in group if r in there and (r in id_roles or r == "instance")]
             # In a Parquet file text is text, also where it looks like a number.
-            frame = tidy(frame, known, numbers=self.table.text)
+            columns = [there[r] for r in known]
+            frame = tidy(frame, known, numbers=self.table.text, elsewhere=partial(self.table.all_numbers, columns))
         for role, what in values.items():
             if role in there:
                 frame = frame.with_columns(numbers(frame[role], what, rows, missing).alias(role))
@@ -272,8 +274,13 @@ class Found:
         return part._replace(frame=part.frame.with_columns(pl.lit(name).alias("instance")))
 
 
-def tidy(frame: pl.DataFrame, roles: list[str], *, numbers: bool = True) -> pl.DataFrame:
-    """Return the id columns with null for nothing and, of numbers, without ".0" where all of them are whole."""
+def tidy(
+    frame: pl.DataFrame, roles: list[str], *, numbers: bool = True, elsewhere: Callable[[], bool] | None = None
+) -> pl.DataFrame:
+    """Return the id columns with null for nothing and, of numbers, without ".0" where all of them are whole.
+
+    Where the frame is a part, `elsewhere` tells whether all are in the others too; it is asked only if it matters.
+    """
     texts = [r for r in roles if frame[r].dtype == pl.String]
     if not texts:
         return frame
@@ -284,6 +291,7 @@ def tidy(frame: pl.DataFrame, roles: list[str], *, numbers: bool = True) -> pl.D
         numbers
         and any(frame[r].str.contains(fraction).any() for r in texts)
         and all(frame[r].str.contains(r"^-?\d+(\.0+)?$").fill_null(True).all() for r in texts)
+        and (elsewhere is None or elsewhere())
     ):
         frame = frame.with_columns(pl.col(r).str.replace(r"\.0+$", "") for r in texts)
     return frame

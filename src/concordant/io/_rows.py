@@ -339,10 +339,13 @@ def _list_weights(
     return out
 
 
-def build_comparisons(frame: pl.DataFrame, rows: Rows, *, sided: bool = True, self_pairs: str = "error") -> Comparisons:
+def build_comparisons(
+    frame: pl.DataFrame, rows: Rows, *, sided: bool = True, self_pairs: str = "error", experts: bool = True
+) -> Comparisons:
     """Return comparisons from the columns instance, left, right, the three counts and, optionally, expert and weight.
 
-    A row without a right item and without counts makes the left item known.
+    A row without a right item and without counts makes the left item known. Without `experts` it is only checked that
+    every row has one.
     """
     if self_pairs not in ("error", "drop"):
         raise ParameterError.invalid("self_pairs", "a reader of comparisons", "'error' or 'drop'", self_pairs)
@@ -366,11 +369,12 @@ def build_comparisons(frame: pl.DataFrame, rows: Rows, *, sided: bool = True, se
     if "weight" in frame.columns:
         weight = _counts(numbers(frame["weight"], "weight", rows), "weight", counted, rows)
         counts = [c * weight for c in counts]
-    expert, experts = None, Texts()
+    expert, known = None, Texts()
     if "expert" in frame.columns:
         named = ids(frame["expert"], "expert", rows, optional=~counted)
-        expert, vocabulary = encode(named.filter(pl.Series(counted)))
-        experts = Texts(vocabulary.to_list())
+        if experts:
+            expert, vocabulary = encode(named.filter(pl.Series(counted)))
+            known = Texts(vocabulary.to_list())
     kept = np.flatnonzero(counted)
     order = np.argsort(slots.instance[left_slot[kept]], kind="stable") if len(kept) else kept
     at = kept[order]
@@ -381,7 +385,7 @@ def build_comparisons(frame: pl.DataFrame, rows: Rows, *, sided: bool = True, se
         a, b = np.where(flip, b, a), np.where(flip, a, b)
         n_left, n_right = np.where(flip, n_right, n_left), np.where(flip, n_left, n_right)
     return Comparisons.from_codes(
-        slots, experts, None if expert is None else expert[order], a, b, n_left, n_right, n_ties, sided=sided
+        slots, known, None if expert is None else expert[order], a, b, n_left, n_right, n_ties, sided=sided
     )
 
 

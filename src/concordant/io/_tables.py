@@ -14,13 +14,13 @@ from copy import copy
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from concordant.errors import FormatError, ParameterError, ParseError, listing, shorten
-from concordant.io._files import compression, read_bytes, read_head, text_lines
+from concordant.io._files import compression, read_bytes, read_head, text_blocks, text_lines
 from concordant.kernels.lists import Ints
 
 __all__ = [
@@ -55,6 +55,10 @@ _FIELD = re.compile(r"[^ \t\r\f\v]+")
 _HEAD_SIZES = (1 << 16, 1 << 20, 1 << 24)
 SAMPLE_LINES = 200
 _MALFORMED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
+# Bytes of text that are taken for a row where text is read in parts of about so many rows.
+_ROW_BYTES = 32
+_SPACES = b" \t\r\n\f\v"
+_QUOTE, _LINE_FEED, _RETURN = 34, 10, 13
 
 
 def normal(name: str) -> str:
@@ -109,6 +113,8 @@ class Table:
         The first rows below the header.
     regular : bool
         Whether the first rows all have the same number of fields, so that it may be a table at all.
+    share : float
+        Where this is a part of a file, how much of the file it and the parts before it are.
     """
 
     names: list[str]
@@ -117,9 +123,13 @@ class Table:
     regular: bool = True
     # Whether all columns are text without blanks around it and without null.
     text: bool = True
+    share: float = 1.0
+    # Of a part: the table it is a part of, and how many rows the parts have.
+    _of: tuple[Table, int] | None = None
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._whole_numbers: dict[tuple[int, ...], bool] = {}
 
     def read(self, columns: Sequence[int]) -> tuple[pl.DataFrame, Ints]:
         """Return these columns, named by their number and without empty rows, and the number of each row."""
@@ -140,8 +150,29 @@ class Table:
         raise TypeError("a table reads itself")
 
     def windows(self, rows: int) -> Iterator[Table]:
-        """Yield the table in parts of about so many rows where its file can be read in parts, else as it is."""
+        """Yield the table in parts of about so many rows where its file can be read in parts, else as it is.
+
+        No part is without rows unless the table is. The parts know the lines (or rows) of the file. The text of a part
+        is held until the next one is asked for, and is looked up in the file again when it is needed later.
+        """
         yield self
+
+    def all_parts(self) -> Iterator[Table]:
+        """Yield every part of the file that this is a part of; nothing where this is all of it."""
+        if self._of is not None:
+            whole, rows = self._of
+            yield from whole.windows(rows)
+
+    def all_numbers(self, columns: Sequence[int]) -> bool:
+        """Return whether these columns hold nothing but whole numbers in all other parts of the file as well."""
+        key = tuple(columns)
+        if key not in self._whole_numbers:
+            self._whole_numbers[key] = all(
+                part.read(columns)[0].select((pl.all().str.contains(r"^(-?\d+(\.0+)?)?$")).all()).row(0)
+                == (True,) * len(set(columns))
+                for part in self.all_parts()
+            )
+        return self._whole_numbers[key]
 
     def _blank_rows(self, rows: Ints) -> Ints:
         """Return those of the rows that hold nothing at all."""
@@ -197,6 +228,7 @@ class _ParquetTable(Table):
         for before in range(0, total, rows):
             window = copy(self)
             window._scan, window._before = self._scan.slice(before, rows), before
+            window._of, window.share = (self, rows), min((before + rows) / total, 1.0)
             yield window
 
     def _read(self, wanted: list[int]) -> pl.DataFrame:
@@ -215,7 +247,127 @@ def parquet_rows(path: Path) -> int:
         raise FormatError(f"{path}: the Parquet data is damaged ({shorten(str(error).splitlines()[0])}).") from None
 
 
-class _JsonTable(Table):
+class _Stretch(NamedTuple):
+    """Whole records that follow one another in a text file, and the number of the line on which they begin."""
+
+    line: int
+    text: bytes
+
+
+class _LinedTable(Table):
+    """A table written in lines, which can be read in stretches of whole records."""
+
+    # The number of the last line above the first row.
+    _skip = 0
+    # Of a part: its number, the line on which it begins, and its text for as long as it is worked on.
+    _number = 0
+    _line = 1
+    _text: bytes | None = None
+    # What a record without content is made of.
+    _nothing = _SPACES
+
+    def windows(self, rows: int) -> Iterator[Table]:
+        size = max(rows, 1) * _ROW_BYTES
+        plain = compression(self.path) is None
+        total = self.path.stat().st_size
+        if plain and total <= size:
+            yield self
+            return
+        done = 0
+        for number, stretch in enumerate(self._stretches(size)):
+            window = copy(self)
+            window._of, window._number = (self, rows), number
+            window._line, window._text = stretch
+            done += len(stretch.text)
+            # How much a compressed file holds is known at its end.
+            window.share = min(done / total, 1.0) if plain else 0.0
+            yield window
+            window._text = None
+
+    def _stretches(self, size: int) -> Iterator[_Stretch]:
+        """Yield the rows of the file in stretches of about so many bytes, none without content unless it is alone."""
+        held: _Stretch | None = None
+        for stretch in self._cuts(size):
+            if held is None:
+                held = stretch
+            elif self._is_blank(stretch.text) or self._is_blank(held.text):
+                held = _Stretch(held.line, held.text + stretch.text)
+            else:
+                yield held
+                held = stretch
+        if held is not None:
+            yield held
+
+    def _cuts(self, size: int) -> Iterator[_Stretch]:
+        rest, line = b"", 1
+        for first, block in text_blocks(self.path, size):
+            if not rest:
+                line = first
+                block = _below(block, self._skip + 1 - first)
+                line = max(line, self._skip + 1)
+            text = rest + block
+            end = self._last_end(text)
+            rest = text[end:]
+            if end:
+                yield _Stretch(line, text[:end])
+                line += text.count(b"\n", 0, end)
+        if rest:
+            yield _Stretch(line, rest)
+
+    def _last_end(self, text: bytes) -> int:
+        """Return where the last record that is complete ends in text of whole lines that begins with a record."""
+        return len(text)
+
+    def _is_blank(self, text: bytes) -> bool:
+        left = text.translate(None, self._nothing)
+        # What other scripts take for a blank is one too; it is looked for only where text begins with it.
+        return not left or (not left[:64].decode(errors="ignore").strip() and not left.decode(errors="ignore").strip())
+
+    def _content(self) -> bytes:
+        """Return the text of a part, or of the whole file."""
+        if self._of is None:
+            return read_bytes(self.path)
+        if self._text is not None:
+            return self._text
+        stretches = self._stretches(max(self._of[1], 1) * _ROW_BYTES)
+        return next((s.text for n, s in enumerate(stretches) if n == self._number), b"")
+
+    def _source(self) -> Path | bytes:
+        """Return what Polars reads: the file itself where it can."""
+        return self.path if self._of is None and compression(self.path) is None else self._content()
+
+    def _lines(self) -> Iterator[tuple[int, str]]:
+        """Yield the lines of rows with their numbers in the file."""
+        if self._of is None:
+            return ((line, text) for line, text in text_lines(self.path) if line > self._skip)
+        return self._own_lines()
+
+    def _own_lines(self) -> Iterator[tuple[int, str]]:
+        lines = self._content().split(b"\n")
+        if not lines[-1]:
+            lines.pop()
+        for number, line in enumerate(lines, self._line):
+            try:
+                text = line.decode()
+            except UnicodeDecodeError:
+                # The reader of lines says where and what.
+                for _ in text_lines(self.path):
+                    pass
+                raise
+            yield number, text.removesuffix("\r")
+
+
+def _below(text: bytes, lines: int) -> bytes:
+    """Return what stands below the first lines of a text."""
+    at = 0
+    for _ in range(lines):
+        at = text.find(b"\n", at) + 1
+        if not at:
+            return b""
+    return text[at:]
+
+
+class _JsonTable(_LinedTable):
     header = True
 
     def __init__(self, path: Path, head: bytes, whole: bool) -> None:
@@ -240,12 +392,11 @@ class _JsonTable(Table):
 
     def _read(self, wanted: list[int]) -> pl.DataFrame:
         keys = [self.names[c] for c in wanted]
-        source = self.path if compression(self.path) is None else read_bytes(self.path)
         try:
-            frame = pl.scan_ndjson(source, schema=dict.fromkeys(keys, pl.String)).collect()
+            frame = pl.scan_ndjson(self._source(), schema=dict.fromkeys(keys, pl.String)).collect()
         except _MALFORMED:
             columns: dict[str, list[str | None]] = {key: [] for key in keys}
-            for line, text in text_lines(self.path):
+            for line, text in self._lines():
                 if text.strip():
                     row = self._object(line, text)
                     for key in keys:
@@ -258,11 +409,11 @@ class _JsonTable(Table):
         return rows[:0]
 
     def line(self, row: int) -> int | None:
-        filled = (line for line, text in text_lines(self.path) if text.strip())
+        filled = (line for line, text in self._lines() if text.strip())
         return next((line for n, line in enumerate(filled) if n == row), None)
 
 
-class _TextTable(Table):
+class _TextTable(_LinedTable):
     def __init__(
         self, path: Path, head: bytes, whole: bool, header: bool | None, kind: str | None, words: _Words
     ) -> None:
@@ -289,24 +440,30 @@ class _TextTable(Table):
             below.insert(0, first)
             self.names = [str(c + 1) for c in range(width)]
         self.regular = all(len(r) == width for r in below if any(r))
-        # The number of the last line above the first row.
         self._skip = rows[0][0] - 1 if not self.header else (rows[1][0] - 1 if below else rows[0][0])
         self.sample = [(r + [""] * width)[:width] for r in below if any(r)][:SAMPLE_LINES]
+
+        self._nothing = _SPACES + self.separator.encode() + b'"'
 
     @cached_property
     def _quote(self) -> str | None:
         return None if self.separator == " " else '"'
 
+    def _last_end(self, text: bytes) -> int:
+        if len(self.separator) > 1 or self._quote is None or b'"' not in text:
+            return len(text)
+        end = _last_regular_end(text, ord(self.separator))
+        return _last_end_line_by_line(text, self.separator) if end is None else end
+
     def _read(self, wanted: list[int]) -> pl.DataFrame:
         width = len(self.names)
-        source: Path | bytes = self.path if compression(self.path) is None else read_bytes(self.path)
         frame = None
         if self.separator == "::":
-            frame = self._scan(read_bytes(self.path).replace(b"::", b"\x1f"), "\x1f", wanted)
+            frame = self._scan(self._content().replace(b"::", b"\x1f"), "\x1f", wanted)
         else:
-            frame = self._scan(source, self.separator, wanted)
+            frame = self._scan(self._source(), self.separator, wanted)
             if frame is None and self.separator == " ":
-                packed = b"\n".join(_BLANKS.sub(b" ", x).strip() for x in read_bytes(self.path).split(b"\n"))
+                packed = b"\n".join(_BLANKS.sub(b" ", x).strip() for x in self._content().split(b"\n"))
                 frame = self._scan(packed, " ", wanted)
         if frame is None:
             rows = [fields for _, fields in self._exact(width)]
@@ -329,7 +486,7 @@ class _TextTable(Table):
                 schema=schema,
                 empty_string_is_null=False,
                 missing_columns="insert",
-                skip_lines=self._skip,
+                skip_lines=self._skip if self._of is None else 0,
                 glob=False,
             )
             frame = lazy.select(
@@ -351,9 +508,6 @@ class _TextTable(Table):
             if row in suspects and (fields is None or not (len(fields) == width or not any(fields))):
                 return False
         return True
-
-    def _lines(self) -> Iterator[tuple[int, str]]:
-        return ((line, text) for line, text in text_lines(self.path) if line > self._skip)
 
     def _exact(self, width: int) -> Iterator[tuple[int, list[str]]]:
         """Yield (line, fields) of every record, or raise at the first that is not as wide as the table."""
@@ -529,6 +683,53 @@ def _records(lines: Iterator[tuple[int, str]], separator: str) -> Iterator[tuple
                     fields = _split("\n".join(parts), separator)
                     break
         yield line, text, fields
+
+
+def _last_regular_end(text: bytes, separator: int) -> int | None:
+    """Return where the last complete record ends, None where some quote neither opens nor closes a field.
+
+    Of quotes that follow the rules the first opens a field, the second closes it, and so on, a doubled one inside a
+    field closing and opening it; so a line end is one of a record where the quotes before it are even.
+    """
+    data = np.frombuffer(text, dtype=np.uint8)
+    at = np.flatnonzero(data == _QUOTE)
+    opens, closes = at[0::2], at[1::2]
+    before = data[opens - 1]
+    before[opens == 0] = _LINE_FEED
+    after = data[np.minimum(closes + 1, len(data) - 1)]
+    after[closes + 1 == len(data)] = _LINE_FEED
+    returns = after == _RETURN
+    returns &= data[np.minimum(closes + 2, len(data) - 1)] == _LINE_FEED
+    if not (
+        ((before == separator) | (before == _LINE_FEED) | (before == _QUOTE)).all()
+        and (returns | (after == separator) | (after == _LINE_FEED) | (after == _QUOTE)).all()
+    ):
+        return None
+    if len(at) % 2 == 0:
+        return len(text)
+    end, quotes = len(text), len(at)
+    while quotes % 2:
+        end = text.rfind(b"\n", 0, int(at[quotes - 1])) + 1
+        quotes = int(np.searchsorted(at, end))
+    return end
+
+
+def _last_end_line_by_line(text: bytes, separator: str) -> int:
+    """Return where the last complete record ends, as `_records` tells records apart."""
+    lines = iter(text.split(b"\n"))
+    end = at = 0
+    for line in lines:
+        at += len(line) + 1
+        fields = _split(line.decode(errors="replace").removesuffix("\r"), separator)
+        quotes = line.count(b'"')
+        while fields is None and quotes % 2:
+            more = next(lines, None)
+            if more is None:
+                return end
+            at += len(more) + 1
+            quotes += more.count(b'"')
+        end = min(at, len(text))
+    return end
 
 
 def _find_separator(lines: list[str], kind: str | None) -> str:

@@ -6,18 +6,22 @@ decided for the whole column, and a column that could be both and would differ i
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from concordant.errors import ParameterError, shorten
+from concordant.errors import ConcordantError, ParameterError, shorten
 from concordant.io._rows import Rows
 from concordant.kernels.lists import Floats
 
-__all__ = ["LEFT_WORDS", "RIGHT_WORDS", "TIE_WORDS", "OutcomeWords", "count_outcomes"]
+__all__ = ["LEFT_WORDS", "RIGHT_WORDS", "TIE_WORDS", "Column", "OutcomeWords", "Outcomes", "count_outcomes"]
 
 OutcomeWords = Literal["sides", "items"]
+_Outcome = np.ndarray[tuple[int], np.dtype[np.int8]]
+# Rows that are looked at first.
+_FEW = 1000
 
 LEFT_WORDS = (
     "left",
@@ -104,32 +108,137 @@ def count_outcomes(
     >>> [counts.tolist() for counts in found]
     [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
     """
-    rows = rows or Rows()
-    if words not in (None, "sides", "items"):
-        raise ParameterError.invalid("outcomes", "a reader of comparisons", "'sides', 'items' or None", words)
-    table = pl.DataFrame({"winner": winner.fill_null(""), "left": left, "right": right})
-    table = table.with_columns(_word(pl.col(c)).alias(f"{c}_word") for c in ("winner", "left", "right"))
-    sides = _sides(names)
-    table = table.with_columns(
-        pl.col("winner_word").replace_strict(sides, default=-1, return_dtype=pl.Int8).alias("by_side"),
+    return Outcomes(names, words).count(Column(winner, left, right), rows or Rows())
+
+
+class Column(NamedTuple):
+    """Outcomes as they are written, and the two items of each."""
+
+    winner: pl.Series
+    left: pl.Series
+    right: pl.Series
+
+
+class Outcomes:
+    """What the outcomes of one file name, sides or items: found out for all of them, also where they come in parts.
+
+    Parameters
+    ----------
+    names, words
+        As for `count_outcomes`.
+    parts : callable, optional
+        Gives all parts of the file anew, where there are several. It is called when a part can be read both ways and
+        they differ, so that others must decide.
+    """
+
+    def __init__(
+        self,
+        names: tuple[str, str],
+        words: OutcomeWords | None,
+        parts: Callable[[], Iterator[Column]] = lambda: iter(()),
+    ) -> None:
+        if words not in (None, "sides", "items"):
+            raise ParameterError.invalid("outcomes", "a reader of comparisons", "'sides', 'items' or None", words)
+        self._words = _sides(names)
+        self._asked: tuple[OutcomeWords, ...] = ("sides", "items") if words is None else (words,)
+        # The readings under which everything seen so far is known.
+        self._fitting: tuple[OutcomeWords, ...] = self._asked
+        self._parts = parts
+        self._no_side: tuple[Rows, int] | None = None
+
+    def count(self, column: Column, rows: Rows) -> tuple[Floats, Floats, Floats]:
+        """Return, for every comparison of a part, 1 where left won, 1 where right won, and 1 where they tied."""
+        code = self._codes(column, rows)
+        left_won, right_won, tied = ((code == k).astype(np.float64) for k in range(3))
+        return left_won, right_won, tied
+
+    def _codes(self, column: Column, rows: Rows) -> _Outcome:
+        column = column._replace(winner=column.winner.fill_null(""))
+        found = self._read(column, self._fitting)
+        if not found:
+            raise self._unreadable(column, rows)
+        if len(self._asked) == 2 and self._no_side is None and "sides" not in found:
+            self._no_side = rows, int(np.flatnonzero(self._by_side(column.winner) < 0)[0])
+        self._fitting = tuple(found)
+        if len(found) == 2 and (found["sides"] != found["items"]).any():
+            self._look_ahead(column, rows, int(np.flatnonzero(found["sides"] != found["items"])[0]))
+        return found[self._fitting[0]]
+
+    def _read(self, column: Column, readings: Sequence[OutcomeWords]) -> dict[OutcomeWords, _Outcome]:
+        """Return what each outcome is (0 left, 1 right, 2 tie) under those readings under which all are known."""
+        found: dict[OutcomeWords, _Outcome] = {}
+        if "sides" in readings:
+            code = self._by_side(column.winner)
+            if (code >= 0).all():
+                found["sides"] = code
+        if "items" in readings:
+            # Names of items are compared row by row, which is not begun where the first rows rule it out.
+            head = self._by_item(Column(*(c.head(_FEW) for c in column)))
+            if (head >= 0).all():
+                code = self._by_item(column)
+                if (code >= 0).all():
+                    found["items"] = code
+        return found
+
+    def _by_side(self, winner: pl.Series) -> _Outcome:
+        """Return what each word says of the sides, -1 for nothing."""
+        texts = winner.unique()
+        meant = texts.to_frame("word").select(
+            _word(pl.col("word")).replace_strict(self._words, default=-1, return_dtype=pl.Int8)
+        )
+        return winner.replace_strict(texts, meant.to_series(), return_dtype=pl.Int8).to_numpy()
+
+    def _by_item(self, column: Column) -> _Outcome:
+        """Return which item each outcome names, 2 for a tie, -1 for none."""
+        ties = [w for w, code in self._words.items() if code == 2]
+        won, left, right = (_word(pl.col(c)) for c in ("winner", "left", "right"))
         # An exact match goes first: two items may differ in nothing but case.
-        pl.when(pl.col("winner") == pl.col("left"))
-        .then(0)
-        .when(pl.col("winner") == pl.col("right"))
-        .then(1)
-        .when((pl.col("winner_word") == pl.col("left_word")) & (pl.col("winner_word") != pl.col("right_word")))
-        .then(0)
-        .when((pl.col("winner_word") == pl.col("right_word")) & (pl.col("winner_word") != pl.col("left_word")))
-        .then(1)
-        .when(pl.col("winner_word").is_in([w for w, code in sides.items() if code == 2]))
-        .then(2)
-        .otherwise(-1)
-        .cast(pl.Int8)
-        .alias("by_item"),
-    )
-    code = _decide(table, words, rows)
-    left_won, right_won, tied = ((code == k).astype(np.float64) for k in range(3))
-    return left_won, right_won, tied
+        meant = (
+            pl.when(pl.col("winner") == pl.col("left"))
+            .then(0)
+            .when(pl.col("winner") == pl.col("right"))
+            .then(1)
+            .when((won == left) & (won != right))
+            .then(0)
+            .when((won == right) & (won != left))
+            .then(1)
+            .when(won.is_in(ties))
+            .then(2)
+            .otherwise(-1)
+        )
+        return pl.DataFrame(column._asdict()).select(meant.cast(pl.Int8)).to_series().to_numpy()
+
+    def _look_ahead(self, column: Column, rows: Rows, row: int) -> None:
+        """Let the other parts say which of two readings that differ is meant, or raise."""
+        fitting: Sequence[OutcomeWords] = self._fitting
+        for part in self._parts():
+            fitting = tuple(self._read(part._replace(winner=part.winner.fill_null("")), fitting))
+            if len(fitting) == 1:
+                self._fitting = tuple(fitting)
+            if len(fitting) < 2:
+                return
+        raise rows.error(
+            row,
+            f"the outcome {column.winner[row]!r} of {column.left[row]!r} against {column.right[row]!r} may be the name "
+            "of an item or the word for a side. Say which with outcomes='items' or outcomes='sides'.",
+        )
+
+    def _unreadable(self, column: Column, rows: Rows) -> ConcordantError:
+        by = {"sides": self._by_side(column.winner), "items": self._by_item(column)}
+        unknown = np.logical_and.reduce([by[reading] < 0 for reading in self._asked])
+        seen = column.winner.value_counts(sort=True).rows()
+        listed = ", ".join(f"{shorten(w, 30)!r} ({n})" for w, n in seen[:12]) + (", …" if len(seen) > 12 else "")
+        if not unknown.any():
+            rows, row = self._no_side or (rows, int(np.flatnonzero(by["sides"] < 0)[0]))
+            return rows.error(
+                row, f"some outcomes name a side and some name an item; write all one way. Seen: {listed}."
+            )
+        row = int(np.flatnonzero(unknown)[0])
+        return rows.error(
+            row,
+            f"the outcome {shorten(column.winner[row], 60)!r} of {column.left[row]!r} against {column.right[row]!r} is "
+            f"not known. Seen: {listed}. Known: {_SHOWN}; or the name of the item, or of its column.",
+        )
 
 
 def _sides(names: tuple[str, str]) -> dict[str, int]:
@@ -140,34 +249,3 @@ def _sides(names: tuple[str, str]) -> dict[str, int]:
         _word(pl.col("word")), "code"
     )
     return dict(words.rows())
-
-
-def _decide(table: pl.DataFrame, words: OutcomeWords | None, rows: Rows) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
-    by_side, by_item = table["by_side"].to_numpy(), table["by_item"].to_numpy()
-    readings = {"sides": by_side, "items": by_item}
-    if words is not None:
-        readings = {words: readings[words]}
-    complete = [code for code in readings.values() if (code >= 0).all()]
-    if len(complete) == 2 and (by_side != by_item).any():
-        row = int(np.flatnonzero(by_side != by_item)[0])
-        _, left, right = table.row(row)[:3]
-        raise rows.error(
-            row,
-            f"the outcome {table['winner'][row]!r} of {left!r} against {right!r} may be the name of an item or the "
-            "word for a side. Say which with outcomes='items' or outcomes='sides'.",
-        )
-    if complete:
-        return complete[0]
-    unknown = np.logical_and.reduce([code < 0 for code in readings.values()])
-    seen = table["winner"].value_counts(sort=True).rows()
-    listed = ", ".join(f"{shorten(w, 30)!r} ({n})" for w, n in seen[:12]) + (", …" if len(seen) > 12 else "")
-    if not unknown.any():
-        row = int(np.flatnonzero(by_side < 0)[0])
-        raise rows.error(row, f"some outcomes name a side and some name an item; write all one way. Seen: {listed}.")
-    row = int(np.flatnonzero(unknown)[0])
-    _, left, right = table.row(row)[:3]
-    raise rows.error(
-        row,
-        f"the outcome {shorten(table['winner'][row], 60)!r} of {left!r} against {right!r} is not known. "
-        f"Seen: {listed}. Known: {_SHOWN}; or the name of the item, or of its column.",
-    )

@@ -36,6 +36,7 @@ from concordant.io._columns import (
     pair_form,
     table_parts,
 )
+from concordant.io._counting import Tally
 from concordant.io._files import PathLike, expand, stem
 from concordant.io._matrix import LAYOUTS, Layout, Matrix, guess_layout
 from concordant.io._rows import (
@@ -51,16 +52,17 @@ from concordant.io._rows import (
     ids,
 )
 from concordant.io._sniff import Head, is_qrels, mostly
-from concordant.io._tables import Table, normal
-from concordant.io._words import ALIASES
+from concordant.io._tables import Table, normal, open_table
+from concordant.io._words import ALIASES, HEADER_WORDS
 from concordant.io.blocks import fingerprint
-from concordant.io.outcomes import OutcomeWords, count_outcomes
+from concordant.io.outcomes import Column, Outcomes, OutcomeWords
 from concordant.io.trec import read_qrels
 
 __all__ = [
     "LONG",
     "Long",
     "LongReader",
+    "names_experts",
     "read_comparisons",
     "read_consensus",
     "read_feature_table",
@@ -71,8 +73,9 @@ __all__ = [
 ]
 
 Duplicates = Literal["error", "best", "first"]
-# Rows of a Parquet file that are read together where it is read in parts.
+# Rows of a file that are read together where it is read in parts.
 _WINDOW = 4_000_000
+_PAIR_WORDS = ("expert", "left", "right", "winner", "loser", *COUNTS, "weight")
 
 
 def read_ratings(
@@ -361,6 +364,7 @@ def read_comparisons(
     outcomes: OutcomeWords | None = None,
     sided: bool | None = None,
     self_pairs: Literal["error", "drop"] = "error",
+    collapse: bool = False,
     header: bool | None = None,
     file_type: str | None = None,
 ) -> Comparisons:
@@ -386,6 +390,9 @@ def read_comparisons(
         loser, nor for counts of the form i, j, w_ij, w_ji, t_ij.
     self_pairs : {"error", "drop"}
         What to do with an item compared with itself.
+    collapse : bool
+        Whether to merge sides and experts while reading: the result is that of `Comparisons.collapse`, and memory grows
+        with the pairs that met instead of the rows. Large files are then read in parts.
     header, file_type
         As for `read_ratings`.
 
@@ -403,42 +410,73 @@ def read_comparisons(
     >>> read_comparisons(path)
     Comparisons: 1 instance, 2 experts, 2 items, 2 rows with 2 outcomes (1 ties)
     """
-    words = ("expert", "left", "right", "winner", "loser", *COUNTS, "weight")
-    asked = Asked("read_comparisons", columns, words, instance)
+    asked = Asked("read_comparisons", columns, _PAIR_WORDS, instance)
+    if not isinstance(collapse, bool):
+        raise ParameterError.invalid("collapse", "read_comparisons", "True or False", collapse)
     files = expand(path)
     sides: list[bool] = []
+    decided: dict[Path, Outcomes] = {}
 
-    def take(table: Table) -> Part:
+    def columns_of(table: Table) -> tuple[Part, dict[str, int]]:
         found = Found(table, asked)
         form = pair_form(found)
         extra = {"expert": found.column("expert", optional=True), "weight": found.column("weight", optional=True)}
-        pair = (form["winner"], form["loser"]) if "loser" in form else (form["left"], form["right"])
-        roles = {**form, **extra}
         sides.append("loser" not in form and not found.unsided)
+        roles = {**form, **extra}
         given = {c: c for c in (*COUNTS, "weight") if roles.get(c) is not None}
-        part = found.part(roles, ("left", "right", "winner", "loser", "expert"), given, instance_from)
+        return found.part(roles, ("left", "right", "winner", "loser", "expert"), given, instance_from), form
+
+    def written(part: Part) -> Column:
+        left, right = (ids(part.frame[c], f"{c} item", part.rows) for c in ("left", "right"))
+        return Column(part.frame["winner"].cast(pl.String), left, right)
+
+    def take(table: Table) -> Part:
+        part, form = columns_of(table)
         frame = part.frame
         if "loser" in form:
             frame = frame.rename({"winner": "left", "loser": "right"})
             frame = frame.with_columns(n_left=pl.lit(1.0), n_right=pl.lit(0.0), n_ties=pl.lit(0.0))
         elif "winner" in form:
-            left, right = (ids(frame[c], f"{c} item", part.rows) for c in ("left", "right"))
-            counted = count_outcomes(
-                frame["winner"].cast(pl.String),
-                left,
-                right,
-                names=(table.names[pair[0]], table.names[pair[1]]),
-                words=outcomes,
-                rows=part.rows,
-            )
+            if table.path not in decided:
+                names = (table.names[form["left"]], table.names[form["right"]])
+                decided[table.path] = Outcomes(
+                    names, outcomes, lambda: (written(columns_of(p)[0]) for p in table.all_parts())
+                )
+            counted = decided[table.path].count(written(part), part.rows)
             frame = frame.drop("winner").with_columns(pl.Series(k, c) for k, c in zip(COUNTS, counted, strict=True))
         frame = frame.with_columns(pl.lit(0.0).alias(c) for c in COUNTS if c not in frame.columns)
         return part._replace(frame=frame)
 
     with naming(files):
+        if collapse:
+            tally = Tally()
+            for part in _watched(table_parts(files, take, asked, header, file_type, window=_WINDOW), files):
+                tally.add(build_comparisons(part.frame, part.rows, self_pairs=self_pairs, experts=False))
+                note(f"{tally.n_rows:,} rows")
+            return tally.comparisons()
         frame, rows = join_tables(files, take, asked, header, file_type)
         shown = all(sides) if sided is None else sided
         return build_comparisons(frame, rows, sided=shown, self_pairs=self_pairs)
+
+
+def names_experts(path: PathLike | Iterable[PathLike], *, columns: Columns | None = None) -> bool:
+    """Return whether tables of comparisons say who compared."""
+    asked = Asked("read_comparisons", columns, _PAIR_WORDS, None)
+    return any(
+        Found(open_table(file, words=HEADER_WORDS, named=asked.names), asked).column("expert", optional=True)
+        is not None
+        for file in expand(path)
+    )
+
+
+def _watched(parts: Iterable[Part], files: list[Path]) -> Iterator[Part]:
+    """Yield the parts of files, and report how much of all has been read when the next one is asked for."""
+    size = {file: os.path.getsize(file) for file in files}
+    for part in parts:
+        yield part
+        table = part.rows.file()
+        before = sum(size[f] for f in files[: files.index(table.path)])
+        report(int(before + table.share * size[table.path]), sum(size.values()))
 
 
 def read_labels(

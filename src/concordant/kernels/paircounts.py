@@ -15,10 +15,22 @@ from numpy.typing import NDArray
 from concordant.kernels.jit import jit
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
 
-__all__ = ["Pairs", "from_lists", "from_rows", "locked", "outcome_counts", "pair_room", "sums"]
+__all__ = [
+    "Pairs",
+    "add_rows",
+    "from_lists",
+    "from_rows",
+    "locked",
+    "moved_keys",
+    "outcome_counts",
+    "pair_room",
+    "sums",
+]
 
 # A table of all pairs takes the rows up to this many items, if there are rows enough to fill it somewhat.
 _TABLE = 4096
+# What counts are kept in while they are added up, narrowest first.
+_COUNT_TYPES: tuple[type[Any], ...] = (np.uint8, np.uint32, np.float64)
 
 
 class Pairs(NamedTuple):
@@ -184,6 +196,22 @@ def _merge_rows(rows: Any, order: Any, starts: Any, grid: float, ordered: bool, 
     return place
 
 
+@jit
+def _is_counted(rows: Any, ordered: bool) -> bool:
+    """Return whether rows are counts of pairs already: in order, no pair twice or empty, all whole."""
+    left, right, n_left, n_right, n_ties = rows
+    for row in range(len(left)):
+        i, j = left[row], right[row]
+        if i > j and not ordered:
+            return False
+        if row > 0 and (i < left[row - 1] or (i == left[row - 1] and j <= right[row - 1])):
+            return False
+        a, b, t = n_left[row], n_right[row], n_ties[row]
+        if not (a + b + t > 0.0 and a == np.floor(a) and b == np.floor(b) and t == np.floor(t)):
+            return False
+    return True
+
+
 def locked(*arrays: NDArray[Any]) -> tuple[Any, ...]:
     """Return read-only views of arrays: the compiler takes an array that may be written to for another type."""
     out = []
@@ -223,7 +251,8 @@ def from_rows(
     """Return the rows of comparisons added up pair by pair, experts and (unless `ordered`) sides merged.
 
     The sums are the same to the last bit in any order of the rows. O(rows + items), or one visit to every cell of a
-    table where rows are many and items few. Pairs without an outcome are left out.
+    table where rows are many and items few. Pairs without an outcome are left out. Whole counts of pairs in order, as
+    they are collapsed, are taken as they are: nothing is copied.
 
     >>> codes = np.array([0, 1], np.int32), np.array([1, 0], np.int32)
     >>> p = from_rows(*codes, np.ones(2), np.zeros(2), np.zeros(2), np.array([0, 2]), np.array([0, 2]))
@@ -234,6 +263,8 @@ def from_rows(
     rows, sizes = np.diff(row_starts), np.diff(offsets)
     columns = locked(left, right, n_left, n_right, n_ties)
     edges = locked(row_starts, offsets)
+    if _is_counted(columns, ordered):
+        return Pairs(columns[0], columns[1], columns[2], columns[3], columns[4], row_starts, offsets)
     magic = _grid(sum((sums(c, row_starts) for c in columns[2:]), np.zeros(n)))
     dense = (sizes <= _TABLE) & (sizes * sizes <= np.maximum(8 * rows, 1 << 14)) & (not ordered)
     parts: list[tuple[Codes, Codes, Floats]] = []
@@ -259,6 +290,103 @@ def from_rows(
             parts.append((out[0][: found[k]], out[1][: found[k]], out[2][:, : found[k]]))
         k = end
     return _joined(parts, offsets_of(found), offsets)
+
+
+@jit
+def _union_size(keys: Any, left: Any, right: Any, order: Any, starts: Any) -> int:
+    """Return how many different pairs are among the keys and the sorted rows together."""
+    known = found = 0
+    for p in range(len(starts) - 1):
+        row = order[starts[p]]
+        key = (np.int64(min(left[row], right[row])) << 32) | np.int64(max(left[row], right[row]))
+        while known < len(keys) and keys[known] < key:
+            known += 1
+        if known < len(keys) and keys[known] == key:
+            found += 1
+    return len(keys) + len(starts) - 1 - found
+
+
+@jit
+def _add_sorted(keys: Any, counts: Any, rows: Any, order: Any, starts: Any, out_keys: Any, out: Any) -> float:
+    """Write the counts of all pairs, those of the sorted rows added one by one, and return the largest."""
+    left, right, n_left, n_right, n_ties = rows
+    known = place = 0
+    top = 0.0
+    for p in range(len(starts)):
+        key = np.int64(np.iinfo(np.int64).max)
+        if p < len(starts) - 1:
+            row = order[starts[p]]
+            key = (np.int64(min(left[row], right[row])) << 32) | np.int64(max(left[row], right[row]))
+        while known < len(keys) and keys[known] < key:
+            out_keys[place] = keys[known]
+            for k in range(3):
+                out[k, place] = counts[k, known]
+            known += 1
+            place += 1
+        if p == len(starts) - 1:
+            break
+        a = b = t = 0.0
+        if known < len(keys) and keys[known] == key:
+            a, b, t = float(counts[0, known]), float(counts[1, known]), float(counts[2, known])
+            known += 1
+        for k in range(starts[p], starts[p + 1]):
+            row = order[k]
+            if left[row] < right[row]:
+                a += n_left[row]
+                b += n_right[row]
+            else:
+                a += n_right[row]
+                b += n_left[row]
+            t += n_ties[row]
+        top = max(top, a, b, t)
+        out_keys[place] = key
+        out[0, place] = a
+        out[1, place] = b
+        out[2, place] = t
+        place += 1
+    return top
+
+
+def add_rows(
+    keys: Ints,
+    counts: NDArray[Any],
+    rows: tuple[Codes, Codes, Floats, Floats, Floats],
+    n_slots: int,
+) -> tuple[Ints, NDArray[Any]]:
+    """Return counts of pairs with the rows of comparisons added to them, sides merged.
+
+    A pair's key is its smaller slot times 2**32 plus its larger one; keys are in order, and the counts of a pair are a
+    column of `counts`, of the narrowest type that holds them. Rows are added one by one in their order, so that adding
+    them in parts gives the same bits. O(pairs + rows + slots).
+
+    >>> none = np.zeros(0, np.int64), np.zeros((3, 0), np.uint8)
+    >>> codes = np.array([0, 1], np.int32), np.array([1, 0], np.int32)
+    >>> keys, counts = add_rows(*none, (*codes, np.ones(2), np.zeros(2), np.zeros(2)), 2)
+    >>> keys.tolist(), counts.tolist(), counts.dtype.name
+    ([1], [[1], [1], [0]], 'uint8')
+    """
+    own = locked(*rows)
+    order, starts = _sort_rows(own[0], own[1], 0, n_slots, False)
+    size = _union_size(keys, own[0], own[1], order, starts)
+    narrow = all(bool((c == np.floor(c)).all()) for c in rows[2:])
+    for kind in _COUNT_TYPES[_COUNT_TYPES.index(counts.dtype.type) :] if narrow else _COUNT_TYPES[-1:]:
+        out_keys, out = np.empty(size, dtype=np.int64), np.empty((3, size), dtype=kind)
+        top = _add_sorted(keys, counts, own, order, starts, out_keys, out)
+        if kind is np.float64 or top <= np.iinfo(kind).max:
+            break
+    return out_keys, out
+
+
+@jit
+def _move_keys(keys: Any, moved: Any) -> None:
+    for p in range(len(keys)):
+        keys[p] = (np.int64(moved[keys[p] >> 32]) << 32) | np.int64(moved[keys[p] & 0xFFFFFFFF])
+
+
+def moved_keys(keys: Ints, moved: Codes) -> Ints:
+    """Return the keys of pairs whose slots have new numbers in the same order; the old ones are written over."""
+    _move_keys(keys, moved)
+    return keys
 
 
 def _joined(parts: list[tuple[Codes, Codes, Floats]], starts: Ints, offsets: Ints) -> Pairs:
