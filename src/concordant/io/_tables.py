@@ -319,9 +319,10 @@ class _LinedTable(Table):
         return len(text)
 
     def _is_blank(self, text: bytes) -> bool:
-        left = text.translate(None, self._nothing)
-        # What other scripts take for a blank is one too; it is looked for only where text begins with it.
-        return not left or (not left[:64].decode(errors="ignore").strip() and not left.decode(errors="ignore").strip())
+        # What other scripts take for a blank is one too. All is looked at only where text begins with nothing.
+        return not any(
+            part.translate(None, self._nothing).decode(errors="ignore").strip() for part in (text[:4096], text)
+        )
 
     def _content(self) -> bytes:
         """Return the text of a part, or of the whole file."""

@@ -384,7 +384,7 @@ def scan(
         files by default.
     checkpoint : path, optional
         A folder to keep them in: broken off at any time, the same call goes on with the next file, or the next window
-        of a Parquet file, and a finished reading is not repeated. Remove it when it is of no more use.
+        of a large table, and a finished reading is not repeated. Remove it when it is of no more use.
 
     Returns
     -------
@@ -395,8 +395,8 @@ def scan(
     Notes
     -----
     Everything is read once, whatever the order of its rows, and coded on the way; of compressed or scattered files as
-    well. In memory are the rows being coded, a few hundred MB, and the ids of instances and experts. Parquet files are
-    read in windows of rows; other tables file by file.
+    well. In memory are the rows being coded, a few hundred MB, and the ids of instances and experts. Large tables are
+    read in windows: of rows, or of whole lines where they are text.
 
     Examples
     --------
