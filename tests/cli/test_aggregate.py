@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import csv
 import json
+import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -302,3 +304,78 @@ def test_memory_is_a_size_and_for_methods_that_go_instance_by_instance(files: Pa
     shared = invoke("aggregate", runs, "-m", "ulara", "-o", out, "--memory", "0", code=1)
     assert "--memory is for a consensus that is written" in shared.stderr
     assert not (files / "out.trec").exists()
+
+
+LARGE_VOTES = [
+    "a,b,left",
+    "b,c,left",
+    "c,a,tie",
+    "b,a,left",
+    "a,c,left",
+    "c,b,right",
+    "c,a,left",
+    "d,a,tie",
+    "b,d,left",
+]
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, limit: int) -> list[bool]:
+    """Return a list that fills with whether comparisons were collapsed while they were read."""
+    from concordant.cli import aggregate
+    from concordant.io import read
+
+    seen: list[bool] = []
+    plain = read.FORMATS["comparisons"].read
+
+    def watched(paths: list[Path], **options: object) -> object:
+        seen.append(bool(options.get("collapse")))
+        return plain(paths, **options)
+
+    monkeypatch.setattr(aggregate, "_MUCH", limit)
+    monkeypatch.setitem(read.FORMATS, "comparisons", replace(read.FORMATS["comparisons"], read=watched))
+    return seen
+
+
+@pytest.mark.parametrize(
+    "method",
+    ["bradley-terry", "condorcet", "copeland", "kemeny", "markov-chain", "svp", "bradley-terry -p ties=rao-kupper"],
+)
+def test_many_comparisons_are_collapsed_to_the_same_answer(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    (tmp_path / "votes.csv").write_text("left,right,winner\n" + "\n".join(LARGE_VOTES * 3))
+    args = ("aggregate", tmp_path / "votes.csv", "-m", *method.split(), "--json")
+    answers = []
+    for limit in (10**9, 0):
+        seen = counted(monkeypatch, limit)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConcordantWarning)
+            answers.append(json.loads(invoke(*args).stdout))
+        assert seen == [limit == 0]
+    whole, collapsed = answers
+    assert collapsed["results"] == whole["results"]
+    assert collapsed["warnings"] == whole["warnings"]
+
+
+def test_comparisons_are_not_collapsed_where_it_matters_who_compared(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "votes.csv"
+    rows = [f"{row},{judge}" for judge in ("x", "y", "z") for row in LARGE_VOTES]
+    path.write_text("left,right,winner,judge\n" + "\n".join(rows))
+    plain = ("aggregate", path, "-m", "bradley-terry")
+    seen = counted(monkeypatch, 0)
+    whole = invoke(*plain)
+    assert "the answer depends on who compared" in whole.stderr
+    assert "clustered by expert" in whole.stderr
+    for more in ("-p reliability=true", "-p side_effect=true", "-p uncertainty=bootstrap", "-m mpm"):
+        invoke(*plain, *more.split())
+    invoke(*plain, "--experts-out", tmp_path / "experts.csv", "-p", "uncertainty=information")
+    invoke("aggregate", path, "-m", "copeland", "--weights", "x=2")
+    invoke(*plain, "--read", "collapse=false", "-p", "uncertainty=information")
+    assert not any(seen)
+    seen.clear()
+    invoke("aggregate", path, "-m", "copeland")
+    invoke(*plain, "-p", "uncertainty=information", "--columns", "left=left,right=right")
+    invoke(*plain, "--read", "collapse=true")
+    assert seen == [True, True, True]

@@ -16,6 +16,7 @@ from concordant.cli._inputs import (
     beside,
     check_features,
     no_experts,
+    parse_columns,
     parse_params,
     parse_weights,
     read_beside,
@@ -41,7 +42,7 @@ from concordant.cli._options import (
     Weights,
 )
 from concordant.cli._output import Session, Table, number
-from concordant.errors import DataError, FormatError, KindError, ParameterError
+from concordant.errors import ConcordantError, DataError, FormatError, KindError, ParameterError
 
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
@@ -58,6 +59,10 @@ __all__ = ["command", "leaderboard", "leaderboard_rows"]
 # What a leaderboard shows unless told otherwise: most of one instance, or a taste of the first few of many.
 _ROWS_OF_ONE, _ROWS_OF_MANY, _SHOWN_OF_MANY = 50, 5, 3
 _RUN_DEPTH = 1000
+# Comparisons that would take more memory than this are collapsed while they are read, by methods to which it is all the
+# same who compared.
+_MUCH = 10**9
+_OF_COUNTS = ("condorcet", "copeland", "kemeny", "markov-chain", "svp")
 # What a fitted method may still be told: nothing it has learned depends on these.
 _AT_PREDICTION = ("unknown_experts", "level", "n_bootstrap", "nan")
 
@@ -153,6 +158,8 @@ def command(
                 "method that goes instance by instance, or by a fitted model: what learns from all instances together "
                 "holds all of them."
             )
+        if not trust and experts_out is None and features is None:
+            read_options = _counting(session, chosen, inputs, input_format, columns, read_options)
         source = read_input(session, inputs, input_format, columns, expert_from, read_options)
         check_features(source, features, chosen)
         votes: Any
@@ -182,6 +189,45 @@ def command(
             _write(session, consensus, output, _output_format(output, to, source), top, break_ties, chosen.name)
         else:
             leaderboard(session, consensus, votes, chosen=instance, rows=rows if top is None else top)
+
+
+def _counting(
+    session: Session,
+    method: Aggregator,
+    inputs: list[str],
+    input_format: str | None,
+    columns: list[str] | None,
+    read_options: list[str] | None,
+) -> list[str] | None:
+    """Return how to read the input: many comparisons are collapsed to counts if the answer stays the same."""
+    suffice = getattr(method, "counts_suffice", None)
+    if (suffice is None and method.name not in _OF_COUNTS) or "collapse" in parse_params(read_options, "--read"):
+        return read_options
+    from concordant.io._tables import FILE_TYPES
+    from concordant.io.read import memory_needed, sniff
+    from concordant.io.tabular import names_experts
+
+    paths = inputs[0] if len(inputs) == 1 else inputs
+    named = parse_columns(columns)
+    try:
+        if memory_needed(paths) < _MUCH:
+            return read_options
+        compared = {"left", "right", "winner", "loser", "n_left"} & set(named or ())
+        told = None if input_format in FILE_TYPES else input_format
+        if not compared and (told or sniff(paths)) != "comparisons":
+            return read_options
+        experts = names_experts(paths, columns=named)
+    except ConcordantError:
+        # The reader says what is wrong.
+        return read_options
+    if suffice is not None and not suffice(experts):
+        if experts:
+            session.note(
+                "all rows are held in memory, because the answer depends on who compared. Counts of pairs take less: "
+                "--read collapse=true -p uncertainty=information, if intervals need not be clustered by expert."
+            )
+        return read_options
+    return [*(read_options or ()), "collapse=true"]
 
 
 def _features(session: Session, method: Aggregator, source: Source, model: str | None) -> FeaturesOf:
