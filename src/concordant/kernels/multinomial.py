@@ -10,13 +10,14 @@ Objectives are divided by the number of preferences of the instance: they are me
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from concordant.kernels.cholesky import cholesky_solve
 from concordant.kernels.jit import jit
+from concordant.kernels.keeping import UNKEPT, Keep, State, minimise
 from concordant.kernels.lists import Codes, Floats, Ints
 
 __all__ = [
@@ -706,20 +707,21 @@ def learn(
     tol: float,
     max_iter: int,
     report: Callable[[int, int], None],
+    keep: Keep = UNKEPT,
 ) -> Adherence:
     """Return the adherence in [0, 1] at which the mean objective is stationary, climbing from trust in everybody.
 
     Newton's method on the adherence alone, the scores of every instance being the best for it; experts at a bound that
     the gradient presses against stay there. Costs O(L M² + L² M) per instance and step. Beyond 1,000 experts or 1,000
-    items in an instance L-BFGS-B takes over, at O(L M) per instance and step.
+    items in an instance L-BFGS-B takes over, at O(L M) per instance and step. `keep` keeps the state after every step.
     """
     profile = _Profile(packed, ridge)
     small = n_experts <= _DENSE_EXPERTS and int(np.diff(packed.offsets).max(initial=0)) <= _DENSE_ITEMS
     climb = _newton if small else _quasi_newton
-    theta, value, gradient, trace, turns = climb(profile, n_experts, tol, max_iter, report)
-    norm = _projected(theta, gradient)
-    theta, top = _scaled(theta, packed)
-    return Adherence(theta, profile.score * top, value, norm, turns, bool(norm <= tol), trace)
+    at = climb(profile, n_experts, tol, max_iter, report, keep)
+    norm = _projected(at.theta, at.gradient)
+    theta, top = _scaled(at.theta, packed)
+    return Adherence(theta, at.score * top, at.value, norm, at.turns, bool(norm <= tol), at.trace)
 
 
 def _scaled(theta: Floats, packed: Packed) -> tuple[Floats, float]:
@@ -734,39 +736,61 @@ def _projected(theta: Floats, gradient: Floats) -> float:
     return float(np.abs(np.clip(theta + gradient, 0.0, 1.0) - theta).max(initial=0.0))
 
 
-_Found = tuple[Floats, float, Floats, list[float], int]
+class _Found(NamedTuple):
+    """Where a climb stands: adherence and scores, the objective and its gradient in θ, and its way so far."""
+
+    theta: Floats
+    score: Floats
+    value: float
+    gradient: Floats
+    trace: list[float]
+    turns: int
 
 
-def _newton(profile: _Profile, n_experts: int, tol: float, max_iter: int, report: Callable[[int, int], None]) -> _Found:
-    theta = np.ones(n_experts)
-    value, gradient = profile(theta)
-    trace = [value]
-    turn = 0
-    while turn < max_iter:
-        norm = _projected(theta, gradient)
-        # Rounding alone leaves about this much; until then another step costs little and squares the error.
-        if norm <= min(tol, 1e-14):
-            break
-        turn += 1
-        step = _step(profile.curvature(theta), gradient, theta, norm)
-        pace, before = 1.0, profile.score.copy()
-        while True:
-            trial = np.clip(theta + pace * step, 0.0, 1.0)
-            reached, slope = profile(trial)
-            rise = float(gradient @ (trial - theta))
-            if reached >= value + 1e-4 * max(rise, 0.0) - 1e-15 * abs(value) or pace < 1e-10:
+def _newton(
+    profile: _Profile, n_experts: int, tol: float, max_iter: int, report: Callable[[int, int], None], keep: Keep
+) -> _Found:
+    known = keep.restored()
+    if known is None:
+        theta = np.ones(n_experts)
+        value, gradient = profile(theta)
+        at = _Found(theta, profile.score.copy(), value, gradient, [value], 0)
+    else:
+        trace = known["trace"].tolist()
+        at = _Found(known["theta"], known["score"], trace[-1], known["gradient"], trace, int(known["turns"]))
+        profile.score[:] = at.score
+
+    def state() -> State:
+        flat = {"theta": at.theta, "score": at.score, "gradient": at.gradient}
+        return flat | {"trace": np.array(at.trace), "turns": np.array(at.turns)}
+
+    turn = at.turns
+    with keep.steps(max_iter):
+        while turn < max_iter:
+            norm = _projected(at.theta, at.gradient)
+            # Rounding alone leaves about this much; until then another step costs little and squares the error.
+            if norm <= min(tol, 1e-14):
                 break
-            profile.score[:] = before
-            pace *= 0.5
-        done = norm <= tol and _projected(trial, slope) >= 0.5 * norm
-        if pace < 1e-10 or done:
-            # As good as it gets: what is left is rounding.
-            profile.score[:] = before
-            break
-        theta, value, gradient = trial, reached, slope
-        trace.append(value)
-        report(turn, max_iter)
-    return theta, value, gradient, trace, turn
+            turn += 1
+            step = _step(profile.curvature(at.theta), at.gradient, at.theta, norm)
+            pace = 1.0
+            while True:
+                trial = np.clip(at.theta + pace * step, 0.0, 1.0)
+                reached, slope = profile(trial)
+                rise = float(at.gradient @ (trial - at.theta))
+                if reached >= at.value + 1e-4 * max(rise, 0.0) - 1e-15 * abs(at.value) or pace < 1e-10:
+                    break
+                profile.score[:] = at.score
+                pace *= 0.5
+            done = norm <= tol and _projected(trial, slope) >= 0.5 * norm
+            if pace < 1e-10 or done:
+                # As good as it gets: what is left is rounding.
+                at = at._replace(turns=turn)
+                break
+            at = _Found(trial, profile.score.copy(), reached, slope, [*at.trace, reached], turn)
+            keep.note(turn, state)
+            report(turn, max_iter)
+    return at
 
 
 def _step(curvature: Floats, gradient: Floats, theta: Floats, norm: float) -> Floats:
@@ -785,72 +809,98 @@ def _step(curvature: Floats, gradient: Floats, theta: Floats, norm: float) -> Fl
 
 
 def _quasi_newton(
-    profile: _Profile, n_experts: int, tol: float, max_iter: int, report: Callable[[int, int], None]
+    profile: _Profile, n_experts: int, tol: float, max_iter: int, report: Callable[[int, int], None], keep: Keep
 ) -> _Found:
-    from scipy.optimize import minimize
-
     trace: list[float] = []
 
     def negative(theta: Floats) -> tuple[float, Floats]:
         value, gradient = profile(theta)
         return -value, -gradient
 
-    def note(intermediate_result: Any) -> None:
-        trace.append(-float(intermediate_result.fun))
-        report(min(len(trace), max_iter), max_iter)
+    def note(step: int, value: float) -> None:
+        trace.append(-value)
+        report(min(step, max_iter), max_iter)
 
-    options = {"maxiter": max_iter, "gtol": tol, "ftol": 1e-16, "maxcor": 30}
-    found = minimize(
+    known = keep.restored()
+    if known is not None:
+        profile.score[:] = known["score"]
+    found = minimise(
         negative,
         np.ones(n_experts),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0, 1)] * n_experts,
+        bounds=(0, 1),
         callback=note,
-        options=options,
+        options={"maxiter": max_iter, "gtol": tol, "ftol": 1e-16, "maxcor": 30},
+        keep=keep,
+        # Scores are looked for from those found before.
+        hidden=lambda: {"score": profile.score.copy()},
     )
     value, gradient = profile(found.x)
-    return found.x, value, gradient, trace, int(found.nit)
+    return _Found(found.x, profile.score, value, gradient, trace, found.n_iter)
 
 
 def ascend(
-    packed: Packed, theta: Floats, steps: int, *, learning: bool, report: Callable[[int, int], None]
+    packed: Packed,
+    theta: Floats,
+    steps: int,
+    *,
+    learning: bool,
+    report: Callable[[int, int], None],
+    keep: Keep = UNKEPT,
 ) -> tuple[Adherence, Floats, Floats]:
     """Return what plain gradient ascent from scores 0 comes to; of every instance the largest gradient entry and value.
 
     Scores move by ½ M times their gradient; where that makes an instance worse the step is taken back and halved from
     then on. The adherence (when `learning`) moves by a fifth of its gradient per preference of the expert and is put
-    back into [0, 1].
+    back into [0, 1]. `keep` keeps the state after every step.
     """
     p = packed
     count = _Profile(packed, 0.0).count
     sizes = np.diff(p.offsets)
-    score, by_score = np.zeros(int(sizes.sum())), np.zeros(int(sizes.sum()))
-    best, slope = score.copy(), by_score.copy()
     spoken = np.maximum(np.bincount(p.expert, weights=p.share, minlength=len(theta)), 1e-300)
-    by_theta, values, highest = np.zeros(len(theta)), np.zeros(len(sizes)), np.full(len(sizes), -np.inf)
-    pace, trace = 0.5 * sizes, []
-    for turn in range(steps + 1):
-        gradients(*p, theta, score, 0.0, by_score, by_theta, values)
-        # The last bits of a value are no fall.
-        fell = values < highest - 1e-12 * np.abs(values)
-        back = np.repeat(fell, sizes)
-        pace[fell] *= 0.5
-        best, slope = np.where(back, best, score), np.where(back, slope, by_score)
-        highest = np.where(fell, highest, values)
-        trace.append(float(highest.sum()) / count)
-        if turn == steps:
-            break
-        score = best + np.repeat(pace, sizes) * slope
-        if learning:
-            theta = np.clip(theta + 0.2 * by_theta / spoken, 0.0, 1.0)
-        report(turn + 1, steps)
-    norms = _largest(np.abs(slope), p.offsets)
-    norm = max(_projected(theta, by_theta / count) if learning else 0.0, float(norms.max(initial=0.0)))
+    none = np.zeros(int(sizes.sum()))
+    at = _Ascent(theta, none, none, none, np.zeros(len(theta)), np.full(len(sizes), -np.inf), 0.5 * sizes, np.zeros(0))
+    known = keep.restored()
+    if known is not None:
+        at = _Ascent(*(known[name] for name in _Ascent._fields))
+    with keep.steps(steps):
+        for turn in range(len(at.trace), steps + 1):
+            by_score, by_theta, values = np.zeros(len(none)), np.zeros(len(theta)), np.zeros(len(sizes))
+            gradients(*p, at.theta, at.score, 0.0, by_score, by_theta, values)
+            # The last bits of a value are no fall.
+            fell = values < at.highest - 1e-12 * np.abs(values)
+            back = np.repeat(fell, sizes)
+            pace = np.where(fell, 0.5 * at.pace, at.pace)
+            best, slope = np.where(back, at.best, at.score), np.where(back, at.slope, by_score)
+            highest = np.where(fell, at.highest, values)
+            trace = np.append(at.trace, float(highest.sum()) / count)
+            score, trust = best + np.repeat(pace, sizes) * slope, at.theta
+            if learning and turn < steps:
+                trust = np.clip(at.theta + 0.2 * by_theta / spoken, 0.0, 1.0)
+            at = _Ascent(trust, score, best, slope, by_theta, highest, pace, trace)
+            if turn < steps:
+                keep.note(turn + 1, at._asdict)
+                report(turn + 1, steps)
+    norms = _largest(np.abs(at.slope), p.offsets)
+    theta, best = at.theta, at.best
+    norm = max(_projected(theta, at.by_theta / count) if learning else 0.0, float(norms.max(initial=0.0)))
     if learning:
         theta, top = _scaled(theta, packed)
         best = best * top
-    return Adherence(theta, best, trace[-1], norm, steps, False, trace), norms, highest
+    made = min(len(at.trace), steps)
+    return Adherence(theta, best, float(at.trace[-1]), norm, made, False, at.trace.tolist()), norms, at.highest
+
+
+class _Ascent(NamedTuple):
+    """Where gradient ascent stands: what is tried next, the best so far and its slope, and how long steps are."""
+
+    theta: Floats
+    score: Floats
+    best: Floats
+    slope: Floats
+    by_theta: Floats
+    highest: Floats
+    pace: Floats
+    trace: Floats
 
 
 def _largest(values: Floats, offsets: Ints) -> Floats:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from concordant.kernels import staged
 from concordant.kernels.cholesky import cholesky_solve
+from concordant.kernels.keeping import UNKEPT, Keep, State
 from concordant.kernels.lists import Floats
 from concordant.kernels.staged import Stages
 from concordant.kernels.staged_lists import written_out
@@ -124,7 +126,7 @@ class Model:
         value, least = staged.choices(x, phi, *self.stages, gain, loss, diagonal)
         if least < _LEAST_SHARE:
             # What is left for the rest is too small a difference of large sums: write these lists out.
-            self.stages = written_out(self.stages, self.size, np.flatnonzero(self.stages.form == 2))
+            self.write_out()
             value, _ = staged.choices(x, phi, *self.stages, gain, loss, diagonal)
         if self.shape is not None:
             more, rate = self.shape
@@ -134,6 +136,15 @@ class Model:
             return _Point(value, gain - loss, diagonal, gain, loss)
         value -= 0.5 * self.precision * _dot(score, score)
         return _Point(value, gain - loss - self.precision * score, diagonal + self.precision, gain, loss)
+
+    @property
+    def written(self) -> bool:
+        """Whether no list gives its rest as a difference of sums."""
+        return not bool((self.stages.form == 2).any())
+
+    def write_out(self) -> None:
+        """Give the rest of every list item by item from now on."""
+        self.stages = written_out(self.stages, self.size, np.flatnonzero(self.stages.form == 2))
 
     def curvature(self, score: Floats) -> Floats:
         """Return the prior's part of the diagonal of −Hessian."""
@@ -252,40 +263,72 @@ class Model:
         return divided(self.tables(score)[0], np.zeros((self.size, 1))) is not None
 
 
+class _Standing(NamedTuple):
+    """Where an optimiser stands after a step."""
+
+    score: Floats
+    point: _Point
+    n_iter: int
+    last: bool
+
+    def kept(self, model: Model) -> dict[str, NDArray[Any]]:
+        """Return the same as arrays; the model may have had to write lists out on the way."""
+        parts = {name: np.asarray(part) for name, part in self.point._asdict().items()}
+        return parts | {"score": self.score, "standing": np.array([self.n_iter, self.last, model.written])}
+
+    @classmethod
+    def of(cls, model: Model, score: Floats, known: State | None) -> _Standing:
+        """Return what was kept, or where to begin."""
+        if known is None:
+            return cls(score, model.at(score), 0, model.size == 0)
+        n_iter, last, written = known["standing"].tolist()
+        if written:
+            model.write_out()
+        gradient, diagonal, gain, loss = (known[name] for name in _Point._fields[1:])
+        point = _Point(float(known["value"]), gradient, diagonal, gain, loss)
+        return cls(known["score"], point, n_iter, bool(last))
+
+
 def newton(
-    model: Model, score: Floats, max_iter: int, tol: float, tell: Callable[[float], None] | None = None
+    model: Model,
+    score: Floats,
+    max_iter: int,
+    tol: float,
+    tell: Callable[[float], None] | None = None,
+    keep: Keep = UNKEPT,
 ) -> Found:
     """Return the maximum by Newton's method with halved steps; near it one more step than `tol` asks for.
 
-    `tell` hears the size of the gradient after every step.
+    `tell` hears the size of the gradient after every step, and `keep` keeps the state.
     """
-    point = model.at(score)
-    norm = largest(point.gradient) / model.scale
-    done, n_iter = model.size == 0, 0
-    while not done and n_iter < max_iter and norm > min(tol, _ROUNDING):
-        n_iter += 1
-        # Steps that only point the way need not be exact; the last ones do.
-        step = model.direction(score, point, min(0.1, max(np.sqrt(norm), 1e-5)))
-        rise = _dot(point.gradient, step)
-        length = min(1.0, _LONGEST_STEP / max(largest(step), 1e-300))
-        done = norm <= tol
-        for _ in range(60):
-            trial = score + length * step
-            if float(np.ptp(trial)) < _WIDEST:
-                there = model.at(trial)
-                after = largest(there.gradient) / model.scale
-                noise = 1e-13 * (1.0 + abs(point.value))
-                if there.value >= point.value + 1e-4 * length * rise - noise and (after < norm or not done):
-                    score, point, norm = trial, there, after
+    at = _Standing.of(model, score, keep.restored())
+    norm = largest(at.point.gradient) / model.scale
+    with keep.steps(max_iter):
+        while not at.last and at.n_iter < max_iter and norm > min(tol, _ROUNDING):
+            # Steps that only point the way need not be exact; the last ones do.
+            step = model.direction(at.score, at.point, min(0.1, max(np.sqrt(norm), 1e-5)))
+            rise = _dot(at.point.gradient, step)
+            length = min(1.0, _LONGEST_STEP / max(largest(step), 1e-300))
+            done, moved = norm <= tol, None
+            for _ in range(60):
+                trial = at.score + length * step
+                if float(np.ptp(trial)) < _WIDEST:
+                    there = model.at(trial)
+                    after = largest(there.gradient) / model.scale
+                    noise = 1e-13 * (1.0 + abs(at.point.value))
+                    risen = there.value >= at.point.value + 1e-4 * length * rise - noise
+                    if risen and (after < norm or not done):
+                        moved = _Standing(trial, there, at.n_iter + 1, done)
+                        break
+                length /= 2
+                if done:
                     break
-            length /= 2
-            if done:
-                break
-        else:
-            break
-        if tell is not None:
-            tell(norm)
-    return Found(score, point.value, norm, n_iter, norm <= tol)
+            at = at._replace(n_iter=at.n_iter + 1, last=True) if moved is None else moved
+            norm = largest(at.point.gradient) / model.scale
+            keep.note(at.n_iter, lambda: at.kept(model))  # noqa: B023 - called at once or never
+            if tell is not None and (moved is not None or done):
+                tell(norm)
+    return Found(at.score, at.point.value, norm, at.n_iter, norm <= tol)
 
 
 def _dot(a: Floats, b: Floats) -> float:
@@ -297,22 +340,23 @@ def largest(values: Floats) -> float:
     return float(np.abs(values).max(initial=0.0))
 
 
-def minorise(model: Model, score: Floats, max_iter: int, tol: float) -> Found:
+def minorise(model: Model, score: Floats, max_iter: int, tol: float, keep: Keep = UNKEPT) -> Found:
     """Return the maximum by Hunter's steps: each maximises a bound in which every item stands alone."""
-    point, norm, n_iter = model.at(score), 0.0, 0
-    for n_iter in range(max_iter + 1):
-        norm = largest(point.gradient) / model.scale
-        if norm <= tol or n_iter == max_iter or model.size == 0:
-            break
-        pull = point.loss / np.exp(score)
-        if model.precision == 0:
-            score = np.log(point.gain / pull)
-        else:
-            score = _balanced(point.gain, pull, model.precision, score)
-        if model.shape is None:
-            score = score - score.mean()
-        point = model.at(score)
-    return Found(score, point.value, norm, n_iter, norm <= tol)
+    at = _Standing.of(model, score, keep.restored())
+    norm = largest(at.point.gradient) / model.scale
+    with keep.steps(max_iter):
+        while not norm <= tol and at.n_iter < max_iter and model.size:
+            pull = at.point.loss / np.exp(at.score)
+            if model.precision == 0:
+                moved = np.log(at.point.gain / pull)
+            else:
+                moved = _balanced(at.point.gain, pull, model.precision, at.score)
+            if model.shape is None:
+                moved = moved - moved.mean()
+            at = _Standing(moved, model.at(moved), at.n_iter + 1, False)
+            norm = largest(at.point.gradient) / model.scale
+            keep.note(at.n_iter, lambda: at.kept(model))  # noqa: B023 - called at once or never
+    return Found(at.score, at.point.value, norm, at.n_iter, norm <= tol)
 
 
 def _balanced(gain: Floats, pull: Floats, precision: float, score: Floats) -> Floats:
@@ -327,10 +371,13 @@ def _balanced(gain: Floats, pull: Floats, precision: float, score: Floats) -> Fl
     return score
 
 
-def ascend(model: Model, score: Floats, steps: int) -> Found:
+def ascend(model: Model, score: Floats, steps: int, keep: Keep = UNKEPT) -> Found:
     """Return where the papers' gradient ascent stops."""
-    point = model.at(score)
-    for _ in range(steps if model.size else 0):
-        score = score + _PAPER_STEP / model.scale * point.gradient
-        point = model.at(score)
-    return Found(score, point.value, largest(point.gradient) / model.scale, steps, True)
+    at = _Standing.of(model, score, keep.restored())
+    with keep.steps(steps):
+        while at.n_iter < steps and model.size:
+            moved = at.score + _PAPER_STEP / model.scale * at.point.gradient
+            at = _Standing(moved, model.at(moved), at.n_iter + 1, False)
+            keep.note(at.n_iter, lambda: at.kept(model))  # noqa: B023 - called at once or never
+    made = at.n_iter if model.size else steps
+    return Found(at.score, at.point.value, largest(at.point.gradient) / model.scale, made, True)

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from concordant.data.preferences import Preferences
 from concordant.kernels import mallows
+from concordant.kernels.keeping import State
 from concordant.kernels.lists import Codes, Floats, Ints, list_ids, offsets_of, order_lists
 
-__all__ = ["Laws", "Pool", "Record", "Room", "Seen", "Walk", "exact", "pools_of"]
+__all__ = ["Laws", "Pool", "Record", "Room", "Seen", "Walk", "exact", "kept_walks", "pools_of", "taken_walks"]
 
 # Moves made on one call of a chain, so that their random numbers fit the cache.
 _MOVES = 1 << 16
@@ -540,6 +541,42 @@ class Walk:
             moved / (chains * records * every),
             best,
         )
+
+
+_HALF = (1 << 64) - 1
+
+
+def kept_walks(walks: list[Walk]) -> dict[str, NDArray[Any]]:
+    """Return where the two chains of every walk stand, and where its random numbers do."""
+    numbers = []
+    for walk in walks:
+        state = walk.rng.bit_generator.state
+        inner = state["state"]
+        halves = [part for n in (inner["state"], inner["inc"]) for part in (n >> 64, n & _HALF)]
+        numbers.append([*halves, state["has_uint32"], state["uinteger"]])
+    orders = [order for walk in walks for order in walk.orders]
+    return {
+        "orders": np.concatenate([np.zeros(0, dtype=np.int32), *orders]),
+        "numbers": np.array(numbers, dtype=np.uint64).reshape(-1, 6),
+    }
+
+
+def taken_walks(pools: list[Pool], streams: list[np.random.Generator], swaps: bool, kept: State) -> list[Walk]:
+    """Return walks over these pools that go on from where others were kept; the streams are set to their numbers."""
+    out, first = [], 0
+    for pool, rng, numbers in zip(pools, streams, kept["numbers"].tolist(), strict=True):
+        high, low, inc_high, inc_low, has, integer = numbers
+        inner = {"state": (high << 64) | low, "inc": (inc_high << 64) | inc_low}
+        rng.bit_generator.state = {
+            **rng.bit_generator.state,
+            "state": inner,
+            "has_uint32": has,
+            "uinteger": integer,
+        }
+        starts = [kept["orders"][first + c * pool.n : first + (c + 1) * pool.n] for c in range(2)]
+        out.append(Walk(pool, starts, rng, swaps))
+        first += 2 * pool.n
+    return out
 
 
 def exact(pool: Pool, room: Room, u: Floats) -> tuple[Record, float]:

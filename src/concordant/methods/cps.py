@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.experts import check_known
 from concordant.base.params import Constraint, integer, number, one_of
@@ -128,7 +129,7 @@ class CPS(Aggregator):
         self.fit_info_.labels = truth.counts
         training = _Training(p, truth.label, self.distance)
         self.experts_ = p.experts.tolist()
-        self.adherence_ = self._maximise(training)
+        self.adherence_ = self._maximise(training, Mark(self, [p, labels]))
         seen = training.seen
         if not self.adherence_[seen].any():
             self._warn(
@@ -142,9 +143,9 @@ class CPS(Aggregator):
                 f"nothing can be learned about the experts {listing(absent)}; they weigh as the others on average."
             )
 
-    def _maximise(self, training: _Training) -> Floats:
+    def _maximise(self, training: _Training, keep: Mark) -> Floats:
         """Return the adherences of greatest likelihood."""
-        from scipy.optimize import minimize
+        from concordant.kernels.keeping import minimise
 
         start = np.zeros(len(training.seen))
         _, _, curve = training.likelihood(start)
@@ -160,20 +161,11 @@ class CPS(Aggregator):
             value, slope, _ = training.likelihood(scaled / scale)
             return -value / training.stages, np.where(training.seen, -slope / scale / training.stages, 0.0)
 
-        done = 0
-
-        def step(_: Floats) -> None:
-            nonlocal done
-            done += 1
-            report(done, self.max_iter)
-
-        found = minimize(
+        found = minimise(
             objective,
             start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[(0.0, None)] * len(start),
-            callback=step,
+            bounds=(0.0, None),
+            callback=lambda step, _: report(step, self.max_iter),
             options={
                 "maxiter": self.max_iter,
                 "maxfun": 20 * self.max_iter,
@@ -181,21 +173,21 @@ class CPS(Aggregator):
                 "gtol": self.tol,
                 "maxcor": 20,
             },
+            keep=keep,
         )
-        slope = np.asarray(found.jac)
-        blocked = (np.asarray(found.x) <= 0) & (slope > 0)
+        slope = found.slope
+        blocked = (found.x <= 0) & (slope > 0)
         info = self.fit_info_
-        info.n_iter = int(found.nit)
-        info.objective = -float(found.fun) * training.stages
+        info.n_iter = found.n_iter
+        info.objective = -found.value * training.stages
         info.gradient_norm = float(np.abs(np.where(blocked, 0.0, slope)).max())
         info.converged = info.gradient_norm <= self.tol
-        if not info.converged:
+        if not info.converged and not info.interrupted:
             self._warn(
                 f"CPS stopped after {info.n_iter} iterations with a gradient of {info.gradient_norm:.1e}, above "
                 f"tol={self.tol:g}. Raise max_iter or tol; the adherences found so far are kept."
             )
-        out: Floats = np.asarray(found.x) / scale
-        return out
+        return found.x / scale
 
     def _scores(self, preferences: Preferences) -> Floats:
         from concordant.kernels.cps import DISTANCES, greedy

@@ -13,7 +13,9 @@ from math import lgamma
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.experts import check_known
 from concordant.base.params import Constraint, boolean, integer, number, one_of, optional, seed
@@ -25,9 +27,10 @@ from concordant.data.streams import instance_stream
 from concordant.errors import DataError, NotFittedError, ParameterError, listing
 from concordant.execution import map_instances, report, threads, unwatched
 from concordant.kernels import kemeny, mallows
+from concordant.kernels.keeping import State
 from concordant.kernels.lists import Codes, Floats
 from concordant.methods._existence import parted_instances, why_parted
-from concordant.methods._mallows import Laws, Pool, Room, Seen, Walk, exact, pools_of
+from concordant.methods._mallows import Laws, Pool, Room, Seen, Walk, exact, kept_walks, pools_of, taken_walks
 from concordant.methods.fusion import LISTS
 from concordant.methods.majority import Kemeny
 
@@ -287,6 +290,47 @@ class _Inferred(NamedTuple):
     r_hat: float
 
 
+class _Standing(NamedTuple):
+    """Where EM stands after an iteration: θ, what was seen on average, and how the chains agreed."""
+
+    theta: Floats
+    seen: Seen | None
+    sweeps: float
+    trace: list[float]
+    averaged: int = 0
+    gap: float = np.inf
+    agreed: bool = True
+    moved: float = 1.0
+    converged: bool = False
+    norm: float = 0.0
+    objective: float | None = None
+
+    def kept(self) -> dict[str, NDArray[Any]]:
+        """Return the same as arrays."""
+        numbers = [self.sweeps, self.averaged, self.gap, self.agreed, self.moved, self.converged, self.norm]
+        objective = np.nan if self.objective is None else self.objective
+        out = {"theta": self.theta, "em": np.array([*numbers, objective]), "trace": np.array(self.trace)}
+        return out if self.seen is None else out | {"distance": self.seen.distance, "common": self.seen.common}
+
+    @classmethod
+    def of(cls, kept: State) -> _Standing:
+        """Return what was kept."""
+        sweeps, averaged, gap, agreed, moved, converged, norm, objective = kept["em"].tolist()
+        return cls(
+            kept["theta"],
+            Seen(kept["distance"], kept["common"]),
+            sweeps,
+            kept["trace"].tolist(),
+            int(averaged),
+            gap,
+            bool(agreed),
+            moved,
+            bool(converged),
+            norm,
+            None if np.isnan(objective) else objective,
+        )
+
+
 @register
 class ExtendedMallows(Aggregator):
     """Minus the posterior mean position of the item, every expert being believed as far as its lists deserve.
@@ -465,7 +509,7 @@ class ExtendedMallows(Aggregator):
                 f"with, its weight stays at {-self.init:g}. The consensus follows it."
             )
         else:
-            theta = self._by_em(pools, laws, theta, p.experts.tolist())
+            theta = self._by_em(pools, laws, theta, p.experts.tolist(), Mark(self, [p]))
         if heard.any():
             # Nothing is known of the silent; they count as an average expert if they speak one day.
             theta[~heard] = np.median(theta[heard])
@@ -520,53 +564,73 @@ class ExtendedMallows(Aggregator):
         self.fit_info_.gradient_norm = given.gradient_norm(theta)
         return theta
 
-    def _by_em(self, pools: list[Pool], laws: Laws, theta: Floats, experts: list[str]) -> Floats:
+    def _by_em(self, pools: list[Pool], laws: Laws, theta: Floats, experts: list[str], keep: Mark) -> Floats:
         """Return θ by EM; what chains show is averaged over iterations once θ has settled."""
         room, info = Room(), self.fit_info_
         walks: dict[str, Walk] = {}
-        sweeps = _FIRST_SWEEPS if self.chain_steps is None else float(self.chain_steps)
         chosen = self.chain_steps is None
         sampled = self.e_step in ("auto", "sampling") and not all(map(self._exactly, pools))
-        seen: Seen | None = None
-        averaged, before = 0, np.inf
-        apart, gap, agreed, moved = 0.0, 0.0, True, 1.0
-        for iteration in range(1, self.max_iter + 1):
-            with unwatched():
-                now, log_odds, moved = self._e_step(pools, laws, theta, walks, room, sweeps)
-            share = (averaged + 1.0) ** -_FORGET
-            seen = now if seen is None else seen.towards(now, share)
-            given = laws.given(seen.mean(), self.prior)
-            new = given.solve(theta)
-            # exp(θ), the odds of a contradiction, tells all that matters of a θ that runs off.
-            step = np.abs(np.exp(new) - np.exp(theta))
-            if sampled:
-                one, other = (np.exp(laws.given(seen.chain(c), self.prior).solve(theta)) for c in (0, 1))
-                apart = laws.norm(one - other)
-                gap = apart / max(laws.norm(np.expm1(new)), self.tol)
-                agreed = gap <= _AGREED or not chosen
-            info.trace.append(float(step.max()))
-            info.n_iter = iteration
-            info.gradient_norm = given.gradient_norm(theta)
-            info.objective = self._log_likelihood(pools, laws, theta, log_odds)
-            theta = new
-            report(iteration, self.max_iter)
-            info.converged = agreed and bool(step.max() <= self.tol)
-            if info.converged:
-                break
-            if not agreed and gap > _CLOSER * before:
-                sweeps = min(2.0 * sweeps, _MOST_SWEEPS)
-            before = gap
-            # A step that is no larger than the difference between two chains is chance.
-            if sampled and (averaged or (agreed and laws.norm(step) <= apart)):
-                averaged += 1
+        at = _Standing(theta, None, _FIRST_SWEEPS if self.chain_steps is None else float(self.chain_steps), [])
+        known = keep.restored()
+        if known is not None:
+            at = _Standing.of(known)
+            walked = [pool for pool in pools if not self._exactly(pool)] if sampled else []
+            streams = [self._stream(pool) for pool in walked]
+            walks = {walk.pool.name: walk for walk in taken_walks(walked, streams, self.moves == "swap", known)}
+
+        def state() -> State:
+            return at.kept() | kept_walks([walks[pool.name] for pool in pools if pool.name in walks])
+
+        with keep.steps(self.max_iter):
+            while not at.converged and len(at.trace) < self.max_iter:
+                with unwatched():
+                    now, log_odds, moved = self._e_step(pools, laws, at.theta, walks, room, at.sweeps)
+                seen = now if at.seen is None else at.seen.towards(now, (at.averaged + 1.0) ** -_FORGET)
+                given = laws.given(seen.mean(), self.prior)
+                new = given.solve(at.theta)
+                # exp(θ), the odds of a contradiction, tells all that matters of a θ that runs off.
+                step = np.abs(np.exp(new) - np.exp(at.theta))
+                apart, gap, agreed = 0.0, 0.0, True
+                if sampled:
+                    one, other = (np.exp(laws.given(seen.chain(c), self.prior).solve(at.theta)) for c in (0, 1))
+                    apart = laws.norm(one - other)
+                    gap = apart / max(laws.norm(np.expm1(new)), self.tol)
+                    agreed = gap <= _AGREED or not chosen
+                converged = agreed and bool(step.max() <= self.tol)
+                sweeps, averaged = at.sweeps, at.averaged
+                if not converged:
+                    if not agreed and gap > _CLOSER * at.gap:
+                        sweeps = min(2.0 * sweeps, _MOST_SWEEPS)
+                    # A step that is no larger than the difference between two chains is chance.
+                    if sampled and (averaged or (agreed and laws.norm(step) <= apart)):
+                        averaged += 1
+                at = _Standing(
+                    theta=new,
+                    seen=seen,
+                    sweeps=sweeps,
+                    averaged=averaged,
+                    gap=gap,
+                    agreed=agreed,
+                    moved=moved,
+                    converged=converged,
+                    trace=[*at.trace, float(step.max())],
+                    norm=given.gradient_norm(at.theta),
+                    objective=self._log_likelihood(pools, laws, at.theta, log_odds),
+                )
+                keep.note(len(at.trace), state)
+                report(len(at.trace), self.max_iter)
+        info.n_iter, info.trace, info.converged = len(at.trace), at.trace, at.converged
+        info.gradient_norm, info.objective = at.norm, at.objective
         if sampled:
-            self.chain_ = {"steps": sweeps, "gap": gap, "moved": moved}
-        self._tell(pools, laws, theta, experts, agreed)
-        return theta
+            self.chain_ = {"steps": at.sweeps, "gap": at.gap, "moved": at.moved}
+        self._tell(pools, laws, at.theta, experts, at.agreed)
+        return at.theta
 
     def _tell(self, pools: list[Pool], laws: Laws, theta: Floats, experts: list[str], agreed: bool) -> None:
         """Warn of a fit that did not settle, settled at an end of its range, or rests on too few lists."""
         info = self.fit_info_
+        if info.interrupted:
+            return
         if not agreed:
             self._warn(
                 f"two chains from opposite ends still disagree: the weights learned from each differ by "

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, FitInfo, Tags, Votes
 from concordant.base.experts import check_known
 from concordant.base.params import Constraint, integer, number, one_of
@@ -273,17 +274,18 @@ class MPM(Aggregator):
         if not self.experts_:
             return
         packed = counts.packed()
+        how: dict[str, Any] = {"report": report, "keep": Mark(self, [counts.votes])}
         if self.optimizer == "gd":
-            found, _, _ = multinomial.ascend(packed, self.adherence_, self.max_iter, learning=True, report=report)
+            found, _, _ = multinomial.ascend(packed, self.adherence_, self.max_iter, learning=True, **how)
         else:
             found = multinomial.learn(
-                packed, len(self.experts_), ridge=_SCORE_RIDGE, tol=self.tol, max_iter=self.max_iter, report=report
+                packed, len(self.experts_), ridge=_SCORE_RIDGE, tol=self.tol, max_iter=self.max_iter, **how
             )
         self.adherence_ = found.theta
         info = self.fit_info_
         info.n_iter, info.objective, info.gradient_norm = found.n_iter, found.objective, found.norm
         info.converged, info.trace = found.norm <= self.tol, found.trace
-        if not info.converged and self.optimizer == "auto":
+        if not info.converged and self.optimizer == "auto" and not info.interrupted:
             self._warn(
                 f"the adherence has not converged after {found.n_iter} steps (gradient {found.norm:.2g}, tol "
                 f"{self.tol:g}). Raise max_iter, or pass adherence='none'."

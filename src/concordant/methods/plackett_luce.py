@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.experts import check_known
 from concordant.base.params import Constraint, boolean, integer, number, one_of, optional
@@ -26,6 +27,7 @@ from concordant.data.streams import id_hash, instance_stream
 from concordant.errors import NoFiniteEstimateError, NotFittedError, ParameterError, listing
 from concordant.execution import report, unwatched
 from concordant.kernels import lists
+from concordant.kernels.keeping import UNKEPT, Keep, State
 from concordant.kernels.lists import Codes, Floats, Ints
 from concordant.methods._existence import parted_instances, why_parted
 from concordant.methods.fusion import LISTS
@@ -200,7 +202,11 @@ class PlackettLuce(Aggregator):
         return self.adherence
 
     def _fit(self, preferences: Any, labels: Any, validation: Any, features: Any) -> _Solved:
-        solved = self._learned(preferences) if self.adherence else self._solved(_Lists.of(preferences, self))
+        keep = Mark(self, [preferences])
+        if self.adherence:
+            solved = self._learned(preferences, keep)
+        else:
+            solved = self._solved(_Lists.of(preferences, self), keep)
         how = self._how(solved)
         if how is not None:
             self._said(how)
@@ -225,7 +231,7 @@ class PlackettLuce(Aggregator):
             warn=self._warn,
         )
 
-    def _solved(self, prepared: _Lists) -> _Solved:
+    def _solved(self, prepared: _Lists, keep: Keep = UNKEPT) -> _Solved:
         """Return the scores of every instance, and say how that went."""
         models = [self._model(prepared, n) for n in range(prepared.n_instances)]
         if self.prior == 0 and self.optimizer != "gd":
@@ -233,7 +239,7 @@ class PlackettLuce(Aggregator):
         starts = [np.zeros(model.size) for model in models]
         if len(models) == 1:
             # One instance has no others to count: how far its gradient has come down is what there is to tell.
-            found = [self._maximised(models[0], starts[0], _digits(self.tol))]
+            found = [self._maximised(models[0], starts[0], _digits(self.tol), keep)]
         else:
             found = each_instance(lambda n: self._maximised(models[n], starts[n]), [model.size for model in models])
         solved = _Solved(prepared, models, found)
@@ -253,7 +259,7 @@ class PlackettLuce(Aggregator):
         if self.optimizer == "gd":
             return
         open_ = [names[n] for n, f in enumerate(found) if not f.converged]
-        if open_:
+        if open_ and not self._stop:
             self._warn(
                 f"Plackett-Luce did not converge in {max(f.n_iter for f in found)} steps in instances "
                 f"{listing(open_)}. The largest gradient is {max(f.norm for f in found):.1e}, asked for "
@@ -298,15 +304,17 @@ class PlackettLuce(Aggregator):
 
         return Model(stages, size, precision, shape, said / max(size, 1))
 
-    def _maximised(self, model: Model, start: Floats, tell: Callable[[float], None] | None = None) -> Found:
+    def _maximised(
+        self, model: Model, start: Floats, tell: Callable[[float], None] | None = None, keep: Keep = UNKEPT
+    ) -> Found:
         from concordant.kernels import staged_fit
 
         steps = self.max_iter or _STEPS[self.optimizer]
         if self.optimizer == "gd":
-            return staged_fit.ascend(model, start, steps)
+            return staged_fit.ascend(model, start, steps, keep)
         if self.optimizer == "mm":
-            return staged_fit.minorise(model, start, steps, self.tol)
-        return staged_fit.newton(model, start, steps, self.tol, tell)
+            return staged_fit.minorise(model, start, steps, self.tol, keep)
+        return staged_fit.newton(model, start, steps, self.tol, tell, keep)
 
     def _placed(self, solved: _Solved) -> Floats:
         """Return a score for every slot: mean 0 over the items compared, the prior's mode for the others."""
@@ -333,18 +341,18 @@ class PlackettLuce(Aggregator):
         by_expert = np.array([learned.get(e, np.nan) for e in votes.experts])
         return by_expert[votes.list_expert]
 
-    def _learned(self, votes: Preferences) -> _Solved:
+    def _learned(self, votes: Preferences, keep: Keep) -> _Solved:
         """Learn the adherence of the experts and return the scores that go with it."""
         prepared = _Lists.of(votes, self, np.ones(votes.n_lists))
         trust = _Trust(self, prepared, votes.list_expert[prepared.source], votes.n_experts)
-        outcome = trust.learn(self.max_iter or _STEPS["newton"], self.tol)
+        outcome = trust.learn(self.max_iter or _STEPS["newton"], self.tol, keep)
         speaking = np.unique(votes.list_expert)
         self.experts_ = [votes.experts[code] for code in speaking.tolist()]
         self.adherence_ = trust.theta[speaking]
         info = self.fit_info_
         info.n_iter, info.converged, info.gradient_norm, info.trace = outcome
         info.objective = info.trace[-1] if info.trace else 0.0
-        if not info.converged:
+        if not info.converged and not info.interrupted:
             self._warn(
                 f"the adherence did not converge in {info.n_iter} steps: the largest gradient is "
                 f"{info.gradient_norm:.1e}, asked for {self.tol:.1e}. The last estimate is kept. Raise max_iter."
@@ -718,32 +726,62 @@ class _Trust:
         self.models = [method._model(prepared, n) for n in range(prepared.n_instances)]
         self.found: Sequence[Found] = []
 
-    def learn(self, max_iter: int, tol: float) -> tuple[int, bool, float, list[float]]:
+    def learn(self, max_iter: int, tol: float, keep: Keep) -> tuple[int, bool, float, list[float]]:
         """Find the best θ; return the steps taken, whether that converged, the largest gradient and the objective."""
-        value, self.models, self.found = self._profile(self.theta, [np.zeros(m.size) for m in self.models])
-        trace, norm, done = [value], 0.0, len(self.heard) == 0
-        metric = np.sqrt(self.choices[self.heard])
-        for n_iter in range(max_iter + 1):
-            if len(self.heard) == 0:
-                break
-            slope, bend = self._derivatives()
-            theta = self.theta[self.heard]
-            multiplier = float(theta @ slope) / float(metric @ metric)
-            # In units of one expert's choices; an expert at 0 who should be below it stays there.
-            uphill = slope / metric - multiplier * metric * theta
-            free = (theta > 0) | (uphill > 0)
-            norm = _largest(uphill[free] / metric[free])
-            if (done and norm <= tol) or n_iter == max_iter:
-                break
-            done = norm <= tol
-            step = np.zeros(len(theta))
-            step[free] = _tangent_step(uphill, bend, multiplier, metric, theta, free) / metric[free]
-            if not self._move(step, value, done):
-                break
-            value = float(sum(f.value for f in self.found))
-            trace.append(value)
-            report(n_iter + 1, max_iter)
+        known = keep.restored()
+        if known is None:
+            value, self.models, self.found = self._profile(self.theta, [np.zeros(m.size) for m in self.models])
+            trace, done = [value], len(self.heard) == 0
+        else:
+            self._take_up(known)
+            trace, done = known["trace"].tolist(), bool(known["done"])
+        norm, metric = 0.0, np.sqrt(self.choices[self.heard])
+        with keep.steps(max_iter):
+            for n_iter in range(len(trace) - 1, max_iter + 1):
+                if len(self.heard) == 0:
+                    break
+                slope, bend = self._derivatives()
+                theta = self.theta[self.heard]
+                multiplier = float(theta @ slope) / float(metric @ metric)
+                # In units of one expert's choices; an expert at 0 who should be below it stays there.
+                uphill = slope / metric - multiplier * metric * theta
+                free = (theta > 0) | (uphill > 0)
+                norm = _largest(uphill[free] / metric[free])
+                if (done and norm <= tol) or n_iter == max_iter:
+                    break
+                done = norm <= tol
+                step = np.zeros(len(theta))
+                step[free] = _tangent_step(uphill, bend, multiplier, metric, theta, free) / metric[free]
+                if not self._move(step, trace[-1], done):
+                    break
+                trace = [*trace, float(sum(f.value for f in self.found))]
+                keep.note(n_iter + 1, lambda: self._kept(trace, done))  # noqa: B023 - called at once or never
+                report(n_iter + 1, max_iter)
         return len(trace) - 1, norm <= tol, norm, trace
+
+    def _kept(self, trace: list[float], done: bool) -> State:
+        """Return where it stands; models may have had to write lists out on the way."""
+        found = {
+            "score": np.concatenate([np.zeros(0), *(f.score for f in self.found)]),
+            "ends": np.array([f[1:] for f in self.found], dtype=np.float64).reshape(-1, 4),
+            "written": np.array([m.written for m in self.models], dtype=np.bool_),
+        }
+        return found | {"theta": self.theta, "trace": np.array(trace), "done": np.array(done)}
+
+    def _take_up(self, known: State) -> None:
+        """Stand where it stood when this was kept."""
+        from concordant.kernels.staged_fit import Found
+
+        self.theta = known["theta"]
+        self.models = self._rescaled(self.theta)
+        for model, written in zip(self.models, known["written"].tolist(), strict=True):
+            if written:
+                model.write_out()
+        scores = np.split(known["score"], np.cumsum([m.size for m in self.models])[:-1])
+        self.found = [
+            Found(score, value, norm, int(n_iter), bool(converged))
+            for score, (value, norm, n_iter, converged) in zip(scores, known["ends"].tolist(), strict=True)
+        ]
 
     def _move(self, step: Floats, value: float, last: bool) -> bool:
         """Go along a step as far as the objective rises; return whether it did."""
@@ -766,12 +804,15 @@ class _Trust:
 
     def _profile(self, theta: Floats, starts: Sequence[Floats]) -> tuple[float, list[Model], list[Found]]:
         """Return the objective, and the scores of all instances, for some θ."""
-        edges, factors = self.prepared.list_starts.tolist(), theta[self.expert]
-        models = [m.rescaled(factors[edges[n] : edges[n + 1]]) for n, m in enumerate(self.models)]
+        models = self._rescaled(theta)
         work = self.method._maximised
         with unwatched():
             found = each_instance(lambda n: work(models[n], starts[n]), [m.size for m in models])
         return float(sum(f.value for f in found)), models, found
+
+    def _rescaled(self, theta: Floats) -> list[Model]:
+        edges, factors = self.prepared.list_starts.tolist(), theta[self.expert]
+        return [m.rescaled(factors[edges[n] : edges[n + 1]]) for n, m in enumerate(self.models)]
 
     def _derivatives(self) -> tuple[Floats, Floats]:
         """Return the gradient and −Hessian of the objective over the experts heard (its diagonal for very many)."""

@@ -1,0 +1,272 @@
+"""A fit that is killed, wherever that is, goes on from its last step and ends with the same model, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import concordant as cc
+from concordant.base.checkpoints import Mark, fingerprint
+from concordant.base.contract import FitInfo
+from concordant.base.saving import read_arrays, write_arrays
+from concordant.errors import FormatError
+from concordant.execution import watch
+
+# What is fitted: a method with its parameters, and on what.
+RUNS = "cc.synthetic.labelled_runs(16, n_items=(8, 12), random_state=1)"
+LISTS = "cc.synthetic.mallows(12, theta=(-1.2, -0.8, -0.4, -0.1), n_instances=6, random_state=2).preferences"
+VOTES = (
+    "cc.synthetic.bradley_terry((2, 1.5, 1, 0, 0, -1, -2), 600, ties=0.4, n_experts=6, unreliable=0.34, "
+    "random_state=3).comparisons"
+)
+FITS = {
+    "crf": ("cc.CRF(passes=6)", RUNS),
+    "crf-lbfgs": ("cc.CRF(solver='lbfgs', l2=0.01, cv=2)", RUNS),
+    "mpm": ("cc.MPM()", LISTS),
+    "mpm-quasi-newton": ("cc.MPM()", LISTS),
+    "mpm-gd": ("cc.MPM(optimizer='gd', max_iter=7)", LISTS),
+    "extended-mallows": ("cc.ExtendedMallows(e_step='sampling', max_iter=8)", LISTS),
+    "extended-mallows-exact": ("cc.ExtendedMallows(e_step='exact', max_iter=6)", LISTS),
+    "judges": ("cc.BradleyTerry(reliability=True)", VOTES),
+    "ties": ("cc.BradleyTerry()", VOTES),
+    "plackett-luce": ("cc.PlackettLuce(adherence=True)", LISTS),
+    "plackett-luce-alone": ("cc.PlackettLuce(optimizer='mm', max_iter=9)", f"{LISTS}[:1]"),
+    "cps": ("cc.CPS(adherence='supervised')", RUNS),
+}
+# These learn by a solver of a library; what it asked is not asked again.
+ASKING = {"crf-lbfgs", "mpm-quasi-newton", "cps"}
+
+# One process, which is forked for every attempt: a child gives all it has to reach the end, and is killed when it has
+# written so many files.
+DRIVER = """
+import json, os, sys, warnings
+import concordant as cc
+from concordant.base import checkpoints, training
+from concordant.execution import threads
+from concordant.kernels import keeping, multinomial
+make, data, name, folder, lives = sys.argv[1:]
+warnings.simplefilter("ignore")
+if name == "mpm-quasi-newton":
+    multinomial._DENSE_EXPERTS = 0
+data = eval(data)
+data = data if isinstance(data, tuple) else (data,)
+log = os.open(os.path.join(folder, "log"), os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+tell = lambda *_: os.write(log, b".")
+if name in %s:
+    made = keeping._Written.__init__
+    def init(self, objective, *rest):
+        made(self, lambda x: (tell(), objective(x))[1], *rest)
+    keeping._Written.__init__ = init
+elif name == "crf":
+    training.report = tell
+else:
+    note = checkpoints.Mark.note
+    checkpoints.Mark.note = lambda *how: (tell(), note(*how))
+def steps():
+    return os.path.getsize(os.path.join(folder, "log"))
+def fit(mark, out):
+    method = eval(make)
+    with threads(1), cc.checkpoint(mark, every=0.0):
+        method.fit(*data)
+    method.fit_info_.seconds = 0.0
+    method.save(out)
+whole, out, mark = (os.path.join(folder, part) for part in ("whole", "out", "mark"))
+fit(whole + ".mark", whole)
+once, kills, original = steps(), 0, os.replace
+while True:
+    child = os.fork()
+    if child == 0:
+        left = int(lives)
+        def replace(*names):
+            global left
+            if left == 0:
+                os.kill(os.getpid(), 9)
+            left -= 1
+            original(*names)
+        os.replace = replace
+        fit(mark, out)
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code == 0 or kills == 200:
+        break
+    kills += 1
+    assert code == -9, code
+    assert not os.path.exists(out)
+print(json.dumps({"code": code, "once": once, "all": steps() - once, "kills": kills}))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks of POSIX")
+@pytest.mark.parametrize("name", list(FITS))
+def test_killed_at_every_step_the_same_fit_ends_with_the_same_model(name: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", DRIVER % ASKING, *FITS[name], name, str(tmp_path), "1"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["code"] == 0, done.stderr
+    assert found["kills"] >= 3, found
+    # Nothing is done again but what the kill fell into: one step, or what a solver asked for one. The last kill falls
+    # into the writing of the model.
+    if name in ASKING:
+        assert found["once"] <= found["all"] <= found["once"] + 2 * found["kills"], found
+    else:
+        assert found["all"] == found["once"] + found["kills"] - 1, found
+    assert (tmp_path / "out").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+# In this process.
+
+
+def data(name: str) -> tuple[Any, ...]:
+    found = eval(FITS[name][1], {"cc": cc})
+    return found if isinstance(found, tuple) else (found,)
+
+
+def method(name: str) -> Any:
+    return eval(FITS[name][0], {"cc": cc})
+
+
+def saved(model: Any, path: Path) -> bytes:
+    model.fit_info_.seconds = 0.0
+    model.save(path)
+    return path.read_bytes()
+
+
+def stop_at(step: int) -> AbstractContextManager[None]:
+    def tell(done: int, total: int) -> None:
+        if done == step:
+            raise KeyboardInterrupt
+
+    return watch(tell)
+
+
+IN_STEPS = ["mpm", "mpm-gd", "extended-mallows", "judges", "ties", "plackett-luce", "cps"]
+
+
+@pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
+@pytest.mark.parametrize("name", IN_STEPS)
+def test_an_interrupt_leaves_what_was_learned_and_the_rest_is_learned_later(name: str, tmp_path: Path) -> None:
+    whole = method(name).fit(*data(name))
+    with cc.checkpoint(tmp_path / "mark"), stop_at(2):
+        early = method(name)
+        with pytest.raises(KeyboardInterrupt):
+            early.fit(*data(name))
+    info = early.fit_info_
+    assert info.interrupted.startswith("after step 2 of ")
+    assert info.n_iter == 2 < whole.fit_info_.n_iter
+    (told,) = [text for text in info.warnings if "interrupted" in text]
+    assert told == f"{type(early).__name__} was interrupted {info.interrupted}: what it has learned so far is kept."
+    assert not any("converge" in text or "settle" in text for text in info.warnings)
+    # It is a model, and no longer the one it began with.
+    early.save(tmp_path / "early")
+    assert np.isfinite(cc.load(tmp_path / "early").predict(data(name)[0]).score).all()
+    # With a checkpoint or without, all at once or in two parts: the same bytes.
+    with cc.checkpoint(tmp_path / "mark"):
+        later = method(name).fit(*data(name))
+    assert saved(later, tmp_path / "later") == saved(whole, tmp_path / "whole")
+
+
+@pytest.mark.parametrize("name", IN_STEPS)
+def test_an_interrupt_within_the_first_step_leaves_nothing(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def press(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    early = method(name)
+    monkeypatch.setattr("concordant.base.checkpoints.Mark.note", press)
+    with cc.checkpoint(tmp_path / "mark"), pytest.raises(KeyboardInterrupt):
+        early.fit(*data(name))
+    assert early.fit_info_.interrupted == ""
+    assert not (tmp_path / "mark").exists()
+
+
+@pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
+@pytest.mark.parametrize("name", IN_STEPS)
+def test_the_checkpoint_of_another_fit_is_refused(name: str, tmp_path: Path) -> None:
+    mark, (votes, *labels) = tmp_path / "mark", data(name)
+    with cc.checkpoint(mark):
+        method(name).fit(votes, *labels)
+    fewer = votes.drop_experts(votes.experts[:1].tolist())
+    with cc.checkpoint(mark):
+        with pytest.raises(FormatError, match="mark: the checkpoint of another fit"):
+            method(name).fit(fewer, *labels)
+        with pytest.raises(FormatError, match="mark: the checkpoint of another fit"):
+            method(name).set_params(max_iter=77).fit(votes, *labels)
+    with cc.checkpoint(mark, resume=False):
+        method(name).fit(fewer, *labels)
+    with cc.checkpoint(mark):
+        method(name).fit(fewer, *labels)
+
+
+def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    with cc.checkpoint(mark):
+        method("mpm").fit(*data("mpm"))
+    whole = mark.read_bytes()
+    for damaged in (whole[:-1], whole[:-9] + b"x" + whole[-8:], b"", b"nothing of the kind"):
+        mark.write_bytes(damaged)
+        with cc.checkpoint(mark), pytest.raises(FormatError, match=r"mark: (cut short|not a file|the checksum)"):
+            method("mpm").fit(*data("mpm"))
+        assert mark.read_bytes() == damaged
+    cc.MPM().save(mark)
+    with cc.checkpoint(mark), pytest.raises(FormatError, match="mark: holds a saved method"):
+        method("mpm").fit(*data("mpm"))
+
+
+def test_a_checkpoint_that_lacks_a_part_is_named(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    with cc.checkpoint(mark):
+        method("mpm").fit(*data("mpm"))
+    header, arrays = read_arrays(mark, "checkpoint")
+    del arrays["gradient"]
+    write_arrays(mark, "checkpoint", header, arrays)
+    with cc.checkpoint(mark), pytest.raises(FormatError, match="mark: the checkpoint lacks a part"):
+        method("mpm").fit(*data("mpm"))
+
+
+def test_whatever_a_fit_depends_on_tells_it_from_others() -> None:
+    lists, (runs, labels) = data("mpm")[0], data("cps")
+    (votes,) = data("judges")
+    sheet, _ = cc.synthetic.graded_features(3, n_features=2)
+    row = (votes.slots, votes.experts, votes.expert, votes.left, votes.right, votes.n_left, votes.n_right, votes.n_ties)
+    seen = [
+        fingerprint(cc.MPM(), [lists]),
+        fingerprint(cc.MPM(tol=1e-3), [lists]),
+        fingerprint(cc.MPM(), [lists[:3]]),
+        fingerprint(cc.MPM(), [lists.drop_experts(["e1"])]),
+        fingerprint(cc.MPM(), [runs]),
+        fingerprint(cc.MPM(), [runs, labels]),
+        fingerprint(cc.MPM(), [runs, cc.Labels.from_codes(labels.slots, labels.label + 1.0)]),
+        fingerprint(cc.MPM(), [votes]),
+        fingerprint(cc.MPM(), [cc.Comparisons.from_codes(*row, sided=not votes.sided)]),
+        fingerprint(cc.MPM(), [votes, sheet]),
+        fingerprint(cc.MPM(), [votes], [np.zeros(1)]),
+        fingerprint(cc.MPM(), [votes], [np.zeros(1, dtype=np.int64)]),
+    ]
+    assert len(set(seen)) == len(seen)
+    assert fingerprint(cc.MPM(), [None, lists]) == seen[0]
+
+
+def test_a_state_is_written_no_more_often_than_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, written = [0.0], []
+    monkeypatch.setattr("concordant.base.checkpoints.monotonic", lambda: clock[0])
+    monkeypatch.setattr("concordant.base.saving.write_arrays", lambda *how: written.append((clock[0], how[2]["done"])))
+    owner = cc.MPM()
+    owner.fit_info_ = FitInfo()
+    with cc.checkpoint(tmp_path / "mark", every=10.0):
+        mark = Mark(owner, [])
+        with mark.steps(100):
+            for done in range(1, 24):
+                clock[0] = float(done)
+                mark.note(done, lambda: {"x": np.zeros(1)})
+    # Every ten seconds, and at the end what was not written yet.
+    assert written == [(10.0, 10), (20.0, 20), (23.0, 23)]
