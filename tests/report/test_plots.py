@@ -576,6 +576,7 @@ def test_cost_curve_fits_slopes_on_logarithms() -> None:
     assert ax.lines[0].get_xdata().tolist() == [10, 100, 1000]
     assert ax.lines[1].get_xdata().tolist() == sizes.tolist()  # measurements around the line
     assert (ax.get_xscale(), ax.get_yscale(), ax.get_xlabel(), ax.get_ylabel()) == ("log", "log", "items", "seconds")
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["5", "10", "100", "1,000"]
     bare = plots.cost_curve({"a": ([1, 2], [1, 2])}, slopes=False)
     assert bare.get_legend().get_texts()[0].get_text() == "a"
 

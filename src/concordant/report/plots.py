@@ -87,6 +87,9 @@ __all__ = [
     "win_matrix",
 ]
 
+# Up to so many sizes of a cost curve are written below the axis.
+_MARKED_SIZES = 8
+
 
 # Experts.
 
@@ -878,6 +881,11 @@ def cost_curve(
         if slopes and len(sizes) > 1:
             text += f", slope {np.polyfit(np.log(x), np.log(y), 1)[0]:.2f}".replace("-", "−")
         names.append(text)
+    every = np.unique(np.concatenate([x for x, _ in measured.values()]))
+    if 1 < len(every) <= _MARKED_SIZES and (every[1:] >= 1.3 * every[:-1]).all():
+        # A few sizes are read more easily than the powers of ten between them.
+        ax.set_xticks(every, [f"{size:,.0f}" if size == round(size) else f"{size:g}" for size in every])
+        ax.set_xticks([], minor=True)
     ax.set_xlabel(written(xlabel, 60), color=ink.strong)
     ax.set_ylabel(written(ylabel, 60), color=ink.strong)
     key(ax, handles, names)
