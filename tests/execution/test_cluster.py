@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import concordant as cc
-from concordant.errors import DataError, DuplicateError, ParameterError
+from concordant.errors import DataError, DuplicateError, KindError, ParameterError
 from concordant.execution import connected, dask
 from concordant.execution.pieces import on_cluster
 from concordant.io import tabular
@@ -198,3 +199,48 @@ def test_a_worker_that_is_killed_changes_nothing(runs: Path, tmp_path: Path) -> 
     assert any(not p.name.startswith(f"{victim}-") for p in tmp_path.iterdir() if "-" in p.name)
     cc.write(cc.aggregate(whole, "rrf"), tmp_path / "whole.csv")
     assert (tmp_path / "fused.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes()
+
+
+def learned(method: Any) -> dict[str, Any]:
+    """Return what a method knows about the experts."""
+    return {row["expert"]: row["weight"] for row in method.expert_weights_.to_dicts()}
+
+
+@pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
+@pytest.mark.parametrize("method", [cc.ULARA(), cc.MPM(uncertainty="none")], ids=repr)
+@pytest.mark.parametrize("where", ["disk", "workers"])
+def test_what_is_learned_from_blocks_is_what_is_learned_from_all(
+    client: Any, runs: Path, method: Any, where: str
+) -> None:
+    whole = method.fit(cc.read_runs(runs))
+    expected = learned(whole)
+    with nullcontext() if where == "disk" else dask(client), cc.scan(runs, block_rows=800) as blocks:
+        assert len(blocks) > 4
+        found = type(method)(**method.get_params()).fit(blocks)
+        answers = [found.predict(block).score for block in blocks]
+    assert learned(found) == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    np.testing.assert_allclose(np.concatenate(answers), whole.predict(cc.read_runs(runs)).score, rtol=1e-9)
+
+
+def test_methods_that_cannot_learn_from_blocks_say_which_can(runs: Path) -> None:
+    with cc.scan(runs) as blocks, pytest.raises(KindError, match=r"not from blocks.*ulara"):
+        cc.SVDRank().fit(blocks, cc.Labels(["1"], ["a"], [1]))
+
+
+def test_the_command_line_works_on_a_cluster(client: Any, runs: Path, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from concordant.cli._group import build
+
+    def invoke(*arguments: object) -> Any:
+        return CliRunner().invoke(build(), ["aggregate", str(runs), *map(str, arguments)])
+
+    there = ("--engine", "dask", "--scheduler", client.scheduler.address)
+    assert invoke("-m", "comb-mnz", "-o", tmp_path / "there.trec", *there).exit_code == 0
+    assert invoke("-m", "comb-mnz", "-o", tmp_path / "here.trec").exit_code == 0
+    assert (tmp_path / "there.trec").read_bytes() == (tmp_path / "here.trec").read_bytes()
+    assert invoke("-o", tmp_path / "x.trec", "--engine", "dask").exit_code == 2
+    assert invoke("-o", tmp_path / "x.trec", "--engine", "spark").exit_code == 2
+    refused = invoke(*there)
+    assert refused.exit_code == 1
+    assert "--engine is for a consensus that is written" in refused.output

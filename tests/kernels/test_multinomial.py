@@ -190,7 +190,7 @@ def _corpus() -> tuple[kernel.Packed, list[list[Any]]]:
 
 def test_profile_derivatives_are_finite_differences(corpus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     packed, _ = corpus
-    profile = kernel._Profile(packed, 0.01)
+    profile = kernel.LocalProfile(packed, 0.01)
     theta = np.array([0.9, 1.0, 0.4, 0.7, 0.2])
     _, gradient = profile(theta)
     np.testing.assert_allclose(gradient, oracle.slope(lambda t: profile(t)[0], theta), atol=1e-9)
@@ -209,7 +209,7 @@ def test_adherence_is_stationary_within_its_bounds(corpus: Any, monkeypatch: pyt
     assert found.converged
     assert found.theta.max() == 1.0
     assert (np.diff(found.trace) > -1e-12).all()
-    profile = kernel._Profile(packed, 1e-3)
+    profile = kernel.LocalProfile(packed, 1e-3)
     slope = oracle.slope(lambda t: profile(t)[0], found.theta)
     inside = (found.theta > 0) & (found.theta < 1)
     assert inside.any()

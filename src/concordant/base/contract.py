@@ -7,10 +7,11 @@ scores in one hook. Checking, naming, timing and saving are done here, once.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, cast
 
 import numpy as np
 
@@ -31,10 +32,18 @@ if TYPE_CHECKING:
 
     from concordant.base.explanation import Explanation
     from concordant.data.labels import Labels
+    from concordant.io.blocks import Blocks
 
 __all__ = ["Aggregator", "FitInfo", "Tags", "expert_weights"]
 
 Votes = Preferences | Comparisons
+
+
+def _are_blocks(data: object) -> TypeGuard[Blocks]:
+    """Return whether data is read in blocks, without importing what reads it."""
+    module = sys.modules.get("concordant.io.blocks")
+    return module is not None and isinstance(data, module.Blocks)
+
 
 # Rows scored at one time; the arrays of one block fit the cache of a core.
 _BLOCK_ROWS = 1 << 17
@@ -194,14 +203,21 @@ class Aggregator:
 
     def fit(
         self,
-        preferences: Votes,
+        preferences: Votes | Blocks,
         labels: Labels | None = None,
         *,
         validation: Any = None,
         features: Features | None = None,
     ) -> Self:
-        """Learn what is shared over instances and return self; a method that shares nothing only checks its input."""
-        self._learn(preferences, labels, validation, features)
+        """Learn what is shared over instances and return self; a method that shares nothing only checks its input.
+
+        Blocks, from `scan`, are gone through where they lie, on disk or on the workers of a cluster, by methods whose
+        statistics add up over instances.
+        """
+        if _are_blocks(preferences):
+            self._learn_blocks(preferences, labels, validation, features)
+        else:
+            self._learn(cast(Votes, preferences), labels, validation, features)
         return self
 
     def predict(self, preferences: Votes) -> Consensus:
@@ -283,6 +299,26 @@ class Aggregator:
             raise stop
         return known
 
+    def _learn_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any, features: Features | None) -> None:
+        """Fit afresh on data that is not in memory."""
+        self._check_kind(blocks.kind)
+        if features is not None:
+            raise KindError(f"{type(self).__name__} takes no features beside blocks.")
+        self._forget()
+        started = perf_counter()
+        self.fit_info_ = FitInfo()
+        if self.learns():
+            self._fit_blocks(blocks, labels, validation)
+        self.fit_info_.seconds = perf_counter() - started
+
+    def _fit_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any) -> None:
+        """Learn what is shared over instances by sums over blocks of them; the default cannot."""
+        able = [n for n in METHODS if METHODS[n]._fit_blocks is not Aggregator._fit_blocks]
+        raise KindError(
+            f"{type(self).__name__} learns from preferences in memory, not from blocks. Read a part of them, such as "
+            f"concat(blocks[:2]), or use one of {', '.join(able)}."
+        )
+
     def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> Any:
         """Learn what is shared over instances; the default shares nothing and so learns nothing.
 
@@ -335,7 +371,6 @@ class Aggregator:
 
     def _checked(self, preferences: Votes) -> Votes:
         """Return the container after checking the parameters and that the method works on it."""
-        check_params(type(self).__name__, self.__dict__, self.constraints)
         if isinstance(preferences, Preferences):
             kind: str = preferences.kind
         elif isinstance(preferences, Comparisons):
@@ -348,10 +383,15 @@ class Aggregator:
                 f"{type(self).__name__} works on Preferences or Comparisons. Got {type(preferences).__name__}. "
                 "Use concordant.from_lists, from_frame or one of the readers."
             )
+        self._check_kind(kind)
+        return preferences
+
+    def _check_kind(self, kind: str) -> None:
+        """Check the parameters, and that the method works on preferences of this kind."""
+        check_params(type(self).__name__, self.__dict__, self.constraints)
         if kind not in self.tags.accepts:
             others = [n for n in METHODS if kind in METHODS[n].tags.accepts]
             raise KindError.unaccepted(type(self).__name__, kind, self.tags.accepts, others)
-        return preferences
 
     def _warn(self, message: str) -> None:
         """Give a warning and keep it in `fit_info_`."""

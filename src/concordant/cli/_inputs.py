@@ -6,7 +6,8 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -33,6 +34,7 @@ __all__ = [
     "check_features",
     "check_share",
     "data_of",
+    "engine",
     "free_memory",
     "is_letor",
     "matched",
@@ -222,6 +224,23 @@ def read_input(
     return Source(paths, dataset, input_format)
 
 
+@contextmanager
+def engine(name: str, scheduler: str | None) -> Iterator[bool]:
+    """Have the work inside the block done where the options say, and tell whether that is a cluster."""
+    one_of(name, ("local", "dask"), "--engine")
+    if (name == "dask") != (scheduler is not None):
+        raise typer.BadParameter(
+            "--engine dask and --scheduler ADDRESS go together.", param_hint="--engine" if scheduler else "--scheduler"
+        )
+    if scheduler is None:
+        yield False
+        return
+    from concordant.execution import connected
+
+    with connected(scheduler):
+        yield True
+
+
 def scan_input(
     session: Session,
     inputs: list[str],
@@ -231,10 +250,13 @@ def scan_input(
     read_options: Iterable[str] | None,
     memory: str | None,
     checkpoint: str | None = None,
+    *,
+    always: bool = False,
 ) -> Blocks | None:
     """Return what the named files hold in blocks of instances where all of it would take too much memory, else None.
 
-    Too much is more than `memory` says, such as "4GB", or more than half of what is free; with a checkpoint anything.
+    Too much is more than `memory` says, such as "4GB", or more than half of what is free; with a checkpoint or `always`
+    anything.
     """
     from concordant.io._tables import FILE_TYPES
     from concordant.io.read import BLOCK_FORMATS, memory_needed, scan, sniff
@@ -242,16 +264,17 @@ def scan_input(
     paths = inputs[0] if len(inputs) == 1 else inputs
     limit = parse_size(memory, "--memory") if memory is not None else None
     needed = memory_needed(paths)
-    if checkpoint is None and needed <= (free_memory() // 2 if limit is None else limit):
+    always = always or checkpoint is not None
+    if not always and needed <= (free_memory() // 2 if limit is None else limit):
         return None
     named = parse_columns(columns)
     found = input_format or (None if named else sniff(paths))
-    if checkpoint is None and found is not None and found not in (*BLOCK_FORMATS, *FILE_TYPES):
+    if not always and found is not None and found not in (*BLOCK_FORMATS, *FILE_TYPES):
         return None
     options = parse_params(read_options, "--read")
     if expert_from is not None:
         options["expert_from"] = one_of(expert_from, ("tag", "file"), "--expert-from")
-    if checkpoint is None:
+    if not always:
         session.note(
             f"all of the input would take about {needed / 1e9:,.1f} GB of memory; it is read in blocks of instances, "
             "kept on disk meanwhile."

@@ -10,6 +10,7 @@ __all__ = [
     "Columns",
     "Convention",
     "Debug",
+    "Engine",
     "ExpertFrom",
     "Features",
     "Format",
@@ -21,6 +22,7 @@ __all__ = [
     "Percent",
     "Quiet",
     "ReadOptions",
+    "Scheduler",
     "Relevant",
     "Sort",
     "Threads",
@@ -143,5 +145,15 @@ Memory = Annotated[
         help="Read in blocks of instances what would take more memory than this, such as 4GB; 0 always does. "
         "[default: half of what is free]",
     ),
+]
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine", metavar="E", help="Where the work is done: local, or dask, on the cluster of --scheduler."
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option("--scheduler", metavar="ADDRESS", help="The Dask scheduler, such as tcp://10.0.0.1:8786."),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

@@ -15,6 +15,7 @@ from concordant.cli._inputs import (
     as_learned,
     beside,
     check_features,
+    engine,
     no_experts,
     parse_columns,
     parse_params,
@@ -28,6 +29,7 @@ from concordant.cli._inputs import (
 from concordant.cli._options import (
     Columns,
     Debug,
+    Engine,
     ExpertFrom,
     Features,
     Format,
@@ -37,6 +39,7 @@ from concordant.cli._options import (
     Params,
     Quiet,
     ReadOptions,
+    Scheduler,
     Threads,
     To,
     Weights,
@@ -120,6 +123,8 @@ def command(
             help="Keep in a folder what is read and aggregated: broken off, the same command goes on from there.",
         ),
     ] = None,
+    where: Engine = "local",
+    scheduler: Scheduler = None,
     quiet: Quiet = False,
     as_json: Json = False,
     threads: Threads = None,
@@ -145,16 +150,28 @@ def command(
         session.params |= {"method": chosen.name, "params": chosen.get_params(), "weights": trust}
         whole = output is None or experts_out is not None or instance is not None or features is not None
         if not whole and chosen.tags.per_instance and (model is not None or not chosen.learns()):
-            blocks = scan_input(session, inputs, input_format, columns, expert_from, read_options, memory, checkpoint)
-            if blocks is not None and output is not None:
-                with blocks:
-                    _write_blocks(
-                        session, blocks, chosen, output, to, top, break_ties, trust, model is not None, checkpoint
-                    )
-                return
-        elif memory is not None or checkpoint is not None:
+            with engine(where, scheduler) as remote:
+                blocks = scan_input(
+                    session,
+                    inputs,
+                    input_format,
+                    columns,
+                    expert_from,
+                    read_options,
+                    memory,
+                    checkpoint,
+                    always=remote,
+                )
+                if blocks is not None and output is not None:
+                    with blocks:
+                        _write_blocks(
+                            session, blocks, chosen, output, to, top, break_ties, trust, model is not None, checkpoint
+                        )
+                    return
+        elif memory is not None or checkpoint is not None or where != "local":
+            asked_for = "--engine" if where != "local" else "--checkpoint" if memory is None else "--memory"
             raise ParameterError(
-                f"{'--checkpoint' if memory is None else '--memory'} is for a consensus that is written (-o) by a "
+                f"{asked_for} is for a consensus that is written (-o) by a "
                 "method that goes instance by instance, or by a fitted model: what learns from all instances together "
                 "holds all of them."
             )

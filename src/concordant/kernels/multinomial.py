@@ -10,7 +10,7 @@ Objectives are divided by the number of preferences of the instance: they are me
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,11 @@ from concordant.kernels.lists import Codes, Floats, Ints
 __all__ = [
     "Adherence",
     "Laws",
+    "LocalProfile",
     "Packed",
+    "Profile",
     "ascend",
+    "climb",
     "gradients",
     "infer",
     "laws",
@@ -635,7 +638,27 @@ class Adherence(NamedTuple):
     trace: list[float]
 
 
-class _Profile:
+class Profile(Protocol):
+    """The mean objective as a function of the adherence alone, wherever the preferences are.
+
+    Attributes
+    ----------
+    score : float64[]
+        The scores found last, from which the next ones are looked for; empty where each search begins anew.
+    """
+
+    score: Floats
+
+    def __call__(self, theta: Floats) -> tuple[float, Floats]:
+        """Return the objective and its gradient."""
+        ...
+
+    def curvature(self, theta: Floats) -> Floats:
+        """Return the second derivatives, the objective having been asked for at the same adherence before."""
+        ...
+
+
+class LocalProfile:
     """The mean objective as a function of the adherence alone, the scores being the best ones for it."""
 
     def __init__(self, packed: Packed, ridge: float) -> None:
@@ -650,6 +673,10 @@ class _Profile:
         self.score = np.zeros(int(packed.offsets[-1]))
         self._by_score = np.zeros(len(self.score))
         self._norm, self._values = np.zeros(len(lists)), np.zeros(len(lists))
+
+    def afresh(self) -> LocalProfile:
+        """Return the same with scores of 0, sharing the preferences."""
+        return LocalProfile(self.packed, self.ridge)
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """Return the objective and its gradient; by the envelope theorem the scores' own change plays no part."""
@@ -715,18 +742,32 @@ def learn(
     the gradient presses against stay there. Costs O(L M² + L² M) per instance and step. Beyond 1,000 experts or 1,000
     items in an instance L-BFGS-B takes over, at O(L M) per instance and step. `keep` keeps the state after every step.
     """
-    profile = _Profile(packed, ridge)
-    small = n_experts <= _DENSE_EXPERTS and int(np.diff(packed.offsets).max(initial=0)) <= _DENSE_ITEMS
-    climb = _newton if small else _quasi_newton
-    at = climb(profile, n_experts, tol, max_iter, report, keep)
+    heard = np.bincount(packed.expert, weights=packed.share, minlength=n_experts) > 0
+    largest = int(np.diff(packed.offsets).max(initial=0))
+    return climb(LocalProfile(packed, ridge), heard, largest, tol=tol, max_iter=max_iter, report=report, keep=keep)
+
+
+def climb(
+    profile: Profile,
+    heard: NDArray[np.bool_],
+    largest: int,
+    *,
+    tol: float,
+    max_iter: int,
+    report: Callable[[int, int], None],
+    keep: Keep = UNKEPT,
+) -> Adherence:
+    """Return the same for preferences that lie elsewhere: who is heard, and how many items the largest instance has."""
+    n_experts = len(heard)
+    way = _newton if n_experts <= _DENSE_EXPERTS and largest <= _DENSE_ITEMS else _quasi_newton
+    at = way(profile, n_experts, tol, max_iter, report, keep)
     norm = _projected(at.theta, at.gradient)
-    theta, top = _scaled(at.theta, packed)
+    theta, top = _scaled(at.theta, heard)
     return Adherence(theta, at.score * top, at.value, norm, at.turns, bool(norm <= tol), at.trace)
 
 
-def _scaled(theta: Floats, packed: Packed) -> tuple[Floats, float]:
+def _scaled(theta: Floats, heard: NDArray[np.bool_]) -> tuple[Floats, float]:
     """Return the adherence with the most trusted expert at 1, and what it was divided by; who is silent keeps 1."""
-    heard = np.bincount(packed.expert, weights=packed.share, minlength=len(theta)) > 0
     top = float(theta[heard].max(initial=0.0))
     return (np.where(heard, theta / top, theta), top) if top > 0 else (theta, 1.0)
 
@@ -748,7 +789,7 @@ class _Found(NamedTuple):
 
 
 def _newton(
-    profile: _Profile, n_experts: int, tol: float, max_iter: int, report: Callable[[int, int], None], keep: Keep
+    profile: Profile, n_experts: int, tol: float, max_iter: int, report: Callable[[int, int], None], keep: Keep
 ) -> _Found:
     known = keep.restored()
     if known is None:
@@ -809,7 +850,7 @@ def _step(curvature: Floats, gradient: Floats, theta: Floats, norm: float) -> Fl
 
 
 def _quasi_newton(
-    profile: _Profile, n_experts: int, tol: float, max_iter: int, report: Callable[[int, int], None], keep: Keep
+    profile: Profile, n_experts: int, tol: float, max_iter: int, report: Callable[[int, int], None], keep: Keep
 ) -> _Found:
     trace: list[float] = []
 
@@ -854,7 +895,7 @@ def ascend(
     back into [0, 1]. `keep` keeps the state after every step.
     """
     p = packed
-    count = _Profile(packed, 0.0).count
+    count = LocalProfile(packed, 0.0).count
     sizes = np.diff(p.offsets)
     spoken = np.maximum(np.bincount(p.expert, weights=p.share, minlength=len(theta)), 1e-300)
     none = np.zeros(int(sizes.sum()))
@@ -884,7 +925,7 @@ def ascend(
     theta, best = at.theta, at.best
     norm = max(_projected(theta, at.by_theta / count) if learning else 0.0, float(norms.max(initial=0.0)))
     if learning:
-        theta, top = _scaled(theta, packed)
+        theta, top = _scaled(theta, np.bincount(p.expert, weights=p.share, minlength=len(theta)) > 0)
         best = best * top
     made = min(len(at.trace), steps)
     return Adherence(theta, best, float(at.trace[-1]), norm, made, False, at.trace.tolist()), norms, at.highest

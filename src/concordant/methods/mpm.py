@@ -7,6 +7,7 @@ variances all that counts are net counts, so that the fit is one scalar root.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -24,8 +25,8 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
 from concordant.data.streams import instance_stream
-from concordant.errors import DataError, NotFittedError, listing
-from concordant.execution import map_instances, report
+from concordant.errors import DataError, KindError, NotFittedError, listing
+from concordant.execution import Pieces, map_instances, report
 from concordant.kernels.inversions import order_agreement
 from concordant.kernels.lists import Floats, Ints, exact_sums, offsets_of
 from concordant.methods._existence import parted_instances, why_parted
@@ -35,7 +36,8 @@ from concordant.methods.majority import PAIRED, each_instance
 if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
-    from concordant.kernels.multinomial import Packed
+    from concordant.io.blocks import Blocks
+    from concordant.kernels.multinomial import Adherence, LocalProfile, Packed
 
 __all__ = ["MPM"]
 
@@ -281,6 +283,12 @@ class MPM(Aggregator):
             found = multinomial.learn(
                 packed, len(self.experts_), ridge=_SCORE_RIDGE, tol=self.tol, max_iter=self.max_iter, **how
             )
+        heard = np.bincount(counts.expert, weights=counts.total, minlength=len(self.experts_)).astype(np.float64)
+        self._settle(found, heard)
+        self._mention_belief(counts, self.adherence_, heard > 0)
+
+    def _settle(self, found: Adherence, heard: Floats) -> None:
+        """Keep the adherence that was learned, given how many preferences every expert has."""
         self.adherence_ = found.theta
         info = self.fit_info_
         info.n_iter, info.objective, info.gradient_norm = found.n_iter, found.objective, found.norm
@@ -290,11 +298,38 @@ class MPM(Aggregator):
                 f"the adherence has not converged after {found.n_iter} steps (gradient {found.norm:.2g}, tol "
                 f"{self.tol:g}). Raise max_iter, or pass adherence='none'."
             )
-        heard = np.bincount(counts.expert, weights=counts.total, minlength=len(self.experts_))
         quiet = [e for e, spoke in zip(self.experts_, heard.tolist(), strict=True) if not spoke]
         if quiet:
             self._warn(f"experts {listing(quiet)} prefer nothing to anything; their adherence stays 1.")
-        self._mention_belief(counts, self.adherence_, heard > 0)
+        unheard = np.flatnonzero((heard > 0) & (self.adherence_ == 0.0))
+        if len(unheard):
+            names = listing([self.experts_[k] for k in unheard.tolist()])
+            self._warn(f"experts {names} are not believed at all: their adherence is 0, and what they say is left out.")
+
+    def _fit_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any) -> None:
+        """Learn the adherence by sums over blocks: of the objective, its gradient and its curvature."""
+        from concordant.kernels import multinomial
+
+        if self.adherence != "learned" or self.optimizer != "auto":
+            raise KindError(
+                "MPM learns from blocks with adherence='learned' and optimizer='auto'; read the preferences to learn "
+                "otherwise."
+            )
+        pieces = blocks.pieces.keep(_piece_of, self.transform)
+        told = list(pieces.map(_tell))
+        heard = sum((t.heard for t in told), np.zeros(len(blocks.experts)))
+        self.experts_ = blocks.experts.tolist()
+        job = np.frombuffer(json.dumps(blocks.job).encode(), dtype=np.uint8)
+        found = multinomial.climb(
+            _Profile(pieces, sum(t.instances for t in told), len(self.experts_)),
+            heard > 0,
+            max((t.largest for t in told), default=0),
+            tol=self.tol,
+            max_iter=self.max_iter,
+            report=report,
+            keep=Mark(self, [], [job]),
+        )
+        self._settle(found, heard)
 
     def _ask_labels(self, votes: Votes, labels: Labels | None, validation: Any) -> None:
         """Learn the adherence of the experts from how they order items of different labels."""
@@ -335,11 +370,7 @@ class MPM(Aggregator):
             )
 
     def _mention_belief(self, counts: NetCounts, theta: Floats, heard: Bools) -> None:
-        """Warn of experts who count for nothing, and where one instance alone decides who counts."""
-        unheard = np.flatnonzero(heard & (theta == 0.0))
-        if len(unheard):
-            names = listing([self.experts_[k] for k in unheard.tolist()])
-            self._warn(f"experts {names} are not believed at all: their adherence is 0, and what they say is left out.")
+        """Warn where one instance alone decides who counts."""
         spoken = np.flatnonzero(counts.per_instance(counts.total) > 0)
         if len(spoken) == 1 and (theta[heard] < 1.0).any():
             self._warn(
@@ -775,3 +806,62 @@ class _Spread:
                     max_iter=100,
                 ).score
         return out
+
+
+class _Told(NamedTuple):
+    """What is told of a block: its instances that say something, preferences by expert, and its largest instance."""
+
+    instances: int
+    heard: Floats
+    largest: int
+
+
+def _piece_of(block: Preferences, transform: str) -> tuple[LocalProfile, Floats]:
+    """Return the objective of a block, and how many preferences every expert has in it."""
+    from concordant.kernels import multinomial
+
+    counts = net_counts(block, transform, False)
+    heard = np.bincount(counts.expert, weights=counts.total, minlength=block.n_experts).astype(np.float64)
+    return multinomial.LocalProfile(counts.packed(), _SCORE_RIDGE), heard
+
+
+def _tell(piece: tuple[LocalProfile, Floats]) -> _Told:
+    profile, heard = piece
+    return _Told(int(profile.wanted.sum()), heard, int(np.diff(profile.packed.offsets).max(initial=0)))
+
+
+def _value_at(piece: tuple[LocalProfile, Floats], theta: Floats) -> tuple[float, Floats]:
+    """Return the objective of a block and its gradient, both sums over instances; nothing is kept between calls."""
+    profile = piece[0].afresh()
+    value, gradient = profile(theta)
+    return value * profile.count, gradient * profile.count
+
+
+def _curvature_at(piece: tuple[LocalProfile, Floats], theta: Floats) -> Floats:
+    profile = piece[0].afresh()
+    profile(theta)
+    out: Floats = profile.curvature(theta) * profile.count
+    return out
+
+
+class _Profile:
+    """The mean objective as a function of the adherence, added up over blocks."""
+
+    def __init__(self, pieces: Pieces[tuple[LocalProfile, Floats]], count: int, n_experts: int) -> None:
+        self.score: Floats = np.zeros(0)
+        self._pieces = pieces
+        self._count = max(count, 1)
+        self._n_experts = n_experts
+
+    def __call__(self, theta: Floats) -> tuple[float, Floats]:
+        value, gradient = 0.0, np.zeros(self._n_experts)
+        for part, slope in self._pieces.map(_value_at, theta):
+            value += part
+            gradient += slope
+        return value / self._count, gradient / self._count
+
+    def curvature(self, theta: Floats) -> Floats:
+        out = np.zeros((self._n_experts, self._n_experts))
+        for part in self._pieces.map(_curvature_at, theta):
+            out += part
+        return out / self._count

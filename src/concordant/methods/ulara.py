@@ -7,7 +7,7 @@ experts scatter, so they lose their weight without anybody saying who they are.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from concordant.base.params import Constraint, integer, number, one_of, optional
 from concordant.base.registry import register
 from concordant.data.preferences import Preferences
 from concordant.errors import NotFittedError, listing
+from concordant.execution import report
 from concordant.kernels.cells import blocks
 from concordant.kernels.lists import Floats, Ints
 from concordant.methods.fusion import LISTS, add_lists, add_up
@@ -25,6 +26,7 @@ from concordant.methods.fusion import LISTS, add_lists, add_up
 if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
+    from concordant.io.blocks import Blocks
 
 __all__ = ["ULARA"]
 
@@ -132,26 +134,42 @@ class ULARA(Aggregator):
         validation: Any,
         features: Features | None,
     ) -> None:
-        p: Preferences = preferences
+        self._settle(self._sums_of(preferences), preferences.experts.tolist())
+
+    def _fit_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any) -> None:
+        total = _Sums.nothing(len(blocks.experts))
+        for done, part in enumerate(blocks.pieces.map(_sums_of_block, self), 1):
+            total = _Sums(*(a + b for a, b in zip(total, part, strict=True)))
+            report(done, len(blocks))
+        self._settle(total, blocks.experts.tolist())
+
+    def _sums_of(self, p: Preferences) -> _Sums:
+        """Return what the lists of some instances show about every expert."""
         weights = p.weights
         lengths = self._lengths(p)
         own, telling = self._disagreements(p, lengths, weights)
         average = _sums(p.list_instance, weights * own, len(p))
         average /= np.maximum(_sums(p.list_instance, weights, len(p)), np.finfo(np.float64).tiny)
-        shown = _sums(p.list_expert, weights * own, p.n_experts)
-        expected = _sums(p.list_expert, weights * average[p.list_instance], p.n_experts)
-        ratio = np.divide(shown, expected, out=np.ones(p.n_experts), where=expected > 0)
+        return _Sums(
+            shown=_sums(p.list_expert, weights * own, p.n_experts),
+            expected=_sums(p.list_expert, weights * average[p.list_instance], p.n_experts),
+            lists=_sums(p.list_expert, (weights > 0).astype(np.float64), p.n_experts),
+            weight=_sums(p.list_expert, weights, p.n_experts),
+            telling=_sums(p.list_expert, weights * telling[p.list_instance], p.n_experts),
+        )
+
+    def _settle(self, sums: _Sums, experts: list[str]) -> None:
+        """Learn the weights of the experts from what all their lists show."""
+        ratio = np.divide(sums.shown, sums.expected, out=np.ones(len(experts)), where=sums.expected > 0)
         # What one list of the expert weighs on average: an expert of weight 2 takes the room of two.
-        lists = _sums(p.list_expert, (weights > 0).astype(np.float64), p.n_experts)
-        copies = _sums(p.list_expert, weights, p.n_experts) / np.maximum(lists, 1.0)
-        self.experts_ = p.experts.tolist()
+        copies = sums.weight / np.maximum(sums.lists, 1.0)
+        self.experts_ = experts
         self.adherence_ = self._weigh(ratio, copies)
         self.expert_details_ = {"disagreement": ratio.tolist()}
         self.fit_info_.n_iter = 1
         self.fit_info_.objective = float((copies * self.adherence_) @ ratio)
-        judged = _sums(p.list_expert, weights * telling[p.list_instance], p.n_experts) > 0
-        unjudged = [e for e, known in zip(self.experts_, judged.tolist(), strict=True) if not known]
-        if unjudged and p.n_lists:
+        unjudged = [e for e, known in zip(experts, (sums.telling > 0).tolist(), strict=True) if not known]
+        if unjudged and sums.lists.any():
             self._warn(
                 f"nothing can be learned about the experts {listing(unjudged)}: they rank nothing, or only items that "
                 "too few others list (see nu). They weigh as much as an average expert."
@@ -250,6 +268,35 @@ class ULARA(Aggregator):
         known = dict(zip(self.experts_, self.adherence_.tolist(), strict=True))
         check_known(p, known, type(self).__name__, self.unknown_experts)
         return np.array([known.get(e, 0.0) for e in p.experts], dtype=np.float64)
+
+
+class _Sums(NamedTuple):
+    """What lists show about every expert; those of more instances are added.
+
+    Attributes
+    ----------
+    shown, expected : float64[experts]
+        The disagreement of its lists, and that of the average list of the same instances.
+    lists, weight : float64[experts]
+        How many lists it has and what they weigh.
+    telling : float64[experts]
+        How many items tell something about it.
+    """
+
+    shown: Floats
+    expected: Floats
+    lists: Floats
+    weight: Floats
+    telling: Floats
+
+    @classmethod
+    def nothing(cls, n: int) -> _Sums:
+        """Return what no list shows about n experts."""
+        return cls(*(np.zeros(n) for _ in cls._fields))
+
+
+def _sums_of_block(block: Preferences, method: ULARA) -> _Sums:
+    return method._sums_of(block)
 
 
 def _sums(index: NDArray[Any], terms: Floats, n: int) -> Floats:
