@@ -39,7 +39,7 @@ _WHERE = {
     "base.experts": ("describe_experts",),
     "base.saving": ("load",),
     "base.streaming": ("aggregate_blocks",),
-    "base.training": ("checkpoint",),
+    "base.checkpoints": ("checkpoint",),
     "execution": ("threads",),
     "selection": ("GridSearch", "RandomSearch", "cross_validate", "nested", "scorer", "selection"),
     "methods.positional": ("Borda", "MeanRank", "MedianRank"),

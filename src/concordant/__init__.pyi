@@ -1,4 +1,5 @@
 from concordant._version import __version__ as __version__
+from concordant.base.checkpoints import checkpoint as checkpoint
 from concordant.base.checks import check_method as check_method
 from concordant.base.contract import Aggregator as Aggregator
 from concordant.base.contract import Tags as Tags
@@ -9,7 +10,6 @@ from concordant.base.registry import methods as methods
 from concordant.base.registry import register as register
 from concordant.base.saving import load as load
 from concordant.base.streaming import aggregate_blocks as aggregate_blocks
-from concordant.base.training import checkpoint as checkpoint
 from concordant.data import synthetic as synthetic
 from concordant.data.comparisons import Comparisons as Comparisons
 from concordant.data.consensus import Consensus as Consensus

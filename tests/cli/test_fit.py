@@ -240,9 +240,11 @@ main()
 """
 
 
-def broken_off(number: int, at: int, *args: object, code: int) -> subprocess.CompletedProcess[str]:
+def broken_off(
+    number: int, at: int, *args: object, code: int, driver: str = DRIVER
+) -> subprocess.CompletedProcess[str]:
     """Run the command line in a process of its own, which is sent a signal after so many passes."""
-    command = [sys.executable, "-c", DRIVER, str(int(number)), str(at), *map(str, args)]
+    command = [sys.executable, "-c", driver, str(int(number)), str(at), *map(str, args)]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(SOURCE)}, timeout=300
     )
@@ -284,6 +286,80 @@ def test_an_interrupted_fit_keeps_the_best_so_far_and_is_resumed_to_the_bit(
     assert resumed.fit_info_.trace == straight.fit_info_.trace
     assert resumed.fit_info_.chosen == straight.fit_info_.chosen
     assert resumed.fit_info_.interrupted == ""
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "whole"]
+
+
+# What goes in steps: the signal comes when a step has been noted.
+STEPS_DRIVER = """
+import functools, os, sys
+from concordant.base import checkpoints
+number, at, *args = sys.argv[1:]
+checkpoints.checkpoint = functools.partial(checkpoints.checkpoint, every=0.0)
+note = checkpoints.Mark.note
+def tell(self, done, state):
+    note(self, done, state)
+    if done == int(at):
+        os.kill(os.getpid(), int(number))
+checkpoints.Mark.note = tell
+from concordant.cli.app import main
+sys.argv = ["concordant", *args]
+main()
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+@pytest.mark.parametrize(
+    ("method", "options"),
+    [
+        ("mpm", ()),
+        ("extended-mallows", ("-p", "e_step=sampling", "-p", "max_iter=6")),
+        ("cps", ("-p", "adherence=supervised", "-l")),
+    ],
+)
+def test_a_fit_in_steps_is_broken_off_killed_and_resumed_to_the_byte(
+    data: Path, tmp_path: Path, invoke: Invoke, method: str, options: tuple[str, ...]
+) -> None:
+    labels = (data / "qrels.txt",) if "-l" in options else ()
+    out, whole = tmp_path / "m", tmp_path / "whole"
+    args = ("fit", data / "runs", "-m", method, *options, *labels, "-o")
+    done = broken_off(signal.SIGINT, 1, *args, out, code=130, driver=STEPS_DRIVER)
+    assert "Traceback" not in done.stderr
+    early = cc.load(out)
+    where = early.fit_info_.interrupted
+    assert where.startswith("after step 1 of ")
+    assert f"interrupted {where}: {out} holds the best model so far" in done.stderr
+    assert f"--resume goes on from {out}.checkpoint" in done.stderr
+    assert f"{type(early).__name__} was interrupted {where}" in done.stderr
+    early.predict(cc.read_runs(data / "runs"))
+    broken_off(signal.SIGKILL, 3, *args, out, "--resume", code=-9, driver=STEPS_DRIVER)
+    assert cc.load(out).fit_info_.n_iter == 1
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "m.checkpoint"]
+    invoke(*args, out, "--resume")
+    invoke(*args, whole)
+    models = [cc.load(path) for path in (out, whole)]
+    for model, path in zip(models, (out, whole), strict=True):
+        model.fit_info_.seconds = 0.0
+        model.save(path)
+    assert out.read_bytes() == whole.read_bytes()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "whole"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_an_interrupt_within_the_first_pass_of_a_long_one_says_how_to_go_on(
+    data: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    driver = STEPS_DRIVER.replace("checkpoints.Mark.note", "training._Within.note")
+    driver = driver.replace("import checkpoints", "import checkpoints, training")
+    out, whole = tmp_path / "m", tmp_path / "whole"
+    args = ("fit", data / "runs", "-l", data / "qrels.txt", "-m", "crf", "-p", "solver=lbfgs", "-p", "l2=0.01", "-o")
+    done = broken_off(signal.SIGINT, 2, *args, out, code=130, driver=driver)
+    assert f"nothing is learned yet; the same command with --resume goes on from {out}.checkpoint" in done.stderr
+    assert not out.exists()
+    again = broken_off(signal.SIGTERM, 4, *args, out, "--resume", code=143, driver=driver)
+    assert "Traceback" not in again.stderr
+    invoke(*args, out, "--resume")
+    invoke(*args, whole)
+    assert same(cc.load(out), cc.load(whole))
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m", "whole"]
 
 

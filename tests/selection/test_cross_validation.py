@@ -11,7 +11,7 @@ import pytest
 from tests.selection.common import LABELS, Guess, P, QuietSpy, Seen, Spy, by_hand, given_folds, ids
 
 import concordant as cc
-from concordant.base import training
+from concordant.base import checkpoints
 from concordant.data.labels import Labels
 from concordant.data.splits import Split, k_folds, train_validation_split
 from concordant.errors import DataError, ParameterError
@@ -242,13 +242,13 @@ class Context(Guess):
     places: list[Any] = []  # noqa: RUF012 - written to by all copies
 
     def _fit(self, preferences: Any, labels: Any, validation: Any, features: Any) -> None:
-        self.places.append(training._place.get())
+        self.places.append(checkpoints._place.get())
 
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_fits_do_not_share_a_checkpoint(n: int, tmp_path: Path) -> None:
     Context.places.clear()
-    with threads(n), training.checkpoint(tmp_path / "one"):
+    with threads(n), checkpoints.checkpoint(tmp_path / "one"):
         cross_validate(Context(), P, LABELS, folds=3)
     assert Context.places == [None] * 3
 

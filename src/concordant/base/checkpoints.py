@@ -164,6 +164,22 @@ class Mark:
         `fit_info_.interrupted`, and raised again when the fit is through.
     parts, more
         What it depends on, as in `File`.
+
+    Examples
+    --------
+    A method that halves a number twenty times: broken off or killed, it does not begin anew.
+
+    >>> import concordant as cc
+    >>> class Halving(cc.Aggregator):
+    ...     def _fit(self, preferences, labels, validation, features):
+    ...         mark = Mark(self, [preferences])
+    ...         known = mark.restored()
+    ...         x, done = (np.ones(1), 0) if known is None else (known["x"], int(known["done"]))
+    ...         with mark.steps(20):
+    ...             while done < 20:
+    ...                 x, done = x / 2, done + 1
+    ...                 mark.note(done, lambda: {"x": x, "done": np.array(done)})
+    ...         self.half_ = x
     """
 
     def __init__(self, owner: Aggregator, parts: Sequence[Part], more: Sequence[NDArray[Any]] = ()) -> None:

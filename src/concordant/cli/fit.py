@@ -105,7 +105,7 @@ def command(
         typer.Option(
             "--checkpoint",
             metavar="FILE",
-            help="Where a training notes how far it is. Without it MODEL.checkpoint, removed when all is done.",
+            help="Where a fit notes how far it is. Without it MODEL.checkpoint, removed when all is done.",
         ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of an interrupted fit.")] = False,
@@ -314,6 +314,8 @@ def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: 
     except (KeyboardInterrupt, SystemExit) as stop:
         info = getattr(method, "fit_info_", None)
         if info is None or not info.interrupted:
+            if os.path.exists(place):
+                session.complain(f"nothing is learned yet; the same command with --resume goes on from {place}")
             raise
         return int(stop.code) if isinstance(stop, SystemExit) and isinstance(stop.code, int) else _INTERRUPTED
     finally:
@@ -322,10 +324,10 @@ def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: 
 
 
 def _noted(session: Session, place: str, resume: bool) -> AbstractContextManager[Any]:
-    """Return what has a training note how far it is, and take that up."""
+    """Return what has a fit note how far it is, and take that up."""
     if resume and not os.path.exists(place):
         session.warn(f"there is no checkpoint {place!r} to go on from; the fit begins anew.")
-    from concordant.base.training import checkpoint
+    from concordant.base.checkpoints import checkpoint
 
     return checkpoint(place, resume=resume)
 
