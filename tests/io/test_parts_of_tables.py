@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import concordant as cc
 from concordant.errors import ConcordantError, FormatError, ParseError
-from concordant.io import _counting, tabular
+from concordant.io import _counting, _rows, tabular
 from concordant.io._tables import Table, open_table
 from concordant.io.outcomes import Column, Outcomes, count_outcomes
 
@@ -274,3 +274,17 @@ def test_what_outcomes_name_is_decided_for_all_parts(parts: list[list[tuple[str,
     except ConcordantError as error:
         found = type(error)
     assert found == whole
+
+
+@given(st.lists(st.tuples(names, names), min_size=1, max_size=30))
+def test_items_of_many_comparisons_are_numbered_as_those_of_few(rows: list[tuple[str, str]]) -> None:
+    left, right = (pl.Series(c, dtype=pl.String) for c in zip(*rows, strict=True))
+    instance = pl.Series(["q"]).new_from_index(0, len(rows))
+    found = []
+    for many in (1 << 40, 1):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_rows, "_MANY_ROWS", many)
+            found.append(_rows._pair_slots(instance, left, right))
+    (slots, *codes), (again, *others) = found
+    assert again == slots
+    assert [c.tolist() for c in others] == [c.tolist() for c in codes]

@@ -190,6 +190,18 @@ class Comparisons(Container):
         >>> c.n_rows, c.n_left.tolist(), c.n_right.tolist()
         (1, [1.0], [1.0])
         """
+        if self._is_collapsed:
+            return self.from_codes(
+                self.slots,
+                Texts(),
+                None,
+                self.left,
+                self.right,
+                self.n_left,
+                self.n_right,
+                self.n_ties,
+                sided=False,
+            )
         low, high, n_low, n_high = _in_code_order(self.left, self.right, self.n_left, self.n_right)
         key = low.astype(np.int64) * max(self.n_slots, 1) + high
         pairs, which = np.unique(key, return_inverse=True)
@@ -208,6 +220,16 @@ class Comparisons(Container):
             total(self.n_ties),
             sided=False,
         )
+
+    @property
+    def _is_collapsed(self) -> bool:
+        """Whether there is one row per unordered pair already, in order: then nothing needs to be sorted or copied."""
+        if (self.left > self.right).any():
+            return False
+        key = self.left.astype(np.int64)
+        key *= max(self.n_slots, 1)
+        key += self.right
+        return bool((key[1:] > key[:-1]).all())
 
     def _rows(self, rows: Any, slots: Slots, shift: Any = 0) -> Self:
         return self.from_codes(

@@ -20,7 +20,7 @@ from concordant.data.index import Slots, Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Preferences
 from concordant.errors import ConcordantError, DataError, DuplicateError, ParameterError, ParseError, shorten
-from concordant.io._coding import Source, check_duplicates, code_slots, encode
+from concordant.io._coding import Source, check_duplicates, code_slots, encode, hashed
 from concordant.io._tables import Table, is_number
 from concordant.kernels.lists import Codes, Floats, Ints
 
@@ -48,6 +48,8 @@ MISSING_WORDS = ("", "NA", "N/A", "NaN", "NULL", "None")
 # What an instance is called when the data names none, and an expert.
 ONE_INSTANCE = "all"
 ONE_EXPERT = "1"
+# With fewer rows of comparisons the compiler is not waited for.
+_MANY_ROWS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -392,6 +394,18 @@ def build_comparisons(
 def _pair_slots(instance: pl.Series, left: pl.Series, right: pl.Series) -> tuple[Slots, Codes, Codes]:
     """Return the slots, items numbered as met row by row, left first, and both slots of every row (-1 for no item)."""
     n = len(instance)
+    if n >= _MANY_ROWS and not right.null_count() and bool((instance == instance[0]).all()):
+        # In one instance every text is looked up in one table, quicker than rows are put in order.
+        from concordant.kernels.numbering import number_pairs
+
+        both = pl.concat([left.alias("item"), right.alias("item")]).to_frame()
+        h1, h2 = both.select(*hashed()).get_columns()
+        codes, first = number_pairs(h1.to_numpy(), h2.to_numpy())
+        items = both["item"].gather(first)
+        slots, _ = code_slots(
+            pl.DataFrame({"instance": instance.gather(np.zeros(len(items), np.int64)), "item": items})
+        )
+        return slots, codes[:n].copy(), codes[n:].copy()
     turns = np.arange(n).repeat(2)
     instances = instance.gather(turns)
     turns[1::2] += n

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -22,7 +23,7 @@ from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import KINDS, Kind, Preferences
 from concordant.errors import ConcordantWarning, FormatError, ParameterError
-from concordant.execution import note, report
+from concordant.execution import ahead, note, report
 from concordant.io._coding import CodedRows, Coder, check_duplicates
 from concordant.io._columns import (
     COUNTS,
@@ -217,15 +218,10 @@ class LongReader:
     def read(self, coder: Coder, done: int = 0, mark: Callable[[int], object] = int) -> None:
         """Hand the rows of all windows but the first `done` to a coder."""
         files = self._tables.files
-        size = sum(os.path.getsize(f) for f in files)
-        finished: dict[Path, int] = {}
         with naming(files):
-            for step, part in enumerate(self._windows(self._tables.take, done), done):
+            for step, part in enumerate(_watched(self._windows(self._tables.take, done), files), done):
                 mark(step)
                 self._add(coder, part)
-                path = part.rows.file().path
-                finished[path] = os.path.getsize(path)
-                report(sum(finished.values()), size)
                 note(f"{coder.n_rows:,} rows")
 
     def _add(self, coder: Coder, part: Part) -> None:
@@ -450,8 +446,11 @@ def read_comparisons(
     with naming(files):
         if collapse:
             tally = Tally()
-            for part in _watched(table_parts(files, take, asked, header, file_type, window=_WINDOW), files):
-                tally.add(build_comparisons(part.frame, part.rows, self_pairs=self_pairs, experts=False))
+            parts = _watched(table_parts(files, take, asked, header, file_type, window=_WINDOW), files)
+            how: dict[str, Any] = {"self_pairs": self_pairs, "experts": False}
+            # The next part is read while this one is merged.
+            for counts in ahead(build_comparisons(part.frame, part.rows, **how) for part in parts):
+                tally.add(counts)
                 note(f"{tally.n_rows:,} rows")
             return tally.comparisons()
         frame, rows = join_tables(files, take, asked, header, file_type)
@@ -471,12 +470,14 @@ def names_experts(path: PathLike | Iterable[PathLike], *, columns: Columns | Non
 
 def _watched(parts: Iterable[Part], files: list[Path]) -> Iterator[Part]:
     """Yield the parts of files, and report how much of all has been read when the next one is asked for."""
-    size = {file: os.path.getsize(file) for file in files}
+    sizes = [os.path.getsize(file) for file in files]
+    ends = dict(zip(files, accumulate(sizes), strict=True))
+    total = sum(sizes)
     for part in parts:
         yield part
         table = part.rows.file()
-        before = sum(size[f] for f in files[: files.index(table.path)])
-        report(int(before + table.share * size[table.path]), sum(size.values()))
+        left = (1.0 - table.share) * os.path.getsize(table.path)
+        report(int(ends[table.path] - left), total)
 
 
 def read_labels(
