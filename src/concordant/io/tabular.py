@@ -470,14 +470,12 @@ def names_experts(path: PathLike | Iterable[PathLike], *, columns: Columns | Non
 
 def _watched(parts: Iterable[Part], files: list[Path]) -> Iterator[Part]:
     """Yield the parts of files, and report how much of all has been read when the next one is asked for."""
-    sizes = [os.path.getsize(file) for file in files]
-    ends = dict(zip(files, accumulate(sizes), strict=True))
-    total = sum(sizes)
+    sizes = {file: os.path.getsize(file) for file in files}
+    ends = dict(zip(files, accumulate(sizes.values()), strict=True))
     for part in parts:
         yield part
         table = part.rows.file()
-        left = (1.0 - table.share) * os.path.getsize(table.path)
-        report(int(ends[table.path] - left), total)
+        report(int(ends[table.path] - (1.0 - table.share) * sizes[table.path]), sum(sizes.values()))
 
 
 def read_labels(
