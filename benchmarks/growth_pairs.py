@@ -1,7 +1,7 @@
 """Comparisons from a million to a hundred million, collapsed while they are read and fitted by Bradley-Terry with ties.
 
 Nearly all pairs differ, so that collapsing saves as little as it ever does: what is measured is the memory of a pair
-and the time of a row. `python -m benchmarks.growth_pairs` makes the files and prints one line for each size.
+and the time of a row. `python benchmarks/growth_pairs.py` makes the files and prints one line for each size.
 """
 
 from __future__ import annotations
@@ -16,10 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from benchmarks.measure import CACHE, run, slope
+from measure import CACHE, run, slope
 
 ITEMS = 100_000
 TIE = 0.6
