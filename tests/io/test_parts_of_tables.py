@@ -288,3 +288,18 @@ def test_items_of_many_comparisons_are_numbered_as_those_of_few(rows: list[tuple
     (slots, *codes), (again, *others) = found
     assert again == slots
     assert [c.tolist() for c in others] == [c.tolist() for c in codes]
+
+
+@settings(max_examples=60)
+@given(
+    st.sampled_from(["\t", "::", " ", "   ", ";", "|"]),
+    st.lists(st.tuples(*(st.sampled_from(["a", "b1", '"', 'x"y', "ü", "1:2"]),) * 3), min_size=2, max_size=30),
+    st.integers(1, 3),
+)
+def test_parts_of_tables_with_other_separators(
+    tmp_path_factory: pytest.TempPathFactory, separator: str, rows: list[tuple[str, str, str]], count: int
+) -> None:
+    path = tmp_path_factory.mktemp("separated") / "table.txt"
+    quoted = separator in ("::", " ", "   ")
+    path.write_text("\n".join(separator.join(f if quoted else f.replace('"', "q") for f in row) for row in rows))
+    both(path, count, [0, 1, 2])
