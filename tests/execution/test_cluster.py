@@ -155,7 +155,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("method", ["rrf", "comb-mnz", "borda", "mallows", "bradley-terry(ties='none')"])
+@pytest.mark.parametrize("method", ["rrf", "comb-mnz", "borda", "plackett-luce", "bradley-terry(ties='none')"])
 def test_two_workers_write_what_one_process_writes(client: Any, runs: Path, tmp_path: Path, method: str) -> None:
     name, _, params = method.partition("(")
     made = cc.METHODS[name](**eval(f"dict({params or ')'}"))
@@ -207,7 +207,16 @@ def learned(method: Any) -> dict[str, Any]:
 
 
 @pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
-@pytest.mark.parametrize("method", [cc.ULARA(), cc.MPM(uncertainty="none")], ids=repr)
+@pytest.mark.parametrize(
+    "method",
+    [
+        cc.ULARA(),
+        cc.MPM(uncertainty="none"),
+        cc.ExtendedMallows(max_iter=4, chain_steps=2, inference="borda"),
+        cc.ExtendedMallows(max_iter=3, e_step="borda", inference="borda", prior=1.0),
+    ],
+    ids=repr,
+)
 @pytest.mark.parametrize("where", ["disk", "workers"])
 def test_what_is_learned_from_blocks_is_what_is_learned_from_all(
     client: Any, runs: Path, method: Any, where: str

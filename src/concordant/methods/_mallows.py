@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from threading import local
@@ -16,7 +16,19 @@ from concordant.kernels import mallows
 from concordant.kernels.keeping import State
 from concordant.kernels.lists import Codes, Floats, Ints, list_ids, offsets_of, order_lists
 
-__all__ = ["Laws", "Pool", "Record", "Room", "Seen", "Walk", "exact", "kept_walks", "pools_of", "taken_walks"]
+__all__ = [
+    "Laws",
+    "Outline",
+    "Pool",
+    "Record",
+    "Room",
+    "Seen",
+    "Walk",
+    "exact",
+    "kept_walks",
+    "pools_of",
+    "taken_walks",
+]
 
 # Moves made on one call of a chain, so that their random numbers fit the cache.
 _MOVES = 1 << 16
@@ -170,6 +182,29 @@ def pools_of(preferences: Preferences, k: int | None, below: bool, code: Codes) 
     return out
 
 
+class Outline(NamedTuple):
+    """What the laws of distances have to know of an instance; its items stay where they are."""
+
+    expert: Codes
+    weight: Floats
+    lengths: Ints
+    k: int
+    n: int
+    below: bool
+    tied: NDArray[np.bool_]
+    groups: dict[int, Ints]
+
+    @classmethod
+    def of(cls, pool: Pool) -> Outline:
+        """Return the outline of an instance."""
+        groups = {w: pool.group_sizes(w) for w in np.flatnonzero(pool.tied).tolist()}
+        return cls(pool.expert, pool.weight, pool.lengths, pool.k, pool.n, pool.below, pool.tied, groups)
+
+    def group_sizes(self, which: int) -> Ints:
+        """Return how many items share each place of a list with ties."""
+        return self.groups[which]
+
+
 class Seen(NamedTuple):
     """How far the lists of all instances are from the true rankings: expected, or as two chains see it (first axis).
 
@@ -252,8 +287,11 @@ class Laws:
     expert's lists are collected into one row of coefficients, so that a value of θ is tried in one scalar product.
     """
 
-    def __init__(self, pools: list[Pool], n_experts: int, formula: str = "corrected", norm: str = "given-z") -> None:
+    def __init__(
+        self, pools: Sequence[Pool | Outline], n_experts: int, formula: str = "corrected", norm: str = "given-z"
+    ) -> None:
         none = np.zeros(0, dtype=np.int64)
+        self.sizes = [p.n for p in pools]
         per_list = [len(p.expert) for p in pools]
         self.expert = np.concatenate([none, *(p.expert for p in pools)])
         self.weight = np.concatenate([np.zeros(0), *(p.weight for p in pools)])

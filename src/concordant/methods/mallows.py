@@ -8,9 +8,10 @@ makes them most probable; `ExtendedMallows` learns one θ per expert from all in
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import replace
 from math import lgamma
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,19 +25,20 @@ from concordant.base.supervision import match_labels
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
 from concordant.data.streams import instance_stream
-from concordant.errors import DataError, NotFittedError, ParameterError, listing
-from concordant.execution import map_instances, report, threads, unwatched
+from concordant.errors import DataError, KindError, NotFittedError, ParameterError, listing
+from concordant.execution import Pieces, map_instances, report, threads, unwatched
 from concordant.kernels import kemeny, mallows
-from concordant.kernels.keeping import State
+from concordant.kernels.keeping import UNKEPT, Keep, State
 from concordant.kernels.lists import Codes, Floats
 from concordant.methods._existence import parted_instances, why_parted
-from concordant.methods._mallows import Laws, Pool, Room, Seen, Walk, exact, kept_walks, pools_of, taken_walks
+from concordant.methods._mallows import Laws, Outline, Pool, Room, Seen, Walk, exact, kept_walks, pools_of, taken_walks
 from concordant.methods.fusion import LISTS
 from concordant.methods.majority import Kemeny
 
 if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
+    from concordant.io.blocks import Blocks
 
 __all__ = ["ExtendedMallows", "Mallows"]
 
@@ -331,6 +333,131 @@ class _Standing(NamedTuple):
         )
 
 
+class _Look(NamedTuple):
+    """What a look at the true rankings showed: distances, and of every instance the log odds and how chains moved."""
+
+    seen: Seen
+    log_odds: list[float | None]
+    moved: list[float]
+
+
+class _Lot(Protocol):
+    """The instances that EM goes over, wherever they are.
+
+    Attributes
+    ----------
+    laws : Laws
+        What distances are expected.
+    sampled : bool
+        Whether some instance is too large for sums over all its rankings.
+    differ : bool
+        Whether the lists of some instance leave more than one order open.
+    """
+
+    laws: Laws
+    sampled: bool
+    differ: bool
+
+    def look(self, theta: Floats, sweeps: float) -> _Look:
+        """Return how far the lists are from the true rankings given θ."""
+        ...
+
+    def kept(self) -> dict[str, Any]:
+        """Return where the chains stand."""
+        ...
+
+    def take_up(self, known: State) -> None:
+        """Have the chains go on from where others were kept."""
+        ...
+
+
+class _Here:
+    """Instances in memory."""
+
+    def __init__(self, owner: ExtendedMallows, pools: list[Pool], laws: Laws) -> None:
+        self.laws = laws
+        self.sampled = _sampled(owner, pools)
+        self.differ = _differ(pools)
+        self._owner, self._pools, self._room = owner, pools, Room()
+        self._walks: dict[str, Walk] = {}
+
+    def look(self, theta: Floats, sweeps: float) -> _Look:
+        return self._owner._look(self._pools, theta, self._walks, self._room, sweeps)
+
+    def kept(self) -> dict[str, Any]:
+        return kept_walks([self._walks[pool.name] for pool in self._pools if pool.name in self._walks])
+
+    def take_up(self, known: State) -> None:
+        owner = self._owner
+        walked = [pool for pool in self._pools if not owner._exactly(pool)] if self.sampled else []
+        streams = [owner._stream(pool) for pool in walked]
+        taken = taken_walks(walked, streams, owner.moves == "swap", known)
+        self._walks = {walk.pool.name: walk for walk in taken}
+
+
+class _Piece(NamedTuple):
+    """The instances of a block with their chains, and what the last look showed."""
+
+    pools: list[Pool]
+    walks: dict[str, Walk]
+    look: _Look | None
+
+
+class _Told(NamedTuple):
+    """What is told of a block."""
+
+    outlines: list[Outline]
+    sampled: bool
+    differ: bool
+
+
+class _There:
+    """Instances in pieces, on disk or on a cluster; the chains stay with them."""
+
+    def __init__(self, owner: ExtendedMallows, laws: Laws, pieces: Pieces[_Piece], sampled: bool, differ: bool) -> None:
+        self.laws, self.sampled, self.differ = laws, sampled, differ
+        self._owner, self._pieces = owner, pieces
+
+    def look(self, theta: Floats, sweeps: float) -> _Look:
+        self._pieces = self._pieces.keep(_walked, self._owner, theta, sweeps)
+        looks = [look for look in self._pieces.map(_look_of) if look is not None]
+        seen = Seen(*(np.concatenate(parts, axis=1) for parts in zip(*(look.seen for look in looks), strict=True)))
+        return _Look(seen, [v for look in looks for v in look.log_odds], [m for look in looks for m in look.moved])
+
+    def kept(self) -> dict[str, Any]:
+        return {}
+
+    def take_up(self, known: State) -> None:
+        pass
+
+
+def _sampled(owner: ExtendedMallows, pools: list[Pool]) -> bool:
+    return owner.e_step in ("auto", "sampling") and not all(map(owner._exactly, pools))
+
+
+def _differ(pools: list[Pool]) -> bool:
+    return any(pool.one_order(pool.weight) is None for pool in pools)
+
+
+def _piece_of(block: Preferences, owner: ExtendedMallows) -> _Piece:
+    return _Piece(owner._pools(block), {}, None)
+
+
+def _tell_of(piece: _Piece, owner: ExtendedMallows) -> _Told:
+    return _Told([Outline.of(pool) for pool in piece.pools], _sampled(owner, piece.pools), _differ(piece.pools))
+
+
+def _walked(piece: _Piece, owner: ExtendedMallows, theta: Floats, sweeps: float) -> _Piece:
+    """Return the piece after a look; what was given stays as it is, so that the look can be taken again."""
+    walks = {name: Walk(w.pool, w.orders, deepcopy(w.rng), w.swaps) for name, w in piece.walks.items()}
+    look = owner._look(piece.pools, theta, walks, Room(), sweeps)
+    return _Piece(piece.pools, walks, look)
+
+
+def _look_of(piece: _Piece) -> _Look | None:
+    return piece.look
+
+
 @register
 class ExtendedMallows(Aggregator):
     """Minus the posterior mean position of the item, every expert being believed as far as its lists deserve.
@@ -492,32 +619,57 @@ class ExtendedMallows(Aggregator):
     def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> list[Pool]:
         p: Preferences = preferences
         self._check_combination(labels)
+        pools = self._pools(p)
+        laws = Laws(pools, p.n_experts, self.formula, self.norm)
+        by_truth = self.e_step == "oracle" and labels is not None
+
+        def learn(theta: Floats) -> Floats:
+            if by_truth and labels is not None:
+                return self._by_truth(p, pools, laws, labels, theta)
+            return self._by_em(_Here(self, pools, laws), theta, p.experts.tolist(), Mark(self, [p]))
+
+        self._settle(laws, p.experts.tolist(), learn, alone=by_truth)
+        return pools
+
+    def _fit_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any) -> None:
+        self._check_combination(labels)
+        if self.e_step == "oracle":
+            raise KindError("ExtendedMallows(e_step='oracle') learns from preferences in memory, not from blocks.")
+        pieces = blocks.pieces.keep(_piece_of, self)
+        told = list(pieces.map(_tell_of, self))
+        experts = blocks.experts.tolist()
+        laws = Laws([o for t in told for o in t.outlines], len(experts), self.formula, self.norm)
+        there = _There(self, laws, pieces, any(t.sampled for t in told), any(t.differ for t in told))
+        self._settle(laws, experts, lambda theta: self._by_em(there, theta, experts, UNKEPT))
+
+    def _pools(self, p: Preferences) -> list[Pool]:
+        """Return the instances in which somebody ranks something."""
         found = pools_of(p, self.k, self.missing == "below", np.arange(p.n_experts, dtype=np.int32))
         pools = [pool for pool in found if pool is not None]
         self._check_sizes(pools)
-        laws = Laws(pools, p.n_experts, self.formula, self.norm)
+        return pools
+
+    def _settle(
+        self, laws: Laws, experts: list[str], learn: Callable[[Floats], Floats], *, alone: bool = False
+    ) -> None:
+        """Keep the θ that is learned; where somebody is heard `alone`, only if that is enough to learn from."""
         self.chain_ = {}
-        heard = np.bincount(laws.expert, minlength=p.n_experts) > 0
-        theta = np.full(p.n_experts, float(self.init))
-        if not heard.any():
-            pass
-        elif self.e_step == "oracle" and labels is not None:
-            theta = self._by_truth(p, pools, laws, labels, theta)
-        elif heard.sum() == 1:
+        heard = np.bincount(laws.expert, minlength=len(experts)) > 0
+        theta = np.full(len(experts), float(self.init))
+        if heard.sum() == 1 and not alone:
             self._warn(
-                f"only expert {p.experts[int(np.flatnonzero(heard)[0])]!r} ranks anything: with nobody to compare it "
+                f"only expert {experts[int(np.flatnonzero(heard)[0])]!r} ranks anything: with nobody to compare it "
                 f"with, its weight stays at {-self.init:g}. The consensus follows it."
             )
-        else:
-            theta = self._by_em(pools, laws, theta, p.experts.tolist(), Mark(self, [p]))
+        elif heard.any():
+            theta = learn(theta)
         if heard.any():
             # Nothing is known of the silent; they count as an average expert if they speak one day.
             theta[~heard] = np.median(theta[heard])
-        self.experts_ = p.experts.tolist()
+        self.experts_ = experts
         self.theta_ = theta
         self.adherence_ = 0.0 - theta
         self.expert_details_ = {"theta": theta.tolist()}
-        return pools
 
     def _check_state(self) -> None:
         if "theta_" in self.__dict__ and self.theta_.shape != (len(self.experts_),):
@@ -564,27 +716,23 @@ class ExtendedMallows(Aggregator):
         self.fit_info_.gradient_norm = given.gradient_norm(theta)
         return theta
 
-    def _by_em(self, pools: list[Pool], laws: Laws, theta: Floats, experts: list[str], keep: Mark) -> Floats:
+    def _by_em(self, lot: _Lot, theta: Floats, experts: list[str], keep: Keep) -> Floats:
         """Return θ by EM; what chains show is averaged over iterations once θ has settled."""
-        room, info = Room(), self.fit_info_
-        walks: dict[str, Walk] = {}
+        info, laws, sampled = self.fit_info_, lot.laws, lot.sampled
         chosen = self.chain_steps is None
-        sampled = self.e_step in ("auto", "sampling") and not all(map(self._exactly, pools))
         at = _Standing(theta, None, _FIRST_SWEEPS if self.chain_steps is None else float(self.chain_steps), [])
         known = keep.restored()
         if known is not None:
             at = _Standing.of(known)
-            walked = [pool for pool in pools if not self._exactly(pool)] if sampled else []
-            streams = [self._stream(pool) for pool in walked]
-            walks = {walk.pool.name: walk for walk in taken_walks(walked, streams, self.moves == "swap", known)}
+            lot.take_up(known)
 
         def state() -> State:
-            return at.kept() | kept_walks([walks[pool.name] for pool in pools if pool.name in walks])
+            return at.kept() | lot.kept()
 
         with keep.steps(self.max_iter):
             while not at.converged and len(at.trace) < self.max_iter:
                 with unwatched():
-                    now, log_odds, moved = self._e_step(pools, laws, at.theta, walks, room, at.sweeps)
+                    now, log_odds, moved = lot.look(at.theta, at.sweeps)
                 seen = now if at.seen is None else at.seen.towards(now, (at.averaged + 1.0) ** -_FORGET)
                 given = laws.given(seen.mean(), self.prior)
                 new = given.solve(at.theta)
@@ -611,11 +759,11 @@ class ExtendedMallows(Aggregator):
                     averaged=averaged,
                     gap=gap,
                     agreed=agreed,
-                    moved=moved,
+                    moved=float(np.mean(moved)),
                     converged=converged,
                     trace=[*at.trace, float(step.max())],
                     norm=given.gradient_norm(at.theta),
-                    objective=self._log_likelihood(pools, laws, at.theta, log_odds),
+                    objective=self._log_likelihood(laws, at.theta, log_odds),
                 )
                 keep.note(len(at.trace), state)
                 report(len(at.trace), self.max_iter)
@@ -623,10 +771,10 @@ class ExtendedMallows(Aggregator):
         info.gradient_norm, info.objective = at.norm, at.objective
         if sampled:
             self.chain_ = {"steps": at.sweeps, "gap": at.gap, "moved": at.moved}
-        self._tell(pools, laws, at.theta, experts, at.agreed)
+        self._tell(lot, at.theta, experts, at.agreed)
         return at.theta
 
-    def _tell(self, pools: list[Pool], laws: Laws, theta: Floats, experts: list[str], agreed: bool) -> None:
+    def _tell(self, lot: _Lot, theta: Floats, experts: list[str], agreed: bool) -> None:
         """Warn of a fit that did not settle, settled at an end of its range, or rests on too few lists."""
         info = self.fit_info_
         if info.interrupted:
@@ -647,8 +795,8 @@ class ExtendedMallows(Aggregator):
                 "no expert agrees with the others more than chance would: all weights are 0 and all items tie. "
                 "Use a method without learned weights, or more instances."
             )
-        elif any(pool.one_order(pool.weight) is None for pool in pools):
-            self._tell_weights(laws, theta, experts)
+        elif lot.differ:
+            self._tell_weights(lot.laws, theta, experts)
 
     def _tell_weights(self, laws: Laws, theta: Floats, experts: list[str]) -> None:
         """Warn of weights that experts who differ do not owe to the data."""
@@ -680,12 +828,11 @@ class ExtendedMallows(Aggregator):
                 "experts together, or use Mallows, which believes all alike."
             )
 
-    def _e_step(
-        self, pools: list[Pool], laws: Laws, theta: Floats, walks: dict[str, Walk], room: Room, sweeps: float
-    ) -> tuple[Seen, list[float] | None, float]:
+    def _look(self, pools: list[Pool], theta: Floats, walks: dict[str, Walk], room: Room, sweeps: float) -> _Look:
         """Return how far the lists are from the true rankings given θ, log sums of odds, and how much chains moved."""
         if self.e_step == "borda":
-            return Seen.of_orders(pools, [pool.borda_order(theta) for pool in pools]), None, 1.0
+            seen = Seen.of_orders(pools, [pool.borda_order(theta) for pool in pools])
+            return _Look(seen, [None] * len(pools), [1.0] * len(pools))
 
         def work(pool: Pool) -> tuple[Floats, Floats, float | None, float]:
             u = pool.weight * theta[pool.expert]
@@ -701,19 +848,18 @@ class ExtendedMallows(Aggregator):
             record = walk.run(room, u, sweeps)
             return record.distance, record.common.reshape(2, -1), None, record.moved
 
-        distance, common, log_odds, moved = zip(*_each(work, pools), strict=True)
-        sums = [v for v in log_odds if v is not None]
-        seen = Seen(np.concatenate(distance, axis=1), np.concatenate(common, axis=1))
-        return seen, sums if len(sums) == len(pools) else None, float(np.mean(moved))
+        none = np.zeros((2, 0))
+        found = _each(work, pools)
+        seen = Seen(*(np.concatenate([none, *(one[part] for one in found)], axis=1) for part in (0, 1)))
+        return _Look(seen, [one[2] for one in found], [one[3] for one in found])
 
-    def _log_likelihood(
-        self, pools: list[Pool], laws: Laws, theta: Floats, log_odds: list[float] | None
-    ) -> float | None:
+    def _log_likelihood(self, laws: Laws, theta: Floats, log_odds: list[float | None]) -> float | None:
         """Return the log-likelihood at θ where all sums are exact and normalisers known."""
         normaliser = laws.log_normaliser(theta)
-        if log_odds is None or normaliser is None or self.prior:
+        known = [v for v in log_odds if v is not None]
+        if len(known) < len(log_odds) or normaliser is None or self.prior:
             return None
-        return sum(v - lgamma(p.n + 1) for v, p in zip(log_odds, pools, strict=True)) - normaliser
+        return sum(v - lgamma(n + 1) for v, n in zip(known, laws.sizes, strict=True)) - normaliser
 
     def _consensus(self, preferences: Any, known: list[Pool] | None = None) -> Consensus:
         """Return the consensus with θ as learned; `known` are the lists of the preferences that were fitted."""
