@@ -35,6 +35,9 @@ __all__ = ["File", "Mark", "checkpoint", "fingerprint"]
 
 Part = Container | None
 
+# So many ids are hashed at a time.
+_IDS = 1 << 16
+
 
 class _Place(NamedTuple):
     """Which file, whether to go on from it, and the seconds between two writings."""
@@ -244,7 +247,10 @@ def fingerprint(owner: Aggregator, parts: Sequence[Part], more: Sequence[NDArray
             continue
         texts, own = _contents(part)
         for ids in texts:
-            digest.update(f"{len(ids)}\0".encode() + "\0".join(ids).encode("utf-8", "surrogatepass"))
+            digest.update(f"{len(ids)}\0".encode())
+            # Some at a time: millions of ids are heavy as texts of their own.
+            for first in range(0, len(ids), _IDS):
+                digest.update("".join(f"{i}\0" for i in ids[first : first + _IDS]).encode("utf-8", "surrogatepass"))
         columns += own
     for column in [*columns, *more]:
         digest.update(f"{column.dtype}{column.shape}".encode())
@@ -253,20 +259,20 @@ def fingerprint(owner: Aggregator, parts: Sequence[Part], more: Sequence[NDArray
     return digest.hexdigest()
 
 
-def _contents(part: Container) -> tuple[list[list[str]], list[NDArray[Any]]]:
+def _contents(part: Container) -> tuple[list[Sequence[str]], list[NDArray[Any]]]:
     """Return the ids and the numbers of what is learned from."""
-    texts = [[type(part).__name__], part.instances.tolist(), part.items.tolist()]
+    texts: list[Sequence[str]] = [[type(part).__name__], part.instances, part.items]
     columns: list[NDArray[Any]] = [part.slots.offsets]
     if isinstance(part, Features):
-        texts.append(part.names.tolist())
+        texts.append(part.names)
         columns.append(part.X)
     elif isinstance(part, Labels):
         columns.append(part.label)
     elif isinstance(part, Preferences):
-        texts += [part.experts.tolist(), [part.kind]]
+        texts += [part.experts, [part.kind]]
         columns += [part.slot, part.value, part.list_offsets, part.list_expert, part.list_starts, part.weights]
     elif isinstance(part, Comparisons):
-        texts += [part.experts.tolist(), [f"sided={part.sided}"]]
+        texts += [part.experts, [f"sided={part.sided}"]]
         columns += [part.left, part.right, part.n_left, part.n_right, part.n_ties]
         columns += [] if part.expert is None else [part.expert]
     return texts, columns
