@@ -235,6 +235,24 @@ def test_a_checkpoint_that_lacks_a_part_is_named(tmp_path: Path) -> None:
         method("mpm").fit(*data("mpm"))
 
 
+def test_what_a_killed_process_was_writing_is_removed(tmp_path: Path) -> None:
+    left, other = tmp_path / ".[mark].0123456789ab.tmp", tmp_path / ".m.0123456789ab.tmp"
+    for file in (left, other):
+        file.write_bytes(b"half")
+    with cc.checkpoint(tmp_path / "[mark]"):
+        method("mpm").fit(*data("mpm"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == [other.name, "[mark]"]
+
+
+def test_a_checkpoint_at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for _ in range(2):
+        with cc.checkpoint("~/mark"):
+            method("mpm").fit(*data("mpm"))
+    with cc.checkpoint("~/mark"), pytest.raises(FormatError, match="another fit"):
+        method("mpm-gd").fit(*data("mpm"))
+
+
 def test_whatever_a_fit_depends_on_tells_it_from_others() -> None:
     lists, (runs, labels) = data("mpm")[0], data("cps")
     (votes,) = data("judges")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cached_property
+from glob import escape
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -83,7 +84,7 @@ def checkpoint(path: str | os.PathLike[str], *, resume: bool = True, every: floa
     >>> os.path.exists(file)
     True
     """
-    token = _place.set(_Place(Path(path), resume, every))
+    token = _place.set(_Place(Path(path).expanduser(), resume, every))
     try:
         yield
     finally:
@@ -146,6 +147,9 @@ class File:
         """Return the state to go on from, None where there is none; that of another fit is an error."""
         from concordant.base.saving import read_arrays
 
+        # What a process was writing when it was killed never took the name, and nobody else will remove it.
+        for left in self.path.parent.glob(f".{escape(self.path.name[:200])}.{'[0-9a-f]' * 12}.tmp"):
+            left.unlink(missing_ok=True)
         if not self.resume or not self.path.exists():
             return None
         header, arrays = read_arrays(self.path, "checkpoint")
