@@ -231,6 +231,25 @@ def test_what_is_learned_from_blocks_is_what_is_learned_from_all(
     np.testing.assert_allclose(np.concatenate(answers), whole.predict(cc.read_runs(runs)).score, rtol=1e-9)
 
 
+def test_comparisons_are_counted_by_workers(client: Any, tmp_path: Path) -> None:
+    chance = np.random.default_rng(2)
+    paths = []
+    for n in range(4):
+        left, shift = chance.integers(0, 12, 300), chance.integers(1, 12, 300)
+        words = chance.choice(["left", "right", "tie"], 300)
+        names = {"left": [f"m{i}" for i in left], "right": [f"m{i}" for i in (left + shift) % 12]}
+        paths.append(tmp_path / f"{n}.parquet")
+        pl.DataFrame({**names, "winner": words}).write_parquet(paths[-1])
+    whole = cc.read_comparisons(paths).collapse()
+    with dask(client):
+        found = cc.read_comparisons(paths, collapse=True)
+    assert found == whole
+    assert found.items == whole.items
+    np.testing.assert_array_equal(
+        cc.BradleyTerry().fit_predict(found).score, cc.BradleyTerry().fit_predict(whole).score
+    )
+
+
 def test_methods_that_cannot_learn_from_blocks_say_which_can(runs: Path) -> None:
     with cc.scan(runs) as blocks, pytest.raises(KindError, match=r"not from blocks.*ulara"):
         cc.SVDRank().fit(blocks, cc.Labels(["1"], ["a"], [1]))

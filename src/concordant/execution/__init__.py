@@ -6,9 +6,10 @@ instance is worked on.
 
 from concordant.execution._dask import connected, dask
 from concordant.execution.local import ahead, map_instances, n_threads, note, report, threads, unwatched, watch
-from concordant.execution.pieces import Held, OnCluster, Pieces, Read, cluster
+from concordant.execution.pieces import Cluster, Held, OnCluster, Pieces, Read, cluster
 
 __all__ = [
+    "Cluster",
     "Held",
     "OnCluster",
     "Pieces",

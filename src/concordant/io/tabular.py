@@ -23,7 +23,7 @@ from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import KINDS, Kind, Preferences
 from concordant.errors import ConcordantWarning, FormatError, ParameterError
-from concordant.execution import ahead, note, report
+from concordant.execution import Cluster, ahead, cluster, note, report
 from concordant.io._coding import CodedRows, Coder, check_duplicates
 from concordant.io._columns import (
     COUNTS,
@@ -410,6 +410,7 @@ def read_comparisons(
     if not isinstance(collapse, bool):
         raise ParameterError.invalid("collapse", "read_comparisons", "True or False", collapse)
     files = expand(path)
+    how: dict[str, Any]
     sides: list[bool] = []
     decided: dict[Path, Outcomes] = {}
 
@@ -444,10 +445,15 @@ def read_comparisons(
         return part._replace(frame=frame)
 
     with naming(files):
+        engine = cluster()
+        if collapse and engine is not None:
+            how = {"columns": columns, "instance": instance, "instance_from": instance_from, "outcomes": outcomes}
+            how |= {"self_pairs": self_pairs, "header": header, "file_type": file_type}
+            return _collapsed_elsewhere(engine, files, how)
         if collapse:
             tally = Tally()
             parts = _watched(table_parts(files, take, asked, header, file_type, window=_WINDOW), files)
-            how: dict[str, Any] = {"self_pairs": self_pairs, "experts": False}
+            how = {"self_pairs": self_pairs, "experts": False}
             # The next part is read while this one is merged.
             for counts in ahead(build_comparisons(part.frame, part.rows, **how) for part in parts):
                 tally.add(counts)
@@ -456,6 +462,20 @@ def read_comparisons(
         frame, rows = join_tables(files, take, asked, header, file_type)
         shown = all(sides) if sided is None else sided
         return build_comparisons(frame, rows, sided=shown, self_pairs=self_pairs)
+
+
+def _collapsed_elsewhere(engine: Cluster, files: list[Path], how: dict[str, Any]) -> Comparisons:
+    """Return the counts of all files, each of them read and collapsed by a worker of a cluster."""
+    tally = Tally()
+    handles = [engine.submit(_collapsed_file, str(file), how) for file in files]
+    for done, handle in enumerate(handles, 1):
+        tally.add(engine.result(handle))
+        report(done, len(files))
+    return tally.comparisons()
+
+
+def _collapsed_file(file: str, how: dict[str, Any]) -> Comparisons:
+    return read_comparisons(file, collapse=True, **how)
 
 
 def names_experts(path: PathLike | Iterable[PathLike], *, columns: Columns | None = None) -> bool:
