@@ -231,6 +231,43 @@ def test_what_is_learned_from_blocks_is_what_is_learned_from_all(
     np.testing.assert_allclose(np.concatenate(answers), whole.predict(cc.read_runs(runs)).score, rtol=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("where", "options"),
+    [
+        ("workers", {}),
+        ("disk", {"metric": "err", "weights": "mixed", "min_lists": 20, "transform": "auto", "l2": 1e-3}),
+    ],
+)
+def test_the_full_batch_crf_is_the_same_bit_for_bit(
+    client: Any, runs: Path, where: str, options: dict[str, Any]
+) -> None:
+    _, labels = cc.synthetic.labelled_runs(60, random_state=8)
+    whole = cc.read_runs(runs)
+    # Some instances have no label, and those held out are among the others.
+    part = (whole[40:50], labels[40:50])
+    truth = labels[[*range(40), *range(50, 57)]]
+    method = cc.CRF(solver="lbfgs", n_samples=4, **options)
+    expected = method.fit(whole, truth, validation=part).weights_.copy()
+    before = {name: method.fit_info_.chosen[name] for name in ("transform", "l2", "passes")}
+    trust = learned(method)
+    with nullcontext() if where == "disk" else dask(client), cc.scan(runs, block_rows=700) as blocks:
+        found = cc.CRF(solver="lbfgs", n_samples=4, **options).fit(blocks, truth, validation=part)
+    np.testing.assert_array_equal(found.weights_, expected)
+    assert found.fit_info_.chosen == before
+    assert learned(found) == pytest.approx(trust, rel=1e-9)
+    assert found.fit_info_.validation == method.fit_info_.validation
+
+
+def test_the_crf_says_what_it_wants_of_blocks(runs: Path) -> None:
+    _, labels = cc.synthetic.labelled_runs(60, random_state=8)
+    with cc.scan(runs) as blocks:
+        with pytest.raises(KindError, match=r"solver='lbfgs', sums='full' and a validation part"):
+            cc.CRF().fit(blocks, labels)
+        other = cc.Labels(["elsewhere"], ["a"], [1])
+        with pytest.raises(DataError, match=r"found no label: none of 60 instances"):
+            cc.CRF(solver="lbfgs").fit(blocks, other, validation=(cc.read_runs(runs), labels))
+
+
 def test_comparisons_are_counted_by_workers(client: Any, tmp_path: Path) -> None:
     chance = np.random.default_rng(2)
     paths = []

@@ -28,6 +28,7 @@ __all__ = [
     "batch_objective",
     "draw_samples",
     "gains_of",
+    "grids_of",
     "pools_of",
     "sgd_pass",
     "slice_rows",
@@ -590,6 +591,8 @@ def _batch(
     gain: Floats,
     label: Floats,
     paper: bool,
+    value_grid: float,
+    slope_grid: float,
     gradient: Floats,
     desk: Floats,
     sets: Floats,
@@ -618,14 +621,36 @@ def _batch(
             gains[i] = gain[slot[u]]
             labels[i] = label[slot[u]]
         scale = 1.0 / float(m * m) if paper else 1.0
-        total += weight[t] * expected(m, f, scale, metric, gains, labels, cutoff, grad, sets, sums, small)
+        # Adding and taking away rounds to the grid, on which sums are exact.
+        reached = weight[t] * expected(m, f, scale, metric, gains, labels, cutoff, grad, sets, sums, small)
+        total += (reached + value_grid) - value_grid
         for i in range(m):
             slope[item[bounds[t] + i] - u0] += weight[t] * grad[i]
     for u in range(u0, u1):
         for r in range(starts[row_slot[u]], starts[row_slot[u] + 1]):
             for c in range(d):
-                gradient[block[r], c] += slope[u - u0] * X[r, c]
+                gradient[block[r], c] += (slope[u - u0] * X[r, c] + slope_grid) - slope_grid
     return total
+
+
+def grids_of(n_instances: int, largest: float) -> tuple[float, float]:
+    """Return what rounds the terms of value and slope so that their sums are exact, whatever their order.
+
+    Parameters
+    ----------
+    n_instances : int
+        Of how many instances terms are added up in all.
+    largest : float
+        The largest magnitude in X.
+
+    Notes
+    -----
+    The metric of an instance is at most 1, and the slopes of its items add up to a few. Adding and taking away
+    1.5 · 2^e rounds to multiples of 2^(e − 52), and sums below 2^e of such multiples are exact.
+    """
+    bounds = np.array([4.0 * max(n_instances, 1), 64.0 * max(n_instances, 1) * max(largest, 1e-300)])
+    value, slope = np.ldexp(1.5, np.frexp(bounds)[1]).tolist()
+    return float(value), float(slope)
 
 
 def batch_objective(
@@ -637,11 +662,13 @@ def batch_objective(
     aim: Aim,
     first: int = 0,
     last: int | None = None,
+    grids: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[float, Floats]:
     """Return the sum over the samples' instances first..last − 1 of their mean expected metric, and its slope in w.
 
     A solver maximises the sum over all instances over their number, less its penalty. Ranges are independent: give
-    fixed ranges to threads and add the answers in order, and the number of threads changes no bit.
+    fixed ranges to threads and add the answers in order, and the number of threads changes no bit; with `grids_of` all
+    instances, neither does their order nor which of them are added first.
     """
     end = len(samples.sample_starts) - 1 if last is None else last
     most = int(np.diff(samples.starts).max(initial=0))
@@ -662,6 +689,7 @@ def batch_objective(
         aim.gain,
         aim.label,
         aim.paper,
+        *grids,
         gradient,
         np.empty((4, most)),
         *room_for(most),

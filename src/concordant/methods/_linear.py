@@ -151,15 +151,18 @@ class LinearAggregator(Aggregator):
 
     def _learnable(self, votes: Votes) -> Blocks:
         """Return the blocks of weights to learn."""
-        blocks = blocks_of(votes, self.weights, self.min_lists)
+        return self._checked_blocks(blocks_of(votes, self.weights, self.min_lists), anybody(votes), len(votes))
+
+    def _checked_blocks(self, blocks: Blocks, anybody_speaks: bool, n_instances: int) -> Blocks:
+        """Return the blocks, or raise where nothing can be learned in them."""
         if len(set(blocks.names)) < len(blocks.names):
             raise DataError(
                 f"an expert is called {SHARED!r}, which is the name of the weights that experts share. Rename it."
             )
-        if not anybody(votes):
+        if not anybody_speaks:
             raise DataError(
                 f"{type(self).__name__} has nothing to learn from: no expert ranks anything in the "
-                f"{len(votes)} instances."
+                f"{n_instances} instances."
             )
         return blocks
 
@@ -167,25 +170,28 @@ class LinearAggregator(Aggregator):
         self, votes: Votes, validation: tuple[Votes, Any] | None, blocks: Blocks, transforms: Sequence[str]
     ) -> Training:
         """Return the rows of the training and the validation part."""
+        held = None
+        if validation is not None:
+            held = self._rows_of(validation[0], blocks, transforms, " of the validation part")
+        return Training(self._rows_of(votes, blocks, transforms), held, blocks)
 
-        def rows_of(part: Votes, where: str = "") -> ExpertRows:
-            of_expert = blocks.of(part, type(self).__name__, self.unknown_experts, where)
-            rows = potentials(part, blocks, of_expert, transforms, missing=self.missing, scaling=self.scaling)
-            return tidy_rows(rows, blocks)
-
-        held = None if validation is None else rows_of(validation[0], " of the validation part")
-        return Training(rows_of(votes), held, blocks)
+    def _rows_of(self, votes: Votes, blocks: Blocks, transforms: Sequence[str], where: str = "") -> ExpertRows:
+        """Return what is said about every slot; `where` says in messages which votes these are."""
+        of_expert = blocks.of(votes, type(self).__name__, self.unknown_experts, where)
+        rows = potentials(votes, blocks, of_expert, transforms, missing=self.missing, scaling=self.scaling)
+        return tidy_rows(rows, blocks)
 
     def _keep(self, w: Floats, transforms: Sequence[str], found: Training) -> None:
         """Take over what was learned, and say what it means."""
-        blocks, rows = found.blocks, found.train
-        w = found.weights(w.copy())
+        self._take_over(found.weights(w.copy()), transforms, found.blocks, Said.of(found.train, len(w)))
+
+    def _take_over(self, w: Floats, transforms: Sequence[str], blocks: Blocks, said: Said) -> None:
         self.experts_ = list(blocks.names)
         self.shared_ = blocks.shared
         self.transforms_ = list(transforms)
         self.pruned_ = sorted(blocks.ignored)
         self.weights_ = w
-        trust, listed = influence(w, rows)
+        trust, listed = said.influence(w)
         self.adherence_ = trust
         details: dict[str, Any] = {"alpha": w[:, 0].copy()}
         for t, transform in enumerate(transforms):
@@ -244,30 +250,59 @@ def ordered(instances: Ints, ids: Texts) -> Ints:
     return np.array(sorted(instances.tolist(), key=ids.__getitem__), dtype=np.int64)
 
 
-def influence(w: Floats, rows: ExpertRows) -> tuple[Floats, Floats]:
-    """Return for every block how far its lists put their first item above their last, and what being listed adds.
+class Said(NamedTuple):
+    """How far lists reach and what rows say, added up for every block of weights; those of more instances are added.
 
-    Both in units of the score, means over the lists and rows of the block; blocks without any take those of all lists.
+    Attributes
+    ----------
+    reach, lists : float64[blocks, d], int64[blocks]
+        How far the lists of a block put their first item above their last, and how many lists there are.
+    rows, n_rows : float64[blocks, d], int64[blocks]
+        What its rows say, and how many there are.
     """
-    n = len(w)
-    lists = len(rows.list_block)
-    if not lists:
-        return np.zeros(n), np.zeros(n)
-    order = np.argsort(rows.source, kind="stable")
-    starts = np.searchsorted(rows.source[order], np.arange(lists))
-    X = rows.X[order]
-    reach = np.maximum.reduceat(X, starts, axis=0) - np.minimum.reduceat(X, starts, axis=0)
-    spread = _means(reach, rows.list_block, n)
-    mean = _means(rows.X, rows.block, n)
-    return (spread[:, 1:] * w[:, 1:]).sum(axis=1), (mean * w).sum(axis=1)
+
+    reach: Floats
+    lists: Ints
+    rows: Floats
+    n_rows: Ints
+
+    @classmethod
+    def of(cls, rows: ExpertRows, n: int) -> Said:
+        """Return what some rows say in n blocks."""
+        d = rows.X.shape[1]
+        lists = len(rows.list_block)
+        if not lists:
+            return cls(np.zeros((n, d)), np.zeros(n, np.int64), np.zeros((n, d)), np.zeros(n, np.int64))
+        order = np.argsort(rows.source, kind="stable")
+        starts = np.searchsorted(rows.source[order], np.arange(lists))
+        X = rows.X[order]
+        reach = np.maximum.reduceat(X, starts, axis=0) - np.minimum.reduceat(X, starts, axis=0)
+        return cls(
+            _totals(reach, rows.list_block, n),
+            np.bincount(rows.list_block, minlength=n),
+            _totals(rows.X, rows.block, n),
+            np.bincount(rows.block, minlength=n),
+        )
+
+    def influence(self, w: Floats) -> tuple[Floats, Floats]:
+        """Return for every block how far its lists put their first item above their last, and what being listed adds.
+
+        Both in units of the score, means over the lists and rows of the block; blocks without any take those of all.
+        """
+        if not self.lists.any():
+            return np.zeros(len(w)), np.zeros(len(w))
+        spread, mean = _means(self.reach, self.lists), _means(self.rows, self.n_rows)
+        return (spread[:, 1:] * w[:, 1:]).sum(axis=1), (mean * w).sum(axis=1)
 
 
-def _means(values: Floats, block: Any, n: int) -> Floats:
+def _totals(values: Floats, block: Any, n: int) -> Floats:
+    return np.stack([np.bincount(block, weights=column, minlength=n) for column in values.T], axis=1)
+
+
+def _means(total: Floats, count: Ints) -> Floats:
     """Return the mean row of every block; of all rows where a block has none."""
-    count = np.bincount(block, minlength=n)
-    total = np.stack([np.bincount(block, weights=column, minlength=n) for column in values.T], axis=1)
     out: Floats = total / np.maximum(count, 1)[:, None]
-    out[count == 0] = values.mean(axis=0)
+    out[count == 0] = total.sum(axis=0) / max(int(count.sum()), 1)
     return out
 
 

@@ -7,7 +7,7 @@ the weights up the slope of the expected metric. So a few good experts can overr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
@@ -36,6 +36,7 @@ from concordant.methods._linear import (
 if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
+    from concordant.io.blocks import Blocks as BlocksOfInstances
     from concordant.kernels.crf import Aim, Pools, Slices
     from concordant.ranking.expert_features import Blocks, ExpertRows
 
@@ -45,7 +46,7 @@ _RATES, _RATES_PAPER = (1.0, 2.0, 5.0, 10.0), (0.1, 1.0, 10.0, 100.0)
 # From strong to weak: what solver="lbfgs" tries where no penalty is given.
 _PATH = tuple(float(f"{10.0 ** (-e / 2):.3g}") for e in range(3, 11))
 # The spread of the first weights, draws of a visit, fixed draws of an instance, steps of the solver for each penalty.
-_START, _DRAWS, _FIXED, _MOST_STEPS = 0.01, 8, 32, 200
+_START, _DRAWS, FIXED_DRAWS, _MOST_STEPS = 0.01, 8, 32, 200
 # Instances that a thread goes through at a time in the full batch.
 _STRETCH = 256
 # How widely columns are spread over items in balanced units; about that of "log" on the papers' data.
@@ -283,7 +284,9 @@ class CRF(LinearAggregator):
         votes, name = preferences, type(self).__name__
         truth = match_labels(votes, labels, name, unjudged=self.unjudged)
         aim = self._aim(truth.label, votes.slots.offsets)
-        truth = truth._replace(instances=self._telling(aim, truth.instances, votes.slots.offsets))
+        telling = self._telling(aim, truth.instances, votes.slots.offsets)
+        self._require_telling(len(telling), len(truth.instances))
+        truth = truth._replace(instances=telling)
         pair = validation_pair(validation, name)
         blocks = self._learnable(votes)
         learners: list[_Ascent | _Batch] = []
@@ -317,6 +320,11 @@ class CRF(LinearAggregator):
             self.fit_info_.chosen |= {"l2": best.path[found.passes - 1]}
         self._keep(best.task.weights(found.parameters), (best.transform,), best.task.rows)
 
+    def _fit_blocks(self, blocks: BlocksOfInstances, labels: Labels | None, validation: Any) -> None:
+        from concordant.methods._crf_blocks import fit_blocks
+
+        fit_blocks(self, blocks, labels, validation)
+
     def _first(self, blocks: Blocks, before: tuple[list[str], Floats] | None) -> Floats:
         """Return the weights a fit begins with."""
         w = start_weights(blocks.names, 3, self.random_state, _START)
@@ -326,8 +334,8 @@ class CRF(LinearAggregator):
                 w[b] = known.get(expert, w[b])
         return w
 
-    def _aim(self, label: Floats, offsets: Ints) -> Aim:
-        """Return the metric to climb and the gain of every slot."""
+    def _aim(self, label: Floats, offsets: Ints, highest: float | None = None) -> Aim:
+        """Return the metric to climb and the gain of every slot; `highest` is the largest label of all."""
         from concordant.kernels.crf import Aim, gains_of
         from concordant.kernels.subsets import METRICS
         from concordant.metrics.ranking import parse_metric
@@ -346,7 +354,7 @@ class CRF(LinearAggregator):
         worth = np.maximum(label, 0.0)
         most = getattr(metric, "lmax", None)
         if most is not None:
-            most = max(most, float(np.nanmax(worth)))
+            most = max(most, float(np.nanmax(worth)) if highest is None else highest)
         gain = gains_of(name, worth, offsets, rel=getattr(metric, "rel", None) or 1.0, most=most)
         return Aim(METRICS[name], cutoff, gain, label, paper)
 
@@ -365,15 +373,16 @@ class CRF(LinearAggregator):
         if aim.metric == METRICS["p"]:
             # Where all items are above the cutoff, their order makes no difference.
             differ &= np.bincount(instance, minlength=len(differ)) > aim.cutoff
-        out = usable[differ[usable]]
-        if not len(out):
+        return usable[differ[usable]]
+
+    def _require_telling(self, n_telling: int, n_usable: int) -> None:
+        if not n_telling:
             raise DataError(
-                f"CRF found no usable label: in none of {len(usable)} instances with different labels do items differ "
+                f"CRF found no usable label: in none of {n_usable} instances with different labels do items differ "
                 f"in what they are worth to {self.metric!r}. Labels of 0 and below are worth nothing to ndcg and err; "
                 "precision, ap and rr tell labels below rel (1) from the others, and p@k asks for more than k items. "
                 "Shift the labels, or set rel: metric='ap(rel=2)'."
             )
-        return out
 
     def prune(
         self, preferences: Votes, labels: Labels, *, validation: Any = None, threshold: float | None = None
@@ -477,25 +486,57 @@ class _Task(NamedTuple):
         aim = aim._replace(gain=aim.gain[slots], label=aim.label[slots])
         variance = np.zeros((len(blocks), 3))
         spreads(own.offsets, own.starts, own.block, own.X, ordered(usable, votes.instances), variance)
-        spread = np.sqrt(variance.mean(axis=0))
-        beta = float(np.sqrt(spread[1] * spread[2]))
-        unit = np.ones(3)
         slices = None
         if owner.sums == "slice":
             order = np.lexsort((own.source, own.block, list_ids(own.starts)))
             own = own._replace(X=own.X[order], block=own.block[order], value=own.value[order], source=own.source[order])
             below, mean = owner.missing == "below", owner.scaling == "mean"
             slices = Slices(own.source, own.value, transform == "binary", below, mean)
-        elif owner.balance and spread[0] > 0 and beta > 0:
-            unit = _SPREAD / np.array([spread[0], beta, beta])
-            own = own._replace(X=own.X * unit)
-            beta = _SPREAD
+        unit, size = units_of(variance, owner)
+        own = own._replace(X=own.X * unit)
         pools = pools_of(own.offsets, aim.label, own.key)
-        return cls(rows, own, unit, pools, seeds, aim, slices, beta or 1.0)
+        return cls(rows, own, unit, pools, seeds, aim, slices, size)
 
     def weights(self, parameters: Floats) -> Floats:
         """Return the weights, one row for each block, in their own units."""
         return parameters.reshape(-1, 3) * self.unit
+
+
+def units_of(variance: Floats, owner: CRF) -> tuple[Floats, float]:
+    """Return the units the columns are learned in, given their variances in every block, and how far they spread then.
+
+    In a full batch both are rounded to seven digits, so that the last bits of the variances, which depend on the order
+    they were added up in, make no difference.
+    """
+
+    def seven(value: float) -> float:
+        return float(f"{value:.7g}") if owner.solver == "lbfgs" else value
+
+    spread = np.sqrt(variance.mean(axis=0))
+    beta = float(np.sqrt(spread[1] * spread[2]))
+    if owner.sums == "slice" or not owner.balance or spread[0] <= 0 or beta <= 0:
+        return np.ones(3), seven(beta) or 1.0
+    return np.array([seven(_SPREAD / s) for s in (float(spread[0]), beta, beta)]), _SPREAD
+
+
+def path_of(owner: CRF, size: float) -> tuple[float, ...]:
+    """Return the penalties to try, those of weights that are worth as much as they move scores."""
+    return tuple(l2 * size**2 for l2 in _PATH) if isinstance(owner.l2, str) else (float(owner.l2),)
+
+
+def climb(
+    total: Callable[[Floats], tuple[float, Floats]], n: int, l2: float, size: float, start: Floats, keep: Keep = UNKEPT
+) -> Floats:
+    """Return the parameters that maximise the mean of a sum over n instances less the penalty."""
+
+    def objective(scaled: Floats) -> tuple[float, Floats]:
+        # In these units the weights of all columns are about as large, which is what the solver's first step assumes.
+        w = scaled / size
+        value, slope = total(w.reshape(-1, 3))
+        return 0.5 * l2 * float(w @ w) - value / n, (l2 * w - slope.ravel() / n) / size
+
+    options = {"maxiter": _MOST_STEPS, "ftol": 1e-10, "gtol": 1e-7, "maxcor": 20}
+    return minimise(objective, start * size, options=options, keep=keep).x / size
 
 
 class _Ascent:
@@ -549,10 +590,7 @@ class _Batch:
         self.chosen: dict[str, Any] = {"transform": transform}
         self.transform = transform
         self.task = task
-        # Penalties of a path are those of weights that are worth as much as they move scores.
-        self.path: tuple[float, ...] = (
-            tuple(l2 * task.size**2 for l2 in _PATH) if isinstance(owner.l2, str) else (float(owner.l2),)
-        )
+        self.path = path_of(owner, task.size)
         self._owner = owner
         self._first = first
 
@@ -563,7 +601,7 @@ class _Batch:
         return self.advance_in_steps(parameters, instances, number, UNKEPT)
 
     def advance_in_steps(self, parameters: Floats, instances: Ints, number: int, keep: Keep) -> Floats:
-        from concordant.kernels.crf import batch_objective, draw_samples, slice_rows, visit_order
+        from concordant.kernels.crf import batch_objective, draw_samples, grids_of, slice_rows, visit_order
 
         task, owner, own = self.task, self._owner, self.task.own
         samples = draw_samples(
@@ -571,31 +609,24 @@ class _Batch:
             task.pools,
             task.seeds,
             epsilon=owner.epsilon,
-            n_samples=owner.n_samples or _FIXED,
+            n_samples=owner.n_samples or FIXED_DRAWS,
         )
         starts, block, X = own.starts, own.block, own.X
         if task.slices is not None:
             samples, starts, block, X = slice_rows(samples, starts, block, X, task.slices)
-        l2, n = self.path[number], len(instances)
-        # In these units the weights of all columns are about as large, which is what the solver's first step assumes.
-        size = task.size
-
+        n = len(instances)
         edges = [*range(0, n, _STRETCH), n]
+        grids = grids_of(n, float(np.abs(X).max(initial=0.0)))
 
-        def objective(scaled: Floats) -> tuple[float, Floats]:
-            w = scaled / size
-
+        def total(w: Floats) -> tuple[float, Floats]:
             def stretch(k: int) -> tuple[float, Floats]:
-                return batch_objective(w.reshape(-1, 3), samples, starts, block, X, task.aim, edges[k], edges[k + 1])
+                return batch_objective(w, samples, starts, block, X, task.aim, edges[k], edges[k + 1], grids)
 
-            # The stretches are the same whatever the number of threads, and so is their sum.
             with unwatched():
                 parts = map_instances(stretch, len(edges) - 1)
-            value, slope = sum(part for part, _ in parts), np.sum([part for _, part in parts], axis=0)
-            return 0.5 * l2 * float(w @ w) - value / n, (l2 * w - slope.ravel() / n) / size
+            return sum(part for part, _ in parts), np.sum([part for _, part in parts], axis=0)
 
-        options = {"maxiter": _MOST_STEPS, "ftol": 1e-10, "gtol": 1e-7, "maxcor": 20}
-        return minimise(objective, parameters * size, options=options, keep=keep).x / size
+        return climb(total, n, self.path[number], task.size, parameters, keep)
 
     def scores(self, parameters: Floats, part: str, instances: Ints | None) -> Floats:
         return self.task.rows.scores(self.task.weights(parameters), part, instances)

@@ -29,6 +29,7 @@ __all__ = [
     "Blocks",
     "ExpertRows",
     "anybody",
+    "blocks_by_lists",
     "blocks_of",
     "dense_potentials",
     "expert_features",
@@ -115,9 +116,15 @@ def blocks_of(votes: Votes, weights: str = "individual", min_lists: int = 1) -> 
     """
     if weights == "consensus" or (isinstance(votes, Comparisons) and votes.expert is None):
         return Blocks([SHARED], 0)
-    lists = speaking(votes)
+    return blocks_by_lists(votes.experts.tolist(), speaking(votes), weights, min_lists)
+
+
+def blocks_by_lists(experts: Sequence[str], lists: Ints, weights: str, min_lists: int = 1) -> Blocks:
+    """Return the same, given how many lists every expert has."""
+    if weights == "consensus":
+        return Blocks([SHARED], 0)
     least = min_lists if weights == "mixed" else 1
-    own = sorted(e for e, n in zip(votes.experts, lists.tolist(), strict=True) if n >= least)
+    own = sorted(e for e, n in zip(experts, lists.tolist(), strict=True) if n >= least)
     return Blocks([*own, SHARED], len(own)) if weights == "mixed" else Blocks(own, -1)
 
 
