@@ -309,3 +309,33 @@ def test_the_command_line_works_on_a_cluster(client: Any, runs: Path, tmp_path: 
     refused = invoke(*there)
     assert refused.exit_code == 1
     assert "--engine is for a consensus that is written" in refused.output
+
+
+@pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
+def test_fit_on_the_command_line_learns_from_blocks(client: Any, runs: Path, tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from concordant.cli._group import build
+
+    def fit(name: str, *arguments: object) -> Any:
+        out = ("-o", tmp_path / f"{name}.model")
+        done = CliRunner().invoke(build(), ["fit", str(runs), *map(str, (*arguments, *out)), "-q"])
+        return done if done.exit_code else cc.load(tmp_path / f"{name}.model")
+
+    _, labels = cc.synthetic.labelled_runs(60, random_state=8)
+    cc.write(labels[:40], tmp_path / "qrels.csv")
+    cc.write(labels[40:], tmp_path / "held.csv")
+    ways = {
+        "ulara": ("-m", "ulara"),
+        "crf": (
+            *("-m", "crf", "-p", "solver=lbfgs", "-p", "n_samples=2", "-p", "l2=0.001", "-l", tmp_path / "qrels.csv"),
+            *("--validation", runs, "--validation-labels", tmp_path / "held.csv"),
+        ),
+    }
+    there = ("--engine", "dask", "--scheduler", client.scheduler.address)
+    for name, arguments in ways.items():
+        whole = learned(fit(name, *arguments))
+        for blocks in (("--memory", "0"), there):
+            assert learned(fit(f"{name}-blocks", *arguments, *blocks)) == pytest.approx(whole, rel=1e-9)
+    refused = fit("svd", "-m", "svd-rank", "-l", tmp_path / "qrels.csv", "--memory", "0")
+    assert "--memory is for methods that add up over blocks" in refused.output

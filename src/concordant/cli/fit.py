@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import sys
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeGuard
 
 import typer
@@ -19,11 +19,14 @@ from concordant.cli._inputs import (
     check_features,
     check_share,
     data_of,
+    engine,
     matched,
+    own_labels,
     parse_params,
     read_beside,
     read_input,
     read_truth,
+    scan_input,
     table_type,
     votes_of,
     write_table,
@@ -31,15 +34,18 @@ from concordant.cli._inputs import (
 from concordant.cli._options import (
     Columns,
     Debug,
+    Engine,
     ExpertFrom,
     Features,
     Format,
     Inputs,
     Json,
     Labels,
+    Memory,
     Params,
     Quiet,
     ReadOptions,
+    Scheduler,
     Threads,
     ValidationPart,
 )
@@ -52,6 +58,7 @@ if TYPE_CHECKING:
     from concordant.data.features import Features as FeaturesOf
     from concordant.data.labels import Labels as LabelsOf
     from concordant.data.preferences import Preferences
+    from concordant.io.blocks import Blocks
 
 __all__ = ["command"]
 
@@ -121,6 +128,9 @@ def command(
     columns: Columns = None,
     expert_from: ExpertFrom = None,
     read_options: ReadOptions = None,
+    memory: Memory = None,
+    where: Engine = "local",
+    scheduler: Scheduler = None,
     quiet: Quiet = False,
     as_json: Json = False,
     threads: Threads = None,
@@ -150,16 +160,32 @@ def command(
         def reader(paths: list[str]) -> Source:
             return read_input(session, paths, input_format, columns, expert_from, read_options)
 
-        source = reader(inputs)
-        check_features(source, features, chosen)
-        data = _data(session, chosen, source, labels, fold)
-        if validation is not None:
-            data = _validated(session, chosen, data, reader(validation), validation_labels)
-        elif validation_part is not None and data.labels is not None:
-            data = _hold_out(data, validation_part)
-        if features is not None:
-            data = _joined(session, data, read_beside(session, features))
-        interrupted = _fit(session, chosen, data, place, resume)
+        with ExitStack() as stack:
+            remote = stack.enter_context(engine(where, scheduler))
+            blocks, asked_for_blocks = None, memory is not None or remote
+            plain = features is None and fold is None and validation_part is None
+            if asked_for_blocks and plain and can_learn_from_blocks(chosen):
+                blocks = scan_input(
+                    session, inputs, input_format, columns, expert_from, read_options, memory, always=remote
+                )
+            elif asked_for_blocks:
+                raise ParameterError(
+                    f"{'--engine' if remote else '--memory'} is for methods that add up over blocks of instances, "
+                    f"without --features, --fold and --validation-part: {', '.join(_able_with_blocks())}."
+                )
+            if blocks is not None:
+                data = _from_blocks(session, chosen, stack.enter_context(blocks), labels)
+            else:
+                source = reader(inputs)
+                check_features(source, features, chosen)
+                data = _data(session, chosen, source, labels, fold)
+            if validation is not None:
+                data = _validated(session, chosen, data, reader(validation), validation_labels)
+            elif validation_part is not None and data.labels is not None:
+                data = _hold_out(data, validation_part)
+            if features is not None:
+                data = _joined(session, data, read_beside(session, features))
+            interrupted = _fit(session, chosen, data, place, resume)
         chosen.save(output)
         if not interrupted and checkpoint is None and os.path.exists(place):
             os.unlink(place)
@@ -175,7 +201,7 @@ def command(
             session.code = interrupted
             return
         session.note(f"wrote {output}: {chosen.name}, {os.path.getsize(output):,} bytes")
-        same = "features" if source.is_features else "experts"
+        same = "features" if _is_features(data.votes) else "experts"
         beside_it = " --features FILE" if features is not None else ""
         session.note(
             f"Next, on any input of the same {same}:\n  concordant aggregate INPUT... --model {output}{beside_it}"
@@ -185,13 +211,40 @@ def command(
 class _Data(NamedTuple):
     """What is learned from, and what passes and candidates are chosen by."""
 
-    votes: Preferences | Comparisons | FeaturesOf
+    votes: Preferences | Comparisons | FeaturesOf | Blocks
     labels: LabelsOf | None
     # Data, labels and, where there are some, the features beside the data.
     validation: tuple[Any, ...] | None = None
     # In words, how what is chosen by came about.
     chosen_by: str = "held out in cross-validation"
     features: FeaturesOf | None = None
+
+    @property
+    def n_instances(self) -> int:
+        """How many instances there are."""
+        return len(self.votes.instances)
+
+
+def can_learn_from_blocks(method: Aggregator) -> bool:
+    """Return whether a method can be fitted on data that is read in blocks."""
+    from concordant.base.contract import Aggregator
+
+    return type(method)._fit_blocks is not Aggregator._fit_blocks
+
+
+def _able_with_blocks() -> list[str]:
+    from concordant.base.registry import METHODS
+
+    return [name for name in METHODS if can_learn_from_blocks(METHODS[name]())]
+
+
+def _from_blocks(session: Session, method: Aggregator, blocks: Blocks, labels: str | None) -> _Data:
+    """Return data that is read in blocks, with its labels where the method learns from them."""
+    if not method.needs_labels():
+        return _Data(blocks, None)
+    if labels is None:
+        raise DataError("what is read in blocks brings no labels. Name them: --labels QRELS.")
+    return _Data(blocks, own_labels(session, labels))
 
 
 def _check_usage(
@@ -268,7 +321,7 @@ def _validated(session: Session, method: Aggregator, data: _Data, source: Source
     return data._replace(validation=(part, truth), chosen_by="on the validation part")
 
 
-def _is_features(data: Preferences | Comparisons | FeaturesOf) -> TypeGuard[FeaturesOf]:
+def _is_features(data: Preferences | Comparisons | FeaturesOf | Blocks) -> TypeGuard[FeaturesOf]:
     from concordant.data.features import Features
 
     return isinstance(data, Features)
@@ -293,11 +346,12 @@ def _hold_out(data: _Data, share: float) -> _Data:
 
     if data.labels is None:
         return data
-    where = np.flatnonzero(labelled(data.votes, data.labels))
-    held = where[train_validation_split(data.votes[where], share).test]
-    kept = np.setdiff1d(np.arange(len(data.votes)), held)
-    train, rest = data.votes[kept], data.votes[held]
-    ours, theirs = (labels_of(data.labels, votes.instances) for votes in (train, rest))
+    votes: Any = data.votes
+    where = np.flatnonzero(labelled(votes, data.labels))
+    held = where[train_validation_split(votes[where], share).test]
+    kept = np.setdiff1d(np.arange(len(votes)), held)
+    train, rest = votes[kept], votes[held]
+    ours, theirs = (labels_of(data.labels, part.instances) for part in (train, rest))
     return _Data(train, ours, (rest, theirs), f"on {len(held):,} instances held out")
 
 
@@ -305,11 +359,13 @@ def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: 
     """Fit; return 0, or the code to end with when an interrupt left a method with what it had learned so far."""
     try:
         with (
-            session.progress(f"fitting {method.name} to {len(data.votes):,} instances", 1),
+            session.progress(f"fitting {method.name} to {data.n_instances:,} instances", 1),
             _noted(session, place, resume),
         ):
-            labels = None if data.labels is None else matched(data.labels, data.votes)
             votes: Any = data.votes
+            labels = data.labels
+            if labels is not None and not hasattr(votes, "pieces"):
+                labels = matched(labels, votes)
             method.fit(votes, labels, validation=data.validation, features=data.features)
     except (KeyboardInterrupt, SystemExit) as stop:
         info = getattr(method, "fit_info_", None)
@@ -371,7 +427,7 @@ def _report(session: Session, method: Aggregator, data: _Data, output: str) -> N
     session.results = {
         "output": output,
         "method": method.name,
-        "instances": len(data.votes),
+        "instances": data.n_instances,
         "labels": info.labels,
         "chosen": info.chosen,
         "metric": method.get_params().get("select"),
@@ -411,7 +467,7 @@ def _features_table(weights: list[tuple[str, float]]) -> Table:
 def _amount(data: _Data, counts: dict[str, int]) -> str:
     """Return in words what was learned from, and which labels could be used."""
     votes: Any = data.votes
-    n = len(votes)
+    n = data.n_instances
     words = f"{n:,} instance{'s' if n != 1 else ''}"
     if counts and counts["usable"] == n:
         words = f"{n:,} labelled instance{'s' if n != 1 else ''}"
