@@ -217,7 +217,7 @@ def read_input(
         signal.siginterrupt(signal.SIGINT, True)
     paths = inputs[0] if len(inputs) == 1 else inputs
     with (
-        session.progress(f"reading {inputs[0]}" + (f" and {len(inputs) - 1} more" if len(inputs) > 1 else "")),
+        session.progress(f"reading {inputs[0]}" + (f" and {len(inputs) - 1} more" if len(inputs) > 1 else ""), 1),
         session.reading(),
     ):
         dataset = read(paths, input_format, columns=named, **options)

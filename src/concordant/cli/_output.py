@@ -151,12 +151,19 @@ class _Bar(Progress):
         if self._finished.wait(PATIENCE):
             return
         from rich.console import Console
-        from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import (
+            BarColumn,
+            SpinnerColumn,
+            TaskProgressColumn,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
         from rich.progress import Progress as RichProgress
 
         columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False)]
         if self._total is not None:
-            columns += [BarColumn(), TaskProgressColumn()]
+            columns += [BarColumn(), TaskProgressColumn(), TimeRemainingColumn()]
         with RichProgress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bars:
             task = bars.add_task(self._what, total=self._total)
             while not self._finished.wait(0.1):

@@ -5,13 +5,14 @@ instance is worked on.
 """
 
 from concordant.execution._dask import connected, dask
-from concordant.execution.local import ahead, map_instances, n_threads, note, report, threads, unwatched, watch
+from concordant.execution.local import Pace, ahead, map_instances, n_threads, note, report, threads, unwatched, watch
 from concordant.execution.pieces import Cluster, Held, OnCluster, Pieces, Read, cluster
 
 __all__ = [
     "Cluster",
     "Held",
     "OnCluster",
+    "Pace",
     "Pieces",
     "Read",
     "ahead",

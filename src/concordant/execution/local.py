@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from itertools import count, islice
 from threading import Event
+from time import monotonic
 from typing import TypeVar
 
 from concordant.errors import ParameterError
 
-__all__ = ["ahead", "map_instances", "n_threads", "note", "report", "threads", "unwatched", "watch"]
+__all__ = ["Pace", "ahead", "map_instances", "n_threads", "note", "report", "threads", "unwatched", "watch"]
 
 T = TypeVar("T")
 
@@ -98,6 +99,24 @@ def note(text: str) -> None:
     listener = _listener.get()
     if listener is not None:
         listener(text)
+
+
+class Pace:
+    """How many rows there are so far, and how many come in a second.
+
+    Examples
+    --------
+    >>> Pace().words(1_500_000).startswith("1,500,000 rows, ")
+    True
+    """
+
+    def __init__(self) -> None:
+        self._started = monotonic()
+
+    def words(self, rows: int) -> str:
+        """Return both in words."""
+        rate = rows / max(monotonic() - self._started, 1e-3)
+        return f"{rows:,} rows, " + (f"{rate / 1e6:.1f} million a second" if rate >= 1e5 else f"{rate:,.0f} a second")
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import KINDS, Kind, Preferences
 from concordant.errors import ConcordantWarning, FormatError, ParameterError
-from concordant.execution import Cluster, ahead, cluster, note, report
+from concordant.execution import Cluster, Pace, ahead, cluster, note, report
 from concordant.io._coding import CodedRows, Coder, check_duplicates
 from concordant.io._columns import (
     COUNTS,
@@ -217,12 +217,12 @@ class LongReader:
 
     def read(self, coder: Coder, done: int = 0, mark: Callable[[int], object] = int) -> None:
         """Hand the rows of all windows but the first `done` to a coder."""
-        files = self._tables.files
+        files, pace = self._tables.files, Pace()
         with naming(files):
             for step, part in enumerate(_watched(self._windows(self._tables.take, done), files), done):
                 mark(step)
                 self._add(coder, part)
-                note(f"{coder.n_rows:,} rows")
+                note(pace.words(coder.n_rows))
 
     def _add(self, coder: Coder, part: Part) -> None:
         t = self._tables
@@ -451,13 +451,13 @@ def read_comparisons(
             how |= {"self_pairs": self_pairs, "header": header, "file_type": file_type}
             return _collapsed_elsewhere(engine, files, how)
         if collapse:
-            tally = Tally()
+            tally, pace = Tally(), Pace()
             parts = _watched(table_parts(files, take, asked, header, file_type, window=_WINDOW), files)
             how = {"self_pairs": self_pairs, "experts": False}
             # The next part is read while this one is merged.
             for counts in ahead(build_comparisons(part.frame, part.rows, **how) for part in parts):
                 tally.add(counts)
-                note(f"{tally.n_rows:,} rows")
+                note(pace.words(tally.n_rows))
             return tally.comparisons()
         frame, rows = join_tables(files, take, asked, header, file_type)
         shown = all(sides) if sided is None else sided

@@ -28,7 +28,7 @@ from concordant.data.index import Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Preferences
 from concordant.errors import DataError, ParameterError, ParseError, shorten
-from concordant.execution import ahead, note, report
+from concordant.execution import Pace, ahead, note, report
 from concordant.io._coding import CodedRows, Coder, Source, check_duplicates, code_labels, hashed
 from concordant.io._files import PathLike, atomic_write, compression, expand, read_head, stem, text_blocks, unchanged
 from concordant.io.blocks import fingerprint
@@ -217,6 +217,7 @@ class RunReader:
         """Hand the rows of all files but the first `done` to a coder."""
         sizes = offsets_of(np.array([os.path.getsize(f) for f in self.files], dtype=np.int64)).tolist()
         pieces = ((n + done, p) for n, p in _pieces(self.files[done:], self._layout, self._separator))
+        pace = Pace()
         # Two threads take turns of some milliseconds, longer than a small file takes.
         for n, piece in ahead(pieces) if self.size >= len(self.files) * _LARGE_BYTES else pieces:
             if self._begins[n] < 0:
@@ -224,7 +225,7 @@ class RunReader:
                 self._begins[n] = coder.n_rows
                 report(sizes[n], self.size)
             self._add(coder, n, piece)
-            note(f"{coder.n_rows:,} rows")
+            note(pace.words(coder.n_rows))
 
     def _add(self, coder: Coder, n: int, piece: _Piece | None) -> None:
         if piece is None:
