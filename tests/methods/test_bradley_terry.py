@@ -778,3 +778,26 @@ def test_memory_is_looked_at_before_the_intervals_of_judges_and_features(monkeyp
             assert cc.BradleyTerry(**params).fit_predict(votes, features=features).stderr is None
         asked = cc.BradleyTerry(uncertainty="sandwich", **params).fit_predict(votes, features=features)
         assert np.isfinite(asked.stderr).all()
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"uncertainty": "bootstrap", "n_bootstrap": 20}, {"reliability": True}], ids=str
+)
+def test_a_group_that_met_no_other_gets_no_interval_from_the_spread_of_experts(options: dict[str, Any]) -> None:
+    chance = np.random.default_rng(4)
+    rows = [
+        (f"j{j}", a, b, "left" if chance.random() < 0.6 else "right")
+        for j in range(6)
+        for a, b in [("a", "b"), ("b", "c"), ("c", "a"), ("a", "c")]
+    ]
+    rows += [(f"j{j}", "x", "y", winner) for j in range(3) for winner in ("left", "right")]
+    expert, left, right, winner = (list(column) for column in zip(*rows, strict=True))
+    wins = [np.array([w == word for w in winner], dtype=float) for word in ("left", "right", "tie")]
+    votes = cc.Comparisons("q", expert, left, right, *wins)
+    with pytest.warns(ConcordantWarning, match="never met any of"):
+        found = cc.BradleyTerry(**options).fit_predict(votes)
+    shown = dict(zip(found.items, found.lower.tolist(), strict=True))
+    assert np.isnan([shown["x"], shown["y"]]).all()
+    assert np.isfinite([shown[i] for i in "abc"]).all()
+    ranks = dict(zip(found.items, zip(found.rank_lower, found.rank_upper, strict=True), strict=True))
+    assert ranks["x"] == (1, 5)

@@ -16,7 +16,7 @@ from concordant.data.index import Slots
 from concordant.errors import listing
 from concordant.kernels.lists import Ints
 
-__all__ = ["loose_instances", "parted_instances", "why_loose", "why_parted"]
+__all__ = ["loose_instances", "main_groups", "parted_instances", "why_loose", "why_parted"]
 
 
 def loose_instances(tail: NDArray[Any], head: NDArray[Any], slots: Slots) -> Ints:
@@ -69,6 +69,28 @@ def parted_instances(one: NDArray[Any], other: NDArray[Any], slots: Slots) -> In
     met = np.unique(np.concatenate([one, other]))
     _, first = np.unique(label[met], return_index=True)
     return np.flatnonzero(np.bincount(slots.instance[met[first]], minlength=len(slots)) > 1)
+
+
+def main_groups(one: NDArray[Any], other: NDArray[Any], slots: Slots) -> NDArray[np.bool_]:
+    """Return which slots belong to the largest group of items of their instance that met each other, or met nobody.
+
+    Of equally large groups it is the first.
+
+    >>> slots = Slots.of({"q": ["a", "b", "c", "d", "e"], "r": ["a", "b"]})
+    >>> main_groups(np.array([0, 2, 5]), np.array([1, 3, 6]), slots).tolist()
+    [True, True, False, False, True, True, True]
+    """
+    from concordant.kernels.graph import weak_components
+
+    out = np.ones(slots.n_slots, dtype=np.bool_)
+    label = weak_components(one, other, slots.n_slots)
+    met = np.unique(np.concatenate([one, other]))
+    for n in parted_instances(one, other, slots).tolist():
+        own = met[(met >= slots.offsets[n]) & (met < slots.offsets[n + 1])]
+        groups, first, count = np.unique(label[own], return_index=True, return_counts=True)
+        largest = groups[np.lexsort((first, -count))[0]]
+        out[own] = label[own] == largest
+    return out
 
 
 def why_parted(one: NDArray[Any], other: NDArray[Any], slots: Slots, instance: int) -> str:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from concordant import execution
 from concordant.base import uncertainty as intervals
@@ -27,7 +28,7 @@ from concordant.data.streams import instance_stream
 from concordant.errors import DataError, KindError, NoFiniteEstimateError, NotFittedError, ParameterError, listing
 from concordant.kernels.keeping import UNKEPT, Keep
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
-from concordant.methods._existence import loose_instances, parted_instances, why_loose, why_parted
+from concordant.methods._existence import loose_instances, main_groups, parted_instances, why_loose, why_parted
 from concordant.methods._meetings import ListMeetings, Meetings, RowMeetings
 
 if TYPE_CHECKING:
@@ -618,7 +619,7 @@ class BradleyTerry(Aggregator):
         where = []
         for part, score in _with_scores(found):
             made += self._part_covariances(part, score, how, found.jointly)
-            where.append(part.known)
+            where.append(self._placed_by_votes(part, how))
             if len(found.parts) > 1:
                 vars(part).pop("pairs", None)
         self._say_what_is_missing(made, preferences.slots)
@@ -632,6 +633,16 @@ class BradleyTerry(Aggregator):
             [c.clusters for c in made] if by_expert else None,
             np.concatenate(where),
         )
+
+    def _placed_by_votes(self, votes: Meetings, how: str) -> NDArray[np.bool_]:
+        """Return the items that get an interval: those that somebody spoke of.
+
+        Experts say nothing about where a group is that met no other. So their spread says nothing about it either, and
+        of several groups only the largest gets intervals from it.
+        """
+        if how == "information" or not self._shrinks:
+            return votes.known
+        return votes.known & main_groups(*votes.links, votes.slots)
 
     def _affordable(self, slots: Slots, how: str, largest: int | None) -> str:
         """Return the way intervals are made, "none" (and a warning) where they take too much memory unasked.
@@ -982,7 +993,7 @@ class BradleyTerry(Aggregator):
             [c.table for c in made],
             self._in_words(how, has_experts=True),
             [c.clusters for c in made] if how == "sandwich" else None,
-            votes.known,
+            self._placed_by_votes(votes, how),
         )
 
 
