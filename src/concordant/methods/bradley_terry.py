@@ -640,9 +640,10 @@ class BradleyTerry(Aggregator):
         Experts say nothing about where a group is that met no other. So their spread says nothing about it either, and
         of several groups only the largest gets intervals from it.
         """
+        known: NDArray[np.bool_] = votes.known
         if how == "information" or not self._shrinks:
-            return votes.known
-        return votes.known & main_groups(*votes.links, votes.slots)
+            return known
+        return known & main_groups(*votes.links, votes.slots)
 
     def _affordable(self, slots: Slots, how: str, largest: int | None) -> str:
         """Return the way intervals are made, "none" (and a warning) where they take too much memory unasked.
