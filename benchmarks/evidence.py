@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import growth
 from measure import ROOT
 from render import render
 from sections import BENCHMARKS, EVIDENCE, SEED
@@ -45,6 +46,8 @@ def run_sections(chosen: Iterable[str], table: dict[str, Callable[[], dict[str, 
             continue
         print(f"{name}: {(table[name].__doc__ or '').splitlines()[0]}", flush=True)
         started = time.perf_counter()
+        if fresh:
+            growth.forget(name)
         results = table[name]()
         record = {
             "section": name,

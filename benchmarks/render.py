@@ -179,6 +179,7 @@ FAMILIES = {
     "models_mallows": "Mallows and extended Mallows",
     "models_ulara": "ULARA",
     "models_svp_cps": "SVP, CPS and Condorcet",
+    "growth": "Scale",
 }
 
 
@@ -231,4 +232,6 @@ def render(results: Path, page: Path) -> None:
             parts += [f"### {title}", show(record["results"]), note]
             if name == "mallows_trec3":
                 parts += _random_experts(results)
+        if heading == FAMILIES["growth"] and there:
+            parts += import_module("growth_pages").together(results)
     page.write_text("\n\n".join(parts) + "\n")
