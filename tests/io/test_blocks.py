@@ -96,6 +96,12 @@ def test_blocks_of_parquet_tables_are_the_tables_read_whole(
             for part in blocks:
                 assert part == whole[part.instances.tolist()]
                 assert part.weights.tolist() == whole[part.instances.tolist()].weights.tolist()
+        # As large tables are read into memory.
+        patch.setattr(tabular, "_LARGE_BYTES", 0)
+        coded = cc.read(path).preferences
+        assert coded == whole
+        assert coded is not None
+        assert coded.weights.tolist() == whole.weights.tolist()
 
 
 def test_ratings_and_scores_are_read_in_blocks_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,6 +74,8 @@ __all__ = [
 ]
 
 Duplicates = Literal["error", "best", "first"]
+# Tables of this size on disk are coded part by part, in memory that grows with their codes.
+_LARGE_BYTES = 64 << 20
 # Rows of a file that are read together where it is read in parts.
 _WINDOW = 4_000_000
 _PAIR_WORDS = ("expert", "left", "right", "winner", "loser", *COUNTS, "weight")
@@ -161,7 +163,11 @@ class Long(NamedTuple):
     turned: bool = False
 
     def preferences(self) -> Preferences:
-        """Return everything the tables hold."""
+        """Return everything the tables hold; of large ones the text of some rows at a time is in memory."""
+        if sum(os.path.getsize(f) for f in self.files) >= _LARGE_BYTES:
+            reader, coder = LongReader(self, {}), Coder()
+            reader.read(coder)
+            return reader.preferences(coder.finish())
         with naming(self.files):
             frame, rows = join_tables(self.files, self.take, self.asked, self.header, self.file_type)
             return build_preferences(self.turn(frame), self.kind, rows, duplicates=self.duplicates)
