@@ -173,7 +173,8 @@ def _threads(r: dict[str, Any]) -> str:
             f"Best of {r['repeats']}, in turn; the answers are the same to the last bit. The bare loop is a compiled "
             "one that touches no memory, split in two beside every job: where even that gains less than "
             f"{asked['spin']:g} times, the cores were not free, and the ratio is reported, not judged. Shared is the "
-            "part of the processor time of one thread that two can share, and at most what that allows.",
+            "part of the processor time of one thread that is dealt out to threads at all, and at most the ratio which "
+            "that allows.",
         ]
     )
 
