@@ -200,11 +200,13 @@ def _dask(r: dict[str, Any]) -> str:
             + [f"{gap:.0e}" if gap else "same numbers"]
         )
     gone = r["missing_scheduler"]
+    tried = [c for c in (*r["fused"].values(), *r["fitted"].values()) if "killed" in c["seconds"]]
+    struck = sum(c["killed_on_the_way"] for c in tried)
     said = (
         "Two workers of one thread each on the same machine. Times of a fit are without reading. Its last column is "
         "the largest difference to one process, relative to the largest number of its kind, with a worker killed as "
-        f"well. Asked: at most {r['most_difference']:.0e}. Without a scheduler the command line ends with code "
-        f"{gone['exit_code']}: “{gone['said']}”"
+        f"well ({struck} of {len(tried)} were struck while they worked). Asked: at most {r['most_difference']:.0e}. "
+        f"Without a scheduler the command line ends with code {gone['exit_code']}: “{gone['said']}”"
     )
     said += f" Not fitted from blocks: {', '.join(without)}." if without else ""
     head = ["", "one process", "in blocks", "two workers", "one of them killed", "result"]

@@ -293,6 +293,23 @@ def _cluster() -> Iterator[Any]:
         yield client
 
 
+@contextmanager
+def _worker_killed(client: Any, after: float) -> Iterator[list[int]]:
+    """Kill a worker so many seconds into the block, and give a list that holds it as soon as it is killed."""
+    victim, gone = min(client.run(os.getpid).values()), []
+
+    def kill() -> None:
+        os.kill(victim, signal.SIGKILL)
+        gone.append(victim)
+
+    timer = Timer(after, kill)
+    timer.start()
+    try:
+        yield gone
+    finally:
+        timer.join()
+
+
 def dask_fuse(files: list[str], method: str, out: str, repeats: int) -> dict[str, Any]:
     """Read, aggregate and write in memory, in blocks, on two workers, and on two of which one is killed."""
 
@@ -317,12 +334,9 @@ def dask_fuse(files: list[str], method: str, out: str, repeats: int) -> dict[str
         for _ in range(repeats):
             for way, job in jobs.items():
                 seconds[way] = min(seconds[way], _timed(lambda job=job, way=way: job(paths[way])))  # type: ignore[misc]
-        pids = sorted(client.run(os.getpid).values())
-        timer = Timer(0.4 * seconds["workers"], os.kill, (pids[0], signal.SIGKILL))
-        timer.start()
-        seconds["killed"] = _timed(lambda: on_workers(paths["killed"]))
-        timer.join()
-        lost = pids[0] not in client.run(os.getpid).values()
+        with _worker_killed(client, 0.4 * seconds["workers"]) as gone:
+            seconds["killed"] = _timed(lambda: on_workers(paths["killed"]))
+            on_the_way = bool(gone)
     contents = {way: Path(path).read_bytes() for way, path in paths.items()}
     for path in paths.values():
         os.unlink(path)
@@ -330,7 +344,7 @@ def dask_fuse(files: list[str], method: str, out: str, repeats: int) -> dict[str
         "rows": sum(Path(f).read_bytes().count(b"\n") for f in files),
         "seconds": seconds,
         "same": {way: content == contents["memory"] for way, content in contents.items() if way != "memory"},
-        "worker_lost": lost,
+        "killed_on_the_way": on_the_way,
     }
 
 
@@ -390,13 +404,17 @@ def dask_fit(files: list[str], labels: str, method: str, params: dict[str, Any],
         on_blocks(client)
         seconds["workers"], found = on_blocks(client)
         differences["workers"] = _difference(known, found)
-        victim = min(client.run(os.getpid).values())
-        timer = Timer(0.5 * seconds["workers"], os.kill, (victim, signal.SIGKILL))
-        timer.start()
-        seconds["killed"], found = on_blocks(client)
-        timer.join()
+        with _worker_killed(client, 0.5 * seconds["workers"]) as gone:
+            seconds["killed"], found = on_blocks(client)
+            on_the_way = bool(gone)
         differences["killed"] = _difference(known, found)
-    return {"rows": votes.n_rows, "seconds": seconds, "differences": differences, "numbers": sorted(known)}
+    return {
+        "rows": votes.n_rows,
+        "seconds": seconds,
+        "differences": differences,
+        "numbers": sorted(known),
+        "killed_on_the_way": on_the_way,
+    }
 
 
 TASKS: dict[str, Callable[..., dict[str, Any]]] = {

@@ -254,6 +254,27 @@ def test_workers_write_and_learn_what_one_process_does(bench: Any, tmp_path: Pat
     assert "not from blocks" in without["not_from_blocks"]
 
 
+def test_workers_are_shown_beside_one_process(bench: Any) -> None:
+    seconds = {"memory": 1.0, "blocks": 2.0, "workers": 3.0, "killed": 4.0}
+    same = {"blocks": True, "workers": True, "killed": True}
+    differences = {"blocks": 0.0, "workers": 2e-16, "killed": 0.0}
+    page = bench.growth_pages.RENDER["scale_dask"](
+        {
+            "fused": {"rrf": {"rows": 10**7, "seconds": seconds, "same": same, "killed_on_the_way": True}},
+            "fitted": {
+                "ulara": {"rows": 900, "seconds": seconds, "differences": differences, "killed_on_the_way": False},
+                "crf": {"rows": 900, "seconds": {"memory": 1.0}, "not_from_blocks": "no"},
+            },
+            "missing_scheduler": {"exit_code": 1, "said": "nobody."},
+            "most_difference": 1e-9,
+        }
+    )
+    assert "| RRF, 10 million rows to a written table | 1.0 s | 2.0 s | 3.0 s | 4.0 s | same bytes |" in page
+    assert "| ulara, fit to 900 rows | 1.0 s | 2.0 s | 3.0 s | 4.0 s | 2e-16 |" in page
+    assert "(1 of 2 were struck while they worked)" in page
+    assert page.endswith("ends with code 1: “nobody.” Not fitted from blocks: crf.")
+
+
 def test_learned_numbers_are_compared_name_by_name(bench: Any) -> None:
     one = {"adherence_": np.array([1.0, 4.0]), "tie_": np.array([2.0])}
     assert bench.growth_worker._difference(one, dict(one)) == 0
