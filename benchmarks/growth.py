@@ -38,6 +38,7 @@ ROW_BYTES = 12
 # What was asked for.
 MOST_MEMORY_GB, MOST_PER_ROW, MOST_TIMES_SCAN = 12, 1.5, 4.0
 LEAST_RATIO, LEAST_SPIN = 1.6, 1.7
+MOST_DIFFERENCE = 1e-9
 KILLS = 10
 
 FUSED = ("rrf", "comb-mnz", "borda", "crf")
@@ -536,11 +537,15 @@ def scale_dask(
     for method, cost in fused.items():
         if not all(cost["same"].values()):
             raise SystemExit(f"{method}: workers write another file than one process")
+    for method, cost in fitted.items():
+        gap = max(cost.get("differences", {}).values(), default=0.0)
+        if not gap <= MOST_DIFFERENCE:
+            raise SystemExit(f"{method}: what is learned from blocks differs by {gap:.1e} from what one process learns")
     return {
         "fused": fused,
         "fitted": fitted,
         "missing_scheduler": cases.get(nobody_there, min(queries, 10)),
-        "most_difference": 1e-9,
+        "most_difference": MOST_DIFFERENCE,
     }
 
 

@@ -254,6 +254,15 @@ def test_workers_write_and_learn_what_one_process_does(bench: Any, tmp_path: Pat
     assert "not from blocks" in without["not_from_blocks"]
 
 
+def test_workers_that_learn_something_else_stop_everything(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed", reason="Dask is not installed")
+    gaps = iter([1e-12, 1e-6, *[0.0] * 9])
+    monkeypatch.setattr(bench.growth, "fused_there", lambda *_: {"same": {"workers": True}})
+    monkeypatch.setattr(bench.growth, "fitted_there", lambda *_: {"differences": {"workers": next(gaps)}})
+    with pytest.raises(SystemExit, match=r"mpm: what is learned from blocks differs by 1\.0e-06"):
+        bench.growth.scale_dask()
+
+
 def test_workers_are_shown_beside_one_process(bench: Any) -> None:
     seconds = {"memory": 1.0, "blocks": 2.0, "workers": 3.0, "killed": 4.0}
     same = {"blocks": True, "workers": True, "killed": True}
