@@ -6,7 +6,7 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,6 +37,7 @@ __all__ = [
     "engine",
     "free_memory",
     "is_letor",
+    "make_method",
     "matched",
     "no_experts",
     "read_beside",
@@ -92,6 +93,22 @@ def parse_params(pairs: Iterable[str] | None, option: str = "-p") -> dict[str, A
             raise typer.BadParameter(f"{name!r} is given twice.", param_hint=option)
         out[name] = parse_value(value)
     return out
+
+
+def make_method(name: str, params: Mapping[str, Any]) -> Aggregator:
+    """Return a method with parameters as they were written; "none" is the word where a parameter knows that word.
+
+    >>> make_method("bradley-terry", {"ties": None}).ties, make_method("crf", {"n_samples": None}).n_samples
+    ('none', None)
+    """
+    from concordant.base.registry import METHODS, create
+
+    allowed = METHODS[name].constraints if name in METHODS else {}
+    meant = {
+        key: "none" if value is None and key in allowed and allowed[key].test("none") else value
+        for key, value in params.items()
+    }
+    return create(name, **meant)
 
 
 def split_names(text: str) -> list[str]:

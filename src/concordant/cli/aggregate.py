@@ -16,6 +16,7 @@ from concordant.cli._inputs import (
     beside,
     check_features,
     engine,
+    make_method,
     no_experts,
     parse_columns,
     parse_params,
@@ -292,9 +293,7 @@ def _method(name: str, params: dict[str, Any], model: str | None) -> Aggregator:
         from concordant.base.saving import load
 
         return load(model).set_params(**params)
-    from concordant.base.registry import create
-
-    return create(name, **params)
+    return make_method(name, params)
 
 
 def _output_format(output: str, to: str | None, source: Source) -> str | None:

@@ -12,6 +12,7 @@ from concordant.cli._inputs import (
     beside,
     check_features,
     check_share,
+    make_method,
     matched,
     one_of,
     parse_params,
@@ -306,9 +307,7 @@ def parse_methods(text: str) -> list[_Spec]:
 
 
 def _create(spec: _Spec) -> _Chosen:
-    from concordant.base.registry import create
-
-    return _Chosen(spec.text, create(spec.name, **spec.params))
+    return _Chosen(spec.text, make_method(spec.name, spec.params))
 
 
 def _group(name: str) -> list[_Chosen]:

@@ -20,6 +20,7 @@ from concordant.cli._inputs import (
     check_share,
     data_of,
     engine,
+    make_method,
     matched,
     own_labels,
     parse_params,
@@ -143,10 +144,9 @@ def command(
     asked |= {"validation": validation, "validation_labels": validation_labels, "validation_part": validation_part}
     asked |= {"features": features} if features else {}
     with Session("fit", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
-        from concordant.base.registry import create
         from concordant.base.saving import check_path
 
-        chosen = create(method, **given)
+        chosen = make_method(method, given)
         session.params["params"] = chosen.get_params()
         place = checkpoint or f"{output}.checkpoint"
         for path in (output, place):

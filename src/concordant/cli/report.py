@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from concordant.cli._inputs import matched, one_of, parse_weights, read_input, read_truth, votes_of, weigh
+from concordant.cli._inputs import make_method, matched, one_of, parse_weights, read_input, read_truth, votes_of, weigh
 from concordant.cli._options import (
     Columns,
     Convention,
@@ -170,9 +170,7 @@ def _called(inputs: list[str]) -> str:
 
 
 def _create(spec: Any) -> Any:
-    from concordant.base.registry import create
-
-    return create(spec.name, **spec.params)
+    return make_method(spec.name, spec.params)
 
 
 def _check(output: str) -> None:
