@@ -55,6 +55,19 @@ def both(path: Path, rows: int, columns: list[int]) -> None:
     assert found == whole
 
 
+def test_a_quote_inside_a_field_closes_none_of_another_line(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text(',11,a"b\n,";;;\n",a"b\n"","",""""\n')
+    both(path, 1, [0, 1, 2])
+    found = [row for _, row in rows_of(open_table(path), [0, 1, 2])]
+    assert found == [("", "11", 'a"b'), ("", ";;;", 'a"b'), ("", "", '"')]
+    # Nor does one open a field that another line closes.
+    path.write_text('"",a"b,\r\n,,\r\n,é,11\r\n,1,a"b\r\n1,2,3\r\n')
+    both(path, 1, [0, 1, 2])
+    found = [row for _, row in rows_of(open_table(path), [0, 1, 2])]
+    assert found == [("", 'a"b', ""), ("", "é", "11"), ("", "1", 'a"b'), ("1", "2", "3")]
+
+
 @settings(max_examples=400)
 @given(
     records,

@@ -461,7 +461,7 @@ class _TextTable(_LinedTable):
         frame = None
         if self.separator == "::":
             frame = self._scan(self._content().replace(b"::", b"\x1f"), "\x1f", wanted)
-        else:
+        elif self._quotes_are_regular():
             frame = self._scan(self._source(), self.separator, wanted)
             if frame is None and self.separator == " ":
                 packed = b"\n".join(_BLANKS.sub(b" ", x).strip() for x in self._content().split(b"\n"))
@@ -472,6 +472,21 @@ class _TextTable(_LinedTable):
                 {str(c): [r[c] for r in rows] for c in wanted}, schema={str(c): pl.String for c in wanted}
             ).with_columns(pl.all().str.strip_chars())
         return frame
+
+    def _quotes_are_regular(self) -> bool:
+        """Return whether every quote opens or closes a field; at any other Polars may take lines for one field."""
+        if self._quote is None:
+            return True
+        rest = b""
+        blocks = text_blocks(self.path) if self._of is None else [(1, self._content())]
+        for _, block in blocks:
+            if not rest and b'"' not in block:
+                continue
+            end = _last_regular_end(rest + block, ord(self.separator))
+            if end is None:
+                return False
+            rest = (rest + block)[end:]
+        return True
 
     def _scan(self, source: Path | bytes, separator: str, wanted: list[int]) -> pl.DataFrame | None:
         """Return the columns as Polars sees them, None when anything about the file looks suspicious."""
@@ -639,10 +654,15 @@ def _split(text: str, separator: str) -> list[str] | None:
 
     A quote inside a field that does not begin with one is an ordinary character.
     """
+    return _fields(text, separator)[0]
+
+
+def _fields(text: str, separator: str) -> tuple[list[str] | None, bool]:
+    """Return the same, and whether the text ends inside a quoted field, which the next line may go on with."""
     if separator == " ":
-        return blank_fields(text)
+        return blank_fields(text), False
     if '"' not in text or separator == "::":
-        return text.split(separator)
+        return text.split(separator), False
     fields: list[str] = []
     at = 0
     while True:
@@ -651,22 +671,22 @@ def _split(text: str, separator: str) -> list[str] | None:
             while True:
                 end = text.find('"', end)
                 if end < 0:
-                    return None
+                    return None, True
                 if text[end + 1 : end + 2] != '"':
                     break
                 end += 2
             fields.append(text[at + 1 : end].replace('""', '"'))
             at = end + 1
             if at == len(text):
-                return fields
+                return fields, False
             if text[at] != separator:
-                return None
+                return None, False
             at += 1
         else:
             end = text.find(separator, at)
             if end < 0:
                 fields.append(text[at:])
-                return fields
+                return fields, False
             fields.append(text[at:end])
             at = end + 1
 
@@ -674,15 +694,15 @@ def _split(text: str, separator: str) -> list[str] | None:
 def _records(lines: Iterator[tuple[int, str]], separator: str) -> Iterator[tuple[int, str, list[str] | None]]:
     """Yield (line, text, fields) record by record; a quoted field may run over several lines. None = malformed."""
     for line, text in lines:
-        fields = _split(text, separator)
-        if fields is None and text.count('"') % 2:
-            parts, quotes = [text], text.count('"')
+        fields, unfinished = _fields(text, separator)
+        if unfinished:
+            parts = [text]
             for _, more in lines:
                 parts.append(more)
-                quotes += more.count('"')
-                if quotes % 2 == 0:
-                    fields = _split("\n".join(parts), separator)
-                    break
+                if '"' in more:
+                    fields, unfinished = _fields("\n".join(parts), separator)
+                    if not unfinished:
+                        break
         yield line, text, fields
 
 
@@ -721,14 +741,16 @@ def _last_end_line_by_line(text: bytes, separator: str) -> int:
     end = at = 0
     for line in lines:
         at += len(line) + 1
-        fields = _split(line.decode(errors="replace").removesuffix("\r"), separator)
-        quotes = line.count(b'"')
-        while fields is None and quotes % 2:
+        parts = [line.decode(errors="replace").removesuffix("\r")]
+        unfinished = _fields(parts[0], separator)[1]
+        while unfinished:
             more = next(lines, None)
             if more is None:
                 return end
             at += len(more) + 1
-            quotes += more.count(b'"')
+            parts.append(more.decode(errors="replace").removesuffix("\r"))
+            if b'"' in more:
+                unfinished = _fields("\n".join(parts), separator)[1]
         end = min(at, len(text))
     return end
 
