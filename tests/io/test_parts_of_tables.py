@@ -62,7 +62,7 @@ def test_a_quote_inside_a_field_closes_none_of_another_line(tmp_path: Path) -> N
     found = [row for _, row in rows_of(open_table(path), [0, 1, 2])]
     assert found == [("", "11", 'a"b'), ("", ";;;", 'a"b'), ("", "", '"')]
     # Nor does one open a field that another line closes.
-    path.write_text('"",a"b,\r\n,,\r\n,é,11\r\n,1,a"b\r\n1,2,3\r\n')
+    path.write_text('expert,item,rank\r\n"",a"b,\r\n,,\r\n,é,11\r\n,1,a"b\r\n1,2,3\r\n')
     both(path, 1, [0, 1, 2])
     found = [row for _, row in rows_of(open_table(path), [0, 1, 2])]
     assert found == [("", 'a"b', ""), ("", "é", "11"), ("", "1", 'a"b'), ("1", "2", "3")]
