@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -164,15 +163,6 @@ def test_every_method_is_on_the_page_of_its_family_and_that_page_in_the_navigati
     home = (site / "index.html").read_text(encoding="utf-8")
     sidebar = home.partition('class="sidebar-tree"')[2].partition("</div>")[0]
     assert f'href="methods/{family}.html"' in sidebar
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[browser.Browser]:
-    program = browser.find()
-    if program is None:
-        pytest.skip(f"no browser: none of {', '.join(browser.NAMES)} is installed")
-    with browser.started(program) as running:
-        yield running
 
 
 def test_pages_open_from_disk_and_fit_a_phone_and_a_screen(site: Path, chromium: browser.Browser) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,15 +11,6 @@ from tests.report.test_browser import CONTRAST
 from concordant.experiments.pages import Claim, Page, Picture, Row, Table, write_index, write_page
 
 COLUMNS = [f"N@{k}" for k in range(1, 11)] + ["MAP"]
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[browser.Browser]:
-    program = browser.find()
-    if program is None:
-        pytest.skip(f"no browser: none of {', '.join(browser.NAMES)} is installed")
-    with browser.started(program) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,15 +51,6 @@ IN_CELLS = """(() => {
   });
   return [ratios.length, Math.min(...ratios)];
 })()"""
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[browser.Browser]:
-    program = browser.find()
-    if program is None:
-        pytest.skip(f"no browser: none of {', '.join(browser.NAMES)} is installed")
-    with browser.started(program) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -344,12 +344,7 @@ def read(
     >>> found.preferences, found.labels
     (Preferences: 1 instance, 1 expert, 2 items, 2 scores in 1 list, Labels: 1 instance, 1 item, labels 1 to 1)
     """
-    name = format
-    if name in FILE_TYPES:
-        options["file_type"], name = name, None
-    if columns is not None:
-        options["columns"] = columns
-        name = name or _spoken_of(columns)
+    name = _named(format, columns, options)
     plan = _plan(path, name)
     out: dict[str, Any] = {}
     for name, files in plan.items():
@@ -408,12 +403,7 @@ def scan(
     ...     [cc.aggregate(block, "rrf").ranking() for block in blocks]
     [['d1', 'd3'], ['d2']]
     """
-    name = format
-    if name in FILE_TYPES:
-        options["file_type"], name = name, None
-    if columns is not None:
-        options["columns"] = columns
-        name = name or _spoken_of(columns)
+    name = _named(format, columns, options)
     chosen, files = next(iter(_plan(path, name).items()))
     if chosen not in BLOCK_FORMATS:
         raise FormatError(
@@ -433,6 +423,16 @@ def scan(
     _check_reader(chosen, tabular.LONG[chosen], options)
     reader = tabular.LongReader(tabular.LONG[chosen]("scan", files, **options), {"format": chosen, **options})
     return Blocks.of(reader, block_rows=block_rows, folder=folder, checkpoint=checkpoint)
+
+
+def _named(name: str | None, columns: Columns | None, options: dict[str, Any]) -> str | None:
+    """Return the format that is asked for, None to find it out; what is said besides joins the options."""
+    if name in FILE_TYPES:
+        options["file_type"], name = name, None
+    if columns is not None:
+        options["columns"] = columns
+        name = name or _spoken_of(columns)
+    return name
 
 
 # Formats whose instances can be read in blocks.
