@@ -881,10 +881,13 @@ def cost_curve(
         if slopes and len(sizes) > 1:
             text += f", slope {np.polyfit(np.log(x), np.log(y), 1)[0]:.2f}".replace("-", "−")
         names.append(text)
-    every = np.unique(np.concatenate([x for x, _ in measured.values()]))
-    if 1 < len(every) <= _MARKED_SIZES and (every[1:] >= 1.3 * every[:-1]).all():
+    marked: list[float] = []
+    for size in np.unique(np.concatenate([x for x, _ in measured.values()])).tolist():
+        if not marked or size >= 1.3 * marked[-1]:
+            marked.append(size)
+    if 1 < len(marked) <= _MARKED_SIZES:
         # A few sizes are read more easily than the powers of ten between them.
-        ax.set_xticks(every, [f"{size:,.0f}" if size == round(size) else f"{size:g}" for size in every])
+        ax.set_xticks(marked, [f"{size:,.0f}" if size == round(size) else f"{size:g}" for size in marked])
         ax.set_xticks([], minor=True)
     ax.set_xlabel(written(xlabel, 60), color=ink.strong)
     ax.set_ylabel(written(ylabel, 60), color=ink.strong)
