@@ -379,3 +379,12 @@ def test_comparisons_are_not_collapsed_where_it_matters_who_compared(
     invoke(*plain, "-p", "uncertainty=information", "--columns", "left=left,right=right")
     invoke(*plain, "--read", "collapse=true")
     assert seen == [True, True, True]
+
+
+@pytest.mark.parametrize("memory", [[], ["--memory", "0"]], ids=str)
+def test_a_folder_that_holds_only_folders_is_written_too(files: Path, invoke: Invoke, memory: list[str]) -> None:
+    invoke("aggregate", files / "letor", "-m", "borda", "-o", files / "folds.csv", *memory)
+    preferences = cc.read(files / "letor").preferences
+    assert preferences is not None
+    cc.write(cc.aggregate(preferences, "borda"), files / "same.csv")
+    assert (files / "folds.csv").read_bytes() == (files / "same.csv").read_bytes()

@@ -28,7 +28,7 @@ class _Dask:
 
     @property
     def n_workers(self) -> int:
-        return max(len(self._client.scheduler_info(n_workers=-1)["workers"]), 1)
+        return max(len(self._client.ncores()), 1)
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         # Not pure: the same function of the same file has another answer once the file has changed.
@@ -77,7 +77,7 @@ def dask(client: Any) -> Iterator[None]:
     ...     with cc.scan("runs/*.trec") as blocks:
     ...         cc.aggregate_blocks(blocks, "fused.trec", "rrf")
     """
-    if not hasattr(client, "submit") or not hasattr(client, "scheduler_info"):
+    if not hasattr(client, "submit") or not hasattr(client, "ncores"):
         raise ParameterError.invalid("client", "dask", "a distributed.Client", type(client).__name__)
     with on_cluster(_Dask(client)):
         yield
@@ -99,7 +99,7 @@ def connected(scheduler: str, *, timeout: float = 10.0) -> Iterator[None]:
             "one with dask scheduler and dask worker ADDRESS, and check the address."
         ) from error
     with client, dask(client):
-        if not client.scheduler_info(n_workers=-1)["workers"]:
+        if not client.ncores():
             raise DataError(
                 f"the Dask scheduler at {scheduler!r} has no workers. Start some with dask worker {scheduler}."
             )

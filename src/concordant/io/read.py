@@ -445,7 +445,9 @@ _BYTES_PER_ROW, _PER_BYTE, _PACKED = 100, 2.5, 5
 def memory_needed(path: PathLike | Iterable[PathLike]) -> int:
     """Return about how many bytes of memory the preferences in some files take while they are aggregated."""
     total = 0.0
-    for file in expand(path):
+    folder = _folder(path)
+    # A LETOR folder holds its files in folders of its own.
+    for file in expand(path) if folder is None else folder.rglob("*"):
         if not file.is_file():
             continue
         if file_type(file) == "parquet" and compression(file) is None:
