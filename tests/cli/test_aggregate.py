@@ -388,3 +388,16 @@ def test_a_folder_that_holds_only_folders_is_written_too(files: Path, invoke: In
     assert preferences is not None
     cc.write(cc.aggregate(preferences, "borda"), files / "same.csv")
     assert (files / "folds.csv").read_bytes() == (files / "same.csv").read_bytes()
+
+
+def test_what_has_no_blocks_is_read_whole(tmp_path: Path, invoke: Invoke) -> None:
+    (tmp_path / "votes.csv").write_text("a,b\nx,y\nx,y\n")
+    invoke(
+        *("aggregate", tmp_path / "votes.csv", "--columns", "winner=a,loser=b", "-m", "copeland", "--memory", "0"),
+        *("-o", tmp_path / "votes.out.csv"),
+    )
+    (tmp_path / "matrix.csv").write_text("x,y,z\n1,2,3\n1,3,2\n")
+    matrix = ("aggregate", tmp_path / "matrix.csv", "-m", "borda", "--memory", "0", "-q")
+    invoke(*matrix, "-o", tmp_path / "matrix.out.csv")
+    for name in ("votes", "matrix"):
+        assert (tmp_path / f"{name}.out.csv").read_text().splitlines()[1].startswith("all,x,")

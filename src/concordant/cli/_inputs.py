@@ -275,8 +275,7 @@ def scan_input(
     Too much is more than `memory` says, such as "4GB", or more than half of what is free; with a checkpoint or `always`
     anything.
     """
-    from concordant.io._tables import FILE_TYPES
-    from concordant.io.read import BLOCK_FORMATS, memory_needed, scan, sniff
+    from concordant.io.read import block_format, memory_needed, scan
 
     paths = inputs[0] if len(inputs) == 1 else inputs
     limit = parse_size(memory, "--memory") if memory is not None else None
@@ -285,8 +284,7 @@ def scan_input(
     if not always and needed <= (free_memory() // 2 if limit is None else limit):
         return None
     named = parse_columns(columns)
-    found = input_format or (None if named else sniff(paths))
-    if not always and found is not None and found not in (*BLOCK_FORMATS, *FILE_TYPES):
+    if not always and block_format(paths, input_format, named) is None:
         return None
     options = parse_params(read_options, "--read")
     if expert_from is not None:

@@ -29,7 +29,7 @@ from concordant.io.letor import fold_files, read_feature_folds, read_features, r
 from concordant.io.preflib import read_preflib
 from concordant.io.trec import RunReader, read_qrels, read_runs
 
-__all__ = ["BLOCK_FORMATS", "FORMATS", "Format", "memory_needed", "read", "scan", "sniff"]
+__all__ = ["BLOCK_FORMATS", "FORMATS", "Format", "block_format", "memory_needed", "read", "scan", "sniff"]
 
 
 @dataclass(frozen=True)
@@ -440,6 +440,17 @@ BLOCK_FORMATS = ("trec", *tabular.LONG)
 # Memory that a row of preferences takes at the most while it is read and aggregated, and that of a byte of text; a
 # compressed byte stands for several.
 _BYTES_PER_ROW, _PER_BYTE, _PACKED = 100, 2.5, 5
+
+
+def block_format(
+    path: PathLike | Iterable[PathLike],
+    format: str | None = None,  # noqa: A002 - the name users know
+    columns: Columns | None = None,
+) -> str | None:
+    """Return the format that `scan` would read a path in, None where it cannot be read in blocks."""
+    name, files = next(iter(_plan(path, _named(format, columns, {})).items()))
+    matrix = name == "rankings" and columns is None and not _has(_File(files[0]), "expert", "item", "rank")
+    return name if name in BLOCK_FORMATS and not matrix else None
 
 
 def memory_needed(path: PathLike | Iterable[PathLike]) -> int:
