@@ -27,6 +27,7 @@ settings = st.fixed_dictionaries(
     {
         "hash_bits": st.sampled_from([0, 1, 3, 64]),
         "batch_rows": st.sampled_from([1, 3, 7, 1000]),
+        "batch_bytes": st.sampled_from([0, 200, 1 << 30]),
         "block_rows": st.sampled_from([1, 4, 1000]),
     }
 )

@@ -38,8 +38,10 @@ __all__ = [
     "hashed",
 ]
 
-# Rows whose text is held at one time. More are coded batch by batch, and the batches' slots are coded once more.
-BATCH_ROWS = 16_000_000
+# Rows, and bytes of their text, held at one time. More are coded batch by batch, and the batches' slots are coded once
+# more, which costs as much again where every batch holds most items of every instance: few large batches are best.
+BATCH_ROWS = 1 << 27
+BATCH_BYTES = 2 << 30
 # Rows looked up at one time: several arrays of this length fit the cache of a core.
 BLOCK_ROWS = 1 << 16
 # Fewer rows than this are coded sooner than threads are started.
@@ -388,8 +390,8 @@ class Coder:
     ----------
     reserve : int, optional
         How many rows to expect; saves growing.
-    batch_rows, block_rows, hash_bits : int
-        Rows whose text is held at one time, rows looked up at one time, bits used of the first hash.
+    batch_rows, batch_bytes, block_rows, hash_bits : int
+        Rows, and bytes of their text, held at one time; rows looked up at one time; bits used of the first hash.
     shelf : Shelf, optional
         Takes every batch as soon as it is coded; without it they are held until `finish`.
 
@@ -413,6 +415,7 @@ class Coder:
         *,
         reserve: int = 0,
         batch_rows: int = BATCH_ROWS,
+        batch_bytes: int = BATCH_BYTES,
         block_rows: int = BLOCK_ROWS,
         hash_bits: int = 64,
         shelf: Shelf | None = None,
@@ -421,6 +424,7 @@ class Coder:
         self.experts: dict[Hashable, int] = {}
         self.sources: list[tuple[int, Source]] = []
         self._batch_rows = batch_rows
+        self._batch_bytes = batch_bytes
         self._block_rows = block_rows
         self._hash_bits = hash_bits
         self._shelf = shelf
@@ -434,6 +438,7 @@ class Coder:
         self._h2: _Hashes = np.empty(0, dtype=np.uint64)
         self._value: Floats = np.empty(0, dtype=np.float64)
         self._items: list[pl.Series] = []
+        self._text_bytes = 0
         self._pending: list[tuple[Codes, Codes, Ints, Floats]] = []
         self._weighted = False
 
@@ -478,7 +483,7 @@ class Coder:
             Where the rows come from, for messages.
         """
         for part in frame.iter_slices(self._batch_rows) if frame.height > self._batch_rows else (frame,):
-            if self._held and self._held + part.height > self._batch_rows:
+            if self._held and (self._held + part.height > self._batch_rows or self._text_bytes > self._batch_bytes):
                 self._flush()
             self._take(part, expert, key)
         self.sources.append((self._total - frame.height, source or Source()))
@@ -528,6 +533,7 @@ class Coder:
             self._nulls = True
             self._value[held] = np.nan
         self._items.append(frame["item"])
+        self._text_bytes += int(frame["item"].estimated_size())
         self._held += n
         self._total += n
 
@@ -583,7 +589,7 @@ class Coder:
             self._batches.append(batch)
         else:
             self._shelf.put(batch)
-        self._items, self._pending, self._held = [], [], 0
+        self._items, self._pending, self._held, self._text_bytes = [], [], 0, 0
 
     def flush(self) -> None:
         """Code what is held and let go of its text; after the last rows, for a shelf."""

@@ -30,6 +30,7 @@ __all__ = [
     "blank_fields",
     "file_type",
     "is_number",
+    "most_rows",
     "normal",
     "open_table",
     "parquet_rows",
@@ -57,6 +58,10 @@ SAMPLE_LINES = 200
 _MALFORMED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 # Bytes of text that are taken for a row where text is read in parts of about so many rows.
 _ROW_BYTES = 32
+# No row of a text table is shorter than "u,i,1\n".
+_SHORTEST_ROW = 6
+# Rows that tell whether texts are repeated row after row.
+_LOOK = 1 << 10
 _SPACES = b" \t\r\n\f\v"
 _QUOTE, _LINE_FEED, _RETURN = 34, 10, 13
 
@@ -234,9 +239,19 @@ class _ParquetTable(Table):
     def _read(self, wanted: list[int]) -> pl.DataFrame:
         kept = [pl.col(self.names[c]).alias(str(c)) for c in wanted]
         try:
-            return self._scan.select(kept).with_columns(pl.col(pl.String).str.strip_chars()).collect()
+            frame = self._scan.select(kept).collect()
         except _MALFORMED as error:
             raise self._damaged(error) from None
+        return frame.with_columns(_without_blanks(column) for column in frame if column.dtype == pl.String)
+
+
+def _without_blanks(column: pl.Series) -> pl.Series:
+    """Return texts without blanks around them; where a text is repeated row after row it is looked at once."""
+    if len(column.head(_LOOK).rle()) * 8 <= _LOOK <= len(column):
+        runs = column.rle().struct.field("value")
+        if runs.equals(runs.str.strip_chars()):
+            return column
+    return column.str.strip_chars()
 
 
 def parquet_rows(path: Path) -> int:
@@ -245,6 +260,13 @@ def parquet_rows(path: Path) -> int:
         return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
     except _MALFORMED as error:
         raise FormatError(f"{path}: the Parquet data is damaged ({shorten(str(error).splitlines()[0])}).") from None
+
+
+def most_rows(path: Path) -> int:
+    """Return how many rows a table has at most: a row of text takes some bytes, a packed file may hold anything."""
+    if compression(path) is not None:
+        return 0
+    return parquet_rows(path) if file_type(path) == "parquet" else path.stat().st_size // _SHORTEST_ROW
 
 
 class _Stretch(NamedTuple):

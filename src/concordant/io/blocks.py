@@ -28,7 +28,7 @@ __all__ = ["BLOCK_ROWS", "Blocks", "RowReader", "fingerprint"]
 # Rows of a block: enough to keep every core busy, about a hundred bytes each while they are worked on.
 BLOCK_ROWS = 4_000_000
 # Rows whose text is held while reading.
-_BATCH_ROWS = 8_000_000
+_BATCH_ROWS = 16_000_000
 # How many rows more have been read when it is noted how far the reading is.
 _MARK_ROWS = 2_000_000
 

@@ -24,7 +24,7 @@ from concordant.data.labels import Labels
 from concordant.data.preferences import KINDS, Kind, Preferences
 from concordant.errors import ConcordantWarning, FormatError, ParameterError
 from concordant.execution import Cluster, Pace, ahead, cluster, note, report
-from concordant.io._coding import CodedRows, Coder, check_duplicates
+from concordant.io._coding import CodedRows, Coder, check_duplicates, hashed
 from concordant.io._columns import (
     COUNTS,
     Asked,
@@ -53,7 +53,7 @@ from concordant.io._rows import (
     ids,
 )
 from concordant.io._sniff import Head, is_qrels, mostly
-from concordant.io._tables import Table, normal, open_table
+from concordant.io._tables import Table, most_rows, normal, open_table
 from concordant.io._words import ALIASES, HEADER_WORDS
 from concordant.io.blocks import fingerprint
 from concordant.io.outcomes import Column, Outcomes, OutcomeWords
@@ -165,7 +165,8 @@ class Long(NamedTuple):
     def preferences(self) -> Preferences:
         """Return everything the tables hold; of large ones the text of some rows at a time is in memory."""
         if sum(os.path.getsize(f) for f in self.files) >= _LARGE_BYTES:
-            reader, coder = LongReader(self, {}), Coder()
+            reader = LongReader(self, {})
+            coder = Coder(reserve=reader.most_rows())
             reader.read(coder)
             return reader.preferences(coder.finish())
         with naming(self.files):
@@ -205,6 +206,10 @@ class LongReader:
         """Return the ids of the experts in the coder's vocabulary."""
         return [str(e) for e in experts]
 
+    def most_rows(self) -> int:
+        """Return how many rows there are at most, as far as it can be told without reading them."""
+        return sum(most_rows(file) for file in self._tables.files)
+
     def n_steps(self) -> int:
         """Return how many windows there are."""
         return sum(1 for _ in self._windows(lambda table: Part(pl.DataFrame(), FileRows(table=table)), 0))
@@ -216,7 +221,7 @@ class LongReader:
     def read_step(self, coder: Coder, step: int) -> None:
         """Hand the rows of one window to a coder."""
         with naming(self._tables.files):
-            self._add(coder, next(self._windows(self._tables.take, step)))
+            self._add(coder, next(self._parts(step)))
 
     def gather(self, states: list[Any], begins: list[int]) -> None:
         """Take up nothing."""
@@ -225,17 +230,22 @@ class LongReader:
         """Hand the rows of all windows but the first `done` to a coder."""
         files, pace = self._tables.files, Pace()
         with naming(files):
-            for step, part in enumerate(_watched(self._windows(self._tables.take, done), files), done):
+            for step, part in enumerate(_watched(ahead(self._parts(done)), files), done):
                 mark(step)
                 self._add(coder, part)
                 note(pace.words(coder.n_rows))
 
-    def _add(self, coder: Coder, part: Part) -> None:
+    def _parts(self, skip: int) -> Iterator[Part]:
+        """Yield the windows but the first few, as a coder takes them."""
         t = self._tables
-        frame = checked_preferences(t.turn(part.frame), t.kind, part.rows)
-        if "weight" in frame.columns:
-            frame = frame.with_columns(pl.Series("weight", checked_weights(frame["weight"], part.rows)))
-        coder.add(_everyone_named(frame), source=part.rows.light())
+        for part in self._windows(t.take, skip):
+            frame = checked_preferences(t.turn(part.frame), t.kind, part.rows)
+            if "weight" in frame.columns:
+                frame = frame.with_columns(pl.Series("weight", checked_weights(frame["weight"], part.rows)))
+            yield part._replace(frame=_everyone_named(frame).with_columns(*hashed()))
+
+    def _add(self, coder: Coder, part: Part) -> None:
+        coder.add(part.frame, source=part.rows.light())
 
     def preferences(self, rows: CodedRows) -> Preferences:
         """Return coded rows as preferences."""
