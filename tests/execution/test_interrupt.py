@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import threading
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 
+import numpy as np
 import pytest
 
 from concordant.execution import map_instances, threads
 
 
 def test_an_error_waits_for_no_other_thread_and_stops_what_has_not_begun() -> None:
-    begun, release, seen = threading.Event(), threading.Event(), []
+    begun, release, ended, seen = threading.Event(), threading.Event(), threading.Event(), []
 
     def work(i: int) -> int:
         seen.append(i)
@@ -20,6 +24,7 @@ def test_an_error_waits_for_no_other_thread_and_stops_what_has_not_begun() -> No
             raise KeyError(i)
         begun.set()
         assert release.wait(20)
+        ended.set()
         return i
 
     with threads(2), pytest.raises(KeyError):
@@ -27,9 +32,57 @@ def test_an_error_waits_for_no_other_thread_and_stops_what_has_not_begun() -> No
     # The second piece is still held; had the map waited for it, we would not be here.
     assert not release.is_set()
     release.set()
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and "ThreadPoolExecutor" in thread.name:
-            thread.join(20)
+    assert ended.wait(20)
+    # Whoever goes on would begin with the next piece now.
+    time.sleep(0.05)
     # Sixteen blocks of four: the first fails, whose thread may take up a third before the caller hears of it; all
     # others stop after the piece in hand.
     assert {0, 4} <= set(seen) <= {0, 4, 8}
+
+
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    with threads(2):
+        map_instances(str, 8)
+        with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+            assert pool.submit(_mapped).result(timeout=20) == ["0", "1", "2", "3"]
+
+
+def _mapped() -> list[str]:
+    with threads(2):
+        return map_instances(str, 4)
+
+
+def test_a_map_goes_on_while_what_is_left_of_an_interrupted_one_is_still_busy() -> None:
+    release = threading.Event()
+
+    def fail(i: int) -> int:
+        if i:
+            release.wait(20)
+            return i
+        raise KeyError(i)
+
+    with threads(2):
+        with pytest.raises(KeyError):
+            map_instances(fail, 64)
+        meeting = threading.Barrier(2, timeout=20)
+        assert sorted(map_instances(lambda _: meeting.wait(), 2)) == [0, 1]
+    release.set()
+
+
+def test_what_holds_for_the_caller_holds_for_the_threads() -> None:
+    with threads(2), np.errstate(over="raise"):
+        assert {e["over"] for e in map_instances(lambda _: np.geterr(), 40)} == {"raise"}
+
+
+def test_the_error_of_the_first_piece_is_raised_whichever_fails_first() -> None:
+    late = threading.Event()
+
+    def fail(i: int) -> int:
+        if i == 0:
+            assert late.wait(20)
+            raise KeyError(i)
+        late.set()
+        raise ValueError(i)
+
+    with threads(2), pytest.raises(KeyError):
+        map_instances(fail, 64)

@@ -75,6 +75,36 @@ def test_many_rows_are_summed_as_few_are(transform: str, monkeypatch: pytest.Mon
     np.testing.assert_allclose(many, few, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("missing", ["unknown", "below"])
+@pytest.mark.parametrize("transform", [*TRANSFORMS, ("binary", "log")])
+def test_potentials_of_stretches_are_those_of_all(
+    transform: str | tuple[str, ...], missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(6)
+    # Ties, lists of all lengths, lists that are left out, and an instance of which nobody says anything.
+    rows = [
+        (f"q{n}", f"e{k}", f"d{i}", float(rng.integers(1, 12)))
+        for n in range(12)
+        for k in range(5)
+        for i in range(rng.integers(0, 9))
+        if n != 4
+    ]
+    every = [(f"q{n}", f"d{i}") for n in range(12) for i in range(10)]
+    p = cc.Preferences(*zip(*rows, strict=True), items=every)
+    p = p.with_weights({"e0": 2.0, "e1": 1.0, "e2": 1.0, "e3": 0.0, "e4": 1.0})
+    blocks = blocks_of(p, "mixed", 11)
+    of_expert = blocks.of(p, "CRF").copy()
+    of_expert[1] = -1
+    whole = potentials(p, blocks, of_expert, transform, missing=missing)
+    for size in (1, 40):
+        monkeypatch.setattr(expert_features, "_STRETCH", size)
+        for n in (1, 3):
+            with cc.threads(n):
+                found = potentials(p, blocks, of_expert, transform, missing=missing)
+            for name, one, other in zip(whole._fields, whole, found, strict=True):
+                np.testing.assert_array_equal(one, other, err_msg=name, strict=True)
+
+
 def test_shared_and_ignored_experts() -> None:
     p = cc.from_lists({"x": ["a", "b"], "y": ["b", "a"], "new": ["b", "c"]})
     blocks = expert_features.Blocks(["x", "*"], 1, frozenset({"y"}))

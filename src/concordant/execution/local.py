@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from functools import cache
 from itertools import count, islice
-from threading import Event
+from threading import Event, Lock
 from time import monotonic
-from typing import TypeVar
+from typing import Generic, TypeVar
+
+import numpy as np
 
 from concordant.errors import ParameterError
 
@@ -142,6 +145,66 @@ def _counted(function: Callable[[int], T], n: int, report: Callable[[int, int], 
     return counted
 
 
+class _Turns(Generic[T]):
+    """The blocks of one map: threads take them in order; the map is over with the last one, or the first that fails."""
+
+    def __init__(self, function: Callable[[int], T], n: int, blocks: int) -> None:
+        self._function = function
+        self._errors = np.geterr()
+        self._edges = [n * b // blocks for b in range(blocks + 1)]
+        # What each block came to, the first one that is open, and whether anybody wants the rest.
+        self._found: list[list[T] | BaseException | None] = [None] * blocks
+        self._open = 0
+        self._turn = count()
+        self._lock = Lock()
+        self._over = Event()
+        self._stopped = False
+
+    def work(self) -> None:
+        """Take blocks until none is left."""
+        # The cores are taken: what is spread inside a piece of work is done by the thread that has it. Of what is set
+        # for the caller only how NumPy takes overflow and the like holds here: nobody watches, nothing is kept.
+        _threads.set(1)
+        while not self._stopped and (block := next(self._turn)) < len(self._found):
+            outcome: list[T] | BaseException
+            try:
+                with np.errstate(**self._errors):
+                    pieces = range(self._edges[block], self._edges[block + 1])
+                    outcome = [self._function(i) for i in pieces if not self._stopped]
+            except BaseException as error:  # noqa: BLE001 - the caller raises it
+                outcome = error
+            with self._lock:
+                self._found[block] = outcome
+                while self._open < len(self._found) and isinstance(self._found[self._open], list):
+                    self._open += 1
+                if self._open == len(self._found) or self._found[self._open] is not None:
+                    self._over.set()
+
+    def results(self) -> list[T]:
+        """Wait for all blocks and return what they came to; nobody waits for the rest once one has failed."""
+        try:
+            self._over.wait()
+            out: list[T] = []
+            for found in self._found:
+                if isinstance(found, BaseException):
+                    raise found
+                out += found or []
+            return out
+        finally:
+            self._stopped = True
+
+
+@cache
+def _crew() -> ThreadPoolExecutor:
+    """Return the threads that maps are done by: they wait for the next one, which is often a millisecond away."""
+    return ThreadPoolExecutor(256, thread_name_prefix="concordant")
+
+
+if hasattr(os, "register_at_fork"):
+    # A process that is forked off has none of the threads.
+    os.register_at_fork(after_in_child=_crew.cache_clear)
+
+
 def map_instances(function: Callable[[int], T], n: int) -> list[T]:
     """Return [function(0), ..., function(n - 1)], spread over threads in contiguous blocks.
 
@@ -154,25 +217,10 @@ def map_instances(function: Callable[[int], T], n: int) -> list[T]:
     workers = min(n_threads(), n)
     if workers <= 1:
         return [function(i) for i in range(n)]
-    blocks = min(n, workers * 8)
-    edges = [n * b // blocks for b in range(blocks + 1)]
-
-    stopped = Event()
-
-    def run(block: int) -> list[T]:
-        # The cores are taken: what is spread inside this piece of work is done by the thread that has it.
-        _threads.set(1)
-        # Nobody waits for the rest once the caller was interrupted or another block has failed.
-        return [function(i) for i in range(edges[block], edges[block + 1]) if not stopped.is_set()]
-
-    pool = ThreadPoolExecutor(workers)
-    try:
-        return [result for part in pool.map(run, range(blocks)) for result in part]
-    except BaseException:
-        stopped.set()
-        raise
-    finally:
-        pool.shutdown(wait=not stopped.is_set(), cancel_futures=True)
+    turns = _Turns(function, n, min(n, workers * 8))
+    for _ in range(workers):
+        _crew().submit(turns.work)
+    return turns.results()
 
 
 def ahead(pieces: Iterator[T]) -> Iterator[T]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Generic, Protocol, TypeVar
 
-from concordant.execution.local import ahead, map_instances
+from concordant.execution.local import ahead, map_instances, unwatched
 
 __all__ = ["Cluster", "Held", "OnCluster", "Pieces", "Read", "cluster", "on_cluster"]
 
@@ -62,7 +62,9 @@ class Held(Pieces[T]):
 
     def map(self, function: Callable[..., U], *arguments: Any) -> Iterator[U]:
         """Yield function(piece, *arguments) of every piece, in order."""
-        return iter(map_instances(lambda k: function(self._pieces[k], *arguments), len(self._pieces)))
+        # Whoever maps over pieces again and again reports its own steps.
+        with unwatched():
+            return iter(map_instances(lambda k: function(self._pieces[k], *arguments), len(self._pieces)))
 
     def keep(self, function: Callable[..., U], *arguments: Any) -> Held[U]:
         """Return the pieces that the function makes of these."""

@@ -47,8 +47,9 @@ _RATES, _RATES_PAPER = (1.0, 2.0, 5.0, 10.0), (0.1, 1.0, 10.0, 100.0)
 _PATH = tuple(float(f"{10.0 ** (-e / 2):.3g}") for e in range(3, 11))
 # The spread of the first weights, draws of a visit, fixed draws of an instance, steps of the solver for each penalty.
 _START, _DRAWS, FIXED_DRAWS, _MOST_STEPS = 0.01, 8, 32, 200
-# Instances that a thread goes through at a time in the full batch.
-_STRETCH = 256
+# Instances that a thread goes through at a time in the full batch, at least, and how many such stretches there are at
+# most: each looks over all draws once.
+_STRETCH, _STRETCHES = 16, 32
 # How widely columns are spread over items in balanced units; about that of "log" on the papers' data.
 _SPREAD = 0.05
 # Shares of the strongest influence up to which experts are tried as useless, where none is given.
@@ -615,7 +616,7 @@ class _Batch:
         if task.slices is not None:
             samples, starts, block, X = slice_rows(samples, starts, block, X, task.slices)
         n = len(instances)
-        edges = [*range(0, n, _STRETCH), n]
+        edges = [*range(0, n, max(_STRETCH, -(-n // _STRETCHES))), n]
         grids = grids_of(n, float(np.abs(X).max(initial=0.0)))
 
         def total(w: Floats) -> tuple[float, Floats]:

@@ -17,7 +17,7 @@ from concordant.data.streams import id_hash
 from concordant.kernels.graded import Graded
 from concordant.kernels.lists import Floats, Ints, offsets_of
 from concordant.kernels.scramble import Keys, mixed, scrambled
-from concordant.ranking.designs import blocks_of_rows
+from concordant.ranking.designs import over_blocks
 
 __all__ = ["Arranged", "arranged"]
 
@@ -72,10 +72,15 @@ def _column_keys(X: Floats, rows: Ints, of_row: Keys) -> Keys:
     """Return a hash of every column that depends on what stands beside what, not on the order of the rows."""
     out = np.zeros(X.shape[1], dtype=np.uint64)
     weight = of_row | np.uint64(1)
-    for block in blocks_of_rows(len(rows), X.shape[1]):
+
+    def added(block: slice) -> Keys:
         bits = _bits(X[rows[block]])
         bits *= weight[block, None]
-        out += bits.sum(axis=0, dtype=np.uint64)
+        own: Keys = bits.sum(axis=0, dtype=np.uint64)
+        return own
+
+    for found in over_blocks(added, len(rows), X.shape[1]):
+        out += found
     return scrambled(out)
 
 
@@ -83,8 +88,11 @@ def _row_keys(X: Floats, rows: Ints, of_column: Keys) -> Keys:
     """Return a hash of every row that depends on what stands in which column, not on the order of the columns."""
     out = np.empty(len(rows), dtype=np.uint64)
     weight = of_column | np.uint64(1)
-    for block in blocks_of_rows(len(rows), X.shape[1]):
+
+    def write(block: slice) -> None:
         bits = _bits(X[rows[block]])
         bits *= weight
         out[block] = bits.sum(axis=1, dtype=np.uint64)
+
+    over_blocks(write, len(rows), X.shape[1])
     return scrambled(out)

@@ -46,14 +46,38 @@ class _Lists(NamedTuple):
     """Some of the lists, as their loss takes them, their rows (None for all), and how many lists there are."""
 
     prepared: Any
-    rows: slice | Ints | None
+    rows: Ints | None
     n_lists: int
     # The lists at which stretches begin that threads go through one at a time, and the end.
     edges: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, prepared: Any, rows: slice | Ints | None, n_lists: int) -> _Lists:
+    def of(cls, prepared: Any, rows: Ints | None, n_lists: int) -> _Lists:
         return cls(prepared, rows, n_lists, tuple(prepared.edges(_STRETCH)) if isinstance(prepared, Graded) else ())
+
+    @property
+    def n_stretches(self) -> int:
+        """How many stretches there are, at least one."""
+        return max(len(self.edges) - 1, 1)
+
+    def stretch(self, design: Design, k: int) -> tuple[Design, Any, Ints | None]:
+        """Return the rows of the design that a stretch lies in, its lists, and which of these rows are theirs.
+
+        None stands for all of them.
+        """
+        lists, rows = self.prepared, self.rows
+        if self.n_stretches > 1:
+            first, last = self.edges[k : k + 2]
+            a, b = int(lists.offsets[first]), int(lists.offsets[last])
+            lists = lists.window(first, last)
+            if rows is None:
+                return design.at(slice(a, b)), lists, None
+            rows = rows[a:b]
+        if rows is None:
+            return design, lists, None
+        # Lists are taken in their order, so that stretches lie one behind the other.
+        begin, end = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
+        return design.at(slice(begin, end)), lists, rows - begin
 
 
 class Task:
@@ -78,7 +102,7 @@ class Task:
         self.size = self.n_weights + 2 * self.units + owner._n_extra
         # Asked for again and again: the lists of every part learned from, and each list alone.
         self._taken: list[tuple[Ints, _Lists]] = []
-        self._single: dict[int, _Lists] = {}
+        self._single: dict[int, tuple[_Lists, slice]] = {}
 
     def start(self) -> Floats:
         """Return weights of 0, or small random ones where a layer stands between."""
@@ -103,9 +127,14 @@ class Task:
 
     def batch_value(self, parameters: Floats, which: Ints, l2: float, turn: int) -> tuple[float, Floats]:
         """Return the same for a few lists, given by their numbers."""
-        lists = self._alone(int(which[0])) if len(which) == 1 else self._take(which)
-        design = self.design if lists.rows is None else self.design.at(lists.rows)
-        return self._value(design, lists._replace(rows=None), parameters, l2, turn)
+        rows: slice | Ints | None
+        if len(which) == 1:
+            lists, rows = self._alone(int(which[0]))
+        else:
+            lists = self._take(which)
+            lists, rows = lists._replace(rows=None), lists.rows
+        design = self.design if rows is None else self.design.at(rows)
+        return self._value(design, lists, parameters, l2, turn)
 
     def usual_slope(self) -> float:
         """Return how long the gradient of a single list is at the start, on average over some lists."""
@@ -136,65 +165,62 @@ class Task:
         graded, rows = self.lists.take(which)
         return _Lists.of(self.owner._prepared(graded), rows, len(which))
 
-    def _alone(self, number: int) -> _Lists:
+    def _alone(self, number: int) -> tuple[_Lists, slice]:
         if number not in self._single:
             first, last = self.lists.offsets[number : number + 2].tolist()
             lists = self._take(np.array([number]))
-            self._single[number] = lists._replace(rows=slice(first, last))
+            self._single[number] = lists._replace(rows=None), slice(first, last)
         return self._single[number]
 
     def _value(self, design: Design, lists: _Lists, parameters: Floats, l2: float, turn: int) -> tuple[float, Floats]:
-        net = self.net(parameters)
+        """Return the mean loss of the lists with the penalty, and its gradient; the cores share the stretches.
+
+        Stretches are the same whatever the number of threads, and so is their sum, taken in their order.
+        """
+        net, n = self.net(parameters), lists.n_stretches
+        if n == 1:
+            loss, out = self._part(*lists.stretch(design, 0), lists.n_lists, net, turn)
+        else:
+            with unwatched():
+                parts = map_instances(lambda k: self._part(*lists.stretch(design, k), lists.n_lists, net, turn), n)
+            loss, out = sum(loss for loss, _ in parts), np.sum([slope for _, slope in parts], axis=0)
+        out[: self.n_weights] += l2 * parameters[: self.n_weights]
+        if self.units:
+            self.net(out).top[:] += l2 * net.top
+        penalty = 0.5 * l2 * (float((net.w * net.w).sum()) + float(net.top @ net.top))
+        return loss / lists.n_lists + penalty, out
+
+    def _part(
+        self, design: Design, lists: Any, own: Ints | None, n_lists: int, net: Net, turn: int
+    ) -> tuple[float, Floats]:
+        """Return the loss of some of n lists, and what they add to the gradient of the mean; `own` are their rows."""
         score = design.times(net.w)
         if self.units:
             units = score
             units += net.bias
             np.tanh(units, out=units)
             score = units @ net.top
-        own = score if lists.rows is None else score[lists.rows]
-        slope = np.empty(len(own))
-        loss, by_extra = self._loss(own, lists, slope, net.extra, turn)
-        slope /= lists.n_lists
-        if lists.rows is not None:
+        slope = np.empty(len(score) if own is None else len(own))
+        loss, by_extra = self.owner._loss(score if own is None else score[own], lists, slope, net.extra, turn)
+        slope /= n_lists
+        if own is not None:
             everywhere = np.zeros(len(score))
-            everywhere[lists.rows] = slope
+            everywhere[own] = slope
             slope = everywhere
         out = np.empty(self.size)
-        parts = self.net(out)
+        slopes = self.net(out)
         if self.units:
-            parts.top[:] = slope @ units
+            slopes.top[:] = slope @ units
             # From here on the slope by what enters the units.
             units *= -units
             units += 1.0
             units *= net.top
             units *= slope[:, None]
-            parts.w[:], parts.bias[:] = design.against(units), units.sum(axis=0)
-            parts.top[:] += l2 * net.top
+            slopes.w[:], slopes.bias[:] = design.against(units), units.sum(axis=0)
         else:
-            parts.w[:] = design.against(slope)
-        parts.w[:] += l2 * net.w
-        parts.extra[:] = by_extra / lists.n_lists
-        penalty = 0.5 * l2 * (float((net.w * net.w).sum()) + float(net.top @ net.top))
-        return loss / lists.n_lists + penalty, out
-
-    def _loss(self, score: Floats, lists: _Lists, slope: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
-        """Return the loss of the lists and write its slope; long lists of lists go by stretches, shared by the cores.
-
-        Stretches are the same whatever the number of threads, and so is their sum.
-        """
-        graded = lists.prepared
-        edges = lists.edges
-        if len(edges) <= 2 or not isinstance(graded, Graded):
-            return self.owner._loss(score, graded, slope, extra, turn)
-
-        def stretch(k: int) -> tuple[float, Floats]:
-            rows = slice(int(graded.offsets[edges[k]]), int(graded.offsets[edges[k + 1]]))
-            own = graded.window(edges[k], edges[k + 1])
-            return self.owner._loss(score[rows], own, slope[rows], extra, turn)
-
-        with unwatched():
-            parts = map_instances(stretch, len(edges) - 1)
-        return sum(loss for loss, _ in parts), np.sum([by_extra for _, by_extra in parts], axis=0)
+            slopes.w[:] = design.against(slope)
+        slopes.extra[:] = by_extra / n_lists
+        return loss, out
 
 
 class Learner:

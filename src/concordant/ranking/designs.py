@@ -7,14 +7,17 @@ it is the one copy of the features that learning makes. Prediction goes through 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from concordant.execution import map_instances, unwatched
 from concordant.kernels.lists import Floats, Ints
 
-__all__ = ["Design", "Plain", "Scaling", "blocks_of_rows", "steady_product"]
+__all__ = ["Design", "Plain", "Scaling", "blocks_of_rows", "over_blocks", "steady_product"]
+
+T = TypeVar("T")
 
 # Numbers looked at at one time: what is made of them on the way stays in the cache of a core.
 _BLOCK = 1 << 17
@@ -25,6 +28,17 @@ def blocks_of_rows(n: int, width: int) -> Iterator[slice]:
     step = max(_BLOCK // max(width, 1), 1)
     for first in range(0, n, step):
         yield slice(first, min(first + step, n))
+
+
+def over_blocks(function: Callable[[slice], T], n: int, width: int) -> list[T]:
+    """Return what a function gives for each of these blocks, in their order; the cores share them.
+
+    >>> over_blocks(lambda block: block.stop, 5, 1 << 16)
+    [2, 4, 5]
+    """
+    blocks = list(blocks_of_rows(n, width))
+    with unwatched():
+        return map_instances(lambda b: function(blocks[b]), len(blocks))
 
 
 def steady_product(rows: Floats, weights: Floats) -> Floats:
@@ -128,7 +142,8 @@ class Scaling(NamedTuple):
         own = self if columns is None else Scaling(*(part[columns] for part in self))
         n = len(X) if rows is None else len(rows)
         out = np.empty((n, len(own.centre)))
-        for block in blocks_of_rows(n, X.shape[1]):
+
+        def write(block: slice) -> None:
             part = X[block] if rows is None else X[rows[block]]
             here = out[block]
             if columns is None:
@@ -140,28 +155,33 @@ class Scaling(NamedTuple):
                 np.copyto(here, own.mean, where=unknown)
             here -= own.centre
             here *= own.scale
+
+        over_blocks(write, n, X.shape[1])
         return out
 
 
 def _spread(X: Floats, rows: Ints) -> tuple[Floats, Floats]:
     """Return the mean and the standard deviation of what is known of every column; 0 for what is only rounding."""
     F = X.shape[1]
-    blocks = list(blocks_of_rows(len(rows), F))
     count, low, high = np.zeros(F), np.full(F, np.inf), np.full(F, -np.inf)
-    for block in blocks:
+
+    def reaches(block: slice) -> tuple[Ints, Floats, Floats]:
         part = X[rows[block]]
         unknown = np.isnan(part)
-        count += len(part) - unknown.sum(axis=0)
-        np.minimum(low, np.where(unknown, np.inf, part).min(axis=0), out=low)
-        np.maximum(high, np.where(unknown, -np.inf, part).max(axis=0), out=high)
+        lowest, highest = np.where(unknown, np.inf, part).min(axis=0), np.where(unknown, -np.inf, part).max(axis=0)
+        return len(part) - unknown.sum(axis=0), lowest, highest
+
+    for known, lowest, highest in over_blocks(reaches, len(rows), F):
+        count += known
+        np.minimum(low, lowest, out=low)
+        np.maximum(high, highest, out=high)
     low[count == 0] = high[count == 0] = 0.0
     # As parts of the range, so that neither sums nor squares leave what a number can hold.
     middle, reach = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
     unit = np.where(reach > 0, reach, 1.0)
 
     def averaged(offset: Floats, power: int) -> Floats:
-        total = np.zeros(F)
-        for block in blocks:
+        def added(block: slice) -> Floats:
             part = X[rows[block]]
             part -= middle
             part /= unit
@@ -169,7 +189,13 @@ def _spread(X: Floats, rows: Ints) -> tuple[Floats, Floats]:
             if power == 2:
                 part *= part
             part[np.isnan(part)] = 0.0
-            total += part.sum(axis=0)
+            out: Floats = part.sum(axis=0)
+            return out
+
+        total = np.zeros(F)
+        # In the order of the blocks, whoever is done first.
+        for found in over_blocks(added, len(rows), F):
+            total += found
         return total / np.maximum(count, 1.0)
 
     mean = averaged(np.zeros(F), 1)

@@ -21,6 +21,7 @@ from concordant.data.index import Texts, as_ids
 from concordant.data.preferences import Preferences
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, ParameterError, listing
+from concordant.execution import map_instances, unwatched
 from concordant.kernels.lists import Codes, Floats, Ints, exact_sums, list_ids, offsets_of
 from concordant.kernels.scramble import Keys, mixed
 
@@ -43,6 +44,8 @@ TRANSFORMS = ("binary", "rankdiff", "log", "count")
 
 # From so many rows on a compiled loop pays for waiting until the compiler is loaded.
 _MANY_ROWS = 1 << 16
+# Rows of lists that a thread goes through at a time; what is made of them on the way fits its cache.
+_STRETCH = 1 << 15
 
 
 class Blocks(NamedTuple):
@@ -226,6 +229,64 @@ def potentials(
         Whether sums are divided by the number of items of the instance.
     """
     transforms = (transform,) if isinstance(transform, str) else tuple(transform)
+    if isinstance(votes, Comparisons) or votes.n_rows <= _STRETCH:
+        return _potentials(votes, blocks, block_of_expert, transforms, missing, scaling)
+    edges = _edges(votes)
+
+    def stretch(k: int) -> ExpertRows:
+        own = votes.window(edges[k], edges[k + 1])
+        return _potentials(own, blocks, block_of_expert, transforms, missing, scaling)
+
+    # What is said of an instance depends on no other.
+    with unwatched():
+        return _joined(map_instances(stretch, len(edges) - 1))
+
+
+def _edges(votes: Preferences) -> list[int]:
+    """Return the instances at which stretches begin that threads go through one at a time, and the end."""
+    n, rows, out = len(votes), votes.list_offsets[votes.list_starts], [0]
+    while out[-1] < n:
+        full = int(np.searchsorted(rows, rows[out[-1]] + _STRETCH, side="right")) - 1
+        out.append(min(max(full, out[-1] + 1), n))
+    return out
+
+
+def _joined(parts: Sequence[ExpertRows]) -> ExpertRows:
+    """Return the rows of instances that come one after another."""
+    first = parts[0]
+    rows = offsets_of(np.array([len(part.block) for part in parts]))
+    lists = offsets_of(np.array([len(part.list_block) for part in parts]))
+    block, X = np.empty(rows[-1], first.block.dtype), np.empty((rows[-1], first.X.shape[1]))
+    value, source = np.empty(rows[-1]), np.empty(rows[-1], dtype=np.int64)
+
+    def write(k: int) -> None:
+        own, part = slice(rows[k], rows[k + 1]), parts[k]
+        block[own], X[own], value[own] = part.block, part.X, part.value
+        np.add(part.source, lists[k], out=source[own])
+
+    map_instances(write, len(parts))
+
+    def offsets(name: str) -> Ints:
+        return offsets_of(np.concatenate([np.diff(getattr(part, name)) for part in parts]))
+
+    return ExpertRows(
+        offsets=offsets("offsets"),
+        starts=offsets("starts"),
+        block=block,
+        X=X,
+        key=np.concatenate([part.key for part in parts]),
+        value=value,
+        source=source,
+        list_starts=offsets("list_starts"),
+        list_block=np.concatenate([part.list_block for part in parts]),
+        absent=np.concatenate([part.absent for part in parts]),
+        n_own=first.n_own,
+    )
+
+
+def _potentials(
+    votes: Votes, blocks: Blocks, block_of_expert: Ints, transforms: Sequence[str], missing: str, scaling: str
+) -> ExpertRows:
     lists = _lists_of(votes, block_of_expert, transforms)
     size = votes.slots.sizes[lists.instance].astype(np.float64)
     width = size if scaling == "mean" else np.ones(len(size))

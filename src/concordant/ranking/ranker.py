@@ -39,7 +39,7 @@ from concordant.ranking._arranged import arranged
 from concordant.ranking._fitting import Learner, Net, Task
 from concordant.ranking._inputs import array_validation, as_containers, as_matrix, chosen_columns, joined
 from concordant.ranking.descent import LBFGS
-from concordant.ranking.designs import Design, Plain, Scaling, blocks_of_rows
+from concordant.ranking.designs import Design, Plain, Scaling, blocks_of_rows, over_blocks
 from concordant.ranking.expert_features import Blocks, blocks_of, dense_potentials, potentials
 from concordant.ranking.second_order import Chosen, Products, choose_products
 from concordant.ranking.svd_features import dense_features, triples
@@ -465,9 +465,12 @@ class Ranker(Aggregator):
         net = Net(self.coefficients_, self.bias_, self.top_, self.extra_)
         scaling = self._scaling()
         out = np.empty(len(X))
+
+        def write(block: slice) -> None:
+            out[block] = net.scores(self._design(scaling.written(X[block])), steady=True)
+
         with np.errstate(over="ignore", invalid="ignore"):
-            for block in blocks_of_rows(len(X), X.shape[1]):
-                out[block] = net.scores(self._design(scaling.written(X[block])), steady=True)
+            over_blocks(write, len(X), X.shape[1])
         if not np.isfinite(out).all():
             row = int(np.flatnonzero(~np.isfinite(out))[0])
             where = f"row {row}" if slots is None else "item {1!r} of instance {0!r}".format(*slots.where(row))
