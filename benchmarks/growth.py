@@ -52,7 +52,7 @@ ADDED_UP: dict[str, dict[str, Any]] = {
     "ulara": {},
     "mpm": {"uncertainty": "none"},
     "crf": {"solver": "lbfgs", "l2": 0.01},
-    "bradley-terry": {"reliability": True, "uncertainty": "none"},
+    "bradley-terry": {"ties": "davidson", "uncertainty": "none"},
     "plackett-luce": {"adherence": True, "uncertainty": "none"},
     "extended-mallows": {"max_iter": 5},
 }
@@ -358,13 +358,13 @@ def scale_threads(size: float = 1.0, repeats: int = 5, turns: int = 400_000_000)
     return {"asked": asked, "repeats": repeats, "jobs": found}
 
 
-def _instances(n: int) -> tuple[list[str], str]:
-    """Return the files of queries with labels: eight runs, and the qrels."""
-    folder = WORK / f"labelled-{n}"
+def _instances(n: int, step: int = 1) -> tuple[list[str], str]:
+    """Return the files of queries with labels: eight runs, and the qrels; scores in steps make ties."""
+    folder = WORK / f"labelled-{n}-{step}"
     qrels = folder / "qrels.txt"
     if not qrels.exists():
         votes, labels = cc.synthetic.labelled_runs(n, random_state=SEED)
-        write_runs(votes, folder)
+        write_runs(votes, folder, step)
         frame = labels.to_frame()
         lines = [f"{q} 0 {d} {label:g}" for q, d, label in frame.select("instance", "item", "label").rows()]
         qrels.write_text("\n".join(lines) + "\n")
@@ -511,7 +511,7 @@ def fused_there(method: str, queries: int, repeats: int) -> dict[str, Any]:
 
 def fitted_there(method: str, params: dict[str, Any], instances: int, block_rows: int) -> dict[str, Any]:
     """Return a fit in memory, on blocks and on two workers, one of them killed in the end."""
-    files, qrels = _instances(instances)
+    files, qrels = _instances(instances, step=5 if "ties" in params else 1)
     return worker("dask_fit", files=files, labels=qrels, method=method, params=params, block_rows=block_rows)[0]
 
 

@@ -261,8 +261,8 @@ def threads(name: str, size: float, repeats: int, turns: int) -> dict[str, Any]:
     }
 
 
-def write_runs(votes: cc.Preferences, folder: Path) -> list[str]:
-    """Write what each expert says as a TREC run of its own, and return the files."""
+def write_runs(votes: cc.Preferences, folder: Path, step: int = 1) -> list[str]:
+    """Write what each expert says as a TREC run of its own, ranks in steps of some places, and return the files."""
     import polars as pl
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -272,7 +272,7 @@ def write_runs(votes: cc.Preferences, folder: Path) -> list[str]:
     sign = -1.0 if votes.kind == "rank" else 1.0
     files = []
     for (expert,), own in frame.group_by(["expert"], maintain_order=True):
-        score = (pl.col(value) * sign).alias("score")
+        score = (pl.col(value) * sign if step == 1 else pl.col(value) // step * sign).alias("score")
         lines = own.select(pl.format("{} Q0 {} 1 {} {}", "instance", "item", score, "expert")).to_series()
         files.append(str(folder / f"{expert}.trec"))
         Path(files[-1]).write_text("\n".join(lines) + "\n")

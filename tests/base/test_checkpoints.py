@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -290,3 +290,23 @@ def test_a_state_is_written_no_more_often_than_asked_for(tmp_path: Path, monkeyp
                 mark.note(done, lambda: {"x": np.zeros(1)})
     # Every ten seconds, and at the end what was not written yet.
     assert written == [(10.0, 10), (20.0, 20), (23.0, 23)]
+
+
+@pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
+def test_a_fit_on_blocks_is_interrupted_and_goes_on_as_well(tmp_path: Path) -> None:
+    frame = data("mpm")[0].to_frame().drop_nulls()
+    frame.rename({frame.columns[3]: "rank"}).write_parquet(tmp_path / "votes.parquet")
+    mark, learned = tmp_path / "mark", []
+    for turn in ("whole", "early", "later"):
+        model = method("mpm")
+        with cc.scan(tmp_path / "votes.parquet", block_rows=50) as blocks:
+            assert len(blocks) > 1
+            if turn == "early":
+                with cc.checkpoint(mark), stop_at(2), pytest.raises(KeyboardInterrupt):
+                    model.fit(blocks)
+                assert model.fit_info_.interrupted.startswith("after step 2 of ")
+            else:
+                with nullcontext() if turn == "whole" else cc.checkpoint(mark):
+                    model.fit(blocks)
+        learned.append(model.adherence_.tolist())
+    assert learned[0] == learned[2] != learned[1]

@@ -301,9 +301,21 @@ def test_memory_is_a_size_and_for_methods_that_go_instance_by_instance(files: Pa
     runs, out = str(files / "runs"), str(files / "out.trec")
     wrong = invoke("aggregate", runs, "-o", out, "--memory", "much", code=2)
     assert "must be a size such as 4GB" in wrong.stderr
-    shared = invoke("aggregate", runs, "-m", "ulara", "-o", out, "--memory", "0", code=1)
-    assert "--memory is for a consensus that is written" in shared.stderr
+    for how in (("-m", "bradley-terry", "-p", "reliability=true"), ("-m", "ulara", "--weights", "bm25=2")):
+        shared = invoke("aggregate", runs, *how, "-o", out, "--memory", "0", code=1)
+        assert "--memory is for a consensus that is written" in shared.stderr
     assert not (files / "out.trec").exists()
+
+
+@pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
+@pytest.mark.parametrize("method", ["ulara", "mpm", "bradley-terry"])
+def test_what_learns_by_sums_over_instances_goes_in_blocks(files: Path, invoke: Invoke, method: str) -> None:
+    runs, out = str(files / "runs"), str(files / "out.trec")
+    found = []
+    for memory in ("0", "4GB"):
+        invoke("aggregate", runs, "-m", method, "-o", out, "--memory", memory)
+        found.append((files / "out.trec").read_bytes())
+    assert found[0] == found[1]
 
 
 LARGE_VOTES = [

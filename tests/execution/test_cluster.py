@@ -17,7 +17,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import concordant as cc
-from concordant.errors import DataError, DuplicateError, KindError, ParameterError
+from concordant.errors import (
+    ConcordantWarning,
+    DataError,
+    DuplicateError,
+    KindError,
+    NoFiniteEstimateError,
+    ParameterError,
+)
 from concordant.execution import connected, dask
 from concordant.execution.pieces import on_cluster
 from concordant.io import tabular
@@ -155,7 +162,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("method", ["rrf", "comb-mnz", "borda", "plackett-luce", "bradley-terry(ties='none')"])
+@pytest.mark.parametrize("method", ["rrf", "comb-mnz", "borda", "plackett-luce", "bradley-terry", "ulara"])
 def test_two_workers_write_what_one_process_writes(client: Any, runs: Path, tmp_path: Path, method: str) -> None:
     name, _, params = method.partition("(")
     made = cc.METHODS[name](**eval(f"dict({params or ')'}"))
@@ -214,6 +221,10 @@ def learned(method: Any) -> dict[str, Any]:
         cc.MPM(uncertainty="none"),
         cc.ExtendedMallows(max_iter=4, chain_steps=2, inference="borda"),
         cc.ExtendedMallows(max_iter=3, e_step="borda", inference="borda", prior=1.0),
+        cc.PlackettLuce(adherence=True, uncertainty="none"),
+        cc.PlackettLuce(
+            adherence=True, uncertainty="none", ties="partition", missing="below", prior=("gamma", 2.0, 1.0)
+        ),
     ],
     ids=repr,
 )
@@ -228,7 +239,56 @@ def test_what_is_learned_from_blocks_is_what_is_learned_from_all(
         found = type(method)(**method.get_params()).fit(blocks)
         answers = [found.predict(block).score for block in blocks]
     assert learned(found) == pytest.approx(expected, rel=1e-9, abs=1e-12)
-    np.testing.assert_allclose(np.concatenate(answers), whole.predict(cc.read_runs(runs)).score, rtol=1e-9)
+    # A score that is 0 but for rounding has no digits to agree in.
+    expected_scores = whole.predict(cc.read_runs(runs)).score
+    np.testing.assert_allclose(np.concatenate(answers), expected_scores, rtol=1e-9, atol=1e-14)
+
+
+def in_steps(preferences: cc.Preferences, folder: Path) -> Path:
+    """Write runs whose scores are coarse, so that many items of a list are tied; some lists are not."""
+    frame = preferences.to_frame().drop_nulls()
+    value = frame.columns[3]
+    for n, ((expert,), own) in enumerate(frame.group_by(["expert"], maintain_order=True)):
+        score = (pl.col(value) // (5 if n else 1)).alias("score")
+        lines = own.select(pl.format("{} Q0 {} 1 {} {}", "instance", "item", score, "expert")).to_series()
+        (folder / f"{expert}.trec").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+@pytest.mark.parametrize("where", ["disk", "workers"])
+@pytest.mark.parametrize(
+    "params", [{"ties": "davidson"}, {"ties": "rao-kupper", "uncertainty": "information"}], ids=str
+)
+def test_ties_that_instances_share_are_learned_from_blocks(
+    client: Any, tmp_path: Path, where: str, params: dict[str, Any]
+) -> None:
+    runs = in_steps(cc.synthetic.labelled_runs(40, random_state=8)[0], tmp_path)
+    preferences = cc.read_runs(runs)
+    whole = cc.BradleyTerry(**params).fit(preferences)
+    assert whole.tie_ > 0
+    for rows in (1, 700, 10**6):
+        with nullcontext() if where == "disk" else dask(client), cc.scan(runs, block_rows=rows) as blocks:
+            found = cc.BradleyTerry(**params).fit(blocks)
+        assert found.ties_ == whole.ties_
+        assert found.tie_ == pytest.approx(whole.tie_, rel=1e-11)
+        # In memory the information is that of the last point but one.
+        np.testing.assert_allclose(found.shared_covariance_, whole.shared_covariance_, rtol=1e-5)
+        assert found.fit_info_.objective == pytest.approx(whole.fit_info_.objective, rel=1e-11)
+        assert found.fit_info_.converged
+    np.testing.assert_allclose(found.predict(preferences).score, whole.predict(preferences).score, rtol=1e-9)
+
+
+def test_bradley_terry_says_what_it_cannot_learn_from_blocks(tmp_path: Path) -> None:
+    (tmp_path / "a.trec").write_text("q Q0 a 1 1 x\nq Q0 b 2 1 x\nr Q0 a 1 1 x\nr Q0 b 2 1 x\n")
+    with cc.scan(tmp_path, block_rows=1) as blocks:
+        with pytest.raises(KindError, match=r"reliability=True\) learns whom to believe from all instances at once"):
+            cc.BradleyTerry(reliability=True).fit(blocks)
+        with pytest.raises(NoFiniteEstimateError, match=r"no circle of items .* among the items of 2 instances"):
+            cc.BradleyTerry(ties="davidson", prior=0).fit(blocks)
+        with pytest.warns(ConcordantWarning, match="every one of the 2 outcomes is a tie"):
+            only = cc.BradleyTerry(ties="davidson").fit(blocks)
+    with pytest.warns(ConcordantWarning, match="every one of the 2 outcomes is a tie"):
+        assert only.tie_ == cc.BradleyTerry(ties="davidson").fit(cc.read_runs(tmp_path)).tie_
 
 
 @pytest.mark.parametrize(
@@ -327,6 +387,7 @@ def test_fit_on_the_command_line_learns_from_blocks(client: Any, runs: Path, tmp
     cc.write(labels[40:], tmp_path / "held.csv")
     ways = {
         "ulara": ("-m", "ulara"),
+        "plackett-luce": ("-m", "plackett-luce", "-p", "adherence=true"),
         "crf": (
             *("-m", "crf", "-p", "solver=lbfgs", "-p", "n_samples=2", "-p", "l2=0.001", "-l", tmp_path / "qrels.csv"),
             *("--validation", runs, "--validation-labels", tmp_path / "held.csv"),

@@ -180,11 +180,83 @@ def test_a_consensus_written_in_blocks_is_the_one_written_whole(
 def test_what_learns_from_all_instances_is_refused_in_blocks(tmp_path: Path) -> None:
     (tmp_path / "a.trec").write_text("1 Q0 d 1 1 x\n")
     with cc.scan(tmp_path / "a.trec") as blocks:
-        with pytest.raises(KindError, match="ULARA learns from all instances together"):
-            cc.aggregate_blocks(blocks, tmp_path / "out.trec", "ulara")
+        for method, adjust in ((cc.BradleyTerry(reliability=True), None), (cc.ULARA(), lambda p: p), (cc.CRF(), None)):
+            with pytest.raises(KindError, match=f"{type(method).__name__} learns from all instances together"):
+                cc.aggregate_blocks(blocks, tmp_path / "out.trec", method, adjust=adjust)
         with pytest.raises(FormatError, match="cannot be written block by block"):
             cc.aggregate_blocks(blocks, tmp_path / "out.soc", "rrf")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.trec"]
+
+
+def runs_with_silence(folder: Path) -> list[Path]:
+    """Write four runs over 26 instances: one speaks in the last ones only, one never of two items."""
+    chance = np.random.default_rng(11)
+    runs: list[list[Row]] = [[], [], [], []]
+    for q in range(20):
+        truth = chance.normal(size=8)
+        for n, noise in enumerate((0.3, 1.0, 3.0)):
+            if n < 2 or q >= 12:
+                values = truth + noise * chance.normal(size=8)
+                runs[n] += [(f"q{q}", f"d{i}", round(values[i], 1)) for i in range(8) if (i + n) % 4]
+    runs[3] = [("q3", "d1", 1.0)]
+    for q in ("-1", "-2"):
+        runs[3] += [(f"alone{q}", "d1", 1.0)]
+        # Two groups that nobody connects.
+        runs[0] += [(f"apart{q}", "d1", 2.0), (f"apart{q}", "d2", 1.0)]
+        runs[1] += [(f"apart{q}", "d3", 2.0), (f"apart{q}", "d4", 1.0)]
+        for n in range(2):
+            runs[n] += [(f"tied{q}", "d1", 2.0), (f"tied{q}", "d2", 2.0), (f"tied{q}", "d3", 1.0)]
+    return write_runs(folder, runs)
+
+
+@pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
+@pytest.mark.parametrize("block_rows", [1, 40, 100_000])
+@pytest.mark.parametrize(
+    ("params", "n_warnings"),
+    [
+        ({}, 2),
+        ({"ties": "partition", "prior": 0.01}, 3),
+        ({"ties": "random", "missing": "below"}, 1),
+        ({"max_iter": 1}, 4),
+    ],
+    ids=str,
+)
+def test_adherence_learned_from_blocks_is_that_learned_from_all(
+    params: dict[str, Any], n_warnings: int, block_rows: int, tmp_path: Path
+) -> None:
+    paths = runs_with_silence(tmp_path)
+    whole = cc.read_runs(paths)
+    expected = cc.PlackettLuce(adherence=True, uncertainty="none", **params).fit(whole)
+    expected_warnings = list(expected.fit_info_.warnings)
+    with cc.scan(paths, block_rows=block_rows) as blocks:
+        assert len(blocks) == {1: 26, 40: 9, 100_000: 1}[block_rows]
+        found = cc.PlackettLuce(adherence=True, uncertainty="none", **params).fit(blocks)
+        # What is predicted later may be warned of as well.
+        warned = list(found.fit_info_.warnings)
+        answers = [found.predict(block).score for block in blocks]
+    assert found.experts_ == expected.experts_ == ["sys0", "sys1", "sys2", "sys3"]
+    assert np.ptp(expected.adherence_[:3]) > 0.1
+    # One item is a choice only where those left out lie below it.
+    assert (found.adherence_[3] == 1.0) == ("missing" not in params)
+    np.testing.assert_allclose(found.adherence_, expected.adherence_, rtol=1e-9)
+    np.testing.assert_allclose(np.concatenate(answers), expected.predict(whole).score, rtol=1e-9, atol=1e-12)
+    one, other = expected.fit_info_, found.fit_info_
+    assert (one.n_iter, one.converged) == (other.n_iter, other.converged)
+    # At the θ to begin with there is nothing to tell the sums apart.
+    assert one.trace[0] == other.trace[0]
+    assert one.trace == pytest.approx(other.trace, rel=1e-12)
+    assert warned == expected_warnings
+    assert len(warned) == n_warnings
+    if block_rows == 100_000:
+        assert found.adherence_.tolist() == expected.adherence_.tolist()
+
+
+def test_adherence_from_blocks_asks_for_what_it_needs(tmp_path: Path) -> None:
+    with cc.scan(runs_with_silence(tmp_path), block_rows=40) as blocks:
+        with pytest.raises(ParameterError, match="more than 0 where adherence=True"):
+            cc.PlackettLuce(adherence=True, prior=0).fit(blocks)
+        with pytest.raises(ParameterError, match="'newton' where adherence=True"):
+            cc.PlackettLuce(adherence=True, optimizer="mm").fit(blocks)
 
 
 def test_a_file_that_changes_while_it_is_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -233,6 +233,36 @@ def test_a_shared_tie_parameter_is_that_of_all_instances(model: str) -> None:
     np.testing.assert_allclose(fixed.score, got.score, atol=1e-10)
 
 
+@pytest.mark.parametrize("model", ["davidson", "rao-kupper"])
+@pytest.mark.parametrize("side", [False, True])
+def test_profiles_of_instances_apart_add_up_to_the_joint_solution(model: str, side: bool) -> None:
+    moved = [(i + M, j + M, b, a, 2 * t) for i, j, a, b, t in ROWS]
+    table = np.array(ROWS + moved)
+    left, right = (table[:, k].astype(np.int32) for k in (0, 1))
+    counts = [np.ascontiguousarray(table[:, k]) for k in (2, 3, 4)]
+    pairs = from_rows(left, right, *counts, np.array([0, 7, 14]), np.array([0, M, 2 * M]), ordered=side)
+    code, prior = paired.MODELS[model], np.array([0.1, 0.4])
+    start = paired.Shared(code, paired.tie_start(pairs, code), 0.0)
+    want = paired.solve_jointly(pairs, prior, start, tie=True, side=side)
+    learned = np.flatnonzero([True, side])
+
+    def evaluate(shared: paired.Shared) -> paired.Profile:
+        each = [
+            paired.profile(
+                pairs.window(n), prior[n : n + 1], shared, learned, tol=1e-9, max_iter=100, start=np.zeros(M)
+            )
+            for n in (0, 1)
+        ]
+        names = ("value", "slope", "information")
+        return each[0]._replace(**{k: getattr(each[0], k) + getattr(each[1], k) for k in names})
+
+    got = paired.climb_profile(evaluate, start, learned, float(pairs.outcomes.sum()), tol=1e-9, max_iter=100)
+    assert got.converged
+    np.testing.assert_allclose(got.shared, want.shared, rtol=1e-10, atol=1e-12)
+    assert got.objective == pytest.approx(want.objective, rel=1e-12)
+    np.testing.assert_allclose(got.information, want.information, rtol=1e-7, atol=1e-9)
+
+
 def test_weights_of_features_are_scores_when_every_item_has_its_own() -> None:
     free = answer("davidson", 0.0)
     pairs = pairs_of(ROWS, M)

@@ -72,7 +72,8 @@ def checkpoint(path: str | os.PathLike[str], *, resume: bool = True, every: floa
     Every fit that goes in passes or steps over all its data writes one: whatever trains in passes, `MPM` and
     `PlackettLuce` that learn adherence, `ExtendedMallows`, `BradleyTerry` with reliability, ties, a side effect or
     features, both of the latter where one instance is all there is, and `CPS` with labels. What goes through the data
-    once, or through each instance by itself, writes none.
+    once, or through each instance by itself, writes none. On blocks of instances `MPM` writes one, the others begin
+    anew.
 
     Examples
     --------

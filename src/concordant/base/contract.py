@@ -293,10 +293,7 @@ class Aggregator:
         self.fit_info_ = FitInfo()
         known = self._fit(votes, labels, validation, features)
         self.fit_info_.seconds = perf_counter() - started
-        if self._stop is not None:
-            stop = self._stop
-            del self._stop
-            raise stop
+        self._end_where_stopped()
         return known
 
     def _learn_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any, features: Features | None) -> None:
@@ -310,6 +307,25 @@ class Aggregator:
         if self.learns():
             self._fit_blocks(blocks, labels, validation)
         self.fit_info_.seconds = perf_counter() - started
+        self._end_where_stopped()
+
+    def _end_where_stopped(self) -> None:
+        """Raise the interrupt that ended a fit, now that the method holds what it has learned."""
+        if self._stop is not None:
+            stop = self._stop
+            del self._stop
+            raise stop
+
+    def adds_up(self) -> bool:
+        """Return whether what it learns without labels is a matter of sums over blocks of instances.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> cc.ULARA().adds_up(), cc.SVP().adds_up()
+        (True, False)
+        """
+        return type(self)._fit_blocks is not Aggregator._fit_blocks and not self.needs_labels()
 
     def _fit_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any) -> None:
         """Learn what is shared over instances by sums over blocks of them; the default cannot."""

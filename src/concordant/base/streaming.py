@@ -50,7 +50,8 @@ def aggregate_blocks(
         The file; it appears complete or not at all. Its ending says how it is written: .trec, .csv, .tsv, .jsonl or
         .parquet, the text ones also with .gz, .xz, .bz2 or .zst behind.
     method : str or Aggregator
-        One that learns nothing from the data, such as "rrf", or a fitted one.
+        One that learns nothing from the data, such as "rrf", one that learns by sums over blocks, such as "ulara", or
+        a fitted one.
     format : str, optional
         How to write where the ending does not say.
     fitted : bool
@@ -82,11 +83,16 @@ def aggregate_blocks(
     2 Q0 d2 1 0.016393442622950824 concordant
     """
     chosen = create(method)
-    if not chosen.tags.per_instance or (chosen.learns() and not fitted):
-        raise KindError(
-            f"{type(chosen).__name__} learns from all instances together, so that it cannot be fitted block by block. "
-            "Fit it on some of them first and pass it with fitted=True."
-        )
+    if not chosen.tags.per_instance:
+        raise KindError(f"{type(chosen).__name__} ranks all instances together, so that it cannot go block by block.")
+    if chosen.learns() and not fitted:
+        if not chosen.adds_up() or adjust is not None:
+            raise KindError(
+                f"{type(chosen).__name__} learns from all instances together, so that it cannot be fitted block by "
+                "block. Fit it on some of them first and pass it with fitted=True."
+            )
+        chosen.fit(blocks)
+        fitted = True
     if (format or format_of(output)) == "trec":
         options["top"], top = 1000 if top is None else top, None
     job = None

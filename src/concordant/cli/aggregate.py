@@ -150,7 +150,8 @@ def command(
             )
         session.params |= {"method": chosen.name, "params": chosen.get_params(), "weights": trust}
         whole = output is None or experts_out is not None or instance is not None or features is not None
-        if not whole and chosen.tags.per_instance and (model is not None or not chosen.learns()):
+        learns = model is None and chosen.learns()
+        if not whole and chosen.tags.per_instance and (not learns or (chosen.adds_up() and not trust)):
             with engine(where, scheduler) as remote:
                 blocks = scan_input(
                     session,
@@ -173,8 +174,8 @@ def command(
             asked_for = "--engine" if where != "local" else "--checkpoint" if memory is None else "--memory"
             raise ParameterError(
                 f"{asked_for} is for a consensus that is written (-o) by a "
-                "method that goes instance by instance, or by a fitted model: what learns from all instances together "
-                "holds all of them."
+                "method that goes instance by instance or learns by sums over instances, or by a fitted model: what "
+                "learns from all instances together holds all of them."
             )
         if not trust and experts_out is None and features is None:
             read_options = _counting(session, chosen, inputs, input_format, columns, read_options)

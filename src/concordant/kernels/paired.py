@@ -8,7 +8,7 @@ elimination when the instance is small and by conjugate gradients when it is lar
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,16 +25,20 @@ __all__ = [
     "PLAIN",
     "RAO_KUPPER",
     "TIE_BOUND",
+    "Profile",
     "Shared",
     "Solution",
+    "climb_profile",
     "descend",
     "information",
     "list_gradients",
     "list_spreads",
+    "profile",
     "row_gradients",
     "solve",
     "solve_jointly",
     "solve_linear",
+    "tie_among_equals",
     "tie_start",
 ]
 
@@ -64,6 +68,12 @@ class Shared(NamedTuple):
     model: int = PLAIN
     tie: float = 0.0
     side: float = 0.0
+
+    def moved(self, learned: Ints, common: Floats) -> Shared:
+        """Return the same with the parameters that are learned (0 the tie's, 1 the side) being `common`."""
+        both = np.array([self.tie, self.side])
+        both[learned] = common
+        return Shared(self.model, float(both[0]), float(both[1]))
 
 
 class Solution(NamedTuple):
@@ -843,8 +853,11 @@ def solve(
 
 def tie_start(pairs: Pairs, model: int) -> float:
     """Return the tie parameter that would be right if all items were equal, within its bounds."""
-    ties = float(pairs.n_ties.sum())
-    decided = float(pairs.n_left.sum() + pairs.n_right.sum())
+    return tie_among_equals(float(pairs.n_ties.sum()), float(pairs.n_left.sum() + pairs.n_right.sum()), model)
+
+
+def tie_among_equals(ties: float, decided: float, model: int) -> float:
+    """Return the same for so many outcomes of either kind."""
     if model == DAVIDSON:
         return float(np.clip(np.log(2.0 * ties / decided), -TIE_BOUND, TIE_BOUND)) if decided else TIE_BOUND
     return float(min(np.log1p(2.0 * ties / decided), TIE_BOUND)) if decided else TIE_BOUND
@@ -870,9 +883,7 @@ def solve_jointly(
     every step.
     """
     coupled = _Coupled(pairs, prior, shared, np.flatnonzero([tie, side]))
-    small, large = _kinds(pairs)
-    edges = locked(pairs.starts, pairs.offsets)
-    solvers = {n: _Solver(pairs.window(n), float(prior[n])) for n in large}
+    solvers = coupled.solvers()
     scale, sizes = _scale(pairs), np.diff(pairs.offsets)
     slot_scale = np.repeat(scale, sizes)
     n_slots = pairs.n_slots
@@ -895,19 +906,12 @@ def solve_jointly(
     def step_from(x: Floats, norm: float) -> tuple[Floats, float]:
         nonlocal information, response
         couplings = coupled.couplings()
-        solved = np.concatenate([coupled.gradient[None, :], couplings])
-        if len(small):
-            _solve_small(coupled.columns, edges, small, coupled.weight, prior, solved)
-        for n, solver in solvers.items():
-            own = slice(int(pairs.offsets[n]), int(pairs.offsets[n + 1]))
-            rows = slice(int(pairs.starts[n]), int(pairs.starts[n + 1]))
-            rhs = np.ascontiguousarray(solved[:, own])
-            solved[:, own] = solver.solve(coupled.weight[rows], rhs, _accuracy(norm))
+        solved = coupled.solved(np.concatenate([coupled.gradient[None, :], couplings]), solvers, _accuracy(norm))
         response = solved[1:]
         information = coupled.information - couplings @ response.T
         chosen = _solve_few(information, coupled.slope - couplings @ solved[0])
         step = np.concatenate([solved[0] - chosen @ response, chosen])
-        return coupled.bounded(step, float(np.abs(step).max()), x[n_slots:])
+        return _bounded(step, float(np.abs(step).max()), x[n_slots:], shared.model, coupled.learned)
 
     first = np.zeros(n_slots) if start is None else start
     climb = _climb(np.concatenate([first, coupled.start]), look, step_from, tol, max_iter, report, keep, hidden)
@@ -915,7 +919,7 @@ def solve_jointly(
     full = np.flatnonzero(sizes > 0)
     if len(full):
         s -= np.repeat(np.add.reduceat(s, pairs.offsets[full]) / sizes[full], sizes[full])
-    learned = coupled.at(climb.x[n_slots:])
+    learned = shared.moved(coupled.learned, climb.x[n_slots:])
     return Solution(s, learned, *climb[1:], (information + information.T) / 2, response)
 
 
@@ -931,6 +935,8 @@ class _Coupled:
     """The objective of scores and shared parameters together, at the point last evaluated."""
 
     def __init__(self, pairs: Pairs, prior: Floats, shared: Shared, learned: Ints) -> None:
+        self.pairs = pairs
+        self.prior = prior
         self.columns = _columns(pairs)
         self.shared = shared
         self.learned = learned
@@ -943,15 +949,9 @@ class _Coupled:
         self.slope = np.zeros(len(learned))
         self.information = np.zeros((len(learned), len(learned)))
 
-    def at(self, common: Floats) -> Shared:
-        """Return the shared parameters, those learned being `common`."""
-        both = np.array([self.shared.tie, self.shared.side])
-        both[self.learned] = common
-        return Shared(self.shared.model, float(both[0]), float(both[1]))
-
     def evaluate(self, s: Floats, common: Floats) -> float:
         """Return the objective at a point and keep its slopes and its information."""
-        model, tie, side = self.at(common)
+        model, tie, side = self.shared.moved(self.learned, common)
         self.gradient[:] = 0.0
         found = _evaluate_all(self.columns, s, tie, side, model, self.gradient, self.weight, self.cross)
         value, of_tie, of_side, tie_tie, tie_side, side_side = found
@@ -972,16 +972,95 @@ class _Coupled:
         rows = [_half(self.columns, sources[k], len(self.gradient)) for k in self.learned.tolist()]
         return np.array(rows).reshape(len(rows), len(self.gradient))
 
-    def bounded(self, step: Floats, moved: float, common: Floats) -> tuple[Floats, float]:
-        """Return the part of a step that is not too long and keeps the tie parameter within its bounds."""
-        reach = min(1.0, _LONGEST_STEP / moved) if moved > 0 else 1.0
-        if 0 in self.learned:
-            change, tie = float(step[-len(self.learned)]), float(common[0])
-            if self.shared.model == RAO_KUPPER and tie + reach * change < tie / 4:
-                reach = -0.75 * tie / change
-            elif abs(tie + reach * change) > TIE_BOUND and change != 0:
-                reach = max((np.sign(change) * TIE_BOUND - tie) / change, 0.0)
-        return step * reach, moved * reach
+    def solvers(self) -> dict[int, _Solver]:
+        """Return what solves the large instances."""
+        return {n: _Solver(self.pairs.window(n), float(self.prior[n])) for n in _kinds(self.pairs)[1]}
+
+    def solved(self, columns: Floats, solvers: Mapping[int, _Solver], accuracy: float) -> Floats:
+        """Return each row of slots divided by the information of the scores at the point last evaluated."""
+        pairs, small = self.pairs, _kinds(self.pairs)[0]
+        if len(small):
+            _solve_small(self.columns, locked(pairs.starts, pairs.offsets), small, self.weight, self.prior, columns)
+        for n, solver in solvers.items():
+            own = slice(int(pairs.offsets[n]), int(pairs.offsets[n + 1]))
+            rows = slice(int(pairs.starts[n]), int(pairs.starts[n + 1]))
+            columns[:, own] = solver.solve(self.weight[rows], np.ascontiguousarray(columns[:, own]), accuracy)
+        return columns
+
+
+def _bounded(step: Floats, moved: float, common: Floats, model: int, learned: Ints) -> tuple[Floats, float]:
+    """Return the part of a step that is not too long and keeps the tie parameter within its bounds.
+
+    A step ends with that of the shared parameters that are learned, which are `common` now.
+    """
+    reach = min(1.0, _LONGEST_STEP / moved) if moved > 0 else 1.0
+    if 0 in learned:
+        change, tie = float(step[-len(learned)]), float(common[0])
+        if model == RAO_KUPPER and tie + reach * change < tie / 4:
+            reach = -0.75 * tie / change
+        elif abs(tie + reach * change) > TIE_BOUND and change != 0:
+            reach = max((np.sign(change) * TIE_BOUND - tie) / change, 0.0)
+    return step * reach, moved * reach
+
+
+class Profile(NamedTuple):
+    """The likelihood of some instances where their scores are best for what they share, and how it goes on from there.
+
+    `slope` and `information` are those along the shared parameters that are learned, the scores giving way;
+    `response` is how they do (see `Solution`), `norm` what is left of the gradient along them.
+    """
+
+    value: float
+    slope: Floats
+    information: Floats
+    norm: float
+    score: Floats
+    response: Floats
+
+
+def profile(
+    pairs: Pairs, prior: Floats, shared: Shared, learned: Ints, *, tol: float, max_iter: int, start: Floats
+) -> Profile:
+    """Return the best scores for shared parameters, and how the likelihood goes on as those learned move."""
+    best = solve(pairs, prior, shared, tol=tol, max_iter=max_iter, start=start)
+    coupled = _Coupled(pairs, prior, shared, learned)
+    value = coupled.evaluate(best.score, coupled.start)
+    couplings = coupled.couplings()
+    response = coupled.solved(couplings.copy(), coupled.solvers(), _accuracy(0.0))
+    information = coupled.information - couplings @ response.T
+    return Profile(value, coupled.slope, information, best.gradient_norm, best.score, response)
+
+
+def climb_profile(
+    evaluate: Callable[[Shared], Profile],
+    shared: Shared,
+    learned: Ints,
+    outcomes: float,
+    *,
+    tol: float,
+    max_iter: int,
+    report: Report | None = None,
+) -> Solution:
+    """Return the shared parameters that are best, given the sums over all instances of what `profile` returns.
+
+    The scores are wherever they are evaluated; those of the solution are empty.
+    """
+    found: Profile
+
+    def look(common: Floats) -> tuple[float, float]:
+        nonlocal found
+        found = evaluate(shared.moved(learned, common))
+        return found.value, max(found.norm, float(np.abs(found.slope).max(initial=0.0)) / max(outcomes, 1.0))
+
+    def step_from(common: Floats, _norm: float) -> tuple[Floats, float]:
+        step = _solve_few(found.information, found.slope)
+        return _bounded(step, float(np.abs(step).max()), common, shared.model, learned)
+
+    start = np.array([shared.tie, shared.side])[learned]
+    climb = _climb(start, look, step_from, tol, max_iter, report)
+    nothing = np.zeros(0), np.zeros((len(learned), 0))
+    information = (found.information + found.information.T) / 2
+    return Solution(nothing[0], shared.moved(learned, climb.x), *climb[1:], information, nothing[1])
 
 
 def solve_linear(
@@ -1021,14 +1100,15 @@ def solve_linear(
         information[f:, f:] = coupled.information
         step = _solve_few(information, np.concatenate([features.T @ coupled.gradient, coupled.slope]))
         moved = max(float(np.abs(features @ step[:f]).max(initial=0.0)), float(np.abs(step[f:]).max(initial=0.0)))
-        return coupled.bounded(step, moved, x[f:])
+        return _bounded(step, moved, x[f:], shared.model, coupled.learned)
 
     def hidden() -> State:
         return {"information": information.copy()}
 
     climb = _climb(np.concatenate([np.zeros(f), coupled.start]), look, step_from, tol, max_iter, report, keep, hidden)
     b = climb.x[:f]
-    return b, Solution(features @ b, coupled.at(climb.x[f:]), *climb[1:], information, np.zeros((0, pairs.n_slots)))
+    found = shared.moved(coupled.learned, climb.x[f:])
+    return b, Solution(features @ b, found, *climb[1:], information, np.zeros((0, pairs.n_slots)))
 
 
 def _apart(pairs: Pairs, features: Floats, weight: Floats) -> Floats:

@@ -34,9 +34,10 @@ from concordant.methods._meetings import ListMeetings, Meetings, RowMeetings
 if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
+    from concordant.io.blocks import Blocks
     from concordant.kernels.judges import JudgeFit
     from concordant.kernels.paircounts import Pairs
-    from concordant.kernels.paired import Shared, Solution
+    from concordant.kernels.paired import Profile, Shared, Solution
 
 __all__ = ["BradleyTerry"]
 
@@ -530,16 +531,66 @@ class BradleyTerry(Aggregator):
             self.shared_covariance_ = self._shared_spread(votes, solved)
         return _Found([votes], solved.score, jointly=len(votes.slots) == 1 and any(which.values()))
 
+    def adds_up(self) -> bool:
+        """Return whether what it learns without labels is a matter of sums over blocks of instances."""
+        return not self.reliability
+
+    def _fit_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any) -> None:
+        """Learn the tie parameter by sums over blocks of what the likelihood is where their scores are best."""
+        from concordant.kernels import paired
+        from concordant.methods import _bt_blocks as parted
+
+        if not self.adds_up():
+            raise KindError(
+                "BradleyTerry(reliability=True) learns whom to believe from all instances at once, not from blocks. "
+                "Read the preferences, or use PlackettLuce(adherence=True) or MPM, which add up over blocks."
+            )
+        self.ties_, self.tie_, self.side_ = "none", 0.0, 0.0
+        self.shared_covariance_ = np.zeros((0, 0))
+        self.fit_info_.uncertainty = self._in_words(self._how(has_experts=True), has_experts=True)
+        if not any(blocks.pieces.map(parted.is_tied, self)):
+            return
+        parts = blocks.pieces.keep(parted.part_of, self)
+        told = parted.Told.of_all(parts.map(parted.tell, self))
+        self.ties_ = "davidson" if self.ties == "auto" else self.ties
+        if not self._shrinks and not told.bounded:
+            raise self._unbounded_ties(f"the items of {len(blocks.instances):,} instances")
+        model = paired.MODELS[self.ties_]
+        start = paired.Shared(model, paired.tie_among_equals(told.ties, told.decided, model))
+        learned = np.array([0])
+        if not told.decided:
+            self._warn_of_ties(told.ties, f"the items of {len(blocks.instances):,} instances")
+            self.tie_ = float(np.exp(start.tie))
+            return
+        how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
+
+        def evaluate(shared: Shared) -> Profile:
+            nonlocal parts
+            parts = parts.keep(parted.moved, self, shared, learned, how)
+            return parted.added(parts.map(parted.profile_of))
+
+        found = paired.climb_profile(evaluate, start, learned, told.ties + told.decided, **how, report=execution.report)
+        self.tie_ = float(np.exp(found.shared.tie))
+        self._note([found])
+        inverse = np.asarray(np.linalg.pinv(found.information, hermitian=True), dtype=np.float64)
+        if self._how(has_experts=True) not in ("none", "information") and not (
+            self.uncertainty == "auto" and told.largest > _MANY_ITEMS
+        ):
+            inverse = inverse @ sum(parts.map(parted.spread_of, self), np.zeros(inverse.shape)) @ inverse
+        self.shared_covariance_ = inverse
+
     def _only_ties(self, votes: Meetings) -> bool:
         """Return whether all outcomes are ties, and warn if so."""
         p = votes.pairs
         found = bool(p.n_ties.any()) and not (p.n_left.any() or p.n_right.any())
         if found:
-            self._warn(
-                f"every one of the {p.n_ties.sum():,.10g} outcomes is a tie, so that nothing tells items "
-                f"{listing(votes.slots.items.tolist(), 5)} apart: all scores are 0."
-            )
+            self._warn_of_ties(float(p.n_ties.sum()), f"items {listing(votes.slots.items.tolist(), 5)}")
         return found
+
+    def _warn_of_ties(self, count: float, among: str) -> None:
+        self._warn(
+            f"every one of the {count:,.10g} outcomes is a tie, so that nothing tells {among} apart: all scores are 0."
+        )
 
     def _keep_shared(self, solved: Solution, votes: Meetings) -> None:
         """Keep the shared parameters, or raise where they and the scores ran off to infinity."""
@@ -569,11 +620,14 @@ class BradleyTerry(Aggregator):
                 "Leave side_effect=False, or check which column is which."
             )
         if self.ties_ != "none" and not self._shrinks and not _bounded_ties(pairs):
-            raise NoFiniteEstimateError(
-                f"no finite Bradley-Terry estimate with ties={self.ties_!r}: there is no circle of items with more "
-                f"wins than ties along it among {listing(votes.slots.items.tolist(), 5)}, so that scores and the "
-                "tie parameter grow together without bound. Set prior=0.1, or ties='none'."
-            )
+            raise self._unbounded_ties(f"items {listing(votes.slots.items.tolist(), 5)}")
+
+    def _unbounded_ties(self, among: str) -> NoFiniteEstimateError:
+        return NoFiniteEstimateError(
+            f"no finite Bradley-Terry estimate with ties={self.ties_!r}: there is no circle of items with more wins "
+            f"than ties along it among {among}, so that scores and the tie parameter grow together without bound. Set "
+            "prior=0.1, or ties='none'."
+        )
 
     def _shared_spread(self, votes: Meetings, solved: Solution) -> Floats:
         """Return the covariance of the shared parameters, the scores being estimated with them."""
@@ -581,15 +635,18 @@ class BradleyTerry(Aggregator):
         large = self.uncertainty == "auto" and bool((votes.slots.sizes > _MANY_ITEMS).any())
         if self._how(votes.has_experts) in ("none", "information") or not votes.has_experts or large:
             return inverse
+        return inverse @ self._pulled_apart(votes, solved.score, solved.response) @ inverse
+
+    def _pulled_apart(self, votes: Meetings, score: Floats, response: Floats) -> Floats:
+        """Return the spread of what experts pull the shared parameters for, after the scores have given way."""
         shared, learned = self._shared(), self._learned()
-        spread = np.zeros(inverse.shape)
+        out = np.zeros((len(learned), len(learned)))
         for n, own in _instances(votes):
-            pulls, weight = votes.pulls(n, solved.score, shared, learned)
+            pulls, weight = votes.pulls(n, score, shared, learned)
             if weight.sum() >= 2:
                 m = own.stop - own.start
-                # What an expert pulls the shared parameters for, after the scores have given way.
-                spread += _scatter(pulls[:, m:] - pulls[:, :m] @ solved.response[:, own].T, weight)
-        return inverse @ spread @ inverse
+                out += _scatter(pulls[:, m:] - pulls[:, :m] @ response[:, own].T, weight)
+        return out
 
     # Predicting.
 

@@ -40,14 +40,14 @@ _RRF_K = 60.0
 # Up to this many items a sort by majority reads a table of all pairs.
 _TABLE_SIZE = 1000
 # From this many items on the work on an instance is done mostly outside the interpreter.
-_LARGE = 1000
+LARGE = 1000
 
 T = TypeVar("T")
 
 
 def each_instance(work: Callable[[int], T], sizes: list[int]) -> list[T]:
     """Return what `work` gives for every instance, in threads where some instance is large enough to gain by it."""
-    if max(sizes, default=0) >= _LARGE:
+    if max(sizes, default=0) >= LARGE:
         return map_instances(work, len(sizes))
     # On small instances the interpreter is the bottleneck, and threads only wait for each other.
     with threads(1):

@@ -631,9 +631,13 @@ class ExtendedMallows(Aggregator):
         self._settle(laws, p.experts.tolist(), learn, alone=by_truth)
         return pools
 
+    def adds_up(self) -> bool:
+        """Return whether what it learns without labels is a matter of sums over blocks of instances."""
+        return self.e_step != "oracle"
+
     def _fit_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any) -> None:
         self._check_combination(labels)
-        if self.e_step == "oracle":
+        if not self.adds_up():
             raise KindError("ExtendedMallows(e_step='oracle') learns from preferences in memory, not from blocks.")
         pieces = blocks.pieces.keep(_piece_of, self)
         told = list(pieces.map(_tell_of, self))

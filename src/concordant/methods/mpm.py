@@ -306,11 +306,15 @@ class MPM(Aggregator):
             names = listing([self.experts_[k] for k in unheard.tolist()])
             self._warn(f"experts {names} are not believed at all: their adherence is 0, and what they say is left out.")
 
+    def adds_up(self) -> bool:
+        """Return whether what it learns without labels is a matter of sums over blocks of instances."""
+        return self.adherence == "learned" and self.optimizer == "auto"
+
     def _fit_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any) -> None:
         """Learn the adherence by sums over blocks: of the objective, its gradient and its curvature."""
         from concordant.kernels import multinomial
 
-        if self.adherence != "learned" or self.optimizer != "auto":
+        if not self.adds_up():
             raise KindError(
                 "MPM learns from blocks with adherence='learned' and optimizer='auto'; read the preferences to learn "
                 "otherwise."

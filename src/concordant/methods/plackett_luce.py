@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from concordant.base.checkpoints import Mark
-from concordant.base.contract import Aggregator, Tags, Votes
+from concordant.base.contract import Aggregator, Tags
 from concordant.base.experts import check_known
 from concordant.base.params import Constraint, boolean, integer, number, one_of, optional
 from concordant.base.registry import register
@@ -25,15 +26,18 @@ from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
 from concordant.data.streams import id_hash, instance_stream
 from concordant.errors import NoFiniteEstimateError, NotFittedError, ParameterError, listing
-from concordant.execution import report, unwatched
+from concordant.execution import Held, Pieces, report, unwatched
 from concordant.kernels import lists
-from concordant.kernels.keeping import UNKEPT, Keep, State
-from concordant.kernels.lists import Codes, Floats, Ints
+from concordant.kernels.keeping import UNKEPT, Keep
+from concordant.kernels.lists import Floats, Ints
 from concordant.methods._existence import parted_instances, why_parted
+from concordant.methods._pl_trust import Part, Trust
 from concordant.methods.fusion import LISTS
 from concordant.methods.majority import each_instance
 
 if TYPE_CHECKING:
+    from concordant.data.labels import Labels
+    from concordant.io.blocks import Blocks
     from concordant.kernels.staged import Stages
     from concordant.kernels.staged_fit import Found, Model
 
@@ -47,8 +51,6 @@ _STEPS = {"newton": 100, "mm": 10_000, "gd": 100}
 _MOST_ITEMS = 5000
 # Rests are written out from the start where that makes no more than so many times the rows there are.
 _WRITE_OUT = 4
-# Up to this many experts the curvature of their adherence is one table.
-_MOST_EXPERTS = 500
 
 
 def _is_prior(value: Any) -> bool:
@@ -190,13 +192,12 @@ class PlackettLuce(Aggregator):
         self.unknown_experts = unknown_experts
         self.random_state = random_state
 
-    def _checked(self, preferences: Votes) -> Votes:
-        votes = super()._checked(preferences)
+    def _check_kind(self, kind: str) -> None:
+        super()._check_kind(kind)
         if self.adherence and self.optimizer != "newton":
             raise ParameterError.invalid("optimizer", "PlackettLuce", "'newton' where adherence=True", self.optimizer)
         if self.adherence and self.prior == 0:
             raise ParameterError.invalid("prior", "PlackettLuce", "more than 0 where adherence=True", self.prior)
-        return votes
 
     def _learns(self) -> bool:
         return self.adherence
@@ -211,6 +212,18 @@ class PlackettLuce(Aggregator):
         if how is not None:
             self._said(how)
         return solved
+
+    def _fit_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any) -> None:
+        """Learn the adherence by sums over blocks; what is known of a block stays where the block is."""
+        with unwatched():
+            pieces = blocks.pieces.keep(_piece_of, self)
+            told, places = zip(*pieces.map(itemgetter(1)), strict=True)
+            trust = self._trust(pieces.keep(itemgetter(0)), told)
+        # What they were before the first step is not needed again.
+        del pieces
+        self._settle(trust, told, blocks.experts, UNKEPT)
+        self._mention_places(places)
+        self._mention_ends(trust.gather(_ends_of), blocks.instances)
 
     def _consensus(self, preferences: Any, known: _Solved | None = None) -> Consensus:
         solved = known or self._solved(_Lists.of(preferences, self, self._factors(preferences)))
@@ -254,40 +267,40 @@ class PlackettLuce(Aggregator):
 
     def _doubts(self, solved: _Solved) -> None:
         """Warn about instances whose scores are not what was asked for, or rest on something else than the lists."""
-        names, found = solved.lists.instances, solved.found
-        self._check_placed(solved.lists)
-        if self.optimizer == "gd":
-            return
-        open_ = [names[n] for n, f in enumerate(found) if not f.converged]
+        self._mention_places([_Places.of(solved.lists)])
+        if self.optimizer != "gd":
+            self._mention_ends([_Ends.of(solved.models, solved.found)], solved.lists.instances)
+
+    def _mention_ends(self, parts: Sequence[_Ends], names: Texts) -> None:
+        """Warn where scores have not converged, or are stationary but not best; names are those of all parts."""
+        first = np.cumsum([0, *(p.n_instances for p in parts)]).tolist()
+        open_ = [names[first[k] + n] for k, p in enumerate(parts) for n in p.unconverged]
         if open_ and not self._stop:
             self._warn(
-                f"Plackett-Luce did not converge in {max(f.n_iter for f in found)} steps in instances "
-                f"{listing(open_)}. The largest gradient is {max(f.norm for f in found):.1e}, asked for "
+                f"Plackett-Luce did not converge in {max(p.n_iter for p in parts)} steps in instances "
+                f"{listing(open_)}. The largest gradient is {max(p.norm for p in parts):.1e}, asked for "
                 f"{self.tol:.1e}. The last estimate "
                 "is kept. Raise max_iter, or set a larger prior."
             )
-        flat = [names[n] for n, f in enumerate(found) if not solved.models[n].is_maximum(f.score)]
+        flat = [names[first[k] + n] for k, p in enumerate(parts) for n in p.flat]
         if flat:
             self._warn(
                 f"ties leave more than one best answer in instances {listing(flat)}: the scores are stationary, "
                 'reached from equal ones, but no maximum. Set a larger prior, or ties="average".'
             )
 
-    def _check_placed(self, prepared: _Lists) -> None:
+    def _mention_places(self, parts: Sequence[_Places]) -> None:
         """Warn of groups of items that no list connects, and of items that no list sets against each other."""
-        slots = prepared.slots
-        one, other = prepared.links()
-        parted = parted_instances(one, other, slots)
-        if len(parted):
-            why = why_parted(one, other, slots, int(parted[0]))
-            more = f" (and {len(parted) - 1} more instances are like that)" if len(parted) > 1 else ""
+        parted, quiet = sum(p.n_parted for p in parts), sum(p.n_quiet for p in parts)
+        if parted:
+            why = next(p.why for p in parts if p.n_parted)
+            more = f" (and {parted - 1} more instances are like that)" if parted > 1 else ""
             rest = "where the steps end" if self.optimizer == "gd" else "the prior"
             self._warn(f"{why}{more}: what places them is {rest}.")
-        quiet = np.flatnonzero((prepared.counts == 0) & (slots.sizes > 0))
-        if len(quiet):
-            self._warn(
-                f"nobody prefers any of {some_items(slots, quiet)} to another: they score 0 and get no interval."
-            )
+        if quiet:
+            items = next(p.quiet for p in parts if p.n_quiet)
+            more = f" and {quiet - 1} more" if quiet > 1 else ""
+            self._warn(f"nobody prefers any of {items}{more} to another: they score 0 and get no interval.")
 
     def _model(self, prepared: _Lists, n: int) -> Model:
         """Return the objective of one instance."""
@@ -344,10 +357,43 @@ class PlackettLuce(Aggregator):
     def _learned(self, votes: Preferences, keep: Keep) -> _Solved:
         """Learn the adherence of the experts and return the scores that go with it."""
         prepared = _Lists.of(votes, self, np.ones(votes.n_lists))
-        trust = _Trust(self, prepared, votes.list_expert[prepared.source], votes.n_experts)
-        outcome = trust.learn(self.max_iter or _STEPS["newton"], self.tol, keep)
-        speaking = np.unique(votes.list_expert)
-        self.experts_ = [votes.experts[code] for code in speaking.tolist()]
+        part, told = self._part(prepared, votes)
+        trust = self._trust(Held([part]), [told])
+        # What it was before the first step is not needed again.
+        del part
+        self._settle(trust, [told], votes.experts, keep)
+        (learned,) = trust.gather(_itself)
+        solved = _Solved(prepared, learned.models, learned.found)
+        self._doubts(solved)
+        return solved
+
+    def _part(self, prepared: _Lists, votes: Preferences) -> tuple[Part, _Told]:
+        """Return lists as something to learn adherence from, and what there is to tell of them."""
+        models = [self._model(prepared, n) for n in range(prepared.n_instances)]
+        expert = votes.list_expert[prepared.source].astype(np.int64)
+        said = prepared.all_stages.weight * prepared.list_choices
+        told = _Told(
+            np.bincount(votes.list_expert, minlength=votes.n_experts) > 0,
+            np.bincount(expert, weights=said, minlength=votes.n_experts).astype(np.float64),
+            int(prepared.counts.max(initial=0)),
+        )
+        return Part(prepared.list_starts, expert, models), told
+
+    def _trust(self, parts: Pieces[Part], told: Sequence[_Told]) -> Trust:
+        """Return what learns the adherence of the experts over all parts."""
+        return Trust(
+            parts,
+            sum((t.choices for t in told[1:]), told[0].choices),
+            max(t.largest for t in told),
+            self.max_iter or _STEPS["newton"],
+            self.tol,
+        )
+
+    def _settle(self, trust: Trust, told: Sequence[_Told], experts: Texts, keep: Keep) -> None:
+        """Learn the adherence of the experts and keep that of those who speak."""
+        outcome = trust.learn(keep)
+        speaking = np.flatnonzero(np.any([t.speaks for t in told], axis=0))
+        self.experts_ = [experts[code] for code in speaking.tolist()]
         self.adherence_ = trust.theta[speaking]
         info = self.fit_info_
         info.n_iter, info.converged, info.gradient_norm, info.trace = outcome
@@ -357,9 +403,6 @@ class PlackettLuce(Aggregator):
                 f"the adherence did not converge in {info.n_iter} steps: the largest gradient is "
                 f"{info.gradient_norm:.1e}, asked for {self.tol:.1e}. The last estimate is kept. Raise max_iter."
             )
-        solved = _Solved(prepared, trust.models, trust.found)
-        self._doubts(solved)
-        return solved
 
     # Uncertainty.
 
@@ -475,10 +518,6 @@ def _digits(tol: float) -> Callable[[float], None]:
         report(round(100 * gained / asked), 100)
 
     return tell
-
-
-def _largest(values: Floats) -> float:
-    return float(np.abs(values).max(initial=0.0))
 
 
 # The lists, as stages.
@@ -704,165 +743,87 @@ class _Solved:
         return float(sum(f.value for f in self.found))
 
 
-# Adherence.
+# What parts tell of their instances.
 
 
-class _Trust:
-    """How closely each expert follows the scores, learned over all instances.
+class _Places(NamedTuple):
+    """How many instances hold groups of items that no list connects, or items that nobody prefers to another."""
 
-    The objective is what the penalised log-likelihoods of the instances come to when their scores are at their best,
-    as a function of θ ≥ 0 on the ellipsoid Σ_k T_k θ_k² = Σ_k T_k, T_k choices by expert k. (Without such a bound a
-    larger θ would undo what the prior does to the scores.)
+    n_parted: int
+    # In words, the groups of the first such instance.
+    why: str
+    n_quiet: int
+    # In words, the items of the first such instance.
+    quiet: str
+
+    @classmethod
+    def of(cls, prepared: _Lists) -> _Places:
+        """Return what the lists say."""
+        slots = prepared.slots
+        one, other = prepared.links()
+        parted = parted_instances(one, other, slots)
+        quiet = np.flatnonzero((prepared.counts == 0) & (slots.sizes > 0))
+        return cls(
+            len(parted),
+            why_parted(one, other, slots, int(parted[0])) if len(parted) else "",
+            len(quiet),
+            some_items(slots, quiet[:1]) if len(quiet) else "",
+        )
+
+
+class _Ends(NamedTuple):
+    """How the search for the scores of some instances ended; they are numbered from 0."""
+
+    n_instances: int
+    n_iter: int
+    norm: float
+    unconverged: list[int]
+    # Those in which it ended at no maximum.
+    flat: list[int]
+
+    @classmethod
+    def of(cls, models: Sequence[Model], found: Sequence[Found]) -> _Ends:
+        """Return what there is to say of some scores."""
+        return cls(
+            len(found),
+            max((f.n_iter for f in found), default=0),
+            max((f.norm for f in found), default=0.0),
+            [n for n, f in enumerate(found) if not f.converged],
+            [n for n, (m, f) in enumerate(zip(models, found, strict=True)) if not m.is_maximum(f.score)],
+        )
+
+
+class _Told(NamedTuple):
+    """What has to be known of a part before adherence is learned from it.
+
+    Attributes
+    ----------
+    speaks : bool[K]
+        Which experts have a list there.
+    choices : float64[K]
+        How many choices they make.
+    largest : int
+        How many items are compared in the largest instance.
     """
 
-    def __init__(self, method: PlackettLuce, prepared: _Lists, expert: Codes, n_experts: int) -> None:
-        self.method = method
-        self.prepared = prepared
-        self.expert = expert.astype(np.int64)
-        weight = prepared.all_stages.weight
-        self.choices = np.bincount(self.expert, weights=weight * prepared.list_choices, minlength=n_experts)
-        self.heard = np.flatnonzero(self.choices > 0)
-        self.theta = np.ones(n_experts)
-        self.models = [method._model(prepared, n) for n in range(prepared.n_instances)]
-        self.found: Sequence[Found] = []
-
-    def learn(self, max_iter: int, tol: float, keep: Keep) -> tuple[int, bool, float, list[float]]:
-        """Find the best θ; return the steps taken, whether that converged, the largest gradient and the objective."""
-        known = keep.restored()
-        if known is None:
-            value, self.models, self.found = self._profile(self.theta, [np.zeros(m.size) for m in self.models])
-            trace, done = [value], len(self.heard) == 0
-        else:
-            self._take_up(known)
-            trace, done = known["trace"].tolist(), bool(known["done"])
-        norm, metric = 0.0, np.sqrt(self.choices[self.heard])
-        with keep.steps(max_iter):
-            for n_iter in range(len(trace) - 1, max_iter + 1):
-                if len(self.heard) == 0:
-                    break
-                slope, bend = self._derivatives()
-                theta = self.theta[self.heard]
-                multiplier = float(theta @ slope) / float(metric @ metric)
-                # In units of one expert's choices; an expert at 0 who should be below it stays there.
-                uphill = slope / metric - multiplier * metric * theta
-                free = (theta > 0) | (uphill > 0)
-                norm = _largest(uphill[free] / metric[free])
-                if (done and norm <= tol) or n_iter == max_iter:
-                    break
-                done = norm <= tol
-                step = np.zeros(len(theta))
-                step[free] = _tangent_step(uphill, bend, multiplier, metric, theta, free) / metric[free]
-                if not self._move(step, trace[-1], done):
-                    break
-                trace = [*trace, float(sum(f.value for f in self.found))]
-                keep.note(n_iter + 1, lambda: self._kept(trace, done))  # noqa: B023 - called at once or never
-                report(n_iter + 1, max_iter)
-        return len(trace) - 1, norm <= tol, norm, trace
-
-    def _kept(self, trace: list[float], done: bool) -> State:
-        """Return where it stands; models may have had to write lists out on the way."""
-        found = {
-            "score": np.concatenate([np.zeros(0), *(f.score for f in self.found)]),
-            "ends": np.array([f[1:] for f in self.found], dtype=np.float64).reshape(-1, 4),
-            "written": np.array([m.written for m in self.models], dtype=np.bool_),
-        }
-        return found | {"theta": self.theta, "trace": np.array(trace), "done": np.array(done)}
-
-    def _take_up(self, known: State) -> None:
-        """Stand where it stood when this was kept."""
-        from concordant.kernels.staged_fit import Found
-
-        self.theta = known["theta"]
-        self.models = self._rescaled(self.theta)
-        for model, written in zip(self.models, known["written"].tolist(), strict=True):
-            if written:
-                model.write_out()
-        scores = np.split(known["score"], np.cumsum([m.size for m in self.models])[:-1])
-        self.found = [
-            Found(score, value, norm, int(n_iter), bool(converged))
-            for score, (value, norm, n_iter, converged) in zip(scores, known["ends"].tolist(), strict=True)
-        ]
-
-    def _move(self, step: Floats, value: float, last: bool) -> bool:
-        """Go along a step as far as the objective rises; return whether it did."""
-        length = min(1.0, 0.5 / max(_largest(step), 1e-300))
-        starts = [f.score for f in self.found]
-        for _ in range(1 if last else 40):
-            theta = self.theta.copy()
-            theta[self.heard] = self._gauged(np.maximum(theta[self.heard] + length * step, 0.0))
-            there, models, found = self._profile(theta, starts)
-            if there >= value - 1e-12 * (1.0 + abs(value)):
-                self.theta, self.models, self.found = theta, models, found
-                return True
-            length /= 2
-        return False
-
-    def _gauged(self, theta: Floats) -> Floats:
-        choices = self.choices[self.heard]
-        out: Floats = theta * np.sqrt(choices.sum() / max(float(choices @ theta**2), 1e-300))
-        return out
-
-    def _profile(self, theta: Floats, starts: Sequence[Floats]) -> tuple[float, list[Model], list[Found]]:
-        """Return the objective, and the scores of all instances, for some θ."""
-        models = self._rescaled(theta)
-        work = self.method._maximised
-        with unwatched():
-            found = each_instance(lambda n: work(models[n], starts[n]), [m.size for m in models])
-        return float(sum(f.value for f in found)), models, found
-
-    def _rescaled(self, theta: Floats) -> list[Model]:
-        edges, factors = self.prepared.list_starts.tolist(), theta[self.expert]
-        return [m.rescaled(factors[edges[n] : edges[n + 1]]) for n, m in enumerate(self.models)]
-
-    def _derivatives(self) -> tuple[Floats, Floats]:
-        """Return the gradient and −Hessian of the objective over the experts heard (its diagonal for very many)."""
-        from concordant.kernels import staged
-
-        k = len(self.theta)
-        whole = len(self.heard) <= _MOST_EXPERTS
-        slope, bend = np.zeros(k), np.zeros((k, k) if whole else (k, 1))
-        edges = self.prepared.list_starts.tolist()
-        for n, (model, found) in enumerate(zip(self.models, self.found, strict=True)):
-            stages, expert = model.stages, self.expert[edges[n] : edges[n + 1]]
-            if model.size == 0:
-                continue
-            first, second = np.empty(len(expert)), np.empty(len(expert))
-            mixed = np.empty(len(stages.item))
-            x = found.score - found.score.max()
-            staged.scaled(
-                x, stages.item, stages.mark, stages.offsets, stages.theta, stages.averaged, first, second, mixed
-            )
-            # An expert has one list in an instance.
-            slope[expert] += stages.weight * first
-            bend[expert, expert if whole else 0] += stages.weight * second
-            if whole:
-                # When θ moves, the scores move with it.
-                cross = np.zeros((model.size, len(expert)))
-                which = lists.list_ids(stages.offsets)
-                cross[stages.item, which] = stages.weight[which] * mixed
-                bend[np.ix_(expert, expert)] -= cross.T @ model.answer(found.score, cross)
-        return slope[self.heard], bend[np.ix_(self.heard, self.heard)] if whole else bend[self.heard]
+    speaks: NDArray[np.bool_]
+    choices: Floats
+    largest: int
 
 
-def _tangent_step(
-    uphill: Floats, bend: Floats, multiplier: float, metric: Floats, theta: Floats, free: NDArray[np.bool_]
-) -> Floats:
-    """Return Newton's step along the ellipsoid, in coordinates in which that is a sphere, uphill in any case."""
-    normal = (metric * theta)[free]
-    normal = normal / max(float(np.sqrt(normal @ normal)), 1e-300)
-    goal = uphill[free] - normal * float(normal @ uphill[free])
-    if bend.shape[1] == 1:
-        curve = bend[free, 0] / metric[free] ** 2 + multiplier
-        out: Floats = goal / np.maximum(np.abs(curve), 1e-6 * max(_largest(curve), 1e-300))
-        return out
-    table = bend[np.ix_(free, free)] / (metric[free][:, None] * metric[free][None, :])
-    table = table + multiplier * np.eye(len(goal))
-    flat = np.eye(len(goal)) - normal[:, None] * normal[None, :]
-    curve, axes = np.linalg.eigh(flat @ table @ flat)
-    # Directions in which the objective bends the wrong way are followed uphill all the same.
-    curve = np.maximum(np.abs(curve), 1e-6 * max(_largest(curve), 1e-300))
-    out = flat @ (axes @ ((axes.T @ goal) / curve))
-    return np.asarray(out)
+def _piece_of(block: Preferences, method: PlackettLuce) -> tuple[Part, tuple[_Told, _Places]]:
+    """Return a block as something to learn adherence from; its ids are not kept."""
+    prepared = _Lists.of(block, method, np.ones(block.n_lists))
+    part, told = method._part(prepared, block)
+    return part, (told, _Places.of(prepared))
+
+
+def _ends_of(part: Part) -> _Ends:
+    return _Ends.of(part.models, part.found)
+
+
+def _itself(part: Part) -> Part:
+    return part
 
 
 def _check_existence(prepared: _Lists, models: Sequence[Model]) -> None:
