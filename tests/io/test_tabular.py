@@ -566,7 +566,7 @@ def test_the_quick_and_the_exact_pass_agree(write: Write, monkeypatch: pytest.Mo
         monkeypatch.setattr(exact, "_scan", lambda *_: None)
         slow, places = exact.read(range(width))
         assert quick.rows() == slow.rows()
-        assert [table.line(k) for k in at.tolist()] == [exact.line(k) for k in places.tolist()]
+        assert [table.line(k) for k in list(at)] == [exact.line(k) for k in list(places)]
 
 
 def _parquet() -> bytes:

@@ -105,7 +105,6 @@ class _Grouped:
     first: Ints  # the source row of each slot's first occurrence
     counts: Ints  # slots of each instance
     repeated: bool  # whether some run may hold an item twice
-    value: Floats | None  # of every row in coding order
 
 
 def _in_order(codes: NDArray[Any]) -> Ints:
@@ -128,7 +127,6 @@ def _group(
     length: Ints,
     n_instances: int,
     *,
-    value: Floats | None = None,
     block_rows: int = BLOCK_ROWS,
 ) -> _Grouped:
     """Return the slots of rows given as runs: run g holds the rows start[g] to start[g] + length[g] of `instance[g]`.
@@ -137,8 +135,6 @@ def _group(
     ----------
     h1, h2 : uint64[rows]
         The hashes of the item ids.
-    value : float64[rows], optional
-        A column to put in coding order on the way.
     block_rows : int
         Look up about this many rows at a time; an instance is never split.
     """
@@ -148,9 +144,8 @@ def _group(
     total = int(row_of_run[-1])
     slot = np.empty(total, dtype=np.int32)
     counts = np.zeros(n_instances, dtype=np.int64)
-    moved = None if value is None else np.empty(total, dtype=np.float64)
     if not total:
-        return _Grouped(order, slot, np.zeros(0, dtype=np.int64), counts, False, moved)
+        return _Grouped(order, slot, np.zeros(0, dtype=np.int64), counts, False)
     changes = np.flatnonzero(instance[1:] != instance[:-1]) + 1
     run_of_instance = np.concatenate([[0], changes, [len(instance)]])
     row_of_instance = row_of_run[run_of_instance]
@@ -181,10 +176,7 @@ def _group(
                 own.desk = desk
         bounds = piece_row[p0 : p1 + 1] - r0
         shift = piece_start[p0:p1] - bounds[:-1]
-        fetched: list[tuple[NDArray[Any], NDArray[Any]]] = [(h1, desk.a[:m]), (h2, desk.b[:m])]
-        if value is not None and moved is not None:
-            fetched.append((value, moved[r0:r1]))
-        _fetch(fetched, shift, bounds, desk)
+        _fetch([(h1, desk.a[:m]), (h2, desk.b[:m])], shift, bounds, desk.x)
         a, b = desk.a[:m], desk.b[:m]
         if n1 - n0 > 1:
             mix = _spread(mixer[p0:p1], np.diff(bounds), desk.y[:m].view(np.uint64))
@@ -207,7 +199,25 @@ def _group(
             slot[row_of_instance[edges[k]] : row_of_instance[edges[k + 1]]] += np.int32(base)
         base += len(leaders)
     first = np.concatenate([leaders for leaders, _ in found])
-    return _Grouped(order, slot, first, counts, any(again for _, again in found), moved)
+    return _Grouped(order, slot, first, counts, any(again for _, again in found))
+
+
+def _put_in_order(column: Floats, start: Ints, length: Ints) -> Floats:
+    """Return the rows start[g] to start[g] + length[g] of every run one after another."""
+    row_of_run = offsets_of(length)
+    out = np.empty(int(row_of_run[-1]), dtype=column.dtype)
+    # The runs at which stretches of about as many rows begin, and the end.
+    stretches = max(len(out) // BLOCK_ROWS, 1)
+    edges = np.unique(np.searchsorted(row_of_run, np.linspace(0, len(out), stretches + 1).astype(np.int64)))
+
+    def write(k: int) -> None:
+        runs = slice(int(edges[k]), int(edges[k + 1]))
+        here = out[row_of_run[runs.start] : row_of_run[runs.stop]]
+        bounds = row_of_run[runs.start : runs.stop + 1] - row_of_run[runs.start]
+        _fetch([(column, here)], start[runs] - bounds[:-1], bounds, np.empty(len(here), dtype=np.int64))
+
+    map_instances(write, len(edges) - 1)
+    return out
 
 
 class _Desk:
@@ -224,12 +234,12 @@ class _Desk:
         self.cells = np.empty(_CELLS_PER_ROW * rows, dtype=np.bool_)
 
 
-def _fetch(columns: list[tuple[NDArray[Any], NDArray[Any]]], shift: Ints, bounds: Ints, desk: _Desk) -> None:
+def _fetch(columns: list[tuple[NDArray[Any], NDArray[Any]]], shift: Ints, bounds: Ints, room: Ints) -> None:
     """Fill rows bounds[p] to bounds[p + 1] of each pair's second array from its first, shift[p] rows further on."""
     n = int(bounds[-1])
     if len(shift) * _LONG > n:
-        source = _spread(shift, np.diff(bounds), desk.x[:n])
-        source += desk.up[:n]
+        source = _spread(shift, np.diff(bounds), room[:n])
+        source += np.arange(n)
         for column, out in columns:
             column.take(source, out=out, mode="clip")
         return
@@ -553,8 +563,8 @@ class Coder:
             if not known:
                 self._value[: self._held] = np.nan
 
-    def _flush(self) -> None:
-        """Code what is held and let go of its text."""
+    def _flush(self, *, last: bool = False) -> None:
+        """Code what is held and let go of its text; after the last rows, of the room for hashes as well."""
         if not self._held:
             return
         instance, expert, length, weight = (np.concatenate(c) for c in zip(*self._pending, strict=True))
@@ -568,17 +578,20 @@ class Coder:
             start,
             length,
             len(self.instances),
-            value=self._value[: self._held] if self._valued else None,
             block_rows=self._block_rows,
         )
         order = found.order
+        if last:
+            # Memory that was just in use is quicker than fresh memory.
+            self._h1 = self._h2 = np.empty(0, dtype=np.uint64)
+        value = self._value[: self._held] if self._valued else None
         batch = Batch(
             instance[order],
             expert[order],
             length[order],
             start[order] + base,
             found.slot,
-            found.value,
+            None if value is None else _put_in_order(value, start[order], length[order]),
             _compact(items.gather(_index(found.first))),
             found.first + base,
             found.counts,
@@ -593,7 +606,7 @@ class Coder:
 
     def flush(self) -> None:
         """Code what is held and let go of its text; after the last rows, for a shelf."""
-        self._flush()
+        self._flush(last=True)
         self._h1 = self._h2 = np.empty(0, dtype=np.uint64)
         self._value = np.empty(0, dtype=np.float64)
 

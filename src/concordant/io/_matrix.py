@@ -55,7 +55,8 @@ class Matrix:
 
     @cached_property
     def _content(self) -> tuple[pl.DataFrame, Ints]:
-        return self.found.table.read([*self.used.values(), *self.body])
+        frame, numbers = self.found.table.read([*self.used.values(), *self.body])
+        return frame, np.asarray(numbers, dtype=np.int64)
 
     @property
     def raw(self) -> pl.DataFrame:

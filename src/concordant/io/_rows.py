@@ -66,7 +66,7 @@ class FileRows(Rows):
     """The rows of a table file, named by file and line, which are looked up when somebody asks."""
 
     table: Table | None = None
-    numbers: Ints | None = None
+    numbers: Ints | range | None = None
 
     def file(self) -> Table:
         """Return the table the rows are of."""
@@ -152,7 +152,8 @@ def numbers(
     if column.dtype == pl.String:
         return _parsed(column, what, rows, missing, finite)
     if column.dtype.is_float():
-        column = column.fill_nan(None)
+        # Nothing is copied unless there is something to change.
+        column = column.fill_nan(None) if column.is_nan().any() else column
     elif not (column.dtype.is_integer() or column.dtype.is_decimal() or column.dtype in (pl.Boolean, pl.Null)):
         row = int(column.is_not_null().arg_true()[0]) if column.null_count() < len(column) else 0
         raise rows.error(row, f"the {what} must be a number, found {column[row]!r} of type {column.dtype}.")

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from functools import cached_property
 from io import BytesIO
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,8 +61,6 @@ _MALFORMED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 _ROW_BYTES = 32
 # No row of a text table is shorter than "u,i,1\n".
 _SHORTEST_ROW = 6
-# Rows that tell whether texts are repeated row after row.
-_LOOK = 1 << 10
 _SPACES = b" \t\r\n\f\v"
 _QUOTE, _LINE_FEED, _RETURN = 34, 10, 13
 
@@ -131,22 +130,24 @@ class Table:
     share: float = 1.0
     # Of a part: the table it is a part of, and how many rows the parts have.
     _of: tuple[Table, int] | None = None
+    # The rows of the file before the first one of this window, where they are counted.
+    _before = 0
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._whole_numbers: dict[tuple[int, ...], bool] = {}
 
-    def read(self, columns: Sequence[int]) -> tuple[pl.DataFrame, Ints]:
+    def read(self, columns: Sequence[int]) -> tuple[pl.DataFrame, Ints | range]:
         """Return these columns, named by their number and without empty rows, and the number of each row."""
         wanted = list(dict.fromkeys(columns))
         frame = self._read(wanted)
-        numbers = np.arange(len(frame), dtype=np.int64)
+        numbers: Ints | range = range(self._before, self._before + len(frame))
         empty = frame.select(pl.all_horizontal(pl.all() == "").arg_true()).to_series() if self.text else pl.Series([])
         if len(empty):
             blank = self._blank_rows(empty.to_numpy().astype(np.int64))
             keep = np.ones(len(frame), dtype=np.bool_)
             keep[blank] = False
-            frame, numbers = frame.filter(pl.Series(keep)), numbers[keep]
+            frame, numbers = frame.filter(pl.Series(keep)), np.flatnonzero(keep) + self._before
         if not len(frame):
             raise FormatError(f"{self.path}: the table has no rows.")
         return frame, numbers
@@ -203,15 +204,15 @@ class Table:
 class _ParquetTable(Table):
     header = True
     text = False
-    # The rows of the file before the first one of this window.
-    _before = 0
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         source = path if compression(path) is None else BytesIO(read_bytes(path))
         try:
             self._scan = pl.scan_parquet(source, glob=False)
-            self.names = self._scan.collect_schema().names()
+            schema = self._scan.collect_schema()
+            self.names = schema.names()
+            self._texts = [kind == pl.String for kind in schema.dtypes()]
             self.sample = [
                 ["" if v is None else str(v) for v in row] for row in self._scan.head(SAMPLE_LINES).collect().rows()
             ]
@@ -220,10 +221,6 @@ class _ParquetTable(Table):
 
     def _damaged(self, error: BaseException) -> FormatError:
         return FormatError(f"{self.path}: the Parquet data is damaged ({shorten(str(error).splitlines()[0])}).")
-
-    def read(self, columns: Sequence[int]) -> tuple[pl.DataFrame, Ints]:
-        frame, numbers = super().read(columns)
-        return frame, numbers + self._before
 
     def windows(self, rows: int) -> Iterator[Table]:
         total = parquet_rows(self.path) if compression(self.path) is None else rows
@@ -238,20 +235,20 @@ class _ParquetTable(Table):
 
     def _read(self, wanted: list[int]) -> pl.DataFrame:
         kept = [pl.col(self.names[c]).alias(str(c)) for c in wanted]
+        # Where a text is repeated row after row, blanks around it are looked for once; elsewhere all cores do it.
+        often = [c for c in wanted if 8 * sum(1 for _ in groupby(row[c] for row in self.sample)) <= len(self.sample)]
+        other = [pl.col(str(c)) for c in wanted if c not in often and self._texts[c]]
         try:
-            frame = self._scan.select(kept).collect()
+            frame = self._scan.select(kept).with_columns(text.str.strip_chars() for text in other).collect()
         except _MALFORMED as error:
             raise self._damaged(error) from None
-        return frame.with_columns(_without_blanks(column) for column in frame if column.dtype == pl.String)
+        return frame.with_columns(_without_blanks(frame[str(c)]) for c in often if self._texts[c])
 
 
 def _without_blanks(column: pl.Series) -> pl.Series:
-    """Return texts without blanks around them; where a text is repeated row after row it is looked at once."""
-    if len(column.head(_LOOK).rle()) * 8 <= _LOOK <= len(column):
-        runs = column.rle().struct.field("value")
-        if runs.equals(runs.str.strip_chars()):
-            return column
-    return column.str.strip_chars()
+    """Return texts, most of them repeated row after row, without blanks around them."""
+    runs = column.rle().struct.field("value")
+    return column if runs.equals(runs.str.strip_chars()) else column.str.strip_chars()
 
 
 def parquet_rows(path: Path) -> int:
