@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from concordant import execution
 from concordant.errors import ParameterError
-from concordant.execution import map_instances, n_threads, threads
+from concordant.execution import free_memory, local, map_instances, n_threads, threads
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7])
@@ -60,6 +61,16 @@ def test_the_number_of_threads_is_local_and_restored() -> None:
     with pytest.raises(ZeroDivisionError), threads(2):
         raise ZeroDivisionError
     assert n_threads() == before
+
+
+def test_a_container_has_less_memory_than_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = free_memory()
+    assert machine > 10**7
+    for text, expected in (("3000000\n", 1_500_000), ("max\n", None), ("9" * 18, None)):
+        (tmp_path / "max").write_text(text)
+        monkeypatch.setattr(local, "_CONTAINER", (str(tmp_path / "nowhere"), str(tmp_path / "max")))
+        found = free_memory()
+        assert found == expected if expected else found > 10**7
 
 
 @pytest.mark.parametrize("n", [0, -1, 1.5, True, "2", None])

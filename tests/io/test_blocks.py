@@ -37,9 +37,20 @@ def write_runs(folder: Path, runs: list[list[Row]]) -> list[Path]:
     return paths
 
 
+def test_as_many_rows_are_coded_together_as_the_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks_module, "free_memory", lambda: 48 * 40_000_000)
+    assert [blocks_module._batch_rows(m) for m in (None, 0, 10**6, 48 * 10**7, 10**15)] == [
+        10_000_000,
+        10_000_000,
+        1_000_000,
+        5_000_000,
+        1 << 27,
+    ]
+
+
 def small(monkeypatch: pytest.MonkeyPatch, batch: int, window: int = 1000) -> None:
     """Make every seam show."""
-    monkeypatch.setattr(blocks_module, "_BATCH_ROWS", batch)
+    monkeypatch.setattr(blocks_module, "_batch_rows", lambda _: batch)
     monkeypatch.setattr(tabular, "_WINDOW", window)
 
 
@@ -327,7 +338,7 @@ import os, random, sys
 import concordant as cc
 from concordant.io import blocks
 from concordant.io import _files
-blocks._BATCH_ROWS, blocks._MARK_ROWS = 400, 300
+blocks._batch_rows, blocks._MARK_ROWS = lambda memory: 400, 300
 # Every file that takes its name is a point at which to be killed.
 left, original = int(sys.argv[3]), os.replace
 def replace(*names):

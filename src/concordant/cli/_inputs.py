@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +34,6 @@ __all__ = [
     "check_share",
     "data_of",
     "engine",
-    "free_memory",
     "is_letor",
     "make_method",
     "matched",
@@ -275,6 +273,7 @@ def scan_input(
     Too much is more than `memory` says, such as "4GB", or more than half of what is free; with a checkpoint or `always`
     anything.
     """
+    from concordant.execution import free_memory
     from concordant.io.read import block_format, memory_needed, scan
 
     paths = inputs[0] if len(inputs) == 1 else inputs
@@ -296,7 +295,7 @@ def scan_input(
         )
     what = f"reading {inputs[0]}" + (f" and {len(inputs) - 1} more" if len(inputs) > 1 else "")
     with session.progress(what, 1), session.reading():
-        return scan(paths, input_format, columns=named, checkpoint=checkpoint, **options)
+        return scan(paths, input_format, columns=named, checkpoint=checkpoint, memory=limit, **options)
 
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
@@ -312,19 +311,6 @@ def parse_size(text: str, option: str) -> int:
     if found is None:
         raise typer.BadParameter(f"must be a size such as 4GB or 500M. Got {text!r} instead.", param_hint=option)
     return int(float(found[1]) * _UNITS[found[2]])
-
-
-def free_memory() -> int:
-    """Return how many bytes of memory are free for use, half of an unknown machine's 16 GB where it does not say."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration, ValueError):
-        pass
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    except (AttributeError, OSError, ValueError):
-        return 8 * 10**9
 
 
 def read_truth(session: Session, source: Source, labels: str | None) -> Labels:

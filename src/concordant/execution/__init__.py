@@ -5,7 +5,18 @@ instance is worked on.
 """
 
 from concordant.execution._dask import connected, dask
-from concordant.execution.local import Pace, ahead, map_instances, n_threads, note, report, threads, unwatched, watch
+from concordant.execution.local import (
+    Pace,
+    ahead,
+    free_memory,
+    map_instances,
+    n_threads,
+    note,
+    report,
+    threads,
+    unwatched,
+    watch,
+)
 from concordant.execution.pieces import Cluster, Held, OnCluster, Pieces, Read, cluster
 
 __all__ = [
@@ -19,6 +30,7 @@ __all__ = [
     "cluster",
     "connected",
     "dask",
+    "free_memory",
     "map_instances",
     "n_threads",
     "note",

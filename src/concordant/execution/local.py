@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from functools import cache
 from itertools import count, islice
+from pathlib import Path
 from threading import Event, Lock
 from time import monotonic
 from typing import Generic, TypeVar
@@ -17,9 +18,23 @@ import numpy as np
 
 from concordant.errors import ParameterError
 
-__all__ = ["Pace", "ahead", "map_instances", "n_threads", "note", "report", "threads", "unwatched", "watch"]
+__all__ = [
+    "Pace",
+    "ahead",
+    "free_memory",
+    "map_instances",
+    "n_threads",
+    "note",
+    "report",
+    "threads",
+    "unwatched",
+    "watch",
+]
 
 T = TypeVar("T")
+
+# Where the system says how much memory a container may use.
+_CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 _threads: ContextVar[int | None] = ContextVar("concordant_threads", default=None)
 _watcher: ContextVar[Callable[[int, int], None] | None] = ContextVar("concordant_watcher", default=None)
@@ -32,6 +47,24 @@ def n_threads() -> int:
     if chosen is not None:
         return chosen
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def free_memory() -> int:
+    """Return how many bytes of memory are free for this process, half of an unknown machine's 16 GB.
+
+    Of a container's memory half counts as free: what it uses holds files that nobody may need any more.
+    """
+    free = [8 * 10**9]
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            free = [next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))]
+    except (OSError, StopIteration, ValueError):
+        with suppress(AttributeError, OSError, ValueError):
+            free = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2]
+    for most in _CONTAINER:
+        with suppress(OSError, ValueError):
+            free.append(int(Path(most).read_text()) // 2)
+    return min(free)
 
 
 @contextmanager

@@ -16,8 +16,8 @@ import numpy as np
 from concordant.data.index import Texts
 from concordant.data.preferences import Kind, Preferences
 from concordant.errors import ParameterError
-from concordant.execution import Pieces, Read, cluster
-from concordant.io._coding import CodedRows, Coder
+from concordant.execution import Pieces, Read, cluster, free_memory
+from concordant.io._coding import BATCH_ROWS, CodedRows, Coder
 from concordant.io._files import PathLike
 from concordant.io._remote import spread
 from concordant.io._spool import Spool
@@ -27,8 +27,8 @@ __all__ = ["BLOCK_ROWS", "Blocks", "RowReader", "fingerprint"]
 
 # Rows of a block: enough to keep every core busy, about a hundred bytes each while they are worked on.
 BLOCK_ROWS = 4_000_000
-# Rows whose text is held while reading.
-_BATCH_ROWS = 16_000_000
+# What a row takes while it is coded, and the fewest rows that are coded together.
+_ROW_BYTES, _FEWEST_ROWS = 48, 1_000_000
 # How many rows more have been read when it is noted how far the reading is.
 _MARK_ROWS = 2_000_000
 
@@ -51,6 +51,10 @@ class RowReader(Protocol):
 
     def read(self, coder: Coder, done: int, mark: Callable[[int], object]) -> None:
         """Hand the rows after the first `done` steps to a coder; call `mark` with the number of steps after each."""
+        ...
+
+    def most_rows(self) -> int:
+        """Return how many rows there are at most, as far as it can be told without reading them."""
         ...
 
     def n_steps(self) -> int:
@@ -138,13 +142,14 @@ class Blocks(Sequence[Preferences]):
         block_rows: int = BLOCK_ROWS,
         folder: PathLike | None = None,
         checkpoint: PathLike | None = None,
+        memory: int | None = None,
     ) -> Self:
         """Return what a reader reads: on the workers of a cluster where one is in use, else kept on disk."""
         if not isinstance(block_rows, int) or isinstance(block_rows, bool) or block_rows < 1:
             raise ParameterError.invalid("block_rows", "scan", "a whole number >= 1", block_rows)
         engine = cluster()
         if engine is None:
-            return cls.spooled(reader, block_rows=block_rows, folder=folder, checkpoint=checkpoint)
+            return cls.spooled(reader, block_rows=block_rows, folder=folder, checkpoint=checkpoint, memory=memory)
         if checkpoint is not None:
             raise ParameterError("a checkpoint is kept on this machine; data that is read on a cluster stays there.")
         found = spread(reader, engine, lambda rows: _edges(rows, block_rows))
@@ -159,12 +164,13 @@ class Blocks(Sequence[Preferences]):
         block_rows: int = BLOCK_ROWS,
         folder: PathLike | None = None,
         checkpoint: PathLike | None = None,
+        memory: int | None = None,
     ) -> Self:
         """Return what a reader hands to a coder, kept on disk."""
         kept = None if checkpoint is None else Path(checkpoint, "rows")
         spool = Spool(folder, kept=kept, job=reader.job())
         try:
-            coder = Coder(shelf=spool, batch_rows=_BATCH_ROWS)
+            coder = Coder(shelf=spool, batch_rows=_batch_rows(memory), reserve=reader.most_rows())
             steps, state, finished = spool.restore(coder)
             if state is not None:
                 reader.restore(state)
@@ -237,6 +243,15 @@ class Blocks(Sequence[Preferences]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _batch_rows(memory: int | None) -> int:
+    """Return how many rows are coded together: as many as half of the memory holds, or a quarter of what is free.
+
+    Few large batches are best: of many, every block is put together anew.
+    """
+    room = memory // 2 if memory else free_memory() // 4
+    return max(_FEWEST_ROWS, min(room // _ROW_BYTES, BATCH_ROWS))
 
 
 def _itself(block: Preferences) -> Preferences:

@@ -364,6 +364,7 @@ def scan(
     block_rows: int = BLOCK_ROWS,
     folder: PathLike | None = None,
     checkpoint: PathLike | None = None,
+    memory: int | None = None,
     **options: Any,
 ) -> Blocks:
     r"""Return the preferences at a path as blocks of whole instances, of which one at a time is in memory.
@@ -380,6 +381,8 @@ def scan(
     checkpoint : path, optional
         A folder to keep them in: broken off at any time, the same call goes on with the next file, or the next window
         of a large table, and a finished reading is not repeated. Remove it when it is of no more use.
+    memory : int, optional
+        About how many bytes reading may take; half of what is free by default.
 
     Returns
     -------
@@ -390,7 +393,7 @@ def scan(
     Notes
     -----
     Everything is read once, whatever the order of its rows, and coded on the way; of compressed or scattered files as
-    well. In memory are the rows being coded, a few hundred MB, and the ids of instances and experts. Large tables are
+    well. In memory are the rows being coded, as many as fit, and the ids of instances and experts. Large tables are
     read in windows: of rows, or of whole lines where they are text.
 
     Examples
@@ -410,11 +413,10 @@ def scan(
             f"{files[0]}: {FORMATS[chosen].about} cannot be read in blocks of instances. "
             f"Formats that can: {', '.join(BLOCK_FORMATS)}."
         )
+    how: dict[str, Any] = {"block_rows": block_rows, "folder": folder, "checkpoint": checkpoint, "memory": memory}
     if chosen == "trec":
         _check_reader(chosen, FORMATS[chosen].options, options)
-        return Blocks.of(
-            RunReader("scan", files, **options), block_rows=block_rows, folder=folder, checkpoint=checkpoint
-        )
+        return Blocks.of(RunReader("scan", files, **options), **how)
     if chosen == "ratings" and "kind" not in options:
         options |= _kind_of_ratings(files, options.get("columns"))
     layout = options.pop("layout", "long")
@@ -422,7 +424,7 @@ def scan(
         raise ParameterError.invalid("layout", "scan", "'long'; a matrix is one instance", layout)
     _check_reader(chosen, tabular.LONG[chosen], options)
     reader = tabular.LongReader(tabular.LONG[chosen]("scan", files, **options), {"format": chosen, **options})
-    return Blocks.of(reader, block_rows=block_rows, folder=folder, checkpoint=checkpoint)
+    return Blocks.of(reader, **how)
 
 
 def _named(name: str | None, columns: Columns | None, options: dict[str, Any]) -> str | None:

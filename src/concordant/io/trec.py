@@ -141,7 +141,7 @@ def read_runs(
     reader = RunReader(
         "read_runs", paths, expert_from=expert_from, order_by=order_by, duplicates=duplicates, separator=separator
     )
-    coder = Coder(reserve=reader.size // _SHORTEST_LINE)
+    coder = Coder(reserve=reader.most_rows())
     reader.read(coder)
     return reader.preferences(coder.finish())
 
@@ -198,6 +198,10 @@ class RunReader:
     def names(self, experts: Sequence[Hashable]) -> list[str]:
         """Return the ids of the experts in the coder's vocabulary."""
         return _expert_names(experts, self.files)
+
+    def most_rows(self) -> int:
+        """Return how many rows there are at most; packed files may hold more."""
+        return self.size // _SHORTEST_LINE
 
     def n_steps(self) -> int:
         """Return how many files there are."""
