@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.oracles import methods as oracle
 import concordant as cc
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantWarning, DataError
+from concordant.methods import majority
 
 
 def test_worked_case(golden: Callable[[str], dict[str, Any]]) -> None:
@@ -265,3 +267,37 @@ def test_kemeny_orders_by_majority_alone_where_there_is_no_circle() -> None:
         "optimal": [True],
         "solver": ["majority"],
     }
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        cc.Condorcet(),
+        cc.Condorcet(missing="below"),
+        cc.Condorcet(fusion=True),
+        cc.Copeland(),
+        cc.Copeland(missing="below"),
+        cc.MarkovChain(chain=4),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("largest", [3, 400], ids=["bytes", "words"])
+def test_compiled_loops_count_what_numpy_counts(
+    method: cc.Aggregator, largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = np.random.default_rng(largest)
+    rows = [
+        (f"q{q}", f"e{e}", f"d{i}", float(chance.integers(1, 7)))
+        for q in range(4)
+        for e in range(9)
+        for i in chance.permutation(40)[: chance.integers(1, 40)]
+    ]
+    # One long list makes positions need more room.
+    rows += [("q0", "long", f"d{i}", float(i + 1)) for i in range(largest)]
+    votes = cc.Preferences(*map(list, zip(*rows, strict=True)), kind="rank")
+    monkeypatch.setattr(majority, "_COMPILED", "nothing.that.is.loaded")
+    plain = method.fit_predict(votes).score
+    monkeypatch.undo()
+    monkeypatch.setattr(majority, "_MANY_MEETINGS", 0)
+    np.testing.assert_array_equal(method.fit_predict(votes).score, plain)
+    assert "concordant.kernels.duels" in sys.modules

@@ -6,7 +6,9 @@ two positions are.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
@@ -41,6 +43,9 @@ _RRF_K = 60.0
 _TABLE_SIZE = 1000
 # From this many items on the work on an instance is done mostly outside the interpreter.
 LARGE = 1000
+# Meetings of two items in a list, each counted twice, from which on compiled loops are used.
+_MANY_MEETINGS = 1 << 31
+_COMPILED = "concordant.kernels.duels"
 
 T = TypeVar("T")
 
@@ -54,8 +59,22 @@ def each_instance(work: Callable[[int], T], sizes: list[int]) -> list[T]:
         return map_instances(work, len(sizes))
 
 
+class MajorityVote(Aggregator):
+    """A method that goes by who beats whom."""
+
+    def _consensus(self, preferences: Votes, known: Any = None) -> Consensus:
+        if isinstance(preferences, Preferences):
+            lists = np.diff(preferences.list_starts)
+            if float((lists * np.square(preferences.slots.sizes, dtype=np.float64)).sum()) >= _MANY_MEETINGS:
+                import_module(_COMPILED)
+        return super()._consensus(preferences, known)
+
+
 class Duels:
     """The votes of a container as meetings of two items, instance by instance."""
+
+    # Whether compiled loops count them.
+    compiled = False
 
     def __init__(self, votes: Votes) -> None:
         self.offsets = votes.slots.offsets
@@ -112,6 +131,11 @@ class Duels:
             behind = pairs.pair_matrix(*self.pair_votes(instance, ties=True), n).T if strict else ahead.T
             return ahead - behind > least
         out = np.zeros((n, n), dtype=np.bool_)
+        if self.compiled:
+            from concordant.kernels import duels
+
+            duels.majorities(*_by_item(votes), strict, out)
+            return out
         for tile in pairs.tiles(n, whole=True):
             ahead, behind = pairs.compare(votes, tile, ties_against=strict)
             won = ahead - behind > least if least else ahead > behind
@@ -130,6 +154,11 @@ class Duels:
         if votes is None:
             return pairs.pair_outcomes(*self.pair_votes(instance), n, least)
         wins, losses = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        if self.compiled and not spread:
+            from concordant.kernels import duels
+
+            duels.outcomes(*_by_item(votes), wins, losses)
+            return wins, losses
         parts = pairs.tiles(n)
 
         def work(t: int) -> tuple[Ints, Ints, Ints, Ints]:
@@ -144,15 +173,25 @@ class Duels:
             losses[start : tile.column_end] += column_lost
         return wins, losses
 
+    def each(self, work: Callable[[int], T]) -> list[T]:
+        """Return what `work` gives for every instance, in threads where that is quicker."""
+        return map_instances(work, len(self.sizes)) if self.compiled else each_instance(work, self.sizes)
+
     def all_outcomes(self) -> tuple[Floats, Floats]:
         """Return how many others every slot beats and loses to."""
         if len(self.sizes) == 1:
             found = [self.outcomes(0, spread=True)]
         else:
-            found = each_instance(self.outcomes, self.sizes)
+            found = self.each(self.outcomes)
         none = np.zeros(0)
         wins = np.concatenate([none, *(won for won, _ in found)])
         return wins, np.concatenate([none, *(lost for _, lost in found)])
+
+
+def _by_item(votes: pairs.Ballots) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the tables with one row per item."""
+    low = np.ascontiguousarray(votes.low.T)
+    return low, low if votes.high is votes.low else np.ascontiguousarray(votes.high.T)
 
 
 class ListDuels(Duels):
@@ -162,6 +201,8 @@ class ListDuels(Duels):
         super().__init__(votes)
         self.votes = votes
         self.below = missing == "below"
+        # Some instances of many: whoever has all of them has decided whether loading the compiler pays.
+        self.compiled = _COMPILED in sys.modules and votes.list_weight is None
         self.position = votes.positions("dense").astype(np.int32)
 
     def weights(self, instance: int) -> Floats | None:
@@ -249,7 +290,7 @@ class ObservedDuels(Duels):
 
 
 @register
-class Condorcet(Aggregator):
+class Condorcet(MajorityVote):
     """The number of items that the item beats by majority; a Condorcet winner, where there is one, comes first.
 
     i beats j when a greater weight of lists prefers i to j than j to i. score(i) = how many items i beats. Equal
@@ -323,7 +364,7 @@ def _merged(duels: Duels, instance: int, level: Ints) -> Floats:
 
 
 @register
-class Copeland(Aggregator):
+class Copeland(MajorityVote):
     """The number of items that the item beats by majority minus the number it loses to.
 
     i beats j when a greater weight of lists prefers i to j than j to i. score(i) = wins - losses, which orders as

@@ -7,20 +7,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from concordant.base.contract import Aggregator, Tags, Votes
+from concordant.base.contract import Tags, Votes
 from concordant.base.params import Constraint, number, one_of
 from concordant.base.registry import register
 from concordant.data.preferences import Preferences
 from concordant.errors import KindError
 from concordant.kernels import markov
 from concordant.kernels.lists import Floats, order_lists
-from concordant.methods.majority import PAIRED, Duels, each_instance
+from concordant.methods.majority import PAIRED, Duels, MajorityVote, each_instance
 
 __all__ = ["MarkovChain"]
 
 
 @register
-class MarkovChain(Aggregator):
+class MarkovChain(MajorityVote):
     """The share of time that a random walk towards better items spends at the item.
 
     score(i) = stationary probability of i. With probability `teleport` the walker jumps to any of the M items;
@@ -81,7 +81,7 @@ class MarkovChain(Aggregator):
         def solve(n: int) -> Floats:
             return markov.stationary(markov.majority_walk(duels.majorities(n, strict=True)), self.teleport)
 
-        return each_instance(solve, duels.sizes)
+        return duels.each(solve)
 
     def _by_lists(self, preferences: Preferences) -> list[Floats]:
         p = preferences
