@@ -46,7 +46,7 @@ def _are_blocks(data: object) -> TypeGuard[Blocks]:
 
 
 # Rows scored at one time; the arrays of one block fit the cache of a core.
-_BLOCK_ROWS = 1 << 17
+_BLOCK_ROWS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
