@@ -211,6 +211,7 @@ class _Turns(Generic[T]):
                 while self._open < len(self._found) and isinstance(self._found[self._open], list):
                     self._open += 1
                 if self._open == len(self._found) or self._found[self._open] is not None:
+                    self._stopped = True
                     self._over.set()
 
     def results(self) -> list[T]:
@@ -250,7 +251,8 @@ def map_instances(function: Callable[[int], T], n: int) -> list[T]:
     workers = min(n_threads(), n)
     if workers <= 1:
         return [function(i) for i in range(n)]
-    turns = _Turns(function, n, min(n, workers * 8))
+    # Many blocks, so that nobody waits long for whoever has the last one.
+    turns = _Turns(function, n, min(n, workers * 64))
     for _ in range(workers):
         _crew().submit(turns.work)
     return turns.results()
