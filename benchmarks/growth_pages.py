@@ -293,16 +293,13 @@ def _one_machine(r: dict[str, Any]) -> list[str]:
     first, last = r["trec"]["sizes"][0], r["trec"]["sizes"][-1]
     gained = last["rows"] - first["rows"]
     if gained:
-        more = {
-            way: (last[way]["rrf"]["peak_mb"] - first[way]["rrf"]["peak_mb"]) * 2**20 / gained
-            for way in ("memory", "blocks")
-        }
+        more = (last["memory"]["rrf"]["peak_mb"] - first["memory"]["rrf"]["peak_mb"]) * 2**20 / gained
         limit = r["asked"]["gb"]
-        fit = (limit * 1024 - first["memory"]["rrf"]["peak_mb"]) * 2**20 / more["memory"] + first["rows"]
+        fit = (limit * 1024 - first["memory"]["rrf"]["peak_mb"]) * 2**20 / more + first["rows"]
         said.append(
-            f"Each further row of a TREC run takes {more['memory']:.0f} bytes in memory and "
-            f"{max(more['blocks'], 0):.0f} in blocks. So {limit} GB hold about {count(fit)} rows; beyond that blocks "
-            "do, and what limits them is the disk."
+            f"Each further row of a TREC run takes {more:.0f} bytes in memory. So {limit} GB hold about {count(fit)} "
+            "rows. Beyond that they are read in blocks, in as much memory as is free or as `--memory` says, and what "
+            "limits them is the disk."
         )
     return said
 
