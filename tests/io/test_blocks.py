@@ -48,6 +48,13 @@ def test_as_many_rows_are_coded_together_as_the_memory_allows(monkeypatch: pytes
     ]
 
 
+@pytest.mark.parametrize("memory", ["4GB", -1, 1.5, True])
+def test_memory_is_a_number_of_bytes(tmp_path: Path, memory: object) -> None:
+    paths = write_runs(tmp_path, [[("1", "d1", 1.0)]])
+    with pytest.raises(ParameterError, match="'memory' parameter of scan must be a whole number >= 0"):
+        cc.scan(paths, memory=memory)  # type: ignore[arg-type]
+
+
 def small(monkeypatch: pytest.MonkeyPatch, batch: int, window: int = 1000) -> None:
     """Make every seam show."""
     monkeypatch.setattr(blocks_module, "_batch_rows", lambda _: batch)

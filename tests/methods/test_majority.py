@@ -299,5 +299,6 @@ def test_compiled_loops_count_what_numpy_counts(
     plain = method.fit_predict(votes).score
     monkeypatch.undo()
     monkeypatch.setattr(majority, "_MANY_MEETINGS", 0)
+    monkeypatch.setattr(majority, "_SOME_MEETINGS", 0)
     np.testing.assert_array_equal(method.fit_predict(votes).score, plain)
     assert "concordant.kernels.duels" in sys.modules

@@ -33,6 +33,8 @@ __all__ = [
 
 T = TypeVar("T")
 
+# Blocks of a map for each thread: many, so that nobody waits long for whoever has the last one.
+TURNS = 64
 # Where the system says how much memory a container may use.
 _CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -251,8 +253,7 @@ def map_instances(function: Callable[[int], T], n: int) -> list[T]:
     workers = min(n_threads(), n)
     if workers <= 1:
         return [function(i) for i in range(n)]
-    # Many blocks, so that nobody waits long for whoever has the last one.
-    turns = _Turns(function, n, min(n, workers * 64))
+    turns = _Turns(function, n, min(n, workers * TURNS))
     for _ in range(workers):
         _crew().submit(turns.work)
     return turns.results()

@@ -145,8 +145,9 @@ class Blocks(Sequence[Preferences]):
         memory: int | None = None,
     ) -> Self:
         """Return what a reader reads: on the workers of a cluster where one is in use, else kept on disk."""
-        if not isinstance(block_rows, int) or isinstance(block_rows, bool) or block_rows < 1:
-            raise ParameterError.invalid("block_rows", "scan", "a whole number >= 1", block_rows)
+        for name, value, least in (("block_rows", block_rows, 1), ("memory", 0 if memory is None else memory, 0)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < least:
+                raise ParameterError.invalid(name, "scan", f"a whole number >= {least}", value)
         engine = cluster()
         if engine is None:
             return cls.spooled(reader, block_rows=block_rows, folder=folder, checkpoint=checkpoint, memory=memory)
@@ -246,11 +247,11 @@ class Blocks(Sequence[Preferences]):
 
 
 def _batch_rows(memory: int | None) -> int:
-    """Return how many rows are coded together: as many as half of the memory holds, or a quarter of what is free.
+    """Return how many rows are coded together: as many as half of the memory holds, which is half of what is free.
 
     Few large batches are best: of many, every block is put together anew.
     """
-    room = memory // 2 if memory else free_memory() // 4
+    room = (memory or free_memory() // 2) // 2
     return max(_FEWEST_ROWS, min(room // _ROW_BYTES, BATCH_ROWS))
 
 

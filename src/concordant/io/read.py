@@ -382,7 +382,7 @@ def scan(
         A folder to keep them in: broken off at any time, the same call goes on with the next file, or the next window
         of a large table, and a finished reading is not repeated. Remove it when it is of no more use.
     memory : int, optional
-        About how many bytes reading may take; half of what is free by default.
+        About how many bytes reading may take; half of what is free where that is not said, or 0.
 
     Returns
     -------

@@ -937,6 +937,8 @@ class _Coupled:
     def __init__(self, pairs: Pairs, prior: Floats, shared: Shared, learned: Ints) -> None:
         self.pairs = pairs
         self.prior = prior
+        self.small, self.large = _kinds(pairs)
+        self.edges = locked(pairs.starts, pairs.offsets)
         self.columns = _columns(pairs)
         self.shared = shared
         self.learned = learned
@@ -974,13 +976,13 @@ class _Coupled:
 
     def solvers(self) -> dict[int, _Solver]:
         """Return what solves the large instances."""
-        return {n: _Solver(self.pairs.window(n), float(self.prior[n])) for n in _kinds(self.pairs)[1]}
+        return {n: _Solver(self.pairs.window(n), float(self.prior[n])) for n in self.large}
 
     def solved(self, columns: Floats, solvers: Mapping[int, _Solver], accuracy: float) -> Floats:
         """Return each row of slots divided by the information of the scores at the point last evaluated."""
-        pairs, small = self.pairs, _kinds(self.pairs)[0]
-        if len(small):
-            _solve_small(self.columns, locked(pairs.starts, pairs.offsets), small, self.weight, self.prior, columns)
+        pairs = self.pairs
+        if len(self.small):
+            _solve_small(self.columns, self.edges, self.small, self.weight, self.prior, columns)
         for n, solver in solvers.items():
             own = slice(int(pairs.offsets[n]), int(pairs.offsets[n + 1]))
             rows = slice(int(pairs.starts[n]), int(pairs.starts[n + 1]))
@@ -1058,9 +1060,9 @@ def climb_profile(
 
     start = np.array([shared.tie, shared.side])[learned]
     climb = _climb(start, look, step_from, tol, max_iter, report)
-    nothing = np.zeros(0), np.zeros((len(learned), 0))
     information = (found.information + found.information.T) / 2
-    return Solution(nothing[0], shared.moved(learned, climb.x), *climb[1:], information, nothing[1])
+    best = shared.moved(learned, climb.x)
+    return Solution(np.zeros(0), best, *climb[1:], information, np.zeros((len(learned), 0)))
 
 
 def solve_linear(

@@ -6,14 +6,14 @@ memory or on workers elsewhere, and one that is lost is computed again as it was
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.execution import Pieces, report, threads, unwatched
+from concordant.execution import Pieces, report, threads
 from concordant.kernels import lists
 from concordant.kernels.keeping import Keep, State
 from concordant.kernels.lists import Floats, Ints
@@ -163,11 +163,9 @@ class Trust:
                 bend += bent
         return slope, bend
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Give a block for work on the parts that nobody watches."""
-        with unwatched(), threads(1) if self.small else nullcontext():
-            yield
+    def _alone(self) -> AbstractContextManager[None]:
+        """Return a block for work on the parts in one thread, where more would only wait for each other."""
+        return threads(1) if self.small else nullcontext()
 
 
 # What is done to a part.

@@ -43,8 +43,8 @@ _RRF_K = 60.0
 _TABLE_SIZE = 1000
 # From this many items on the work on an instance is done mostly outside the interpreter.
 LARGE = 1000
-# Meetings of two items in a list, each counted twice, from which on compiled loops are used.
-_MANY_MEETINGS = 1 << 31
+# Meetings of two items in a list, each counted twice, for which the compiler is loaded, and used once it is loaded.
+_MANY_MEETINGS, _SOME_MEETINGS = 1 << 31, 1 << 24
 _COMPILED = "concordant.kernels.duels"
 
 T = TypeVar("T")
@@ -62,12 +62,20 @@ def each_instance(work: Callable[[int], T], sizes: list[int]) -> list[T]:
 class MajorityVote(Aggregator):
     """A method that goes by who beats whom."""
 
+    def _counts_pairs(self) -> bool:
+        """Return whether it does with these parameters."""
+        return True
+
     def _consensus(self, preferences: Votes, known: Any = None) -> Consensus:
-        if isinstance(preferences, Preferences):
-            lists = np.diff(preferences.list_starts)
-            if float((lists * np.square(preferences.slots.sizes, dtype=np.float64)).sum()) >= _MANY_MEETINGS:
-                import_module(_COMPILED)
+        # Instances are scored some at a time; whether loading the compiler pays is known here.
+        if isinstance(preferences, Preferences) and self._counts_pairs() and _meetings(preferences) >= _MANY_MEETINGS:
+            import_module(_COMPILED)
         return super()._consensus(preferences, known)
+
+
+def _meetings(votes: Preferences) -> float:
+    """Return how many pairs of items all lists compare at most, each pair counted twice."""
+    return float((np.diff(votes.list_starts) * np.square(votes.slots.sizes, dtype=np.float64)).sum())
 
 
 class Duels:
@@ -201,8 +209,8 @@ class ListDuels(Duels):
         super().__init__(votes)
         self.votes = votes
         self.below = missing == "below"
-        # Some instances of many: whoever has all of them has decided whether loading the compiler pays.
-        self.compiled = _COMPILED in sys.modules and votes.list_weight is None
+        # Loaded once, the compiler is there for whoever has more than a moment's work.
+        self.compiled = _COMPILED in sys.modules and votes.list_weight is None and _meetings(votes) >= _SOME_MEETINGS
         self.position = votes.positions("dense").astype(np.int32)
 
     def weights(self, instance: int) -> Floats | None:

@@ -77,6 +77,9 @@ class MarkovChain(MajorityVote):
             )
         return np.concatenate([np.zeros(0), *parts])
 
+    def _counts_pairs(self) -> bool:
+        return self.chain == 4
+
     def _by_majority(self, duels: Duels) -> list[Floats]:
         def solve(n: int) -> Floats:
             return markov.stationary(markov.majority_walk(duels.majorities(n, strict=True)), self.teleport)
