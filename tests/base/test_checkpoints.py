@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -40,15 +40,40 @@ FITS = {
     "plackett-luce": ("cc.PlackettLuce(adherence=True)", LISTS),
     "plackett-luce-alone": ("cc.PlackettLuce(optimizer='mm', max_iter=9)", f"{LISTS}[:1]"),
     "cps": ("cc.CPS(adherence='supervised')", RUNS),
+    "blocks-crf": ("cc.CRF(solver='lbfgs', transform='auto', n_samples=4)", f"labelled_blocks(*{RUNS})"),
+    "blocks-mpm": ("cc.MPM()", f"blocks({LISTS})"),
+    "blocks-extended-mallows": ("cc.ExtendedMallows(e_step='sampling', max_iter=8)", f"blocks({LISTS})"),
+    "blocks-ties": ("cc.BradleyTerry(ties='rao-kupper')", f"blocks({LISTS}, 3)"),
+    "blocks-plackett-luce": ("cc.PlackettLuce(adherence=True)", f"blocks({LISTS})"),
 }
+# What is read in blocks is on disk as long as the process that made the folder.
+BLOCKS = """
+import os, tempfile
+import concordant as cc
+import polars as pl
+place, reading = tempfile.TemporaryDirectory(), True
+def blocks(preferences, coarse=1):
+    if not reading:
+        return preferences
+    path = os.path.join(place.name, f"{len(preferences)}-{coarse}.parquet")
+    if not os.path.exists(path):
+        preferences.to_frame().drop_nulls().with_columns((pl.col("rank") - 1) // coarse + 1).write_parquet(path)
+    found = cc.scan(path, block_rows=50)
+    assert len(found) > 2
+    return found
+def labelled_blocks(preferences, labels):
+    return blocks(preferences[:12]), labels, (preferences[12:], labels)
+"""
 # How many files a process may write before it is killed.
-LIVES = {"crf-lbfgs": "20"}
+LIVES = {"crf-lbfgs": "20", "blocks-crf": "80"}
 # These learn by a solver of a library; what it asked is not asked again.
-ASKING = {"crf-lbfgs", "mpm-quasi-newton", "cps"}
+ASKING = {"crf-lbfgs", "mpm-quasi-newton", "cps", "blocks-crf"}
 
 # One process, which is forked for every attempt: a child gives all it has to reach the end, and is killed when it has
 # written so many files.
-DRIVER = """
+DRIVER = (
+    BLOCKS
+    + """
 import json, os, sys, warnings
 import concordant as cc
 from concordant.base import checkpoints, training
@@ -58,8 +83,6 @@ make, data, name, folder, lives = sys.argv[1:]
 warnings.simplefilter("ignore")
 if name == "mpm-quasi-newton":
     multinomial._DENSE_EXPERTS = 0
-data = eval(data)
-data = data if isinstance(data, tuple) else (data,)
 log = os.open(os.path.join(folder, "log"), os.O_CREAT | os.O_APPEND | os.O_WRONLY)
 tell = lambda *_: os.write(log, b".")
 if name in %s:
@@ -75,13 +98,24 @@ else:
 def steps():
     return os.path.getsize(os.path.join(folder, "log"))
 def fit(mark, out):
+    known = eval(data)
+    known = known if isinstance(known, tuple) else (known,)
     method = eval(make)
     with threads(1), cc.checkpoint(mark, every=0.0):
-        method.fit(*data)
+        method.fit(*known[:2], validation=known[2] if len(known) > 2 else None)
     method.fit_info_.seconds = 0.0
     method.save(out)
 whole, out, mark = (os.path.join(folder, part) for part in ("whole", "out", "mark"))
+# Reading has threads, which a fork does not: this process compiles everything, and leaves reading to the others.
+reading = False
 fit(whole + ".mark", whole)
+if name.startswith("blocks-"):
+    reading = True
+    os.truncate(log, 0)
+    if os.fork() == 0:
+        fit(whole + ".blocks.mark", whole)
+        os._exit(0)
+    assert os.wait()[1] == 0
 once, kills, original = steps(), 0, os.replace
 while True:
     child = os.fork()
@@ -104,6 +138,7 @@ while True:
     assert not os.path.exists(out)
 print(json.dumps({"code": code, "once": once, "all": steps() - once, "kills": kills}))
 """
+)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks of POSIX")
@@ -127,9 +162,18 @@ def test_killed_at_every_step_the_same_fit_ends_with_the_same_model(name: str, t
 # In this process.
 
 
+NAMES: dict[str, Any] = {"cc": cc}
+exec(BLOCKS, NAMES)
+
+
 def data(name: str) -> tuple[Any, ...]:
-    found = eval(FITS[name][1], {"cc": cc})
+    found = eval(FITS[name][1], NAMES)
     return found if isinstance(found, tuple) else (found,)
+
+
+def fit(model: Any, learned_from: tuple[Any, ...]) -> Any:
+    votes, *labels = learned_from
+    return model.fit(votes, *labels[:1], validation=labels[1] if len(labels) > 1 else None)
 
 
 def method(name: str) -> Any:
@@ -148,6 +192,10 @@ def stop_at(step: int) -> AbstractContextManager[None]:
             raise KeyboardInterrupt
 
     return watch(tell)
+
+
+def press(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 IN_STEPS = ["mpm", "mpm-gd", "extended-mallows", "judges", "ties", "plackett-luce", "cps"]
@@ -180,9 +228,6 @@ def test_an_interrupt_leaves_what_was_learned_and_the_rest_is_learned_later(name
 def test_an_interrupt_within_the_first_step_leaves_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def press(*_: object) -> None:
-        raise KeyboardInterrupt
-
     early = method(name)
     monkeypatch.setattr("concordant.base.checkpoints.Mark.note", press)
     with cc.checkpoint(tmp_path / "mark"), pytest.raises(KeyboardInterrupt):
@@ -293,20 +338,64 @@ def test_a_state_is_written_no_more_often_than_asked_for(tmp_path: Path, monkeyp
 
 
 @pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
-def test_a_fit_on_blocks_is_interrupted_and_goes_on_as_well(tmp_path: Path) -> None:
-    frame = data("mpm")[0].to_frame().drop_nulls()
-    frame.rename({frame.columns[3]: "rank"}).write_parquet(tmp_path / "votes.parquet")
-    mark, learned = tmp_path / "mark", []
-    for turn in ("whole", "early", "later"):
-        model = method("mpm")
-        with cc.scan(tmp_path / "votes.parquet", block_rows=50) as blocks:
-            assert len(blocks) > 1
-            if turn == "early":
-                with cc.checkpoint(mark), stop_at(2), pytest.raises(KeyboardInterrupt):
-                    model.fit(blocks)
-                assert model.fit_info_.interrupted.startswith("after step 2 of ")
-            else:
-                with nullcontext() if turn == "whole" else cc.checkpoint(mark):
-                    model.fit(blocks)
-        learned.append(model.adherence_.tolist())
-    assert learned[0] == learned[2] != learned[1]
+@pytest.mark.parametrize("name", [name for name in FITS if name.startswith("blocks-")])
+def test_a_fit_on_blocks_is_interrupted_and_goes_on_as_well(name: str, tmp_path: Path) -> None:
+    mark, learned_from = tmp_path / "mark", data(name)
+    whole = saved(fit(method(name), learned_from), tmp_path / "whole")
+    early = method(name)
+    with cc.checkpoint(mark), stop_at(2), pytest.raises(KeyboardInterrupt):
+        fit(early, learned_from)
+    assert early.fit_info_.interrupted.startswith("after step 2 of ")
+    part = saved(early, tmp_path / "early")
+    assert part != whole
+    # Pressed again before a step of its own, it is where it was.
+    again = method(name)
+    with pytest.MonkeyPatch.context() as patch, cc.checkpoint(mark):
+        patch.setattr("concordant.base.checkpoints.Mark.note", press)
+        with pytest.raises(KeyboardInterrupt):
+            fit(again, learned_from)
+    with cc.checkpoint(mark):
+        later = fit(method(name), learned_from)
+    assert saved(later, tmp_path / "later") == whole
+    votes, *labels = learned_from
+    if labels:
+        labels[0] = labels[0][:10]
+    else:
+        votes = eval(f"blocks({LISTS}, 2)", NAMES)
+    with cc.checkpoint(mark), pytest.raises(FormatError, match="mark: the checkpoint of another fit"):
+        fit(method(name), (votes, *labels))
+
+
+@pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
+def test_what_a_checkpoint_of_the_crf_holds_is_gone_through_before_it_is_a_model(tmp_path: Path) -> None:
+    mark, learned_from = tmp_path / "mark", data("blocks-crf")
+    with cc.checkpoint(mark), stop_at(1), pytest.raises(KeyboardInterrupt):
+        fit(method("blocks-crf"), learned_from)
+    early = method("blocks-crf")
+    with pytest.MonkeyPatch.context() as patch, cc.checkpoint(mark):
+        patch.setattr("concordant.methods._crf_blocks._added", press)
+        with pytest.raises(KeyboardInterrupt):
+            fit(early, learned_from)
+    assert early.fit_info_.interrupted == ""
+    assert not hasattr(early, "weights_")
+    with cc.checkpoint(mark):
+        fit(early, learned_from)
+    assert early.weights_.any()
+
+
+@pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
+def test_the_fit_of_an_aggregation_in_blocks_goes_on_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (votes,) = data("blocks-mpm")
+    cc.aggregate_blocks(votes, tmp_path / "whole.csv", "mpm")
+    folder, fused = tmp_path / "half" / "done", tmp_path / "fused.csv"
+    with stop_at(2), pytest.raises(KeyboardInterrupt):
+        cc.aggregate_blocks(votes, fused, "mpm", checkpoint=folder)
+    assert [p.name for p in folder.iterdir()] == ["fit"]
+    assert not fused.exists()
+    taken_up = []
+    restored = Mark.restored
+    monkeypatch.setattr(Mark, "restored", lambda self: taken_up.append(restored(self)) or taken_up[-1])
+    cc.aggregate_blocks(votes, fused, "mpm", checkpoint=folder)
+    assert taken_up[0] is not None
+    assert fused.read_bytes() == (tmp_path / "whole.csv").read_bytes()
+    assert list(folder.iterdir()) == []

@@ -25,7 +25,7 @@ from concordant.errors import (
     NoFiniteEstimateError,
     ParameterError,
 )
-from concordant.execution import connected, dask
+from concordant.execution import connected, dask, watch
 from concordant.execution.pieces import on_cluster
 from concordant.io import tabular
 
@@ -289,6 +289,40 @@ def test_bradley_terry_says_what_it_cannot_learn_from_blocks(tmp_path: Path) -> 
             only = cc.BradleyTerry(ties="davidson").fit(blocks)
     with pytest.warns(ConcordantWarning, match="every one of the 2 outcomes is a tie"):
         assert only.tie_ == cc.BradleyTerry(ties="davidson").fit(cc.read_runs(tmp_path)).tie_
+
+
+@pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
+@pytest.mark.parametrize(
+    "method",
+    [
+        cc.MPM(uncertainty="none"),
+        cc.PlackettLuce(adherence=True, uncertainty="none"),
+        cc.ExtendedMallows(e_step="sampling", max_iter=5),
+        cc.BradleyTerry(ties="rao-kupper", uncertainty="none"),
+    ],
+    ids=lambda m: m.name,
+)
+def test_a_fit_on_workers_that_is_broken_off_goes_on(client: Any, tmp_path: Path, method: Any) -> None:
+    def stop(done: int, total: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    runs = in_steps(cc.synthetic.labelled_runs(20, random_state=8)[0], tmp_path)
+    with dask(client), cc.scan(runs, block_rows=300) as blocks:
+        assert len(blocks) > 2
+        whole = type(method)(**method.get_params()).fit(blocks)
+        early, later = (type(method)(**method.get_params()) for _ in range(2))
+        with cc.checkpoint(tmp_path / "mark"), watch(stop), pytest.raises(KeyboardInterrupt):
+            early.fit(blocks)
+        with cc.checkpoint(tmp_path / "mark"):
+            later.fit(blocks)
+    assert early.fit_info_.interrupted.startswith("after step 2 of ")
+    assert later.fit_info_.trace == whole.fit_info_.trace != early.fit_info_.trace
+    files = [tmp_path / "whole", tmp_path / "later"]
+    for model, file in zip((whole, later), files, strict=True):
+        model.fit_info_.seconds = 0.0
+        model.save(file)
+    assert files[0].read_bytes() == files[1].read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from functools import cached_property
 from glob import escape
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +31,11 @@ from concordant.kernels.keeping import State
 
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
+    from concordant.io.blocks import Blocks
 
 __all__ = ["File", "Mark", "checkpoint", "fingerprint"]
 
-Part = Container | None
+Part: TypeAlias = "Container | Blocks | None"
 
 # So many ids are hashed at a time.
 _IDS = 1 << 16
@@ -72,8 +73,7 @@ def checkpoint(path: str | os.PathLike[str], *, resume: bool = True, every: floa
     Every fit that goes in passes or steps over all its data writes one: whatever trains in passes, `MPM` and
     `PlackettLuce` that learn adherence, `ExtendedMallows`, `BradleyTerry` with reliability, ties, a side effect or
     features, both of the latter where one instance is all there is, and `CPS` with labels. What goes through the data
-    once, or through each instance by itself, writes none. On blocks of instances `MPM` writes one, the others begin
-    anew.
+    once, or through each instance by itself, writes none.
 
     Examples
     --------
@@ -264,8 +264,10 @@ def fingerprint(owner: Aggregator, parts: Sequence[Part], more: Sequence[NDArray
     return digest.hexdigest()
 
 
-def _contents(part: Container) -> tuple[list[Sequence[str]], list[NDArray[Any]]]:
-    """Return the ids and the numbers of what is learned from."""
+def _contents(part: Container | Blocks) -> tuple[list[Sequence[str]], list[NDArray[Any]]]:
+    """Return the ids and the numbers of what is learned from; of blocks, which files they are of and how they stood."""
+    if not isinstance(part, Container):
+        return [["blocks", json.dumps(part.job, sort_keys=True)]], []
     texts: list[Sequence[str]] = [[type(part).__name__], part.instances, part.items]
     columns: list[NDArray[Any]] = [part.slots.offsets]
     if isinstance(part, Features):

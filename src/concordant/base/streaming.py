@@ -8,10 +8,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from concordant.base.checkpoints import checkpoint as keeping_steps
 from concordant.base.contract import Aggregator
 from concordant.base.registry import create
 from concordant.errors import KindError
@@ -61,8 +64,8 @@ def aggregate_blocks(
     top : int, optional
         How many items of each instance to write: 1000 in a run, all of them otherwise.
     checkpoint : path, optional
-        A folder in which finished blocks stay until the file is there: broken off at any time, the same call goes on
-        with the first block that is not finished. See also `scan`.
+        A folder in which finished blocks, and before them how far a fit is, stay until the file is there: broken off at
+        any time, the same call goes on from there. See also `scan`.
     **options
         For a run: `tag` and `break_ties`, as for `write_run`.
 
@@ -83,6 +86,7 @@ def aggregate_blocks(
     2 Q0 d2 1 0.016393442622950824 concordant
     """
     chosen = create(method)
+    kept = None if checkpoint is None else Path(checkpoint, "fit")
     if not chosen.tags.per_instance:
         raise KindError(f"{type(chosen).__name__} ranks all instances together, so that it cannot go block by block.")
     if chosen.learns() and not fitted:
@@ -91,7 +95,10 @@ def aggregate_blocks(
                 f"{type(chosen).__name__} learns from all instances together, so that it cannot be fitted block by "
                 "block. Fit it on some of them first and pass it with fitted=True."
             )
-        chosen.fit(blocks)
+        if kept is not None:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+        with nullcontext() if kept is None else keeping_steps(kept):
+            chosen.fit(blocks)
         fitted = True
     if (format or format_of(output)) == "trec":
         options["top"], top = 1000 if top is None else top, None
@@ -111,7 +118,10 @@ def aggregate_blocks(
                 report(b + 1, len(blocks))
             if pending is not None:
                 pending.result()
-        return parts.join(len(blocks))
+        items = parts.join(len(blocks))
+    if kept is not None:
+        kept.unlink(missing_ok=True)
+    return items
 
 
 def _aggregated(

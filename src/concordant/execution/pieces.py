@@ -39,6 +39,10 @@ class Pieces(ABC, Generic[T]):
     def keep(self, function: Callable[..., U], *arguments: Any) -> Pieces[U]:
         """Return the pieces that the function makes of these, left where they are made."""
 
+    @abstractmethod
+    def keep_each(self, function: Callable[..., U], values: Sequence[Any], *arguments: Any) -> Pieces[U]:
+        """Return the pieces function(piece, value, *arguments) of each piece and its own value, left likewise."""
+
 
 class Held(Pieces[T]):
     """Pieces in memory; the cores share them.
@@ -70,6 +74,11 @@ class Held(Pieces[T]):
         """Return the pieces that the function makes of these."""
         return Held(list(self.map(function, *arguments)))
 
+    def keep_each(self, function: Callable[..., U], values: Sequence[Any], *arguments: Any) -> Held[U]:
+        """Return the pieces that the function makes of these and a value each."""
+        pairs = Held(list(zip(self._pieces, values, strict=True)))
+        return pairs.keep(lambda pair: function(*pair, *arguments))
+
 
 class Read(Pieces[T]):
     """Pieces that are made when they are asked for and forgotten afterwards, the next while one is used.
@@ -100,6 +109,11 @@ class Read(Pieces[T]):
     def keep(self, function: Callable[..., U], *arguments: Any) -> Held[U]:
         """Return the pieces that the function makes of these, which are held in memory."""
         return Held(list(self.map(function, *arguments)))
+
+    def keep_each(self, function: Callable[..., U], values: Sequence[Any], *arguments: Any) -> Held[U]:
+        """Return the pieces that the function makes of these and a value each, held in memory."""
+        pieces = ahead(self._make(n) for n in range(self._n))
+        return Held([function(piece, value, *arguments) for piece, value in zip(pieces, values, strict=True)])
 
 
 class Cluster(Protocol):
@@ -148,6 +162,11 @@ class OnCluster(Pieces[T]):
     def keep(self, function: Callable[..., U], *arguments: Any) -> OnCluster[U]:
         """Return the pieces that the function makes of these, on the workers."""
         return OnCluster(self._engine, [self._engine.submit(function, h, *arguments) for h in self._handles])
+
+    def keep_each(self, function: Callable[..., U], values: Sequence[Any], *arguments: Any) -> OnCluster[U]:
+        """Return the pieces that the function makes of these and a value each, on the workers."""
+        pairs = zip(self._handles, values, strict=True)
+        return OnCluster(self._engine, [self._engine.submit(function, h, value, *arguments) for h, value in pairs])
 
 
 _cluster: ContextVar[Cluster | None] = ContextVar("concordant_cluster", default=None)

@@ -7,7 +7,7 @@ are written down, and given to it again in the same order, which takes it to whe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from hashlib import blake2b
 from typing import Any, NamedTuple, Protocol
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from concordant.kernels.lists import Floats
 
-__all__ = ["UNKEPT", "Keep", "Minimum", "State", "minimise"]
+__all__ = ["UNKEPT", "Keep", "Minimum", "State", "apart", "joined", "minimise"]
 
 State = Mapping[str, NDArray[Any]]
 Objective = Callable[[Floats], tuple[float, Floats]]
@@ -65,6 +65,27 @@ class _Unkept:
 
 
 UNKEPT: Keep = _Unkept()
+
+
+def joined(states: Sequence[State]) -> dict[str, NDArray[Any]]:
+    """Return the states of pieces as one.
+
+    >>> whole = joined([{"x": np.ones(2)}, {"x": np.zeros(1)}])
+    >>> [part["x"].tolist() for part in apart(whole, ("x",))]
+    [[1.0, 1.0], [0.0]]
+    """
+    out: dict[str, NDArray[Any]] = {}
+    for name in states[0]:
+        arrays = [state[name] for state in states]
+        out[name] = np.concatenate(arrays)
+        out[f"{name}.ends"] = np.cumsum([len(array) for array in arrays])
+    return out
+
+
+def apart(whole: State, names: Sequence[str]) -> list[State]:
+    """Return the states of the pieces that were joined."""
+    columns = [np.split(whole[name], whole[f"{name}.ends"][:-1]) for name in names]
+    return [dict(zip(names, own, strict=True)) for own in zip(*columns, strict=True)]
 
 
 class _Written:

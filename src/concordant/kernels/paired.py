@@ -1042,25 +1042,36 @@ def climb_profile(
     tol: float,
     max_iter: int,
     report: Report | None = None,
+    keep: Keep = UNKEPT,
+    hidden: Callable[[], State] = dict,
 ) -> Solution:
     """Return the shared parameters that are best, given the sums over all instances of what `profile` returns.
 
-    The scores are wherever they are evaluated; those of the solution are empty.
+    The scores are wherever they are evaluated, and `hidden` gives them to be kept; those of the solution are empty.
     """
-    found: Profile
+    found: Profile | None = None
+
+    def last(common: Floats) -> Profile:
+        """Return the profile looked at last, or that at a point where none was."""
+        nonlocal found
+        if found is None:
+            found = evaluate(shared.moved(learned, common))
+        return found
 
     def look(common: Floats) -> tuple[float, float]:
         nonlocal found
-        found = evaluate(shared.moved(learned, common))
-        return found.value, max(found.norm, float(np.abs(found.slope).max(initial=0.0)) / max(outcomes, 1.0))
+        found = None
+        here = last(common)
+        return here.value, max(here.norm, float(np.abs(here.slope).max(initial=0.0)) / max(outcomes, 1.0))
 
     def step_from(common: Floats, _norm: float) -> tuple[Floats, float]:
-        step = _solve_few(found.information, found.slope)
+        step = _solve_few(last(common).information, last(common).slope)
         return _bounded(step, float(np.abs(step).max()), common, shared.model, learned)
 
     start = np.array([shared.tie, shared.side])[learned]
-    climb = _climb(start, look, step_from, tol, max_iter, report)
-    information = (found.information + found.information.T) / 2
+    climb = _climb(start, look, step_from, tol, max_iter, report, keep, hidden)
+    information = last(climb.x).information
+    information = (information + information.T) / 2
     best = shared.moved(learned, climb.x)
     return Solution(np.zeros(0), best, *climb[1:], information, np.zeros((len(learned), 0)))
 

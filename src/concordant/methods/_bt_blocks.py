@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from concordant.kernels.keeping import State
 from concordant.kernels.lists import Floats, Ints
 from concordant.methods._meetings import Meetings
 
@@ -21,14 +22,27 @@ if TYPE_CHECKING:
     from concordant.kernels.paired import Profile, Shared
     from concordant.methods.bradley_terry import BradleyTerry
 
-__all__ = ["Part", "Told", "added", "is_tied", "moved", "part_of", "profile_of", "spread_of", "tell"]
+__all__ = [
+    "Part",
+    "Told",
+    "added",
+    "is_tied",
+    "kept",
+    "moved",
+    "part_of",
+    "profile_of",
+    "spread_of",
+    "taken_up",
+    "tell",
+]
 
 
 @dataclass(frozen=True)
 class Part:
-    """The votes of a block, and its profile for the parameter tried last."""
+    """The votes of a block, the scores to go on from, and its profile for the parameter tried last."""
 
     votes: Meetings
+    score: Floats
     profile: Profile | None = None
 
 
@@ -63,7 +77,8 @@ def is_tied(block: Preferences, method: BradleyTerry) -> bool:
 def part_of(block: Preferences, method: BradleyTerry) -> Part:
     """Return the votes of a block as meetings."""
     method._check_asked(block, None)
-    return Part(method._meetings(block, ties=method.ties != "none"))
+    votes = method._meetings(block, ties=method.ties != "none")
+    return Part(votes, np.zeros(votes.slots.n_slots))
 
 
 def _windows(votes: Meetings) -> Iterator[tuple[Meetings, slice]]:
@@ -93,12 +108,12 @@ def moved(part: Part, method: BradleyTerry, shared: Shared, learned: Ints, how: 
     """Return the block with the scores that are best for other shared parameters."""
     from concordant.kernels import paired
 
-    before = np.zeros(part.votes.slots.n_slots) if part.profile is None else part.profile.score
     found = []
     for own, slots in _windows(part.votes):
         prior = method._priors(own)
-        found.append(paired.profile(own.pairs, prior, shared, learned, **how, start=before[slots]))
-    return Part(part.votes, added(found))
+        found.append(paired.profile(own.pairs, prior, shared, learned, **how, start=part.score[slots]))
+    whole = added(found)
+    return Part(part.votes, whole.score, whole)
 
 
 def added(each: Iterable[Profile]) -> Profile:
@@ -113,6 +128,16 @@ def added(each: Iterable[Profile]) -> Profile:
         score=np.concatenate([p.score for p in known]),
         response=np.concatenate([p.response for p in known], axis=1),
     )
+
+
+def kept(part: Part) -> State:
+    """Return what a block goes on from."""
+    return {"score": part.score}
+
+
+def taken_up(part: Part, known: State) -> Part:
+    """Return the block as it was when this was kept."""
+    return Part(part.votes, known["score"])
 
 
 def profile_of(part: Part) -> Profile:

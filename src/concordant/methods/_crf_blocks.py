@@ -7,15 +7,20 @@ spread.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from concordant.base.checkpoints import Mark
 from concordant.base.experts import speaking
 from concordant.base.supervision import Judge, match_labels, validation_pair
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, KindError
 from concordant.execution import Pieces, note, report, unwatched
+from concordant.kernels.keeping import State
 from concordant.kernels.lists import Floats, Ints
 from concordant.methods._linear import TRANSFORMS, Said, arranged, candidates, ordered
 from concordant.ranking.expert_features import Blocks, ExpertRows, anybody, blocks_by_lists
@@ -98,33 +103,41 @@ def fit_blocks(owner: CRF, blocks: BlocksOfInstances, labels: Labels | None, val
         raise DataError(f"{name} cannot choose by the validation part: none of its instances has a label.")
     transforms = candidates(owner.transform, TRANSFORMS)
     best: tuple[float, Any] = (-np.inf, None)
-    done = 0
-    for transform in transforms:
-        rows = judged.keep(_rows, owner, weights, transform, highest)
-        scale = _added(rows, len(weights))
-        owner._require_telling(scale.n_telling, counts["usable"])
-        unit, size = units_of(scale.variance / max(scale.n_slots, 1), owner)
-        draws = rows.keep(_drawn, owner, unit)
-        largest = max(draws.map(_largest), default=0.0)
-        held = owner._rows_of(pair[0], weights, (transform,), " of the validation part")
-        path = path_of(owner, size)
-        w = (owner._first(weights, None) / unit).ravel()
-        trace = []
-        for number, l2 in enumerate(path):
-            with unwatched():
-                w = climb(_Total(draws, scale.n_telling, largest, len(weights)), scale.n_telling, l2, size, w)
-            own = _heard(w.reshape(-1, 3) * unit, weights, strangers)
-            value = round(judge(held.scores(own, judge.instances), judge.instances), 12)
-            trace.append(value)
-            if value > best[0]:
-                chosen = {"transform": transform, "passes": number + 1, "l2": l2}
-                best = (value, (own, transform, chosen, trace))
-            done += 1
-            report(done, len(path) * len(transforms))
-            note(f"{owner.select} {best[0]:.4f}")
-    own, transform, chosen, trace = best[1]
+    course = _Course(Mark(owner, [blocks, labels, *pair]), 3 * len(weights))
+    done, total = 0, len(path_of(owner, 1.0)) * len(transforms)
+    with course.mark.steps(total):
+        for transform in transforms:
+            rows = judged.keep(_rows, owner, weights, transform, highest)
+            scale = _added(rows, len(weights))
+            owner._require_telling(scale.n_telling, counts["usable"])
+            unit, size = units_of(scale.variance / max(scale.n_slots, 1), owner)
+            held = owner._rows_of(pair[0], weights, (transform,), " of the validation part")
+            w = (owner._first(weights, None) / unit).ravel()
+            trace, objective = [], None
+            for number, l2 in enumerate(path_of(owner, size)):
+                if done < len(course.found):
+                    w = course.found[done]
+                else:
+                    objective = objective or _Total.of(rows.keep(_drawn, owner, unit), scale.n_telling, len(weights))
+                    with unwatched():
+                        w = climb(objective, scale.n_telling, l2, size, w, course)
+                own = _heard(w.reshape(-1, 3) * unit, weights, strangers)
+                value = round(judge(held.scores(own, judge.instances), judge.instances), 12)
+                trace.append(value)
+                if value > best[0]:
+                    chosen = {"transform": transform, "passes": number + 1, "l2": l2}
+                    best = (value, (own, transform, chosen, trace, scale.n_telling))
+                done += 1
+                course.reached(done, w)
+                report(done, total)
+                note(f"{owner.select} {best[0]:.4f}")
+    if best[1] is None:
+        # Interrupted before it had gone through what a checkpoint holds.
+        owner.fit_info_.interrupted = ""
+        owner._end_where_stopped()
+    own, transform, chosen, trace, usable = best[1]
     info = owner.fit_info_
-    info.labels, info.chosen, info.trace = counts | {"usable": scale.n_telling}, chosen, trace
+    info.labels, info.chosen, info.trace = counts | {"usable": usable}, chosen, trace
     info.n_iter, info.validation, info.objective = len(trace), best[0], best[0]
     parts = list(blocks.pieces.map(_said, owner, weights, transform))
     owner._take_over(own, (transform,), weights, Said(*(np.sum(part, axis=0) for part in zip(*parts, strict=True))))
@@ -143,6 +156,42 @@ def _heard(w: Floats, weights: Blocks, shared_taught: bool) -> Floats:
     return w
 
 
+class _Course:
+    """The climbs of a fit, one after another: where those that are done ended, and how far the next one is.
+
+    To a climb it is a `kernels.keeping.Keep`; an interrupt is the business of the whole.
+    """
+
+    def __init__(self, mark: Mark, size: int) -> None:
+        self.mark = mark
+        known = mark.restored()
+        self.found: list[Floats] = [] if known is None else list(known["found"].reshape(-1, size))
+        self._next = known if known is not None and "points" in known else None
+
+    @property
+    def wanted(self) -> bool:
+        return self.mark.wanted
+
+    def restored(self) -> State | None:
+        known, self._next = self._next, None
+        return known
+
+    def steps(self, total: int) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def note(self, done: int, state: Callable[[], State]) -> None:
+        self.mark.note(len(self.found), lambda: self._ends() | dict(state()))
+
+    def reached(self, done: int, w: Floats) -> None:
+        """Keep where a climb ended, unless that is known."""
+        if done > len(self.found):
+            self.found.append(w)
+            self.mark.note(done, self._ends)
+
+    def _ends(self) -> dict[str, NDArray[Any]]:
+        return {"found": np.concatenate([np.zeros(0), *self.found])}
+
+
 class _Total:
     """The value and the slope of all instances at some weights."""
 
@@ -152,6 +201,11 @@ class _Total:
         self._draws = draws
         self._grids = grids_of(n, largest)
         self._shape = (n_blocks, 3)
+
+    @classmethod
+    def of(cls, draws: Pieces[_Draws | None], n: int, n_blocks: int) -> _Total:
+        """Return that of n instances that tell something."""
+        return cls(draws, n, max(draws.map(_largest), default=0.0), n_blocks)
 
     def __call__(self, w: Floats) -> tuple[float, Floats]:
         value, slope = 0.0, np.zeros(self._shape)

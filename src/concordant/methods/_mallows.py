@@ -17,6 +17,7 @@ from concordant.kernels.keeping import State
 from concordant.kernels.lists import Codes, Floats, Ints, list_ids, offsets_of, order_lists
 
 __all__ = [
+    "WALKS",
     "Laws",
     "Outline",
     "Pool",
@@ -582,6 +583,8 @@ class Walk:
 
 
 _HALF = (1 << 64) - 1
+# What is kept of walks.
+WALKS = ("orders", "numbers")
 
 
 def kept_walks(walks: list[Walk]) -> dict[str, NDArray[Any]]:

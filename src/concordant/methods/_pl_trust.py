@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from concordant.execution import Pieces, report, threads
 from concordant.kernels import lists
-from concordant.kernels.keeping import Keep, State
+from concordant.kernels.keeping import Keep, State, apart, joined
 from concordant.kernels.lists import Floats, Ints
 from concordant.methods.majority import LARGE, each_instance
 
@@ -28,6 +28,8 @@ T = TypeVar("T")
 
 # Up to this many experts the curvature of their adherence is one table.
 _MOST_EXPERTS = 500
+# What is kept of a part.
+_STATE = ("score", "ends", "written")
 
 
 class Part(NamedTuple):
@@ -89,7 +91,7 @@ class Trust:
         else:
             self.theta = known["theta"]
             with self._alone():
-                self.parts = self.parts.keep(_taken_up, known)
+                self.parts = self.parts.keep_each(_taken_up, apart(known, _STATE), self.theta)
             trace, done = known["trace"].tolist(), bool(known["done"])
         norm, metric = 0.0, np.sqrt(self.choices[self.heard])
         with keep.steps(max_iter):
@@ -123,8 +125,7 @@ class Trust:
 
     def _kept(self, trace: list[float], done: bool) -> State:
         """Return where it stands."""
-        found = self.gather(_state)
-        whole = {name: np.concatenate([part[name] for part in found]) for name in found[0]}
+        whole = joined(self.gather(_state))
         return whole | {"theta": self.theta, "trace": np.array(trace), "done": np.array(done)}
 
     def _move(self, step: Floats, value: float, last: bool) -> float | None:
@@ -227,11 +228,11 @@ def _state(part: Part) -> State:
     }
 
 
-def _taken_up(part: Part, known: State) -> Part:
-    """Return the part, of all instances, as it was when this was kept."""
+def _taken_up(part: Part, known: State, theta: Floats) -> Part:
+    """Return the part as it was when this was kept."""
     from concordant.kernels.staged_fit import Found
 
-    models = _rescaled(part, known["theta"])
+    models = _rescaled(part, theta)
     for model, written in zip(models, known["written"].tolist(), strict=True):
         if written:
             model.write_out()

@@ -26,7 +26,7 @@ from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
 from concordant.data.streams import instance_stream
 from concordant.errors import DataError, KindError, NoFiniteEstimateError, NotFittedError, ParameterError, listing
-from concordant.kernels.keeping import UNKEPT, Keep
+from concordant.kernels.keeping import UNKEPT, Keep, apart, joined
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
 from concordant.methods._existence import loose_instances, main_groups, parted_instances, why_loose, why_parted
 from concordant.methods._meetings import ListMeetings, Meetings, RowMeetings
@@ -563,13 +563,26 @@ class BradleyTerry(Aggregator):
             self.tie_ = float(np.exp(start.tie))
             return
         how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
+        keep = Mark(self, [blocks])
+        known = keep.restored()
+        if known is not None:
+            parts = parts.keep_each(parted.taken_up, apart(known, ("score",)))
 
         def evaluate(shared: Shared) -> Profile:
             nonlocal parts
             parts = parts.keep(parted.moved, self, shared, learned, how)
             return parted.added(parts.map(parted.profile_of))
 
-        found = paired.climb_profile(evaluate, start, learned, told.ties + told.decided, **how, report=execution.report)
+        found = paired.climb_profile(
+            evaluate,
+            start,
+            learned,
+            told.ties + told.decided,
+            **how,
+            report=execution.report,
+            keep=keep,
+            hidden=lambda: joined(list(parts.map(parted.kept))),
+        )
         self.tie_ = float(np.exp(found.shared.tie))
         self._note([found])
         inverse = np.asarray(np.linalg.pinv(found.information, hermitian=True), dtype=np.float64)

@@ -28,10 +28,22 @@ from concordant.data.streams import instance_stream
 from concordant.errors import DataError, KindError, NotFittedError, ParameterError, listing
 from concordant.execution import Pieces, map_instances, report, threads, unwatched
 from concordant.kernels import kemeny, mallows
-from concordant.kernels.keeping import UNKEPT, Keep, State
+from concordant.kernels.keeping import Keep, State, apart, joined
 from concordant.kernels.lists import Codes, Floats
 from concordant.methods._existence import parted_instances, why_parted
-from concordant.methods._mallows import Laws, Outline, Pool, Room, Seen, Walk, exact, kept_walks, pools_of, taken_walks
+from concordant.methods._mallows import (
+    WALKS,
+    Laws,
+    Outline,
+    Pool,
+    Room,
+    Seen,
+    Walk,
+    exact,
+    kept_walks,
+    pools_of,
+    taken_walks,
+)
 from concordant.methods.fusion import LISTS
 from concordant.methods.majority import Kemeny
 
@@ -385,14 +397,10 @@ class _Here:
         return self._owner._look(self._pools, theta, self._walks, self._room, sweeps)
 
     def kept(self) -> dict[str, Any]:
-        return kept_walks([self._walks[pool.name] for pool in self._pools if pool.name in self._walks])
+        return _standing(self._pools, self._walks)
 
     def take_up(self, known: State) -> None:
-        owner = self._owner
-        walked = [pool for pool in self._pools if not owner._exactly(pool)] if self.sampled else []
-        streams = [owner._stream(pool) for pool in walked]
-        taken = taken_walks(walked, streams, owner.moves == "swap", known)
-        self._walks = {walk.pool.name: walk for walk in taken}
+        self._walks = _going_on(self._pools, self._owner, known)
 
 
 class _Piece(NamedTuple):
@@ -425,10 +433,10 @@ class _There:
         return _Look(seen, [v for look in looks for v in look.log_odds], [m for look in looks for m in look.moved])
 
     def kept(self) -> dict[str, Any]:
-        return {}
+        return joined(list(self._pieces.map(_kept_of)))
 
     def take_up(self, known: State) -> None:
-        pass
+        self._pieces = self._pieces.keep_each(_taken_up, apart(known, WALKS), self._owner)
 
 
 def _sampled(owner: ExtendedMallows, pools: list[Pool]) -> bool:
@@ -456,6 +464,26 @@ def _walked(piece: _Piece, owner: ExtendedMallows, theta: Floats, sweeps: float)
 
 def _look_of(piece: _Piece) -> _Look | None:
     return piece.look
+
+
+def _kept_of(piece: _Piece) -> State:
+    return _standing(piece.pools, piece.walks)
+
+
+def _taken_up(piece: _Piece, known: State, owner: ExtendedMallows) -> _Piece:
+    return _Piece(piece.pools, _going_on(piece.pools, owner, known), None)
+
+
+def _standing(pools: list[Pool], walks: Mapping[str, Walk]) -> dict[str, NDArray[Any]]:
+    """Return where the chains of some instances stand."""
+    return kept_walks([walks[pool.name] for pool in pools if pool.name in walks])
+
+
+def _going_on(pools: list[Pool], owner: ExtendedMallows, known: State) -> dict[str, Walk]:
+    """Return the chains of the same instances, as they stood."""
+    walked = [pool for pool in pools if not owner._exactly(pool)] if _sampled(owner, pools) else []
+    taken = taken_walks(walked, [owner._stream(pool) for pool in walked], owner.moves == "swap", known)
+    return {walk.pool.name: walk for walk in taken}
 
 
 @register
@@ -644,7 +672,7 @@ class ExtendedMallows(Aggregator):
         experts = blocks.experts.tolist()
         laws = Laws([o for t in told for o in t.outlines], len(experts), self.formula, self.norm)
         there = _There(self, laws, pieces, any(t.sampled for t in told), any(t.differ for t in told))
-        self._settle(laws, experts, lambda theta: self._by_em(there, theta, experts, UNKEPT))
+        self._settle(laws, experts, lambda theta: self._by_em(there, theta, experts, Mark(self, [blocks])))
 
     def _pools(self, p: Preferences) -> list[Pool]:
         """Return the instances in which somebody ranks something."""

@@ -7,7 +7,6 @@ variances all that counts are net counts, so that the fit is one scalar root.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -323,7 +322,6 @@ class MPM(Aggregator):
         told = list(pieces.map(_tell))
         heard = sum((t.heard for t in told), np.zeros(len(blocks.experts)))
         self.experts_ = blocks.experts.tolist()
-        job = np.frombuffer(json.dumps(blocks.job).encode(), dtype=np.uint8)
         found = multinomial.climb(
             _Profile(pieces, sum(t.instances for t in told), len(self.experts_)),
             heard > 0,
@@ -331,7 +329,7 @@ class MPM(Aggregator):
             tol=self.tol,
             max_iter=self.max_iter,
             report=report,
-            keep=Mark(self, [], [job]),
+            keep=Mark(self, [blocks]),
         )
         self._settle(found, heard)
 

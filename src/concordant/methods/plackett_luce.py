@@ -221,7 +221,7 @@ class PlackettLuce(Aggregator):
             trust = self._trust(pieces.keep(itemgetter(0)), told)
         # What they were before the first step is not needed again.
         del pieces
-        self._settle(trust, told, blocks.experts, UNKEPT)
+        self._settle(trust, told, blocks.experts, Mark(self, [blocks]))
         self._mention_places(places)
         self._mention_ends(trust.gather(_ends_of), blocks.instances)
 
