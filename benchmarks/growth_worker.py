@@ -403,6 +403,7 @@ def dask_fit(files: list[str], labels: str, method: str, params: dict[str, Any],
     one, known = fitted(votes)
     seconds = {"memory": one}
     try:
+        on_blocks(None)
         seconds["blocks"], found = on_blocks(None)
     except KindError as error:
         return {"rows": votes.n_rows, "seconds": seconds, "not_from_blocks": str(error).partition(". ")[0]}
