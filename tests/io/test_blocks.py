@@ -7,7 +7,8 @@ import gzip
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import concordant as cc
-from concordant.errors import ConcordantError, DataError, DuplicateError, FormatError, KindError, ParameterError
+from concordant.errors import DataError, DuplicateError, FormatError, KindError, ParameterError
 from concordant.io import blocks as blocks_module
 from concordant.io import tabular
 from concordant.io.parts import PART_FORMATS
@@ -312,9 +313,16 @@ def test_a_damaged_block_is_named_and_leaves_nothing_behind(tmp_path: Path) -> N
     table.write_bytes(bytes(broken))
     spool = tmp_path / "spool"
     spool.mkdir()
-    for path in (bad, table):
-        with pytest.raises(ConcordantError, match=path.name):
-            cc.scan(path, folder=spool)
+    # The first rows are damaged as well.
+    early = tmp_path / "early.parquet"
+    frame.write_parquet(early)
+    broken = bytearray(early.read_bytes())
+    broken[100:600] = bytes(500)
+    early.write_bytes(bytes(broken))
+    for path in (bad, table, early):
+        for read in (cc.read, lambda path: cc.scan(path, folder=spool)):
+            with pytest.raises(FormatError, match=rf"{path.name}: the (gz|Parquet) data is damaged"):
+                read(path)
     assert not list(spool.iterdir())
 
 
@@ -333,11 +341,74 @@ def test_a_full_disk_is_named_and_leaves_nothing_behind(tmp_path: Path, monkeypa
     assert not list(spool.iterdir())
     with cc.scan(path, folder=spool, block_rows=1) as blocks, monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
-        with pytest.raises(OSError, match="No space left"):
+        with pytest.raises(DataError, match=r"cannot write '.*out\.trec': No space left"):
             cc.aggregate_blocks(blocks, tmp_path / "out.trec", "rrf")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["run0.trec", "spool"]
     with pytest.raises(DataError, match=r"no folder for rows .* can be made in .*nowhere"):
         cc.scan(path, folder=tmp_path / "nowhere")
+
+
+@contextmanager
+def no_room(n_bytes: int) -> Iterator[None]:
+    """Give a block in which the system lets no file grow beyond so many bytes."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of Unix")
+@pytest.mark.parametrize("how", ["memory", "blocks", "checkpoint"])
+@pytest.mark.parametrize("ending", ["trec", "csv", "jsonl", "parquet", "trec.gz", "csv.zst"])
+def test_what_finds_no_room_is_named_and_leaves_what_was_there(tmp_path: Path, ending: str, how: str) -> None:
+    rng = np.random.default_rng(1)
+    (path,) = write_runs(tmp_path, [[(f"q{q}", f"d{i}", rng.random()) for q in range(9) for i in range(400)]])
+    out, folder = tmp_path / f"out.{ending}", tmp_path / "half"
+    out.write_bytes(b"before")
+    consensus = cc.aggregate(cc.read_runs(path), "comb-sum")
+    with cc.scan(path, block_rows=800) as blocks:
+        words = rf"cannot write '.*{'part-0' if how == 'checkpoint' else 'out'}.*': File too large\. .* Make room"
+
+        def write() -> None:
+            if how == "memory":
+                cc.write(consensus, out)
+            else:
+                cc.aggregate_blocks(blocks, out, "comb-sum", checkpoint=folder if how == "checkpoint" else None)
+
+        with no_room(2000), pytest.raises(DataError, match=words):
+            write()
+        assert out.read_bytes() == b"before"
+        assert not [p for p in tmp_path.rglob("*") if p.name.endswith((".tmp", ".parts"))]
+        # With room again the same call ends as it would have.
+        write()
+    assert cc.read(out).preferences.n_rows == consensus.n_slots if "trec" in ending else out.stat().st_size > 2000
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits of Unix")
+def test_models_that_find_no_room_are_named(tmp_path: Path) -> None:
+    votes, _ = cc.synthetic.labelled_runs(5, random_state=1)
+    model = cc.ULARA().fit(votes)
+    with no_room(100), pytest.raises(DataError, match=r"cannot write '.*ulara\.model': File too large"):
+        model.save(tmp_path / "ulara.model")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="places of Unix")
+def test_places_that_cannot_be_written_are_named(tmp_path: Path) -> None:
+    (path,) = write_runs(tmp_path, [[("1", "d1", 1.0)]])
+    taken = tmp_path / "file"
+    taken.write_text("")
+    with cc.scan(path) as blocks:
+        # A folder of the system in which nobody makes files, root neither.
+        with pytest.raises(DataError, match=r"cannot write '/proc/out\.trec': "):
+            cc.aggregate_blocks(blocks, "/proc/out.trec", "rrf")
+        for method in ("rrf", "mpm"):
+            with pytest.raises(DataError, match=r"cannot write '.*file/half': Not a directory\. Name another"):
+                cc.aggregate_blocks(blocks, tmp_path / "out.trec", method, checkpoint=taken / "half")
 
 
 KILLED = """

@@ -19,6 +19,7 @@ from concordant.base.contract import Aggregator
 from concordant.base.registry import create
 from concordant.errors import KindError
 from concordant.execution import report, unwatched
+from concordant.io._files import make_folder
 from concordant.io.parts import Parts
 from concordant.io.write import format_of
 
@@ -96,7 +97,7 @@ def aggregate_blocks(
                 "block. Fit it on some of them first and pass it with fitted=True."
             )
         if kept is not None:
-            kept.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(kept.parent)
         with nullcontext() if kept is None else keeping_steps(kept):
             chosen.fit(blocks)
         fitted = True

@@ -138,7 +138,12 @@ def command(
     asked = {"inputs": inputs, "method": method or ("rrf" if model is None else None), "model": model, "output": output}
     asked |= {"features": features} if features else {}
     with Session("aggregate", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
+        from concordant.io._files import check_writable
+
         chosen = _method(method or "rrf", given, model)
+        for path in (output, experts_out):
+            if path is not None:
+                check_writable(path)
         if trust and not chosen.tags.weights:
             raise ParameterError(f"{type(chosen).__name__} does not weigh experts; leave --weights out.")
         if model is None and chosen.needs_labels():

@@ -44,8 +44,10 @@ def command(
     one_of(part, _PARTS, "--part")
     asked = {"inputs": inputs, "output": output, "to": to, "part": part}
     with Session("convert", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
+        from concordant.io._files import check_writable
         from concordant.io.write import write
 
+        check_writable(output)
         source = read_input(session, inputs, input_format, columns, expert_from, read_options)
         name, container = _choose(source.dataset, part)
         with session.progress(f"writing {output}"):

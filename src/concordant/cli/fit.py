@@ -145,17 +145,18 @@ def command(
     asked |= {"features": features} if features else {}
     with Session("fit", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
         from concordant.base.saving import check_path
+        from concordant.io._files import check_writable
 
         chosen = make_method(method, given)
         session.params["params"] = chosen.get_params()
         place = checkpoint or f"{output}.checkpoint"
         for path in (output, place):
             check_path(path)
-            _check_writable(path)
+            check_writable(path)
         for table in (experts_out, features_out):
             if table is not None:
                 table_type(table)
-                _check_writable(table)
+                check_writable(table)
 
         def reader(paths: list[str]) -> Source:
             return read_input(session, paths, input_format, columns, expert_from, read_options)
@@ -257,18 +258,6 @@ def _check_usage(
     if validation_labels is not None and validation is None:
         raise typer.BadParameter("goes with --validation INPUT.", param_hint="--validation-labels")
     check_share(validation_part)
-
-
-def _check_writable(path: str) -> None:
-    """Raise before hours of training when its result could not be written."""
-    target = os.path.realpath(os.path.expanduser(path))
-    folder = os.path.dirname(target)
-    if not os.path.isdir(folder):
-        raise DataError(f"cannot write {path!r}: there is no folder {folder!r}.")
-    if os.path.isdir(target):
-        raise DataError(f"cannot write {path!r}: it is a folder. Name a file in it.")
-    if not os.access(folder, os.W_OK):
-        raise DataError(f"cannot write {path!r}: the folder {folder!r} cannot be written to.")
 
 
 def _data(session: Session, method: Aggregator, source: Source, labels: str | None, fold: int | None) -> _Data:

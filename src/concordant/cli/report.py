@@ -24,7 +24,7 @@ from concordant.cli._options import (
 from concordant.cli._output import Session
 from concordant.cli.compare import parse_methods
 from concordant.cli.evaluate import CONVENTIONS
-from concordant.errors import ColumnError, DataError, MissingExtraError
+from concordant.errors import ColumnError, MissingExtraError
 
 if TYPE_CHECKING:
     from concordant.cli._inputs import Source
@@ -179,9 +179,9 @@ def _check(output: str) -> None:
         import jinja2  # noqa: F401
     except ImportError:
         raise MissingExtraError.of("jinja2", "report", "a report") from None
-    folder = Path(output).expanduser().parent
-    if not folder.is_dir():
-        raise DataError(f"cannot write {output!r}: there is no folder {str(folder)!r}.")
+    from concordant.io._files import check_writable
+
+    check_writable(output)
 
 
 def _folds(source: Source, labels: str | None, trust: dict[str, float]) -> Any:

@@ -12,6 +12,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import stat
 import zlib
 from collections.abc import Iterable, Iterator
@@ -19,14 +20,16 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
-from concordant.errors import DataError, FormatError, ParameterError, ParseError
+from concordant.errors import ConcordantError, DataError, FormatError, ParameterError, ParseError
 
 __all__ = [
     "BLOCK_BYTES",
     "PathLike",
     "atomic_write",
+    "check_writable",
     "compression",
     "expand",
+    "make_folder",
     "open_bytes",
     "open_text",
     "read_bytes",
@@ -375,13 +378,53 @@ def unchanged(path: PathLike) -> Iterator[None]:
         )
 
 
+def check_writable(path: PathLike) -> None:
+    """Raise where a file could not be written: before hours of work rather than after them."""
+    target = os.path.realpath(os.path.expanduser(os.fspath(path)))
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise DataError(f"cannot write {os.fspath(path)!r}: there is no folder {folder!r}.")
+    if os.path.isdir(target):
+        raise DataError(f"cannot write {os.fspath(path)!r}: it is a folder. Name a file in it.")
+    if not os.access(folder, os.W_OK) and not _is_device(target):
+        raise DataError(f"cannot write {os.fspath(path)!r}: the folder {folder!r} cannot be written to.")
+
+
+def _is_device(path: str) -> bool:
+    """Return whether this is something to write to that is no file, such as a pipe."""
+    return os.path.exists(path) and not os.path.isfile(path)
+
+
+def make_folder(path: PathLike, *, named: PathLike | None = None) -> None:
+    """Make a folder, and those it is in, unless it is there; an error names it, or the file it is for."""
+    try:
+        os.makedirs(path, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"cannot write {os.fspath(named or path)!r}: {error.strerror}. Name another place.") from error
+
+
+# How Polars hands on what the system says.
+_FROM_POLARS = re.compile(r"([^:]*) \(os error \d+\)")
+
+
+def _said(error: Exception, own: str) -> str | None:
+    """Return what the system says against writing a file, None where the error is about something else."""
+    if isinstance(error, ConcordantError):
+        return None
+    if isinstance(error, OSError) and error.strerror is not None:
+        return error.strerror if error.filename in (None, own) else None
+    told = _FROM_POLARS.search(str(error))
+    return told[1].strip() if told is not None else None
+
+
 @contextmanager
-def atomic_write(path: PathLike) -> Iterator[BinaryIO]:
+def atomic_write(path: PathLike, *, named: PathLike | None = None) -> Iterator[BinaryIO]:
     r"""Open a file for writing bytes so that it appears complete or not at all.
 
     The bytes go to a hidden file in the same folder, which is flushed to disk and then takes the name. When anything is
     raised inside the block, an interrupt included, the hidden file is removed and what was there before stays. An
-    ending .gz, .xz, .bz2 or .zst compresses; .zst takes text only. A device or pipe is written directly.
+    ending .gz, .xz, .bz2 or .zst compresses; .zst takes text only. A device or pipe is written directly. What the
+    system says against it, such as that the disk is full, is an error that names the file, or the one it is a part of.
 
     Examples
     --------
@@ -394,18 +437,12 @@ def atomic_write(path: PathLike) -> Iterator[BinaryIO]:
     """
     target = os.path.realpath(os.path.expanduser(os.fspath(path)))
     folder, name = os.path.split(target)
-    if not os.path.isdir(folder):
-        raise DataError(f"cannot write {os.fspath(path)!r}: there is no folder {folder!r}.")
-    mode: int | None = None
-    if os.path.exists(target):
-        status = os.stat(target)
-        if stat.S_ISDIR(status.st_mode):
-            raise DataError(f"cannot write {os.fspath(path)!r}: it is a folder. Name a file in it.")
-        if not stat.S_ISREG(status.st_mode):
-            with open(target, "wb") as direct:
-                yield direct
-            return
-        mode = stat.S_IMODE(status.st_mode)
+    check_writable(path)
+    if _is_device(target):
+        with open(target, "wb") as direct:
+            yield direct
+        return
+    mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else None
     temporary = os.path.join(folder, f".{name[:200]}.{os.urandom(6).hex()}.tmp")
     kind = _SUFFIXES.get(os.path.splitext(name)[1].lower())
     try:
@@ -422,9 +459,15 @@ def atomic_write(path: PathLike) -> Iterator[BinaryIO]:
                 _pack_zstandard(temporary, handle)
             os.fsync(handle.fileno())
         os.replace(temporary, target)
-    except BaseException:
+    except BaseException as error:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
+        said = _said(error, temporary) if isinstance(error, Exception) else None
+        if said is not None:
+            raise DataError(
+                f"cannot write {os.fspath(named or path)!r}: {said}. What was under that name is as it was. Make room "
+                "there, or name another place."
+            ) from error
         raise
 
 

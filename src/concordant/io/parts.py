@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import polars as pl
 
 from concordant.data.consensus import Consensus
-from concordant.errors import DataError, FormatError, ParameterError
-from concordant.io._files import PathLike, atomic_write
+from concordant.errors import FormatError, ParameterError
+from concordant.io._files import PathLike, atomic_write, check_writable, make_folder
 from concordant.io.trec import write_run_lines
 from concordant.io.write import format_of, refuse_unwritable
 
@@ -93,12 +94,11 @@ class Parts:
         self._options = options
         self._kept = folder is not None
         target = Path(os.path.realpath(self.path))
-        if folder is None and not target.parent.is_dir():
-            raise DataError(f"cannot write {str(path)!r}: there is no folder {str(target.parent)!r}.")
+        check_writable(path)
         self.folder = (
             Path(folder) if folder is not None else target.parent / f".{target.name[:200]}.{os.urandom(6).hex()}.parts"
         )
-        self.folder.mkdir(parents=folder is not None, exist_ok=folder is not None)
+        make_folder(self.folder, named=None if self._kept else path)
         if folder is not None:
             self._check_job({"job": job, "format": self.format, "options": options})
 
@@ -106,13 +106,17 @@ class Parts:
         """Raise where the folder holds parts of another job, else say whose they are."""
         path, now = self.folder / "parts.json", json.dumps(job, sort_keys=True)
         if not path.exists():
-            with atomic_write(path) as handle:
+            with self._writing(path) as handle:
                 handle.write(now.encode())
         elif path.read_text(encoding="utf-8") != now:
             raise FormatError(
                 f"{self.folder}: the checkpoint of another job: data, method or format differ. Go on with what it was "
                 "begun with, or remove it to begin anew."
             )
+
+    def _writing(self, part: Path) -> AbstractContextManager[BinaryIO]:
+        # Who gave no folder knows of none.
+        return atomic_write(part, named=None if self._kept else self.path)
 
     def _part(self, block: int) -> Path:
         return self.folder / f"part-{block:06d}.{self.format}"
@@ -123,9 +127,9 @@ class Parts:
 
     def put(self, block: int, consensus: Consensus) -> None:
         """Write a block, whole or not at all; blocks may come in any order."""
-        with atomic_write(self._count(block)) as handle:
+        with self._writing(self._count(block)) as handle:
             handle.write(str(consensus.n_slots).encode())
-        with atomic_write(self._part(block)) as handle:
+        with self._writing(self._part(block)) as handle:
             _lines(consensus, handle, self.format, first=block == 0, **self._options)
 
     def _count(self, block: int) -> Path:

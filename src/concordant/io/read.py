@@ -603,6 +603,9 @@ def _unknown(file: _File) -> FormatError:
     if data[:4] == b"PK\x03\x04":
         return FormatError(f"{file.path}: this is a zip archive. Unpack it, and read the folder.")
     table = file.table
+    if table is None and data[:4] == b"PAR1":
+        # It says itself what is wrong with it.
+        open_table(file.path)
     if table is None or len(table.names) < 2 or not table.regular:
         begins = data[:60].decode("utf-8", "replace") if file.head.text else repr(data[:20])
         return FormatError.unknown(file.path, [*FORMATS], begins)
