@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -17,7 +18,7 @@ import concordant as cc
 from concordant.base.checkpoints import Mark, fingerprint
 from concordant.base.contract import FitInfo
 from concordant.base.saving import read_arrays, write_arrays
-from concordant.errors import FormatError
+from concordant.errors import ConcordantWarning, FormatError, KindError
 from concordant.execution import watch
 
 # What is fitted: a method with its parameters, and on what.
@@ -367,9 +368,9 @@ def test_a_fit_on_blocks_is_interrupted_and_goes_on_as_well(name: str, tmp_path:
 
 
 @pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
-def test_what_a_checkpoint_of_the_crf_holds_is_gone_through_before_it_is_a_model(tmp_path: Path) -> None:
+def test_what_a_checkpoint_of_the_crf_holds_is_no_model_before_it_is_gone_through(tmp_path: Path) -> None:
     mark, learned_from = tmp_path / "mark", data("blocks-crf")
-    with cc.checkpoint(mark), stop_at(1), pytest.raises(KeyboardInterrupt):
+    with cc.checkpoint(mark), stop_at(3), pytest.raises(KeyboardInterrupt):
         fit(method("blocks-crf"), learned_from)
     early = method("blocks-crf")
     with pytest.MonkeyPatch.context() as patch, cc.checkpoint(mark):
@@ -377,10 +378,72 @@ def test_what_a_checkpoint_of_the_crf_holds_is_gone_through_before_it_is_a_model
         with pytest.raises(KeyboardInterrupt):
             fit(early, learned_from)
     assert early.fit_info_.interrupted == ""
+    assert early.fit_info_.warnings == []
     assert not hasattr(early, "weights_")
+    with cc.checkpoint(mark), stop_at(1), pytest.raises(KeyboardInterrupt):
+        fit(early, learned_from)
+    assert early.fit_info_.interrupted.startswith("after step 1 of ")
+    assert early.fit_info_.n_iter == 1
     with cc.checkpoint(mark):
         fit(early, learned_from)
-    assert early.weights_.any()
+    assert saved(early, tmp_path / "out") == saved(fit(method("blocks-crf"), learned_from), tmp_path / "whole")
+
+
+@pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
+@pytest.mark.parametrize(
+    ("name", "last"), [("blocks-crf", "_crf_blocks._said"), ("blocks-ties", "_bt_blocks.spread_of")]
+)
+def test_a_second_interrupt_leaves_no_half_of_a_model(name: str, last: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, learned_from = method(name), data(name)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"concordant.methods.{last}", press)
+        with stop_at(2), pytest.raises(KeyboardInterrupt):
+            fit(model, learned_from)
+    assert model.fit_info_.interrupted == ""
+    assert [key for key in vars(model) if key.endswith("_")] == ["fit_info_"]
+    # The interrupt is over.
+    assert not fit(model, learned_from).fit_info_.interrupted
+
+
+@pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
+def test_adherence_that_was_taken_up_and_not_looked_at_has_not_converged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark, learned_from = tmp_path / "mark", data("plackett-luce")
+    with cc.checkpoint(mark), stop_at(2), pytest.raises(KeyboardInterrupt):
+        fit(method("plackett-luce"), learned_from)
+    again = method("plackett-luce")
+    monkeypatch.setattr("concordant.methods._pl_trust.Trust._derivatives", press)
+    with cc.checkpoint(mark), pytest.raises(KeyboardInterrupt):
+        fit(again, learned_from)
+    assert not again.fit_info_.converged
+    assert again.fit_info_.n_iter == 2
+
+
+def test_blocks_that_do_not_say_what_they_are_of_have_no_checkpoint(tmp_path: Path) -> None:
+    (votes,) = data("blocks-mpm")
+    unknown = cc.Blocks(votes.pieces, votes.instances, votes.experts, votes.rows, votes.kind)
+    with cc.checkpoint(tmp_path / "mark"), pytest.raises(KindError, match="do not say what they are of"):
+        cc.MPM().fit(unknown)
+    assert cc.MPM().fit(unknown).adherence_.tolist() == cc.MPM().fit(votes).adherence_.tolist()
+
+
+@pytest.mark.parametrize("name", ["mpm", "crf"])
+def test_a_fit_whose_checkpoint_cannot_be_written_goes_on(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    whole = fit(method(name), data(name))
+    model = method(name)
+    with monkeypatch.context() as patch, cc.checkpoint(tmp_path / "mark", every=0.0):
+        patch.setattr(os, "fsync", full)
+        with pytest.warns(ConcordantWarning, match=r"cannot write '.*mark': No space left .* The fit goes on") as told:
+            fit(model, data(name))
+    assert len([w for w in told if "The fit goes on" in str(w.message)]) == 1
+    model.fit_info_.warnings = whole.fit_info_.warnings
+    assert saved(model, tmp_path / "out") == saved(whole, tmp_path / "whole")
 
 
 @pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
@@ -390,8 +453,13 @@ def test_the_fit_of_an_aggregation_in_blocks_goes_on_as_well(tmp_path: Path, mon
     folder, fused = tmp_path / "half" / "done", tmp_path / "fused.csv"
     with stop_at(2), pytest.raises(KeyboardInterrupt):
         cc.aggregate_blocks(votes, fused, "mpm", checkpoint=folder)
-    assert [p.name for p in folder.iterdir()] == ["fit"]
+    assert sorted(p.name for p in folder.iterdir()) == ["fit", "parts.json"]
     assert not fused.exists()
+    # Nobody else takes it for theirs, and it stays.
+    for other in ("rrf", "ulara", cc.MPM(tol=1e-3)):
+        with pytest.raises(FormatError, match="done: the checkpoint of another job"):
+            cc.aggregate_blocks(votes, fused, other, checkpoint=folder)
+    assert (folder / "fit").exists()
     taken_up = []
     restored = Mark.restored
     monkeypatch.setattr(Mark, "restored", lambda self: taken_up.append(restored(self)) or taken_up[-1])

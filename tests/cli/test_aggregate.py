@@ -413,3 +413,20 @@ def test_what_has_no_blocks_is_read_whole(tmp_path: Path, invoke: Invoke) -> Non
     invoke(*matrix, "-o", tmp_path / "matrix.out.csv")
     for name in ("votes", "matrix"):
         assert (tmp_path / f"{name}.out.csv").read_text().splitlines()[1].startswith("all,x,")
+
+
+def test_a_checkpoint_in_a_folder_of_others_leaves_them_there(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [f"q{q} Q0 d{(q + i) % 5} {i + 1} {5 - i} bm25" for q in range(4) for i in range(3)]
+    (tmp_path / "parts").mkdir()
+    for name in ("run.trec", "notes.txt", "parts/mine"):
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for place in (".", "~/new"):
+        out = f"{len(place)}.csv"
+        assert invoke("aggregate", "run.trec", "-m", "ulara", "-o", out, "--checkpoint", place).exit_code == 0
+        assert (tmp_path / out).read_text() == (tmp_path / "1.csv").read_text()
+    left = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*"))
+    assert left == ["1.csv", "5.csv", "notes.txt", "parts", "parts/mine", "run.trec"]

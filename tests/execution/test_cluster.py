@@ -26,7 +26,7 @@ from concordant.errors import (
     ParameterError,
 )
 from concordant.execution import connected, dask, watch
-from concordant.execution.pieces import on_cluster
+from concordant.execution.pieces import Held, OnCluster, Pieces, Read, on_cluster
 from concordant.io import tabular
 
 
@@ -123,6 +123,16 @@ def test_what_is_wrong_is_said_as_it_is_by_one_process(tmp_path: Path) -> None:
         cc.scan(path)
     with on_cluster(Here()), pytest.raises(ParameterError, match="checkpoint is kept on this machine"):
         cc.scan(path, checkpoint=tmp_path / "c")
+
+
+@pytest.mark.parametrize(
+    "pieces", [Held([1, 2, 3]), Read(3, lambda n: n + 1), OnCluster(Here(), [1, 2, 3])], ids=["held", "read", "there"]
+)
+def test_every_piece_is_kept_with_a_value_of_its_own(pieces: Pieces[int]) -> None:
+    kept = pieces.keep_each(lambda piece, value, factor: factor * (piece + value), [10, 20, 30], 2)
+    assert list(kept.map(int)) == [22, 44, 66]
+    with pytest.raises(ValueError, match="zip"):
+        pieces.keep_each(max, [1, 2])
 
 
 def test_a_missing_scheduler_is_said() -> None:

@@ -1,7 +1,8 @@
 """Where a fit stands, in a file: written whole after a step, taken up again by the same fit and by no other.
 
-A fit is told by its method, its parameters and every number and id it learns from. Whoever iterates makes a `Mark` and
-gives it the state after each step; the mark sees to the file, to how often it is written, and to interrupts.
+A fit is told by its method, its parameters and every number and id it learns from; what is read in blocks by its ids
+and by the files it is read from. Whoever iterates makes a `Mark` and gives it the state after each step; the mark sees
+to the file, to how often it is written, and to interrupts.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from concordant.data.container import Container
 from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
-from concordant.errors import FormatError
+from concordant.errors import DataError, FormatError, KindError
 from concordant.kernels.keeping import State
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ class File:
         self.path, self.resume, self.every = place
         self._fit = (owner, parts, more)
         self._written = monotonic()
+        self._failed = False
 
     @classmethod
     def of(cls, owner: Aggregator, parts: Sequence[Part], more: Sequence[NDArray[Any]] = ()) -> File | None:
@@ -138,10 +140,15 @@ class File:
         return monotonic() - self._written >= self.every
 
     def write(self, header: Mapping[str, Any], arrays: State) -> None:
-        """Write the state, whole or not at all."""
+        """Write the state, whole or not at all. What cannot be written is said once, and the fit goes on without."""
         from concordant.base.saving import write_arrays
 
-        write_arrays(self.path, "checkpoint", self._header | dict(header), arrays)
+        try:
+            write_arrays(self.path, "checkpoint", self._header | dict(header), arrays)
+        except DataError as error:
+            if not self._failed:
+                self._fit[0]._warn(f"{error} The fit goes on without a checkpoint of where it is now.")
+            self._failed = True
         self._written = monotonic()
 
     def read(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
@@ -156,8 +163,8 @@ class File:
         header, arrays = read_arrays(self.path, "checkpoint")
         if any(header.get(name) != value for name, value in self._header.items()):
             raise FormatError(
-                f"{self.path}: the checkpoint of another fit (of {header.get('method')!r}): data, labels or parameters "
-                "differ. Go on with what it was begun with, or remove it to begin anew."
+                f"{self.path}: the checkpoint of another fit (of {header.get('method')!r}): data, how they are read, "
+                "labels or parameters differ. Go on with what it was begun with, or remove it to begin anew."
             )
         return header, _Parts(self.path, arrays)
 
@@ -170,6 +177,11 @@ class Mark:
     owner : Aggregator
         Whose fit it is. An interrupt after the first step leaves it with what it has learned so far; it is noted in
         `fit_info_.interrupted`, and raised again when the fit is through.
+
+    Attributes
+    ----------
+    done : int
+        After how many steps the owner stands; 0 for a fit that holds nothing yet.
     parts, more
         What it depends on, as in `File`.
 
@@ -193,7 +205,7 @@ class Mark:
     def __init__(self, owner: Aggregator, parts: Sequence[Part], more: Sequence[NDArray[Any]] = ()) -> None:
         self._owner = owner
         self._file = File.of(owner, parts, more)
-        self._done = 0
+        self.done = 0
         self._state: State | None = None
 
     @property
@@ -206,12 +218,12 @@ class Mark:
         found = None if self._file is None else self._file.read()
         if found is None:
             return None
-        self._done = int(found[0].get("done", 0))
+        self.done = int(found[0].get("done", 0))
         return found[1]
 
     def note(self, done: int, state: Callable[[], State]) -> None:
         """Keep the state after so many steps, and write it where it is time to."""
-        self._done = done
+        self.done = done
         if self._file is not None:
             self._state = state()
             if self._file.due:
@@ -224,10 +236,10 @@ class Mark:
             yield
         except (KeyboardInterrupt, SystemExit) as stop:
             self._write()
-            if not self._done:
+            if not self.done:
                 raise
             owner = self._owner
-            owner.fit_info_.interrupted = f"after step {self._done} of {total}"
+            owner.fit_info_.interrupted = f"after step {self.done} of {total}"
             owner._stop = stop
             owner._warn(
                 f"{type(owner).__name__} was interrupted {owner.fit_info_.interrupted}: what it has learned so far is "
@@ -238,7 +250,7 @@ class Mark:
 
     def _write(self) -> None:
         if self._file is not None and self._state is not None:
-            self._file.write({"done": self._done}, self._state)
+            self._file.write({"done": self.done}, self._state)
             self._state = None
 
 
@@ -267,7 +279,11 @@ def fingerprint(owner: Aggregator, parts: Sequence[Part], more: Sequence[NDArray
 def _contents(part: Container | Blocks) -> tuple[list[Sequence[str]], list[NDArray[Any]]]:
     """Return the ids and the numbers of what is learned from; of blocks, which files they are of and how they stood."""
     if not isinstance(part, Container):
-        return [["blocks", json.dumps(part.job, sort_keys=True)]], []
+        if part.job is None:
+            raise KindError(
+                "these blocks do not say what they are of, so that a checkpoint cannot tell them from others."
+            )
+        return [["blocks", json.dumps(part.job, sort_keys=True)], part.instances, part.experts], [part.rows]
     texts: list[Sequence[str]] = [[type(part).__name__], part.instances, part.items]
     columns: list[NDArray[Any]] = [part.slots.offsets]
     if isinstance(part, Features):

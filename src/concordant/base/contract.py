@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, cast
@@ -291,9 +292,9 @@ class Aggregator:
         self._forget()
         started = perf_counter()
         self.fit_info_ = FitInfo()
-        known = self._fit(votes, labels, validation, features)
-        self.fit_info_.seconds = perf_counter() - started
-        self._end_where_stopped()
+        with self._ending_where_stopped():
+            known = self._fit(votes, labels, validation, features)
+            self.fit_info_.seconds = perf_counter() - started
         return known
 
     def _learn_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any, features: Features | None) -> None:
@@ -304,13 +305,24 @@ class Aggregator:
         self._forget()
         started = perf_counter()
         self.fit_info_ = FitInfo()
-        if self.learns():
-            self._fit_blocks(blocks, labels, validation)
-        self.fit_info_.seconds = perf_counter() - started
-        self._end_where_stopped()
+        with self._ending_where_stopped():
+            if self.learns():
+                self._fit_blocks(blocks, labels, validation)
+            self.fit_info_.seconds = perf_counter() - started
 
-    def _end_where_stopped(self) -> None:
-        """Raise the interrupt that ended a fit, now that the method holds what it has learned."""
+    @contextmanager
+    def _ending_where_stopped(self) -> Iterator[None]:
+        """Give a block for a fit; an interrupt that ended it is raised when the method holds what it has learned."""
+        try:
+            yield
+        except BaseException:
+            # A second interrupt, or an error, before it held anything.
+            if self._stop is not None:
+                info = self.fit_info_
+                self._forget()
+                self.fit_info_, info.interrupted = info, ""
+                del self._stop
+            raise
         if self._stop is not None:
             stop = self._stop
             del self._stop

@@ -1,8 +1,8 @@
 """Methods on disk: one safetensors file with a JSON header. Data only; loading executes nothing from the file.
 
 Models and checkpoints share one container: arrays as tensors, everything else as plain JSON, and a checksum over every
-byte of the file. The checksum keeps out accidents; what somebody computed anew is looked at piece by piece before any
-of it is used.
+byte of the file. The checksum keeps out accidents; of models what somebody computed anew is looked at piece by piece
+before any of it is used. A checkpoint is taken up by the fit that wrote it, which it is told by.
 """
 
 from __future__ import annotations

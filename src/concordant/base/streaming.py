@@ -9,7 +9,6 @@ import hashlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from concordant.base.contract import Aggregator
 from concordant.base.registry import create
 from concordant.errors import KindError
 from concordant.execution import report, unwatched
-from concordant.io._files import make_folder
 from concordant.io.parts import Parts
 from concordant.io.write import format_of
 
@@ -87,31 +85,27 @@ def aggregate_blocks(
     2 Q0 d2 1 0.016393442622950824 concordant
     """
     chosen = create(method)
-    kept = None if checkpoint is None else Path(checkpoint, "fit")
     if not chosen.tags.per_instance:
         raise KindError(f"{type(chosen).__name__} ranks all instances together, so that it cannot go block by block.")
-    if chosen.learns() and not fitted:
-        if not chosen.adds_up() or adjust is not None:
-            raise KindError(
-                f"{type(chosen).__name__} learns from all instances together, so that it cannot be fitted block by "
-                "block. Fit it on some of them first and pass it with fitted=True."
-            )
-        if kept is not None:
-            make_folder(kept.parent)
-        with nullcontext() if kept is None else keeping_steps(kept):
-            chosen.fit(blocks)
-        fitted = True
+    learning = chosen.learns() and not fitted
+    if learning and (not chosen.adds_up() or adjust is not None):
+        raise KindError(
+            f"{type(chosen).__name__} learns from all instances together, so that it cannot be fitted block by block. "
+            "Fit it on some of them first and pass it with fitted=True."
+        )
     if (format or format_of(output)) == "trec":
         options["top"], top = 1000 if top is None else top, None
-    job = None
-    if checkpoint is not None:
-        known = {name: _digest(value) for name, value in sorted(vars(chosen).items()) if name != "fit_info_"}
-        job = {"blocks": blocks.job, "method": chosen.name, "state": known, "top": top, "adjusted": adjust is not None}
+    state = vars(chosen) if fitted else chosen.get_params()
+    known = {name: _digest(value) for name, value in sorted(state.items()) if name != "fit_info_"}
+    job = {"blocks": blocks.job, "method": chosen.name, "state": known, "top": top, "adjusted": adjust is not None}
     with Parts(output, format, checkpoint, job, **options) as parts:
+        if learning:
+            with nullcontext() if checkpoint is None else keeping_steps(parts.folder / "fit"):
+                chosen.fit(blocks)
         with ThreadPoolExecutor(1) as writer:
             pending: Future[None] | None = None
             missing = [b for b in range(len(blocks)) if not parts.has(b)]
-            answers = blocks.pieces.some(missing).map(_aggregated, chosen, fitted, adjust, top)
+            answers = blocks.pieces.some(missing).map(_aggregated, chosen, fitted or learning, adjust, top)
             for b, consensus in zip(missing, answers, strict=True):
                 if pending is not None:
                     pending.result()
@@ -120,9 +114,9 @@ def aggregate_blocks(
             if pending is not None:
                 pending.result()
         items = parts.join(len(blocks))
-    if kept is not None:
-        kept.unlink(missing_ok=True)
-    return items
+        if learning:
+            (parts.folder / "fit").unlink(missing_ok=True)
+        return items
 
 
 def _aggregated(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import shlex
-import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -349,6 +348,7 @@ def _write_blocks(
 ) -> None:
     """Write the consensus of data that is read in blocks of instances."""
     from concordant.base.streaming import aggregate_blocks
+    from concordant.io.blocks import discard
     from concordant.io.write import format_of
 
     if to is None:
@@ -372,7 +372,7 @@ def _write_blocks(
             **options,
         )
     if checkpoint is not None:
-        shutil.rmtree(checkpoint, ignore_errors=True)
+        discard(checkpoint)
     session.fit_info = getattr(method, "fit_info_", None)
     session.results = {"output": output, "format": to, "instances": len(blocks.instances), "items": items}
     session.results |= {"rows": blocks.n_rows, "blocks": len(blocks)}

@@ -228,6 +228,13 @@ class Spool:
         parts = [part for laid in self._laid if (part := _slice(laid, begin, end)) is not None]
         return assemble(parts, instances[begin:end], experts, sources, valued=True, nulls=nulls)
 
+    @staticmethod
+    def discard(folder: Path) -> None:
+        """Remove what a reading that is of no more use kept in a folder, and nothing else."""
+        for own in ("[0-9]*.npy", "[0-9]*.items.arrow", _STATE):
+            for path in folder.glob(own):
+                path.unlink(missing_ok=True)
+
     def close(self) -> None:
         """Remove everything from the disk."""
         self._laid = []

@@ -6,7 +6,9 @@ write. A block is made when it is asked for and forgotten when nobody holds it a
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, overload
@@ -84,7 +86,16 @@ class RowReader(Protocol):
 
 def fingerprint(files: Sequence[Path]) -> list[list[Any]]:
     """Return names, sizes and times of change of files."""
-    return [[str(f), f.stat().st_size, f.stat().st_mtime_ns] for f in files]
+    return [[os.path.abspath(f), f.stat().st_size, f.stat().st_mtime_ns] for f in files]
+
+
+def discard(checkpoint: PathLike) -> None:
+    """Remove what `scan` and `aggregate_blocks` kept in a folder, and the folder where nothing else is in it."""
+    folder = Path(checkpoint).expanduser()
+    Spool.discard(folder / "rows")
+    for empty in (folder / "rows", folder / "parts", folder):
+        with suppress(OSError):
+            empty.rmdir()
 
 
 class Blocks(Sequence[Preferences]):
@@ -168,7 +179,7 @@ class Blocks(Sequence[Preferences]):
         memory: int | None = None,
     ) -> Self:
         """Return what a reader hands to a coder, kept on disk."""
-        kept = None if checkpoint is None else Path(checkpoint, "rows")
+        kept = None if checkpoint is None else Path(checkpoint).expanduser() / "rows"
         spool = Spool(folder, kept=kept, job=reader.job())
         try:
             coder = Coder(shelf=spool, batch_rows=_batch_rows(memory), reserve=reader.most_rows())

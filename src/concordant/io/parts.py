@@ -82,7 +82,7 @@ class Parts:
         job: Any = None,
         **options: Any,
     ) -> None:
-        self.path = Path(path)
+        self.path = Path(path).expanduser()
         self.format = format or format_of(path)
         if self.format not in PART_FORMATS:
             raise FormatError(
@@ -95,9 +95,8 @@ class Parts:
         self._kept = folder is not None
         target = Path(os.path.realpath(self.path))
         check_writable(path)
-        self.folder = (
-            Path(folder) if folder is not None else target.parent / f".{target.name[:200]}.{os.urandom(6).hex()}.parts"
-        )
+        hidden = target.parent / f".{target.name[:200]}.{os.urandom(6).hex()}.parts"
+        self.folder = hidden if folder is None else Path(folder).expanduser()
         make_folder(self.folder, named=None if self._kept else path)
         if folder is not None:
             self._check_job({"job": job, "format": self.format, "options": options})

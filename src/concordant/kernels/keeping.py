@@ -71,7 +71,7 @@ def joined(states: Sequence[State]) -> dict[str, NDArray[Any]]:
     """Return the states of pieces as one.
 
     >>> whole = joined([{"x": np.ones(2)}, {"x": np.zeros(1)}])
-    >>> [part["x"].tolist() for part in apart(whole, ("x",))]
+    >>> [part["x"].tolist() for part in apart(whole)]
     [[1.0, 1.0], [0.0]]
     """
     out: dict[str, NDArray[Any]] = {}
@@ -82,8 +82,9 @@ def joined(states: Sequence[State]) -> dict[str, NDArray[Any]]:
     return out
 
 
-def apart(whole: State, names: Sequence[str]) -> list[State]:
+def apart(whole: State) -> list[State]:
     """Return the states of the pieces that were joined."""
+    names = [name for name in whole if f"{name}.ends" in whole]
     columns = [np.split(whole[name], whole[f"{name}.ends"][:-1]) for name in names]
     return [dict(zip(names, own, strict=True)) for own in zip(*columns, strict=True)]
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from concordant.errors import FormatError
 from concordant.kernels.keeping import State
 from concordant.kernels.lists import Floats, Ints
 from concordant.methods._meetings import Meetings
@@ -137,6 +138,8 @@ def kept(part: Part) -> State:
 
 def taken_up(part: Part, known: State) -> Part:
     """Return the block as it was when this was kept."""
+    if known["score"].shape != part.score.shape:
+        raise FormatError("the checkpoint is not of these votes. Remove it to begin anew.")
     return Part(part.votes, known["score"])
 
 

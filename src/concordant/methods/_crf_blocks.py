@@ -118,7 +118,7 @@ def fit_blocks(owner: CRF, blocks: BlocksOfInstances, labels: Labels | None, val
                 if done < len(course.found):
                     w = course.found[done]
                 else:
-                    objective = objective or _Total.of(rows.keep(_drawn, owner, unit), scale.n_telling, len(weights))
+                    objective = objective or _Total(rows.keep(_drawn, owner, unit), scale.n_telling, len(weights))
                     with unwatched():
                         w = climb(objective, scale.n_telling, l2, size, w, course)
                 own = _heard(w.reshape(-1, 3) * unit, weights, strangers)
@@ -132,9 +132,7 @@ def fit_blocks(owner: CRF, blocks: BlocksOfInstances, labels: Labels | None, val
                 report(done, total)
                 note(f"{owner.select} {best[0]:.4f}")
     if best[1] is None:
-        # Interrupted before it had gone through what a checkpoint holds.
-        owner.fit_info_.interrupted = ""
-        owner._end_where_stopped()
+        raise DataError(f"{name} cannot choose by the validation part: {owner.select} is not defined on it.")
     own, transform, chosen, trace, usable = best[1]
     info = owner.fit_info_
     info.labels, info.chosen, info.trace = counts | {"usable": usable}, chosen, trace
@@ -167,6 +165,8 @@ class _Course:
         known = mark.restored()
         self.found: list[Floats] = [] if known is None else list(known["found"].reshape(-1, size))
         self._next = known if known is not None and "points" in known else None
+        # What is known has yet to be gone through.
+        mark.done = 0
 
     @property
     def wanted(self) -> bool:
@@ -184,6 +184,7 @@ class _Course:
 
     def reached(self, done: int, w: Floats) -> None:
         """Keep where a climb ended, unless that is known."""
+        self.mark.done = done
         if done > len(self.found):
             self.found.append(w)
             self.mark.note(done, self._ends)
@@ -195,17 +196,12 @@ class _Course:
 class _Total:
     """The value and the slope of all instances at some weights."""
 
-    def __init__(self, draws: Pieces[_Draws | None], n: int, largest: float, n_blocks: int) -> None:
+    def __init__(self, draws: Pieces[_Draws | None], n: int, n_blocks: int) -> None:
         from concordant.kernels.crf import grids_of
 
         self._draws = draws
-        self._grids = grids_of(n, largest)
+        self._grids = grids_of(n, max(draws.map(_largest), default=0.0))
         self._shape = (n_blocks, 3)
-
-    @classmethod
-    def of(cls, draws: Pieces[_Draws | None], n: int, n_blocks: int) -> _Total:
-        """Return that of n instances that tell something."""
-        return cls(draws, n, max(draws.map(_largest), default=0.0), n_blocks)
 
     def __call__(self, w: Floats) -> tuple[float, Floats]:
         value, slope = 0.0, np.zeros(self._shape)

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.data.preferences import Preferences
+from concordant.errors import FormatError
 from concordant.kernels import mallows
 from concordant.kernels.keeping import State
 from concordant.kernels.lists import Codes, Floats, Ints, list_ids, offsets_of, order_lists
 
 __all__ = [
-    "WALKS",
     "Laws",
     "Outline",
     "Pool",
@@ -583,8 +583,6 @@ class Walk:
 
 
 _HALF = (1 << 64) - 1
-# What is kept of walks.
-WALKS = ("orders", "numbers")
 
 
 def kept_walks(walks: list[Walk]) -> dict[str, NDArray[Any]]:
@@ -615,6 +613,8 @@ def taken_walks(pools: list[Pool], streams: list[np.random.Generator], swaps: bo
             "uinteger": integer,
         }
         starts = [kept["orders"][first + c * pool.n : first + (c + 1) * pool.n] for c in range(2)]
+        if any((np.sort(order) != np.arange(pool.n)).any() if len(order) == pool.n else True for order in starts):
+            raise FormatError("the checkpoint is not of these lists. Remove it to begin anew.")
         out.append(Walk(pool, starts, rng, swaps))
         first += 2 * pool.n
     return out

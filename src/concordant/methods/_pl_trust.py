@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.errors import FormatError
 from concordant.execution import Pieces, report, threads
 from concordant.kernels import lists
 from concordant.kernels.keeping import Keep, State, apart, joined
@@ -28,8 +29,6 @@ T = TypeVar("T")
 
 # Up to this many experts the curvature of their adherence is one table.
 _MOST_EXPERTS = 500
-# What is kept of a part.
-_STATE = ("score", "ends", "written")
 
 
 class Part(NamedTuple):
@@ -91,9 +90,9 @@ class Trust:
         else:
             self.theta = known["theta"]
             with self._alone():
-                self.parts = self.parts.keep_each(_taken_up, apart(known, _STATE), self.theta)
+                self.parts = self.parts.keep_each(_taken_up, apart(known), self.theta)
             trace, done = known["trace"].tolist(), bool(known["done"])
-        norm, metric = 0.0, np.sqrt(self.choices[self.heard])
+        norm, metric = np.inf if len(self.heard) else 0.0, np.sqrt(self.choices[self.heard])
         with keep.steps(max_iter):
             for n_iter in range(len(trace) - 1, max_iter + 1):
                 if len(self.heard) == 0:
@@ -236,6 +235,8 @@ def _taken_up(part: Part, known: State, theta: Floats) -> Part:
     for model, written in zip(models, known["written"].tolist(), strict=True):
         if written:
             model.write_out()
+    if len(known["score"]) != sum(m.size for m in models):
+        raise FormatError("the checkpoint is not of these lists. Remove it to begin anew.")
     scores = np.split(known["score"], np.cumsum([m.size for m in models])[:-1])
     found = [
         Found(score, value, norm, int(n_iter), bool(converged))

@@ -566,7 +566,7 @@ class BradleyTerry(Aggregator):
         keep = Mark(self, [blocks])
         known = keep.restored()
         if known is not None:
-            parts = parts.keep_each(parted.taken_up, apart(known, ("score",)))
+            parts = parts.keep_each(parted.taken_up, apart(known))
 
         def evaluate(shared: Shared) -> Profile:
             nonlocal parts

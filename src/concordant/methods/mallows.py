@@ -32,7 +32,6 @@ from concordant.kernels.keeping import Keep, State, apart, joined
 from concordant.kernels.lists import Codes, Floats
 from concordant.methods._existence import parted_instances, why_parted
 from concordant.methods._mallows import (
-    WALKS,
     Laws,
     Outline,
     Pool,
@@ -436,7 +435,7 @@ class _There:
         return joined(list(self._pieces.map(_kept_of)))
 
     def take_up(self, known: State) -> None:
-        self._pieces = self._pieces.keep_each(_taken_up, apart(known, WALKS), self._owner)
+        self._pieces = self._pieces.keep_each(_taken_up, apart(known), self._owner)
 
 
 def _sampled(owner: ExtendedMallows, pools: list[Pool]) -> bool:
