@@ -59,7 +59,7 @@ def test_scores_are_those_of_the_tables(transform: str, scaling: str, missing: s
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_many_rows_are_summed_as_few_are(transform: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(5)
-    # Short lists are compared item by item, long ones sorted; ties in both.
+    # Short lists and long ones, ties in both.
     rows = [
         (f"q{n}", f"e{k}", f"d{i}", rng.integers(1, 30 if n % 2 else 300))
         for n in range(20)
@@ -72,7 +72,9 @@ def test_many_rows_are_summed_as_few_are(transform: str, monkeypatch: pytest.Mon
     few = item_sums(p, blocks, blocks.of(p, "CRF"), w, transform)
     monkeypatch.setattr(expert_features, "_MANY_ROWS", 0)
     many = item_sums(p, blocks, blocks.of(p, "CRF"), w, transform)
-    np.testing.assert_allclose(many, few, rtol=1e-12, atol=1e-12)
+    assert np.abs(many).max() > 0.1
+    # To the last bit: how many rows there are is a matter of company, which an instance does not depend on.
+    np.testing.assert_array_equal(many, few)
 
 
 @pytest.mark.parametrize("missing", ["unknown", "below"])

@@ -71,9 +71,18 @@ def worst_places(score: Floats, offsets: Ints, hit: Ints, hit_starts: Ints, labe
 def _sort(x: Floats, first: int, last: int, order: Ints, spare: Ints) -> None:
     """Write the rows first..last - 1 into `order` at the same places, by x ascending, equal ones in row order.
 
-    Short runs are sorted by insertion, then merged: lists that are sorted already cost one look.
+    In a short list whoever is smaller is counted, which takes no branch; in a long one short runs are sorted by
+    insertion, then merged: lists that are sorted already cost one look.
     """
     n = last - first
+    if n <= 64:
+        own, places = x[first:last], order[first:last]
+        for i in range(n):
+            value, ahead = own[i], 0
+            for j in range(n):
+                ahead += (own[j] < value) + ((own[j] == value) & (j < i))
+            places[ahead] = first + i
+        return
     run = 16
     for a in range(first, last, run):
         b = min(a + run, last)
@@ -104,45 +113,6 @@ def _sort(x: Floats, first: int, last: int, order: Ints, spare: Ints) -> None:
 
 
 @jit
-def _short_terms(
-    x: Floats,
-    first: int,
-    last: int,
-    binary: bool,
-    over_largest: bool,
-    plus: float,
-    minus: float,
-    none: float,
-    out: Floats,
-) -> None:
-    """Write the terms of the list of rows first..last - 1, without a sort and almost without branches."""
-    largest = 0.0
-    total = 0.0
-    for j in range(first, last):
-        largest = x[j] if x[j] > largest else largest
-        total += x[j]
-    unit = 1.0 / largest if over_largest and largest != 0.0 and not binary else 1.0
-    up = plus * unit
-    down = minus * unit
-    for i in range(first, last):
-        own = x[i]
-        if binary:
-            behind = 0
-            ahead = 0
-            for j in range(first, last):
-                behind += x[j] > own
-                ahead += x[j] < own
-            out[i] = up * behind - down * ahead - none
-        else:
-            row = 0.0
-            for j in range(first, last):
-                apart = x[j] - own
-                row += apart if apart > 0.0 else 0.0
-            # row - col = total - m x_i, so that one of the two sums is enough.
-            out[i] = (up - down) * row + down * (total - (last - first) * own) - none
-
-
-@jit
 def list_terms(
     x: Floats,
     offsets: Ints,
@@ -159,44 +129,36 @@ def list_terms(
     """Write what every row of every list adds to its item: -none + plus * row - minus * col, all by list.
 
     row = Σ (x_j - x_i) / z over the items behind, col over those ahead, both over `width`; `binary` counts them
-    instead, `over_largest` makes z the largest x of the list, else it is 1. Long lists are sorted and walked twice,
-    forwards for col and backwards for row; in short ones comparing everything is quicker. `order` and `spare` are room
-    for as many rows as there are, and as the longest list has.
+    instead, `over_largest` makes z the largest x of the list, else it is 1. `order` and `spare` are room for as many
+    rows as there are, and as the longest list has. Every number is the result of the same operations in the same order
+    as in `lists.pair_sums`, so that few rows, which are left to NumPy, get the same bits.
     """
     for k in range(len(offsets) - 1):
         first, last = offsets[k], offsets[k + 1]
-        if last - first <= 64:
-            up, down = plus[k] / width[k], minus[k] / width[k]
-            _short_terms(x, first, last, binary, over_largest, up, down, none[k], out)
+        if first == last:
             continue
         _sort(x, first, last, order, spare)
-        z = x[order[last - 1]] if over_largest else 1.0
-        scale = 1.0 / width[k] if binary or z == 0.0 else 1.0 / (width[k] * z)
-        down = minus[k] * scale
-        up = plus[k] * scale
+        largest = x[order[last - 1]]
+        scale = 1.0 / (width[k] * largest) if over_largest and largest != 0.0 else 1.0 / width[k]
+        up, down = plus[k] * scale, minus[k] * scale
+        whole = 0.0
+        for at in range(first, last):
+            whole += x[order[at]]
         total = 0.0
         at = first
         while at < last:
             value = x[order[at]]
+            before, ahead = total, at - first
             end = at
             while end < last and x[order[end]] == value:
+                total += value
                 end += 1
-            ahead = at - first
-            lost = float(ahead) if binary else ahead * value - total
+            behind = last - end
+            if binary:
+                won, lost = float(behind), float(ahead)
+            else:
+                won, lost = whole - total - behind * value, ahead * value - before
+            term = up * won - down * lost - none[k]
             for row in range(at, end):
-                out[order[row]] = -none[k] - down * lost
-                total += value
+                out[order[row]] = term
             at = end
-        total = 0.0
-        at = last
-        while at > first:
-            value = x[order[at - 1]]
-            start = at
-            while start > first and x[order[start - 1]] == value:
-                start -= 1
-            behind = last - at
-            won = float(behind) if binary else total - behind * value
-            for row in range(start, at):
-                out[order[row]] += up * won
-                total += value
-            at = start

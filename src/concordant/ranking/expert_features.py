@@ -22,7 +22,7 @@ from concordant.data.preferences import Preferences
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, ParameterError, listing
 from concordant.execution import map_instances, unwatched
-from concordant.kernels.lists import Codes, Floats, Ints, exact_sums, list_ids, offsets_of
+from concordant.kernels.lists import Codes, Floats, Ints, exact_sums, list_ids, offsets_of, pair_sums
 from concordant.kernels.scramble import Keys, mixed
 
 __all__ = [
@@ -544,20 +544,22 @@ def item_sums(
 
 def _terms(votes: Preferences, transform: str, none: Floats, plus: Floats, minus: Floats, width: Floats) -> Floats:
     """Return what every row adds: -none + (plus * row - minus * col) / width of its list."""
+    # Only differences of ranks matter, and for counting their order: values will do where they are not ranks.
+    binary, largest = transform == "binary", transform in ("rankdiff", "log")
+    rank = -votes.value if binary and votes.kind != "rank" else votes.ranks("average")
+    x = np.log(rank) if transform == "log" else rank
+    offsets, lengths = votes.list_offsets, votes.list_lengths
     if votes.n_rows < _MANY_ROWS:
-        row, col = votes.pair_sums(transform)
-        lengths = votes.list_lengths
-        return (
-            np.repeat(plus / width, lengths) * row - np.repeat(minus / width, lengths) * col - np.repeat(none, lengths)
-        )
+        row, col = pair_sums(x, offsets, "binary" if binary else "count")
+        z = np.ones(len(lengths))
+        if largest and len(x):
+            z[lengths > 0] = np.maximum.reduceat(x, offsets[:-1][lengths > 0])
+        scale = 1.0 / (width * np.where(z == 0, 1.0, z))
+        up, down, off = (np.repeat(each, lengths) for each in (plus * scale, minus * scale, none))
+        return up * row - down * col - off
     from concordant.kernels.expert_rows import list_terms
 
-    # Only differences of ranks matter, and for counting their order: values will do where they are not ranks.
-    counted = transform == "binary" and votes.kind != "rank"
-    rank = -votes.value if counted else votes.ranks("average")
-    x = np.log(rank) if transform == "log" else rank
     out = np.empty(votes.n_rows)
-    order, spare = np.empty(votes.n_rows, dtype=np.int64), np.empty(int(votes.list_lengths.max()), dtype=np.int64)
-    largest = transform in ("rankdiff", "log")
-    list_terms(x, votes.list_offsets, width, transform == "binary", largest, plus, minus, none, order, spare, out)
+    order, spare = np.empty(votes.n_rows, dtype=np.int64), np.empty(int(lengths.max()), dtype=np.int64)
+    list_terms(x, offsets, width, binary, largest, plus, minus, none, order, spare, out)
     return out
