@@ -154,10 +154,9 @@ class File:
     def read(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
         """Return the state to go on from, None where there is none; that of another fit is an error."""
         from concordant.base.saving import read_arrays
+        from concordant.io._files import remove_unfinished
 
-        # What a process was writing when it was killed never took the name, and nobody else will remove it.
-        for left in self.path.parent.glob(f".{escape(self.path.name[:200])}.{'[0-9a-f]' * 12}.tmp"):
-            left.unlink(missing_ok=True)
+        remove_unfinished(self.path.parent, escape(self.path.name[:200]))
         if not self.resume or not self.path.exists():
             return None
         header, arrays = read_arrays(self.path, "checkpoint")
@@ -177,13 +176,13 @@ class Mark:
     owner : Aggregator
         Whose fit it is. An interrupt after the first step leaves it with what it has learned so far; it is noted in
         `fit_info_.interrupted`, and raised again when the fit is through.
+    parts, more
+        What it depends on, as in `File`.
 
     Attributes
     ----------
     done : int
         After how many steps the owner stands; 0 for a fit that holds nothing yet.
-    parts, more
-        What it depends on, as in `File`.
 
     Examples
     --------

@@ -46,7 +46,7 @@ def _are_blocks(data: object) -> TypeGuard[Blocks]:
     return module is not None and isinstance(data, module.Blocks)
 
 
-# Rows scored at one time; the arrays of one block fit the cache of a core.
+# Rows scored at one time: few enough to stay near a core, many enough that threads seldom wait for the interpreter.
 _BLOCK_ROWS = 1 << 18
 
 

@@ -34,6 +34,7 @@ __all__ = [
     "open_text",
     "read_bytes",
     "read_head",
+    "remove_unfinished",
     "stem",
     "text_blocks",
     "text_lines",
@@ -469,6 +470,12 @@ def atomic_write(path: PathLike, *, named: PathLike | None = None) -> Iterator[B
                 "there, or name another place."
             ) from error
         raise
+
+
+def remove_unfinished(folder: Path, pattern: str) -> None:
+    """Remove what processes were writing to files of such names when they were killed: it never took the name."""
+    for left in folder.glob(f".{pattern}.{'[0-9a-f]' * 12}.tmp"):
+        left.unlink(missing_ok=True)
 
 
 def _compressor(handle: BinaryIO, kind: str) -> BinaryIO:

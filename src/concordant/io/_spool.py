@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from concordant.data.index import Texts
 from concordant.errors import DataError, FormatError, shorten
 from concordant.io._coding import Batch, CodedRows, Coder, Source, assemble
-from concordant.io._files import atomic_write
+from concordant.io._files import atomic_write, remove_unfinished
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
 
 __all__ = ["Spool"]
@@ -234,6 +234,7 @@ class Spool:
         for own in ("[0-9]*.npy", "[0-9]*.items.arrow", _STATE):
             for path in folder.glob(own):
                 path.unlink(missing_ok=True)
+        remove_unfinished(folder, _STATE)
 
     def close(self) -> None:
         """Remove everything from the disk."""

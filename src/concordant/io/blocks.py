@@ -258,7 +258,7 @@ class Blocks(Sequence[Preferences]):
 
 
 def _batch_rows(memory: int | None) -> int:
-    """Return how many rows are coded together: as many as half of the memory holds, which is half of what is free.
+    """Return how many rows are coded together: as many as fit in half of the memory, by default half of what is free.
 
     Few large batches are best: of many, every block is put together anew.
     """

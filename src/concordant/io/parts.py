@@ -17,7 +17,7 @@ import polars as pl
 
 from concordant.data.consensus import Consensus
 from concordant.errors import FormatError, ParameterError
-from concordant.io._files import PathLike, atomic_write, check_writable, make_folder
+from concordant.io._files import PathLike, atomic_write, check_writable, make_folder, remove_unfinished
 from concordant.io.trec import write_run_lines
 from concordant.io.write import format_of, refuse_unwritable
 
@@ -148,6 +148,7 @@ class Parts:
                         shutil.copyfileobj(source, handle, 1 << 20)
         for part in (*parts, *(self._count(block) for block in range(n_blocks)), self.folder / "parts.json"):
             part.unlink(missing_ok=True)
+        remove_unfinished(self.folder, "part*")
         return items
 
     def close(self) -> None:

@@ -613,7 +613,7 @@ def taken_walks(pools: list[Pool], streams: list[np.random.Generator], swaps: bo
             "uinteger": integer,
         }
         starts = [kept["orders"][first + c * pool.n : first + (c + 1) * pool.n] for c in range(2)]
-        if any((np.sort(order) != np.arange(pool.n)).any() if len(order) == pool.n else True for order in starts):
+        if not all(np.array_equal(np.sort(order), np.arange(pool.n)) for order in starts):
             raise FormatError("the checkpoint is not of these lists. Remove it to begin anew.")
         out.append(Walk(pool, starts, rng, swaps))
         first += 2 * pool.n
