@@ -81,9 +81,9 @@ def _runs(r: dict[str, Any]) -> str:
         f"({worst_memory:.1f} GB, {_met(worst_memory <= asked['gb'])}), time per row at most {asked['per_row']:g} "
         f"times that of the smallest ({worst_per_row:.2f}, {_met(worst_per_row <= asked['per_row'])}), RRF at most "
         f"{asked['times_scan']:g} times the bare scan that holds what it reads ({worst_scan:.2f}, "
-        f"{_met(worst_scan <= asked['times_scan'])}). The worst of all rows above counts. Beside the scan that lets go of "
-        f"each file, RRF takes up to {lean['trec']:.1f} times as long from TREC runs and {lean['parquet']:.1f} times from "
-        "Parquet."
+        f"{_met(worst_scan <= asked['times_scan'])}). The worst of all rows above counts. Beside the scan that lets go "
+        f"of each file, RRF takes up to {lean['trec']:.1f} times as long from TREC runs and {lean['parquet']:.1f} "
+        "times from Parquet."
     )
     return "\n\n".join(parts)
 
