@@ -17,15 +17,20 @@ __all__ = [
     "ConcordantError",
     "ConcordantWarning",
     "ContractError",
+    "ConvergenceWarning",
     "DataError",
+    "DataShiftWarning",
+    "DataWarning",
     "DuplicateError",
     "FormatError",
+    "IdentifiabilityWarning",
     "KindError",
     "MissingExtraError",
     "NoFiniteEstimateError",
     "NotFittedError",
     "ParameterError",
     "ParseError",
+    "UncertaintyWarning",
     "warn",
 ]
 
@@ -51,14 +56,34 @@ class ConcordantWarning(UserWarning):
     """Base of every warning Concordant gives."""
 
 
-def warn(message: str) -> None:
-    """Give a ConcordantWarning that points at the first line outside Concordant: the user's own."""
+class DataWarning(ConcordantWarning):
+    """Something in the input was left out, repaired or read in one of several possible ways."""
+
+
+class IdentifiabilityWarning(ConcordantWarning):
+    """The data alone do not place some items or experts: undefeated, never compared, or all tied."""
+
+
+class UncertaintyWarning(ConcordantWarning):
+    """Intervals are missing, or rest on too few experts."""
+
+
+class ConvergenceWarning(ConcordantWarning):
+    """An iterative fit stopped before it converged, or diverged; the estimate is kept."""
+
+
+class DataShiftWarning(ConcordantWarning):
+    """The data asked about differ from those the model was fitted on."""
+
+
+def warn(message: str, category: type[ConcordantWarning] = ConcordantWarning) -> None:
+    """Give a warning that points at the first line outside Concordant: the user's own."""
     depth = 2  # 1 would be the line below that gives the warning
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").split(".")[0] == "concordant":
         frame = frame.f_back
         depth += 1
-    warnings.warn(message, ConcordantWarning, stacklevel=depth)
+    warnings.warn(message, category, stacklevel=depth)
 
 
 class DataError(ConcordantError, ValueError):

@@ -22,7 +22,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.features import Features
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, KindError, NotFittedError, ParameterError, listing, warn
+from concordant.errors import ConcordantWarning, DataError, KindError, NotFittedError, ParameterError, listing, warn
 from concordant.execution import map_instances
 from concordant.kernels.lists import Codes, Floats, Ints
 
@@ -421,11 +421,11 @@ class Aggregator:
             others = [n for n in METHODS if kind in METHODS[n].tags.accepts]
             raise KindError.unaccepted(type(self).__name__, kind, self.tags.accepts, others)
 
-    def _warn(self, message: str) -> None:
+    def _warn(self, message: str, category: type[ConcordantWarning] = ConcordantWarning) -> None:
         """Give a warning and keep it in `fit_info_`."""
         if hasattr(self, "fit_info_"):
             self.fit_info_.warnings.append(message)
-        warn(message)
+        warn(message, category)
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import InputTags, Tags, TargetTags
