@@ -1,98 +1,292 @@
-"""How sure a score is: from curvature and the experts' disagreement to intervals of scores and ranks.
+"""Standard errors, intervals and rank ranges: cluster-robust covariance, moderated where clusters are few.
 
-Every model that gives intervals brings the same two things: the curvature of its objective at the estimate, and, where
-outcomes hang together, the pull of each cluster (an expert) on the estimate. What follows from them is written here
-once.
+Every model with intervals brings the Hessian of its objective and, where outcomes of one expert hang together, the
+gradients of the experts as clusters. The sandwich built from them holds for many clusters and fails for an item that
+few of them speak of: at the optimum the gradients of its clusters cancel, and a single one leaves a variance of zero.
+So each variance is a weighted mean of the item's own sandwich and of the information times a design effect that all
+items share, as moderated variances are in other fields.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from concordant.base.params import Constraint, integer, number, one_of, seed
 from concordant.data.consensus import TIE_TOLERANCE, Consensus
 from concordant.data.index import Slots
-from concordant.errors import listing
+from concordant.errors import UncertaintyWarning, listing
 from concordant.kernels.lists import Floats, Ints
 
-__all__ = ["CONSTRAINTS", "covariance", "regauge", "sample_covariance", "some_items", "with_intervals"]
+__all__ = [
+    "CONSTRAINTS",
+    "WEAK_PRIOR",
+    "Clusters",
+    "Spread",
+    "moderated",
+    "regauge",
+    "sample_covariance",
+    "some_items",
+    "spread",
+    "with_intervals",
+]
 
 # The parameters that models with intervals have in common.
 CONSTRAINTS: dict[str, Constraint] = {
     "uncertainty": one_of("auto", "information", "sandwich", "bootstrap", "none"),
     "level": Constraint("a number > 0 and < 1", lambda v: number(above=0, most=1).test(v) and v < 1),
+    "rank_ranges": one_of("marginal", "simultaneous"),
     "n_bootstrap": integer(least=2),
     "random_state": seed(),
 }
 
+# Precision of the default normal prior on a score: a standard deviation of 3.2 on the scale of log odds. A stronger one
+# shortens the errors of the average item and loses the best one of a wide field (docs/uncertainty.md has the figures).
+WEAK_PRIOR = 0.1
+# How many clusters the shared design effect is worth beside an item's own.
+_POOLED_CLUSTERS = 10.0
+# An item with fewer effective clusters than this, in an instance that has more, is named in a warning.
+_FEW_CLUSTERS = 5.0
 # Scores that spread no further than this do not spread.
 _NO_SPREAD = 1e-9
-# Rows of the table of pairs that are looked at together when ranks are bounded.
-_PAIR_ROWS = 512
+_TINY = 1e-300
+# Numbers that are worked on together when ranks are bounded.
+_CELLS = 1 << 18
+# Standard scores over which the rank of an item is integrated, and how many pairs of items are integrated so finely.
+_FINE, _COARSE = np.linspace(-3.4, 3.4, 27), np.linspace(-3.4, 3.4, 13)
+_FINE_PAIRS = 1e6
 
 
-def covariance(
+class Clusters(NamedTuple):
+    """The experts of one or more instances as clusters, summed up; instances of equal size may be stacked.
+
+    Attributes
+    ----------
+    meat : float64[..., p, p]
+        Σ_g u_g u_gᵀ over the gradients u_g of the clusters' log-likelihoods: scores first, then what else was
+        estimated.
+    information : float64[..., m]
+        Σ_g h_gi, h_gi the information of cluster g about item i: the diagonal of its −Hessian.
+    squares : float64[..., m]
+        Σ_g h_gi².
+    count : float64[...]
+        How many clusters there are.
+    """
+
+    meat: Floats
+    information: Floats
+    squares: Floats
+    count: Any
+
+    @classmethod
+    def of(cls, gradients: Floats, information: Floats, weight: Floats | None = None) -> Clusters:
+        """Return the sums over clusters given one by one, each standing for `weight` equal ones."""
+        w = np.ones(len(gradients)) if weight is None else weight
+        return cls((gradients * w[:, None]).T @ gradients, w @ information, w @ information**2, float(w.sum()))
+
+
+class Spread(NamedTuple):
+    """The covariance of the scores minus their mean, and what it rests on.
+
+    Attributes
+    ----------
+    table : float64[..., m, m]
+        The covariance.
+    freedom : float64[..., m]
+        Degrees of freedom of each variance, infinite where it is not estimated from clusters.
+    clusters : float64[..., m]
+        Effective number of clusters that speak of each item, infinite where there are none.
+    unanimous : bool[...]
+        Whether the clusters do not differ at all, so that the information alone stands for their spread.
+    """
+
+    table: Floats
+    freedom: Floats
+    clusters: Floats
+    unanimous: Any
+
+    @classmethod
+    def known(cls, table: Floats) -> Spread:
+        """Return that of a covariance that rests on no clusters of its own."""
+        endless = np.full(table.shape[:-1], np.inf)
+        return cls(table, endless, endless, np.zeros(table.shape[:-2], dtype=np.bool_))
+
+    def one(self, k: int) -> Spread:
+        """Return that of one instance of several."""
+        return Spread(self.table[k], self.freedom[k], self.clusters[k], bool(self.unanimous[k]))
+
+    def placed(self, places: Ints, size: int) -> Spread:
+        """Return that of `size` items of which these are the ones at `places`; nothing is known of the others."""
+        table = np.zeros((size, size))
+        table[np.ix_(places, places)] = self.table
+        freedom, clusters = np.full(size, np.inf), np.full(size, np.inf)
+        freedom[places], clusters[places] = self.freedom, self.clusters
+        return Spread(table, freedom, clusters, self.unanimous)
+
+    def anchored(self, anchor: int) -> Spread:
+        """Return that of the scores minus the score of one item."""
+        variance = np.diag(self.table)
+        doubt = variance**2 / self.freedom
+        freedom = np.full(len(variance), np.inf)
+        np.divide(
+            (variance + variance[anchor]) ** 2, doubt + doubt[anchor], out=freedom, where=doubt + doubt[anchor] > 0
+        )
+        return self._replace(table=regauge(self.table, anchor), freedom=freedom)
+
+
+def spread(
     hessian: Floats,
     *,
     scores: int,
-    gradients: Floats | None = None,
-    weight: Floats | None = None,
-    free_shift: bool = False,
-    jacobian: Floats | None = None,
-) -> Floats:
+    prior: Any = 0.0,
+    calibration: Any = 1.0,
+    clusters: Clusters | None = None,
+    repeated: Floats | None = None,
+) -> Spread:
     """Return the covariance of the scores minus their mean.
 
-    Without clusters it is the inverse of the observed information, H⁻¹, which holds for independent outcomes. With
-    clusters it is the sandwich H⁻¹ M H⁻¹, M = G/(G − 1) Σ_g (u_g − ū)(u_g − ū)ᵀ, which holds for independent clusters
-    whatever happens inside them.
+    Without clusters it is that of the posterior, H⁻¹ (H_ℓ + cP) H⁻¹ with H = H_ℓ + P, P the prior's precision; c = 1
+    makes it H⁻¹. With clusters it is
+
+        v_ij = √(a_i a_j) S_ij + √(b_i b_j K_i K_j) B_ij,   a_i = G_i / (G_i − 1 + d),   b_i = d / (G_i − 1 + d),
+
+    S = H⁻¹ (M + cP) H⁻¹ the clustered sandwich, B the posterior covariance above, G_i = (Σ_g h_gi)² / Σ_g h_gi² the
+    effective number of clusters that speak of item i, and d = 10. The design effect is
+    K_i = 1 + σ² Σ_g h_gi² / Σ_g h_gi: experts whose own score of an item varies by σ² have gradients of variance
+    h + σ² h². σ² ≥ 0 is estimated from all items together, by moments. With many clusters this is the sandwich; with
+    one it is the information times K.
 
     Parameters
     ----------
-    hessian : float64[p, p]
-        Of the negative penalised log-likelihood; the scores come first, then whatever else was estimated.
+    hessian : float64[..., p, p]
+        Of the negative penalised log-likelihood; the scores come first, then whatever else was estimated. Without a
+        prior it is singular along a common shift of the scores, which is made good here.
     scores : int
-        How many scores there are.
-    gradients : float64[G, p], optional
-        The gradient of each cluster's log-likelihood, prior left out.
-    weight : float64[G], optional
-        How many clusters each row stands for.
-    free_shift : bool
-        Whether adding a constant to all scores leaves the objective as it is, so that the Hessian is singular that way.
-    jacobian : float64[scores, p], optional
-        The scores as a linear function of the parameters, where they are not the first parameters themselves.
+        m, how many scores there are.
+    prior : float or float64[..., m]
+        The diagonal of P.
+    calibration : float or float64[...]
+        c, how many times over the likelihood counts what was observed: 1 for outcomes, more for the pairs of lists.
+    clusters : Clusters, optional
+        The experts.
+    repeated : float64[..., m, m], optional
+        H⁻¹ M H⁻¹ from repeated estimates (a bootstrap), in place of the one from the clusters' meat.
 
     Examples
     --------
     One item beats the other in 30 of 50 comparisons; the variance of the difference is 1 / (50 · 0.6 · 0.4):
 
     >>> h = 50 * 0.6 * 0.4 * np.array([[1.0, -1.0], [-1.0, 1.0]])
-    >>> c = covariance(h, scores=2, free_shift=True)
+    >>> c = spread(h, scores=2).table
     >>> round(float(c[0, 0] + c[1, 1] - 2 * c[0, 1]) * 12, 9)
     1.0
     """
-    h = hessian
-    if free_shift and scores:
-        h = hessian.copy()
-        # Any stiffness along the free direction will do: the mean is taken away again below.
-        h[:scores, :scores] += max(float(np.trace(h)) / len(h), 1.0) / scores
-    inverse = _inverse(h)
-    if gradients is None:
-        out = inverse
-    else:
-        w = np.ones(len(gradients)) if weight is None else weight
-        total = float(w.sum())
-        pull = (gradients - (w @ gradients) / total) * np.sqrt(w * total / max(total - 1.0, 1e-300))[:, None]
-        half = pull @ inverse
-        out = half.T @ half
-    out = out[:scores, :scores] if jacobian is None else jacobian @ out @ jacobian.T
-    return _centred((out + out.T) / 2)
+    m = scores
+    own = np.broadcast_to(np.asarray(prior, dtype=np.float64), (*hessian.shape[:-2], m))
+    times = np.asarray(calibration, dtype=np.float64)[..., None, None]
+    diagonal = np.diagonal(hessian, axis1=-2, axis2=-1)[..., :m]
+    # An item that nobody speaks of stays at the prior's mode, and the mean of the scores is none the less sure.
+    heard = diagonal > own * (1.0 + 1e-12)
+    inverse = _inverse(_firm(hessian, m, own))
+    pick = inverse[..., :m, :]
+    known = pick[..., :, :m]
+    by_prior = None
+    if own.any():
+        by_prior = (pick[..., :, :m] * own[..., None, :]) @ np.swapaxes(pick[..., :, :m], -1, -2)
+        known = known + (times - 1.0) * by_prior
+    known = _centred(_scaled(known, heard))
+    sandwich = repeated
+    if clusters is not None and repeated is None:
+        sandwich = pick @ clusters.meat @ np.swapaxes(pick, -1, -2)
+    if sandwich is not None:
+        raw = np.diagonal(_centred(sandwich), axis1=-2, axis2=-1)
+        if by_prior is not None:
+            sandwich = sandwich + times * by_prior
+        sandwich = _centred(_scaled(sandwich, heard))
+    if clusters is None or sandwich is None:
+        return Spread.known(_even(known if sandwich is None else sandwich))
+    return moderated(known, sandwich, clusters, alike=raw)
+
+
+def moderated(
+    known: Floats,
+    sandwich: Floats,
+    clusters: Clusters,
+    *,
+    effective: Floats | None = None,
+    alike: Floats | None = None,
+) -> Spread:
+    """Return the weighted mean of the clustered sandwich and the information times a design effect, as in `spread`.
+
+    Parameters
+    ----------
+    known, sandwich : float64[..., m, m]
+        B and S, of the scores minus their mean.
+    clusters : Clusters
+        The experts.
+    effective : float64[..., m], optional
+        G_i, where an expert may say nothing of an item and its likelihood depends on the item's score all the same.
+    alike : float64[..., m], optional
+        The sandwich's diagonal without the prior's share, 0 where all clusters say the same.
+    """
+    m = known.shape[-1]
+    count = np.asarray(clusters.count, dtype=np.float64)[..., None]
+    at = np.diagonal(known, axis1=-2, axis2=-1)
+    seen = np.diagonal(sandwich, axis1=-2, axis2=-1)
+    from_all = clusters.information**2 / np.maximum(clusters.squares, _TINY)
+    design = _design_effect(clusters, m, from_all)
+    spoken = seen if alike is None else alike
+    unanimous: Any = (spoken <= _NO_SPREAD**2 * np.maximum(at, _NO_SPREAD)).all(axis=-1) & (m > 1)
+    effective = np.clip(from_all if effective is None else effective, 1.0, np.maximum(count, 1.0))
+    share = effective - 1.0 + _POOLED_CLUSTERS
+    a = np.where(unanimous[..., None], 0.0, effective / share)
+    b = np.where(unanimous[..., None], 1.0, _POOLED_CLUSTERS / share)
+    table = _scaled(sandwich, np.sqrt(a)) + _scaled(known, np.sqrt(b * design))
+    variance = np.diagonal(table, axis1=-2, axis2=-1)
+    # Satterthwaite: the item's own share is as sure as its clusters are many, the shared one as all of them.
+    pooled = b * (design - 1.0) * at
+    doubt = (a * seen) ** 2 / np.maximum(effective - 1.0, 1.0) + pooled**2 / np.maximum(2.0 * (count - 1.0), 1.0)
+    freedom = np.full(variance.shape, np.inf)
+    np.divide(variance**2, doubt, out=freedom, where=doubt > 0)
+    return Spread(_even(table), np.maximum(freedom, 1.0), effective, unanimous)
+
+
+def _design_effect(clusters: Clusters, m: int, effective: Floats) -> Floats:
+    """Return K_i = 1 + σ² Σ h² / Σ h, σ² by moments over all items of an instance.
+
+    At the optimum the gradients of an item's clusters add up to next to nothing, which takes 1/G_i of their squares
+    away: E Σ_g u_gi² = (1 − 1/G_i) (Σ_g h_gi + σ² Σ_g h_gi²).
+    """
+    seen = np.diagonal(clusters.meat, axis1=-2, axis2=-1)[..., :m]
+    information = np.maximum(clusters.information, _TINY)
+    left = 1.0 - 1.0 / np.maximum(effective, 1.0)
+    size = clusters.squares / information
+    excess = np.where(effective > 0, seen / information - left, 0.0).sum(axis=-1, keepdims=True)
+    per_unit = (left * size).sum(axis=-1, keepdims=True)
+    variance = np.where(per_unit > 0, np.maximum(excess, 0.0) / np.maximum(per_unit, _TINY), 0.0)
+    out: Floats = 1.0 + variance * size
+    return out
+
+
+def _firm(hessian: Floats, m: int, prior: Floats) -> Floats:
+    """Return the Hessian; without a prior with a stiffness along the shift of all scores, taken away again later."""
+    if prior.any() or not m:
+        return hessian
+    out = hessian.copy()
+    mean = np.trace(hessian, axis1=-2, axis2=-1)[..., None, None] / hessian.shape[-1]
+    out[..., :m, :m] += np.maximum(mean, 1.0) / m
+    return out
 
 
 def _inverse(h: Floats) -> Floats:
     """Return the inverse of a positive definite table, by its square root; the pseudo-inverse where it is singular."""
+    if h.ndim > 2:
+        try:
+            return np.asarray(np.linalg.inv(h), dtype=np.float64)
+        except np.linalg.LinAlgError:
+            return np.asarray(np.linalg.pinv(h, hermitian=True), dtype=np.float64)
     from scipy.linalg import lapack
 
     root, failed = lapack.dpotrf(h, lower=True)
@@ -102,12 +296,23 @@ def _inverse(h: Floats) -> Floats:
     return np.asarray(out, dtype=np.float64)
 
 
+def _scaled(table: Floats, by: Any) -> Floats:
+    out: Floats = table * by[..., :, None] * by[..., None, :]
+    return out
+
+
+def _even(table: Floats) -> Floats:
+    out: Floats = (table + np.swapaxes(table, -1, -2)) / 2
+    return out
+
+
 def _centred(c: Floats) -> Floats:
     """Return the covariance of x − mean(x) from that of x."""
-    if not len(c):
+    if not c.shape[-1]:
         return c
-    row = c.mean(axis=0)
-    out: Floats = c - row[None, :] - row[:, None] + row.mean()
+    row = c.mean(axis=-2, keepdims=True)
+    column = c.mean(axis=-1, keepdims=True)
+    out: Floats = c - row - column + row.mean(axis=-1, keepdims=True)
     return out
 
 
@@ -133,106 +338,140 @@ def regauge(covariance: Floats, anchor: int | None) -> Floats:
     return out
 
 
-def _quantile(tail: float, clusters: float | None) -> float:
-    """Return the value that a standard estimate exceeds with this probability: Student's t where clusters are few."""
+def _quantile(tail: float, freedom: Floats) -> Floats:
+    """Return what a standard estimate exceeds with this probability, by Student's law with `freedom` degrees."""
     from scipy import special
 
-    return float(-special.ndtri(tail) if clusters is None else -special.stdtrit(max(clusters - 1.0, 1.0), tail))
+    out = np.full(np.shape(freedom), -special.ndtri(tail))
+    some = np.isfinite(freedom)
+    out[some] = -special.stdtrit(freedom[some], tail)
+    return out
 
 
 def with_intervals(
     slots: Slots,
     score: Floats,
-    covariances: Sequence[Floats | None],
+    spreads: Sequence[Spread | None],
     *,
     level: float = 0.95,
-    clusters: Sequence[float] | None = None,
+    rank_ranges: str = "marginal",
     gauge: str = "the scores of an instance have mean 0",
     method: str,
     known: Any = None,
-    warn: Callable[[str], None] | None = None,
+    warn: Callable[[str, type[UncertaintyWarning]], None] | None = None,
 ) -> Consensus:
-    """Return the consensus of scores with their standard errors, intervals, rank intervals and covariance.
+    """Return the consensus of scores with their standard errors, intervals, rank ranges and covariance.
 
-    The interval of a score is score ± q · standard error, q from the normal law, or from Student's with G − 1 degrees
-    where G clusters were counted. The rank interval of an item counts who is surely better and who is surely worse:
-    its score is compared with every other one at level 1 − (1 − level)/(M − 1), so that with probability `level` none
-    of the M − 1 verdicts about it is wrong.
+    The interval of a score is score ± q · standard error, q by Student's law with the degrees of freedom of its
+    variance. A marginal rank range holds the rank of its item with probability `level`, the scores being normal around
+    the estimate: from the distribution of 1 + the number of items that are better. A simultaneous one counts who is
+    surely better and surely worse: the item is compared with every other one at level 1 − (1 − level)/(M − 1), so that
+    with probability `level` none of the M − 1 verdicts about it is wrong.
 
     Parameters
     ----------
     slots, score
         As in `Consensus.from_codes`.
-    covariances : sequence of float64[m, m] or None
+    spreads : sequence of Spread or None
         One for each instance; None where nothing can be said, which leaves NaN and the ranks 1 to M.
     level : float
         Of each interval.
-    clusters : sequence of float, optional
-        How many experts spoke in each instance, where they are the clusters.
+    rank_ranges : {"marginal", "simultaneous"}
+        What the ranges of ranks promise.
     gauge, method : str
         What fixes the origin of the scores, and how the intervals were made.
     known : bool[S], optional
         False for items about which nobody said anything.
     warn : callable, optional
-        Where to say that an instance gets no intervals because its clusters do not differ at all: experts who all say
-        the same leave a sandwich or a bootstrap without spread, and that is no certainty.
+        Where to name items whose intervals rest on few experts, and instances whose experts all say the same.
 
     Examples
     --------
     >>> from concordant.data.index import Texts
     >>> slots = Slots(Texts(["q"]), Texts(["a", "b"]), np.array([0, 2]))
-    >>> c = with_intervals(slots, np.array([1.0, -1.0]), [np.array([[0.1, -0.1], [-0.1, 0.1]])], method="information")
+    >>> information = np.array([[5.0, -5.0], [-5.0, 5.0]])
+    >>> c = with_intervals(slots, np.array([1.0, -1.0]), [spread(information, scores=2)], method="information")
     >>> c.rank_lower.tolist(), c.rank_upper.tolist()
     ([1.0, 2.0], [1.0, 2.0])
     """
     n = slots.n_slots
-    stderr, margin = np.full(n, np.nan), np.full(n, np.nan)
+    stderr, reach = np.full(n, np.nan), np.full(n, np.nan)
     edges = slots.offsets.tolist()
     sizes = np.diff(slots.offsets)
-    rank_lower = np.ones(n)
-    rank_upper = np.repeat(sizes, sizes).astype(np.float64)
-    blocks: list[Floats | None] = []
-    flat: list[int] = []
-    for q, c in enumerate(covariances):
-        first, last = edges[q], edges[q + 1]
-        m = last - first
-        told = np.ones(m, dtype=np.bool_) if known is None else np.asarray(known[first:last], dtype=np.bool_)
-        if c is None or m == 0 or not told.any():
-            blocks.append(None)
+    told = np.ones(n, dtype=np.bool_) if known is None else np.array(known, dtype=np.bool_)
+    ranges = np.stack([np.ones(n), np.repeat(sizes, sizes).astype(np.float64)])
+    tables: list[Floats | None] = [None] * len(sizes)
+    unanimous: list[int] = []
+    rare: list[int] = []
+    by_size: dict[int, list[int]] = {}
+    for q, one in enumerate(spreads):
+        own = slice(edges[q], edges[q + 1])
+        if one is None or not told[own].any():
             continue
-        if m > 1 and not (np.diag(c) > _NO_SPREAD**2).any():
-            flat.append(q)
-            blocks.append(None)
-            continue
-        if not told.all():
-            c = np.where(told[:, None] & told[None, :], c, np.nan)
-        g = None if clusters is None else float(clusters[q])
-        blocks.append(c)
-        stderr[first:last] = np.sqrt(np.maximum(np.diag(c), 0.0))
-        margin[first:last] = _quantile((1.0 - level) / 2, g) * stderr[first:last]
-        if m > 1:
-            apart = _quantile((1.0 - level) / 2 / (m - 1), g)
-            better, worse = _sure(score[first:last], c, apart)
-            rank_lower[first:last] += better
-            rank_upper[first:last] -= worse
-    if flat and warn is not None:
-        warn(
-            f"no intervals for {some_items(slots, flat)}: the experts all say the same there, which does not show how "
-            "far experts differ. uncertainty='information' takes every outcome for an observation of its own."
-        )
+        m = own.stop - own.start
+        tables[q] = c = one.table if told[own].all() else np.where(told[own, None] & told[None, own], one.table, np.nan)
+        stderr[own] = np.sqrt(np.maximum(np.diag(c), 0.0))
+        reach[own] = _quantile((1.0 - level) / 2, one.freedom)
+        if one.unanimous:
+            unanimous.append(q)
+        rare += (edges[q] + np.flatnonzero(told[own] & _is_rare(one.clusters))).tolist()
+        if m > 1 and told[own].all() and rank_ranges == "marginal":
+            by_size.setdefault(m, []).append(q)
+        elif m > 1:
+            ranges[:, own] = _instance_ranks(score[own], c, reach[own], level, rank_ranges == "marginal")
+    coarse = float(sum(len(group) * m * m for m, group in by_size.items())) > _FINE_PAIRS
+    for m, group in by_size.items():
+        step = max(1, _CELLS // (m * m))
+        for first in range(0, len(group), step):
+            at = np.array([edges[q] for q in group[first : first + step]])[:, None] + np.arange(m)
+            several = np.stack([tables[q] for q in group[first : first + step]])  # type: ignore[misc]
+            ranges[:, at] = _marginal_ranks(score[at], several, reach[at], level, coarse)
+    if warn is not None:
+        _mention(slots, rare, unanimous, warn)
     return Consensus.from_codes(
         slots,
         score,
         stderr=stderr,
-        lower=score - margin,
-        upper=score + margin,
-        rank_lower=rank_lower,
-        rank_upper=rank_upper,
+        lower=score - reach * stderr,
+        upper=score + reach * stderr,
+        rank_lower=ranges[0],
+        rank_upper=ranges[1],
         level=level,
         gauge=gauge,
         interval_method=method,
-        covariance=tuple(blocks),
+        covariance=tuple(tables),
     )
+
+
+def _is_rare(clusters: Floats) -> Any:
+    """Return the items that few experts speak of though the instance has more."""
+    most = float(clusters[np.isfinite(clusters)].max(initial=0.0))
+    if most < _FEW_CLUSTERS:
+        return np.zeros(len(clusters), dtype=np.bool_)
+    return (clusters < _FEW_CLUSTERS) & (clusters <= most / 2)
+
+
+def _mention(
+    slots: Slots, rare: list[int], unanimous: list[int], warn: Callable[[str, type[UncertaintyWarning]], None]
+) -> None:
+    """Warn of items with few experts and of instances whose experts all say the same."""
+    if rare:
+        where, _ = slots.where(rare[0])
+        names = [slots.where(s)[1] for s in rare[:100] if slots.where(s)[0] == where]
+        more = len(rare) - sum(slots.where(s)[0] == where for s in rare)
+        elsewhere = f" (and {more:,} items of other instances)" if more else ""
+        warn(
+            f"fewer than {_FEW_CLUSTERS:.0f} experts speak of items {listing(names, 5)} of instance {where!r}"
+            f"{elsewhere}: how far experts differ about them is taken from the other items, and their intervals are "
+            "wide.",
+            UncertaintyWarning,
+        )
+    if unanimous:
+        warn(
+            f"the experts all say the same of {some_items(slots, unanimous)}, which does not show how far experts "
+            "differ: the intervals there take every outcome for an observation of its own.",
+            UncertaintyWarning,
+        )
 
 
 def some_items(slots: Slots, instances: Sequence[int] | Ints) -> str:
@@ -243,16 +482,96 @@ def some_items(slots: Slots, instances: Sequence[int] | Ints) -> str:
     return f"items {listing(items.tolist(), 5)} of instance {slots.instances[n]!r}{more}"
 
 
+# Ranges of ranks.
+
+
+def _instance_ranks(score: Floats, c: Floats, reach: Floats, level: float, marginal: bool) -> Floats:
+    """Return the lowest and the highest rank of each item of an instance, some of which may be unknown (NaN)."""
+    m = len(score)
+    out = np.stack([np.ones(m), np.full(m, float(m))])
+    seen = np.flatnonzero(~np.isnan(np.diag(c)))
+    if len(seen) < 2:
+        return out
+    score, c, reach = score[seen], c[np.ix_(seen, seen)], reach[seen]
+    if marginal:
+        low, high = _marginal_ranks(score[None], c[None], reach[None], level, len(seen) ** 2 > _FINE_PAIRS)
+        out[0, seen], out[1, seen] = low[0], high[0] + (m - len(seen))
+        return out
+    from scipy.special import ndtri
+
+    # As far as a normal law reaches for so many verdicts, wider where a variance is less sure.
+    normal = -ndtri((1.0 - level) / 2)
+    wide = _scaled(c, reach / normal)
+    better, worse = _sure(score, wide, float(-ndtri((1.0 - level) / 2 / (len(seen) - 1))))
+    out[0, seen] += better
+    out[1, seen] -= worse
+    return out
+
+
+def _marginal_ranks(score: Floats, c: Floats, reach: Floats, level: float, coarse: bool) -> Floats:
+    """Return the quantiles of every item's rank, for instances of equal size, [instance, item] each.
+
+    Given the score of an item, the items better than it are counted by their conditional normal laws, as if these were
+    independent; the count is taken as normal, and integrated over the score of the item.
+    """
+    from scipy.special import ndtr, ndtri
+
+    tail = (1.0 - level) / 2
+    wide = _scaled(c, reach / -ndtri(tail))
+    knots = _COARSE if coarse else _FINE
+    k, m = score.shape
+    variance = np.maximum(np.diagonal(wide, axis1=1, axis2=2), 0.0)
+    error = np.sqrt(variance)
+    mean, noise = np.empty((len(knots), k, m)), np.empty((len(knots), k, m))
+    rows = max(1, _CELLS // (k * m))
+    for first in range(0, m, rows):
+        part = slice(first, min(first + rows, m))
+        ratio = wide[:, part] / np.maximum(variance[:, part, None], _TINY)
+        rest = np.maximum(variance[:, None, :] - ratio * wide[:, part], 0.0)
+        rest = 1.0 / np.sqrt(np.maximum(rest, 1e-12 * variance.max(initial=0.0) + _TINY))
+        gap = (score[:, None, :] - score[:, part, None]) * rest
+        drift = (ratio - 1.0) * error[:, part, None] * rest
+        itself = np.arange(part.start, part.stop)
+        for z, knot in enumerate(knots.tolist()):
+            p = ndtr(gap + knot * drift)
+            p[:, itself - part.start, itself] = 0.0
+            mean[z][:, part] = p.sum(axis=2)
+            noise[z][:, part] = mean[z][:, part] - (p * p).sum(axis=2)
+    weight = np.exp(-0.5 * knots**2)
+    weight /= weight.sum()
+    noise = 1.0 / np.sqrt(np.maximum(noise, 1e-4))
+
+    def below(rank: Floats) -> Floats:
+        """Return the probability that the rank is at most this."""
+        out: Floats = np.einsum("z,zkm->km", weight, ndtr((rank - 0.5 - mean) * noise))
+        return out
+
+    return np.stack([_least(below, tail, (k, m)), _least(below, 1.0 - tail, (k, m))])
+
+
+def _least(below: Callable[[Floats], Floats], share: float, shape: tuple[int, int]) -> Floats:
+    """Return the least rank whose probability of being reached is at least `share`, by bisection."""
+    low, high = np.zeros(shape), np.full(shape, float(shape[1]))
+    for _ in range(max(1, int(np.ceil(np.log2(max(shape[1], 2)))) + 1)):
+        middle = np.floor((low + high) / 2)
+        enough = below(middle) >= share
+        high = np.where(enough, middle, high)
+        low = np.where(enough, low, middle)
+    out: Floats = np.maximum(high, 1.0)
+    return out
+
+
 def _sure(score: Floats, c: Floats, apart: float) -> tuple[Any, Any]:
     """Return how many others are surely better and surely worse than each item."""
     variance = np.diag(c)
     equal = TIE_TOLERANCE * float(np.abs(score).max())
     better, worse = np.zeros(len(score)), np.zeros(len(score))
-    for start in range(0, len(score), _PAIR_ROWS):
-        rows = slice(start, start + _PAIR_ROWS)
+    step = max(1, _CELLS // len(score))
+    for start in range(0, len(score), step):
+        rows = slice(start, start + step)
         gap = score[None, :] - score[rows, None]
         spread = np.sqrt(np.maximum(variance[rows, None] + variance[None, :] - 2 * c[rows], 0.0))
-        # A comparison with NaN, an item nobody speaks of, is never sure; scores that count as equal are not either.
+        # Scores that count as equal are not surely different.
         reach = np.maximum(apart * spread, equal)
         better[rows] = (gap > reach).sum(axis=1)
         worse[rows] = (-gap > reach).sum(axis=1)

@@ -79,6 +79,13 @@ def rank_scores(score: Floats, offsets: Ints) -> tuple[Codes, Ints]:
     return rank, order
 
 
+def _joint(variance_a: Any, variance_b: Any, reach_a: Any, reach_b: Any) -> Any:
+    """Return how many standard errors the interval of a difference reaches, from those of its two items."""
+    whole = variance_a + variance_b
+    share = np.divide(variance_a, whole, out=np.full(np.shape(whole), 0.5), where=np.asarray(whole) > 0)
+    return np.sqrt(share * reach_a**2 + (1.0 - share) * reach_b**2)
+
+
 class Difference(NamedTuple):
     """How far one item lies above another, with its standard error and interval."""
 
@@ -305,26 +312,31 @@ class Consensus(Container):
         >>> gap.value, gap.stderr, round(gap.lower, 2), round(gap.upper, 2)
         (1.0, 1.0, -0.96, 2.96)
         """
-        value, spread = self._apart(a, b, instance)
-        margin = self._reach((self._slot(a, instance), self._slot(b, instance))) * spread
-        return Difference(value, spread, value - margin, value + margin)
+        value, spread, reach = self._apart(a, b, instance)
+        return Difference(value, spread, value - reach * spread, value + reach * spread)
 
-    def _reach(self, slots: tuple[int, ...]) -> float:
-        """Return how many standard errors the intervals of these slots reach to either side."""
+    def _reach(self, slots: Any) -> Floats:
+        """Return how many standard errors the intervals of these slots reach to either side.
+
+        As the method made them: few experts widen its intervals beyond those of the normal law.
+        """
+        out = np.full(len(slots), self._normal_reach())
+        if self.stderr is not None and self.upper is not None:
+            error = self.stderr[slots]
+            np.divide(self.upper[slots] - self.score[slots], error, out=out, where=error > 0)
+        return out
+
+    def _normal_reach(self) -> float:
         from statistics import NormalDist
 
-        if self.stderr is not None and self.upper is not None:
-            # As the method made them: few experts widen its intervals beyond those of the normal law.
-            for slot in slots:
-                if self.stderr[slot] > 0:
-                    return float((self.upper[slot] - self.score[slot]) / self.stderr[slot])
         return NormalDist().inv_cdf(0.5 + (0.95 if self.level is None else self.level) / 2)
 
     def win_probability(self, a: Any, b: Any, instance: Any = None) -> float:
         """Return the probability that item `a` is truly better than item `b`, from the scores' standard errors.
 
         Phi((s_a - s_b) / e), e the standard error of the difference: from the covariance of the scores where the
-        method gives it, else sqrt(e_a^2 + e_b^2). A method that gives no standard errors cannot say.
+        method gives it, else sqrt(e_a^2 + e_b^2), and larger where few experts widen the intervals. A method that gives
+        no standard errors cannot say.
 
         Examples
         --------
@@ -332,10 +344,10 @@ class Consensus(Container):
         >>> round(c.win_probability("a", "b"), 4)
         0.8413
         """
-        gap, spread = self._apart(a, b, instance)
+        gap, spread, reach = self._apart(a, b, instance)
         if spread == 0:
             return 0.5 if gap == 0 else float(gap > 0)
-        return 0.5 * (1.0 + math.erf(gap / spread / math.sqrt(2.0)))
+        return 0.5 * (1.0 + math.erf(gap / (spread * reach / self._normal_reach()) / math.sqrt(2.0)))
 
     def win_probabilities(self, instance: Any = None) -> Floats:
         """Return the table of win probabilities of an instance: row i, column j holds that of item i against item j.
@@ -354,8 +366,10 @@ class Consensus(Container):
         n = self._instance(instance)
         own = slice(int(self.slots.offsets[n]), int(self.slots.offsets[n + 1]))
         table = None if self.covariance is None else self.covariance[n]
+        wide = self._reach(np.arange(own.start, own.stop)) / self._normal_reach()
         variance = stderr[own] ** 2
         spread = variance[:, None] + variance[None, :] - (0.0 if table is None else 2 * table)
+        spread = spread * _joint(variance[:, None], variance[None, :], wide[:, None], wide[None, :]) ** 2
         gap = self.score[own][:, None] - self.score[own][None, :]
         with np.errstate(divide="ignore", invalid="ignore"):
             out = np.asarray(ndtr(gap / np.sqrt(np.maximum(spread, 0.0))), dtype=np.float64)
@@ -371,17 +385,18 @@ class Consensus(Container):
             )
         return self.stderr
 
-    def _apart(self, a: Any, b: Any, instance: Any) -> tuple[float, float]:
-        """Return by how much item `a` is above item `b`, and the standard error of that."""
+    def _apart(self, a: Any, b: Any, instance: Any) -> tuple[float, float, float]:
+        """Return how far item `a` is above item `b`, its standard error, and how many of these its interval reaches."""
         stderr = self._errors()
         slot_a, slot_b = self._slot(a, instance), self._slot(b, instance)
+        reach = _joint(stderr[slot_a] ** 2, stderr[slot_b] ** 2, *self._reach(np.array([slot_a, slot_b])))
         variance = float(stderr[slot_a] ** 2 + stderr[slot_b] ** 2)
         n = int(self.slots.instance[slot_a])
         table = None if self.covariance is None else self.covariance[n]
         if table is not None:
             first = int(self.slots.offsets[n])
             variance -= 2 * float(table[slot_a - first, slot_b - first])
-        return float(self.score[slot_a] - self.score[slot_b]), math.sqrt(max(variance, 0.0))
+        return float(self.score[slot_a] - self.score[slot_b]), math.sqrt(max(variance, 0.0)), float(reach)
 
     def _instance(self, instance: Any) -> int:
         """Return the code of an instance, or raise naming what is not there; None means the only one."""

@@ -128,10 +128,11 @@ class ScoreFit(NamedTuple):
 
 
 class Information(NamedTuple):
-    """What an instance's comparisons say about its scores: curvature of the objective and gradients by judge."""
+    """What an instance's comparisons say about its scores: curvature, and gradients and information by judge."""
 
     hessian: Floats
     gradients: Floats
+    information: Floats
     expert: Codes
 
 
@@ -1018,7 +1019,8 @@ def judge_information(
     -------
     list of Information
         `hessian`: float64[m, m], of the negative objective. `gradients`: float64[G, m], of the log-likelihood (no
-        prior) by judge, as they act on the scores when the rest follows. `expert`: int32[G], whose they are.
+        prior) by judge, as they act on the scores when the rest follows. `information`: float64[G, m], the diagonal of
+        each judge's −Hessian. `expert`: int32[G], whose they are.
 
     Notes
     -----
@@ -1056,7 +1058,10 @@ def judge_information(
         if profile and len(here):
             cross *= active[:, None]
             hessian, gradients = _eliminate(hessian, gradients, cross, border, pulls, here)
-        out.append(Information(hessian, gradients, who[here].astype(np.int32)))
+        information = np.zeros((len(here), m))
+        for one in columns[:2]:
+            np.add.at(information, (local, one), seen.bend[part])
+        out.append(Information(hessian, gradients, information, who[here].astype(np.int32)))
     return out
 
 

@@ -32,7 +32,7 @@ __all__ = [
     "descend",
     "information",
     "list_gradients",
-    "list_spreads",
+    "list_clusters",
     "profile",
     "row_gradients",
     "solve",
@@ -492,24 +492,37 @@ def _descend(
 
 
 @jit
-def _row_gradients(rows: Any, cluster: Any, ends: Any, base: int, m: int, s: Any, shared: Any, out: Any) -> None:
-    """Add the slopes of every row to the line of its cluster: scores, then tie, then side."""
+def _row_gradients(
+    rows: Any, cluster: Any, ends: Any, base: int, m: int, s: Any, shared: Any, out: Any, information: Any
+) -> None:
+    """Add the slopes of every row to the line of its cluster (scores, then tie, then side), and its information."""
     model, tie, side = shared
     left, right, n_left, n_right, n_ties = rows
     for r in range(ends[0], ends[1]):
         i, j, k = left[r], right[r], cluster[r]
-        _, g, _, gt, _, _ = _terms(s[i] - s[j] + side, n_left[r], n_right[r], n_ties[r], tie, model)
+        _, g, w, gt, _, _ = _terms(s[i] - s[j] + side, n_left[r], n_right[r], n_ties[r], tie, model)
         out[k, i - base] += g
         out[k, j - base] -= g
         out[k, m] += gt
         out[k, m + 1] += g
+        information[k, i - base] += w
+        information[k, j - base] += w
 
 
 @jit
 def _list_gradients(
-    lists: Any, ends: Any, base: int, m: int, s: Any, shared: Any, binary: bool, with_ties: bool, out: Any
+    lists: Any,
+    ends: Any,
+    base: int,
+    m: int,
+    s: Any,
+    shared: Any,
+    binary: bool,
+    with_ties: bool,
+    out: Any,
+    information: Any,
 ) -> None:
-    """Write the slopes of every list's own log-likelihood, of weight 1, to its line: scores, then tie."""
+    """Write the slopes of every list's own log-likelihood, of weight 1, to its line, and its information."""
     value, slot, list_offsets = lists
     model, tie, _ = shared
     for which in range(ends[0], ends[1]):
@@ -529,14 +542,16 @@ def _list_gradients(
                     tied = 1.0
                 else:
                     continue
-                _, g, _, gt, _, _ = _terms(s[i] - s[j], won, lost, tied, tie, model)
+                _, g, w, gt, _, _ = _terms(s[i] - s[j], won, lost, tied, tie, model)
                 out[k, i - base] += g
                 out[k, j - base] -= g
                 out[k, m] += gt
+                information[k, i - base] += w
+                information[k, j - base] += w
 
 
 @jit
-def _list_spreads(
+def _list_clusters(
     pairs: Any,
     edges: Any,
     lists: Any,
@@ -545,62 +560,46 @@ def _list_spreads(
     s: Any,
     prior: Any,
     binary: bool,
-    weight: Any,
     places: Any,
-    clusters: Any,
-    out: Any,
+    counts: Any,
+    hessian: Any,
+    meat: Any,
+    information: Any,
+    squares: Any,
 ) -> None:
-    """Write the sandwich of each instance of `which` to out[places[k] : places[k + 1]], and count its experts.
+    """Write for each instance of `which` its −Hessian and the sums over its lists as clusters.
 
-    Lists of weight 0 or of one item count for nothing; below two experts an instance is left out.
+    Tables go to places[k] : places[k + 1], what there is one of for each slot to its slot. Lists of weight 0 or of one
+    item count for nothing.
     """
     starts, offsets = edges
     list_starts, list_weight = list_edges
     list_offsets = lists[2]
-    most = lines = 0
-    for k in range(len(which)):
-        n = which[k]
-        most = max(most, offsets[n + 1] - offsets[n])
-        lines = max(lines, list_starts[n + 1] - list_starts[n])
-    table = np.empty(most * most)
-    gradient = np.zeros(len(s))
+    weight, gradient = np.empty(len(pairs[0])), np.zeros(len(s))
     for k in range(len(which)):
         n = which[k]
         base, m, g = offsets[n], offsets[n + 1] - offsets[n], list_starts[n + 1] - list_starts[n]
-        pulls = np.zeros((g, m + 2))
-        _list_gradients(lists, (list_starts[n], list_starts[n + 1]), base, m, s, (0, 0.0, 0.0), binary, False, pulls)
-        total = 0.0
-        mean = np.zeros(m)
-        for which_list in range(g):
-            row = list_starts[n] + which_list
-            speaks = list_offsets[row + 1] - list_offsets[row] > 1
-            w = list_weight[row] if speaks else 0.0
-            total += w
-            for i in range(m):
-                mean[i] += w * pulls[which_list, i]
-        clusters[k] = total
-        if total < 2.0:
-            continue
-        ends = (starts[n], starts[n + 1])
-        _evaluate(pairs, ends, s, 0.0, 0.0, 0, gradient, weight, weight)
-        _fill(pairs, ends, weight, base, m, prior[n], True, table)
-        for which_list in range(g):
-            row = list_starts[n] + which_list
-            speaks = list_offsets[row + 1] - list_offsets[row] > 1
-            factor = np.sqrt((list_weight[row] if speaks else 0.0) * total / (total - 1.0))
-            for i in range(m):
-                pulls[which_list, i] = factor * (pulls[which_list, i] - mean[i] / total)
-        _eliminate(table, m, pulls, 0)
+        pulls, each = np.zeros((g, m + 2)), np.zeros((g, m))
+        ends = (list_starts[n], list_starts[n + 1])
+        _list_gradients(lists, ends, base, m, s, (0, 0.0, 0.0), binary, False, pulls, each)
         cell = places[k]
-        for which_list in range(g):
-            middle = 0.0
+        for row in range(ends[0], ends[1]):
+            w = list_weight[row] if list_offsets[row + 1] - list_offsets[row] > 1 else 0.0
+            counts[k] += w
+            if w == 0.0:
+                continue
+            x, h = pulls[row - ends[0]], each[row - ends[0]]
             for i in range(m):
-                middle += pulls[which_list, i]
-            middle /= m
-            for i in range(m):
-                x = pulls[which_list, i] - middle
+                information[base + i] += w * h[i]
+                squares[base + i] += w * h[i] * h[i]
                 for j in range(m):
-                    out[cell + i * m + j] += x * (pulls[which_list, j] - middle)
+                    meat[cell + i * m + j] += w * x[i] * x[j]
+        span = (starts[n], starts[n + 1])
+        _evaluate(pairs, span, s, 0.0, 0.0, 0, gradient, weight, weight)
+        _fill(pairs, span, weight, base, m, prior[n], False, hessian[cell : cell + m * m])
+        for i in range(m):
+            for j in range(i):
+                hessian[cell + i * m + j] = hessian[cell + j * m + i]
 
 
 def _columns(pairs: Pairs) -> tuple[Any, ...]:
@@ -1184,18 +1183,20 @@ def row_gradients(
     score: Floats,
     shared: Shared,
     learned: Ints,
-) -> Floats:
-    """Return the slopes of every cluster's log-likelihood along the scores of one instance, then those `learned`.
+) -> tuple[Floats, Floats]:
+    """Return the slopes of every cluster's log-likelihood along the scores, then those `learned`; and its information.
+
+    The information of a cluster about an item is the diagonal of its −Hessian.
 
     `rows` are the columns of comparisons, of which those from ends[0] to ends[1] belong to the instance, `slots` is
     where its slots begin and end, and `cluster` numbers from 0 who made each row of the instance.
     """
     base, m = slots[0], slots[1] - slots[0]
-    out = np.zeros((n_clusters, m + 2))
+    out, information = np.zeros((n_clusters, m + 2)), np.zeros((n_clusters, m))
     every = np.empty(ends[1], dtype=np.int32)
     every[ends[0] :] = cluster
-    _row_gradients(locked(*rows), every, ends, base, m, score, tuple(shared), out)
-    return out[:, np.concatenate([np.arange(m), m + learned])]
+    _row_gradients(locked(*rows), every, ends, base, m, score, tuple(shared), out, information)
+    return out[:, np.concatenate([np.arange(m), m + learned])], information
 
 
 def list_gradients(
@@ -1208,18 +1209,29 @@ def list_gradients(
     *,
     binary: bool,
     ties: bool,
-) -> Floats:
-    """Return the slopes of every list's log-likelihood, as if of weight 1, along the scores and those `learned`.
+) -> tuple[Floats, Floats]:
+    """Return the slopes of every list's log-likelihood, as if of weight 1, and its information.
 
     `lists` are values, slots and offsets as in `from_lists`; the lists from ends[0] to ends[1] belong to the instance.
     """
     base, m = slots[0], slots[1] - slots[0]
-    out = np.zeros((ends[1] - ends[0], m + 2))
-    _list_gradients(locked(*lists), ends, base, m, score, tuple(shared), binary, ties, out)
-    return out[:, np.concatenate([np.arange(m), m + learned])]
+    out, information = np.zeros((ends[1] - ends[0], m + 2)), np.zeros((ends[1] - ends[0], m))
+    _list_gradients(locked(*lists), ends, base, m, score, tuple(shared), binary, ties, out, information)
+    return out[:, np.concatenate([np.arange(m), m + learned])], information
 
 
-def list_spreads(
+class ListClusters(NamedTuple):
+    """Instances of equal size, stacked: −Hessian of the objective, and their lists as clusters (`base.uncertainty`)."""
+
+    instances: Ints
+    hessian: Floats
+    meat: Floats
+    information: Floats
+    squares: Floats
+    counts: Floats
+
+
+def list_clusters(
     pairs: Pairs,
     lists: tuple[Floats, Codes, Ints],
     list_starts: Ints,
@@ -1228,26 +1240,27 @@ def list_spreads(
     prior: Floats,
     *,
     binary: bool,
-) -> tuple[dict[int, Floats], dict[int, float]]:
-    """Return the sandwich covariance of the scores of every small instance, clustered by list, and its experts.
+) -> list[ListClusters]:
+    """Return what intervals of every small instance need, clustered by list, for the likelihood without ties.
 
-    For the likelihood without ties: H⁻¹ M H⁻¹ as in `base.uncertainty`, in one compiled loop, because many small
-    instances would spend their time between the steps. An instance with fewer than two experts has no covariance.
+    In one compiled loop, because many small instances would spend their time between the steps.
     """
     small, _ = _kinds(pairs)
     sizes = np.diff(pairs.offsets)[small]
     places = np.zeros(len(small) + 1, dtype=np.int64)
     np.cumsum(sizes * sizes, out=places[1:])
-    out, clusters = np.zeros(int(places[-1])), np.zeros(len(small))
-    if len(small):
-        edges, list_edges = locked(pairs.starts, pairs.offsets), locked(list_starts, list_weight)
-        columns, weight = _columns(pairs), np.empty(len(pairs.left))
-        _list_spreads(
-            columns, edges, locked(*lists), list_edges, small, score, prior, binary, weight, places, clusters, out
-        )
-    tables = {
-        n: out[places[k] : places[k + 1]].reshape(sizes[k], sizes[k])
-        for k, n in enumerate(small.tolist())
-        if clusters[k] >= 2
-    }
-    return tables, dict(zip(small.tolist(), clusters.tolist(), strict=True))
+    hessian, meat, counts = np.zeros(int(places[-1])), np.zeros(int(places[-1])), np.zeros(len(small))
+    information, squares = np.zeros(len(score)), np.zeros(len(score))
+    if not len(small):
+        return []
+    edges, list_edges = locked(pairs.starts, pairs.offsets), locked(list_starts, list_weight)
+    sums = counts, hessian, meat, information, squares
+    _list_clusters(_columns(pairs), edges, locked(*lists), list_edges, small, score, prior, binary, places, *sums)
+    out = []
+    for m in np.unique(sizes).tolist():
+        own = np.flatnonzero(sizes == m)
+        cells = places[own][:, None] + np.arange(m * m)
+        slots = pairs.offsets[small[own]][:, None] + np.arange(m)
+        h, spread = (table[cells].reshape(-1, m, m) for table in (hessian, meat))
+        out.append(ListClusters(small[own], h, spread, information[slots], squares[slots], counts[own]))
+    return out

@@ -438,22 +438,25 @@ def assemble(
     curved: bool,
     hessian: Floats,
     spread: Floats,
+    squares: Floats,
 ) -> None:
-    """Write −Hessian and, where `spread` has a size, Σ_l w_l g_l g_lᵀ over the gradients g_l of the lists.
+    """Write −Hessian and, where `spread` has a size, sums over lists l: Σ w_l g_l g_lᵀ and Σ w_l h_l² (`squares`).
 
-    Cost O(Σ m²) over lists of m rows, besides O(M²) for the tables themselves.
+    g_l is the gradient of a list, h_l the diagonal of its −Hessian. Cost O(Σ m²) over lists of m rows, besides O(M²)
+    for the tables themselves.
     """
     size = len(phi)
     wanted = spread.size > 0
     hessian[:] = 0.0
     spread[:] = 0.0
+    squares[:] = 0.0
     longest = longest_of(offsets)
     f, above, g = np.empty(longest), np.empty(longest), np.empty(longest)
     pull, inside, across = np.empty(longest), np.empty(longest), np.empty(longest)
     diagonal, border, border_g = np.zeros(size), np.zeros(size), np.zeros(size)
     total = phi.sum()
     shared = len(theta) == 0
-    all_first, all_second, all_squares = 0.0, 0.0, 0.0
+    all_first, all_second, all_squares, all_products, all_fourth = 0.0, 0.0, 0.0, 0.0, 0.0
     for n in range(len(offsets) - 1):
         a = offsets[n]
         m = offsets[n + 1] - a
@@ -482,6 +485,13 @@ def assemble(
                     diagonal[i] -= strength * f[r] / whole
                 near = strength * f[r] * inside[r]
                 far = strength * f[r] * across[r]
+                if wanted:
+                    own = f[r] * (pull[r] - f[r] * inside[r])
+                    if tied:
+                        own -= f[r] / whole * (1.0 - f[r] / whole)
+                    squares[i] += w * (factor * factor * own) ** 2
+                    # What the item would add if it lay in the rest, as is added for all of them below.
+                    squares[i] -= w * (f[r] * (down - f[r] * down_squared)) ** 2
                 # Rank-one with all items, then the pairs of this list put right.
                 if form[n] == 2:
                     border[i] += strength * f[r] * (across[r] - down_squared)
@@ -502,6 +512,8 @@ def assemble(
             all_first += w * first
             all_second += w * second
             all_squares += w * first * first
+            all_products += w * first * second
+            all_fourth += w * second * second
         if wanted:
             for t in range(m):
                 g[t] = factor * (g[t] - f[t] * (pull[t] - down))
@@ -513,6 +525,8 @@ def assemble(
                     spread[i, item[a + k]] += w * g[t] * g[k] * (0.5 if k == t else 1.0)
     for i in range(size):
         diagonal[i] += phi[i] * all_first
+        if wanted:
+            squares[i] += phi[i] ** 2 * (all_squares - phi[i] * (2.0 * all_products - phi[i] * all_fourth))
         for j in range(i + 1):
             common = phi[i] * phi[j] * all_second + border[i] * phi[j] + phi[i] * border[j]
             value = hessian[i, j] + hessian[j, i] - common

@@ -77,6 +77,14 @@ class _Point(NamedTuple):
     loss: Floats
 
 
+class Tables(NamedTuple):
+    """−Hessian of the objective, and over the lists Σ w g gᵀ of their gradients and Σ w h² of their information."""
+
+    hessian: Floats
+    gradients: Floats
+    squares: Floats
+
+
 class Model:
     """The penalised log-likelihood of one instance.
 
@@ -153,17 +161,22 @@ class Model:
         out: Floats = self.shape[1] * np.exp(score)
         return out
 
-    def tables(self, score: Floats, *, curved: bool = True, spread: bool = False) -> tuple[Floats, Floats]:
-        """Return −Hessian, made regular where a shift is free, and Σ g gᵀ over the lists, where wanted."""
+    def tables(self, score: Floats, *, curved: bool = True, spread: bool = False) -> Tables:
+        """Return −Hessian, and sums over the lists where wanted."""
         x = score - score.max(initial=-np.inf)
-        hessian = np.empty((self.size, self.size))
-        squares = np.empty((self.size, self.size) if spread else (0, 0))
-        staged.assemble(x, np.exp(x), *self.stages, curved, hessian, squares)
-        hessian[np.diag_indices(self.size)] += self.curvature(score)
+        m = self.size if spread else 0
+        out = Tables(np.empty((self.size, self.size)), np.empty((m, m)), np.empty(m))
+        staged.assemble(x, np.exp(x), *self.stages, curved, *out)
+        out.hessian[np.diag_indices(self.size)] += self.curvature(score)
+        return out
+
+    def _firm(self, score: Floats, *, curved: bool = True) -> Floats:
+        """Return −Hessian, made regular where a shift is free."""
+        hessian = self.tables(score, curved=curved).hessian
         if self.free:
             # Nothing depends on the mean of the scores; any stiffness that way will do.
             hessian += np.trace(hessian) / max(self.size, 1) ** 2
-        return hessian, squares
+        return hessian
 
     def direction(self, score: Floats, point: _Point, accuracy: float) -> Floats:
         """Return Newton's step, by a table of all pairs or by conjugate gradients."""
@@ -178,10 +191,10 @@ class Model:
     def _by_table(self, score: Floats, gradient: Floats) -> Floats:
         """Return Newton's step; where the objective curves the wrong way, that of a table that does not."""
         right = gradient[:, None]
-        hessian, _ = self.tables(score)
+        hessian = self._firm(score)
         found = divided(hessian, right)
         if found is None and self.tied:
-            hessian, _ = self.tables(score, curved=False)
+            hessian = self._firm(score, curved=False)
             found = divided(hessian, right)
         ridge = 1e-12 * float(np.trace(hessian)) / self.size
         while found is None:
@@ -219,26 +232,6 @@ class Model:
             along = scaled + size / before * along
         return step, True
 
-    def covariance(self, score: Floats, clusters: float | None) -> Floats:
-        """Return the covariance of the scores, their mean left open.
-
-        With so many clusters, the lists, it is the sandwich H⁻¹ M H⁻¹, M = G/(G − 1) Σ_l w_l (g_l − ḡ)(g_l − ḡ)ᵀ;
-        with None, the inverse of the observed information.
-        """
-        hessian, squares = self.tables(score, spread=clusters is not None)
-        small = self.size <= _SMALL_TABLE
-        inverse = None if small else np.linalg.inv(hessian)
-        if clusters is None:
-            return self._over(hessian, np.eye(self.size)) if inverse is None else np.asarray(inverse)
-        mean = self._pull(score) / clusters
-        squares -= clusters * mean[:, None] * mean[None, :]
-        squares *= clusters / (clusters - 1.0)
-        if inverse is None:
-            out = self._over(hessian, np.ascontiguousarray(self._over(hessian, squares).T))
-        else:
-            out = inverse @ squares @ inverse
-        return (out + out.T) / 2
-
     @staticmethod
     def _over(hessian: Floats, right: Floats) -> Floats:
         found = divided(hessian, right)
@@ -246,21 +239,13 @@ class Model:
 
     def answer(self, score: Floats, push: Floats) -> Floats:
         """Return how the best scores move with each column of `push`, added to the gradient."""
-        return self._over(self.tables(score)[0], push)
-
-    def _pull(self, score: Floats) -> Floats:
-        """Return the gradient of the log-likelihood without the prior, which at the maximum is the prior's."""
-        point = self.at(score)
-        if self.shape is None:
-            return point.gradient + self.precision * score
-        more, rate = self.shape
-        return point.gradient - more + rate * np.exp(score)
+        return self._over(self._firm(score), push)
 
     def is_maximum(self, score: Floats) -> bool:
         """Return whether stationary scores are a local maximum; only tied blocks leave a doubt."""
         if not self.tied or self.size == 0 or self.size > _MOST_ITEMS:
             return True
-        return divided(self.tables(score)[0], np.zeros((self.size, 1))) is not None
+        return divided(self._firm(score), np.zeros((self.size, 1))) is not None
 
 
 class _Standing(NamedTuple):

@@ -9,23 +9,54 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from concordant.data.comparisons import Comparisons
 from concordant.data.index import Slots
 from concordant.data.preferences import Preferences
+from concordant.data.streams import drawn_weights
 from concordant.kernels.lists import Codes, Floats, Ints
 
 if TYPE_CHECKING:
     from concordant.kernels.paircounts import Pairs
-    from concordant.kernels.paired import Shared
+    from concordant.kernels.paired import ListClusters, Shared
 
-__all__ = ["ListMeetings", "Meetings", "RowMeetings"]
+__all__ = ["ListMeetings", "Meetings", "Pulls", "RowMeetings", "pairs_per_choice"]
 
 # Pairs of derived counts that are worked on together, where instances can be worked on apart.
 _BLOCK_PAIRS = 1 << 22
+
+
+def pairs_per_choice(votes: Preferences, totals: Floats) -> Floats:
+    """Return how many pairs, of `totals`, lists count for each of their choices, by instance; 1 without any.
+
+    A list of m items is m − 1 choices, each of the next best, and m (m − 1) / 2 pairs: a likelihood of pairs counts a
+    list m / 2 times over.
+    """
+    choices = votes.weights * (votes.list_lengths - 1)
+    per_instance = np.bincount(votes.list_instance, choices, len(votes))
+    out: Floats = np.where((per_instance > 0) & (totals > 0), totals / np.maximum(per_instance, 1e-300), 1.0)
+    return out
+
+
+class Pulls(NamedTuple):
+    """The experts of an instance as clusters.
+
+    Attributes
+    ----------
+    gradients : float64[G, p]
+        Slopes of each expert's log-likelihood along the scores, then along what else was learned.
+    information : float64[G, m]
+        The diagonal of its −Hessian, along the scores.
+    weight : float64[G]
+        How many experts each row stands for.
+    """
+
+    gradients: Floats
+    information: Floats
+    weight: Floats
 
 
 class Meetings:
@@ -57,17 +88,22 @@ class Meetings:
         """Return the votes in parts that fit into memory one by one."""
         return [self]
 
-    def pulls(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> tuple[Floats, Floats]:
-        """Return the slopes of each expert's log-likelihood in an instance, and how many experts each stands for."""
+    def pulls(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> Pulls:
+        """Return what each expert pulls for in an instance."""
         raise TypeError("votes say what an expert pulls for")
 
-    def spreads(self, score: Floats, prior: Floats) -> tuple[dict[int, Floats], dict[int, float]]:
-        """Return sandwich covariances of those instances that are quicker done together, and their experts."""
-        return {}, {}
+    def clusters(self, score: Floats, prior: Floats) -> list[ListClusters]:
+        """Return the experts as clusters, for those instances that are quicker done together."""
+        return []
 
     def resampled(self, streams: Sequence[np.random.Generator]) -> Pairs:
-        """Return the counts of experts (or, where none are known, outcomes) drawn anew, instance by instance."""
+        """Return the counts with experts (or, where none are known, outcomes) weighted anew, instance by instance."""
         raise TypeError("votes say how they are drawn anew")
+
+    @cached_property
+    def calibration(self) -> Floats:
+        """How many outcomes an instance counts for each choice that was made: 1 for observed comparisons."""
+        return np.ones(len(self.slots))
 
     @cached_property
     def totals(self) -> Floats:
@@ -129,12 +165,12 @@ class RowMeetings(Meetings):
         # Silent rows pull for nothing, whatever line they are added to.
         return ends, np.maximum(number_of[expert], 0).astype(np.int32), int(speaking.sum())
 
-    def pulls(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> tuple[Floats, Floats]:
+    def pulls(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> Pulls:
         from concordant.kernels.paired import row_gradients
 
         ends, cluster, n = self._clusters(instance)
         slots = int(self.slots.offsets[instance]), int(self.slots.offsets[instance + 1])
-        return row_gradients(self.rows, cluster, ends, slots, n, score, shared, learned), np.ones(n)
+        return Pulls(*row_gradients(self.rows, cluster, ends, slots, n, score, shared, learned), np.ones(n))
 
     def resampled(self, streams: Sequence[np.random.Generator]) -> Pairs:
         from concordant.kernels.paircounts import from_rows
@@ -143,15 +179,14 @@ class RowMeetings(Meetings):
             p = self.pairs
             counts = [np.empty(len(p.left)) for _ in range(3)]
             for (first, last), stream in zip(pairwise(p.starts.tolist()), streams, strict=True):
-                # Independent Poisson counts are the outcomes drawn anew, their number being open as well.
                 for drawn, given in zip(counts, (p.n_left, p.n_right, p.n_ties), strict=True):
-                    drawn[first:last] = stream.poisson(given[first:last])
+                    drawn[first:last] = drawn_weights(given[first:last], stream)
             return p._replace(n_left=counts[0], n_right=counts[1], n_ties=counts[2])
         factor = np.ones(self.votes.n_rows)
         for n, stream in enumerate(streams):
             (first, last), cluster, size = self._clusters(n)
             if size:
-                factor[first:last] = stream.multinomial(size, np.full(size, 1.0 / size))[cluster]
+                factor[first:last] = drawn_weights(np.ones(size), stream)[cluster]
         left, right, n_left, n_right, n_ties = self.rows
         drawn_rows = left, right, n_left * factor, n_right * factor, n_ties * factor
         return from_rows(*drawn_rows, self.votes.row_starts, self.slots.offsets, ordered=self.sided)
@@ -182,6 +217,10 @@ class ListMeetings(Meetings):
                 value = value / np.repeat(np.where(largest > 0, largest, 1.0), votes.list_lengths)
         binary = transform == "binary"
         return ListMeetings(votes, value, binary, ties and binary)
+
+    @cached_property
+    def calibration(self) -> Floats:
+        return pairs_per_choice(self.votes, self.totals)
 
     @property
     def tied(self) -> bool:
@@ -239,7 +278,7 @@ class ListMeetings(Meetings):
         # A list of one item says nothing about pairs.
         return first, last, v.weights[first:last] * (v.list_lengths[first:last] > 1)
 
-    def pulls(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> tuple[Floats, Floats]:
+    def pulls(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> Pulls:
         from concordant.kernels.paired import list_gradients
 
         v = self.votes
@@ -247,25 +286,22 @@ class ListMeetings(Meetings):
         slots = int(self.slots.offsets[instance]), int(self.slots.offsets[instance + 1])
         lists = self.value, v.slot, v.list_offsets
         flags = {"binary": self.binary, "ties": self.ties}
-        out = list_gradients(lists, (first, last), slots, score, shared, learned, **flags)
-        return out[weight > 0], weight[weight > 0]
+        gradients, information = list_gradients(lists, (first, last), slots, score, shared, learned, **flags)
+        speaks = weight > 0
+        return Pulls(gradients[speaks], information[speaks], weight[speaks])
 
-    def spreads(self, score: Floats, prior: Floats) -> tuple[dict[int, Floats], dict[int, float]]:
-        from concordant.kernels.paired import list_spreads
+    def clusters(self, score: Floats, prior: Floats) -> list[ListClusters]:
+        from concordant.kernels.paired import list_clusters
 
         v = self.votes
         if self.ties:
-            return {}, {}
+            return []
         lists = self.value, v.slot, v.list_offsets
-        return list_spreads(self.pairs, lists, v.list_starts, v.weights, score, prior, binary=self.binary)
+        return list_clusters(self.pairs, lists, v.list_starts, v.weights, score, prior, binary=self.binary)
 
     def resampled(self, streams: Sequence[np.random.Generator]) -> Pairs:
         drawn = np.zeros(self.votes.n_lists)
         for n, stream in enumerate(streams):
             first, last, weight = self._speaking(n)
-            total = float(weight.sum())
-            if total > 0:
-                # As many experts as there were, each list with the chance of its weight.
-                drawn[first:last] = stream.multinomial(max(round(total), 1), weight / total)
-                drawn[first:last] *= total / max(round(total), 1)
+            drawn[first:last] = drawn_weights(weight, stream)
         return self._count(drawn)

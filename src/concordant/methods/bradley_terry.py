@@ -6,12 +6,11 @@ that explain this best are found once, with a prior that says where they stay wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from concordant import execution
 from concordant.base import uncertainty as intervals
@@ -20,16 +19,28 @@ from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.experts import check_known
 from concordant.base.params import Constraint, boolean, integer, number, one_of
 from concordant.base.registry import register
+from concordant.base.uncertainty import Spread
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
 from concordant.data.streams import instance_stream
-from concordant.errors import DataError, KindError, NoFiniteEstimateError, NotFittedError, ParameterError, listing
+from concordant.errors import (
+    ConvergenceWarning,
+    DataError,
+    DataWarning,
+    IdentifiabilityWarning,
+    KindError,
+    NoFiniteEstimateError,
+    NotFittedError,
+    ParameterError,
+    UncertaintyWarning,
+    listing,
+)
 from concordant.kernels.keeping import UNKEPT, Keep, apart, joined
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
-from concordant.methods._existence import loose_instances, main_groups, parted_instances, why_loose, why_parted
-from concordant.methods._meetings import ListMeetings, Meetings, RowMeetings
+from concordant.methods._existence import loose_instances, parted_instances, why_loose, why_parted
+from concordant.methods._meetings import ListMeetings, Meetings, RowMeetings, pairs_per_choice
 
 if TYPE_CHECKING:
     from concordant.data.features import Features
@@ -41,8 +52,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BradleyTerry"]
 
-# Precision of the prior for observed comparisons, and that for derived counts in units of T / M.
-_OBSERVED_PRIOR, _DERIVED_PRIOR = 0.1, 2.0
+# Precision of the prior behind published rows, for counts from lists, in units of T / M.
+_PUBLISHED_PRIOR = 2.0
 # Up to this many items the covariance of all scores is made without being asked for.
 _MANY_ITEMS = 5000
 # So many bytes of covariances are made without being asked for.
@@ -69,24 +80,24 @@ class BradleyTerry(Aggregator):
     nobody has the score 0, the mean. Empty lists add nothing. A list of weight 2 counts as two experts; the weight of a
     row of comparisons multiplies its counts.
 
-    Lists become counts by `transform`: a list that ranks i before j by three places is three wins of i over j. Such
-    counts are strong and few opinions are behind them: without a real prior an item that one expert puts first runs
-    away from items on which twenty experts agree (ten points of NDCG@5 lost on MQ2008-agg). So the shrinkage *is* the
-    estimator there: prior="auto" has precision 2T/M (T the instance's total count, M its items), while observed
-    comparisons get a weak 0.1.
+    A list of m items becomes its m (m − 1) / 2 pairs, each an outcome of the two items (`transform` counts otherwise).
+    The pairs of a list are one opinion: the prior weighs as much as it would against the m − 1 choices of the list, and
+    intervals are clustered by list.
 
     Parameters
     ----------
     ties : {"auto", "davidson", "rao-kupper", "none"}
         The model of ties; "auto" is Davidson's where there are ties. "none" leaves ties out and says how many. Lists
-        count tied pairs only as "binary" (a difference of 0 counts nothing), which is what a model of ties asked for
-        by name makes of transform="auto".
+        count tied pairs only with transform="binary" (a difference of 0 counts nothing).
     reliability : bool
         Whether to learn how far each expert can be trusted, together with the scores: a slope on the difference of
         scores (0 = a coin, below 0 = inverted), a leaning to one side, a tendency to tie.
-    prior : "auto" or float >= 0
-        Precision of the Gaussian prior of the scores. 0 is the bare maximum-likelihood estimate, which raises
-        NoFiniteEstimateError naming the items where it does not exist.
+    prior : "auto", "published" or float >= 0
+        Precision λ of the normal prior of the scores. "auto" is weak and the same for all data: 0.1, for lists times
+        the pairs counted per choice. 0 is the bare maximum-likelihood estimate, which raises NoFiniteEstimateError
+        naming the items where it does not exist. "published" is the heavy shrinkage behind the published rows on
+        MQ2008-agg, with transform="count": 2T/M for lists, T the instance's total count and M its items. It is good
+        for the top of partial lists by few experts, and its scores and intervals are pulled in (docs/uncertainty.md).
     side_effect : bool
         Whether to learn what being shown on the left is worth (`side_`); for comparisons with known sides.
     anchor : id or None
@@ -98,18 +109,22 @@ class BradleyTerry(Aggregator):
         Of optimizer="gd": a step is learning_rate · M² / T times the gradient (T outcomes of the instance's M items),
         as if every ordered pair had met once on average. The default gives the published rows of MQ2008-agg (where it
         is about 0.01 · M / T) and the published films of MovieLens alike.
-    transform : {"auto", "count", "binary", "rankdiff", "log", "rating"}
-        What a list's preference counts: the difference of ranks; 1; that difference over the list's largest rank; the
-        difference of log ranks over the largest; the difference of ratings. "auto" is "count" for ranks and for scores
-        (which are ranked first), "rating" for ratings. Comparisons are counts already.
+    transform : {"binary", "count", "rankdiff", "log", "rating"}
+        What a preference of a list counts: 1; the difference of ranks; that difference over the list's largest rank;
+        the difference of log ranks over the largest; the difference of ratings. All but "binary" change what is
+        estimated: the scores then are no log odds. Scores are ranked first. Comparisons are counts already.
     uncertainty : {"auto", "information", "sandwich", "bootstrap", "none"}
         How intervals are made. "auto": from the observed information for comparisons without experts; else from a
-        sandwich clustered by expert within the instance, because what one expert says hangs together. "bootstrap" draws
-        experts (or outcomes, without experts) anew.
+        sandwich clustered by expert within the instance, because what one expert says hangs together, moderated where
+        few experts speak of an item. "bootstrap" weighs experts (or outcomes, without experts) anew. With a prior they
+        are intervals of the posterior.
     level : float
         Of the intervals.
+    rank_ranges : {"marginal", "simultaneous"}
+        Whether the range of a rank holds that rank with probability `level`, or counts who is surely better and worse,
+        all verdicts about the item being right together with that probability.
     n_bootstrap : int
-        How often to draw.
+        How often to weigh anew.
     max_iter : int
         Newton steps at most; gradient steps for optimizer="gd"; five times as many sweeps where reliability is learned.
     tol : float
@@ -172,7 +187,10 @@ class BradleyTerry(Aggregator):
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "ties": one_of("auto", "davidson", "rao-kupper", "none"),
         "reliability": boolean(),
-        "prior": Constraint("'auto' or a number >= 0", lambda v: v == "auto" or number(least=0).test(v)),
+        "prior": Constraint(
+            "'auto', 'published' or a number >= 0",
+            lambda v: v in ("auto", "published") if isinstance(v, str) else number(least=0).test(v),
+        ),
         "side_effect": boolean(),
         "anchor": Constraint(
             "an item's id, or None",
@@ -180,7 +198,7 @@ class BradleyTerry(Aggregator):
         ),
         "optimizer": one_of("newton", "gd"),
         "learning_rate": number(above=0),
-        "transform": one_of("auto", "count", "binary", "rankdiff", "log", "rating"),
+        "transform": one_of("binary", "count", "rankdiff", "log", "rating"),
         "max_iter": integer(least=1),
         "tol": number(above=0),
         "unknown_experts": one_of("error", "ignore"),
@@ -208,9 +226,10 @@ class BradleyTerry(Aggregator):
         anchor: str | None = None,
         optimizer: str = "newton",
         learning_rate: float = 3.5e-4,
-        transform: str = "auto",
+        transform: str = "binary",
         uncertainty: str = "auto",
         level: float = 0.95,
+        rank_ranges: str = "marginal",
         n_bootstrap: int = 200,
         max_iter: int = 100,
         tol: float = 1e-9,
@@ -227,6 +246,7 @@ class BradleyTerry(Aggregator):
         self.transform = transform
         self.uncertainty = uncertainty
         self.level = level
+        self.rank_ranges = rank_ranges
         self.n_bootstrap = n_bootstrap
         self.max_iter = max_iter
         self.tol = tol
@@ -281,51 +301,47 @@ class BradleyTerry(Aggregator):
                 "side_effect=False."
             )
         if isinstance(preferences, Preferences):
-            self._transform(preferences)
+            self._check_transform(preferences)
 
-    def _transform(self, preferences: Preferences) -> str:
-        if self.transform != "auto":
-            if self.ties in ("davidson", "rao-kupper") and self.transform != "binary":
-                raise ParameterError(
-                    f"BradleyTerry(ties={self.ties!r}) counts tied pairs of a list, and transform={self.transform!r} "
-                    "counts differences, of which a tie has none. Use transform='binary', or ties='auto'."
-                )
-            if self.transform == "rating" and preferences.kind == "rank":
-                raise KindError(
-                    "BradleyTerry(transform='rating') takes differences of ratings or scores; these are ranks. Use "
-                    "transform='count'."
-                )
-            return self.transform
-        if self.ties in ("davidson", "rao-kupper"):
-            return "binary"
-        return "rating" if preferences.kind == "rating" else "count"
+    def _check_transform(self, preferences: Preferences) -> None:
+        if self.ties in ("davidson", "rao-kupper") and self.transform != "binary":
+            raise ParameterError(
+                f"BradleyTerry(ties={self.ties!r}) counts tied pairs of a list, and transform={self.transform!r} "
+                "counts differences, of which a tie has none. Use transform='binary', or ties='auto'."
+            )
+        if self.transform == "rating" and preferences.kind == "rank":
+            raise KindError(
+                "BradleyTerry(transform='rating') takes differences of ratings or scores; these are ranks. Use "
+                "transform='count'."
+            )
 
     def _meetings(self, preferences: Votes, ties: bool) -> Meetings:
         """Return the votes as meetings; where `ties` are not to be counted, say how many observed ones are left out."""
         if isinstance(preferences, Preferences):
-            return ListMeetings.of(preferences, self._transform(preferences), ties)
+            return ListMeetings.of(preferences, self.transform, ties)
         n_ties = float(preferences.n_ties.sum())
         if n_ties and not ties:
             self._warn(
                 f"{n_ties:,.10g} ties are left out: there is no model of ties"
-                + (". Use ties='davidson'." if self.ties == "none" or self.optimizer == "gd" else " in this fit.")
+                + (". Use ties='davidson'." if self.ties == "none" or self.optimizer == "gd" else " in this fit."),
+                DataWarning,
             )
         return RowMeetings(preferences, ties, self.side_effect)
 
     def _priors(self, votes: Meetings) -> Floats:
         """Return the precision of the prior in every instance."""
         sizes = votes.slots.sizes
-        if self.prior != "auto":
+        if not isinstance(self.prior, str):
             return np.full(len(sizes), float(self.prior))
         if self.optimizer == "gd":
             return np.zeros(len(sizes))
-        if not votes.derived:
-            return np.full(len(sizes), _OBSERVED_PRIOR)
-        return np.asarray(_DERIVED_PRIOR * votes.totals / np.maximum(sizes, 1), dtype=np.float64)
+        if self.prior == "published" and votes.derived:
+            return np.asarray(_PUBLISHED_PRIOR * votes.totals / np.maximum(sizes, 1), dtype=np.float64)
+        return intervals.WEAK_PRIOR * votes.calibration
 
     @property
     def _shrinks(self) -> bool:
-        return self.prior == "auto" or float(self.prior) > 0
+        return isinstance(self.prior, str) or self.prior > 0
 
     def _how(self, has_experts: bool) -> str:
         """Return the way intervals are made for these votes."""
@@ -349,7 +365,7 @@ class BradleyTerry(Aggregator):
             "sandwich": "sandwich, clustered by expert",
             "bootstrap": f"bootstrap over {'experts' if has_experts else 'outcomes'}, {self.n_bootstrap} draws",
         }
-        return None if how == "none" else words[how] + (", of shrunken scores" if self._shrinks else "")
+        return None if how == "none" else words[how] + (", posterior" if self._shrinks else "")
 
     def _check_placed(self, votes: Meetings, ties: bool) -> None:
         """Raise (without a prior) or warn where the votes alone do not place every item; `ties` count as meetings."""
@@ -374,12 +390,13 @@ class BradleyTerry(Aggregator):
                 f"no finite Bradley-Terry estimate: {why}{more}. Set prior=0.1, or drop what cannot be placed."
             )
         if len(loose):
-            self._warn(f"{why}{more}: what places them is {rest}.")
+            self._warn(f"{why}{more}: what places them is {rest}.", IdentifiabilityWarning)
         quiet = np.flatnonzero(silent)
         if len(quiet):
             self._warn(
                 f"nobody prefers any of {intervals.some_items(slots, quiet)} to another: they score 0 and get no "
-                "interval."
+                "interval.",
+                IdentifiabilityWarning,
             )
 
     def _anchors(self, slots: Slots) -> Ints | None:
@@ -500,7 +517,8 @@ class BradleyTerry(Aggregator):
         elif not info.converged and not info.interrupted:
             self._warn(
                 f"Bradley-Terry did not converge in {info.n_iter} steps (gradient norm {info.gradient_norm:.2g}, asked "
-                f"for {self.tol:g}). Raise max_iter or prior."
+                f"for {self.tol:g}). Raise max_iter or prior.",
+                ConvergenceWarning,
             )
 
     def _fit_shared(self, votes: Meetings, features: Features | None, keep: Keep) -> Any:
@@ -602,7 +620,8 @@ class BradleyTerry(Aggregator):
 
     def _warn_of_ties(self, count: float, among: str) -> None:
         self._warn(
-            f"every one of the {count:,.10g} outcomes is a tie, so that nothing tells {among} apart: all scores are 0."
+            f"every one of the {count:,.10g} outcomes is a tie, so that nothing tells {among} apart: all scores are 0.",
+            IdentifiabilityWarning,
         )
 
     def _keep_shared(self, solved: Solution, votes: Meetings) -> None:
@@ -655,7 +674,7 @@ class BradleyTerry(Aggregator):
         shared, learned = self._shared(), self._learned()
         out = np.zeros((len(learned), len(learned)))
         for n, own in _instances(votes):
-            pulls, weight = votes.pulls(n, score, shared, learned)
+            pulls, _, weight = votes.pulls(n, score, shared, learned)
             if weight.sum() >= 2:
                 m = own.stop - own.start
                 out += _scatter(pulls[:, m:] - pulls[:, :m] @ response[:, own].T, weight)
@@ -685,35 +704,15 @@ class BradleyTerry(Aggregator):
         how = self._affordable(preferences.slots, self._how(has_experts), largest=None)
         if how == "none":
             return self._answer(preferences.slots, found.score, anchors)
-        made: list[_Covariance] = []
+        made: list[Spread | str] = []
         where = []
         for part, score in _with_scores(found):
-            made += self._part_covariances(part, score, how, found.jointly)
-            where.append(self._placed_by_votes(part, how))
+            made += self._part_spreads(part, score, how, found.jointly)
+            where.append(part.known)
             if len(found.parts) > 1:
                 vars(part).pop("pairs", None)
-        self._say_what_is_missing(made, preferences.slots)
-        by_expert = how == "sandwich" or (how == "bootstrap" and has_experts)
-        return self._answer(
-            preferences.slots,
-            found.score,
-            anchors,
-            [c.table for c in made],
-            self._in_words(how, has_experts),
-            [c.clusters for c in made] if by_expert else None,
-            np.concatenate(where),
-        )
-
-    def _placed_by_votes(self, votes: Meetings, how: str) -> NDArray[np.bool_]:
-        """Return the items that get an interval: those that somebody spoke of.
-
-        Experts say nothing about where a group is that met no other. So their spread says nothing about it either, and
-        of several groups only the largest gets intervals from it.
-        """
-        known: NDArray[np.bool_] = votes.known
-        if how == "information" or not self._shrinks:
-            return known
-        return known & main_groups(*votes.links, votes.slots)
+        words = self._in_words(how, has_experts)
+        return self._answer(preferences.slots, found.score, anchors, made, words, np.concatenate(where))
 
     def _affordable(self, slots: Slots, how: str, largest: int | None) -> str:
         """Return the way intervals are made, "none" (and a warning) where they take too much memory unasked.
@@ -726,7 +725,8 @@ class BradleyTerry(Aggregator):
             return how
         self._warn(
             f"no intervals: the covariances of the scores of {len(slots)} instances take {size / 1e9:.1f} GB. Ask for "
-            f"them with uncertainty={how!r}."
+            f"them with uncertainty={how!r}.",
+            UncertaintyWarning,
         )
         return "none"
 
@@ -735,103 +735,104 @@ class BradleyTerry(Aggregator):
         slots: Slots,
         score: Floats,
         anchors: Ints | None,
-        covariances: list[Floats | None] | None = None,
+        made: Sequence[Spread | str] | None = None,
         method: str | None = None,
-        clusters: list[float] | None = None,
         known: Any = None,
     ) -> Consensus:
-        """Return the consensus in its gauge, with intervals where covariances are given."""
+        """Return the consensus in its gauge, with intervals where they are given, saying why where they are not."""
         gauge = "the scores of an instance have mean 0"
+        if made is not None:
+            self._mention_missing(made, slots)
+        spreads = [None if isinstance(s, str) else s for s in made or ()]
         if anchors is not None:
             gauge = f"item {str(self.anchor)!r} has the score 0"
             full = slots.sizes > 0
             score = score - np.repeat(score[anchors[full]], slots.sizes[full])
-            if covariances is not None:
-                inside = anchors - slots.offsets[:-1]
-                covariances = [
-                    None if c is None else intervals.regauge(c, int(inside[n])) for n, c in enumerate(covariances)
-                ]
-        if covariances is None or method is None:
+            inside = anchors - slots.offsets[:-1]
+            spreads = [None if s is None else s.anchored(int(inside[n])) for n, s in enumerate(spreads)]
+        if made is None or method is None:
             return Consensus.from_codes(slots, score, gauge=gauge)
         return intervals.with_intervals(
             slots,
             score,
-            covariances,
+            spreads,
             level=self.level,
-            clusters=clusters,
+            rank_ranges=self.rank_ranges,
             gauge=gauge,
             method=method,
             known=known,
             warn=self._warn,
         )
 
-    def _say_what_is_missing(self, made: list[_Covariance], slots: Slots) -> None:
+    def _mention_missing(self, made: Sequence[Spread | str], slots: Slots) -> None:
         """Warn, once for each reason, of instances that get no intervals."""
-        few = [n for n, c in enumerate(made) if c.table is None and c.lacking == "experts"]
+        few = [n for n, reason in enumerate(made) if reason == "experts"]
         if few:
             self._warn(
                 f"no intervals for {intervals.some_items(slots, few)}: fewer than two experts compare items there, and "
-                "one alone does not show how far experts differ."
+                "one alone does not show how far experts differ.",
+                UncertaintyWarning,
             )
-        large = [n for n, c in enumerate(made) if c.lacking == "memory"]
+        large = [n for n, reason in enumerate(made) if reason == "memory"]
         if large:
             m = int(slots.sizes[large[0]])
             self._warn(
                 f"no intervals for instance {slots.instances[large[0]]!r}: the covariance of {m:,} scores takes "
                 f"{m * m * 8 / 1e9:.1f} GB several times over. Ask for it with uncertainty='information', 'sandwich' "
-                "or 'bootstrap'."
-            )
-        drawn = [n for n, c in enumerate(made) if c.lacking == "draws"]
-        if drawn:
-            self._warn(
-                f"in instance {slots.instances[drawn[0]]!r} some bootstrap draws have no finite estimate and are left "
-                "out; its intervals are too short. A prior above 0 mends that."
+                "or 'bootstrap'.",
+                UncertaintyWarning,
             )
 
-    def _part_covariances(self, votes: Meetings, score: Floats, how: str, jointly: bool) -> list[_Covariance]:
-        """Return the covariance of the scores of every instance, or why there is none."""
+    def _part_spreads(self, votes: Meetings, score: Floats, how: str, jointly: bool) -> list[Spread | str]:
+        """Return how far the scores of every instance may be off, or why there is no telling."""
         shared, learned = self._shared(), self._learned()
-        prior = self._priors(votes)
+        prior, calibration = self._priors(votes), votes.calibration
+        out: list[Spread | str] = ["nothing was compared"] * len(votes.slots)
+        done: set[int] = set()
+        if how == "sandwich" and not len(learned):
+            for stack in votes.clusters(score, prior):
+                which = stack.instances
+                found = intervals.spread(
+                    stack.hessian,
+                    scores=stack.hessian.shape[-1],
+                    prior=prior[which][:, None],
+                    calibration=calibration[which],
+                    clusters=intervals.Clusters(stack.meat, stack.information, stack.squares, stack.counts),
+                )
+                for k, n in enumerate(which.tolist()):
+                    out[n] = found.one(k) if stack.counts[k] >= 2 else "experts"
+                done.update(which.tolist())
         draws = self._draws(votes, score, prior, jointly) if how == "bootstrap" else None
-        ready, experts = votes.spreads(score, prior) if how == "sandwich" and not len(learned) else ({}, {})
-        out = [_Covariance(None, 0.0, "") for _ in range(len(votes.slots))]
         for n, own in _instances(votes):
             m = own.stop - own.start
-            if n in experts:
-                out[n] = _Covariance(ready.get(n), experts[n], "" if n in ready else "experts")
+            if n in done:
                 continue
             if m > _MANY_ITEMS and self.uncertainty == "auto":
-                out[n] = _Covariance(None, 0.0, "memory")
+                out[n] = "memory"
                 continue
             # In a fit of one instance the shared parameters are as uncertain as the scores and hang together with
             # them; else they come from elsewhere, and what is uncertain about them is added.
             whole, bend, couplings = _curvature(votes, n, score, float(prior[n]), shared, learned)
-            hessian = whole if jointly else whole[:m, :m]
-            clusters, lacking = 0.0, ""
-            pulls = weight = None
-            if how == "sandwich" or (how == "bootstrap" and votes.has_experts):
-                pulls, weight = votes.pulls(n, score, shared, learned if jointly else learned[:0])
-                clusters = float(weight.sum())
-                if clusters < 2:
-                    out[n] = _Covariance(None, clusters, "experts")
-                    continue
+            told: dict[str, Any] = {"prior": prior[n], "calibration": calibration[n]}
             if draws is not None:
-                kept = draws[:, own][~np.isnan(draws[:, own.start])]
-                lacking = "draws" if len(kept) < len(draws) else ""
-                # Drawn experts lie closer together than new ones would, by 1 - 1/G as in any sample.
-                table = intervals.sample_covariance(kept) * (clusters / (clusters - 1.0) if clusters else 1.0)
-            else:
-                table = intervals.covariance(
-                    hessian, scores=m, gradients=pulls, weight=weight, free_shift=prior[n] == 0
-                )
+                told["repeated"] = intervals.sample_covariance(draws[:, own])
+            if votes.has_experts and how != "information":
+                pulls = votes.pulls(n, score, shared, learned if jointly else learned[:0])
+                told["clusters"] = clusters = intervals.Clusters.of(*pulls)
+                if clusters.count < 2:
+                    out[n] = "experts"
+                    continue
+            made = intervals.spread(whole if jointly else whole[:m, :m], scores=m, **told)
             if len(learned) and not jointly and self.shared_covariance_.size:
                 give = np.linalg.solve(bend, couplings)
-                table = table + intervals.regauge(give @ self.shared_covariance_ @ give.T, None)
-            out[n] = _Covariance(table, clusters, lacking)
+                made = made._replace(
+                    table=made.table + intervals.regauge(give @ self.shared_covariance_ @ give.T, None)
+                )
+            out[n] = made
         return out
 
     def _draws(self, votes: Meetings, score: Floats, prior: Floats, jointly: bool) -> Floats:
-        """Return the scores of `n_bootstrap` draws of experts or outcomes, NaN where a draw places not every item."""
+        """Return the scores when experts, or outcomes, are weighted anew `n_bootstrap` times."""
         from concordant.kernels import paired
 
         shared, learned = self._shared(), self._learned()
@@ -842,20 +843,10 @@ class BradleyTerry(Aggregator):
         for b in range(self.n_bootstrap):
             execution.report(b, self.n_bootstrap)
             pairs = votes.resampled(streams)
-            weak, lost = prior, np.zeros(0, np.int64)
-            if not self._shrinks:
-                lost = loose_instances(*_arrows(pairs, shared.model != paired.PLAIN), votes.slots)
-                weak = prior.copy()
-                weak[lost] = _OBSERVED_PRIOR
             if jointly:
-                solved = paired.solve_jointly(pairs, weak, shared, start=score, **which, **how)
-                if not solved.converged:
-                    lost = np.arange(len(prior))
+                out[b] = paired.solve_jointly(pairs, prior, shared, start=score, **which, **how).score
             else:
-                solved = paired.solve(pairs, weak, shared, start=score, **how)
-            out[b] = solved.score
-            for n in lost.tolist():
-                out[b, int(votes.slots.offsets[n]) : int(votes.slots.offsets[n + 1])] = np.nan
+                out[b] = paired.solve(pairs, prior, shared, start=score, **how).score
         return out
 
     # Covariates.
@@ -904,12 +895,15 @@ class BradleyTerry(Aggregator):
         spread = np.zeros(inverse.shape)
         for n, own in _instances(votes):
             m = own.stop - own.start
-            pulls, weight = votes.pulls(n, solved.score, shared, learned)
+            pulls, _, weight = votes.pulls(n, solved.score, shared, learned)
             if weight.sum() >= 2:
                 spread += _scatter(np.concatenate([pulls[:, :m] @ basis[own], pulls[:, m:]], axis=1), weight)
         if not spread.any():
-            self._warn("no intervals: fewer than two experts compare items in any instance.")
+            self._warn("no intervals: fewer than two experts compare items in any instance.", UncertaintyWarning)
             return np.full((f, f), np.nan)
+        # The prior is on the scores: its share of the variance goes through the features.
+        prior = np.repeat(self._priors(votes) * votes.calibration, votes.slots.sizes)
+        spread[:f, :f] += basis.T @ (prior[:, None] * basis)
         return (inverse @ spread @ inverse)[:f, :f]
 
     def _described(self, preferences: Votes) -> Consensus:
@@ -930,11 +924,11 @@ class BradleyTerry(Aggregator):
         how = self._affordable(slots, self._how(has_experts), _MANY_ITEMS)
         if how == "none" or np.isnan(self.shared_covariance_).any():
             return self._answer(slots, score, anchors)
-        tables: list[Floats | None] = []
+        made: list[Spread | str] = []
         for first, last in zip(slots.offsets[:-1].tolist(), slots.offsets[1:].tolist(), strict=True):
             rows = self.feature_basis_[at[first:last]]
-            tables.append(intervals.regauge(rows @ self.shared_covariance_ @ rows.T, None) if last > first else None)
-        return self._answer(slots, score, anchors, tables, self._in_words(how, has_experts))
+            made.append(Spread.known(intervals.regauge(rows @ self.shared_covariance_ @ rows.T, None)))
+        return self._answer(slots, score, anchors, made, self._in_words(how, has_experts))
 
     # Judges.
 
@@ -942,8 +936,15 @@ class BradleyTerry(Aggregator):
         """Return the votes as comparisons by experts."""
         if isinstance(preferences, Comparisons):
             return preferences
-        transform = self._transform(preferences)
-        return preferences.comparisons(transform, ties=ties and transform == "binary")
+        return preferences.comparisons(self.transform, ties=ties and self.transform == "binary")
+
+    def _judged_meetings(self, preferences: Votes, rows: Comparisons, ties: bool) -> RowMeetings:
+        """Return the rows as meetings that know whether they come from lists."""
+        votes = RowMeetings(rows, ties, sided=False)
+        if isinstance(preferences, Preferences):
+            votes.derived = True
+            votes.calibration = pairs_per_choice(preferences, votes.totals)
+        return votes
 
     def _fit_judges(self, preferences: Votes, keep: Keep) -> Any:
         """Learn scores and the reliability of every expert together."""
@@ -951,8 +952,7 @@ class BradleyTerry(Aggregator):
 
         ties = self.ties != "none"
         rows = self._judge_rows(preferences, ties)
-        votes = RowMeetings(rows, ties, sided=False)
-        votes.derived = isinstance(preferences, Preferences)
+        votes = self._judged_meetings(preferences, rows, ties)
         self._check_placed(votes, ties)
         if not self._only_ties(votes):
             self._check_sides(rows)
@@ -988,7 +988,8 @@ class BradleyTerry(Aggregator):
         if not fitted.converged and not info.interrupted:
             self._warn(
                 f"scores and reliabilities did not converge in {fitted.n_iter} rounds (gradient norm "
-                f"{fitted.gradient_norm:.2g}, asked for {self.tol:g}). Raise max_iter or prior."
+                f"{fitted.gradient_norm:.2g}, asked for {self.tol:g}). Raise max_iter or prior.",
+                ConvergenceWarning,
             )
         return fitted
 
@@ -1000,7 +1001,8 @@ class BradleyTerry(Aggregator):
             self._warn(
                 f"the {lost[0]} item never won, in {sum(won.values()):,.10g} outcomes that were decided: the experts "
                 f"may as well lean to the other side, and scores of items {listing(rows.items.tolist(), 5)} mean "
-                "little. If the columns are winner and loser, pass sided=False."
+                "little. If the columns are winner and loser, pass sided=False.",
+                IdentifiabilityWarning,
             )
 
     def _known_experts(self, rows: Comparisons) -> Comparisons:
@@ -1023,8 +1025,7 @@ class BradleyTerry(Aggregator):
         rows = self._judge_rows(preferences, ties)
         if known is None:
             rows = self._known_experts(rows)
-        votes = RowMeetings(rows, ties, sided=False)
-        votes.derived = isinstance(preferences, Preferences)
+        votes = self._judged_meetings(preferences, rows, ties)
         # The scores are on the scale of the experts who are believed; the prior is not.
         prior = np.repeat(self._priors(votes), votes.slots.sizes) / self.scale_**2
         columns = _judge_columns(rows, votes)
@@ -1045,35 +1046,24 @@ class BradleyTerry(Aggregator):
         if how == "none":
             return self._answer(preferences.slots, score, anchors)
         found = judges.judge_information(*columns, score=score, variance=variance, profile=known is not None, **taken)
-        made = []
-        for one in found:
-            n_judges = float(len(one.expert))
+        made: list[Spread | str] = []
+        ends = votes.slots.offsets.tolist()
+        for n, one in enumerate(found):
+            n_judges = len(one.expert)
             if not len(one.hessian) or (how == "sandwich" and n_judges < 2):
-                made.append(_Covariance(None, n_judges, "experts" if n_judges == 1 else ""))
+                made.append("experts" if n_judges == 1 else "nothing was compared")
                 continue
-            pulls = one.gradients if how == "sandwich" else None
-            table = intervals.covariance(
-                one.hessian, scores=len(one.hessian), gradients=pulls, free_shift=not self._shrinks
+            made.append(
+                intervals.spread(
+                    one.hessian,
+                    scores=len(one.hessian),
+                    prior=prior[ends[n] : ends[n + 1]],
+                    calibration=votes.calibration[n],
+                    clusters=intervals.Clusters.of(one.gradients, one.information) if how == "sandwich" else None,
+                )
             )
-            made.append(_Covariance(table, n_judges, ""))
-        self._say_what_is_missing(made, preferences.slots)
-        return self._answer(
-            preferences.slots,
-            score,
-            anchors,
-            [c.table for c in made],
-            self._in_words(how, has_experts=True),
-            [c.clusters for c in made] if how == "sandwich" else None,
-            self._placed_by_votes(votes, how),
-        )
-
-
-class _Covariance(NamedTuple):
-    """The covariance of an instance's scores, how many experts it rests on, and what is lacking where it is None."""
-
-    table: Floats | None
-    clusters: float
-    lacking: str
+        words = self._in_words(how, has_experts=True)
+        return self._answer(preferences.slots, score, anchors, made, words, votes.known)
 
 
 def _instances(votes: Meetings) -> Iterator[tuple[int, slice]]:

@@ -19,15 +19,32 @@ from concordant.base.experts import check_known
 from concordant.base.params import Constraint, integer, number, one_of
 from concordant.base.registry import register
 from concordant.base.supervision import match_labels, validation_pair
-from concordant.base.uncertainty import CONSTRAINTS, regauge, sample_covariance, some_items, with_intervals
+from concordant.base.uncertainty import (
+    CONSTRAINTS,
+    Clusters,
+    Spread,
+    moderated,
+    regauge,
+    sample_covariance,
+    some_items,
+    with_intervals,
+)
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
-from concordant.data.streams import instance_stream
-from concordant.errors import DataError, KindError, NotFittedError, listing
+from concordant.data.streams import drawn_weights, instance_stream
+from concordant.errors import (
+    ConvergenceWarning,
+    DataError,
+    IdentifiabilityWarning,
+    KindError,
+    NotFittedError,
+    UncertaintyWarning,
+    listing,
+)
 from concordant.execution import Pieces, map_instances, report
 from concordant.kernels.inversions import order_agreement
-from concordant.kernels.lists import Floats, Ints, exact_sums, offsets_of
+from concordant.kernels.lists import Floats, Ints, exact_sums, offsets_of, ranges
 from concordant.methods._existence import parted_instances, why_parted
 from concordant.methods._net_counts import NetCounts, net_counts
 from concordant.methods.majority import PAIRED, each_instance
@@ -134,12 +151,15 @@ class MPM(Aggregator):
         How small the largest entry of the gradient must get: of the mean log-likelihood per preference, averaged over
         instances in the case of the adherence, and within the bounds of θ.
     uncertainty : {"auto", "information", "sandwich", "bootstrap", "none"}
-        "auto": observed information for comparisons without experts, else a sandwich clustered by expert; none above
-        5,000 items. The adherence is taken as known.
+        "auto": observed information for comparisons without experts, else a sandwich clustered by expert, moderated
+        for items that few experts rank; none above 5,000 items. The adherence is taken as known.
     level : float
         Of the intervals.
+    rank_ranges : {"marginal", "simultaneous"}
+        Whether the range of a rank holds that rank with probability `level`, or counts who is surely better and worse,
+        all verdicts about the item being right together with that probability.
     n_bootstrap : int
-        How many times experts (outcomes, where nobody is named) are drawn anew for "bootstrap".
+        How many times experts (outcomes, where nobody is named) are weighted anew for "bootstrap".
     unknown_experts : {"error", "ignore"}
         What `predict` does about experts whose adherence was not learned.
     random_state : int
@@ -235,6 +255,7 @@ class MPM(Aggregator):
         tol: float = 1e-7,
         uncertainty: str = "auto",
         level: float = 0.95,
+        rank_ranges: str = "marginal",
         n_bootstrap: int = 200,
         unknown_experts: str = "error",
         random_state: int = 0,
@@ -249,6 +270,7 @@ class MPM(Aggregator):
         self.tol = tol
         self.uncertainty = uncertainty
         self.level = level
+        self.rank_ranges = rank_ranges
         self.n_bootstrap = n_bootstrap
         self.unknown_experts = unknown_experts
         self.random_state = random_state
@@ -295,15 +317,21 @@ class MPM(Aggregator):
         if not info.converged and self.optimizer == "auto" and not info.interrupted:
             self._warn(
                 f"the adherence has not converged after {found.n_iter} steps (gradient {found.norm:.2g}, tol "
-                f"{self.tol:g}). Raise max_iter, or pass adherence='none'."
+                f"{self.tol:g}). Raise max_iter, or pass adherence='none'.",
+                ConvergenceWarning,
             )
         quiet = [e for e, spoke in zip(self.experts_, heard.tolist(), strict=True) if not spoke]
         if quiet:
-            self._warn(f"experts {listing(quiet)} prefer nothing to anything; their adherence stays 1.")
+            self._warn(
+                f"experts {listing(quiet)} prefer nothing to anything; their adherence stays 1.", IdentifiabilityWarning
+            )
         unheard = np.flatnonzero((heard > 0) & (self.adherence_ == 0.0))
         if len(unheard):
             names = listing([self.experts_[k] for k in unheard.tolist()])
-            self._warn(f"experts {names} are not believed at all: their adherence is 0, and what they say is left out.")
+            self._warn(
+                f"experts {names} are not believed at all: their adherence is 0, and what they say is left out.",
+                IdentifiabilityWarning,
+            )
 
     def adds_up(self) -> bool:
         """Return whether what it learns without labels is a matter of sums over blocks of instances."""
@@ -363,12 +391,14 @@ class MPM(Aggregator):
         if unknown:
             self._warn(
                 f"the labels say nothing about the experts {listing(unknown)}, who never order two items of different "
-                "labels: they are trusted as one who is right half of the time."
+                "labels: they are trusted as one who is right half of the time.",
+                IdentifiabilityWarning,
             )
         if not theta.any():
             self._warn(
                 "no expert ever orders two items as their labels do: nobody is believed and every item ties. Check "
-                "that larger labels, and smaller ranks, are better."
+                "that larger labels, and smaller ranks, are better.",
+                IdentifiabilityWarning,
             )
 
     def _mention_belief(self, counts: NetCounts, theta: Floats, heard: Bools) -> None:
@@ -378,7 +408,8 @@ class MPM(Aggregator):
             self._warn(
                 "whom to believe is decided by agreement in one instance alone, "
                 f"{counts.votes.instances[int(spoken[0])]!r}, where experts who agree confirm each other. Pass "
-                "adherence='none' to count everybody alike."
+                "adherence='none' to count everybody alike.",
+                IdentifiabilityWarning,
             )
 
     def _consensus(self, preferences: Votes, known: NetCounts | None = None) -> Consensus:
@@ -480,7 +511,9 @@ class MPM(Aggregator):
         silent = np.flatnonzero(solution.silent & (np.diff(counts.offsets) > 0))
         if len(silent):
             self._warn(
-                f"nobody prefers any of {some_items(votes.slots, silent)} to another: they score 0 and get no interval."
+                f"nobody prefers any of {some_items(votes.slots, silent)} to another: they score 0 and get no "
+                "interval.",
+                IdentifiabilityWarning,
             )
         endless = np.flatnonzero(solution.endless)
         if len(endless):
@@ -493,7 +526,8 @@ class MPM(Aggregator):
                 f"no finite estimate in {len(endless)} of {total} instances: every item only wins or only loses. Net "
                 f"counts stand in for the scores there, in the same order and without intervals. First: instance "
                 f"{name!r}, {listing(won)} over {listing(lost)}. More preferences would mend it; a model with a prior "
-                "such as BradleyTerry does without them."
+                "such as BradleyTerry does without them.",
+                IdentifiabilityWarning,
             )
         self._mention_components(counts)
         slow = np.flatnonzero(solution.norms > self.tol)
@@ -502,7 +536,8 @@ class MPM(Aggregator):
             self._warn(
                 f"the scores of {len(slow)} of {total} instances have not converged after {solution.steps} steps; the "
                 f"gradient of instance {votes.instances[worst]!r} is {solution.norms[worst]:.2g}, tol {self.tol:g}. "
-                "Raise max_iter or tol."
+                "Raise max_iter or tol.",
+                ConvergenceWarning,
             )
 
     def _mention_components(self, counts: NetCounts) -> None:
@@ -513,7 +548,10 @@ class MPM(Aggregator):
         if len(parted):
             why = why_parted(one, other, slots, int(parted[0]))
             more = f" (and {len(parted) - 1} more instances are like that)" if len(parted) > 1 else ""
-            self._warn(f"{why}{more}: what places them is how many preferences each item wins, not whom it met.")
+            self._warn(
+                f"{why}{more}: what places them is how many preferences each item wins, not whom it met.",
+                IdentifiabilityWarning,
+            )
 
     def _with_intervals(self, counts: NetCounts, trust: _Trust, solution: _Solution) -> Consensus:
         """Return the consensus, with intervals where they are asked for and can be given."""
@@ -529,18 +567,18 @@ class MPM(Aggregator):
         few = solution.found & (clusters < 2) if clustered else np.zeros(len(sizes), dtype=np.bool_)
         many = solution.found & (sizes > _MANY_ITEMS) & (self.uncertainty == "auto")
         self._mention_missing_intervals(votes, few, many)
-        spread = _Spread(counts, trust, solution, kind, self.n_bootstrap, self.random_state)
+        errors = _Errors(counts, trust, solution, kind, self.n_bootstrap, self.random_state)
         wanted = (solution.found & ~few & ~many).tolist()
-        covariances = each_instance(lambda n: spread(n) if wanted[n] else None, sizes.tolist())
+        spreads = each_instance(lambda n: errors(n) if wanted[n] else None, sizes.tolist())
         told = np.zeros(len(solution.score), dtype=np.bool_)
         for side in counts.meetings():
             told[side] = True
         return with_intervals(
             votes.slots,
             solution.score,
-            covariances,
+            spreads,
             level=self.level,
-            clusters=clusters.tolist() if clustered else None,
+            rank_ranges=self.rank_ranges,
             gauge=gauge,
             method=self._interval_method(kind, counts.named),
             known=told,
@@ -571,13 +609,15 @@ class MPM(Aggregator):
         if few.any():
             self._warn(
                 f"no intervals for {some_items(votes.slots, np.flatnonzero(few))}: fewer than two experts are heard "
-                "there, and one alone does not show how far experts differ."
+                "there, and one alone does not show how far experts differ.",
+                UncertaintyWarning,
             )
         if many.any():
             m = int(np.diff(votes.slots.offsets)[many].max())
             self._warn(
                 f"no intervals for instances of more than {_MANY_ITEMS:,} items: {m:,} need {8e-9 * m**2:,.1f} GB for "
-                "each of several tables. Pass uncertainty='sandwich', 'information' or 'bootstrap' to have them made."
+                "each of several tables. Pass uncertainty='sandwich', 'information' or 'bootstrap' to have them made.",
+                UncertaintyWarning,
             )
 
 
@@ -670,18 +710,7 @@ def _scores(offsets: Ints, starts: Ints, amount: Floats, level: Floats, net: Flo
     return _Solution(score, found, silent, endless, norms, values, 1 + steps)
 
 
-def _apart(pulls: Floats, weight: Floats) -> Floats:
-    """Return the pulls of clusters on the estimate, less their mean, scaled so that their products add up to M.
-
-    The sandwich is H⁻¹ M H⁻¹ as in `base.uncertainty.covariance`; solving for the pulls spares the inverse of H, which
-    is the larger work where items are many.
-    """
-    count = float(weight.sum())
-    out: Floats = (pulls - weight @ pulls / count) * np.sqrt(weight * count / (count - 1.0))[:, None]
-    return out
-
-
-class _Spread:
+class _Errors:
     """How far the scores of an instance may be off: curvature and the pull of each expert, or repeated estimates."""
 
     def __init__(
@@ -694,19 +723,44 @@ class _Spread:
         self.repeats = repeats
         self.random_state = random_state
 
-    def __call__(self, n: int) -> Floats | None:
-        """Return the covariance of the scores of an instance; None where it cannot be told."""
+    def __call__(self, n: int) -> Spread | None:
+        """Return the spread of the scores of an instance; None where it cannot be told."""
         c = self.counts
         own = slice(int(c.offsets[n]), int(c.offsets[n + 1]))
         lists = np.arange(c.list_starts[n], c.list_starts[n + 1])
         lists = lists[self.trust.theta[lists] > 0]
-        if self.kind == "bootstrap":
-            return self._drawn_anew(n, own, lists)
-        beta = None if self.solution.beta is None else self.solution.beta[own]
-        make = self._equal if beta is None else self._unequal
-        return make(n, own, lists, self.kind == "sandwich")
+        m, parts = own.stop - own.start, self._equal if self.solution.beta is None else self._unequal
+        repeated = self._drawn_anew(n, own, lists) if self.kind == "bootstrap" else None
+        if self.kind == "bootstrap" and repeated is None:
+            return None
+        if self.kind == "information" or not c.named:
+            if repeated is None:
+                repeated = regauge(parts(n, own, lists[:0])[0][:m, :m], None)
+            return Spread.known(repeated)
+        inverse, diagonal, pulls = parts(n, own, lists)
+        weight = c.weight[lists]
+        # What an expert says of the scores: the information grows with its preferences and the trust in them.
+        amount = self.trust.theta[lists] ** 2 * c.total[lists] / weight
+        whole = float(weight @ amount)
+        clusters = Clusters(
+            (pulls * weight[:, None]).T @ pulls,
+            diagonal,
+            diagonal**2 * float(weight @ amount**2) / whole**2,
+            float(weight.sum()),
+        )
+        if repeated is None:
+            half = inverse @ clusters.meat
+            repeated = regauge((half @ inverse.T)[:m, :m], None)
+        spoken = np.zeros((2, m))
+        starts, ends = c.list_offsets[lists], c.list_offsets[lists + 1]
+        at = c.slot[ranges(starts, ends)] - own.start
+        for power, row in enumerate(spoken, start=1):
+            row += np.bincount(at, np.repeat(weight * amount**power, ends - starts), m)
+        effective = spoken[0] ** 2 / np.maximum(spoken[1], 1e-300)
+        return moderated(regauge(inverse[:m, :m], None), repeated, clusters, effective=effective)
 
-    def _equal(self, n: int, own: slice, lists: Ints, clustered: bool) -> Floats:
+    def _equal(self, n: int, own: slice, lists: Ints) -> tuple[Floats, Floats, Floats]:
+        """Return the inverse of the information, the information of each score, and the gradients of the lists."""
         from concordant.kernels.multinomial import laws
 
         c, trust = self.counts, self.trust
@@ -714,15 +768,14 @@ class _Spread:
         level = trust.level[groups]
         expected = laws(self.solution.score[own], level)
         curvature = trust.total[n] * trust.share[groups] * level**2
-        if not clustered:
-            return regauge(expected.solve(curvature, np.eye(own.stop - own.start)), None)
+        inverse = expected.solve(curvature, np.eye(own.stop - own.start))
         theta, weight = trust.theta[lists], c.weight[lists]
         pulls = c.dense(lists, own) * theta[:, None]
         pulls -= expected.rho[np.searchsorted(level, theta)] * (theta * c.total[lists] / weight)[:, None]
-        half = expected.solve(curvature, _apart(pulls, weight).T)
-        return regauge(half @ half.T, None)
+        return inverse, curvature @ (expected.both - 2 * expected.up * expected.down - expected.rho**2), pulls
 
-    def _unequal(self, n: int, own: slice, lists: Ints, clustered: bool) -> Floats:
+    def _unequal(self, n: int, own: slice, lists: Ints) -> tuple[Floats, Floats, Floats]:
+        """Return the same where variances are estimated too; the parameters are scores, then log variances."""
         from concordant.kernels.multinomial import solve_positive
         from concordant.kernels.multinomial_pairs import pair_curvature
 
@@ -733,27 +786,24 @@ class _Spread:
         table = c.table(n, trust.theta / total)
         mean, hessian = np.empty((len(level), 2 * m)), np.empty((2 * m, 2 * m))
         pair_curvature(table, trust.share[groups], level, score, beta, mean, hessian)
+        diagonal = np.maximum(np.diag(hessian)[:m], 0.0) * total
         hessian[np.arange(m, 2 * m), np.arange(m, 2 * m)] += _VARIANCE_RIDGE / m
         hessian[:m, :m] += np.trace(hessian[:m, :m]) / m / m
         hessian *= total
-        if not clustered:
-            return regauge(solve_positive(hessian, np.eye(2 * m, m))[:m], None)
         theta, weight = trust.theta[lists], c.weight[lists]
         pulls = c.pulls(n, lists, score, np.exp(beta)) * theta[:, None]
         pulls -= mean[np.searchsorted(level, theta)] * (theta * c.total[lists] / weight)[:, None]
-        half = solve_positive(hessian, _apart(pulls, weight).T)[:m]
-        return regauge(half @ half.T, None)
+        return solve_positive(hessian, np.eye(2 * m)), diagonal, pulls
 
     def _drawn_anew(self, n: int, own: slice, lists: Ints) -> Floats | None:
-        """Return the covariance of the scores of experts, or outcomes, drawn anew with replacement."""
+        """Return the covariance of the scores when experts, or outcomes, are weighted anew."""
         c, trust, b = self.counts, self.trust, self.repeats
         m = own.stop - own.start
         rng = instance_stream(self.random_state, c.votes.instances[n])
         level = trust.level[trust.starts[n] : trust.starts[n + 1]]
         if c.named:
             weight, theta = c.weight[lists], trust.theta[lists]
-            draws = max(round(float(weight.sum())), 1)
-            times = rng.multinomial(draws, weight / weight.sum(), size=b) * (weight.sum() / draws)
+            times = np.array([drawn_weights(weight, rng) for _ in range(b)])
             net = times @ (c.dense(lists, own) * theta[:, None])
             # Preferences by group of equal trust.
             group = np.zeros((len(lists), len(level)))
@@ -762,11 +812,10 @@ class _Spread:
             tables = (self._table(n, lists, row / weight) for row in times)
         else:
             table = c.table(n, trust.theta)
-            draws = max(round(float(table.sum())), 1)
-            drawn = [rng.multinomial(draws, table.ravel() / table.sum()).reshape(m, m) for _ in range(b)]
+            drawn = [drawn_weights(table, rng) for _ in range(b)]
             net = np.array([one.sum(axis=1) - one.sum(axis=0) for one in drawn], dtype=np.float64)
-            amount = np.full((b, 1), float(draws))
-            tables = (one.astype(np.float64) for one in drawn)
+            amount = np.array([[one.sum()] for one in drawn])
+            tables = (one for one in drawn)
         offsets, starts = np.arange(b + 1) * m, np.arange(b + 1) * len(level)
         again = _scores(offsets, starts, amount.ravel(), np.tile(level, b), net.ravel())
         score = again.score.reshape(b, m)
@@ -774,11 +823,7 @@ class _Spread:
             score = self._variances_anew(own, level, amount, tables, again.found)
         # Draws in which every item only wins or only loses have no estimate.
         kept = score[again.found]
-        if len(kept) <= b // 2:
-            return None
-        # Drawn experts lie closer together than new ones would, by 1 - 1/G as in any sample.
-        experts = float(c.weight[lists].sum())
-        return sample_covariance(kept) * (experts / (experts - 1.0) if c.named else 1.0)
+        return None if len(kept) <= b // 2 else sample_covariance(kept)
 
     def _table(self, n: int, lists: Ints, times: Floats) -> Floats:
         """Return the table of the lists, each taken so many times and with the trust in it."""

@@ -20,12 +20,29 @@ from concordant.base.contract import Aggregator, Tags
 from concordant.base.experts import check_known
 from concordant.base.params import Constraint, boolean, integer, number, one_of, optional
 from concordant.base.registry import register
-from concordant.base.uncertainty import CONSTRAINTS, regauge, sample_covariance, some_items, with_intervals
+from concordant.base.uncertainty import (
+    CONSTRAINTS,
+    WEAK_PRIOR,
+    Clusters,
+    Spread,
+    sample_covariance,
+    some_items,
+    spread,
+    with_intervals,
+)
 from concordant.data.consensus import Consensus
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
-from concordant.data.streams import id_hash, instance_stream
-from concordant.errors import NoFiniteEstimateError, NotFittedError, ParameterError, listing
+from concordant.data.streams import drawn_weights, id_hash, instance_stream
+from concordant.errors import (
+    ConvergenceWarning,
+    IdentifiabilityWarning,
+    NoFiniteEstimateError,
+    NotFittedError,
+    ParameterError,
+    UncertaintyWarning,
+    listing,
+)
 from concordant.execution import Held, Pieces, report, unwatched
 from concordant.kernels import lists
 from concordant.kernels.keeping import UNKEPT, Keep
@@ -43,7 +60,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PlackettLuce"]
 
-# The default prior fades when items take part in more choices than this, on average.
+# The prior behind the published row fades when items take part in more choices than this, on average.
 _FADE = 10.0
 # How many steps are taken at most; the papers take 100 of theirs and stop.
 _STEPS = {"newton": 100, "mm": 10_000, "gd": 100}
@@ -55,7 +72,7 @@ _WRITE_OUT = 4
 
 def _is_prior(value: Any) -> bool:
     if isinstance(value, str):
-        return value == "auto"
+        return value in ("auto", "published")
     # A command line has lists only.
     if isinstance(value, (tuple, list)):
         plain = number(above=0).test
@@ -75,12 +92,12 @@ class PlackettLuce(Aggregator):
 
     Parameters
     ----------
-    prior : "auto", float or ("gamma", a, b)
-        λ, the precision of a normal prior on every score. "auto" is 2 n / (1 + (n/10)²), n = T / M for T choices among
-        the M items of an instance. Up to a few choices per item that is 2 T / M, the shrinkage of other models on
-        counts from rankings, by about two thirds; it fades as choices per item pass ten. 0 gives the
+    prior : "auto", "published", float or ("gamma", a, b)
+        λ, the precision of a normal prior on every score. "auto" is weak and the same for all data, 0.1. 0 gives the
         maximum-likelihood estimate, which raises NoFiniteEstimateError where it does not exist. ("gamma", a, b) puts
-        Gamma(a, b) on exp(s), a > 1, and gives the mode.
+        Gamma(a, b) on exp(s), a > 1, and gives the mode. "published" is the heavy shrinkage behind the published row
+        on MQ2008-agg: 2 n / (1 + (n/10)²), n = T / M for T choices among the M items of an instance. It is good for
+        the top of partial lists by few experts, and its scores and intervals are pulled in.
     ties : {"average", "partition", "input", "random"}
         What a tie inside a list says. "average": any order of the tied items may be meant (Efron's likelihood, close
         to the mean over orders). "partition": the ordered-partition likelihood, in which one item of the block was
@@ -98,13 +115,17 @@ class PlackettLuce(Aggregator):
         steps of 0.01 M / T from 0, as the papers do; where it stops is its prior (an explicit one is added), and it
         gives intervals by bootstrap only.
     uncertainty : {"auto", "information", "sandwich", "bootstrap", "none"}
-        "auto" is the sandwich, with lists (experts) as clusters; none beyond 5,000 items in an instance, or as many
-        pairs of items in several. An instance with fewer than two lists gets no intervals. "information" trusts every
-        choice to be independent.
+        "auto" is the sandwich, with lists (experts) as clusters, moderated for items that few lists hold; none beyond
+        5,000 items in an instance, or as many pairs of items in several. An instance with fewer than two lists gets no
+        intervals. "information" trusts every choice to be independent. "bootstrap" weighs the experts anew. With a
+        prior they are intervals of the posterior.
     level : float
         Of the intervals.
+    rank_ranges : {"marginal", "simultaneous"}
+        Whether the range of a rank holds that rank with probability `level`, or counts who is surely better and worse,
+        all verdicts about the item being right together with that probability.
     n_bootstrap : int
-        How many resamples of the experts "bootstrap" draws.
+        How often "bootstrap" weighs the experts anew.
     max_iter : int, optional
         The most steps: 100 for "newton" and "gd", 10,000 for "mm".
     tol : float
@@ -120,9 +141,9 @@ class PlackettLuce(Aggregator):
     Cost O(R) for the objective, its gradient and its product with a vector, R rows; about ten steps. Intervals cost
     O(Σ m² + M³) for lists of length m. Equal lists are merged where there are many.
 
-    On partial rankings by few experts the maximum-likelihood estimate is bad: an item that one list puts first and the
-    others leave out runs away. On MQ2008-agg the prior makes most of the quality (see the results page), which is why
-    there is one by default.
+    On partial rankings by few experts an item that one list puts first and the others leave out may lead: its score is
+    high and its interval wide. prior="published" shrinks such items to the middle, which makes most of the quality of
+    the top of MQ2008-agg (see the results page).
 
     "partition" is the likelihood under which ordered partitions sum to one (probabilistic models over ordered
     partitions, full decomposition). A tied block shares one choice, so that a strong prior can put a block of many
@@ -173,6 +194,7 @@ class PlackettLuce(Aggregator):
         optimizer: str = "newton",
         uncertainty: str = "auto",
         level: float = 0.95,
+        rank_ranges: str = "marginal",
         n_bootstrap: int = 200,
         max_iter: int | None = None,
         tol: float = 1e-10,
@@ -186,6 +208,7 @@ class PlackettLuce(Aggregator):
         self.optimizer = optimizer
         self.uncertainty = uncertainty
         self.level = level
+        self.rank_ranges = rank_ranges
         self.n_bootstrap = n_bootstrap
         self.max_iter = max_iter
         self.tol = tol
@@ -231,13 +254,12 @@ class PlackettLuce(Aggregator):
         how = self._how(solved)
         if how is None:
             return Consensus.from_codes(slots, score, gauge=_GAUGE)
-        blocks, clusters = self._covariances(solved, how)
         return with_intervals(
             slots,
             score,
-            blocks,
+            self._spreads(solved, how),
             level=self.level,
-            clusters=None if how == "information" else clusters,
+            rank_ranges=self.rank_ranges,
             gauge=_GAUGE,
             method=self._said(how),
             known=solved.told,
@@ -280,13 +302,15 @@ class PlackettLuce(Aggregator):
                 f"Plackett-Luce did not converge in {max(p.n_iter for p in parts)} steps in instances "
                 f"{listing(open_)}. The largest gradient is {max(p.norm for p in parts):.1e}, asked for "
                 f"{self.tol:.1e}. The last estimate "
-                "is kept. Raise max_iter, or set a larger prior."
+                "is kept. Raise max_iter, or set a larger prior.",
+                ConvergenceWarning,
             )
         flat = [names[first[k] + n] for k, p in enumerate(parts) for n in p.flat]
         if flat:
             self._warn(
                 f"ties leave more than one best answer in instances {listing(flat)}: the scores are stationary, "
-                'reached from equal ones, but no maximum. Set a larger prior, or ties="average".'
+                'reached from equal ones, but no maximum. Set a larger prior, or ties="average".',
+                ConvergenceWarning,
             )
 
     def _mention_places(self, parts: Sequence[_Places]) -> None:
@@ -296,11 +320,14 @@ class PlackettLuce(Aggregator):
             why = next(p.why for p in parts if p.n_parted)
             more = f" (and {parted - 1} more instances are like that)" if parted > 1 else ""
             rest = "where the steps end" if self.optimizer == "gd" else "the prior"
-            self._warn(f"{why}{more}: what places them is {rest}.")
+            self._warn(f"{why}{more}: what places them is {rest}.", IdentifiabilityWarning)
         if quiet:
             items = next(p.quiet for p in parts if p.n_quiet)
             more = f" and {quiet - 1} more" if quiet > 1 else ""
-            self._warn(f"nobody prefers any of {items}{more} to another: they score 0 and get no interval.")
+            self._warn(
+                f"nobody prefers any of {items}{more} to another: they score 0 and get no interval.",
+                IdentifiabilityWarning,
+            )
 
     def _model(self, prepared: _Lists, n: int) -> Model:
         """Return the objective of one instance."""
@@ -310,6 +337,8 @@ class PlackettLuce(Aggregator):
             shape = (float(self.prior[1]) - 1.0, float(self.prior[2]))
         elif not isinstance(self.prior, str):
             precision = float(self.prior)
+        elif self.prior == "auto" and self.optimizer != "gd":
+            precision = WEAK_PRIOR
         elif self.optimizer != "gd":
             each = said / max(prepared.n_items(n), 1)
             precision = 2.0 * each / (1.0 + (each / _FADE) ** 2)
@@ -401,7 +430,8 @@ class PlackettLuce(Aggregator):
         if not info.converged and not info.interrupted:
             self._warn(
                 f"the adherence did not converge in {info.n_iter} steps: the largest gradient is "
-                f"{info.gradient_norm:.1e}, asked for {self.tol:.1e}. The last estimate is kept. Raise max_iter."
+                f"{info.gradient_norm:.1e}, asked for {self.tol:.1e}. The last estimate is kept. Raise max_iter.",
+                ConvergenceWarning,
             )
 
     # Uncertainty.
@@ -421,85 +451,61 @@ class PlackettLuce(Aggregator):
             f'{3 * 8 * cells / 2**20:,.0f} MB. Pass uncertainty="sandwich" to have them all the same.'
         )
         if hasattr(self, "fit_info_") and note not in self.fit_info_.warnings:
-            self.fit_info_.warnings.append(note)
+            self._warn(note, UncertaintyWarning)
         return None
 
     def _said(self, how: str) -> str:
         """Return the words for how intervals were made, and leave them in `fit_info_`."""
         words = {
             "sandwich": "sandwich, clustered by expert",
-            "bootstrap": f"bootstrap over experts, {self.n_bootstrap} resamples",
+            "bootstrap": f"bootstrap over experts, {self.n_bootstrap} draws",
             "information": "observed information",
         }[how]
-        words += "" if self.prior == 0 else ", of shrunken scores"
+        words += "" if self.prior == 0 else ", posterior"
         words += ", adherence taken as known" if self.adherence else ""
         if hasattr(self, "fit_info_"):
             self.fit_info_.uncertainty = words
         return words
 
-    def _covariances(self, solved: _Solved, how: str) -> tuple[list[Floats | None], list[float]]:
-        """Return the covariance of each instance's scores, and how many experts spoke in it."""
+    def _spreads(self, solved: _Solved, how: str) -> list[Spread | None]:
+        """Return how far each instance's scores may be off, None where fewer than two experts speak."""
         prepared = solved.lists
         clusters = [float(model.stages.weight.sum()) for model in solved.models]
-        dropped = np.zeros(len(clusters), dtype=np.int64)
 
-        def work(n: int) -> Floats | None:
+        def work(n: int) -> Spread | None:
             model, found = solved.models[n], solved.found[n]
             if model.size == 0 or (clusters[n] < 2 and how != "information"):
                 return None
+            tables = model.tables(found.score, spread=how != "information")
+            prior = model.curvature(found.score)
+            told: dict[str, Any] = {}
+            if how != "information":
+                own = np.diag(tables.hessian) - prior
+                told["clusters"] = Clusters(tables.gradients, own, tables.squares, clusters[n])
             if how == "bootstrap":
-                rng = instance_stream(self.random_state, prepared.instances[n])
-                block, dropped[n] = self._resampled(model, found, rng)
-                if block is None:
-                    return None
-            else:
-                block = regauge(model.covariance(found.score, clusters[n] if how == "sandwich" else None), None)
+                told["repeated"] = self._resampled(
+                    model, found, instance_stream(self.random_state, prepared.instances[n])
+                )
+            made = spread(tables.hessian, scores=model.size, prior=prior, **told)
             places, every = prepared.places(n), prepared.n_items(n)
-            if len(places) == every:
-                return block
-            out = np.zeros((every, every))
-            out[np.ix_(places, places)] = block
-            return out
+            return made if len(places) == every else made.placed(places, every)
 
-        blocks = each_instance(work, [model.size for model in solved.models])
-        without = [n for n, c in enumerate(blocks) if c is None and solved.models[n].size]
-        few = [n for n in without if clusters[n] < 2]
+        out = each_instance(work, [model.size for model in solved.models])
+        few = [n for n, c in enumerate(out) if c is None and solved.models[n].size]
         if few:
             self._warn(
                 f"no intervals for {some_items(prepared.slots, few)}: fewer than two experts compare items there, and "
-                "one alone does not show how far experts differ."
+                "one alone does not show how far experts differ.",
+                UncertaintyWarning,
             )
-        undrawn = [n for n in without if clusters[n] >= 2]
-        if undrawn:
-            self._warn(
-                f"no intervals for {some_items(prepared.slots, undrawn)}: fewer than two bootstrap draws have a finite "
-                "estimate. A prior above 0 mends that."
-            )
-        if dropped.any() and hasattr(self, "fit_info_"):
-            self.fit_info_.warnings.append(
-                f"{int(dropped.sum())} resamples without a finite estimate were left out of the bootstrap."
-            )
-        return blocks, clusters
+        return out
 
-    def _resampled(self, model: Model, found: Found, rng: np.random.Generator) -> tuple[Floats | None, int]:
-        """Return the covariance of estimates from experts drawn with replacement, and how many draws had none."""
-        from concordant.kernels.staged_lists import splits
-
-        weight = model.stages.weight
-        total = float(weight.sum())
-        draws = max(round(total), 2)
+    def _resampled(self, model: Model, found: Found, rng: np.random.Generator) -> Floats:
+        """Return the covariance of the scores when experts are weighted anew `n_bootstrap` times."""
         # Where the papers' steps end depends on where they begin.
         start = np.zeros(model.size) if self.optimizer == "gd" else found.score
-        scores = []
-        for _ in range(self.n_bootstrap):
-            drawn = rng.multinomial(draws, weight / total)
-            again = model.reweighted((drawn * (total / draws)).astype(np.float64))
-            if not model.free or splits(again.stages, again.size) is None:
-                scores.append(self._maximised(again, start).score)
-        if len(scores) < 2:
-            return None, self.n_bootstrap
-        # Drawn experts lie closer together than new ones would, by 1 - 1/G as in any sample.
-        return sample_covariance(np.array(scores)) * (total / (total - 1.0)), self.n_bootstrap - len(scores)
+        again = (model.reweighted(drawn_weights(model.stages.weight, rng)) for _ in range(self.n_bootstrap))
+        return sample_covariance(np.array([self._maximised(one, start).score for one in again]))
 
 
 _GAUGE = "the scores of an instance have mean 0"
