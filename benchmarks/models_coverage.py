@@ -317,11 +317,12 @@ def summary(cell: Cell, truths: list[Floats], seen: list[Seen]) -> dict[str, Any
         each = np.nanmean(flat[some], axis=1)
         return [float(each.mean()), float(each.std(ddof=1) / np.sqrt(len(each))) if len(each) > 1 else 0.0]
 
-    def widths(x: Floats, expected: Floats) -> list[float] | None:
+    def widths(x: Floats, expected: Floats) -> list[float | None] | None:
+        """Return the mean width, and how many times the ideal one it is where two data sets have the same truth."""
         if not np.isfinite(x).any():
             return None
-        mean = float(np.nanmean(x))
-        return [mean, mean / float(expected.mean())]
+        mean, least = float(np.nanmean(x)), float(expected.mean())
+        return [mean, mean / least if least > 0 else None]
 
     best = true.argmax(axis=2)[:, :, None]
     out: dict[str, Any] = {
@@ -447,8 +448,10 @@ def _percent(found: list[float] | None, *, error: bool = False) -> str:
     return f"{100 * found[0]:.1f}" + (f" ± {100 * found[1]:.1f}" if error else "")
 
 
-def _width(found: list[float] | None) -> str:
-    return "–" if found is None else f"{found[0]:.2f} (×{found[1]:.2f})"
+def _width(found: list[float | None] | None) -> str:
+    if found is None:
+        return "–"
+    return f"{found[0]:.2f}" + ("" if found[1] is None else f" (×{found[1]:.2f})")
 
 
 def _warned(r: dict[str, Any]) -> str:
