@@ -77,13 +77,13 @@ print(rows)
 
 
 @cache
-def code() -> str:
+def code(*files: str) -> str:
     """Return what tells one state of the source from another: of the package, and of what is done with it here."""
     digest = hashlib.blake2b(digest_size=8)
     here = Path(__file__).parent
     for path in [
         *sorted((ROOT / "src").rglob("*.py")),
-        *(here / f"growth{part}.py" for part in ("", "_worker", "_pairs")),
+        *(here / f"{file}.py" for file in files or ("growth", "growth_worker", "growth_pairs")),
     ]:
         digest.update(path.read_bytes())
     return digest.hexdigest()
@@ -92,11 +92,12 @@ def code() -> str:
 class Cases:
     """The finished cases of a section, in a file; a case of other source or of other sizes is measured again."""
 
-    def __init__(self, section: str) -> None:
+    def __init__(self, section: str, *files: str) -> None:
         WORK.mkdir(parents=True, exist_ok=True)
+        self._code = code(*files)
         self._path = WORK / f"{section}.json"
         known = json.loads(self._path.read_text()) if self._path.exists() else {}
-        self._cases: dict[str, Any] = known.get("cases", {}) if known.get("code") == code() else {}
+        self._cases: dict[str, Any] = known.get("cases", {}) if known.get("code") == self._code else {}
 
     def get(self, measure: Callable[..., dict[str, Any]], *key: Any) -> dict[str, Any]:
         """Return what a function measures for its arguments, from the file where it is known."""
@@ -106,7 +107,7 @@ class Cases:
             # As it is read back: keys are texts, tuples are lists.
             self._cases[name] = json.loads(json.dumps(measure(*key)))
             part = self._path.with_suffix(".part")
-            part.write_text(json.dumps({"code": code(), "cases": self._cases}))
+            part.write_text(json.dumps({"code": self._code, "cases": self._cases}))
             part.replace(self._path)
         found: dict[str, Any] = self._cases[name]
         return found
