@@ -50,7 +50,7 @@ THREADED = ("MC4", "Condorcet", "CRF fit", "CRF predict", "extended Mallows", "P
 # What is shared over instances and adds up, with what keeps a fit to that.
 ADDED_UP: dict[str, dict[str, Any]] = {
     "ulara": {},
-    "mpm": {"uncertainty": "none"},
+    "mpm": {"adherence": "learned", "uncertainty": "none"},
     "crf": {"solver": "lbfgs", "l2": 0.01},
     "bradley-terry": {"ties": "davidson", "uncertainty": "none"},
     "plackett-luce": {"adherence": True, "uncertainty": "none"},

@@ -93,7 +93,7 @@ def ways() -> dict[str, Way]:
     return {
         "RRF": Way(cc.RRF(), ("RRF", TABLE_5), "rrf"),
         "CombMNZ": Way(cc.CombMNZ(), None, "comb-mnz"),
-        "θ-MPM": Way(cc.MPM(uncertainty="none"), ("theta-MPM", TABLE_1), "mpm"),
+        "θ-MPM": Way(cc.MPM(adherence="learned", uncertainty="none"), ("theta-MPM", TABLE_1), "mpm"),
         "θ_sup-MPM": Way(
             cc.MPM(adherence="supervised", uncertainty="none"),
             ("theta_sup-MPM", TABLE_5),

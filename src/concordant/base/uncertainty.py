@@ -25,6 +25,7 @@ __all__ = [
     "WEAK_PRIOR",
     "Clusters",
     "Spread",
+    "mention_training",
     "moderated",
     "regauge",
     "sample_covariance",
@@ -49,6 +50,8 @@ WEAK_PRIOR = 0.1
 _POOLED_CLUSTERS = 10.0
 # An item with fewer effective clusters than this, in an instance that has more, is named in a warning.
 _FEW_CLUSTERS = 5.0
+# Adherence learned from fewer instances than this is not sure enough to be taken as known.
+_FEW_INSTANCES = 50
 # Scores that spread no further than this do not spread.
 _NO_SPREAD = 1e-9
 _TINY = 1e-300
@@ -57,6 +60,11 @@ _CELLS = 1 << 18
 # Standard scores over which the rank of an item is integrated, and how many pairs of items are integrated so finely.
 _FINE, _COARSE = np.linspace(-3.4, 3.4, 27), np.linspace(-3.4, 3.4, 13)
 _FINE_PAIRS = 1e6
+# The least share of the variance of estimated scores that is taken for one of the true scores.
+_LEAST_BETWEEN = 0.05
+# How much of the probability of its first and last rank a range has to hold beyond half of it: between the range that
+# holds just `level` on average, and one that holds at least `level`, which on few items is nearly all of them.
+_CONTINUITY = 0.25
 
 
 class Clusters(NamedTuple):
@@ -363,8 +371,8 @@ def with_intervals(
     """Return the consensus of scores with their standard errors, intervals, rank ranges and covariance.
 
     The interval of a score is score ± q · standard error, q by Student's law with the degrees of freedom of its
-    variance. A marginal rank range holds the rank of its item with probability `level`, the scores being normal around
-    the estimate: from the distribution of 1 + the number of items that are better. A simultaneous one counts who is
+    variance. A marginal rank range holds the rank of its item with probability `level`: from the distribution of the
+    number of items that are better, the true scores being normal given the estimates. A simultaneous one counts who is
     surely better and surely worse: the item is compared with every other one at level 1 − (1 − level)/(M − 1), so that
     with probability `level` none of the M − 1 verdicts about it is wrong.
 
@@ -443,6 +451,17 @@ def with_intervals(
     )
 
 
+def mention_training(instances: int, warn: Callable[[str, type[UncertaintyWarning]], None]) -> None:
+    """Warn where so few instances taught the adherence of the experts that taking it as known shortens intervals."""
+    if instances < _FEW_INSTANCES:
+        several = "one instance" if instances == 1 else f"{instances} instances"
+        warn(
+            f"the adherence of the experts was learned from {several} and is taken as known: intervals are too short "
+            f"with fewer than {_FEW_INSTANCES}. Learn from more, or leave the adherence out.",
+            UncertaintyWarning,
+        )
+
+
 def _is_rare(clusters: Floats) -> Any:
     """Return the items that few experts speak of though the instance has more."""
     most = float(clusters[np.isfinite(clusters)].max(initial=0.0))
@@ -511,13 +530,15 @@ def _instance_ranks(score: Floats, c: Floats, reach: Floats, level: float, margi
 def _marginal_ranks(score: Floats, c: Floats, reach: Floats, level: float, coarse: bool) -> Floats:
     """Return the quantiles of every item's rank, for instances of equal size, [instance, item] each.
 
-    Given the score of an item, the items better than it are counted by their conditional normal laws, as if these were
-    independent; the count is taken as normal, and integrated over the score of the item.
+    Estimated scores lie further apart than true ones, and ranks drawn from them would miss the true ones of items that
+    are nearly alike. So the scores are first drawn together by a normal law whose variance is that of the scores less
+    that of their errors. Then, given the score of an item, the items better than it are counted by their conditional
+    normal laws, as if these were independent; the count is taken as normal, and integrated over the score of the item.
     """
     from scipy.special import ndtr, ndtri
 
     tail = (1.0 - level) / 2
-    wide = _scaled(c, reach / -ndtri(tail))
+    score, wide = _drawn_together(score, _centred(_scaled(c, reach / -ndtri(tail))))
     knots = _COARSE if coarse else _FINE
     k, m = score.shape
     variance = np.maximum(np.diagonal(wide, axis1=1, axis2=2), 0.0)
@@ -542,22 +563,35 @@ def _marginal_ranks(score: Floats, c: Floats, reach: Floats, level: float, coars
     noise = 1.0 / np.sqrt(np.maximum(noise, 1e-4))
 
     def below(rank: Floats) -> Floats:
-        """Return the probability that the rank is at most this."""
-        out: Floats = np.einsum("z,zkm->km", weight, ndtr((rank - 0.5 - mean) * noise))
+        """Return the probability that fewer items than this are better."""
+        out: Floats = np.einsum("z,zkm->km", weight, ndtr((rank - mean) * noise))
         return out
 
-    return np.stack([_least(below, tail, (k, m)), _least(below, 1.0 - tail, (k, m))])
+    low = _least(lambda rank: below(rank - 1.0 + _CONTINUITY), tail, (k, m))
+    high = _least(lambda rank: below(rank - 1.0 - _CONTINUITY), 1.0 - tail, (k, m)) - 1.0
+    return np.stack([low, np.maximum(high, low)])
+
+
+def _drawn_together(score: Floats, c: Floats) -> tuple[Floats, Floats]:
+    """Return mean and covariance of the true scores given estimates with errors c, the scores being a normal sample."""
+    m = score.shape[-1]
+    apart = score - score.mean(axis=-1, keepdims=True)
+    seen = (apart**2).sum(axis=-1) / (m - 1)
+    noise = np.trace(c, axis1=-2, axis2=-1) / (m - 1)
+    between = np.maximum(np.maximum(seen - noise, _LEAST_BETWEEN * np.maximum(seen, noise)), _TINY)[:, None, None]
+    shrunk = between * np.linalg.inv(c + between * np.eye(m))
+    return (shrunk @ apart[..., None])[..., 0], _even(shrunk @ c)
 
 
 def _least(below: Callable[[Floats], Floats], share: float, shape: tuple[int, int]) -> Floats:
-    """Return the least rank whose probability of being reached is at least `share`, by bisection."""
-    low, high = np.zeros(shape), np.full(shape, float(shape[1]))
-    for _ in range(max(1, int(np.ceil(np.log2(max(shape[1], 2)))) + 1)):
+    """Return the least rank, from 1 to one above the last, at which `below` is at least `share`, by bisection."""
+    low, high = np.zeros(shape), np.full(shape, shape[1] + 1.0)
+    for _ in range(int(np.ceil(np.log2(shape[1] + 1))) + 1):
         middle = np.floor((low + high) / 2)
         enough = below(middle) >= share
         high = np.where(enough, middle, high)
         low = np.where(enough, low, middle)
-    out: Floats = np.maximum(high, 1.0)
+    out: Floats = np.clip(high, 1.0, shape[1] + 1.0)
     return out
 
 

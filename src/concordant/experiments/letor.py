@@ -91,7 +91,7 @@ BASELINES: dict[str, Way] = {
     "BordaCount": Way("borda"),
     "CPS-best": Way("cps", {"adherence": "supervised"}, {"distance": ["kendall", "footrule", "spearman"]}, seconds=4),
     "SVP": Way("svp"),
-    "Bradley-Terry": Way("bradley-terry", {"optimizer": "gd", "uncertainty": "none"}),
+    "Bradley-Terry": Way("bradley-terry", {"optimizer": "gd", "transform": "count", "uncertainty": "none"}),
     "Plackett-Luce": Way("plackett-luce", {"optimizer": "gd"}),
     # One item beats another where the sum of rank differences is positive: this gives the published row to the digit.
     "Condorcet": Way("copeland", comparisons="count"),

@@ -35,14 +35,19 @@ CONSTANT_COLUMNS = ("N@1", "N@5", "N@10")
 TOLERANCE = 0.7
 # As published: 100 steps of gradient ascent, rating differences as counts, ties of a list broken at random.
 MODELS: dict[str, tuple[str, dict[str, Any]]] = {
-    "Bradley-Terry": ("bradley-terry", {"optimizer": "gd", "uncertainty": "none"}),
+    "Bradley-Terry": ("bradley-terry", {"optimizer": "gd", "transform": "rating", "uncertainty": "none"}),
     "Plackett-Luce": ("plackett-luce", {"optimizer": "gd", "ties": "random", "uncertainty": "none"}),
     "MPM": ("mpm", {"adherence": "none", "variances": True, "optimizer": "gd", "uncertainty": "none"}),
 }
 # What the library does when it is not told otherwise, and the model without variances.
 OURS: dict[str, tuple[str, dict[str, Any]]] = {
-    "Bradley-Terry, default prior": ("bradley-terry", {"uncertainty": "none"}),
-    "Plackett-Luce, default prior": ("plackett-luce", {"uncertainty": "none"}),
+    "Bradley-Terry, prior=published": (
+        "bradley-terry",
+        {"prior": "published", "transform": "rating", "uncertainty": "none"},
+    ),
+    "Bradley-Terry, at its defaults": ("bradley-terry", {"uncertainty": "none"}),
+    "Plackett-Luce, prior=published": ("plackett-luce", {"prior": "published", "uncertainty": "none"}),
+    "Plackett-Luce, at its defaults": ("plackett-luce", {"uncertainty": "none"}),
     "MPM, equal variances": ("mpm", {"adherence": "none", "uncertainty": "none"}),
 }
 # Key of a cell's part -> (what the page calls it, the half of table 2 it stands beside).

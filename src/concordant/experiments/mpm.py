@@ -23,7 +23,7 @@ __all__ = ["STUDIES"]
 TABLE_1, TABLE_4, TABLE_5 = "001_table1_unsup_mq_agg", "001_table4_mpm", "001_table5_sup_mq_agg"
 TOLERANCE = 0.7
 # As published: 100 steps of gradient ascent from full trust.
-THETA = Way("mpm", {"optimizer": "gd", "uncertainty": "none"})
+THETA = Way("mpm", {"adherence": "learned", "optimizer": "gd", "uncertainty": "none"})
 THETA_SUP = Way("mpm", {"adherence": "supervised", "uncertainty": "none"})
 
 
@@ -42,11 +42,17 @@ _PRINTED: dict[str, Way] = {
 _MORE: dict[str, Way] = {
     "RRF": letor.BASELINES["RRF"],
     "MPM, all θ = 1": Way("mpm", {"adherence": "none", "uncertainty": "none"}),
-    "θ-MPM, at the maximum": Way("mpm", {"uncertainty": "none"}),
-    "θ-MPM, with variances": Way("mpm", {"optimizer": "gd", "variances": True, "uncertainty": "none"}),
-    "Bradley-Terry, default prior": Way("bradley-terry", {"uncertainty": "none"}),
+    "θ-MPM, at the maximum": Way("mpm", {"adherence": "learned", "uncertainty": "none"}),
+    "θ-MPM, with variances": Way(
+        "mpm", {"adherence": "learned", "optimizer": "gd", "variances": True, "uncertainty": "none"}
+    ),
+    "Bradley-Terry, prior=published": Way(
+        "bradley-terry", {"prior": "published", "transform": "count", "uncertainty": "none"}
+    ),
+    "Bradley-Terry, at its defaults": Way("bradley-terry", {"uncertainty": "none"}),
     "Plackett-Luce, 50 steps": Way("plackett-luce", {"optimizer": "gd", "max_iter": 50, "uncertainty": "none"}),
-    "Plackett-Luce, default prior": Way("plackett-luce", {"uncertainty": "none"}),
+    "Plackett-Luce, prior=published": Way("plackett-luce", {"prior": "published", "uncertainty": "none"}),
+    "Plackett-Luce, at its defaults": Way("plackett-luce", {"uncertainty": "none"}),
     "Condorcet, by majority of experts": Way("condorcet"),
 }
 # Lists that leave an item out count against it here, and only here.
@@ -159,7 +165,7 @@ def _best_claims(name: str, found: Mapping[str, Result | None]) -> list[Claim]:
 _FOUR: dict[str, Way] = {
     "theta-MPM": THETA,
     "theta_sup-MPM": THETA_SUP,
-    "θ-MPM, at the maximum": Way("mpm", {"uncertainty": "none"}),
+    "θ-MPM, at the maximum": Way("mpm", {"adherence": "learned", "uncertainty": "none"}),
     "θ_sup-MPM, θ not stretched": Way("mpm", {"adherence": "supervised", "normalize": "none", "uncertainty": "none"}),
 }
 
@@ -170,7 +176,7 @@ def adherence(*, folder: str, fold: int) -> dict[str, Any]:
     votes = train.preferences
     by_labels: Any = cc.MPM(adherence="supervised", uncertainty="none").fit(*train)
     by_agreement: Any = cc.MPM(**dict(THETA.params)).fit(votes)
-    maximum: Any = cc.MPM(uncertainty="none").fit(votes)
+    maximum: Any = cc.MPM(adherence="learned", uncertainty="none").fit(votes)
     listed = np.bincount(votes.row_expert, minlength=votes.n_experts) / votes.n_slots
     return {
         "experts": list(by_labels.experts_),

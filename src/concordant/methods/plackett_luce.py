@@ -25,6 +25,7 @@ from concordant.base.uncertainty import (
     WEAK_PRIOR,
     Clusters,
     Spread,
+    mention_training,
     sample_covariance,
     some_items,
     spread,
@@ -109,7 +110,8 @@ class PlackettLuce(Aggregator):
     adherence : bool
         Learn for every expert k a factor θ_k ≥ 0 of the scores over all instances: k picks i with probability
         proportional to exp(θ_k s_i); 0 is picking at random. The mean of θ² over all choices is 1. Kept as
-        `adherence_`, and fixed in `predict`. Needs a prior.
+        `adherence_`, and fixed in `predict`. Needs a prior, and some fifty instances: learned from few it draws the
+        scores apart, and a warning says that the intervals are too short.
     optimizer : {"newton", "mm", "gd"}
         "newton" converges in a few steps. "mm" is Hunter's minorisation: slow, never falls. "gd" takes 100 gradient
         steps of 0.01 M / T from 0, as the papers do; where it stops is its prior (an explicit one is added), and it
@@ -184,6 +186,8 @@ class PlackettLuce(Aggregator):
         "unknown_experts": one_of("error", "ignore"),
     }
 
+    training_instances_: int
+
     def __init__(
         self,
         *,
@@ -254,6 +258,8 @@ class PlackettLuce(Aggregator):
         how = self._how(solved)
         if how is None:
             return Consensus.from_codes(slots, score, gauge=_GAUGE)
+        if self.adherence:
+            mention_training(self.training_instances_, self._warn)
         return with_intervals(
             slots,
             score,
@@ -405,6 +411,7 @@ class PlackettLuce(Aggregator):
             np.bincount(votes.list_expert, minlength=votes.n_experts) > 0,
             np.bincount(expert, weights=said, minlength=votes.n_experts).astype(np.float64),
             int(prepared.counts.max(initial=0)),
+            int((prepared.counts > 0).sum()),
         )
         return Part(prepared.list_starts, expert, models), told
 
@@ -424,6 +431,7 @@ class PlackettLuce(Aggregator):
         speaking = np.flatnonzero(np.any([t.speaks for t in told], axis=0))
         self.experts_ = [experts[code] for code in speaking.tolist()]
         self.adherence_ = trust.theta[speaking]
+        self.training_instances_ = sum(t.instances for t in told)
         info = self.fit_info_
         info.n_iter, info.converged, info.gradient_norm, info.trace = outcome
         info.objective = info.trace[-1] if info.trace else 0.0
@@ -810,11 +818,14 @@ class _Told(NamedTuple):
         How many choices they make.
     largest : int
         How many items are compared in the largest instance.
+    instances : int
+        In how many instances items are compared.
     """
 
     speaks: NDArray[np.bool_]
     choices: Floats
     largest: int
+    instances: int
 
 
 def _piece_of(block: Preferences, method: PlackettLuce) -> tuple[Part, tuple[_Told, _Places]]:
