@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq, minimize
+from scipy.special import ndtri
 
 import concordant as cc
 
@@ -24,6 +25,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 SEED = 7
+# So many sets of true scores take turns.
+TRUTHS = 10
 # The standard deviation of the true scores, how far a stand-out lies above the mean of the others, the parameters of
 # ties, and where grades begin on the scale of scores.
 SPREAD, STAND_OUT = 0.8, 2.5
@@ -38,11 +41,17 @@ def centred(s: Floats) -> Floats:
     return s - s.mean(axis=-1, keepdims=True)
 
 
-def drawn_scores(number: int, shape: tuple[int, ...], spread: float, stand_out: bool) -> Floats:
-    """Return the true scores of this number, one row per instance; a stand-out is the first item."""
-    s = centred(np.random.default_rng([SEED, 2**20 + number]).normal(scale=spread, size=shape))
-    if stand_out:
+def drawn_scores(number: int, instances: int, items: int, spread: float, focus: str) -> Floats:
+    """Return the true scores of this number, one row per instance.
+
+    A stand-out is the first item. A newcomer is the last, and over all numbers as good and as bad as any other: its
+    scores are the quantiles of their law.
+    """
+    s = centred(np.random.default_rng([SEED, 2**20 + number]).normal(scale=spread, size=(instances, items)))
+    if focus == "stand-out":
         s[:, 0] = s[:, 1:].mean(axis=1) + STAND_OUT
+    if focus == "newcomer":
+        s[:, -1] = s[:, :-1].mean(axis=1) + spread * ndtri((number % TRUTHS + 0.5) / TRUTHS)
     return centred(s)
 
 
@@ -175,9 +184,9 @@ class Votes:
         return [name for _, name in _names(self.items)[1]]
 
     @property
-    def focus(self) -> int | None:
-        """The item that is looked at on its own."""
-        return self.items - 1 if self.newcomer else 0 if self.stand_out else None
+    def focus(self) -> str:
+        """What kind of item is looked at on its own: "newcomer", the last, "stand-out", the first, or none."""
+        return "newcomer" if self.newcomer else "stand-out" if self.stand_out else ""
 
     @property
     def enough(self) -> bool:
@@ -192,7 +201,7 @@ class Votes:
 
     def scores(self, number: int) -> Floats:
         """Return true scores, mean 0, one row."""
-        return drawn_scores(number, (1, self.items), self.spread, self.stand_out)
+        return drawn_scores(number, 1, self.items, self.spread, self.focus)
 
     def kind(self) -> Votes:
         """Return the kind of comparisons on which the truth depends."""
@@ -392,9 +401,9 @@ class Lists:
         return [name for _, name in _names(self.items, self.instances)[1]]
 
     @property
-    def focus(self) -> int | None:
-        """The item that is looked at on its own."""
-        return self.items - 1 if self.newcomer else 0 if self.stand_out else None
+    def focus(self) -> str:
+        """What kind of item is looked at on its own: "newcomer", the last, "stand-out", the first, or none."""
+        return "newcomer" if self.newcomer else "stand-out" if self.stand_out else ""
 
     @property
     def enough(self) -> bool:
@@ -408,7 +417,7 @@ class Lists:
 
     def scores(self, number: int) -> Floats:
         """Return true scores, mean 0, one row per instance."""
-        return drawn_scores(number, (self.instances, self.items), self.spread, self.stand_out)
+        return drawn_scores(number, self.instances, self.items, self.spread, self.focus)
 
     def _kinds(self) -> Floats:
         return centred(np.random.default_rng([SEED, 2**23]).normal(size=self.items))

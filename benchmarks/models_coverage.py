@@ -20,15 +20,13 @@ from multiprocessing import get_context
 from typing import Any, NamedTuple
 
 import numpy as np
-from coverage_data import SEED, Data, Floats, Lists, Votes
+from coverage_data import SEED, TRUTHS, Data, Floats, Lists, Votes
 from render import table
 
 import concordant as cc
 from concordant.errors import ConcordantWarning, NoFiniteEstimateError
 
 DATA_SETS = 500
-# So many sets of true scores take turns, and the spread of an estimate is taken within each.
-TRUTHS = 5
 # Asked of scores and differences where there is enough to go by, and where not; of the best item and of a stand-out; of
 # rank ranges. The named settings of clusters and those shown to fail have other promises, or none.
 ENOUGH, FEW, BEST, RANKS = (0.93, 0.97), (0.93, 1.0), (0.90, 1.0), (0.95, 0.995)
@@ -343,14 +341,14 @@ def summary(cell: Cell, truths: list[Floats], seen: list[Seen]) -> dict[str, Any
         "redrawn": sum(s.redrawn for s in seen),
         "warned": dict(Counter(category for s in seen for category in s.warned)),
     }
-    focus = cell.data.focus
-    if focus is not None:
+    if cell.data.focus:
+        focus = -1 if cell.data.focus == "newcomer" else 0
         out["one"] = {
             "score": share(held[:, :, focus]),
             "rank": share(kept[:, :, focus]),
             "width": widths((upper - lower)[:, :, focus], ideal[:, focus]),
             "rank_width": float((last - first)[:, :, focus].mean()),
-            "bias": float((score - true)[:, :, focus].mean()),
+            "slope": float((score * true)[:, :, focus].sum() / (true**2)[:, :, focus].sum()),
             "given": float(given[:, :, focus].mean()),
         }
     return out
@@ -387,8 +385,8 @@ def judged(name: str, r: dict[str, Any]) -> dict[str, str]:
         "best": _worst(best=verdict(r["best"], BEST)),
     }
     if "one" in r:
-        new = bool(cell.data.newcomer)
-        asked = (ENOUGH if cell.data.enough_for_newcomer else FEW) if new else BEST
+        new = ENOUGH if cell.data.enough_for_newcomer else FEW
+        asked = new if cell.data.focus == "newcomer" else BEST
         out["one"] = _worst(score=verdict(r["one"]["score"], asked), rank=verdict(r["one"]["rank"], (RANKS[0], 1.0)))
     return out
 
@@ -497,14 +495,14 @@ def _single_items(found: dict[str, Any]) -> list[str]:
             _percent(r["one"]["score"], error=True),
             f"{_percent(r['one']['rank'])} ({r['one']['rank_width']:.1f})",
             _width(r["one"]["width"]),
-            f"{r['one']['bias']:+.2f}",
+            f"{r['one']['slope']:.2f}",
             f"{100 * r['one']['given']:.0f}",
             _kept(name, judged(name, r), "one"),
         ]
         for name, r in found.items()
         if "one" in r
     ]
-    head = ["model and data", "score", "rank", "width", "bias", "given", "kept"]
+    head = ["model and data", "score", "rank", "width", "slope", "given", "kept"]
     return ["The newcomer or the stand-out alone:", table(head, rows)] if rows else []
 
 
@@ -519,7 +517,7 @@ def _coverage(r: dict[str, Any]) -> str:
         "Ranks: in brackets the mean of last minus first rank of a range. Width: of the intervals of scores, in "
         "brackets how many times that of ideal ones (± 1.96 standard deviations of the estimates over data sets). "
         "Slope: of estimated scores on true ones. Best item: the one whose true score is largest. Warned: in how many "
-        "data sets the library warned, by category. Bias: estimated minus true score. Given: percent of intervals "
+        "data sets the library warned, by category. Given: percent of intervals "
         "there were; one that is missing without a warning counts as a miss.",
         "Promised: 93–97 for scores and differences where an item has at least ten observations (and ten judges, where "
         "they have tastes), at least 93 below that; at least 90 for the best item and for a stand-out; 95–99.5 for "
@@ -544,7 +542,7 @@ def compact(name: str, r: dict[str, Any]) -> str:
     said = judged(name, r)
     parts = [
         f"{name:88.88}",
-        *(f"{k[0]}{k[4:5]} {_percent(r[k]):>5}" for k in ("scores", "differences", "ranks")),
+        *(f"{k[:2]} {_percent(r[k]):>5}" for k in ("scores", "differences", "ranks")),
         f"w {_width(r['width']):>12}",
         f"rw {r['rank_width']:5.1f}",
         f"slope {r['slope']:.2f}",
