@@ -33,6 +33,8 @@ SPREAD, STAND_OUT = 0.8, 2.5
 DAVIDSON, RAO_KUPPER = 0.7, 1.7
 GRADES = (-0.5, 0.5, 1.5, 2.5)
 # How many lists, or experts with tastes, an expectation is taken over.
+# From this many instances on, the multinomial preference model learns whom to believe.
+ENOUGH_TO_LEARN = 20
 MANY_LISTS, MANY_EXPERTS = 100_000, 1_000
 
 
@@ -269,11 +271,11 @@ class Votes:
         return both // self.items, both % self.items, judge
 
     def truth(self, number: int, model: str) -> Floats:
-        """Return what a model estimates: "bt", "bt-judges" (slopes learned), "mpm", "mpm-plain" (trust not learned)."""
+        """Return what a model estimates: "bt", "bt-judges" (slopes learned), "mpm" (trust not learned)."""
         s = self.scores(number)
-        learns = model in ("bt-judges", "mpm")
+        learns = model == "bt-judges"
         if self.taste and learns:
-            return _over_panels(self, number, model)
+            return _over_panels(self, number)
         if self.law == "multinomial":
             return s if not self.taste and (learns or not self.bad) else self._multinomial_truth(s[0])
         if model in ("bt", "bt-judges") and not self.taste and (learns or not self.bad):
@@ -282,7 +284,7 @@ class Votes:
         i, j = np.triu_indices(self.items, 1)
         wins = np.zeros((self.items, self.items))
         wins[i, j], wins[j, i] = weight[i, j] * chances[0], weight[i, j] * chances[1]
-        if model in ("mpm", "mpm-plain"):
+        if model == "mpm":
             return net_scores((wins.sum(axis=1) - wins.sum(axis=0)) / wins.sum())[None, :]
         return (pair_scores(wins) if self.law == "plain" else tied_scores(chances, weight, self.law))[None, :]
 
@@ -323,30 +325,21 @@ def _ordered_law(s: Floats) -> Floats:
     return weight / weight.sum()
 
 
-def _over_panels(votes: Votes, number: int, model: str) -> Floats:
-    """Return the mean, over panels of judges with tastes, of what a model says when each has answered without end.
+def _over_panels(votes: Votes, number: int) -> Floats:
+    """Return the mean, over panels of judges with tastes, of the scores when slopes are learned from endless answers.
 
     A model that weighs judges has no estimand but that of a panel: whom it believes, and on whose scale the scores are,
     depends on who is there.
     """
     rng = np.random.default_rng([SEED, 2**24, number])
-    method = (
-        cc.BradleyTerry(reliability=True, uncertainty="none") if model == "bt-judges" else cc.MPM(uncertainty="none")
-    )
+    method = cc.BradleyTerry(reliability=True, uncertainty="none")
     names, slots = _names(votes.items)
-    if votes.law == "multinomial":
-        i, j = (side.ravel() for side in np.nonzero(1 - np.eye(votes.items)))
-    else:
-        i, j = np.triu_indices(votes.items, 1)
+    i, j = np.triu_indices(votes.items, 1)
     weight = votes._met()[i, j] / votes._met()[i, j].mean()
     found = []
     for _ in range(max(MANY_EXPERTS // votes.judges, 12)):
         seen = votes.scores(number) + rng.normal(scale=votes.taste, size=(votes.judges, votes.items))
-        if votes.law == "multinomial":
-            left = np.stack([_ordered_law(row)[i, j] for row in seen]) * 1e5
-            right = np.zeros_like(left)
-        else:
-            left, right, _ = LAWS[votes.law](seen[:, i] - seen[:, j]) * weight * 1e3
+        left, right, _ = LAWS[votes.law](seen[:, i] - seen[:, j]) * weight * 1e3
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             panel = cc.Comparisons(
@@ -496,10 +489,11 @@ class Lists:
         if model == "bt":
             return pair_scores(met * ((1 - self.bad) * beats + self.bad / 2))
         # A list of m items in which k are before item i counts (m - 1) m / 2 - m k for it: the sum of the differences
-        # of ranks. Whom the model believes that learns this: the good ones, all alike.
+        # of ranks. Where there are enough instances, whom to believe is learned: the good ones, all alike.
         listed = met.sum(axis=1) / (length - 1)
         net = listed * length * (length - 1) / 2 - length * (met * np.asarray(beats).T).sum(axis=1)
-        return net_scores(net / ((length**3 - length) / 6))
+        believed = 1.0 if self.instances >= ENOUGH_TO_LEARN else 1.0 - self.bad
+        return net_scores(believed * net / ((length**3 - length) / 6))
 
     def _from_many(self, number: int, s: Floats, model: str) -> Floats:
         """Return what a model makes of a great many lists."""
@@ -514,15 +508,22 @@ class Lists:
         if model == "pl":
             return choice_scores(orders, self.items)
         length = orders.shape[1]
-        # Ranks count by their difference in the multinomial model, by their order in Bradley-Terry; grades by theirs.
+        # The multinomial model counts differences of ranks or grades, Bradley-Terry who is before whom.
         level = 1.0 + np.digitize(seen, GRADES) if self.grades else np.tile(-np.arange(1.0, length + 1), (lists, 1))
-        wins = np.zeros(self.items**2)
+        wins, ties = np.zeros(self.items**2), np.zeros(self.items**2)
         for a, b in np.argwhere(1 - np.eye(length, dtype=np.int64)).tolist():
-            gap = np.maximum(level[:, a] - level[:, b], 0.0)
-            amount = gap if self.grades or model == "mpm" else np.sign(gap)
-            wins += np.bincount(orders[:, a] * self.items + orders[:, b], amount, len(wins))
-        table = wins.reshape(self.items, self.items)
-        return pair_scores(table) if model == "bt" else net_scores((table - table.T).sum(axis=1) / table.sum())
+            gap, cell = level[:, a] - level[:, b], orders[:, a] * self.items + orders[:, b]
+            amount = np.maximum(gap if model == "mpm" else np.sign(gap), 0.0)
+            wins += np.bincount(cell, amount, len(wins))
+            ties += np.bincount(cell, gap == 0, len(wins))
+        table, tied = wins.reshape(self.items, self.items), ties.reshape(self.items, self.items)
+        if model == "mpm":
+            return net_scores((table - table.T).sum(axis=1) / table.sum())
+        if not tied.any():
+            return pair_scores(table)
+        i, j = np.triu_indices(self.items, 1)
+        met = table + table.T + tied
+        return tied_scores(np.stack([table[i, j], table[j, i], tied[i, j]]) / met[i, j], met, "davidson")
 
     def kind(self) -> Lists:
         """Return the kind of lists whatever their number, on which the truth depends alone."""

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from multiprocessing import get_context
@@ -124,10 +125,11 @@ def cells() -> dict[str, Cell]:
     group = "Complete rankings"
     for n in (3, 5, 10, 30, 100):
         add(group, lists, f"{n} rankings of 10 items", Lists(items=10, lists=n, length=10))
-    several = Lists(items=10, lists=12, length=10, instances=8)
-    add(group, [ADHERENCE, MPM], "12 experts rank 10 items in each of 8 instances", several)
-    several = Lists(items=10, lists=12, length=10, instances=8, bad=0.25)
-    add(group, [ADHERENCE, MPM], "the same, 3 of the 12 at random", several)
+    for instances in (8, 60):
+        said = f"12 experts rank 10 items in each of {instances} instances"
+        several = Lists(items=10, lists=12, length=10, instances=instances)
+        add(group, [ADHERENCE, MPM], said, several)
+        add(group, [ADHERENCE, MPM], f"{said}, 3 experts at random", replace(several, bad=0.25))
 
     group = "Partial lists"
     add(group, lists, "60 lists of 4 of 10 items, N(0, 1)", Lists(items=10, lists=60, length=4, spread=1.0))
@@ -197,9 +199,9 @@ def cells() -> dict[str, Cell]:
     data = Votes(per_item=200, judges=40, taste=1.0, law="multinomial")
     said = "40 judges, 200 preferences per item by its own law, tastes"
     plain = {"adherence": "none"}
-    add(group, [MPM], said, data, settings=plain, estimand="mpm-plain")
+    add(group, [MPM], said, data, settings=plain)
     naively = {**plain, "uncertainty": "information"}
-    add(group, [MPM], said, data, settings=naively, estimand="mpm-plain", promised=False)
+    add(group, [MPM], said, data, settings=naively, promised=False)
     add(group, [PL], "60 lists of 15 of 20, leaning", Lists(lists=60, length=15, lean=2.0), settings=own)
     add(
         group,

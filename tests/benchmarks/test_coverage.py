@@ -50,9 +50,7 @@ def test_scores_are_recovered_from_expected_counts(bench):
 def test_expected_counts_of_lists_are_the_mean_of_many(bench, options, model):
     lists = bench.coverage_data.Lists(items=8, lists=50, **options)
     s = lists.scores(1)[0]
-    # The model that learns whom to believe has to do with the good ones only.
-    many = lists if model != "mpm" else bench.coverage_data.Lists(items=8, lists=50, **{**options, "bad": 0.0})
-    np.testing.assert_allclose(lists.truth(1, model)[0], many._from_many(1, s, model), atol=0.04)
+    np.testing.assert_allclose(lists.truth(1, model)[0], lists._from_many(1, s, model), atol=0.04)
 
 
 def test_a_newcomer_is_in_its_share_of_lists_and_votes(bench):
