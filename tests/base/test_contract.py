@@ -194,3 +194,31 @@ def test_expert_weights_multiply_those_of_the_lists() -> None:
     ):
         expert_weights(P, {"z": 1.0}, "Toy")
     assert expert_weights(P, {"z": 9.0, "x": 2.0}, "Toy", "ignore").tolist() == [2, 1]  # type: ignore[union-attr]
+
+
+FEATURES = cc.Features(["q", "q"], ["a", "b"], [[0.0], [1.0]])
+BLIND = sorted(name for name in cc.METHODS if not cc.METHODS[name].uses_features)
+
+
+@pytest.mark.parametrize("name", BLIND)
+@pytest.mark.parametrize("call", ["fit", "fit_predict"])
+def test_features_given_to_a_method_that_cannot_use_them_are_an_error(name: str, call: str) -> None:
+    owner = cc.METHODS[name].__name__
+    kind = next(k for k in ("rank", "score", "comparisons") if k in cc.METHODS[name].tags.accepts)
+    votes = cc.from_lists({"x": ["a", "b"]}) if kind == "rank" else cc.from_lists({"x": {"a": 2.0, "b": 1.0}})
+    with pytest.raises(KindError, match=rf"^{owner} does not use features\..*: bradley-terry, lambdarank,.*ranknet"):
+        getattr(cc.METHODS[name](), call)(votes, features=FEATURES)
+
+
+def test_features_reach_those_that_use_them_or_are_an_error_in_aggregate_and_blocks() -> None:
+    assert {"plackett-luce", "mpm", "borda"} <= set(BLIND)
+    lists = cc.from_lists({"x": ["a", "b"], "y": ["a", "b"]})
+    with pytest.raises(KindError, match="Borda does not use features"):
+        cc.aggregate(lists, "borda", features=FEATURES)
+    params: dict[str, Any] = {"prior": 1, "uncertainty": "information"}
+    want = cc.BradleyTerry(**params).fit_predict(lists, features=FEATURES)
+    assert cc.aggregate(lists, "bradley-terry", features=FEATURES, **params).score.tolist() == want.score.tolist()
+    toy = Toy()
+    with pytest.raises(KindError, match="Toy does not use features"):
+        toy.fit(P, features=FEATURES)
+    assert not hasattr(toy, "n_seen_")

@@ -203,7 +203,7 @@ def command(
             return
         session.note(f"wrote {output}: {chosen.name}, {os.path.getsize(output):,} bytes")
         same = "features" if _is_features(data.votes) else "experts"
-        beside_it = " --features FILE" if features is not None else ""
+        beside_it = " --features FILE" if features is not None and chosen.takes_features else ""
         session.note(
             f"Next, on any input of the same {same}:\n  concordant aggregate INPUT... --model {output}{beside_it}"
         )
@@ -397,8 +397,13 @@ def _write_features(session: Session, method: Aggregator, path: str) -> None:
 
 
 def _weights(method: Aggregator) -> list[tuple[str, float]]:
-    """Return what each column of a linear ranker is worth, in units of its standard deviation, the strongest first."""
+    """Return what each column of a linear model is worth, the strongest first.
+
+    Rankers have weights in units of the column's standard deviation; others in those of the column itself.
+    """
     learned = vars(method)
+    if isinstance(learned.get("coefficients_"), dict):
+        return sorted(learned["coefficients_"].items(), key=lambda pair: -abs(pair[1]))
     if "coefficients_" not in learned or learned["top_"].size:
         return []
     names = list(learned["feature_names_"])
@@ -438,10 +443,11 @@ def _report(session: Session, method: Aggregator, data: _Data, output: str) -> N
         session.show(_experts_table(experts, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
     weights = _weights(method)
     if weights:
-        session.show(_features_table(weights))
+        itself = isinstance(vars(method)["coefficients_"], dict)
+        session.show(_features_table(weights, "the feature itself" if itself else "the feature's standard deviation"))
 
 
-def _features_table(weights: list[tuple[str, float]]) -> Table:
+def _features_table(weights: list[tuple[str, float]], units: str) -> Table:
     """Return the features that count most."""
     shown = weights[:_STRONGEST]
     hidden = "; --features-out FILE writes all" if len(shown) < len(weights) else ""
@@ -449,7 +455,7 @@ def _features_table(weights: list[tuple[str, float]]) -> Table:
     return Table(
         ["feature", "weight"],
         [[name, number(weight)] for name, weight in shown],
-        caption=f"{what}, in units of the feature's standard deviation{hidden}",
+        caption=f"{what}, in units of {units}{hidden}",
     )
 
 

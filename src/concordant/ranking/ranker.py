@@ -181,7 +181,7 @@ class Ranker(Aggregator):
     tags = Tags(
         accepts=frozenset({"rank", "score", "rating", "comparisons"}), supervised=True, faithful=False, cost="O(M F)"
     )
-    takes_features = True
+    takes_features = uses_features = True
     # How many parameters the loss itself has.
     _n_extra: ClassVar[int] = 0
     # Whether an instance whose labels are all equal says something.
