@@ -328,15 +328,15 @@ def test_dependent_features_are_found_in_the_memory_of_the_features() -> None:
     assert bradley_terry._dependent(few).tolist() == [0, 1, 2, 3]
 
 
-# The winner of every pair that met has more of the feature, or is tied with a much worse one.
-TIED_ROWS = [(0, 1, 2.0, 0.0, 0.0), (1, 2, 1.0, 0.0, 0.0), (0, 2, 0.0, 0.0, 1.0), (3, 2, 0.0, 1.0, 0.0)]
-TIED_X = np.array([[2.0, 0.0], [1.0, 0.5], [0.0, -1.0], [0.1, 3.0]])
+# No circle of items has more wins than ties, but the winner has now more of the feature, now less.
+TIED_ROWS = [(0, 1, 3.0, 0.0, 1.0), (1, 2, 1.0, 0.0, 1.0), (3, 4, 1.0, 0.0, 0.0)]
+TIED_X = np.array([[2.0], [1.0], [0.5], [0.0], [0.7]])
 
 
 @pytest.mark.parametrize("model", ["davidson", "rao-kupper"])
 def test_the_estimate_with_features_and_ties_exists_where_free_scores_have_none(model: str) -> None:
-    votes, x = comparisons(TIED_ROWS), TIED_X[:, :1]
-    with pytest.raises(NoFiniteEstimateError):
+    votes, x = comparisons(TIED_ROWS), TIED_X
+    with pytest.raises(NoFiniteEstimateError, match="scores and the tie parameter grow together"):
         cc.BradleyTerry(prior=0, ties=model).fit(votes)
     method = cc.BradleyTerry(prior=0, ties=model)
     got = method.fit_predict(votes, features=features(x))
