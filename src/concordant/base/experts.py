@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from concordant.data.consensus import Consensus
-from concordant.data.index import Slots
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, listing
 from concordant.kernels.inversions import pair_balance, tau_b
-from concordant.kernels.lists import Codes, Floats, Ints, offsets_of, ranges
+from concordant.kernels.lists import Codes, Floats, Ints
 
 if TYPE_CHECKING:
     import polars as pl
@@ -20,24 +19,7 @@ if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
     from concordant.data.comparisons import Comparisons
 
-__all__ = ["check_known", "describe_experts", "expert_records", "list_agreement", "own_order", "speaking", "support"]
-
-
-def own_order(preferences: Preferences, expert: str) -> Consensus:
-    """Return what one expert says as a consensus: its own items in its own order, with its own scores.
-
-    Items the expert left out are not part of it, and neither are instances it did not answer.
-    """
-    code = preferences.experts.codes[expert]
-    which = np.flatnonzero(preferences.list_expert == code)
-    starts, ends = preferences.list_offsets[which], preferences.list_offsets[which + 1]
-    rows = ranges(starts, ends)
-    slots = Slots(
-        preferences.instances.take(preferences.list_instance[which]),
-        preferences.items.take(preferences.slot[rows]),
-        offsets_of(ends - starts),
-    )
-    return Consensus.from_codes(slots, preferences.strengths()[rows])
+__all__ = ["check_known", "describe_experts", "expert_records", "list_agreement", "speaking", "support"]
 
 
 def speaking(votes: Preferences | Comparisons) -> Ints:

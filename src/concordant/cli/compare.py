@@ -476,9 +476,8 @@ def _together(method: Aggregator, task: _Task, seeds: int) -> CrossValidation:
 
 
 def _evaluate_experts(task: _Task) -> dict[str, Evaluation]:
-    from concordant.cli.evaluate import Measured, evaluate_experts
     from concordant.data.preferences import Preferences
-    from concordant.metrics.evaluation import combine_folds, evaluate
+    from concordant.metrics.evaluation import Measured, combine_folds, evaluate, evaluate_experts
 
     measured: list[Measured] = []
     for part in task.plan.parts:
