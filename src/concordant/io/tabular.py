@@ -53,8 +53,8 @@ from concordant.io._rows import (
     ids,
 )
 from concordant.io._sniff import Head, is_qrels, mostly
-from concordant.io._tables import Table, most_rows, normal, open_table
-from concordant.io._words import ALIASES, HEADER_WORDS
+from concordant.io._tables import Table, most_rows, open_table
+from concordant.io._words import ALIASES, HEADER_WORDS, normal
 from concordant.io.blocks import fingerprint
 from concordant.io.outcomes import Column, Outcomes, OutcomeWords
 from concordant.io.trec import read_qrels
@@ -705,6 +705,8 @@ def read_rankings(
                 "columns", "read_rankings", f"of the words instance, expert, weight in the layout {chosen!r}", columns
             )
         matrix = Matrix(found, experts)
+        if header is None and not table.header:
+            matrix.ask_about_header(chosen)
         part = matrix.ranks(missing) if chosen == "ranks" else matrix.orders(missing)
         guessed.append((chosen, *matrix.shape))
         return found.with_instance(part, instance_from)
