@@ -620,7 +620,7 @@ def test_words_for_positions_are_a_header_of_orders(write: Write, header: str) -
 def test_names_that_a_program_made_up_are_asked_about(write: Write, header: str, experts: Any) -> None:
     path = write(f"{header}\n{BALLOTS}")
     with pytest.raises(
-        FormatError, match=r"t\.csv: the first row is .*, of which nothing .* header=True .*; if it is a ranking"
+        FormatError, match=r"t\.csv: the first row is .* nothing .* header=True .* a ranking, header=False"
     ):
         read_rankings(path, layout="orders", experts=experts)
     assert read_rankings(path, layout="orders", experts=experts, header=True).items.tolist() == ["a", "b", "c"]

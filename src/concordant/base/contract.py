@@ -297,8 +297,22 @@ class Aggregator:
         self.fit_info_ = FitInfo()
         with self._ending_where_stopped():
             known = self._fit(votes, labels, validation, features)
+            self._say_inverted(votes, labels)
             self.fit_info_.seconds = perf_counter() - started
         return known
+
+    def _say_inverted(self, votes: Votes, labels: Labels | None) -> None:
+        """Call those experts inverted whose order labels show to be so, among those with weights below 0."""
+        said = self.__dict__.get("expert_details_", {}).get("meaning")
+        if said is None or labels is None:
+            return
+        from concordant.base.experts import DISCOUNTED, INVERTED, surely_inverted
+
+        if any(DISCOUNTED in text for text in said):
+            sure = surely_inverted(votes, labels, self.experts_)
+            self.__dict__["expert_details_"]["meaning"] = [
+                text.replace(DISCOUNTED, INVERTED) if known else text for text, known in zip(said, sure, strict=True)
+            ]
 
     def _learn_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any, features: Features | None) -> None:
         """Fit afresh on data that is not in memory."""

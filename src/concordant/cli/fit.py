@@ -68,7 +68,9 @@ _SHOWN = 5
 _HEARD = 0.05
 # Details with more columns than this are left to --experts-out.
 _MOST_DETAILS = 6
-_SORTS = ("trusted", "ignored", "inverted")
+# Half the width of a 95 % interval in standard errors.
+_SURELY = 1.96
+_SORTS = ("trusted", "ignored", "discounted", "inverted")
 _INTERRUPTED = 130
 # How many of the features that count most are shown.
 _STRONGEST = 10
@@ -493,11 +495,14 @@ def _sort_of(expert: dict[str, Any], strongest: float) -> str:
         return said[0]
     if not abs(expert["weight"]) > _HEARD * strongest:
         return "ignored"
-    return "trusted" if expert["weight"] > 0 else "inverted"
+    if expert["weight"] > 0:
+        return "trusted"
+    # Only an interval can tell an expert who is inverted from one whose weight came out below 0.
+    return "inverted" if expert["weight"] + _SURELY * expert.get("stderr", math.inf) < 0 else "discounted"
 
 
 def _experts_table(experts: list[dict[str, Any]], room: int | None = None) -> Table:
-    """Return the experts most trusted, ignored and inverted, a few of each.
+    """Return the experts most trusted, ignored, discounted and inverted, a few of each.
 
     Where there is not enough room, of what the weights mean only the first word is said, and details are left out.
     """
@@ -508,7 +513,8 @@ def _experts_table(experts: list[dict[str, Any]], room: int | None = None) -> Ta
     for expert in order:
         sort = _sort_of(expert, strongest)
         found[sort].append({"meaning": sort} | expert | {"": sort})
-    found["inverted"].reverse()
+    for sort in ("discounted", "inverted"):
+        found[sort].reverse()
     details = [name for name in experts[0] if name not in ("expert", "weight", "meaning")]
     shown = [e for of_sort in found.values() for e in of_sort[:_SHOWN]]
     own_words = "meaning" in experts[0]
