@@ -107,21 +107,21 @@ def test_no_compiler_is_waited_for() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 
 
-def noisy_search(flipped: int, signal: float = 0.8) -> tuple[cc.Preferences, cc.Labels]:
-    """Return 25 topics searched by 30 systems that find some of what is relevant, the first few upside down."""
+def noisy_search(flipped: int, topics: int = 25) -> tuple[cc.Preferences, cc.Labels]:
+    """Return topics searched by 30 systems that find some of what is relevant, the first few upside down."""
     rng = np.random.default_rng(0)
     rows, labels = [], []
-    for q in range(25):
+    for q in range(topics):
         relevant = (rng.random(30) < 0.3).astype(float)
         labels += [(f"q{q}", f"d{i}", relevant[i]) for i in range(30)]
         for s in range(30):
-            score = relevant * (-signal if s < flipped else signal) + rng.normal(size=30)
+            score = relevant * (-0.8 if s < flipped else 0.8) + rng.normal(size=30)
             rows += [(f"q{q}", f"s{s:02}", f"d{i}", r) for r, i in enumerate(np.argsort(-score)[:20].tolist(), 1)]
     return cc.Preferences(*zip(*rows, strict=True)), cc.Labels(*zip(*labels, strict=True))
 
 
 def test_weights_below_0_on_noise_are_not_called_inverted() -> None:
-    votes, labels = noisy_search(0, signal=0.3)
+    votes, labels = noisy_search(0, topics=8)
     model = cc.ListwiseLinear(transform="log", l2=0.01).fit(votes, labels)
     words = [text.partition(":")[0] for text in model.expert_weights_["meaning"]]
     assert sum(w < 0 for w in model.adherence_) >= 3

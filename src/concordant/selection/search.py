@@ -25,7 +25,7 @@ from concordant.data.consensus import Consensus
 from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
-from concordant.errors import ConcordantError, DataError, NotFittedError, ParameterError, listing
+from concordant.errors import ConcordantError, ConcordantWarning, DataError, NotFittedError, ParameterError, listing
 from concordant.kernels.lists import Floats
 from concordant.metrics.evaluation import evaluate
 from concordant.metrics.ranking import CONVENTIONS, Metric, parse_metric
@@ -379,7 +379,8 @@ class Search(Aggregator):
         if failed:
             self._warn(
                 f"{len(failed)} of {len(self.tried_)} candidates of {owner} failed and were passed over: "
-                f"{listing([t.method for t in failed], 3)}. {failed[0].error} See results_."
+                f"{listing([t.method for t in failed], 3)}. {failed[0].error} See results_.",
+                ConcordantWarning,
             )
 
     @property
