@@ -227,7 +227,7 @@ def _equal_to_flagr() -> dict[str, float]:
         "borda": (cc.Borda(), lambda score, n: score / n),
         "condorcet": (cc.Condorcet(missing="below"), lambda score, _: float(int(score))),
         "copeland": (cc.Copeland(missing="below"), lambda score, n: (n - 1 + score) / 2),
-        "rra": (cc.RobustRank(), lambda score, _: min(1.0, 10**-score)),
+        "rra": (cc.RobustRank(correction="bonferroni"), lambda score, _: 10**-score),
     }
     peer("flagr", csv=str(small / "flagr_input.csv"), methods=list(same), folder=str(folder))
     preferences = cc.read_runs(_files(small))

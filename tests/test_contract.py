@@ -18,6 +18,7 @@ VARIANTS: list[tuple[Aggregator, tuple[str, ...] | None]] = [
     (cc.MeanRank(missing="ignore"), None),
     (cc.RobustRank(missing="ignore"), None),
     (cc.RobustRank(total=40), None),
+    (cc.RobustRank(correction="bonferroni"), None),
     (cc.Condorcet(fusion=True), None),
     (cc.Condorcet(missing="below"), None),
     (cc.Copeland(missing="below"), None),
@@ -130,6 +131,10 @@ EXEMPT: dict[tuple[str, str], str] = {
     ("CombMNZRank(k=3)", "one_expert_gets_its_own_order"): "what lies below the third place scores nothing",
     ("CombMNZRank(k=3)", "unanimous_order_is_kept"): "what lies below the third place scores nothing",
     ("LogISR(sigma=0.0)", "one_expert_gets_its_own_order"): "the logarithm of one list is 0, so nothing is scored",
+}
+EXEMPT |= {
+    ("RobustRank(correction='bonferroni')", check): "items whose rho is 1 or more tie, as in R"
+    for check in ("unanimous_order_is_kept", "unanimous_pairs_are_kept")
 }
 _SIDED = "the winner is always shown left there, so that no side effect can be told"
 EXEMPT |= {

@@ -57,6 +57,15 @@ def test_every_public_name_resolves() -> None:
         assert getattr(concordant, name) is not None
 
 
+@pytest.mark.parametrize(
+    "room", ["base", "data", "errors", "execution", "io", "metrics", "ranking", "report", "selection"]
+)
+def test_a_room_is_there_whatever_was_imported_before(room: str) -> None:
+    code = f"import concordant as cc; print(cc.{room}.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT / "src")
+    assert (done.stdout.strip(), done.stderr) == (f"concordant.{room}", "")
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     concordant = importlib.import_module("concordant")
     with pytest.raises(AttributeError, match="no_such_name"):

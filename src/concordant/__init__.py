@@ -8,6 +8,8 @@ from importlib import import_module as _import_module
 from concordant._version import __version__
 
 _WHERE = {
+    "errors": ("errors",),
+    "metrics": ("metrics",),
     "data.preferences": ("Preferences",),
     "data.comparisons": ("Comparisons",),
     "data.labels": ("Labels",),
@@ -77,12 +79,15 @@ _WHERE = {
     "report.plots": ("plots",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
+# Packages that the documentation names are there whatever was imported before. They are not in `__all__`: `import *`
+# should not import them, nor hide Python's own `io`.
+_PACKAGES = frozenset({"base", "data", "execution", "io", "ranking", "report"})
 
 __all__ = ["__version__", *sorted(_MODULE_OF)]  # noqa: PLE0604 - derived from the table above
 
 
 def __getattr__(name: str) -> object:
-    module = _MODULE_OF.get(name)
+    module = name if name in _PACKAGES else _MODULE_OF.get(name)
     if module is not None:
         if name == module.rpartition(".")[2]:
             value = _import_module(f"{__name__}.{module}")

@@ -1,3 +1,12 @@
+from concordant import base as base
+from concordant import data as data
+from concordant import errors as errors
+from concordant import execution as execution
+from concordant import io as io
+from concordant import metrics as metrics
+from concordant import ranking as ranking
+from concordant import report as report
+from concordant import selection as selection
 from concordant._version import __version__ as __version__
 from concordant.base.checkpoints import checkpoint as checkpoint
 from concordant.base.checks import check_method as check_method

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import threading
 import warnings
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import concordant as cc
+from concordant import errors
 from concordant.base import contract
 from concordant.base.checks import examples
 from concordant.base.contract import Aggregator, FitInfo, Tags, expert_weights
@@ -194,3 +197,95 @@ def test_expert_weights_multiply_those_of_the_lists() -> None:
     ):
         expert_weights(P, {"z": 1.0}, "Toy")
     assert expert_weights(P, {"z": 9.0, "x": 2.0}, "Toy", "ignore").tolist() == [2, 1]  # type: ignore[union-attr]
+
+
+FEATURES = cc.Features(["q", "q"], ["a", "b"], [[0.0], [1.0]])
+BLIND = sorted(name for name in cc.METHODS if not cc.METHODS[name].uses_features)
+
+
+@pytest.mark.parametrize("name", BLIND)
+@pytest.mark.parametrize("call", ["fit", "fit_predict"])
+def test_features_given_to_a_method_that_cannot_use_them_are_an_error(name: str, call: str) -> None:
+    owner = cc.METHODS[name].__name__
+    kind = next(k for k in ("rank", "score", "comparisons") if k in cc.METHODS[name].tags.accepts)
+    votes = cc.from_lists({"x": ["a", "b"]}) if kind == "rank" else cc.from_lists({"x": {"a": 2.0, "b": 1.0}})
+    with pytest.raises(KindError, match=rf"^{owner} does not use features\..*: bradley-terry, lambdarank,.*ranknet"):
+        getattr(cc.METHODS[name](), call)(votes, features=FEATURES)
+
+
+def test_features_reach_those_that_use_them_or_are_an_error_in_aggregate_and_blocks() -> None:
+    assert {"plackett-luce", "mpm", "borda"} <= set(BLIND)
+    lists = cc.from_lists({"x": ["a", "b"], "y": ["a", "b"]})
+    with pytest.raises(KindError, match="Borda does not use features"):
+        cc.aggregate(lists, "borda", features=FEATURES)
+    params: dict[str, Any] = {"prior": 1, "uncertainty": "information"}
+    want = cc.BradleyTerry(**params).fit_predict(lists, features=FEATURES)
+    assert cc.aggregate(lists, "bradley-terry", features=FEATURES, **params).score.tolist() == want.score.tolist()
+    toy = Toy()
+    with pytest.raises(KindError, match="Toy does not use features"):
+        toy.fit(P, features=FEATURES)
+    assert not hasattr(toy, "n_seen_")
+
+
+SOURCE = Path(contract.__file__).parents[1]
+# Their warnings name no category yet.
+WITHOUT_CATEGORY = {
+    "base/uncertainty.py",
+    "methods/bradley_terry.py",
+    "methods/crf.py",
+    "methods/listwise.py",
+    "methods/majority.py",
+    "methods/mallows.py",
+    "methods/markov.py",
+    "methods/mpm.py",
+    "methods/plackett_luce.py",
+    "methods/svd_rank.py",
+}
+# What is no matter of data or of a fit: a checkpoint that cannot be written, candidates of a search that failed.
+OF_THE_BASE = {"base/checkpoints.py": 1, "selection/search.py": 1}
+
+
+def warnings_of(path: Path) -> list[tuple[int, str]]:
+    """Return line and category ("" without one) of every warning that a file gives."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(node, ast.Call):
+            continue
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        owner = getattr(getattr(node.func, "value", None), "id", "")
+        if name == "_warn" or (name == "warn" and (isinstance(node.func, ast.Name) or owner == "warnings")):
+            given = [*node.args[1:2], *(k.value for k in node.keywords if k.arg == "category")]
+            found.append((node.lineno, ast.unparse(given[0]) if given else ""))
+    return found
+
+
+def test_every_warning_names_the_category_it_can_be_filtered_by() -> None:
+    categories = {name for name in errors.__all__ if name.endswith("Warning")}
+    wrong = []
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = path.relative_to(SOURCE).as_posix()
+        found = warnings_of(path)
+        if name in ("errors.py", "base/contract.py"):
+            assert {category for _, category in found} == {"category"}
+        elif name not in WITHOUT_CATEGORY:
+            wrong += [f"{name}:{line}: {category!r}" for line, category in found if category not in categories]
+            bare = sum(category == "ConcordantWarning" for _, category in found)
+            assert bare == OF_THE_BASE.get(name, 0), name
+    assert not wrong
+
+
+class Twice(Toy):
+    """Warns of two things."""
+
+    def _fit(self, preferences: Any, labels: Any, validation: Any, features: Any) -> None:
+        self._warn("it did not converge.", errors.ConvergenceWarning)
+        self._warn("an item is loose.", errors.IdentifiabilityWarning)
+
+
+def test_a_category_of_warnings_can_be_left_out_and_the_others_stay() -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        warnings.filterwarnings("ignore", category=cc.errors.ConvergenceWarning)
+        toy = Twice().fit(P)
+    assert [(w.category, str(w.message)) for w in told] == [(errors.IdentifiabilityWarning, "an item is loose.")]
+    assert toy.fit_info_.warnings == ["it did not converge.", "an item is loose."]

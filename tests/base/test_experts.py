@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.oracles import experts as oracle
 
 import concordant as cc
-from concordant.base.experts import expert_records, list_agreement
+from concordant.base.experts import expert_records, list_agreement, surely_inverted
 
 ITEMS, EXPERTS = "abcdef", "wxyz"
 lists = st.dictionaries(
@@ -105,3 +105,48 @@ def test_no_compiler_is_waited_for() -> None:
         "print([m for m in ('numba', 'polars', 'scipy') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def noisy_search(flipped: int, topics: int = 25) -> tuple[cc.Preferences, cc.Labels]:
+    """Return topics searched by 30 systems that find some of what is relevant, the first few upside down."""
+    rng = np.random.default_rng(0)
+    rows, labels = [], []
+    for q in range(topics):
+        relevant = (rng.random(30) < 0.3).astype(float)
+        labels += [(f"q{q}", f"d{i}", relevant[i]) for i in range(30)]
+        for s in range(30):
+            score = relevant * (-0.8 if s < flipped else 0.8) + rng.normal(size=30)
+            rows += [(f"q{q}", f"s{s:02}", f"d{i}", r) for r, i in enumerate(np.argsort(-score)[:20].tolist(), 1)]
+    return cc.Preferences(*zip(*rows, strict=True)), cc.Labels(*zip(*labels, strict=True))
+
+
+def test_weights_below_0_on_noise_are_not_called_inverted() -> None:
+    votes, labels = noisy_search(0, topics=8)
+    model = cc.ListwiseLinear(transform="log", l2=0.01).fit(votes, labels)
+    words = [text.partition(":")[0] for text in model.expert_weights_["meaning"]]
+    assert sum(w < 0 for w in model.adherence_) >= 3
+    assert "inverted" not in words
+    assert sum(word.startswith("discounted") for word in words) >= 3
+
+
+def test_experts_whose_order_is_upside_down_are_called_inverted() -> None:
+    votes, labels = noisy_search(3)
+    model = cc.ListwiseLinear(transform="log", l2=1.0).fit(votes, labels)
+    inverted = [e for e, m in zip(model.experts_, model.expert_weights_["meaning"], strict=True) if "inverted" in m]
+    assert inverted == ["s00", "s01", "s02"]
+    names = [f"s{s:02}" for s in range(30)]
+    assert surely_inverted(votes, labels, names).tolist() == [True] * 3 + [False] * 27
+    told = votes.comparisons("binary")
+    assert surely_inverted(told, labels, names).tolist() == [True] * 3 + [False] * 27
+
+
+def test_experts_without_names_of_their_own_are_judged_together() -> None:
+    votes, labels = noisy_search(30)
+    assert surely_inverted(votes, labels, ["s00", "*"]).tolist() == [True, True]
+    assert surely_inverted(votes.comparisons("binary").collapse(), labels, ["*"]).tolist() == [False]
+
+
+def test_a_few_short_lists_do_not_show_that_an_expert_is_inverted() -> None:
+    queries = ["q1", "q1", "q2", "q2"]
+    votes = cc.Preferences(queries, ["x"] * 4, ["a", "b"] * 2, [2, 1, 2, 1])
+    assert not surely_inverted(votes, cc.Labels(queries, ["a", "b"] * 2, [1, 0, 1, 0]), ["x"]).any()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
 import concordant as cc
@@ -46,16 +48,49 @@ def test_scores_are_taken_apart() -> None:
     np.testing.assert_allclose(found.score, [2.0, 1.5])
     assert found.between("b", "a") == {"y": 1.0, "x": -0.5}
     assert str(found).splitlines() == [
-        "item   score        y        x",
-        "b     2.0000  +1.0000  +0.5000",
-        "a     1.5000  +0.0000  +1.0000",
+        "item   score        y        x   (base)",
+        "b     2.0000  +1.0000  +0.5000  +0.5000",
+        "a     1.5000  +0.0000  +1.0000  +0.5000",
     ]
-    assert found.to_frame().rows() == [("b", "y", 1.0), ("b", "x", 0.5), ("a", "y", 0.0), ("a", "x", 1.0)]
+    b, a = [("b", "y", 1.0), ("b", "x", 0.5), ("b", None, 0.5)], [("a", "y", 0.0), ("a", "x", 1.0), ("a", None, 0.5)]
+    assert found.to_frame().rows() == b + a
 
 
 def test_what_has_no_room_is_summed_up() -> None:
     text = Sums().explain(VOTES, "q").to_text(rows=1, columns=1)
-    assert text.splitlines() == ["item   score        y   others", "b     2.0000  +1.0000  +0.5000", "… 1 more items"]
+    assert text.splitlines() == [
+        "item   score        y   others   (base)",
+        "b     2.0000  +1.0000  +0.5000  +0.5000",
+        "… 1 more items",
+    ]
+
+
+RUNS, LABELS, _ = cc.synthetic.meta_search(12, random_state=3)
+EXPLAINABLE = {
+    "rrf": cc.RRF(weights={"e1": 2.0}, unknown_experts="ignore"),
+    "weighted-sum": cc.WeightedSum(),
+    "crf": cc.CRF(epsilon=3),
+    "listwise-linear": cc.ListwiseLinear(transform="log", l2=0.1),
+    "svd-rank": cc.SVDRank(passes=3),
+    "ranknet": cc.RankNet(l2=0.1, max_iter=20),
+}
+
+
+@pytest.mark.parametrize("name", EXPLAINABLE)
+def test_the_printed_parts_of_a_score_add_up_to_it(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = EXPLAINABLE[name].fit(RUNS, LABELS)
+    # Two experts of those that were learned are not there: what they add by their absence is the base.
+    request = RUNS.select_experts(RUNS.experts.tolist()[2:])[:1]
+    found, score = model.explain(request), model.predict(request)
+    table = [line.split() for line in found.to_text(rows=100).splitlines()]
+    assert len(table) == 1 + len(found.items)
+    for row in table[1:]:
+        assert float(row[1]) == pytest.approx(sum(map(float, row[2:])), abs=1e-4 * len(row))
+    totals = found.to_frame().group_by("item").agg(pl.col("contribution").sum())
+    want = dict(zip(score.items, score.score.tolist(), strict=True))
+    assert dict(totals.iter_rows()) == pytest.approx(want, abs=1e-9)
 
 
 def test_one_instance_is_named() -> None:

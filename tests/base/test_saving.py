@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import pickle
@@ -579,3 +580,31 @@ def test_no_file_of_the_package_unpickles() -> None:
     words = ("import pickle", "allow_pickle=True", "marshal", "joblib")
     texts = {path.name: path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
     assert [name for name, text in texts.items() if any(word in text for word in words)] == ["checks.py"]
+
+
+def test_bytes_and_open_files_are_loaded_like_paths(tmp_path: Path) -> None:
+    path = tmp_path / "rrf.model"
+    cc.RRF(k=7).save(path)
+    content = path.read_bytes()
+    with path.open("rb") as file:
+        sources: list[Any] = [content, bytearray(content), memoryview(content), io.BytesIO(content), file]
+        assert [cc.load(source).get_params()["k"] for source in sources] == [7] * 5
+        assert not file.closed
+
+
+def test_what_is_neither_path_nor_content_is_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / "rrf.model"
+    cc.RRF().save(path)
+    with path.open(encoding="latin-1") as file, pytest.raises(FormatError, match=r"rrf\.model: it is open as text"):
+        cc.load(file)  # type: ignore[arg-type]
+    with pytest.raises(FormatError, match=r"rrf\.model: it cannot be read: .*closed file"):
+        cc.load(file)  # type: ignore[arg-type]
+    with pytest.raises(FormatError, match="the bytes given: not a file that Concordant wrote"):
+        cc.load(b"rrf.model")
+    with pytest.raises(FormatError, match="the BytesIO given: not a file that Concordant wrote"):
+        cc.load(io.BytesIO(b""))
+    with pytest.raises(FormatError, match="the bytes given: the checksum does not match"):
+        cc.load(path.read_bytes()[:-1])
+    for wrong in (3, None, ["rrf.model"]):
+        with pytest.raises(ParameterError, match="must be a path, bytes, or a file open for reading in binary"):
+            cc.load(wrong)  # type: ignore[arg-type]

@@ -12,9 +12,9 @@ from typer.testing import Result
 
 import concordant as cc
 from concordant.base import registry
-from concordant.base.experts import own_order
 from concordant.base.registry import create
 from concordant.errors import ConcordantWarning
+from concordant.metrics.evaluation import own_order
 from concordant.selection import cross_validate
 
 Invoke = Callable[..., Result]

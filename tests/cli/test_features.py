@@ -374,6 +374,42 @@ def test_compare_with_features_beside_runs(runs: Path, invoke: Invoke) -> None:
     )
 
 
+def test_compare_gives_features_to_those_that_use_them_and_says_so(runs: Path, invoke: Invoke) -> None:
+    inputs = (runs / "a.trec", runs / "b.trec")
+    options = ("-l", runs / "qrels.txt", "--metrics", "ndcg@3", "--features", runs / "known.txt")
+    told = invoke("compare", *inputs, *options, "--methods", "rrf,bradley-terry(prior=1),borda")
+    assert "--features: used by bradley-terry(prior=1); not used by rrf, borda" in told.stdout
+    found = json_of(invoke("compare", *inputs, *options, "--methods", "rrf,bradley-terry(prior=1)", "--json"))
+    preferences, labels = cc.read_runs([str(p) for p in inputs]), cc.read_labels(runs / "qrels.txt")
+    own = cc.BradleyTerry(prior=1).fit_predict(preferences, features=cc.read_features(runs / "known.txt")[0])
+    values = {r["method"]: r["metrics"]["ndcg@3"] for r in found["results"]["methods"]}
+    assert values["bradley-terry(prior=1)"] == pytest.approx(cc.evaluate(own, labels, "ndcg@3").mean["ndcg@3"])
+    free = cc.BradleyTerry(prior=1, uncertainty="none").fit_predict(preferences)
+    alone = cc.evaluate(free, labels, "ndcg@3").mean["ndcg@3"]
+    assert alone != pytest.approx(values["bradley-terry(prior=1)"], abs=1e-3)
+    refused = invoke("compare", *inputs, *options, "--methods", "rrf,borda", code=1)
+    assert "none of the methods uses features; leave --features out. Methods that do: bradley-terry," in refused.stderr
+
+
+def test_bradley_terry_takes_features_on_the_command_line(runs: Path, invoke: Invoke) -> None:
+    inputs = (runs / "a.trec", runs / "b.trec")
+    given = ("--method", "bradley-terry", "-p", "prior=1", "--features", runs / "known.txt")
+    found = json_of(invoke("aggregate", *inputs, *given, "--json"))["results"]
+    preferences = cc.read_runs([str(p) for p in inputs])
+    own = cc.BradleyTerry(prior=1)
+    want = as_dict(own.fit_predict(preferences, features=cc.read_features(runs / "known.txt")[0]))
+    assert {(r["instance"], r["item"]): r["score"] for r in found} == pytest.approx(want)
+    fitted = invoke("fit", *inputs, *given, "-o", runs / "m.model", "--features-out", runs / "w.csv")
+    assert "in units of the feature itself" in fitted.stdout
+    lines = (runs / "w.csv").read_text().splitlines()[1:]
+    weights = {name: float(weight) for name, weight in (line.split(",") for line in lines)}
+    assert weights == pytest.approx(own.coefficients_)
+    found = json_of(invoke("aggregate", *inputs, "--model", runs / "m.model", "--json"))["results"]
+    assert {(r["instance"], r["item"]): r["score"] for r in found} == pytest.approx(want)
+    refused = invoke("aggregate", *inputs, "--model", runs / "m.model", "--features", runs / "known.txt", code=1)
+    assert "this bradley-terry has kept the features it was fitted with; leave --features out." in refused.stderr
+
+
 def test_rankers_learn_from_runs_like_any_other_method(runs: Path, invoke: Invoke) -> None:
     inputs = (runs / "a.trec", runs / "b.trec")
     options = ("-l", runs / "qrels.txt", "-m", "pmop", "-p", "l2=0.1", "-o", runs / "m.model")

@@ -17,9 +17,9 @@ import pytest
 from typer.testing import Result
 
 import concordant as cc
-from concordant.base.experts import own_order
 from concordant.cli.fit import _experts_table
 from concordant.data.splits import train_validation_split
+from concordant.metrics.evaluation import own_order
 
 Invoke = Callable[..., Result]
 SOURCE = Path(__file__).resolve().parents[2] / "src"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import pickle
+import sys
 from collections import defaultdict
 from itertools import combinations
 from typing import Any
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 from tests.data.strategies import Rows, preference_rows
 from tests.oracles import lists as oracle
 
+import concordant as cc
 from concordant.data.dataset import concat
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, DuplicateError, ParameterError
@@ -689,3 +692,14 @@ def test_a_native_store_gives_the_same_container() -> None:
     assert concat([native]) == p
     assert native.top(1) == p.top(1)
     assert pickle.loads(pickle.dumps(native)) == p
+
+
+def test_a_frame_goes_to_pandas_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    pd = pytest.importorskip("pandas")
+    frame = cc.from_lists({"x": ["a", "b"], "y": ["b"]}).to_frame()
+    want = frame.to_pandas() if importlib.util.find_spec("pyarrow") else None
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    found = pd.DataFrame(frame.to_dict(as_series=False))
+    assert found.columns.tolist() == frame.columns
+    assert found.to_numpy().tolist() == [list(row) for row in frame.iter_rows()]
+    assert want is None or found.to_numpy().tolist() == want.to_numpy().tolist()

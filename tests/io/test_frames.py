@@ -199,6 +199,7 @@ def preferences(draw: st.DrawFn) -> Preferences:
     return Preferences(q, e, i, list(cells.values()), kind=kind, weight=given_weights, items=pairs)
 
 
+@pytest.mark.filterwarnings("ignore:.*is taken for a name:concordant.errors.DataWarning")
 @given(preferences())
 def test_preferences_come_back_from_their_frame(p: Preferences) -> None:
     if not p.n_slots:
@@ -206,6 +207,7 @@ def test_preferences_come_back_from_their_frame(p: Preferences) -> None:
     assert contents(from_frame(p.to_frame())) == contents(p)
 
 
+@pytest.mark.filterwarnings("ignore:.*is taken for a name:concordant.errors.DataWarning")
 @given(preferences())
 def test_what_came_from_a_frame_in_list_order_comes_back_equal(p: Preferences) -> None:
     if not p.n_rows:
@@ -232,6 +234,7 @@ def comparisons(draw: st.DrawFn) -> Comparisons:
     return Comparisons(q, experts, a, b, n_left, n_right, n_ties, sided=draw(st.booleans()))
 
 
+@pytest.mark.filterwarnings("ignore:.*is taken for a name:concordant.errors.DataWarning")
 @given(comparisons())
 def test_comparisons_come_back_from_their_frame(c: Comparisons) -> None:
     back = from_frame(c.to_frame(), sided=c.sided)

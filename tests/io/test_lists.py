@@ -111,3 +111,19 @@ def test_an_item_named_twice_keeps_its_best_place_when_asked() -> None:
     p = from_lists({"x": ["a", "b", "a", "c"], "y": ["c", "a"]}, duplicates="best")
     ranks = {(p.experts[e], p.items[s]): v for e, s, v in zip(p.row_expert, p.slot, p.value, strict=True)}
     assert ranks == {("x", "a"): 1, ("x", "b"): 2, ("x", "c"): 4, ("y", "c"): 1, ("y", "a"): 2}
+
+
+@pytest.mark.parametrize(
+    "unordered", [{"x", "y"}, frozenset("xy"), {"x": 1}.items()], ids=["set", "frozenset", "items"]
+)
+def test_what_has_no_order_is_no_ranking(unordered: Any) -> None:
+    with pytest.raises(
+        DataError, match=rf"expert 'a' gives a {type(unordered).__name__}, which has no order; give a list"
+    ):
+        from_lists({"a": unordered})
+
+
+def test_ordered_views_and_generators_are_rankings() -> None:
+    want = from_lists({"a": ["x", "y"]})
+    assert from_lists({"a": {"x": 1, "y": 2}.keys()}) == want
+    assert from_lists({"a": (i for i in "xy")}) == want

@@ -15,12 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.io.test_fuzz import FULL, attack
 
+import concordant as cc
 from concordant.errors import (
     ColumnError,
     ConcordantError,
     ConcordantWarning,
+    DataWarning,
     DuplicateError,
     FormatError,
+    KindError,
     ParameterError,
     ParseError,
 )
@@ -598,3 +601,75 @@ def test_damaged_tables_are_read_or_refused_by_name(case: str, tmp_path: Path) -
     seen = attack(name, content, reader, tmp_path, 1500 if FULL else 60, f"tables {case}")
     assert seen["read"] > 0
     assert len(seen) > 1, "no damage was ever noticed"
+
+
+BALLOTS = "a,b,c\nb,c,a\nc,a,b\n"
+
+
+@pytest.mark.parametrize("header", ["first,second,third", "First choice,Second choice,Third choice", "1st,2nd,3rd"])
+def test_words_for_positions_are_a_header_of_orders(write: Write, header: str) -> None:
+    p = read_rankings(write(f"{header}\n{BALLOTS}"), layout="orders")
+    assert p.n_experts == 3
+    assert p.items.tolist() == ["a", "b", "c"]
+    turned = ",".join(reversed(header.split(",")))
+    assert read_rankings(write(f"{turned}\n{BALLOTS}"), layout="orders").value.tolist()[:3] == [3, 2, 1]
+
+
+@pytest.mark.parametrize("header", ["V1,V2,V3", "0,1,2", "1,2,3", "x.1,x.2,x.3", "Unnamed: 0,0,1"])
+@pytest.mark.parametrize("experts", ["rows", "columns"])
+def test_names_that_a_program_made_up_are_asked_about(write: Write, header: str, experts: Any) -> None:
+    path = write(f"{header}\n{BALLOTS}")
+    with pytest.raises(
+        FormatError, match=r"t\.csv: the first row is .* nothing .* header=True .* a ranking, header=False"
+    ):
+        read_rankings(path, layout="orders", experts=experts)
+    assert read_rankings(path, layout="orders", experts=experts, header=True).items.tolist() == ["a", "b", "c"]
+    assert read_rankings(path, layout="orders", experts=experts, header=False, missing=("",)).n_slots == 6
+
+
+def test_a_first_row_that_others_share_items_with_is_a_ranking(write: Write) -> None:
+    assert read_rankings(write("V1,V2,V3\nV2,V1,V3\n"), layout="orders").n_experts == 2
+    assert read_rankings(write("g1,g2\ng3,g4\ng5,g6\n"), layout="orders").n_experts == 3
+    with pytest.raises(FormatError, match="of which nothing stands in any other row"):
+        read_rankings(write("1,2\n13,14\n15,16\n"), layout="orders")
+    with pytest.warns(
+        DataWarning, match=r"\['gold', 'silver', 'bronze'\], of which nothing .* It is taken for a ranking"
+    ):
+        assert read_rankings(write(f"gold,silver,bronze\n{BALLOTS}"), layout="orders").n_experts == 4
+    with pytest.raises(FormatError, match="and no other row holds a 0"):
+        read_rankings(write("0,1,2\n2,3,3\n3,3,2\n"), layout="ranks")
+
+
+@pytest.mark.parametrize("name", ["NaN", "NA", "null", "None", "nan"])
+def test_a_name_like_a_missing_value_stays_a_name_and_is_said(write: Write, name: str) -> None:
+    with pytest.warns(DataWarning, match=rf"t\.csv:3: the left item '{name}' is taken for a name, in 2 rows in all"):
+        votes = read_comparisons(write(f"winner,loser\na,b\n{name},b\n{name},a\n"))
+    assert votes.items.tolist() == ["a", "b", name]
+    with pytest.warns(DataWarning, match=rf"t\.csv:2: the expert '{name}' is taken for a name"):
+        p = read_rankings(write(f"expert,item,rank\n{name},a,1\nx,b,2\n"))
+    assert p.experts.tolist() == [name, "x"]
+    with pytest.warns(DataWarning, match=rf"^row 1: the item '{name}' is taken for a name"):
+        q = cc.from_frame(pl.DataFrame({"expert": ["x", "x"], "item": ["a", name], "rank": [1, 2]}))
+    assert q.items.tolist() == ["a", name]
+
+
+def test_a_reader_given_a_table_names_the_call_that_takes_it() -> None:
+    votes = pl.DataFrame({"model_a": ["m"], "model_b": ["n"], "winner": ["model_a"], "judge": ["j"]})
+    call = r'from_frame\(df, left="model_a", right="model_b", winner="winner", expert="judge"\)'
+    for table in (votes, votes.lazy(), votes.to_dict(as_series=False)):
+        with pytest.raises(KindError, match=rf"a reader takes the names of files. Got \w+: call concordant.{call}"):
+            read_comparisons(table)  # type: ignore[arg-type]
+    with pytest.raises(ColumnError, match=f"Hint: {call}"):
+        cc.from_frame(votes)
+    assert cc.from_frame(votes, left="model_a", right="model_b", winner="winner", expert="judge").n_slots == 2
+    with pytest.raises(ColumnError, match=r'Hint: from_frame\(df, instance="qid", item="doc", label="relevance"\)'):
+        cc.from_frame(pl.DataFrame({"qid": ["q"], "doc": ["d"], "relevance": [1]}))
+    with pytest.raises(KindError, match=r"Got DataFrame: call concordant.from_frame\(df\)"):
+        read_rankings(pl.DataFrame({"expert": ["x"], "item": ["a"], "rank": [1]}))  # type: ignore[arg-type]
+    ready = cc.from_lists({"x": ["a"]})
+    with pytest.raises(KindError, match="Got Preferences, which is read already: use it as it is"):
+        read_rankings(ready)  # type: ignore[arg-type]
+    with pytest.raises(KindError, match=r"from_frame turns a dataframe .* Got Preferences: use it as it is"):
+        cc.from_frame(ready)
+    with pytest.raises(ParameterError, match="must be a path"):
+        read_rankings(7)  # type: ignore[arg-type]

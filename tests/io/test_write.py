@@ -34,6 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("written")
 
 
+@pytest.mark.filterwarnings("ignore:.*is taken for a name:concordant.errors.DataWarning")
 @given(data=st.data(), ending=st.sampled_from(TABLES))
 def test_preferences_come_back_with_their_items_in_order(data: st.DataObject, ending: str, folder: Path) -> None:
     kind = data.draw(st.sampled_from(["rank", "score", "rating"]))
@@ -77,6 +78,7 @@ def _list(p: Preferences, expert: str, instance: str) -> list[tuple[str, float]]
     return [(i, v) for q, e, i, v, *_ in p.to_frame().rows() if (q, e) == (instance, expert)]
 
 
+@pytest.mark.filterwarnings("ignore:.*is taken for a name:concordant.errors.DataWarning")
 @given(data=st.data(), ending=st.sampled_from(TABLES))
 def test_comparisons_come_back(data: st.DataObject, ending: str, folder: Path) -> None:
     pair = st.tuples(queries, item_names, item_names).filter(lambda t: t[1] != t[2])
@@ -96,6 +98,7 @@ def test_comparisons_come_back(data: st.DataObject, ending: str, folder: Path) -
     assert len(c) > 1 or back == c
 
 
+@pytest.mark.filterwarnings("ignore:.*is taken for a name:concordant.errors.DataWarning")
 @given(data=st.data(), ending=st.sampled_from(TABLES))
 def test_labels_features_and_consensus_come_back(data: st.DataObject, ending: str, folder: Path) -> None:
     pairs = data.draw(st.lists(st.tuples(queries, item_names), min_size=1, max_size=12, unique=True))

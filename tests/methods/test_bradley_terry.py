@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 import warnings
 from collections.abc import Callable
 from itertools import combinations
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import linprog, minimize
 from tests.methods.common import from_matrix
 from tests.oracles import paired as oracle
 
@@ -300,6 +302,100 @@ def test_items_without_features_are_named_and_described_ones_can_be_predicted() 
     split = [(0, 2, 1.0, 0.0, 0.0), (1, 3, 2.0, 0.0, 0.0), (0, 1, 1.0, 1.0, 0.0), (3, 4, 1.0, 1.0, 0.0)]
     with pytest.raises(NoFiniteEstimateError, match="some features"):
         cc.BradleyTerry(prior=0).fit(comparisons(split), features=features(x))
+
+
+def test_values_of_features_that_are_not_known_are_named() -> None:
+    x = np.arange(15.0).reshape(5, 3)
+    x[3, 1] = x[4, 2] = np.nan
+    with pytest.raises(DataError, match=r"2 values .*NaN.* 'age' of item 'd' of instance 'arena'.*\['age', 'price'\]"):
+        cc.BradleyTerry().fit(comparisons(), features=features(x, ["size", "age", "price"]))
+
+
+def test_dependent_features_are_found_in_the_memory_of_the_features() -> None:
+    rng = np.random.default_rng(3)
+    n = 6000
+    x = rng.normal(size=(n, 6))
+    x[:, 2] = x[:, 0] - 2 * x[:, 1]
+    x[:, 5] = 1.0
+    described = cc.Features([f"q{i // 3}" for i in range(n)], [f"d{i}" for i in range(n)], x)
+    tracemalloc.start()
+    found = bradley_terry._dependent(described)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.tolist() == [0, 1, 2, 5]
+    assert peak < 20 * x.nbytes  # n² numbers would be a thousand times the features
+    few = cc.Features(["q"] * 3, ["a", "b", "c"], rng.normal(size=(3, 4)))
+    assert bradley_terry._dependent(few).tolist() == [0, 1, 2, 3]
+
+
+# No circle of items has more wins than ties, but the winner has now more of the feature, now less.
+TIED_ROWS = [(0, 1, 3.0, 0.0, 1.0), (1, 2, 1.0, 0.0, 1.0), (3, 4, 1.0, 0.0, 0.0)]
+TIED_X = np.array([[2.0], [1.0], [0.5], [0.0], [0.7]])
+
+
+@pytest.mark.parametrize("model", ["davidson", "rao-kupper"])
+def test_the_estimate_with_features_and_ties_exists_where_free_scores_have_none(model: str) -> None:
+    votes, x = comparisons(TIED_ROWS), TIED_X
+    with pytest.raises(NoFiniteEstimateError, match="scores and the tie parameter grow together"):
+        cc.BradleyTerry(prior=0, ties=model).fit(votes)
+    method = cc.BradleyTerry(prior=0, ties=model)
+    got = method.fit_predict(votes, features=features(x))
+
+    def loss(p: np.ndarray) -> float:
+        return -oracle.log_likelihood(TIED_ROWS, p[0] * x[:, 0], math.exp(p[1]), 0.0, model)
+
+    best = minimize(loss, [0.0, 0.5], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12, "maxiter": 4000})
+    assert method.coefficients_["1"] == pytest.approx(best.x[0], abs=1e-6)
+    assert method.tie_ == pytest.approx(math.exp(best.x[1]), abs=1e-6)
+    np.testing.assert_allclose(got.score, best.x[0] * (x[:, 0] - x.mean()), atol=1e-6)
+
+
+def test_far_features_do_not_make_an_estimate_infinite() -> None:
+    x = np.array([[0.0], [1.0], [2.0], [200.0]])
+    rows = [(1, 0, 3.0, 2.0, 1.0), (2, 1, 4.0, 1.0, 1.0), (3, 0, 2.0, 0.0, 0.0)]
+    method = cc.BradleyTerry(prior=0)
+    score = method.fit_predict(comparisons(rows), features=features(x)).score
+    assert score.max() - score.min() > 2 * bradley_terry._FARTHEST
+    assert method.coefficients_["1"] == pytest.approx(0.93, abs=0.2)
+
+
+def estimate_exists(rows: Any, x: np.ndarray) -> bool:
+    """Return whether no direction of weights and tie parameter is flat or rises for ever, by a linear programme."""
+    ties = any(row[4] for row in rows)
+    signs = []
+    for i, j, left, right, tied in rows:
+        gap = x[i] - x[j]
+        signs += [[*gap, -1.0 * ties], [*gap, 0.0]] if left else []
+        signs += [[*-gap, -1.0 * ties], [*-gap, 0.0]] if right else []
+        signs += [[*-gap, 1.0], [*gap, 1.0]] if tied else []
+    G = np.array(signs)[:, : x.shape[1] + ties]
+    found = linprog(-G.sum(axis=0), A_ub=-G, b_ub=np.zeros(len(G)), bounds=(-1, 1))
+    return bool(-found.fun < 1e-7 and np.linalg.matrix_rank(G, tol=1e-9) == G.shape[1])
+
+
+def test_what_exists_with_features_is_what_a_linear_programme_says() -> None:
+    rng = np.random.default_rng(11)
+    seen = {True: 0, False: 0}
+    for trial in range(150):
+        m, f = int(rng.integers(3, 7)), int(rng.integers(1, 3))
+        x = rng.normal(size=(m, f)) if trial % 2 else rng.integers(-3, 4, size=(m, f)).astype(float)
+        x[0] *= 40.0 if trial % 5 == 0 else 1.0
+        pairs = [pair for pair in combinations(range(m), 2) if rng.random() < 0.5]
+        rows = [(i, j, *rng.integers(0, 2, size=3).astype(float)) for i, j in pairs]
+        rows = [row for row in rows if sum(row[2:])]
+        if not any(row[2] + row[3] for row in rows) or np.linalg.matrix_rank(x - x.mean(axis=0)) < f:
+            continue
+        want = estimate_exists(rows, x)
+        seen[want] += 1
+        votes = comparisons(rows, items=[("arena", chr(97 + i)) for i in range(m)])
+        for model in ("davidson", "rao-kupper"):
+            method = cc.BradleyTerry(prior=0, ties=model, uncertainty="none")
+            if want:
+                method.fit(votes, features=features(x))
+            else:
+                with pytest.raises(NoFiniteEstimateError):
+                    method.fit(votes, features=features(x))
+    assert min(seen.values()) > 15
 
 
 # What does not exist, and what is said about it.

@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import concordant as cc
 from concordant.data.consensus import Consensus
 from concordant.data.index import Texts
 from concordant.data.labels import Labels
-from concordant.errors import ConcordantWarning, DataError, ParameterError
+from concordant.errors import ConcordantWarning, DataError, DataWarning, KindError, ParameterError
 from concordant.metrics import Comparison, Evaluation, combine_folds, compare, evaluate
+from concordant.metrics.evaluation import own_order
 from concordant.metrics.significance import bootstrap_interval, fisher_randomization, wilcoxon_signed_rank
 
 N, M = 40, 12
@@ -290,3 +292,45 @@ def test_a_spread_over_seeds_stands_beside_its_mean() -> None:
     assert "| seeded | **0.50 ± 0.01** | **0.67** |" in table.to_markdown(digits=2)
     assert r"seeded & \textbf{0.50 $\pm$ 0.01} & \textbf{0.67} \\" in table.to_latex(digits=2)
     assert "±" not in compare({"plain": plain, "same": plain}, tests=["t"]).to_text()
+
+
+def test_preferences_are_compared_expert_by_expert() -> None:
+    runs, labels, _ = cc.synthetic.meta_search(10, random_state=2)
+    found = cc.compare(runs, labels, ["map"], tests=["t"], baseline="e2")
+    assert found.methods == tuple(runs.experts)
+    for expert in found.methods:
+        own = cc.evaluate(own_order(runs, expert), labels, "map")
+        assert found.evaluations[expert].mean["map"] == own.mean["map"]
+    assert found.baseline == "e2"
+    with pytest.raises(ParameterError, match="the lists of experts are to be evaluated: pass labels and metrics"):
+        cc.compare(runs)
+    with pytest.raises(KindError, match=r"compare takes a mapping, \{name: consensus\}, or the preferences"):
+        cc.compare(labels, labels, ["map"])  # type: ignore[arg-type]
+    with pytest.raises(KindError, match=r"compare\(preferences, ...\) measures every expert"):
+        cc.evaluate(runs, labels, ["map"])  # type: ignore[arg-type]
+
+
+def test_experts_who_answer_little_are_named_once() -> None:
+    runs = cc.Preferences(
+        ["q1", "q1", "q2", "q2", "q1"],
+        ["x", "x", "x", "x", "y"],
+        ["a", "b", "a", "b", "a"],
+        [1, 2, 1, 2, 1],
+        experts=["x", "y", "z"],
+    )
+    labels = Labels(["q1", "q2"], ["a", "b"], [1, 1])
+    with pytest.warns(DataWarning) as told:
+        found = cc.compare(runs, labels, "map", tests=["t"])
+    assert found.methods == ("x", "y")
+    assert [str(w.message) for w in told] == [
+        "1 of 3 experts answer only some of the labelled instances, the others count 0: ['y'].",
+        "1 of 3 experts answer no labelled instance and are left out: ['z'].",
+    ]
+
+
+def test_instances_may_be_named_by_anything_that_is_gone_through_once() -> None:
+    runs, labels, _ = cc.synthetic.meta_search(6, random_state=2)
+    some = runs.instances.tolist()[:3]
+    lists = {name: cc.aggregate(runs, name) for name in ("rrf", "borda")}
+    found = cc.compare(lists, labels, "map", tests=["t"], instances=iter(some))
+    assert [len(e) for e in found.evaluations.values()] == [3, 3]

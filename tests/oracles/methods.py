@@ -206,8 +206,14 @@ def stationary(P: np.ndarray, teleport: float) -> np.ndarray:
     return np.linalg.solve(np.vstack([(G.T - np.eye(n))[:-1], np.ones(n)]), np.append(np.zeros(n - 1), 1.0))
 
 
-def robust(items: Sequence[str], lists: Lists, missing: str = "last", total: int | None = None) -> Scores:
-    """Return -log10 of rho, the k-th smallest rank against a beta law, k counted by weight."""
+def robust(
+    items: Sequence[str],
+    lists: Lists,
+    missing: str = "last",
+    total: int | None = None,
+    correction: str = "sidak",
+) -> Scores:
+    """Return -log10 of the p-value of the k-th smallest rank against a beta law, k counted by weight."""
     n = total or len(items)
     out: Scores = {}
     for i in items:
@@ -224,6 +230,7 @@ def robust(items: Sequence[str], lists: Lists, missing: str = "last", total: int
         for r, w in sorted(held):
             k += w
             p.append(stats.beta.cdf(r, k, number - k + 1))
-        out[i] = -math.log10(number * min(p))
+        found = 1 - (1 - min(p)) ** number if correction == "sidak" else min(1.0, number * min(p))
+        out[i] = -math.log10(found)
     lowest = min([0.0, *out.values()])
     return {i: out.get(i, lowest) for i in items}

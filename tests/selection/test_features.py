@@ -63,9 +63,22 @@ def test_features_beside_preferences_reach_every_fit_and_prediction() -> None:
     assert found.mean["map"] > alone.mean["map"] + 0.02
 
 
-def test_methods_that_use_no_features_are_the_same_beside_them() -> None:
+def test_features_for_a_method_that_uses_none_are_an_error() -> None:
     for method in (cc.RRF(), cc.ListwiseLinear(transform="log", l2=0.1)):
-        assert cross_validate(method, P, LABELS, features=BESIDE).mean == cross_validate(method, P, LABELS).mean
+        with pytest.raises(KindError, match="does not use features"):
+            cross_validate(method, P, LABELS, features=BESIDE)
+    with pytest.raises(KindError, match="GridSearch does not use features"):
+        GridSearch(cc.RRF(), {"k": [10, 60]}, folds=3).fit(P, LABELS, features=BESIDE)
+
+
+def test_a_search_gives_features_to_the_methods_that_use_them() -> None:
+    methods = [(cc.RRF(), {"k": [10.0]}), (cc.RankNet(), {"l2": [0.1]})]
+    search = GridSearch(methods, metric="map", folds=3).fit(P, LABELS, features=BESIDE)
+    means = [
+        cross_validate(cc.RRF(k=10.0), P, LABELS, metrics="map", folds=3).mean["map"],
+        cross_validate(cc.RankNet(l2=0.1), P, LABELS, features=BESIDE, metrics="map", folds=3).mean["map"],
+    ]
+    assert [t.mean for t in search.tried_] == means
 
 
 def folds_of_features() -> list[FeatureFold]:

@@ -27,7 +27,7 @@ from concordant.data.container import Container
 from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, FormatError, KindError
+from concordant.errors import ConcordantWarning, ConvergenceWarning, DataError, FormatError, KindError
 from concordant.kernels.keeping import State
 
 if TYPE_CHECKING:
@@ -147,7 +147,9 @@ class File:
             write_arrays(self.path, "checkpoint", self._header | dict(header), arrays)
         except DataError as error:
             if not self._failed:
-                self._fit[0]._warn(f"{error} The fit goes on without a checkpoint of where it is now.")
+                self._fit[0]._warn(
+                    f"{error} The fit goes on without a checkpoint of where it is now.", ConcordantWarning
+                )
             self._failed = True
         self._written = monotonic()
 
@@ -242,7 +244,8 @@ class Mark:
             owner._stop = stop
             owner._warn(
                 f"{type(owner).__name__} was interrupted {owner.fit_info_.interrupted}: what it has learned so far is "
-                "kept."
+                "kept.",
+                ConvergenceWarning,
             )
         else:
             self._write()

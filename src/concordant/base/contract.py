@@ -133,8 +133,10 @@ class Aggregator:
     name: ClassVar[str]
     tags: ClassVar[Tags]
     constraints: ClassVar[Mapping[str, Constraint]] = {}
-    # Whether it also learns from features of items: alone, or beside preferences with `features=` in fit and predict.
+    # Whether features of items alone are an input, in the place of preferences.
     takes_features: ClassVar[bool] = False
+    # Whether `fit` uses `features=` beside preferences; given to any other method they are an error.
+    uses_features: ClassVar[bool] = False
     _param_names: ClassVar[tuple[str, ...]] = ()
     # The interrupt that ended a fit early, raised again once the method holds what it learned.
     _stop: BaseException | None = None
@@ -289,17 +291,33 @@ class Aggregator:
     def _learn(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> Any:
         """Fit afresh and return what `_fit` found out about these very instances."""
         votes = self._checked(preferences)
+        self._check_features(features)
         self._forget()
         started = perf_counter()
         self.fit_info_ = FitInfo()
         with self._ending_where_stopped():
             known = self._fit(votes, labels, validation, features)
+            self._say_inverted(votes, labels)
             self.fit_info_.seconds = perf_counter() - started
         return known
+
+    def _say_inverted(self, votes: Votes, labels: Labels | None) -> None:
+        """Call those experts inverted whose order labels show to be so, among those with weights below 0."""
+        said = self.__dict__.get("expert_details_", {}).get("meaning")
+        if said is None or labels is None:
+            return
+        from concordant.base.experts import DISCOUNTED, INVERTED, surely_inverted
+
+        if any(DISCOUNTED in text for text in said):
+            sure = surely_inverted(votes, labels, self.experts_)
+            self.__dict__["expert_details_"]["meaning"] = [
+                text.replace(DISCOUNTED, INVERTED) if known else text for text, known in zip(said, sure, strict=True)
+            ]
 
     def _learn_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any, features: Features | None) -> None:
         """Fit afresh on data that is not in memory."""
         self._check_kind(blocks.kind)
+        self._check_features(features)
         if features is not None:
             raise KindError(f"{type(self).__name__} takes no features beside blocks.")
         self._forget()
@@ -413,6 +431,14 @@ class Aggregator:
             )
         self._check_kind(kind)
         return preferences
+
+    def _check_features(self, features: object) -> None:
+        """Raise where features are given beside preferences to a method that would not look at them."""
+        if features is not None and not self.uses_features:
+            able = ", ".join(n for n in METHODS if METHODS[n].uses_features)
+            raise KindError(
+                f"{type(self).__name__} does not use features. Leave features= out, or use one that does: {able}."
+            )
 
     def _check_kind(self, kind: str) -> None:
         """Check the parameters, and that the method works on preferences of this kind."""

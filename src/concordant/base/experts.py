@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from concordant.data.consensus import Consensus
-from concordant.data.index import Slots
+from concordant.data.comparisons import Comparisons
+from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, listing
 from concordant.kernels.inversions import pair_balance, tau_b
-from concordant.kernels.lists import Codes, Floats, Ints, offsets_of, ranges
+from concordant.kernels.lists import Codes, Floats, Ints
 
 if TYPE_CHECKING:
     import polars as pl
 
     from concordant.base.contract import Aggregator
-    from concordant.data.comparisons import Comparisons
+    from concordant.data.labels import Labels
 
-__all__ = ["check_known", "describe_experts", "expert_records", "list_agreement", "own_order", "speaking", "support"]
+__all__ = [
+    "DISCOUNTED",
+    "INVERTED",
+    "check_known",
+    "describe_experts",
+    "expert_records",
+    "list_agreement",
+    "speaking",
+    "support",
+    "surely_inverted",
+]
 
 
-def own_order(preferences: Preferences, expert: str) -> Consensus:
-    """Return what one expert says as a consensus: its own items in its own order, with its own scores.
-
-    Items the expert left out are not part of it, and neither are instances it did not answer.
-    """
-    code = preferences.experts.codes[expert]
-    which = np.flatnonzero(preferences.list_expert == code)
-    starts, ends = preferences.list_offsets[which], preferences.list_offsets[which + 1]
-    rows = ranges(starts, ends)
-    slots = Slots(
-        preferences.instances.take(preferences.list_instance[which]),
-        preferences.items.take(preferences.slot[rows]),
-        offsets_of(ends - starts),
-    )
-    return Consensus.from_codes(slots, preferences.strengths()[rows])
+# What a learned weight below 0 says, and what it says where labels show that the expert's own order is upside down.
+DISCOUNTED = "discounted: beside the others, what it puts first goes down"
+INVERTED = "inverted: what it puts first goes down"
 
 
 def speaking(votes: Preferences | Comparisons) -> Ints:
@@ -221,6 +220,44 @@ def list_agreement(votes: Preferences, rank: Codes | Floats, *, behind: bool) ->
         in_own + n * (m - n),
         m * (m - 1) / 2 - tied,
     )
+
+
+def surely_inverted(votes: Preferences | Comparisons, labels: Labels, names: Sequence[str]) -> NDArray[np.bool_]:
+    """Return for every name whether labels show that the expert's order is upside down.
+
+    An expert agrees with the labels of an instance by Kendall's tau-b over the items it ranks, or by the share of its
+    outcomes that the labels agree with less the share they contradict; items without a label count as label 0. Shown is
+    what the whole 95 % interval of the mean over instances (Student's t, Bonferroni's correction over the names) says.
+    A name that is no expert stands for all experts that are not named.
+    """
+    from scipy.special import stdtrit
+
+    if isinstance(votes, Comparisons) and votes.expert is None:
+        return np.zeros(len(names), dtype=np.bool_)
+    code = {name: c for c, name in enumerate(names)}
+    rest = next((c for name, c in code.items() if name not in votes.experts.codes), -1)
+    of_expert = np.array([code.get(e, rest) for e in votes.experts], dtype=np.int64)
+    label = np.nan_to_num(labels.align(votes).label)
+    if isinstance(votes, Preferences):
+        group, place = of_expert[votes.list_expert], votes.list_instance.astype(np.int64)
+        rank, _ = rank_scores(label, votes.slots.offsets)
+        above = list_agreement(votes, rank, behind=False)
+        below = np.where(np.isnan(above), 0.0, 1.0)
+    else:
+        group, place = of_expert[votes.expert], votes.slots.instance[votes.left].astype(np.int64)
+        above = np.sign(label[votes.left] - label[votes.right]) * (votes.n_left - votes.n_right)
+        below = votes.n_left + votes.n_right + votes.n_ties
+    told = np.flatnonzero((group >= 0) & (below > 0))
+    cells, cell = np.unique(group[told] * len(votes) + place[told], return_inverse=True)
+    each = np.bincount(cell, weights=above[told]) / np.bincount(cell, weights=below[told])
+    owner = cells // max(len(votes), 1)
+    # One more instance that says nothing: a few short lists that all disagree prove little.
+    n = np.bincount(owner, minlength=len(names)) + 1.0
+    mean = np.bincount(owner, weights=each, minlength=len(names)) / n
+    spread = np.bincount(owner, weights=(each - mean[owner]) ** 2, minlength=len(names)) + mean**2
+    error = np.sqrt(spread / (n * np.maximum(n - 1, 1)))
+    surely = stdtrit(np.maximum(n - 1, 1), 1 - 0.025 / max(len(names), 1))
+    return np.asarray(mean + surely * error < 0, dtype=np.bool_)
 
 
 def _list_experts(votes: Preferences, consensus: Consensus) -> list[dict[str, Any]]:

@@ -40,7 +40,7 @@ class Explanation:
     contribution : float64[items, experts]
         What each expert adds to each score.
     base : float64[items]
-        What is added besides.
+        What is added besides: by known experts who are not there, or to items that no list holds.
     score : float64[items]
         The scores: the sum of the two.
     """
@@ -53,19 +53,33 @@ class Explanation:
     score: Floats
 
     def to_frame(self) -> pl.DataFrame:
-        """Return a Polars frame: item, expert, contribution, one row for each pair, best item first."""
+        """Return a Polars frame: item, expert, contribution, one row for each pair, best item first.
+
+        The contributions of an item add up to its score. Where something is added besides, it has a row of its own, in
+        which the expert is null.
+        """
         import polars as pl
 
+        named, parts = self._parts()
         return pl.DataFrame(
             {
-                "item": [i for i in self.items for _ in self.experts],
-                "expert": self.experts * len(self.items),
-                "contribution": self.contribution.ravel(),
+                "item": [i for i in self.items for _ in named],
+                "expert": pl.Series(named * len(self.items), dtype=pl.String),
+                "contribution": parts.ravel(),
             }
         )
 
+    def _parts(self) -> tuple[list[str | None], Floats]:
+        """Return what the scores are the sum of, and whose it is: None for the base, where there is one."""
+        if not self.base.any():
+            return list(self.experts), self.contribution
+        return [*self.experts, None], np.column_stack([self.contribution, self.base])
+
     def between(self, first: str, second: str) -> dict[str, float]:
-        """Return by how much each expert puts the first item above the second, the strongest voice first."""
+        """Return by how much each expert puts the first item above the second, the strongest voice first.
+
+        The base is nobody's and left out; it differs between items only where no list holds one of them.
+        """
         rows = []
         for item in (first, second):
             if item not in self.items:
@@ -76,15 +90,17 @@ class Explanation:
         return {self.experts[k]: float(gap[k]) for k in order.tolist() if gap[k] != 0}
 
     def to_text(self, rows: int = 20, columns: int = _COLUMNS) -> str:
-        """Return a table of the best items and the most influential experts; what has no room is summed up."""
+        """Return a table of the best items and the most influential experts; what has no room is summed up.
+
+        The numbers to the right of a score add up to it: those of the experts, of the others, and what is added
+        besides, the base.
+        """
         shown = min(columns, len(self.experts))
-        head = ["item", "score", *self.experts[:shown]]
-        rest = len(self.experts) > shown
-        table = [head + (["others"] if rest else [])]
+        rest, based = len(self.experts) > shown, bool(self.base.any())
+        table = [["item", "score", *self.experts[:shown], *["others"] * rest, *["(base)"] * based]]
         for i, item in enumerate(self.items[:rows]):
             values = [self.score[i], *self.contribution[i, :shown]]
-            if rest:
-                values.append(self.contribution[i, shown:].sum())
+            values += [self.contribution[i, shown:].sum()] * rest + [self.base[i]] * based
             table.append([item, f"{values[0]:.4f}", *(f"{v:+.4f}" for v in values[1:])])
         widths = [max(len(line[c]) for line in table) for c in range(len(table[0]))]
         lines = [

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
     from concordant.data.comparisons import Comparisons
     from concordant.data.consensus import Consensus
+    from concordant.data.features import Features
     from concordant.data.preferences import Preferences
 
 __all__ = ["METHODS", "aggregate", "create", "methods", "register"]
@@ -93,7 +94,13 @@ def _known(cls: type[Aggregator], params: dict[str, Any]) -> dict[str, Any]:
     return params
 
 
-def aggregate(preferences: Preferences | Comparisons, method: str | Aggregator = "rrf", **params: Any) -> Consensus:
+def aggregate(
+    preferences: Preferences | Comparisons,
+    method: str | Aggregator = "rrf",
+    *,
+    features: Features | None = None,
+    **params: Any,
+) -> Consensus:
     """Return the consensus of the preferences by a method, given by name or ready made.
 
     Parameters
@@ -102,6 +109,8 @@ def aggregate(preferences: Preferences | Comparisons, method: str | Aggregator =
         What the experts said.
     method : str or Aggregator
         A name of `METHODS`, such as "rrf", "borda" or "copeland".
+    features : Features, optional
+        Features of the items, for a method that uses them without labels: "bradley-terry". Others raise KindError.
     **params
         Parameters of the method.
 
@@ -112,7 +121,7 @@ def aggregate(preferences: Preferences | Comparisons, method: str | Aggregator =
     >>> cc.aggregate(runs, "rrf", k=10).ranking()
     ['b', 'c', 'a']
     """
-    return create(method, **params).fit_predict(preferences)
+    return create(method, **params).fit_predict(preferences, features=features)
 
 
 def methods() -> pl.DataFrame:

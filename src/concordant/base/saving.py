@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import io
 import json
 import math
 import os
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
 from types import UnionType
-from typing import TYPE_CHECKING, Any, NoReturn, get_args, get_origin, get_type_hints
+from typing import IO, TYPE_CHECKING, Any, NoReturn, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,8 @@ _HOLDS = {"model": "a saved method, to be read by concordant.load", "checkpoint"
 _APART = ("consensus_", "experts_", "fit_info_")
 
 Arrays = dict[str, NDArray[Any]]
+# Where a saved file comes from: its path, its content, or the file itself.
+Source = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
 
 
 class _UnfitError(ValueError):
@@ -70,13 +73,43 @@ class _UnfitError(ValueError):
 
 
 @contextmanager
-def _named(path: PathLike) -> Iterator[None]:
+def _named(source: Source) -> Iterator[None]:
+    name = _name_of(source)
     try:
         yield
     except _UnfitError as error:
-        raise FormatError(f"{os.fspath(path)}: {error}") from error
+        raise FormatError(f"{name}: {error}") from error
     except OSError as error:
-        raise DataError(f"cannot read {os.fspath(path)!r}: {error.strerror or error}.") from error
+        raise DataError(f"cannot read {name!r}: {error.strerror or error}.") from error
+
+
+def _name_of(source: Source) -> str:
+    if isinstance(source, (str, os.PathLike)):
+        return os.fspath(source)
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return "the bytes given"
+    if hasattr(source, "read"):
+        name = getattr(source, "name", None)
+        return name if isinstance(name, str) else f"the {type(source).__name__} given"
+    raise ParameterError.invalid("path", "load", "a path, bytes, or a file open for reading in binary", source)
+
+
+@contextmanager
+def _opened(source: Source) -> Iterator[IO[bytes]]:
+    """Give a source as a file to be read; a file that was open before stays open."""
+    if isinstance(source, (str, os.PathLike)):
+        with open(source, "rb") as file:
+            yield file
+    elif isinstance(source, (bytes, bytearray, memoryview)):
+        yield io.BytesIO(source)
+    else:
+        try:
+            empty = source.read(0)
+        except ValueError as error:
+            raise _UnfitError(f"it cannot be read: {error}.") from error
+        if not isinstance(empty, bytes):
+            raise _UnfitError("it is open as text. Open it in binary: open(path, 'rb').")
+        yield source
 
 
 def check_path(path: PathLike) -> None:
@@ -161,15 +194,15 @@ def save(method: Aggregator, path: PathLike) -> None:
     _write(path, "model", header, arrays)
 
 
-def load(path: PathLike) -> Aggregator:
+def load(path: Source) -> Aggregator:
     """Return the method saved at `path`; a damaged, foreign or hostile file is a FormatError and executes nothing.
 
     Parameters that an older file does not have take their defaults; what a newer minor format adds is left aside.
 
     Parameters
     ----------
-    path : str or path
-        A file that `save` wrote.
+    path : str, path, bytes, or file
+        A file that `save` wrote: where it lies, its content, or the file itself, open for reading in binary.
 
     Raises
     ------
@@ -267,7 +300,7 @@ def _write(path: PathLike, kind: str, header: dict[str, Any], arrays: Arrays) ->
         file.write(data)
 
 
-def _read(path: PathLike, kind: str) -> tuple[dict[str, Any], Arrays]:
+def _read(path: Source, kind: str) -> tuple[dict[str, Any], Arrays]:
     """Return the header in JSON's terms and the arrays, after checking everything that holds for any kind of file."""
     data = _checked_bytes(path)
     header, arrays = _parse(data)
@@ -286,16 +319,16 @@ def _read(path: PathLike, kind: str) -> tuple[dict[str, Any], Arrays]:
     return header, arrays
 
 
-def _checked_bytes(path: PathLike) -> bytes:
+def _checked_bytes(path: Source) -> bytes:
     """Return the bytes of a file of ours, its checksum blanked; what is not ours is refused before it is read whole."""
     foreign = _UnfitError("not a file that Concordant wrote.")
-    with open(path, "rb") as file:
-        status = os.fstat(file.fileno())
+    with _opened(path) as file:
+        status = os.fstat(file.fileno()) if isinstance(path, (str, os.PathLike)) else None
         lead = file.read(8)
         size = int.from_bytes(lead, "little")
         if len(lead) < 8 or not 2 <= size <= _LONGEST_HEADER:
             raise foreign
-        if stat.S_ISREG(status.st_mode) and size > status.st_size - 8:
+        if status is not None and stat.S_ISREG(status.st_mode) and size > status.st_size - 8:
             raise _UnfitError("cut short, or not a file that Concordant wrote.")
         head = file.read(size)
         at = head.find(_MARK) + len(_MARK)

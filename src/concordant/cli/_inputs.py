@@ -443,11 +443,15 @@ def check_features(source: Source, given: list[str] | None, method: Aggregator |
         return
     if source.is_features:
         raise ParameterError("--features stands beside what experts said; the input holds features already.")
-    if method is not None and not method.takes_features:
-        from concordant.base.registry import METHODS
+    if method is not None and not method.uses_features:
+        raise ParameterError(f"{method.name} does not use features; leave --features out. {using_features()}")
 
-        able = ", ".join(name for name in METHODS if METHODS[name].takes_features)
-        raise ParameterError(f"{method.name} does not use features; leave --features out. Methods that do: {able}.")
+
+def using_features() -> str:
+    """Return which methods use features beside what experts said, in words."""
+    from concordant.base.registry import METHODS
+
+    return f"Methods that do: {', '.join(name for name in METHODS if METHODS[name].uses_features)}."
 
 
 def read_beside(session: Session, paths: list[str]) -> list[Source]:

@@ -200,7 +200,7 @@ def command(
                     "experts said."
                 )
             weighed = weigh(votes, trust)
-        own = _beside(session, chosen, weighed, features)
+        own = _beside(session, chosen, weighed, features, model)
         with session.progress(f"{chosen.name} over {len(votes):,} instances", 1):
             predicted = chosen.predict if model is not None else chosen.fit_predict
             consensus = predicted(weighed, **own)
@@ -267,8 +267,12 @@ def _features(session: Session, method: Aggregator, source: Source, model: str |
     return as_learned(session, source, getattr(method, "feature_names_"))  # noqa: B009 - rankers have it, others not
 
 
-def _beside(session: Session, method: Aggregator, votes: Any, features: list[str] | None) -> dict[str, Any]:
-    """Return the features that the model wants beside what experts say."""
+def _beside(
+    session: Session, method: Aggregator, votes: Any, features: list[str] | None, model: str | None
+) -> dict[str, Any]:
+    """Return the features that the method uses, or the model wants, beside what experts say."""
+    if model is None and features is not None:
+        return {"features": beside(session, read_beside(session, features), votes)}
     wanted = list(getattr(method, "item_features_", ())) if "experts_" in method.__dict__ else []
     if features is None:
         if wanted:
@@ -278,7 +282,10 @@ def _beside(session: Session, method: Aggregator, votes: Any, features: list[str
             )
         return {}
     if not wanted:
-        raise ParameterError(f"this {method.name} was fitted without features of items; leave --features out.")
+        kept = "has kept the features it was fitted with" if "feature_scores_" in vars(method) else ""
+        raise ParameterError(
+            f"this {method.name} {kept or 'was fitted without features of items'}; leave --features out."
+        )
     return {"features": beside(session, read_beside(session, features), votes, wanted)}
 
 

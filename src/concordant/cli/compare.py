@@ -21,6 +21,7 @@ from concordant.cli._inputs import (
     read_input,
     read_truth,
     split_names,
+    using_features,
     votes_of,
     weigh,
 )
@@ -183,6 +184,8 @@ def command(
         check_features(source, features)
         plan = _plan(session, source, labels, folds, trust, learns=learns)
         if features is not None:
+            if not any(c.method.uses_features for c in chosen):
+                raise ParameterError(f"none of the methods uses features; leave --features out. {using_features()}")
             plan = plan._replace(features=beside(session, read_beside(session, features), votes_of(source)))
         task = _Task(plan, names, rules, rel, trust, seeds, validation_part)
         session.params |= {"metrics": names, "convention": rules, "folds": len(plan.parts) if plan.folded else None}
@@ -195,9 +198,17 @@ def command(
             table = compare({name: evaluations[name] for name in order}, baseline=base, tests=wanted_tests)
         form = "markdown" if markdown else "latex" if latex else "text"
         about = task.words(evaluations)
+        if features is not None:
+            about.append(_who_uses([c for c in chosen if c.label in evaluations]))
         if form == "text" and key is not None and len(order) > 1:
             about.append(f"sorted by {key}")
         _show(session, table, about, left_out, rules == "letor" if percent is None else percent, details, form)
+
+
+def _who_uses(chosen: list[_Chosen]) -> str:
+    """Return which methods were given the features beside the experts, in words."""
+    groups = [", ".join(c.label for c in chosen if c.method.uses_features is given) for given in (True, False)]
+    return f"--features: used by {groups[0] or 'none'}" + (f"; not used by {groups[1]}" if groups[1] else "")
 
 
 def _check_folds(folds: str | None) -> None:
@@ -432,7 +443,7 @@ def _evaluate(method: Aggregator, task: _Task) -> CrossValidation:
         method,
         task.plan.votes,
         task.plan.labels,
-        features=task.plan.features,
+        features=task.plan.features if method.uses_features else None,
         metrics=task.metrics,
         folds=task.plan.folds,
         validation_part=task.validation_part,
@@ -455,7 +466,8 @@ def _together(method: Aggregator, task: _Task, seeds: int) -> CrossValidation:
     runs = []
     for seed in seeds_of(method, seeds, "compare"):
         own = fresh(method) if seed is None else fresh(method, random_state=seed)
-        consensus = own.fit_predict(cast("Preferences", part.votes))
+        features = task.plan.features if method.uses_features else None
+        consensus = own.fit_predict(cast("Preferences", part.votes), features=features)
         found = evaluate(consensus, part.labels, task.metrics, convention=task.convention, rel=task.rel)
         runs.append(Run(seed, 0, own, consensus, found, own.fit_info_.seconds))
     first = runs[0].evaluation
@@ -464,9 +476,8 @@ def _together(method: Aggregator, task: _Task, seeds: int) -> CrossValidation:
 
 
 def _evaluate_experts(task: _Task) -> dict[str, Evaluation]:
-    from concordant.cli.evaluate import Measured, evaluate_experts
     from concordant.data.preferences import Preferences
-    from concordant.metrics.evaluation import combine_folds, evaluate
+    from concordant.metrics.evaluation import Measured, combine_folds, evaluate, evaluate_experts
 
     measured: list[Measured] = []
     for part in task.plan.parts:

@@ -75,8 +75,7 @@ def _means(found: dict[str, Evaluation]) -> dict[str, dict[str, float]]:
 
 def _evaluate(session: Session, runs: Preferences, labels: Labels) -> str:
     """Show every expert on its own and return the best."""
-    from concordant.cli.evaluate import evaluate_experts
-    from concordant.metrics.evaluation import evaluate
+    from concordant.metrics.evaluation import evaluate, evaluate_experts
 
     found = evaluate_experts(runs, lambda own: evaluate(own, labels, _METRICS)).found
     order = sorted(found, key=lambda name: -found[name].mean["map"])
@@ -88,9 +87,9 @@ def _evaluate(session: Session, runs: Preferences, labels: Labels) -> str:
 
 
 def _compare(session: Session, runs: Preferences, labels: Labels, best: str) -> None:
-    from concordant.base.experts import own_order
     from concordant.base.registry import aggregate
     from concordant.metrics.comparison import compare
+    from concordant.metrics.evaluation import own_order
 
     lists: dict[str, Consensus] = {f"expert {best}": own_order(runs, best)}
     lists |= {name: aggregate(runs, name) for name in _FUSIONS}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,16 +26,15 @@ from concordant.cli._options import (
     Threads,
 )
 from concordant.cli._output import Session, Table
-from concordant.errors import ConcordantWarning, DataError, ParameterError, listing
+from concordant.errors import DataError, ParameterError, listing
 
 if TYPE_CHECKING:
     from concordant.data.consensus import Consensus
     from concordant.data.labels import Labels as LabelsOf
-    from concordant.data.preferences import Preferences
     from concordant.io.blocks import Blocks
-    from concordant.metrics.evaluation import Evaluation
+    from concordant.metrics.evaluation import Evaluation, Measured
 
-__all__ = ["CONVENTIONS", "command", "evaluate_experts", "sorting_metric"]
+__all__ = ["CONVENTIONS", "command", "sorting_metric"]
 
 CONVENTIONS = ("trec", "letor", "paper")
 
@@ -104,9 +101,9 @@ def command(
             )
             raise DataError(f"evaluate measures runs: lists of items by experts. The input holds none.{hint}")
 
-        def measure(consensus: Consensus) -> Evaluation:
-            from concordant.metrics.evaluation import evaluate
+        from concordant.metrics.evaluation import evaluate, evaluate_experts
 
+        def measure(consensus: Consensus) -> Evaluation:
             return evaluate(consensus if top is None else consensus.top(top), truth, metrics, convention=rules, rel=rel)
 
         with session.progress("evaluating", preferences.n_experts) as bar:
@@ -138,9 +135,8 @@ def _measure_blocks(
     """Return the evaluation of each expert's own order, block by block of instances."""
     import numpy as np
 
-    from concordant.base.experts import own_order
     from concordant.execution import ahead
-    from concordant.metrics.evaluation import evaluate
+    from concordant.metrics.evaluation import Measured, evaluate, own_order
 
     known = np.bincount(truth.slots.instance[~np.isnan(truth.label)], minlength=len(truth)) > 0
     labelled = truth.instances.take(np.flatnonzero(known))
@@ -192,48 +188,6 @@ def sorting_metric(sort: str | None, names: list[str]) -> str | None:
     if name not in names:
         raise ParameterError.invalid("--sort", "this table", f"none or one of {', '.join(names)}", sort)
     return name
-
-
-class Measured(NamedTuple):
-    """The evaluation of each expert, and those who answer only some, or none, of the labelled instances."""
-
-    found: dict[str, Evaluation]
-    partial: list[str]
-    silent: list[str]
-
-    def warn(self, n_experts: int) -> None:
-        """Say in one line each what is missing: with many runs a line per run would bury the table."""
-        if self.partial:
-            _warn(self.partial, n_experts, "answer only some of the labelled instances, the others count 0")
-        if self.silent:
-            _warn(self.silent, n_experts, "answer no labelled instance and are left out")
-
-
-def _warn(experts: list[str], n_experts: int, what: str) -> None:
-    text = f"{len(experts)} of {n_experts} experts {what}: {listing(experts, 5)}."
-    warnings.warn(text, ConcordantWarning, stacklevel=3)
-
-
-def evaluate_experts(
-    preferences: Preferences, measure: Callable[[Consensus], Evaluation], done: Callable[[], None] = lambda: None
-) -> Measured:
-    """Return the evaluation of each expert's own order. What an expert leaves unanswered counts 0."""
-    from concordant.base.experts import own_order
-
-    out = Measured({}, [], [])
-    for expert in preferences.experts:
-        done()
-        own = own_order(preferences, expert)
-        if len(own) == 0:
-            out.silent.append(expert)
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConcordantWarning)
-            found = measure(own)
-        if any("have no result" in note for note in found.notes):
-            out.partial.append(expert)
-        out.found[expert] = replace(found, notes=())
-    return out
 
 
 def _show(session: Session, found: dict[str, Evaluation], key: str | None, percent: bool) -> None:

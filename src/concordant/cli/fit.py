@@ -68,7 +68,9 @@ _SHOWN = 5
 _HEARD = 0.05
 # Details with more columns than this are left to --experts-out.
 _MOST_DETAILS = 6
-_SORTS = ("trusted", "ignored", "inverted")
+# Half the width of a 95 % interval in standard errors.
+_SURELY = 1.96
+_SORTS = ("trusted", "ignored", "discounted", "inverted")
 _INTERRUPTED = 130
 # How many of the features that count most are shown.
 _STRONGEST = 10
@@ -203,7 +205,7 @@ def command(
             return
         session.note(f"wrote {output}: {chosen.name}, {os.path.getsize(output):,} bytes")
         same = "features" if _is_features(data.votes) else "experts"
-        beside_it = " --features FILE" if features is not None else ""
+        beside_it = " --features FILE" if features is not None and chosen.takes_features else ""
         session.note(
             f"Next, on any input of the same {same}:\n  concordant aggregate INPUT... --model {output}{beside_it}"
         )
@@ -397,8 +399,13 @@ def _write_features(session: Session, method: Aggregator, path: str) -> None:
 
 
 def _weights(method: Aggregator) -> list[tuple[str, float]]:
-    """Return what each column of a linear ranker is worth, in units of its standard deviation, the strongest first."""
+    """Return what each column of a linear model is worth, the strongest first.
+
+    Rankers have weights in units of the column's standard deviation; others in those of the column itself.
+    """
     learned = vars(method)
+    if isinstance(learned.get("coefficients_"), dict):
+        return sorted(learned["coefficients_"].items(), key=lambda pair: -abs(pair[1]))
     if "coefficients_" not in learned or learned["top_"].size:
         return []
     names = list(learned["feature_names_"])
@@ -438,10 +445,11 @@ def _report(session: Session, method: Aggregator, data: _Data, output: str) -> N
         session.show(_experts_table(experts, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
     weights = _weights(method)
     if weights:
-        session.show(_features_table(weights))
+        itself = isinstance(vars(method)["coefficients_"], dict)
+        session.show(_features_table(weights, "the feature itself" if itself else "the feature's standard deviation"))
 
 
-def _features_table(weights: list[tuple[str, float]]) -> Table:
+def _features_table(weights: list[tuple[str, float]], units: str) -> Table:
     """Return the features that count most."""
     shown = weights[:_STRONGEST]
     hidden = "; --features-out FILE writes all" if len(shown) < len(weights) else ""
@@ -449,7 +457,7 @@ def _features_table(weights: list[tuple[str, float]]) -> Table:
     return Table(
         ["feature", "weight"],
         [[name, number(weight)] for name, weight in shown],
-        caption=f"{what}, in units of the feature's standard deviation{hidden}",
+        caption=f"{what}, in units of {units}{hidden}",
     )
 
 
@@ -487,11 +495,14 @@ def _sort_of(expert: dict[str, Any], strongest: float) -> str:
         return said[0]
     if not abs(expert["weight"]) > _HEARD * strongest:
         return "ignored"
-    return "trusted" if expert["weight"] > 0 else "inverted"
+    if expert["weight"] > 0:
+        return "trusted"
+    # Only an interval can tell an expert who is inverted from one whose weight came out below 0.
+    return "inverted" if expert["weight"] + _SURELY * expert.get("stderr", math.inf) < 0 else "discounted"
 
 
 def _experts_table(experts: list[dict[str, Any]], room: int | None = None) -> Table:
-    """Return the experts most trusted, ignored and inverted, a few of each.
+    """Return the experts most trusted, ignored, discounted and inverted, a few of each.
 
     Where there is not enough room, of what the weights mean only the first word is said, and details are left out.
     """
@@ -502,7 +513,8 @@ def _experts_table(experts: list[dict[str, Any]], room: int | None = None) -> Ta
     for expert in order:
         sort = _sort_of(expert, strongest)
         found[sort].append({"meaning": sort} | expert | {"": sort})
-    found["inverted"].reverse()
+    for sort in ("discounted", "inverted"):
+        found[sort].reverse()
     details = [name for name in experts[0] if name not in ("expert", "weight", "meaning")]
     shown = [e for of_sort in found.values() for e in of_sort[:_SHOWN]]
     own_words = "meaning" in experts[0]

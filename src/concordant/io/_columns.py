@@ -14,8 +14,8 @@ import polars as pl
 from concordant.errors import ColumnError, ConcordantError, FormatError, ParameterError
 from concordant.io._files import stem, unchanged
 from concordant.io._rows import MISSING_WORDS, ONE_INSTANCE, FileRows, JoinedRows, Rows, ids, named, numbers
-from concordant.io._tables import FILE_TYPES, Table, is_number, normal, open_table
-from concordant.io._words import ALIASES, COUNT_PAIRS, HEADER_WORDS, SIDE_PAIRS
+from concordant.io._tables import FILE_TYPES, Table, is_number, open_table
+from concordant.io._words import ALIASES, COUNT_PAIRS, HEADER_WORDS, SIDE_PAIRS, normal
 
 __all__ = [
     "COUNTS",

@@ -15,12 +15,12 @@ import os
 import re
 import stat
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, BinaryIO, cast
 
-from concordant.errors import ConcordantError, DataError, FormatError, ParameterError, ParseError
+from concordant.errors import ConcordantError, DataError, FormatError, KindError, ParameterError, ParseError
 
 __all__ = [
     "BLOCK_BYTES",
@@ -76,7 +76,7 @@ def expand(paths: PathLike | Iterable[PathLike]) -> list[Path]:
     >>> [p.name for p in expand(folder)], [p.name for p in expand(f"{folder}/b*")]
     (['a.trec', 'b.trec'], ['b.trec'])
     """
-    names = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    names = [paths] if isinstance(paths, (str, os.PathLike)) else _listed(paths)
     if not names:
         raise DataError("no files were given. Name a file, a folder, a glob such as 'runs/*.trec', or a list of these.")
     found: dict[str, Path] = {}
@@ -84,6 +84,26 @@ def expand(paths: PathLike | Iterable[PathLike]) -> list[Path]:
         for path in _expand_one(name):
             found.setdefault(os.path.realpath(path), path)
     return list(found.values())
+
+
+def _listed(paths: Any) -> list[PathLike]:
+    """Return paths one by one; what holds data in place of their names is refused."""
+    found = type(paths).__name__
+    if hasattr(paths, "to_frame") and hasattr(paths, "slots"):
+        raise KindError(f"a reader takes the names of files. Got {found}, which is read already: use it as it is.")
+    named = paths if isinstance(paths, Mapping) else None
+    if hasattr(paths, "collect_schema"):
+        named = paths.collect_schema().names()
+    elif hasattr(paths, "columns"):
+        named = getattr(paths, "column_names", paths.columns)
+    if named is not None:
+        from concordant.io._words import frame_call
+
+        call = frame_call(map(str, named)) or "from_frame(df)"
+        raise KindError(f"a reader takes the names of files. Got {found}: call concordant.{call}.")
+    if not isinstance(paths, Iterable):
+        raise ParameterError.invalid("paths", "a reader", "a path, a glob, a folder or a list of these", paths)
+    return list(paths)
 
 
 def _expand_one(name: PathLike) -> list[Path]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
-from concordant.errors import ColumnError, FormatError, ParameterError, ParseError
+from concordant.errors import ColumnError, DataWarning, FormatError, ParameterError, ParseError, listing, warn
 from concordant.io._columns import Found, Part, tidy
 from concordant.io._rows import MISSING_WORDS, FileRows, ids, numbers
 from concordant.io._tables import SAMPLE_LINES, is_number, position_of
@@ -19,6 +21,10 @@ __all__ = ["LAYOUTS", "Layout", "Matrix", "guess_layout", "layout_hint"]
 
 Layout = Literal["long", "ranks", "orders"]
 LAYOUTS = ("long", "ranks", "orders")
+# Names that programs make up for columns: V1 of R, X.1, 0 of pandas.
+_MADE_UP = re.compile(r"([A-Za-z_]*[ _.\-]?)(\d{1,6})", re.ASCII)
+# So many rows are looked at to tell a header from a ranking.
+_LOOKED_AT = 1000
 _LAYOUT_HELP = (
     "Layouts of rankings: 'long' (columns expert, item, rank, and instance where there are several), 'ranks' (a row "
     "per expert, a column per item, ranks in the cells), 'orders' (a row per expert, a column per position, items in "
@@ -107,6 +113,29 @@ class Matrix:
             frame = frame.with_columns(numbers(frame["weight"], "weight", rows))
         return Part(frame.drop("label", "column", "cell"), rows)
 
+    def ask_about_header(self, layout: str) -> None:
+        """Raise where the first row, which was taken for a ranking, looks like names of columns, or warn if it may be.
+
+        R calls columns V1, V2, ... and pandas 0, 1, ...; as a ranking such a row holds what no other row does.
+        """
+        rows = [list(row) for row in self.raw.select([str(c) for c in self.body]).head(_LOOKED_AT).iter_rows()]
+        first, *others = [[(cell or "").strip() for cell in row] for row in rows]
+        below = [{cell for cell in row if cell} for row in others]
+        mine, items = {cell for cell in first if cell}, set[str]().union(*below)
+        made_up = _made_up(first, items)
+        shown = f"{self.found.table.path}: the first row is {listing(first, 5)}"
+        ask = "If it is a header, pass header=True (--read header=true); if it is a ranking, header=False."
+        if layout == "ranks":
+            if made_up and items and first[0] != "1" and "0" not in items:
+                raise FormatError(f"{shown}, and no other row holds a 0. {ask}")
+        elif mine and items and not mine & items:
+            if made_up:
+                raise FormatError(f"{shown}, of which nothing stands in any other row. {ask}")
+            if len(below) > 2 and all(row & other for row, other in pairwise(below)):
+                warn(
+                    f"{shown}, of which nothing stands in any other row. It is taken for a ranking. {ask}", DataWarning
+                )
+
     def ranks(self, missing: Sequence[str] | None) -> Part:
         """Return the rows of a matrix of ranks."""
         frame, at = self.cells()
@@ -180,6 +209,21 @@ class Matrix:
                 "is 0 an item, or does it mean that no item stands there? "
                 "Pass missing=('',) for an item, missing=('', '0') for no item.",
             )
+
+
+def _made_up(cells: list[str], items: set[str]) -> bool:
+    """Return whether texts are names of columns that a program made up: numbers from 0 or 1 on, after one prefix.
+
+    Where items have the same prefix the texts are items, too.
+    """
+    named = cells[1:] if not cells[0] or cells[0].casefold().startswith("unnamed") else cells
+    found = [match for cell in named if (match := _MADE_UP.fullmatch(cell))]
+    prefixes, count = {match[1] for match in found}, [int(match[2]) for match in found]
+    if not 2 <= len(found) == len(named) or len(prefixes) > 1 or count[0] > 1:
+        return False
+    (prefix,) = prefixes
+    alike = prefix and any(match[1] == prefix for item in items if (match := _MADE_UP.fullmatch(item)))
+    return not alike and count == list(range(count[0], count[0] + len(count)))
 
 
 def guess_layout(found: Found, experts: str = "rows") -> Layout:

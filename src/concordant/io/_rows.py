@@ -19,7 +19,16 @@ from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Preferences
-from concordant.errors import ConcordantError, DataError, DuplicateError, ParameterError, ParseError, shorten
+from concordant.errors import (
+    ConcordantError,
+    DataError,
+    DataWarning,
+    DuplicateError,
+    ParameterError,
+    ParseError,
+    shorten,
+    warn,
+)
 from concordant.io._coding import Source, check_duplicates, code_slots, encode, hashed
 from concordant.io._tables import Table, is_number
 from concordant.kernels.lists import Codes, Floats, Ints
@@ -45,6 +54,7 @@ __all__ = [
 
 # How tables write that a value is not there.
 MISSING_WORDS = ("", "NA", "N/A", "NaN", "NULL", "None")
+_ODD_NAMES = sorted({form for w in MISSING_WORDS if w for form in (w, w.lower(), w.upper(), w.capitalize())})
 # What an instance is called when the data names none, and an expert.
 ONE_INSTANCE = "all"
 ONE_EXPERT = "1"
@@ -145,6 +155,21 @@ def ids(column: pl.Series, what: str, rows: Rows, *, optional: Any = None) -> pl
     return column
 
 
+def say_odd_names(columns: Mapping[str, pl.Series], rows: Rows) -> None:
+    """Warn of ids that are written as a missing value often is: they are names like any other."""
+    for what, column in columns.items():
+        at = column.is_in(_ODD_NAMES).fill_null(False).arg_true()
+        if len(at):
+            row = int(at[0])
+            place = rows.place(row)
+            where = place if isinstance(place, str) else f"row {place}"
+            warn(
+                f"{where}: the {what} {column[row]!r} is taken for a name, in {len(at):,} rows in all. If it stands "
+                "for a missing value, leave these rows out.",
+                DataWarning,
+            )
+
+
 def numbers(
     column: pl.Series, what: str, rows: Rows, missing: Sequence[str] = MISSING_WORDS, *, finite: bool = True
 ) -> pl.Series:
@@ -242,6 +267,7 @@ def checked_preferences(frame: pl.DataFrame, kind: Kind, rows: Rows) -> pl.DataF
     instance = ids(frame["instance"], "instance", rows)
     expert = ids(frame["expert"], "expert", rows, optional=value.is_null())
     item = ids(frame["item"], "item", rows)
+    say_odd_names({"expert": expert, "item": item}, rows)
     if kind == "rank" and (value < 1).any():
         row = int((value < 1).arg_true()[0])
         raise rows.error(
@@ -360,6 +386,7 @@ def build_comparisons(
     instance = ids(frame["instance"], "instance", rows)
     left = ids(frame["left"], "left item", rows)
     right = ids(frame["right"], "right item", rows, optional=alone)
+    say_odd_names({"left item": left, "right item": right}, rows)
     same = (left == right).fill_null(False)
     if same.any() and self_pairs == "error":
         row = int(same.arg_true()[0])
@@ -375,6 +402,7 @@ def build_comparisons(
     expert, known = None, Texts()
     if "expert" in frame.columns:
         named = ids(frame["expert"], "expert", rows, optional=~counted)
+        say_odd_names({"expert": named}, rows)
         if experts:
             expert, vocabulary = encode(named.filter(pl.Series(counted)))
             known = Texts(vocabulary.to_list())

@@ -22,6 +22,7 @@ import polars as pl
 
 from concordant.errors import FormatError, ParameterError, ParseError, listing, shorten
 from concordant.io._files import compression, read_bytes, read_head, text_blocks, text_lines
+from concordant.io._words import normal
 from concordant.kernels.lists import Ints
 
 __all__ = [
@@ -32,7 +33,6 @@ __all__ = [
     "file_type",
     "is_number",
     "most_rows",
-    "normal",
     "open_table",
     "parquet_rows",
     "position_of",
@@ -51,6 +51,8 @@ _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _POSITION = re.compile(
     r"(?:rank|pos|position|place|choice|preference|pref|top)[ _.\-]?(\d{1,6})|(\d{1,6})(?:st|nd|rd|th)", re.ASCII
 )
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_ORDINAL = re.compile(rf"({'|'.join(_ORDINALS)})(?:[ _.\-]?(?:rank|position|place|choice|preference))?")
 _BLANKS = re.compile(rb"[ \t\r\f\v]+")
 _FIELD = re.compile(r"[^ \t\r\f\v]+")
 # The first look: enough lines to know the table by, in a file with long lines as well.
@@ -65,15 +67,6 @@ _SPACES = b" \t\r\n\f\v"
 _QUOTE, _LINE_FEED, _RETURN = 34, 10, 13
 
 
-def normal(name: str) -> str:
-    """Return a column name with case, blanks and punctuation taken away.
-
-    >>> normal("Movie_ID"), normal("G-Truth")
-    ('movieid', 'gtruth')
-    """
-    return "".join(c for c in name.casefold() if c.isalnum())
-
-
 def blank_fields(text: str) -> list[str]:
     """Return the fields between blanks; unlike str.split it splits at ASCII blanks only, as the readers do."""
     return _FIELD.findall(text)
@@ -85,12 +78,16 @@ def is_number(text: str) -> bool:
 
 
 def position_of(name: str) -> int | None:
-    """Return the position that a column name such as "rank3" or "3rd" stands for, None for any other name.
+    """Return the position that a column name such as "rank3", "3rd" or "third" stands for, None for any other name.
 
-    >>> position_of("rank3"), position_of("2nd"), position_of("P3")
-    (3, 2, None)
+    >>> position_of("rank3"), position_of("2nd"), position_of("Third choice"), position_of("P3")
+    (3, 2, 3, None)
     """
-    found = _POSITION.fullmatch(name.strip().casefold())
+    text = name.strip().casefold()
+    word = _ORDINAL.fullmatch(text)
+    if word is not None:
+        return 1 + _ORDINALS.index(word[1])
+    found = _POSITION.fullmatch(text)
     return None if found is None else int(found[1] or found[2])
 
 

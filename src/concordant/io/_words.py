@@ -5,7 +5,18 @@ Names are compared without case, blanks and punctuation. A name is listed only w
 
 from __future__ import annotations
 
-__all__ = ["ALIASES", "COUNT_PAIRS", "HEADER_WORDS", "SIDE_PAIRS"]
+from collections.abc import Iterable
+
+__all__ = ["ALIASES", "COUNT_PAIRS", "HEADER_WORDS", "SIDE_PAIRS", "frame_call", "normal"]
+
+
+def normal(name: str) -> str:
+    """Return a column name with case, blanks and punctuation taken away.
+
+    >>> normal("Movie_ID"), normal("G-Truth")
+    ('movieid', 'gtruth')
+    """
+    return "".join(c for c in name.casefold() if c.isalnum())
 
 
 def _with_ids(names: str) -> tuple[str, ...]:
@@ -54,3 +65,31 @@ HEADER_WORDS = frozenset(
     + [w for names in COUNT_PAIRS for w in names[:5] if isinstance(w, str)]
     + ["timestamp", "time", "stderr", "lower", "upper", "feature"]
 )
+
+
+def frame_call(names: Iterable[str]) -> str:
+    """Return the call of from_frame that reads comparisons or labels from columns of these names, "" for others.
+
+    >>> frame_call(["model_a", "model_b", "winner", "judge"])
+    'from_frame(df, left="model_a", right="model_b", winner="winner", expert="judge")'
+    >>> frame_call(["query", "doc", "relevance"])
+    'from_frame(df, instance="query", item="doc", label="relevance")'
+    """
+    by = {normal(name): name for name in names}
+
+    def named(word: str) -> str | None:
+        return next((by[alias] for alias in ALIASES[word] if alias in by), None)
+
+    sides = next(((by[a], by[b]) for a, b in SIDE_PAIRS if a in by and b in by), None)
+    columns: dict[str, str | None]
+    if sides is not None and named("outcome") is not None:
+        columns = {"left": sides[0], "right": sides[1], "winner": named("outcome"), "expert": named("expert")}
+    elif named("winner") is not None and named("loser") is not None:
+        columns = {"winner": named("winner"), "loser": named("loser"), "expert": named("expert")}
+    elif named("label") is not None and named("item") is not None and named("expert") is None:
+        columns = {"item": named("item"), "label": named("label")}
+    else:
+        return ""
+    columns = {"instance": named("instance")} | columns
+    named_columns = ", ".join(f'{word}="{name}"' for word, name in columns.items() if name is not None)
+    return f"from_frame(df, {named_columns})"

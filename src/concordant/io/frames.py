@@ -7,16 +7,17 @@ object per row.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, cast, overload
+from typing import Any, Literal, cast, overload
 
 import polars as pl
 
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
+from concordant.data.container import Container
 from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import KINDS, Kind, Preferences
-from concordant.errors import ColumnError, DataError, ParameterError
+from concordant.errors import ColumnError, DataError, KindError, ParameterError
 from concordant.io._rows import (
     ONE_EXPERT,
     ONE_INSTANCE,
@@ -27,12 +28,8 @@ from concordant.io._rows import (
     build_labels,
     build_preferences,
 )
-from concordant.io._tables import normal
-from concordant.io._words import ALIASES
+from concordant.io._words import ALIASES, frame_call, normal
 from concordant.io.outcomes import OutcomeWords, count_outcomes
-
-if TYPE_CHECKING:
-    from concordant.data.container import Container
 
 __all__ = ["from_frame"]
 
@@ -278,11 +275,18 @@ class _Frame:
             self._frame = nw.from_native(df)
             self.names = [str(n) for n in self._frame.collect_schema().names()]
         except TypeError:
+            if isinstance(df, Container):
+                found = type(df).__name__
+                raise KindError(
+                    f"from_frame turns a dataframe into a container. Got {found}: use it as it is."
+                ) from None
+            more = (
+                "a mapping of columns goes into a dataframe first"
+                if isinstance(df, Mapping)
+                else "from_lists takes lists"
+            )
             raise ParameterError.invalid(
-                "df",
-                "from_frame",
-                "a dataframe (Polars, pandas, PyArrow, ...); from_lists takes lists",
-                type(df).__name__,
+                "df", "from_frame", f"a dataframe (Polars, pandas, PyArrow, ...); {more}", type(df).__name__
             ) from None
         except nw.exceptions.NarwhalsError as error:
             raise DataError(f"the dataframe cannot be read: {error}") from None
@@ -320,6 +324,10 @@ class _Frame:
 
     def _hint(self, wanted: Mapping[str, str]) -> str:
         """Return the call that names the columns which look like those missing."""
+        other = frame_call(self.names)
+        absent = {role: name for role, name in wanted.items() if name not in self.names}
+        if other and all(isinstance(n, _Word) or (role == "value" and n in KINDS) for role, n in absent.items()):
+            return f"{other}."
         found: list[str] = []
         for role, name in wanted.items():
             if name in self.names:

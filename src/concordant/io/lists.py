@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, KeysView, Mapping, Set
 from typing import Any
 
 import numpy as np
@@ -62,6 +62,11 @@ def from_lists(
         has_scores = isinstance(ranked, Mapping)
         if isinstance(ranked, (str, bytes)):
             raise DataError(f"expert {expert!r} gives one text, {ranked!r}; give a list of items.")
+        if isinstance(ranked, Set) and not isinstance(ranked, KeysView):
+            raise DataError(
+                f"expert {expert!r} gives a {type(ranked).__name__}, which has no order; give a list of items, best "
+                "first, or a mapping from item to score."
+            )
         try:
             items = list(ranked)
             span = [setdefault(item, len(slot_of)) for item in items]

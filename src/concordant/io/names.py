@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,12 +11,13 @@ import polars as pl
 
 from concordant.errors import (
     ConcordantError,
-    ConcordantWarning,
     DataError,
+    DataWarning,
     DuplicateError,
     ParameterError,
     ParseError,
     shorten,
+    warn,
 )
 from concordant.io._columns import Asked, Columns, Found, naming
 from concordant.io._files import PathLike, expand, read_bytes
@@ -98,7 +98,7 @@ def _as_text(path: Path) -> Iterator[Path]:
         if content[:4] != b"PAR1":
             content.decode()
     except UnicodeDecodeError:
-        warnings.warn(f"{path}: not UTF-8; its names were read as Latin-1.", ConcordantWarning, stacklevel=4)
+        warn(f"{path}: not UTF-8; its names were read as Latin-1.", DataWarning)
     else:
         yield path
         return

@@ -22,8 +22,8 @@ from concordant.io._columns import Asked, Columns, Found, is_movielens, pair_for
 from concordant.io._files import PathLike, compression, expand
 from concordant.io._matrix import guess_layout, layout_hint
 from concordant.io._sniff import Head, is_features, is_letor, is_preflib, is_qrels, is_run, mostly
-from concordant.io._tables import FILE_TYPES, Table, file_type, is_number, normal, open_table, parquet_rows
-from concordant.io._words import ALIASES, HEADER_WORDS
+from concordant.io._tables import FILE_TYPES, Table, file_type, is_number, open_table, parquet_rows
+from concordant.io._words import ALIASES, HEADER_WORDS, normal
 from concordant.io.blocks import BLOCK_ROWS, Blocks
 from concordant.io.letor import fold_files, read_feature_folds, read_features, read_letor, read_letor_folds
 from concordant.io.preflib import read_preflib

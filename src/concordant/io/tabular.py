@@ -8,7 +8,6 @@ a matrix of ranks.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -22,7 +21,7 @@ from concordant.data.consensus import Consensus
 from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import KINDS, Kind, Preferences
-from concordant.errors import ConcordantWarning, FormatError, ParameterError
+from concordant.errors import DataWarning, FormatError, ParameterError, warn
 from concordant.execution import Cluster, Pace, ahead, cluster, note, report
 from concordant.io._coding import CodedRows, Coder, check_duplicates, hashed
 from concordant.io._columns import (
@@ -53,8 +52,8 @@ from concordant.io._rows import (
     ids,
 )
 from concordant.io._sniff import Head, is_qrels, mostly
-from concordant.io._tables import Table, most_rows, normal, open_table
-from concordant.io._words import ALIASES, HEADER_WORDS
+from concordant.io._tables import Table, most_rows, open_table
+from concordant.io._words import ALIASES, HEADER_WORDS, normal
 from concordant.io.blocks import fingerprint
 from concordant.io.outcomes import Column, Outcomes, OutcomeWords
 from concordant.io.trec import read_qrels
@@ -662,7 +661,7 @@ def read_rankings(
     layout : {"long", "ranks", "orders"}, optional
         "long": a row for every expert and item, with columns expert, item, rank and perhaps instance. "ranks": a row
         per expert, a column per item, ranks in the cells. "orders": a row per expert, a column per position, items in
-        the cells. Guessed only when nothing else is possible, and a matrix guessed to be one is a ConcordantWarning.
+        the cells. Guessed only when nothing else is possible, and a matrix guessed to be one is a DataWarning.
     experts : {"rows", "columns"}
         "columns" turns the matrix: a column per expert.
     columns : str or mapping, optional
@@ -705,6 +704,8 @@ def read_rankings(
                 "columns", "read_rankings", f"of the words instance, expert, weight in the layout {chosen!r}", columns
             )
         matrix = Matrix(found, experts)
+        if header is None and not table.header:
+            matrix.ask_about_header(chosen)
         part = matrix.ranks(missing) if chosen == "ranks" else matrix.orders(missing)
         guessed.append((chosen, *matrix.shape))
         return found.with_instance(part, instance_from)
@@ -715,11 +716,10 @@ def read_rankings(
     if layout is None and guessed:
         chosen, n, m = guessed[0]
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-        warnings.warn(
+        warn(
             f"{files[0]}{more}: read as layout {chosen!r}, {n} experts in {experts} and {m} "
             f"{'items' if chosen == 'ranks' else 'positions'}. Pass layout={chosen!r} (--format {chosen}) to say so.",
-            ConcordantWarning,
-            stacklevel=2,
+            DataWarning,
         )
     return out
 

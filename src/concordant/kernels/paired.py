@@ -1098,26 +1098,27 @@ def solve_linear(
     coupled = _Coupled(pairs, prior, shared, np.flatnonzero([tie, side]))
     pull = features.T @ (coupled.slot_prior[:, None] * features)
     size = np.maximum(np.abs(features).max(axis=0, initial=0.0), 1e-300) * coupled.outcomes
-    known = keep.restored()
-    information = np.eye(f + len(coupled.learned)) if known is None else known["information"]
+    information = np.empty((f + len(coupled.learned), f + len(coupled.learned)))
 
     def look(x: Floats) -> tuple[float, float]:
         value = coupled.evaluate(features @ x[:f], x[f:])
         return value, max(float(np.abs(features.T @ coupled.gradient / size).max(initial=0.0)), coupled.shared_norm)
 
-    def step_from(x: Floats, _norm: float) -> tuple[Floats, float]:
+    def inform() -> None:
         information[:f, :f] = pull + _apart(pairs, features, coupled.weight)
         information[f:, :f] = coupled.couplings() @ features
         information[:f, f:] = information[f:, :f].T
         information[f:, f:] = coupled.information
+
+    def step_from(x: Floats, _norm: float) -> tuple[Floats, float]:
+        inform()
         step = _solve_few(information, np.concatenate([features.T @ coupled.gradient, coupled.slope]))
         moved = max(float(np.abs(features @ step[:f]).max(initial=0.0)), float(np.abs(step[f:]).max(initial=0.0)))
         return _bounded(step, moved, x[f:], shared.model, coupled.learned)
 
-    def hidden() -> State:
-        return {"information": information.copy()}
-
-    climb = _climb(np.concatenate([np.zeros(f), coupled.start]), look, step_from, tol, max_iter, report, keep, hidden)
+    climb = _climb(np.concatenate([np.zeros(f), coupled.start]), look, step_from, tol, max_iter, report, keep)
+    look(climb.x)
+    inform()
     b = climb.x[:f]
     found = shared.moved(coupled.learned, climb.x[f:])
     return b, Solution(features @ b, found, *climb[1:], information, np.zeros((0, pairs.n_slots)))

@@ -19,7 +19,7 @@ from concordant.base.experts import check_known
 from concordant.base.supervision import check_told_apart, match_labels, validation_pair
 from concordant.base.training import FEWEST, train
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, listing
+from concordant.errors import ConvergenceWarning, DataError, IdentifiabilityWarning, listing
 from concordant.kernels.lists import Codes, Floats, Ints, list_ids, offsets_of
 from concordant.methods.fusion import Weighing
 from concordant.ranking.expert_features import slot_keys
@@ -256,7 +256,10 @@ def learn(
     info.chosen["ridge"] = ridges[found.passes - 1]
     if not learners[found.learner].settled(found.passes - 1, truth.instances):
         info.converged = False
-        owner._warn(f"{name} did not find the best weights in {_MOST_STEPS} steps; those found so far are kept.")
+        owner._warn(
+            f"{name} did not find the best weights in {_MOST_STEPS} steps; those found so far are kept.",
+            ConvergenceWarning,
+        )
     return _spread(owner, experts, own, found.learner, found.parameters)
 
 
@@ -285,11 +288,15 @@ def _spread(owner: Weighing, experts: list[str], own: list[str], candidate: int,
     if mean == 0:
         owner._warn(
             "no expert's order agrees with the labels: all weights are 0 and every item ties. Check that larger "
-            "labels, and smaller ranks, are better."
+            "labels, and smaller ranks, are better.",
+            IdentifiabilityWarning,
         )
     known = dict(zip(own, (found / (mean or 1.0)).tolist(), strict=True))
     absent = [e for e in experts if e not in known]
     if absent:
-        owner._warn(f"nothing can be learned about the experts {listing(absent)}; they weigh as the others on average.")
+        owner._warn(
+            f"nothing can be learned about the experts {listing(absent)}; they weigh as the others on average.",
+            IdentifiabilityWarning,
+        )
     names = sorted(experts)
     return Learned(candidate, names, np.array([known.get(e, 1.0 if mean else 0.0) for e in names]))

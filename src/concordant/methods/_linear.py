@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from concordant.base.contract import Aggregator, Votes
+from concordant.base.experts import DISCOUNTED
 from concordant.base.params import Constraint
 from concordant.data.comparisons import Comparisons
 from concordant.data.index import Texts
@@ -309,8 +310,10 @@ def _means(total: Floats, count: Ints) -> Floats:
 def meanings(trust: Floats, listed: Floats) -> list[str]:
     """Return what the weights of every expert say, in words.
 
-    >>> meanings(np.array([2.0, -1.0, 0.01]), np.array([0.5, 0.01, -0.4]))[1:]
-    ['inverted: what it puts first goes down', 'ignored; not being listed by it speaks for an item']
+    A negative weight alone does not say that an expert is inverted: of many who say the same, one corrects another.
+
+    >>> [text.partition(":")[0] for text in meanings(np.array([2.0, -1.0, 0.01]), np.array([0.5, 0.01, -0.4]))]
+    ['trusted', 'discounted', 'ignored; not being listed by it speaks for an item']
     """
     loud, telling = (_HARDLY * float(np.abs(column).max(initial=0.0)) for column in (trust, listed))
     out = []
@@ -320,7 +323,7 @@ def meanings(trust: Floats, listed: Floats) -> list[str]:
         elif t > 0:
             text = "trusted: what it puts first goes up"
         else:
-            text = "inverted: what it puts first goes down"
+            text = DISCOUNTED
         if abs(m) > telling:
             text += f"; not being listed by it speaks {'against' if m > 0 else 'for'} an item"
         out.append(text)

@@ -60,6 +60,8 @@ _MANY_ITEMS = 5000
 _MUCH_MEMORY = 2e9
 # Beyond a difference of this size nothing was observed: the estimate is on its way to infinity.
 _FARTHEST = 30.0
+# Curvature below this part of the largest, or of the outcomes, says that nothing bounds some weights of features.
+_FLAT = 1e-12
 
 
 class _Found(NamedTuple):
@@ -153,8 +155,8 @@ class BradleyTerry(Aggregator):
     -----
     `fit(..., features=)` ties the scores to covariates of the items: s_i = x_i · b, the prior still being on s. Every
     item needs a row. A constant added to a feature within an instance changes nothing; of collinear columns the weights
-    of smallest norm (in standardised columns) are kept, with a warning. `predict` then needs items that the features
-    of `fit` described.
+    of smallest norm (in standardised columns) are kept, with a warning. A value that is not known (NaN) is an error.
+    `predict` then needs items that the features of `fit` described.
 
     `fit` learns what instances share (ν or θ, the side, weights of features, judges); `predict` infers the scores of
     its own instances with these fixed. Cost O(R + P) to count R rows (Σ m² / 2 for lists of m items) over P pairs that
@@ -179,6 +181,7 @@ class BradleyTerry(Aggregator):
     """
 
     name = "bradley-terry"
+    uses_features = True
     tags = Tags(
         accepts=frozenset({"rank", "score", "rating", "comparisons"}),
         uncertainty=True,
@@ -530,7 +533,7 @@ class BradleyTerry(Aggregator):
         if tied:
             self.ties_ = "davidson" if self.ties == "auto" else self.ties
         model = paired.MODELS[self.ties_]
-        self._check_shared(votes)
+        self._check_shared(votes, features is not None)
         if features is None:
             self._check_placed(votes, tied)
         all_ties = self._only_ties(votes)
@@ -543,7 +546,7 @@ class BradleyTerry(Aggregator):
             solved = paired.solve_jointly(pairs, prior, start, **which, **how)
         else:
             solved = paired.solve(pairs, prior, start, **how)
-        self._keep_shared(solved, votes)
+        self._keep_shared(solved, votes, linear=False)
         self._note([solved])
         if any(which.values()):
             self.shared_covariance_ = self._shared_spread(votes, solved)
@@ -624,25 +627,40 @@ class BradleyTerry(Aggregator):
             IdentifiabilityWarning,
         )
 
-    def _keep_shared(self, solved: Solution, votes: Meetings) -> None:
-        """Keep the shared parameters, or raise where they and the scores ran off to infinity."""
+    def _keep_shared(self, solved: Solution, votes: Meetings, *, linear: bool) -> None:
+        """Keep the shared parameters, or raise where they and the scores ran off to infinity.
+
+        Scores that are `linear` in features may be any distance apart: two items that differ much in a feature are,
+        although others bound its weight. They ran off where the likelihood is flat along some weights.
+        """
+        from concordant.kernels import paired
+
         shared, p = solved.shared, votes.pairs
         if not self._shrinks and len(p.left):
             gap = np.abs(solved.score[p.left] - solved.score[p.right] + shared.side).max()
-            flat = len(solved.information) and np.linalg.eigvalsh(solved.information)[0] <= 1e-9 * p.outcomes.sum()
+            curves = np.linalg.eigvalsh(solved.information) if len(solved.information) else np.ones(1)
+            if linear:
+                held = self.ties_ != "none" and abs(shared.tie) >= paired.TIE_BOUND
+                lost = held or curves[0] <= _FLAT * max(curves[-1], p.outcomes.sum())
+            else:
+                lost = gap > _FARTHEST or (self.side_effect and curves[0] <= 1e-9 * p.outcomes.sum())
             open_end = not solved.converged and not self.fit_info_.interrupted
-            if gap > _FARTHEST or open_end or (flat and self.side_effect):
+            if lost or open_end:
                 items = listing(votes.slots.items.tolist(), 5)
                 raise NoFiniteEstimateError(
                     f"no finite Bradley-Terry estimate: the scores of items {items} and what is learned with them "
-                    "(side effect, weights of features) cannot be told apart or grow without bound. Set prior=0.1, or "
-                    "leave the side effect or some features out."
+                    "(side effect, weights of features, tie parameter) cannot be told apart or grow without bound. Set "
+                    "prior=0.1, or leave the side effect or some features out."
                 )
         self.tie_ = float(np.exp(shared.tie)) if self.ties_ != "none" else 0.0
         self.side_ = float(shared.side)
 
-    def _check_shared(self, votes: Meetings) -> None:
-        """Raise where the votes do not bound the side effect, or (without a prior) the tie parameter."""
+    def _check_shared(self, votes: Meetings, linear: bool) -> None:
+        """Raise where the votes do not bound the side effect, or (without a prior) the tie parameter.
+
+        Scores that are `linear` in features have fewer ways to grow with the tie parameter than free ones; whether
+        they did is seen when they are found.
+        """
         pairs = votes.pairs
         won = {"left": float(pairs.n_left.sum()), "right": float(pairs.n_right.sum())}
         lost = [side for side, count in won.items() if not count]
@@ -651,7 +669,7 @@ class BradleyTerry(Aggregator):
                 f"no finite side effect: the {lost[0]} item never won, in {pairs.outcomes.sum():,.10g} outcomes. "
                 "Leave side_effect=False, or check which column is which."
             )
-        if self.ties_ != "none" and not self._shrinks and not _bounded_ties(pairs):
+        if self.ties_ != "none" and not self._shrinks and not linear and not _bounded_ties(pairs):
             raise self._unbounded_ties(f"items {listing(votes.slots.items.tolist(), 5)}")
 
     def _unbounded_ties(self, among: str) -> NoFiniteEstimateError:
@@ -864,6 +882,7 @@ class BradleyTerry(Aggregator):
         from concordant.kernels import paired
 
         at = _described_by(votes.slots, features.slots)
+        _check_known(features)
         basis, weights_of = _basis(features)
         if weights_of.shape[1] < features.n_features:
             loose = features.names[_dependent(features)].tolist()
@@ -872,7 +891,7 @@ class BradleyTerry(Aggregator):
                 "scores the smallest (in standardised features) are kept."
             )
         b, solved = paired.solve_linear(votes.pairs, basis[at], prior, start, **which, **how)
-        self._keep_shared(solved, votes)
+        self._keep_shared(solved, votes, linear=True)
         self._note([solved])
         self.coefficients_ = dict(zip(features.names.tolist(), (weights_of @ b).tolist(), strict=True))
         self.feature_slots_ = {
@@ -1161,6 +1180,19 @@ def _described_by(slots: Slots, features: Slots) -> Ints:
     return at
 
 
+def _check_known(features: Features) -> None:
+    """Raise naming an item and a feature where a value is not known."""
+    missing = np.isnan(features.X)
+    if missing.any():
+        row, column = (int(v[0]) for v in np.nonzero(missing))
+        instance, item = features.slots.where(row)
+        raise DataError(
+            f"{int(missing.sum()):,} values of features are not known (NaN), first {features.names[column]!r} "
+            f"of item {item!r} of instance {instance!r}. BradleyTerry needs every value: fill them in, or leave these "
+            f"features out: {listing(features.names[np.flatnonzero(missing.any(axis=0))].tolist(), 5)}."
+        )
+
+
 def _basis(features: Features) -> tuple[Floats, Floats]:
     """Return independent columns that span the features within instances, and the weights of features they stand for.
 
@@ -1189,8 +1221,9 @@ def _standardised(features: Features) -> tuple[Floats, Floats]:
 
 def _dependent(features: Features) -> Ints:
     """Return the features that take part in some dependence."""
-    apart, _ = _standardised(features)
-    _, size, right = np.linalg.svd(apart, full_matrices=True)
+    # The triangular factor has the same dependences and as many rows as there are features at most.
+    triangle = np.linalg.qr(_standardised(features)[0], mode="r")
+    _, size, right = np.linalg.svd(triangle, full_matrices=True)
     rank = int((size > 1e-10 * max(float(size.max(initial=0.0)), 1e-300)).sum())
     return np.flatnonzero(np.abs(right[rank:]).max(axis=0, initial=0.0) > 1e-8)
 

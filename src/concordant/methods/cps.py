@@ -19,7 +19,7 @@ from concordant.base.params import Constraint, integer, number, one_of
 from concordant.base.registry import register
 from concordant.base.supervision import match_labels, validation_pair
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, NotFittedError, listing
+from concordant.errors import ConvergenceWarning, DataError, IdentifiabilityWarning, NotFittedError, listing
 from concordant.execution import map_instances, report, unwatched
 from concordant.kernels.lists import Floats, Ints, offsets_of, positions
 from concordant.methods.fusion import LISTS
@@ -134,13 +134,15 @@ class CPS(Aggregator):
         if not self.adherence_[seen].any():
             self._warn(
                 "no expert's order agrees with the labels: all adherences are 0 and every item ties. Check that larger "
-                "labels, and smaller ranks, are better."
+                "labels, and smaller ranks, are better.",
+                IdentifiabilityWarning,
             )
         if not seen.all():
             absent = [e for e, known in zip(self.experts_, seen.tolist(), strict=True) if not known]
             self.adherence_[~seen] = self.adherence_[seen].mean()
             self._warn(
-                f"nothing can be learned about the experts {listing(absent)}; they weigh as the others on average."
+                f"nothing can be learned about the experts {listing(absent)}; they weigh as the others on average.",
+                IdentifiabilityWarning,
             )
 
     def _maximise(self, training: _Training, keep: Mark) -> Floats:
@@ -185,7 +187,8 @@ class CPS(Aggregator):
         if not info.converged and not info.interrupted:
             self._warn(
                 f"CPS stopped after {info.n_iter} iterations with a gradient of {info.gradient_norm:.1e}, above "
-                f"tol={self.tol:g}. Raise max_iter or tol; the adherences found so far are kept."
+                f"tol={self.tol:g}. Raise max_iter or tol; the adherences found so far are kept.",
+                ConvergenceWarning,
             )
         return found.x / scale
 

@@ -18,7 +18,7 @@ from concordant.base.registry import register
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
-from concordant.errors import KindError, listing
+from concordant.errors import ConvergenceWarning, IdentifiabilityWarning, KindError, listing
 from concordant.execution import map_instances
 from concordant.kernels.lists import Codes, Floats, Ints
 from concordant.methods.majority import PAIRED
@@ -255,7 +255,8 @@ class SVP(Aggregator):
             self._warn(
                 f"SVP stopped after {self.max_iter} steps in {len(late)} of {len(done)} instances, {listing(late)}, "
                 f"where the residual still changed by up to {most:.1e} of itself. Raise max_iter or tol, "
-                "or take step='auto'."
+                "or take step='auto'.",
+                ConvergenceWarning,
             )
         apart = [n for n, d in enumerate(done) if len(d.parts) > 1]
         if apart:
@@ -265,12 +266,14 @@ class SVP(Aggregator):
             self._warn(
                 f"no chain of comparisons connects all items of {len(apart)} of {len(done)} instances, "
                 f"{listing([names[a] for a in apart])}: in {names[n]!r} none leads from {listing(one, 3)} to "
-                f"{listing(other, 3)}. Scores say nothing about which part is better."
+                f"{listing(other, 3)}. Scores say nothing about which part is better.",
+                IdentifiabilityWarning,
             )
         free = [names[n] for n, d in enumerate(done) if d.free]
         if free:
             self._warn(
                 f"{len(free)} of {len(done)} instances, {listing(free)}, have fewer pairs than a table of rank "
                 f"{self.rank} has free numbers: it fits them in many ways, and the order means little. "
-                "BradleyTerry with its prior does better on so few."
+                "BradleyTerry with its prior does better on so few.",
+                IdentifiabilityWarning,
             )

@@ -17,7 +17,7 @@ from concordant.base.experts import check_known
 from concordant.base.params import Constraint, integer, number, one_of, optional
 from concordant.base.registry import register
 from concordant.data.preferences import Preferences
-from concordant.errors import NotFittedError, listing
+from concordant.errors import IdentifiabilityWarning, NotFittedError, listing
 from concordant.execution import report
 from concordant.kernels.cells import blocks
 from concordant.kernels.lists import Floats, Ints
@@ -172,7 +172,8 @@ class ULARA(Aggregator):
         if unjudged and sums.lists.any():
             self._warn(
                 f"nothing can be learned about the experts {listing(unjudged)}: they rank nothing, or only items that "
-                "too few others list (see nu). They weigh as much as an average expert."
+                "too few others list (see nu). They weigh as much as an average expert.",
+                IdentifiabilityWarning,
             )
 
     def _lengths(self, p: Preferences) -> Floats:

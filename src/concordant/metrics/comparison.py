@@ -16,9 +16,10 @@ import numpy as np
 
 from concordant.data.consensus import Consensus
 from concordant.data.labels import Labels
-from concordant.errors import DataError, ParameterError, listing
+from concordant.data.preferences import Preferences
+from concordant.errors import DataError, KindError, ParameterError, listing
 from concordant.kernels.lists import Floats
-from concordant.metrics.evaluation import Evaluation, evaluate
+from concordant.metrics.evaluation import Evaluation, evaluate, evaluate_experts
 from concordant.metrics.ranking import MetricLike, parse_metrics
 from concordant.metrics.significance import (
     adjust,
@@ -260,7 +261,7 @@ class Comparison:
 
 
 def compare(
-    methods: Mapping[str, Consensus | Evaluation],
+    methods: Mapping[str, Consensus | Evaluation] | Preferences,
     labels: Labels | None = None,
     metrics: MetricLike | Iterable[MetricLike] | None = None,
     *,
@@ -279,8 +280,9 @@ def compare(
 
     Parameters
     ----------
-    methods : mapping from name to Consensus or Evaluation
-        What to compare; an evaluation is taken as it is.
+    methods : mapping from name to Consensus or Evaluation, or Preferences
+        What to compare; an evaluation is taken as it is. Of preferences every expert's own lists are compared, such as
+        the runs of several systems; experts without a list are left out with a warning.
     labels : Labels, optional
         The ground truth; not needed when all are evaluations.
     metrics : str, Metric, or a list of them, optional
@@ -328,6 +330,19 @@ def compare(
     from label 1 * best of its column † significantly better, ‡ significantly worse than one: Fisher's
     randomisation test, two-sided, p < 0.05, Holm's correction over 1 method per metric
     """
+    how: dict[str, Any] = {"convention": convention, "rel": rel, "skip_empty": skip_empty}
+    how["instances"] = None if instances is None else list(instances)
+    if isinstance(methods, Preferences):
+        if labels is None or metrics is None:
+            raise ParameterError("the lists of experts are to be evaluated: pass labels and metrics.")
+        measured = evaluate_experts(methods, lambda own: evaluate(own, labels, metrics, **how))
+        measured.warn(methods.n_experts)
+        methods = measured.found
+    if not isinstance(methods, Mapping):
+        raise KindError(
+            "compare takes a mapping, {name: consensus}, or the preferences of several experts. "
+            f"Got {type(methods).__name__} instead."
+        )
     names = tuple(methods)
     if not names:
         raise ParameterError("there is no method to compare.")
@@ -347,15 +362,7 @@ def compare(
             continue
         if labels is None or metrics is None:
             raise ParameterError(f"method {name!r} is a consensus: pass labels and metrics to evaluate it.")
-        evaluations[name] = evaluate(
-            given,
-            labels,
-            metrics,
-            convention=convention,
-            rel=rel,
-            skip_empty=skip_empty,
-            instances=instances,
-        )
+        evaluations[name] = evaluate(given, labels, metrics, **how)
     spreads = [e.spread for e in evaluations.values()]
     if metrics is not None:
         evaluations = {name: _restrict(e, metrics, name) for name, e in evaluations.items()}

@@ -7,18 +7,19 @@ the denominators.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from concordant.data.consensus import Consensus
-from concordant.data.index import Texts, as_ids, freeze
+from concordant.data.index import Slots, Texts, as_ids, freeze
 from concordant.data.labels import Labels
-from concordant.errors import DataError, KindError, ParameterError, listing, warn
-from concordant.kernels.lists import Codes, Floats, Ints, order_lists
+from concordant.errors import ConcordantWarning, DataError, DataWarning, KindError, ParameterError, listing, warn
+from concordant.kernels.lists import Codes, Floats, Ints, offsets_of, order_lists, ranges
 from concordant.metrics.ranking import (
     Convention,
     InterpolatedPrecision,
@@ -33,7 +34,19 @@ from concordant.metrics.ranking import (
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Evaluation", "Means", "combine_folds", "evaluate", "precision_at_recall", "rank_labels"]
+    from concordant.data.preferences import Preferences
+
+__all__ = [
+    "Evaluation",
+    "Means",
+    "Measured",
+    "combine_folds",
+    "evaluate",
+    "evaluate_experts",
+    "own_order",
+    "precision_at_recall",
+    "rank_labels",
+]
 
 ELEVEN_POINTS = tuple(tenths / 10 for tenths in range(11))
 
@@ -225,9 +238,12 @@ def evaluate(
     label 1
     """
     if not isinstance(consensus, Consensus) or not isinstance(labels, Labels):
+        hint = " Aggregate preferences first, or compare(preferences, ...) measures every expert." * (
+            type(consensus).__name__ == "Preferences"
+        )
         raise KindError(
             "evaluate compares a Consensus with Labels. "
-            f"Got {type(consensus).__name__} and {type(labels).__name__} instead."
+            f"Got {type(consensus).__name__} and {type(labels).__name__} instead.{hint}"
         )
     rule = convention_named(convention)
     wanted = parse_metrics(metrics)
@@ -243,7 +259,8 @@ def evaluate(
         missing = labels.instances.take(chosen[empty])
         warn(
             f"{len(missing)} of {len(chosen)} labelled instances have no result and count 0: "
-            f"{listing(missing.tolist(), 5)}."
+            f"{listing(missing.tolist(), 5)}.",
+            DataWarning,
         )
         notes.append(f"{len(missing)} of {len(chosen)} labelled instances have no result and count 0")
     values = {str(m): m.compute(ranked, rule, threshold) for m in wanted}
@@ -264,6 +281,60 @@ def evaluate(
         None,
         tuple(notes),
     )
+
+
+def own_order(preferences: Preferences, expert: str) -> Consensus:
+    """Return what one expert says as a consensus: its own items in its own order, with its own scores.
+
+    Items the expert left out are not part of it, and neither are instances it did not answer.
+    """
+    code = preferences.experts.codes[expert]
+    which = np.flatnonzero(preferences.list_expert == code)
+    starts, ends = preferences.list_offsets[which], preferences.list_offsets[which + 1]
+    rows = ranges(starts, ends)
+    slots = Slots(
+        preferences.instances.take(preferences.list_instance[which]),
+        preferences.items.take(preferences.slot[rows]),
+        offsets_of(ends - starts),
+    )
+    return Consensus.from_codes(slots, preferences.strengths()[rows])
+
+
+class Measured(NamedTuple):
+    """The evaluation of each expert, and those who answer only some, or none, of the labelled instances."""
+
+    found: dict[str, Evaluation]
+    partial: list[str]
+    silent: list[str]
+
+    def warn(self, n_experts: int) -> None:
+        """Say in one line each what is missing: with many runs a line per run would bury the table."""
+        for experts, what in (
+            (self.partial, "answer only some of the labelled instances, the others count 0"),
+            (self.silent, "answer no labelled instance and are left out"),
+        ):
+            if experts:
+                warn(f"{len(experts)} of {n_experts} experts {what}: {listing(experts, 5)}.", DataWarning)
+
+
+def evaluate_experts(
+    preferences: Preferences, measure: Callable[[Consensus], Evaluation], done: Callable[[], None] = lambda: None
+) -> Measured:
+    """Return the evaluation of each expert's own order. What an expert leaves unanswered counts 0."""
+    out = Measured({}, [], [])
+    for expert in preferences.experts:
+        done()
+        own = own_order(preferences, expert)
+        if len(own) == 0:
+            out.silent.append(expert)
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConcordantWarning)
+            found = measure(own)
+        if any("have no result" in note for note in found.notes):
+            out.partial.append(expert)
+        out.found[expert] = replace(found, notes=())
+    return out
 
 
 def precision_at_recall(

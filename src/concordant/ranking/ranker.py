@@ -32,7 +32,15 @@ from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, KindError, NotFittedError, ParameterError, listing
+from concordant.errors import (
+    ConvergenceWarning,
+    DataError,
+    IdentifiabilityWarning,
+    KindError,
+    NotFittedError,
+    ParameterError,
+    listing,
+)
 from concordant.kernels.graded import Graded
 from concordant.kernels.lists import Floats, Ints
 from concordant.ranking._arranged import arranged
@@ -181,7 +189,7 @@ class Ranker(Aggregator):
     tags = Tags(
         accepts=frozenset({"rank", "score", "rating", "comparisons"}), supervised=True, faithful=False, cost="O(M F)"
     )
-    takes_features = True
+    takes_features = uses_features = True
     # How many parameters the loss itself has.
     _n_extra: ClassVar[int] = 0
     # Whether an instance whose labels are all equal says something.
@@ -602,20 +610,23 @@ class Ranker(Aggregator):
             info.converged = False
             self._warn(
                 f"{name} ended where the objective is {value:.6g}, above {at_start:.6g} where it began: its steps are "
-                "too long. Choose a smaller learning_rate."
+                "too long. Choose a smaller learning_rate.",
+                ConvergenceWarning,
             )
         elif not self._content and not learner.l2 and value < _PERFECT * at_start:
             info.converged = False
             self._warn(
                 f"{name} puts all items in the order of their labels with room to spare: the weights could grow for "
                 f"ever, and were stopped at {np.abs(self.coefficients_).max():.3g}. Set a penalty, "
-                "such as l2=0.01."
+                "such as l2=0.01.",
+                IdentifiabilityWarning,
             )
         elif not info.converged and isinstance(learner.solver, LBFGS):
             # Passes of the other solvers end when they are over: noise may hide for long that nothing gets better.
             self._warn(
                 f"{name} stopped after {info.n_iter} steps before it met tol={self.tol:g}. Raise max_iter, or tol; the "
-                "weights found so far are kept."
+                "weights found so far are kept.",
+                ConvergenceWarning,
             )
 
     def _keep(self, net: Net, scaling: Scaling, columns: Ints, chosen: Chosen | None) -> None:

@@ -246,7 +246,8 @@ def fit_on(
 ) -> Aggregator:
     """Fit a method to the training side of a portion and return it; one that reads no labels is not given any.
 
-    `features` are those of the items, of all parts together: rows are matched by id.
+    `features` are those of the items, of all parts together: rows are matched by id. A method that does not use them
+    raises.
     """
     train: tuple[Any, Labels] = (portion.train, portion.labels)
     if not method.needs_labels():

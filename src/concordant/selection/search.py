@@ -25,7 +25,7 @@ from concordant.data.consensus import Consensus
 from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
-from concordant.errors import ConcordantError, DataError, NotFittedError, ParameterError, listing
+from concordant.errors import ConcordantError, ConcordantWarning, DataError, NotFittedError, ParameterError, listing
 from concordant.kernels.lists import Floats
 from concordant.metrics.evaluation import evaluate
 from concordant.metrics.ranking import CONVENTIONS, Metric, parse_metric
@@ -195,18 +195,22 @@ class _SearchTags:
         )
 
 
-class _TakesFeatures:
-    """Whether one of the methods learns from features."""
+class _OfOneMethod:
+    """Whether a flag holds for one of the methods."""
+
+    def __set_name__(self, owner: type[Search], name: str) -> None:
+        self.name = name
 
     def __get__(self, search: Search | None, owner: type[Search]) -> bool:
-        return search is None or any(method.takes_features for method, _ in _methods(search.method, None))
+        return search is None or any(getattr(method, self.name) for method, _ in _methods(search.method, None))
 
 
 class Search(Aggregator):
     """Base of the searches: subclasses say which candidates there are."""
 
     tags: ClassVar[Tags] = _SearchTags()  # type: ignore[assignment] # a search has the tags of its methods
-    takes_features: ClassVar[bool] = _TakesFeatures()  # type: ignore[assignment]
+    takes_features: ClassVar[bool] = _OfOneMethod()  # type: ignore[assignment]
+    uses_features: ClassVar[bool] = _OfOneMethod()  # type: ignore[assignment]
     method: Any
     metric: Any
     folds: Any
@@ -313,7 +317,8 @@ class Search(Aggregator):
 
         def work(t: int) -> _Outcome:
             c, own, portion = trials[t]
-            return self._try(seeded(candidates[c].method, own), portion, features, keep=given is not None)
+            method = seeded(candidates[c].method, own)
+            return self._try(method, portion, features if method.uses_features else None, keep=given is not None)
 
         outcomes = in_parallel(work, len(trials))
         self.tried_, start, first = [], 0, []
@@ -331,7 +336,8 @@ class Search(Aggregator):
             # Set before it is fitted: a fit that is interrupted keeps the best so far.
             self.best_method_ = seeded(winner, seeds[self.best_index_][0])
             whole = Portion(preferences, truth, None, preferences, truth)
-            fit_on(self.best_method_, whole, self.validation_part, self.random_state, features)
+            beside = features if winner.uses_features else None
+            fit_on(self.best_method_, whole, self.validation_part, self.random_state, beside)
         info = self.fit_info_
         info.n_iter, info.validation, info.objective = len(candidates), self.best_score_, self.best_score_
         info.chosen = ({"method": name} if isinstance(self.method, list) else {}) | self.best_params_
@@ -373,7 +379,8 @@ class Search(Aggregator):
         if failed:
             self._warn(
                 f"{len(failed)} of {len(self.tried_)} candidates of {owner} failed and were passed over: "
-                f"{listing([t.method for t in failed], 3)}. {failed[0].error} See results_."
+                f"{listing([t.method for t in failed], 3)}. {failed[0].error} See results_.",
+                ConcordantWarning,
             )
 
     @property
