@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from concordant.base.params import Constraint, integer, number, one_of, seed
-from concordant.data.consensus import TIE_TOLERANCE, Consensus
+from concordant.data.consensus import TIE_TOLERANCE, Consensus, rank_scores
 from concordant.data.index import Slots
 from concordant.errors import UncertaintyWarning, listing
 from concordant.kernels.lists import Floats, Ints
@@ -436,14 +436,18 @@ def with_intervals(
             ranges[:, at] = _marginal_ranks(score[at], several, reach[at], level, coarse)
     if warn is not None:
         _mention(slots, rare, unanimous, warn)
+    rank, order = rank_scores(score, slots.offsets)
     return Consensus.from_codes(
         slots,
         score,
+        rank,
+        order,
         stderr=stderr,
         lower=score - reach * stderr,
         upper=score + reach * stderr,
-        rank_lower=ranges[0],
-        rank_upper=ranges[1],
+        # An uncertain item may belong elsewhere than where it stands; its range holds both.
+        rank_lower=np.minimum(ranges[0], rank),
+        rank_upper=np.maximum(ranges[1], rank),
         level=level,
         gauge=gauge,
         interval_method=method,
