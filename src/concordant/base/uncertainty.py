@@ -262,19 +262,20 @@ def in_stacks(how: Callable[..., Spread], given: Sequence[dict[str, Any] | None]
     Many small instances would spend their time between the steps otherwise.
     """
     out: list[Spread | None] = [None] * len(given)
-    by_size: dict[int, list[int]] = {}
+    by_size: dict[int, list[tuple[int, dict[str, Any]]]] = {}
     for n, arguments in enumerate(given):
         if arguments is not None:
-            by_size.setdefault(len(next(iter(arguments.values()))), []).append(n)
+            by_size.setdefault(len(next(iter(arguments.values()))), []).append((n, arguments))
     for m, which in by_size.items():
         step = max(1, _STACKED_CELLS // (m * m))
         for first in range(0, len(which), step):
             own = which[first : first + step]
+            names = own[0][1]
             if len(own) == 1:
-                out[own[0]] = how(**given[own[0]])  # type: ignore[arg-type]
+                out[own[0][0]] = how(**names)
                 continue
-            found = how(**{name: _stack([given[n][name] for n in own]) for name in given[own[0]]})  # type: ignore[index]
-            for k, n in enumerate(own):
+            found = how(**{name: _stack([arguments[name] for _, arguments in own]) for name in names})
+            for k, (n, _) in enumerate(own):
                 out[n] = found.one(k)
     return out
 
