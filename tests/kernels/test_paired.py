@@ -97,7 +97,7 @@ def test_gradients_of_rows_are_those_of_their_clusters(model: str) -> None:
         *(table[:, k].astype(np.int32) for k in (0, 1)),
         *(np.ascontiguousarray(table[:, k]) for k in (2, 3, 4)),
     )
-    got = paired.row_gradients(columns, cluster, (0, len(rows)), (0, M), 3, score, shared, learned)
+    got, information = paired.row_gradients(columns, cluster, (0, len(rows)), (0, M), 3, score, shared, learned)
     for k in range(3):
         own = [r for r, c in zip(rows, cluster, strict=True) if c == k]
 
@@ -108,6 +108,8 @@ def test_gradients_of_rows_are_those_of_their_clusters(model: str) -> None:
 
         at = np.concatenate([score, np.array([shared.tie, shared.side])[learned]])
         np.testing.assert_allclose(got[k], oracle.slopes(value, at), rtol=1e-6, atol=1e-7)
+        bends = np.diag(oracle.bends(value, at))[:M]
+        np.testing.assert_allclose(information[k], -bends, rtol=1e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize(("binary", "ties"), [(False, False), (True, True)])
@@ -120,7 +122,7 @@ def test_gradients_of_lists_add_up_to_that_of_all(binary: bool, ties: bool) -> N
     shared = paired.Shared(paired.MODELS[model], 0.2, 0.0)
     learned = np.array([0]) if ties else NOTHING
     score = np.array([0.7, 0.2, -0.1, -0.3, -0.5])
-    got = paired.list_gradients(
+    got, information = paired.list_gradients(
         (values, slots, offsets), (0, 3), (0, M), score, shared, learned, binary=binary, ties=ties
     )
     for k, one in enumerate(lists):
@@ -133,6 +135,7 @@ def test_gradients_of_lists_add_up_to_that_of_all(binary: bool, ties: bool) -> N
         at = np.append(score, shared.tie)
         want = oracle.slopes(value, at)
         np.testing.assert_allclose(got[k], want[: M + len(learned)], rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(information[k], -np.diag(oracle.bends(value, at))[:M], rtol=1e-5, atol=2e-5)
 
 
 def answer(model: str, prior: float, *, side: bool = False, rows: Any = None) -> paired.Solution:

@@ -75,12 +75,12 @@ def looked(stages: Stages, s: np.ndarray) -> tuple[float, float, np.ndarray, np.
     return value, least, gain - loss, diagonal
 
 
-def tables(stages: Stages, s: np.ndarray, curved: bool = True) -> tuple[np.ndarray, np.ndarray]:
-    """Return −Hessian and the spread of the gradients of the lists."""
+def tables(stages: Stages, s: np.ndarray, curved: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return −Hessian, the spread of the gradients of the lists, and the squares of their information."""
     x = s - s.max()
-    hessian, spread = np.empty((len(s), len(s))), np.empty((len(s), len(s)))
-    staged.assemble(x, np.exp(x), *stages, curved, hessian, spread)
-    return hessian, spread
+    hessian, spread, squares = np.empty((len(s), len(s))), np.empty((len(s), len(s))), np.empty(len(s))
+    staged.assemble(x, np.exp(x), *stages, curved, hessian, spread, squares)
+    return hessian, spread, squares
 
 
 def times(stages: Stages, s: np.ndarray, v: np.ndarray, curved: bool = True) -> np.ndarray:
@@ -108,13 +108,13 @@ def test_hessian_is_the_difference_of_gradients(
     n, lists = drawn
     stages = stages_of(lists, ties, scaled=True)
     s, v, h = np.array(values[:n]), np.array(along[:n]), 1e-5
-    hessian, _ = tables(stages, s)
+    hessian, _, _ = tables(stages, s)
     steps = np.eye(n) * h
     slopes = np.array([(looked(stages, s - d)[2] - looked(stages, s + d)[2]) / (2 * h) for d in steps])
     np.testing.assert_allclose(hessian, slopes, atol=1e-7)
     np.testing.assert_allclose(times(stages, s, v), hessian @ v, atol=1e-9)
     # Without what partitions take away again the table is never negative, and `choices` gives its diagonal.
-    convex, _ = tables(stages, s, curved=False)
+    convex, _, _ = tables(stages, s, curved=False)
     np.testing.assert_allclose(times(stages, s, v, curved=False), convex @ v, atol=1e-9)
     np.testing.assert_allclose(looked(stages, s)[3], np.diag(convex), atol=1e-9)
     assert np.linalg.eigvalsh(convex).min() > -1e-9
@@ -127,10 +127,14 @@ def test_hessian_is_the_difference_of_gradients(
 def test_spread_is_the_sum_over_lists(ties: str, drawn: tuple[int, list[oracle.List]], values: list[float]) -> None:
     n, lists = drawn
     s = np.array(values[:n])
-    _, spread = tables(stages_of(lists, ties, scaled=True), s)
+    _, spread, squares = tables(stages_of(lists, ties, scaled=True), s)
     each = [oracle.gradient(s.tolist(), [(1.0, blocks, theta)], ties) for _, blocks, theta in lists]
     want = sum(w * np.outer(g, g) for (w, _, _), g in zip(lists, each, strict=True))
     np.testing.assert_allclose(spread, want, atol=1e-6)
+    # One list alone tells its own information.
+    alone = [tables(stages_of([(1.0, blocks, theta)], ties, scaled=True), s)[0] for _, blocks, theta in lists]
+    total = sum(w * np.diag(h) ** 2 for (w, _, _), h in zip(lists, alone, strict=True))
+    np.testing.assert_allclose(squares, total, atol=1e-9)
 
 
 @pytest.mark.parametrize("ties", WAYS)
