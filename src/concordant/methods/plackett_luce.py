@@ -489,7 +489,8 @@ class PlackettLuce(Aggregator):
             told: dict[str, Any] = {}
             if how != "information":
                 own = np.diag(tables.hessian) - prior
-                told["clusters"] = Clusters(tables.gradients, own, tables.squares, clusters[n])
+                total = model.pull(found.score)
+                told["clusters"] = Clusters(tables.gradients, own, tables.squares, clusters[n], total)
             if how == "bootstrap":
                 told["repeated"] = self._resampled(
                     model, found, instance_stream(self.random_state, prepared.instances[n])
