@@ -99,6 +99,12 @@ class Clusters(NamedTuple):
         total = w @ gradients[:, : information.shape[1]]
         return cls(meat, w @ information, w @ information**2, float(w.sum()), total)
 
+    @property
+    def amount(self) -> Floats:
+        """Σ_g |h_gi| or less, for likelihoods that are not concave (ordered partitions): Σ_g h_gi for all others."""
+        out: Floats = np.maximum(self.information, np.sqrt(self.squares))
+        return out
+
 
 class Spread(NamedTuple):
     """The covariance of the scores minus their mean, and what it rests on.
@@ -242,7 +248,7 @@ def moderated(known: Floats, sandwich: Floats, clusters: Clusters, *, effective:
     design = _design_effect(clusters, m, from_all)
     # Clusters that all say the same hold against the prior together, each with the same part.
     apart = np.diagonal(clusters.meat, axis1=-2, axis2=-1)[..., :m] - np.square(clusters.total) / np.maximum(count, 1.0)
-    unanimous: Any = (apart <= _NO_SPREAD * clusters.information).all(axis=-1) & (m > 1)
+    unanimous: Any = (apart <= _NO_SPREAD * clusters.amount).all(axis=-1) & (m > 1)
     effective = np.clip(from_all if effective is None else effective, 1.0, np.maximum(count, 1.0))
     share = effective - 1.0 + _POOLED_CLUSTERS
     a = np.where(unanimous[..., None], 0.0, effective / share)
@@ -264,7 +270,7 @@ def _design_effect(clusters: Clusters, m: int, effective: Floats) -> Floats:
     away: E Σ_g u_gi² = (1 − 1/G_i) (Σ_g h_gi + σ² Σ_g h_gi²).
     """
     seen = np.diagonal(clusters.meat, axis1=-2, axis2=-1)[..., :m]
-    information = np.maximum(clusters.information, _TINY)
+    information = np.maximum(clusters.amount, _TINY)
     left = 1.0 - 1.0 / np.maximum(effective, 1.0)
     size = clusters.squares / information
     excess = np.where(effective > 0, seen / information - left, 0.0).sum(axis=-1, keepdims=True)
