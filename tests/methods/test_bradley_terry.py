@@ -588,6 +588,27 @@ def test_comparisons_are_clustered_by_expert(model: str, prior: float, times: fl
     assert (got.interval_method, method.fit_info_.uncertainty) == (words, words)
 
 
+def test_intervals_of_two_items_by_hand() -> None:
+    # 30 of 50 comparisons won, 20 of 25 before one expert and 10 of 25 before the other, and a prior of precision 2.
+    votes = comparisons(
+        [(0, 1, 20.0, 5.0, 0.0), (0, 1, 10.0, 15.0, 0.0)], ["x", "y"], items=[("arena", c) for c in "ab"]
+    )
+    method = cc.BradleyTerry(prior=2.0)
+    gap = method.fit_predict(votes).difference("a", "b")
+    p = 1 / (1 + math.exp(-gap.value))
+    assert 30 - 50 * p == pytest.approx(2.0 * gap.value / 2, abs=1e-9)
+    w, pulls = 50 * p * (1 - p), (20 - 25 * p) ** 2 + (10 - 25 * p) ** 2
+    # Along the difference H is 2w + λ and M + λ is 2 Σ u² + λ; without the λ of the prior the middle would lack it.
+    posterior, sandwich = 2 / (2 * w + 2.0), 2 * (2 * pulls + 2.0) / (2 * w + 2.0) ** 2
+    plain = cc.BradleyTerry(prior=2.0, uncertainty="information").fit_predict(votes)
+    assert plain.difference("a", "b").stderr == pytest.approx(math.sqrt(posterior), rel=1e-9)
+    # Two experts of equal weight: a = 2 / 11, b = 10 / 11, and both items say how far they differ beyond chance.
+    design = 1 + 2 * (pulls / w - 1 / 2)
+    assert design > 2
+    want = 2 / 11 * sandwich + 10 / 11 * design * posterior
+    assert gap.stderr == pytest.approx(math.sqrt(want), rel=1e-9)
+
+
 # Ranks of five items by six experts, some left out, one of them tied.
 RANKS = np.array([[1, 2, 3, 0, 1, 4], [2, 1, 1, 3, 0, 1], [3, 4, 2, 1, 2, 2], [4, 3, 0, 2, 2, 3], [5, 0, 1, 4, 5, 0]])
 
@@ -831,7 +852,7 @@ def test_movielens_shows_what_each_way_does_with_rarely_rated_films(data_dir: Pa
     assert min(top) > 280
     assert min(bottom) > 60
     with pytest.raises(NoFiniteEstimateError, match=r"items \['1189', .*never lost, items .*never won"):
-        cc.BradleyTerry(prior=0).fit(votes)
+        cc.BradleyTerry(transform="rating", prior=0).fit(votes)
 
 
 def test_uncertainty_parameters_are_the_common_ones() -> None:
