@@ -108,13 +108,15 @@ def shares(method, sample, data_sets=200):
 
 
 CASES = {
-    "bradley-terry": (lambda: cc.BradleyTerry(prior=0, ties="none"), compared(plain)),
-    "davidson": (lambda: cc.BradleyTerry(prior=0, ties="davidson"), compared(davidson)),
-    "rao-kupper": (lambda: cc.BradleyTerry(prior=0, ties="rao-kupper"), compared(rao_kupper)),
-    "mpm": (lambda: cc.MPM(adherence="none"), multinomial),
-    "plackett-luce": (lambda: cc.PlackettLuce(prior=0, uncertainty="information"), ranked(60, 5)),
-    "plackett-luce clustered": (lambda: cc.PlackettLuce(prior=0), ranked(60, 5)),
-    "pairs of rankings clustered": (lambda: cc.BradleyTerry(prior=0, transform="binary"), ranked(60, 8)),
+    "bradley-terry": (cc.BradleyTerry, compared(plain)),
+    "bradley-terry, no prior": (lambda: cc.BradleyTerry(prior=0), compared(plain)),
+    "davidson": (lambda: cc.BradleyTerry(ties="davidson"), compared(davidson)),
+    "rao-kupper": (lambda: cc.BradleyTerry(ties="rao-kupper"), compared(rao_kupper)),
+    "mpm": (cc.MPM, multinomial),
+    "plackett-luce by information": (lambda: cc.PlackettLuce(uncertainty="information"), ranked(60, 5)),
+    "plackett-luce": (cc.PlackettLuce, ranked(60, 5)),
+    "plackett-luce, no prior": (lambda: cc.PlackettLuce(prior=0), ranked(60, 5)),
+    "pairs of rankings": (cc.BradleyTerry, ranked(60, 8)),
 }
 
 
@@ -127,6 +129,34 @@ def test_ninety_five_percent_intervals_cover_about_that(case):
     assert ranks >= 0.95
 
 
+@pytest.mark.parametrize("method", [cc.PlackettLuce, cc.BradleyTerry])
+def test_short_lists_give_scores_on_the_scale_of_the_truth_and_ranges_no_wider_than_they_need_be(method):
+    inside, found, true, held, width = [], [], [], [], []
+    for n in range(40):
+        rng = np.random.default_rng([5, n])
+        s = rng.normal(size=10)
+        pool = rng.random((60, 10)).argsort(axis=1)[:, :4]
+        orders = np.take_along_axis(pool, (-(s[pool] + rng.gumbel(size=pool.shape))).argsort(axis=1), axis=1)
+        data = cc.from_lists({f"e{k}": [f"i{i}" for i in order] for k, order in enumerate(orders)})
+        got, wide = (method(rank_ranges=r).fit_predict(data) for r in ("marginal", "simultaneous"))
+        s = np.array([s[int(i[1:])] for i in got.items]) - s.mean()
+        rank = 1 + (s[None, :] > s[:, None]).sum(axis=1)
+        inside.append((got.lower <= s) & (s <= got.upper))
+        found.append(got.score)
+        true.append(s)
+        held.append([(c.rank_lower <= rank) & (rank <= c.rank_upper) for c in (got, wide)])
+        width.append([c.rank_upper - c.rank_lower for c in (got, wide)])
+        assert ((wide.rank_lower <= got.rank_lower) & (got.rank_upper <= wide.rank_upper)).mean() > 0.9
+    true, found = np.concatenate(true), np.concatenate(found)
+    assert 0.90 <= np.mean(inside) <= 0.99
+    assert 0.9 <= true @ found / (true @ true) <= 1.15
+    marginal, simultaneous = np.mean(held, axis=(0, 2))
+    assert 0.94 <= marginal <= 0.995
+    assert simultaneous > 0.99
+    narrow, wide = np.mean(width, axis=(0, 2))
+    assert narrow < 0.75 * wide
+
+
 def test_pairs_of_one_ranking_are_not_independent_outcomes():
-    naive = cc.BradleyTerry(prior=0, transform="binary", uncertainty="information")
+    naive = cc.BradleyTerry(prior=0, uncertainty="information")
     assert shares(naive, ranked(60, 8), 30)[1] < 0.88

@@ -149,7 +149,7 @@ def test_instances_of_one_size_are_done_together_as_each_alone() -> None:
     for seed in (13, 14, 15):
         h = random_information(4, seed) + 0.1 * np.eye(4)
         parts.append((h, Clusters.of(*some_clusters(4, 9, seed + 50))))
-    stacked = Clusters(*(np.stack([np.asarray(c[k]) for _, c in parts]) for k in range(4)))
+    stacked = Clusters(*(np.stack([np.asarray(c[k]) for _, c in parts]) for k in range(5)))
     prior = np.full((3, 1), 0.1)
     together = spread(np.stack([h for h, _ in parts]), scores=4, prior=prior, clusters=stacked)
     for k, (h, clusters) in enumerate(parts):

@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.optimize import linprog, minimize
 from tests.methods.common import from_matrix
 from tests.oracles import paired as oracle
+from tests.oracles import spread
 
 import concordant as cc
 from concordant.base import uncertainty
@@ -27,6 +29,7 @@ from concordant.errors import (
     NoFiniteEstimateError,
     NotFittedError,
     ParameterError,
+    UncertaintyWarning,
 )
 from concordant.methods import _meetings, bradley_terry
 
@@ -84,7 +87,7 @@ def test_worked_cases(golden: Callable[[str], dict[str, Any]]) -> None:
 
         pulls = meetings.pulls(0, s, paired.Shared(), np.zeros(0, np.int64))[0]
         np.testing.assert_allclose(pulls.sum(axis=0), want["grad"], atol=tol)
-        method = cc.BradleyTerry(prior=0, uncertainty="none")
+        method = cc.BradleyTerry(prior=0, transform="count", uncertainty="none")
         np.testing.assert_allclose(method.fit_predict(votes).score, want["mle_s"], atol=tol)
         assert method.fit_info_.objective == pytest.approx(want["mle_loglik"], abs=tol)
 
@@ -136,13 +139,13 @@ def test_tie_parameter_is_shared_and_fixed_at_prediction() -> None:
 @pytest.mark.parametrize(
     ("transform", "kind", "pairs"),
     [
-        ("auto", "rank", {"ab": 1.0, "ac": 4.0, "bc": 3.0}),
         ("count", "rank", {"ab": 1.0, "ac": 4.0, "bc": 3.0}),
         ("binary", "rank", {"ab": 1.0, "ac": 1.0, "bc": 1.0}),
         ("rankdiff", "rank", {"ab": 0.2, "ac": 0.8, "bc": 0.6}),
         ("log", "rank", {"ab": math.log(2) / math.log(5), "ac": 1.0, "bc": math.log(2.5) / math.log(5)}),
-        ("auto", "score", {"ab": 1.0, "ac": 2.0, "bc": 1.0}),
-        ("auto", "rating", {"ab": 0.5, "ac": 4.0, "bc": 3.5}),
+        ("count", "score", {"ab": 1.0, "ac": 2.0, "bc": 1.0}),
+        ("binary", "rating", {"ab": 1.0, "ac": 1.0, "bc": 1.0}),
+        ("rating", "rating", {"ab": 0.5, "ac": 4.0, "bc": 3.5}),
         ("rating", "score", {"ab": 0.5, "ac": 4.0, "bc": 3.5}),
     ],
 )
@@ -151,24 +154,32 @@ def test_lists_become_counts(transform: str, kind: Any, pairs: dict[str, float])
     votes = cc.Preferences(["q"] * 3, ["x"] * 3, list("abc"), value, kind=kind, weight={"x": 2.0})
     rows = [(ord(p[0]) - 97, ord(p[1]) - 97, 2 * n, 0.0, 0.0) for p, n in pairs.items()]
     total = sum(r[2] for r in rows)
-    method = cc.BradleyTerry(transform=transform, uncertainty="none")
-    s, _, _ = oracle.best(rows, 3, "none", 2 * total / 3)
-    np.testing.assert_allclose(method.fit_predict(votes).score, s, atol=1e-6)
+    for prior, precision in (("published", 2 * total / 3), ("auto", 0.1 * total / 4)):
+        method = cc.BradleyTerry(transform=transform, prior=prior, uncertainty="none")
+        s, _, _ = oracle.best(rows, 3, "none", precision)
+        np.testing.assert_allclose(method.fit_predict(votes).score, s, atol=1e-6)
+        if transform == "binary":
+            plain = cc.BradleyTerry(prior=prior, uncertainty="none")
+            np.testing.assert_array_equal(plain.fit_predict(votes).score, method.fit_predict(votes).score)
 
 
-def test_prior_of_derived_counts_is_two_totals_per_item_and_of_observed_ones_a_tenth() -> None:
+def test_prior_is_a_tenth_for_each_pair_of_a_choice_and_the_published_one_two_totals_per_item() -> None:
     votes = from_matrix([[1, 3, 0], [2, 1, 5], [4, 0, 1], [0, 10, 2]])
-    total = 1 + 3 + 2 + 2 + 7 + 9 + 4 + 1 + 3
-    auto = cc.BradleyTerry().fit_predict(votes)
-    np.testing.assert_allclose(auto.score, cc.BradleyTerry(prior=2 * total / 4).fit_predict(votes).score, atol=1e-12)
-    seen = cc.BradleyTerry().fit_predict(comparisons())
-    np.testing.assert_allclose(seen.score, cc.BradleyTerry(prior=0.1).fit_predict(comparisons()).score, atol=1e-12)
+    # Three lists of three items: six choices and nine pairs, which as differences of ranks count 32.
+    for transform, total in (("binary", 9), ("count", 1 + 3 + 2 + 2 + 7 + 9 + 4 + 1 + 3)):
+        for prior, same in (("auto", 0.1 * total / 6), ("published", 2 * total / 4)):
+            got, want = (cc.BradleyTerry(transform=transform, prior=p).fit_predict(votes) for p in (prior, same))
+            np.testing.assert_allclose(got.score, want.score, atol=1e-12)
+            np.testing.assert_allclose(got.stderr, want.stderr, rtol=1e-9)
+    tenth = cc.BradleyTerry(prior=0.1).fit_predict(comparisons())
+    for prior in ("auto", "published"):
+        np.testing.assert_array_equal(cc.BradleyTerry(prior=prior).fit_predict(comparisons()).score, tenth.score)
 
 
 def test_ties_in_lists_count_when_pairs_count_as_one() -> None:
     votes = cc.Preferences(["q"] * 5, ["x", "x", "x", "y", "y"], list("abcab"), [1, 1, 2, 2, 1])
     rows = [(0, 1, 0.0, 1.0, 1.0), (0, 2, 1.0, 0.0, 0.0), (1, 2, 1.0, 0.0, 0.0)]
-    for params in ({"transform": "binary"}, {"ties": "davidson"}):
+    for params in ({}, {"ties": "davidson"}):
         method = cc.BradleyTerry(prior=0.5, **params)
         got = method.fit_predict(votes)
         s, tie, _ = oracle.best(rows, 3, "davidson", 0.5)
@@ -184,13 +195,14 @@ def test_gradient_steps_are_the_papers() -> None:
     R = np.array([[1, 3, 0], [2, 1, 5], [4, 0, 1], [0, 10, 2]])
     lists = [(1.0, {i: float(r) for i, r in enumerate(column) if r > 0}) for column in R.T]
     rows = [(i, j, *c) for (i, j), c in oracle.list_pairs(lists, binary=False, ties=False).items()]
-    method = cc.BradleyTerry(optimizer="gd")
+    method = cc.BradleyTerry(optimizer="gd", transform="count")
     got = method.fit_predict(from_matrix(R))
     np.testing.assert_allclose(got.score, oracle.descend(rows, 4, 100, 3.5e-4, 0.0), rtol=1e-9)
     assert method.fit_info_.n_iter == 100
     assert not method.fit_info_.converged
     assert got.stderr is None
-    held = cc.BradleyTerry(optimizer="gd", prior=2.0, max_iter=7, learning_rate=0.01).fit_predict(from_matrix(R))
+    held = cc.BradleyTerry(optimizer="gd", transform="count", prior=2.0, max_iter=7, learning_rate=0.01)
+    held = held.fit_predict(from_matrix(R))
     np.testing.assert_allclose(held.score, oracle.descend(rows, 4, 7, 0.01, 2.0), rtol=1e-9)
     for wrong in ({"ties": "davidson"}, {"reliability": True}, {"uncertainty": "sandwich"}):
         with pytest.raises(ParameterError, match="optimizer='gd'"):
@@ -549,35 +561,86 @@ def test_information_includes_the_tie_parameter(model: str, prior: float) -> Non
     centre = np.eye(M) - 1 / M
     want = centre @ np.linalg.inv(curve)[:M, :M] @ centre
     np.testing.assert_allclose(got.covariance[0], want, rtol=1e-4, atol=1e-7)
-    words = "observed information" + (", of shrunken scores" if prior else "")
+    words = "observed information" + (", posterior" if prior else "")
     assert (got.interval_method, method.fit_info_.uncertainty) == (words, words)
+
+
+def assert_spread(got: cc.Consensus, want: np.ndarray, freedom: np.ndarray) -> None:
+    """Require a covariance, and intervals by Student's law with these degrees of freedom."""
+    np.testing.assert_allclose(got.covariance[0], want, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose((got.upper - got.score) / got.stderr, stats.t.ppf(0.975, freedom), rtol=1e-5)
+    np.testing.assert_allclose(got.score - got.lower, got.upper - got.score, rtol=1e-9)
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("prior", [0, 0.4])
-def test_sandwich_is_clustered_by_expert(model: str, prior: float) -> None:
-    rows = untied(ROWS) if model == "none" else ROWS
+@pytest.mark.parametrize("times", [1.0, 6.0])
+def test_comparisons_are_clustered_by_expert(model: str, prior: float, times: float) -> None:
+    # Six times over, experts differ by far more than chance, and the design effect is more than 1.
+    rows = [(i, j, times * a, times * b, times * t * (model != "none")) for i, j, a, b, t in ROWS]
     experts = ["x", "y", "x", "z", "y", "z", "w"]
     method = cc.BradleyTerry(ties=model, prior=prior)
     got = method.fit_predict(comparisons(rows, experts))
-    at = estimate(method, got)
-    curve = -oracle.bends(likelihood(rows, model, prior), at)
-    if prior == 0:
-        curve[:M, :M] += 1.0
-    pulls = np.array(
-        [
-            oracle.slopes(likelihood([r for r, e in zip(rows, experts, strict=True) if e == k], model, 0.0), at)
-            for k in "xyzw"
-        ]
+    each = [[r for r, e in zip(rows, experts, strict=True) if e == k] for k in "xyzw"]
+    clusters = [(1.0, likelihood(own, model, 0.0)) for own in each]
+    assert_spread(got, *spread.moderated(clusters, estimate(method, got), M, prior))
+    words = "sandwich, clustered by expert" + (", posterior" if prior else "")
+    assert (got.interval_method, method.fit_info_.uncertainty) == (words, words)
+
+
+def test_intervals_of_two_items_by_hand() -> None:
+    # 30 of 50 comparisons won, 20 of 25 before one expert and 10 of 25 before the other, and a prior of precision 2.
+    votes = comparisons(
+        [(0, 1, 20.0, 5.0, 0.0), (0, 1, 10.0, 15.0, 0.0)], ["x", "y"], items=[("arena", c) for c in "ab"]
     )
-    apart = pulls - pulls.mean(axis=0)
-    inverse = np.linalg.inv(curve)
-    centre = np.eye(M) - 1 / M
-    want = centre @ (inverse @ (4 / 3 * apart.T @ apart) @ inverse)[:M, :M] @ centre
-    np.testing.assert_allclose(got.covariance[0], want, rtol=1e-3, atol=1e-6)
-    assert method.fit_info_.uncertainty.startswith("sandwich, clustered by expert")
-    # Student's t with three degrees of freedom.
-    assert float((got.upper - got.score)[0] / got.stderr[0]) == pytest.approx(3.1824, abs=1e-3)
+    method = cc.BradleyTerry(prior=2.0)
+    gap = method.fit_predict(votes).difference("a", "b")
+    p = 1 / (1 + math.exp(-gap.value))
+    assert 30 - 50 * p == pytest.approx(2.0 * gap.value / 2, abs=1e-9)
+    w, pulls = 50 * p * (1 - p), (20 - 25 * p) ** 2 + (10 - 25 * p) ** 2
+    # Along the difference H is 2w + λ and M + λ is 2 Σ u² + λ; without the λ of the prior the middle would lack it.
+    posterior, sandwich = 2 / (2 * w + 2.0), 2 * (2 * pulls + 2.0) / (2 * w + 2.0) ** 2
+    plain = cc.BradleyTerry(prior=2.0, uncertainty="information").fit_predict(votes)
+    assert plain.difference("a", "b").stderr == pytest.approx(math.sqrt(posterior), rel=1e-9)
+    # Two experts of equal weight: a = 2 / 11, b = 10 / 11, and both items say how far they differ beyond chance.
+    design = 1 + 2 * (pulls / w - 1 / 2)
+    assert design > 2
+    want = 2 / 11 * sandwich + 10 / 11 * design * posterior
+    assert gap.stderr == pytest.approx(math.sqrt(want), rel=1e-9)
+
+
+# Ranks of five items by six experts, some left out, one of them tied.
+RANKS = np.array([[1, 2, 3, 0, 1, 4], [2, 1, 1, 3, 0, 1], [3, 4, 2, 1, 2, 2], [4, 3, 0, 2, 2, 3], [5, 0, 1, 4, 5, 0]])
+
+
+@pytest.mark.filterwarnings("ignore:fewer than 5 experts")
+@pytest.mark.parametrize("transform", ["binary", "count"])
+@pytest.mark.parametrize("prior", ["auto", 0, 0.8])
+def test_pairs_of_lists_are_clustered_by_list_and_counted_as_choices(
+    transform: str, prior: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weight = {"e0": 2.0, "e3": 0.5, "e5": 3.0}
+    votes = from_matrix(RANKS).with_weights(weight)
+    lists = [
+        (weight.get(f"e{k}", 1.0), {i: float(r) for i, r in enumerate(column) if r > 0})
+        for k, column in enumerate(RANKS.T)
+    ]
+    binary = transform == "binary"
+    each = [(w, oracle.list_pairs([(1.0, held)], binary, ties=binary)) for w, held in lists]
+    rows = [(w, [(i, j, *cell) for (i, j), cell in pairs.items()]) for w, pairs in each]
+    pairs = sum(w * sum(sum(r[2:]) for r in own) for w, own in rows)
+    choices = sum(w * (len(held) - 1) for w, held in lists)
+    method = cc.BradleyTerry(transform=transform, prior=prior)
+    got = method.fit_predict(votes)
+    model = "davidson" if binary else "none"
+    precision = 0.1 * pairs / choices if prior == "auto" else prior
+    clusters = [(w, likelihood(own, model, 0.0)) for w, own in rows]
+    want = spread.moderated(clusters, estimate(method, got), M, precision, calibration=pairs / choices)
+    assert_spread(got, *want)
+    if not binary:
+        # Small instances without ties are done together; one alone goes the other way.
+        monkeypatch.setattr(_meetings.ListMeetings, "clusters", lambda *_: [])
+        assert_spread(cc.BradleyTerry(transform=transform, prior=prior).fit_predict(votes), *want)
 
 
 def test_weights_are_experts_in_the_variance_too() -> None:
@@ -650,13 +713,13 @@ def test_bootstrap_of_lists_agrees_with_the_sandwich() -> None:
     np.testing.assert_allclose(got.stderr, want.stderr, rtol=0.2)
 
 
-def test_draws_without_an_estimate_are_left_out_and_told() -> None:
-    rows = [(0, 1, 6.0, 1.0, 0.0), (1, 2, 6.0, 1.0, 0.0), (2, 0, 6.0, 1.0, 0.0)]
-    with pytest.warns(ConcordantWarning, match="some bootstrap draws have no finite estimate"):
-        got = cc.BradleyTerry(prior=0, uncertainty="bootstrap", n_bootstrap=60).fit_predict(
-            comparisons([*rows, (0, 3, 5.0, 1.0, 0.0)])
-        )
-    assert np.isfinite(got.stderr).all()
+def test_a_bootstrap_has_an_estimate_in_every_draw() -> None:
+    # Drawn with replacement, the one win over each of these would be missing in every third draw.
+    rows = [(0, 1, 6.0, 1.0, 0.0), (1, 2, 6.0, 1.0, 0.0), (2, 0, 6.0, 1.0, 0.0), (0, 3, 5.0, 1.0, 0.0)]
+    for experts in (None, ["x", "y", "z", "w"]):
+        method = cc.BradleyTerry(prior=0, uncertainty="bootstrap", n_bootstrap=60)
+        got = method.fit_predict(comparisons(rows, experts))  # a warning would be an error here
+        assert np.isfinite(got.stderr).all()
 
 
 def test_intervals_of_new_instances_carry_the_doubt_about_the_tie_parameter() -> None:
@@ -762,11 +825,12 @@ def test_davidson_is_newmans_estimate_of_another_library(data_dir: Path) -> None
 def test_published_rows_of_mq2008_are_reached(data_dir: Path) -> None:
     folds = cc.read_letor_folds(data_dir / "MQ2008-agg")
     published = {"ndcg@5": 42.62, "map": 44.35}
-    for params, slack in (({}, 0.5), ({"optimizer": "gd"}, 0.5)):
+    for params, slack in (({"prior": "published"}, 0.5), ({"optimizer": "gd"}, 0.5)):
         means = []
         for train, _, (votes, labels) in folds:
+            method = cc.BradleyTerry(transform="count", uncertainty="none", **params)
             with pytest.warns(ConcordantWarning, match="never met any of"):
-                consensus = cc.BradleyTerry(uncertainty="none", **params).fit(train[0]).predict(votes)
+                consensus = method.fit(train[0]).predict(votes)
             means.append(cc.evaluate(consensus, labels, list(published), convention="letor").mean)
         for name, value in published.items():
             assert 100 * np.mean([m[name] for m in means]) > value - slack
@@ -778,17 +842,17 @@ def test_movielens_shows_what_each_way_does_with_rarely_rated_films(data_dir: Pa
     raters = np.bincount(votes.slot, minlength=votes.n_slots)
 
     def ends(**params: Any) -> tuple[list[int], list[int]]:
-        order = cc.BradleyTerry(uncertainty="none", **params).fit_predict(votes).order()
+        order = cc.BradleyTerry(transform="rating", uncertainty="none", **params).fit_predict(votes).order()
         return raters[order[:5]].tolist(), raters[order[-5:]].tolist()
 
     top, bottom = ends(optimizer="gd")
     assert top == [8, 67, 243, 112, 209]  # the films of the published table, in its order
     assert sorted(bottom) == [6, 10, 19, 21, 27]
-    top, bottom = ends()
+    top, bottom = ends(prior="published")
     assert min(top) > 280
     assert min(bottom) > 60
     with pytest.raises(NoFiniteEstimateError, match=r"items \['1189', .*never lost, items .*never won"):
-        cc.BradleyTerry(prior=0).fit(votes)
+        cc.BradleyTerry(transform="rating", prior=0).fit(votes)
 
 
 def test_uncertainty_parameters_are_the_common_ones() -> None:
@@ -807,10 +871,10 @@ def test_many_small_instances_get_the_intervals_each_gets_by_itself(monkeypatch:
     for prior in ("auto", 0.7):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConcordantWarning)
-            together = cc.BradleyTerry(prior=prior).fit_predict(votes)
+            together = cc.BradleyTerry(prior=prior, ties="none").fit_predict(votes)
             with monkeypatch.context() as patch:
-                patch.setattr(_meetings.ListMeetings, "spreads", lambda *_: ({}, {}))
-                apart = cc.BradleyTerry(prior=prior).fit_predict(votes)
+                patch.setattr(_meetings.ListMeetings, "clusters", lambda *_: [])
+                apart = cc.BradleyTerry(prior=prior, ties="none").fit_predict(votes)
         assert np.isfinite(together.stderr).sum() > 20
         np.testing.assert_allclose(together.stderr, apart.stderr, rtol=1e-8)
         np.testing.assert_allclose(together.upper, apart.upper, rtol=1e-8)
@@ -837,16 +901,24 @@ def test_groups_of_lists_that_never_meet_are_named_once_however_the_votes_are_pa
     assert len(said) == 1
 
 
-def test_experts_who_all_say_the_same_give_no_certainty() -> None:
-    lists = cc.from_lists({"x": ["a", "b", "c"], "y": ["a", "b", "c"], "z": ["a", "b", "c"]})
-    compared = cc.Comparisons("q", ["x", "x", "y", "y"], ["a", "b"] * 2, ["b", "a"] * 2, [3, 1] * 2, [1, 0] * 2)
-    for votes in (lists, compared):
-        for params in ({}, {"uncertainty": "bootstrap", "n_bootstrap": 5}, {"reliability": True}):
-            with pytest.warns(ConcordantWarning, match=r"no intervals for items \['a', 'b'.*all say the same"):
-                board = cc.BradleyTerry(**params).fit_predict(votes)
-            assert np.isnan(board.stderr).all()
-            assert board.rank_lower.tolist() == [1.0] * len(board.score)
-            assert board.rank_upper.tolist() == [float(len(board.score))] * len(board.score)
+@pytest.mark.parametrize("copies", [3, 200])
+@pytest.mark.parametrize(
+    "options", [{}, {"uncertainty": "bootstrap", "n_bootstrap": 5}, {"reliability": True}, {"prior": 0}], ids=str
+)
+def test_experts_who_all_say_the_same_are_as_many_observations_and_no_certainty(
+    options: dict[str, Any], copies: int
+) -> None:
+    lists = cc.from_lists({f"e{k}": ["a", "b", "c"] for k in range(copies)})
+    who = [f"e{k}" for k in range(copies) for _ in range(2)]
+    compared = cc.Comparisons("q", who, ["a", "b"] * copies, ["b", "a"] * copies, [3, 1] * copies, [1, 0] * copies)
+    for votes in (compared,) if "prior" in options else (lists, compared):
+        with pytest.warns(UncertaintyWarning, match=r"experts all say the same of items \['a', 'b'.*observation"):
+            board = cc.BradleyTerry(**options).fit_predict(votes)
+        if "reliability" not in options:
+            plain = cc.BradleyTerry(**{**options, "uncertainty": "information"}).fit_predict(votes)
+            np.testing.assert_allclose(board.stderr, plain.stderr, rtol=1e-6)
+            np.testing.assert_allclose(board.upper, plain.upper, rtol=1e-6)
+        assert (board.stderr > 0).all()
 
 
 def test_bootstrap_over_few_experts_is_as_wide_as_the_sandwich() -> None:
@@ -879,7 +951,7 @@ def test_memory_is_looked_at_before_the_intervals_of_judges_and_features(monkeyp
 @pytest.mark.parametrize(
     "options", [{}, {"uncertainty": "bootstrap", "n_bootstrap": 20}, {"reliability": True}], ids=str
 )
-def test_a_group_that_met_no_other_gets_no_interval_from_the_spread_of_experts(options: dict[str, Any]) -> None:
+def test_a_group_that_met_no_other_is_as_uncertain_as_the_prior_leaves_it(options: dict[str, Any]) -> None:
     chance = np.random.default_rng(4)
     rows = [
         (f"j{j}", a, b, "left" if chance.random() < 0.6 else "right")
@@ -890,10 +962,11 @@ def test_a_group_that_met_no_other_gets_no_interval_from_the_spread_of_experts(o
     expert, left, right, winner = (list(column) for column in zip(*rows, strict=True))
     wins = [np.array([w == word for w in winner], dtype=float) for word in ("left", "right", "tie")]
     votes = cc.Comparisons("q", expert, left, right, *wins)
-    with pytest.warns(ConcordantWarning, match="never met any of"):
+    with pytest.warns(ConcordantWarning) as said:
         found = cc.BradleyTerry(**options).fit_predict(votes)
-    shown = dict(zip(found.items, found.lower.tolist(), strict=True))
-    assert np.isnan([shown["x"], shown["y"]]).all()
-    assert np.isfinite([shown[i] for i in "abc"]).all()
-    ranks = dict(zip(found.items, zip(found.rank_lower, found.rank_upper, strict=True), strict=True))
-    assert ranks["x"] == (1, 5)
+    assert sum("never met any of" in str(w.message) for w in said) == 1
+    # Between the groups nothing is known but the prior, of precision 0.1, of means of three items and of two.
+    gap = (found.covariance[0] @ [1 / 3, 1 / 3, 1 / 3, -1 / 2, -1 / 2]) @ [1 / 3, 1 / 3, 1 / 3, -1 / 2, -1 / 2]
+    assert math.sqrt(gap) > 0.8 * math.sqrt(10 / 3 + 10 / 2)
+    assert (by_item(found, found.rank_lower)["x"], by_item(found, found.rank_upper)["x"]) == (1, 5)
+    assert found.difference("a", "b").stderr < 0.5 * math.sqrt(gap)

@@ -111,24 +111,14 @@ def ascend(tables: Sequence[Any], theta: Any, steps: int, learning: bool) -> tup
     return score, theta
 
 
-def covariance(tables: Sequence[Any], theta: Sequence[float], score: Any, weight: Any = None) -> Floats:
-    """Return the covariance of the scores minus their mean: inverse information, or clustered by list with weights."""
+def covariance(tables: Sequence[Any], theta: Sequence[float], score: Any) -> Floats:
+    """Return the covariance of the scores minus their mean by the inverse of the information."""
     m = len(score)
-    w = np.ones(len(tables)) if weight is None else np.asarray(weight, dtype=np.float64)
 
     def gradient(s: Any) -> Floats:
-        total = sum(w[k] * np.asarray(own(s, k)) for k in range(len(tables)))
-        return np.asarray(total, dtype=np.float64)
-
-    def own(s: Any, k: int) -> Floats:
-        return slope(lambda x: log_likelihood([tables[k]], [theta[k]], x), s, 1e-4)
+        return slope(lambda x: log_likelihood(tables, theta, x), s, 1e-4)
 
     hessian = -slope(gradient, score, 1e-4)
     inverse = np.linalg.pinv((hessian + hessian.T) / 2, rcond=1e-9, hermitian=True)
     centre = np.eye(m) - 1 / m
-    if weight is None:
-        return np.asarray(centre @ inverse @ centre)
-    pulls = np.array([own(np.asarray(score), k) for k in range(len(tables))])
-    pulls -= (w @ pulls) / w.sum()
-    meat = (pulls * (w * w.sum() / (w.sum() - 1))[:, None]).T @ pulls
-    return np.asarray(centre @ inverse @ meat @ inverse @ centre)
+    return np.asarray(centre @ inverse @ centre)

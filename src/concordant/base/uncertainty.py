@@ -53,7 +53,7 @@ _POOLED_CLUSTERS = 10.0
 _FEW_CLUSTERS = 5.0
 # Adherence learned from fewer instances than this is not sure enough to be taken as known.
 _FEW_INSTANCES = 50
-# Scores that spread no further than this do not spread.
+# Gradients of clusters whose squares come to no more than this part of the information do not differ.
 _NO_SPREAD = 1e-9
 _TINY = 1e-300
 # Instances are stacked until their tables have this many cells.
@@ -76,18 +76,29 @@ class Clusters(NamedTuple):
         Σ_g h_gi².
     count : float64[...]
         How many clusters there are.
+    total : float64[..., m]
+        Σ_g u_g along the scores, which at the best ones is what the prior holds against; 0 without one.
     """
 
     meat: Floats
     information: Floats
     squares: Floats
     count: Any
+    total: Floats
 
     @classmethod
     def of(cls, gradients: Floats, information: Floats, weight: Floats | None = None) -> Clusters:
         """Return the sums over clusters given one by one, each standing for `weight` equal ones."""
         w = np.ones(len(gradients)) if weight is None else weight
-        return cls((gradients * w[:, None]).T @ gradients, w @ information, w @ information**2, float(w.sum()))
+        meat = (gradients * w[:, None]).T @ gradients
+        total = w @ gradients[:, : information.shape[1]]
+        return cls(meat, w @ information, w @ information**2, float(w.sum()), total)
+
+    @property
+    def amount(self) -> Floats:
+        """Σ_g |h_gi| or less, for likelihoods that are not concave (ordered partitions): Σ_g h_gi for all others."""
+        out: Floats = np.maximum(self.information, np.sqrt(self.squares))
+        return out
 
 
 class Spread(NamedTuple):
@@ -204,23 +215,15 @@ def spread(
     if clusters is not None and repeated is None:
         sandwich = pick @ clusters.meat @ np.swapaxes(pick, -1, -2)
     if sandwich is not None:
-        raw = np.diagonal(_centred(sandwich), axis1=-2, axis2=-1)
         if by_prior is not None:
             sandwich = sandwich + times * by_prior
         sandwich = _centred(_scaled(sandwich, heard))
     if clusters is None or sandwich is None:
         return Spread.of(_even(known if sandwich is None else sandwich))
-    return moderated(known, sandwich, clusters, alike=raw)
+    return moderated(known, sandwich, clusters)
 
 
-def moderated(
-    known: Floats,
-    sandwich: Floats,
-    clusters: Clusters,
-    *,
-    effective: Floats | None = None,
-    alike: Floats | None = None,
-) -> Spread:
+def moderated(known: Floats, sandwich: Floats, clusters: Clusters, *, effective: Floats | None = None) -> Spread:
     """Return the weighted mean of the clustered sandwich and the information times a design effect, as in `spread`.
 
     Parameters
@@ -231,8 +234,6 @@ def moderated(
         The experts.
     effective : float64[..., m], optional
         G_i, where an expert may say nothing of an item and its likelihood depends on the item's score all the same.
-    alike : float64[..., m], optional
-        The sandwich's diagonal without the prior's share, 0 where all clusters say the same.
     """
     m = known.shape[-1]
     count = np.asarray(clusters.count, dtype=np.float64)[..., None]
@@ -240,8 +241,9 @@ def moderated(
     seen = np.diagonal(sandwich, axis1=-2, axis2=-1)
     from_all = clusters.information**2 / np.maximum(clusters.squares, _TINY)
     design = _design_effect(clusters, m, from_all)
-    spoken = seen if alike is None else alike
-    unanimous: Any = (spoken <= _NO_SPREAD**2 * np.maximum(at, _NO_SPREAD)).all(axis=-1) & (m > 1)
+    # Clusters that all say the same hold against the prior together, each with the same part.
+    apart = np.diagonal(clusters.meat, axis1=-2, axis2=-1)[..., :m] - np.square(clusters.total) / np.maximum(count, 1.0)
+    unanimous: Any = (apart <= _NO_SPREAD * clusters.amount).all(axis=-1) & (m > 1)
     effective = np.clip(from_all if effective is None else effective, 1.0, np.maximum(count, 1.0))
     share = effective - 1.0 + _POOLED_CLUSTERS
     a = np.where(unanimous[..., None], 0.0, effective / share)
@@ -294,7 +296,7 @@ def _design_effect(clusters: Clusters, m: int, effective: Floats) -> Floats:
     away: E Σ_g u_gi² = (1 − 1/G_i) (Σ_g h_gi + σ² Σ_g h_gi²).
     """
     seen = np.diagonal(clusters.meat, axis1=-2, axis2=-1)[..., :m]
-    information = np.maximum(clusters.information, _TINY)
+    information = np.maximum(clusters.amount, _TINY)
     left = 1.0 - 1.0 / np.maximum(effective, 1.0)
     size = clusters.squares / information
     excess = np.where(effective > 0, seen / information - left, 0.0).sum(axis=-1, keepdims=True)

@@ -241,6 +241,14 @@ class Model:
         """Return how the best scores move with each column of `push`, added to the gradient."""
         return self._over(self._firm(score), push)
 
+    def pull(self, score: Floats) -> Floats:
+        """Return the gradient of the log-likelihood without the prior, which at the maximum is the prior's."""
+        gradient = self.at(score).gradient
+        if self.shape is None:
+            return gradient + self.precision * score
+        more, rate = self.shape
+        return gradient - more + rate * np.exp(score)
+
     def is_maximum(self, score: Floats) -> bool:
         """Return whether stationary scores are a local maximum; only tied blocks leave a doubt."""
         if not self.tied or self.size == 0 or self.size > _MOST_ITEMS:

@@ -810,12 +810,14 @@ class BradleyTerry(Aggregator):
         if how == "sandwich" and not len(learned):
             for stack in votes.clusters(score, prior):
                 which = stack.instances
+                places = votes.slots.offsets[which][:, None] + np.arange(stack.hessian.shape[-1])
+                sums = stack.meat, stack.information, stack.squares, stack.counts
                 found = intervals.spread(
                     stack.hessian,
                     scores=stack.hessian.shape[-1],
                     prior=prior[which][:, None],
                     calibration=calibration[which],
-                    clusters=intervals.Clusters(stack.meat, stack.information, stack.squares, stack.counts),
+                    clusters=intervals.Clusters(*sums, total=prior[which][:, None] * score[places]),
                 )
                 for k, n in enumerate(which.tolist()):
                     out[n] = found.one(k) if stack.counts[k] >= 2 else "experts"

@@ -456,13 +456,10 @@ class MPM(Aggregator):
 
     def _theta(self, counts: NetCounts) -> Floats:
         """Return the trust in every list."""
-        if self.adherence == "none":
-            return np.ones(len(counts.expert))
-        if "adherence_used_" not in self.__dict__:
+        used = "none" if self.adherence == "none" else self.__dict__.get("adherence_used_", self.adherence)
+        if used != "none" and "adherence_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
-        if self.adherence_used_ == "none":
-            return np.ones(len(counts.expert))
-        if not counts.named:
+        if used == "none" or not counts.named:
             return np.ones(len(counts.expert))
         known = dict(zip(self.experts_, self.adherence_.tolist(), strict=True))
         check_known(counts.votes, known, type(self).__name__, self.unknown_experts)
@@ -771,6 +768,7 @@ class _Errors:
             diagonal,
             diagonal**2 * float(weight @ amount**2) / whole**2,
             float(weight.sum()),
+            weight @ pulls[:, :m],
         )
         if repeated is None:
             half = inverse @ clusters.meat

@@ -490,7 +490,8 @@ class PlackettLuce(Aggregator):
             told: dict[str, Any] = {"hessian": tables.hessian, "scores": model.size, "prior": prior}
             if how != "information":
                 own = np.diag(tables.hessian) - prior
-                told["clusters"] = Clusters(tables.gradients, own, tables.squares, clusters[n])
+                total = model.pull(found.score)
+                told["clusters"] = Clusters(tables.gradients, own, tables.squares, clusters[n], total)
             if how == "bootstrap":
                 rng = instance_stream(self.random_state, prepared.instances[n])
                 told["repeated"] = self._resampled(model, found, rng)
