@@ -395,7 +395,7 @@ def plackett_luce(
     n_rankings : int
         How many rankings, each by an expert of its own ("r1", "r2", ...), all in the instance "q".
     length : int, optional
-        Only the best `length` are told; all by default.
+        Only the best `length` are told; all by default. Of all items, the rest is then below, and declared so.
     choice : int, optional
         Every ranking is of that many items, drawn at random; all items by default.
     random_state : int
@@ -441,6 +441,7 @@ def plackett_luce(
         slot.ravel().astype(np.int32),
         np.tile(np.arange(1, top + 1, dtype=np.float64), n),
         kind="rank",
+        below=top < of == m,
     )
     return PlackettLuceSample(preferences, dict(zip(items, worth.tolist(), strict=True)))
 

@@ -67,6 +67,10 @@ def join_tables(
     parts = list(table_parts(files, take, asked, header, file_type))
     if len(parts) == 1:
         return parts[0]
+    if any("missing" in p.frame.columns for p in parts):
+        # What one table declares another may leave open.
+        silent = pl.lit(None, pl.String).alias("missing")
+        parts = [p if "missing" in p.frame.columns else p._replace(frame=p.frame.with_columns(silent)) for p in parts]
     frame = pl.concat([p.frame.select(parts[0].frame.columns) for p in parts])
     starts = np.cumsum([0, *(len(p.frame) for p in parts[:-1])])
     return frame, JoinedRows(parts=tuple(p.rows for p in parts), starts=tuple(starts.tolist()))
@@ -235,13 +239,14 @@ class Found:
         id_roles: Sequence[str],
         values: Mapping[str, str],
         instance_from: str | None,
-        missing: Sequence[str] = MISSING_WORDS,
+        null_values: Sequence[str] | None = None,
     ) -> Part:
         """Return the columns of the roles: ids as text, values as numbers, and the instance."""
         there = {role: c for role, c in roles.items() if c is not None}
         instance = there.get("instance", self.column("instance", (), optional=True))
         if instance is not None:
             there["instance"] = instance
+        words = MISSING_WORDS if null_values is None else null_values
         raw, row_numbers = self.table.read(list(there.values()))
         rows = FileRows(table=self.table, numbers=row_numbers)
         frame = raw.select(pl.col(str(c)).alias(role) for role, c in there.items())
@@ -254,7 +259,7 @@ class Found:
             frame = tidy(frame, known, numbers=self.table.text, elsewhere=partial(self.table.all_numbers, columns))
         for role, what in values.items():
             if role in there:
-                frame = frame.with_columns(numbers(frame[role], what, rows, missing).alias(role))
+                frame = frame.with_columns(numbers(frame[role], what, rows, words).alias(role))
         # What a row may leave out when it has no value, or no second item: the builders look at that once more.
         lone = next((frame[c].is_null() for c in ("value", "right") if c in there), None)
         outcome = "winner" if "loser" not in there else None
