@@ -65,9 +65,10 @@ class BradleyTerry(Aggregator):
 
     P(i beats j) = 1 / (1 + exp(s_j - s_i)), and the scores maximise log-likelihood - ½ prior ‖s‖². With ties, Davidson:
     P(i), P(j), P(tie) in proportion e^{d/2} : e^{-d/2} : ν, d = s_i - s_j; Rao and Kupper: P(i) = 1 / (1 + θ e^{-d}). A
-    tie is a tie, never half a win. Items that an expert leaves out have met nobody in that list; an item that met
-    nobody has the score 0, the mean. Empty lists add nothing. A list of weight 2 counts as two experts; the weight of a
-    row of comparisons multiplies its counts.
+    tie is a tie, never half a win. Items that an expert leaves out have met nobody in that list, also where the
+    preferences declare them below what it holds, of which a warning tells; an item that met nobody has the score 0, the
+    mean. Empty lists add nothing. A list of weight 2 counts as two experts; the weight of a row of comparisons
+    multiplies its counts.
 
     Lists become counts by `transform`: a list that ranks i before j by three places is three wins of i over j. Such
     counts are strong and few opinions are behind them: without a real prior an item that one expert puts first runs
@@ -169,6 +170,7 @@ class BradleyTerry(Aggregator):
         uncertainty=True,
         cost="O(R + P) and O(P) per Newton step, P pairs that met",
     )
+    _leaves_unknown = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "ties": one_of("auto", "davidson", "rao-kupper", "none"),
         "reliability": boolean(),
@@ -943,7 +945,7 @@ class BradleyTerry(Aggregator):
         if isinstance(preferences, Comparisons):
             return preferences
         transform = self._transform(preferences)
-        return preferences.comparisons(transform, ties=ties and transform == "binary")
+        return preferences.comparisons(transform, ties=ties and transform == "binary", missing="unknown")
 
     def _fit_judges(self, preferences: Votes, keep: Keep) -> Any:
         """Learn scores and the reliability of every expert together."""
