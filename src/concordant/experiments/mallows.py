@@ -111,7 +111,9 @@ def learned(*, view: str, seed: int, n_items: int, n_instances: int, iterations:
     labels = cc.Labels.from_codes(sample.truth.slots, sample.truth.score)
 
     def fitted(**more: Any) -> Any:
-        return cc.ExtendedMallows(missing="below", random_state=seed, **VIEWS[view], **more).fit(sample.preferences, labels)
+        return cc.ExtendedMallows(missing="below", random_state=seed, **VIEWS[view], **more).fit(
+            sample.preferences, labels
+        )
 
     # A fit stopped early is the beginning of a longer one; where the truth is given there is nothing to repeat.
     steps = [fitted(max_iter=t, tol=1e-12) for t in range(1, 2 if view == "True" else iterations + 1)]
