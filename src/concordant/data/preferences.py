@@ -312,8 +312,10 @@ class Preferences(Container):
         return np.broadcast_to(np.asarray(self._below if missing == "auto" else missing == "below"), self.shape)
 
     def leaves_out(self) -> Bools:
-        """Return for every instance whether some list leaves out an item of it."""
+        """Return for every instance whether some list leaves out an item of it; lists of weight 0 are as if absent."""
         short = self.list_lengths < self.slots.sizes[self.list_instance]
+        if self.list_weight is not None:
+            short &= self.list_weight > 0
         return np.bincount(self.list_instance[short], minlength=len(self)) > 0
 
     def _list_name(self, which: int) -> tuple[str, str]:
