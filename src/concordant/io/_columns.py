@@ -67,10 +67,6 @@ def join_tables(
     parts = list(table_parts(files, take, asked, header, file_type))
     if len(parts) == 1:
         return parts[0]
-    if any("missing" in p.frame.columns for p in parts):
-        # What one table declares another may leave open.
-        silent = pl.lit(None, pl.String).alias("missing")
-        parts = [p if "missing" in p.frame.columns else p._replace(frame=p.frame.with_columns(silent)) for p in parts]
     frame = pl.concat([p.frame.select(parts[0].frame.columns) for p in parts])
     starts = np.cumsum([0, *(len(p.frame) for p in parts[:-1])])
     return frame, JoinedRows(parts=tuple(p.rows for p in parts), starts=tuple(starts.tolist()))
