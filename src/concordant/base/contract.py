@@ -162,6 +162,8 @@ class Aggregator:
     takes_features: ClassVar[bool] = False
     # Whether it has no way to obey lists that put what they leave out below, and takes it as unknown.
     _leaves_unknown: ClassVar[bool] = False
+    # Whether it can do either, and does as the preferences declare where nobody says otherwise.
+    _obeys: ClassVar[bool] = False
     _param_names: ClassVar[tuple[str, ...]] = ()
     # The interrupt that ended a fit early, raised again once the method holds what it learned.
     _stop: BaseException | None = None
@@ -175,6 +177,8 @@ class Aggregator:
         super().__init_subclass__(**kwargs)
         names = [p for p in inspect.signature(cls.__init__).parameters if p != "self"]
         cls._param_names = tuple(n for n in names if n not in ("args", "kwargs"))
+        asked = cls.constraints.get("missing")
+        cls._obeys = asked is not None and asked.test("auto") and asked.test("below")
 
     @classmethod
     def param_names(cls) -> tuple[str, ...]:
@@ -238,12 +242,12 @@ class Aggregator:
         >>> cc.Copeland().missing_as(cc.from_lists(lists, missing="below"))
         'below'
         """
-        asked = self.constraints.get("missing")
-        obeys = asked is not None and asked.test("below")
-        below = _declared_below(preferences) if obeys or self._leaves_unknown else np.zeros(0, dtype=np.bool_)
+        if not (self._obeys or self._leaves_unknown):
+            return None
+        below = _declared_below(preferences)
         if not len(below):
             return None
-        word: str = getattr(self, "missing", "") if obeys else "unknown"
+        word: str = getattr(self, "missing", "") if self._obeys else "unknown"
         if word != "auto":
             return word
         n = int(below.sum())
@@ -251,11 +255,13 @@ class Aggregator:
 
     def _heed(self, preferences: Votes | Blocks) -> None:
         """Note as what items count that a list leaves out, and warn where a declaration cannot be obeyed."""
+        if not (self._obeys or self._leaves_unknown):
+            return
         if hasattr(self, "fit_info_"):
             self.fit_info_.missing = self.missing_as(preferences)
         if not self._leaves_unknown or not _declared_below(preferences).any():
             return
-        able = [n for n in METHODS if "missing" in (c := METHODS[n].constraints) and c["missing"].test("auto")]
+        able = [n for n in METHODS if METHODS[n]._obeys]
         message = (
             f"the preferences declare items that a list leaves out below what it holds; {type(self).__name__} takes "
             "them as unknown, so that an item is judged by the lists that hold it alone. Methods that obey: "

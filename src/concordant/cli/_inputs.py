@@ -253,10 +253,10 @@ def note_missing(session: Session, asked: Iterable[tuple[str, Aggregator]], vote
 
     Nothing is said where no list leaves any out, or where a method has no choice.
     """
-    able = [(name, method) for name, method in asked if "missing" in method.param_names()]
-    told = {name: said for name, method in able if (said := method.missing_as(votes)) is not None}
+    able = {name: method for name, method in asked if "missing" in method.param_names()}
+    told = {name: said for name, method in able.items() if (said := method.missing_as(votes)) is not None}
     words = {said: [name for name in told if told[name] == said] for said in told.values()}
-    free = any(method.get_params()["missing"] == "auto" for name, method in able if name in told)
+    free = any(able[name].get_params()["missing"] == "auto" for name in told)
     if len(words) > 1:
         each = "; ".join(f"{said}: {', '.join(names)}" for said, names in words.items())
         session.note(f"items that a list leaves out count as {each}.")
