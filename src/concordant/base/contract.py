@@ -58,13 +58,23 @@ def _are_blocks(data: object) -> TypeGuard[Blocks]:
 def _declared_below(data: Votes | Blocks) -> Bools:
     """Return, for the instances in which some list leaves items out, whether those are declared below; of blocks all.
 
-    Comparisons leave nothing out. Blocks are not read once more to find out where lists do.
+    Comparisons leave nothing out. Blocks are not read for it.
     """
     if isinstance(data, Preferences):
         return data.below()[data.leaves_out()]
     if _are_blocks(data):
         return np.broadcast_to(np.asarray(data.below), len(data.instances))
     return np.zeros(0, dtype=np.bool_)
+
+
+def _some_left_out(blocks: Blocks) -> bool:
+    """Return whether some list of blocks leaves out items that are declared below; read up to the first such block."""
+    each = (next(iter(blocks.pieces.some([b]).map(_leaves_out_below))) for b in range(len(blocks)))
+    return any(each)
+
+
+def _leaves_out_below(block: Preferences) -> bool:
+    return bool(_declared_below(block).any())
 
 
 # Rows scored at one time: few enough to stay near a core, many enough that threads seldom wait for the interpreter.
@@ -260,6 +270,8 @@ class Aggregator:
         if hasattr(self, "fit_info_"):
             self.fit_info_.missing = self.missing_as(preferences)
         if not self._leaves_unknown or not _declared_below(preferences).any():
+            return
+        if _are_blocks(preferences) and not _some_left_out(preferences):
             return
         able = [n for n in METHODS if METHODS[n]._obeys]
         message = (
