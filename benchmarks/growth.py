@@ -53,8 +53,8 @@ ADDED_UP: dict[str, dict[str, Any]] = {
     "mpm": {"adherence": "learned", "uncertainty": "none"},
     "crf": {"solver": "lbfgs", "l2": 0.01},
     "bradley-terry": {"ties": "davidson", "uncertainty": "none"},
-    "plackett-luce": {"adherence": True, "uncertainty": "none"},
-    "extended-mallows": {"max_iter": 5},
+    "plackett-luce": {"adherence": True, "uncertainty": "none", "missing": "unknown"},
+    "extended-mallows": {"max_iter": 5, "missing": "below"},
 }
 
 

@@ -131,7 +131,7 @@ def _jobs(name: str, size: float) -> Callable[[], Any]:
     if name in ("MC4", "Condorcet"):
         count = 100 if name == "MC4" else 200
         votes = cc.synthetic.runs(n(count), skill=20, top=500, pool=1500, random_state=1).preferences
-        method = cc.MarkovChain(chain=4) if name == "MC4" else cc.Condorcet()
+        method = cc.MarkovChain(chain=4, missing="unknown") if name == "MC4" else cc.Condorcet(missing="unknown")
         return lambda: method.fit_predict(votes).score
     if name in ("CRF fit", "CRF predict"):
         held = n(256)
@@ -146,7 +146,7 @@ def _jobs(name: str, size: float) -> Callable[[], Any]:
         return lambda: fitted.predict(large).score
     if name == "extended Mallows":
         votes = cc.synthetic.labelled_runs(n(200), n_items=(150, 200), largest_rank=400, random_state=3)[0]
-        mallows = cc.ExtendedMallows(max_iter=20)
+        mallows = cc.ExtendedMallows(max_iter=20, missing="below")
         return lambda: mallows.fit(votes).adherence_
     inference = name.removeprefix("PMOP ")
     instances, sizes, columns, steps = {"full": (4000, (40, 120), 40, 300), "exact": (1088, (40, 80), 20, 6)}[inference]

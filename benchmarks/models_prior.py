@@ -1,8 +1,7 @@
 """How strong the default prior may be: intervals of all items, of the best one and of newcomers, by its precision.
 
 A stronger prior brings scores closer to the truth on average, and loses the best item of a wide field: its interval is
-pulled in with its score. The default has to hold for narrow and wide fields alike, because nobody knows beforehand which
-one it will meet.
+pulled in with its score. The default has to hold for narrow and wide fields alike: nobody knows which it will meet.
 """
 
 from __future__ import annotations
@@ -106,8 +105,8 @@ def _prior_strength(r: dict[str, Any]) -> str:
         for kind, field, p, held, best, error, leads in r["rows"]
     ]
     note = (
-        f"{r['items']} items, {r['data_sets']} data sets a row, 95 % intervals at the defaults but for the precision of "
-        "the prior. All, best: percent of true scores inside their intervals, of all items and of the truly best one. "
+        f"{r['items']} items, {r['data_sets']} data sets a row, 95 % intervals at the defaults but for the precision "
+        "of the prior. All, best: percent of true scores inside their intervals, of all items and of the truly best one. "
         "Error: root mean square of the scores. Newcomer first: how often an average item with three comparisons, "
         "beside 12 of every other, leads the board (Bradley–Terry). The default is 0.1: the strongest that holds the "
         "best item in nine of ten data sets on every field."

@@ -45,11 +45,11 @@ CONDORCET: dict[str, Way] = {
     "Copeland on sums of rank differences": _on(cc.Copeland(), "count"),
     "Condorcet on sums of rank differences": _on(cc.Condorcet(), "count"),
     "Copeland on sums of log rank differences": _on(cc.Copeland(), "log"),
-    "Copeland (votes, missing unknown)": _on(cc.Copeland()),
+    "Copeland (votes, missing unknown)": _on(cc.Copeland(missing="unknown")),
     "Copeland, missing='below'": _on(cc.Copeland(missing="below")),
-    "Condorcet (default: wins, missing unknown)": _on(cc.Condorcet()),
+    "Condorcet (default: wins, missing unknown)": _on(cc.Condorcet(missing="unknown")),
     "Condorcet, missing='below'": _on(cc.Condorcet(missing="below")),
-    "Condorcet, fusion=True": _on(cc.Condorcet(fusion=True)),
+    "Condorcet, fusion=True": _on(cc.Condorcet(fusion=True, missing="unknown")),
     "Condorcet, fusion=True, missing='below'": _on(cc.Condorcet(fusion=True, missing="below")),
 }
 

@@ -251,9 +251,9 @@ def workload_b() -> dict[str, Any]:
     sample = workload("B10", "--nq", "10", "--topk", "100", "--pool", "300")
     methods = {
         "borda": {"method": "borda"},
-        "condorcet": {"method": "condorcet"},
-        "copeland": {"method": "copeland"},
-        "mc4": {"method": "markov-chain", "chain": 4},
+        "condorcet": {"method": "condorcet", "missing": "unknown"},
+        "copeland": {"method": "copeland", "missing": "unknown"},
+        "mc4": {"method": "markov-chain", "chain": 4, "missing": "unknown"},
         "comb-mnz": {"method": "comb-mnz"},
         "rra": {"method": "robust-rank"},
     }

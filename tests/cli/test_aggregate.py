@@ -434,3 +434,45 @@ def test_a_checkpoint_in_a_folder_of_others_leaves_them_there(
         assert (tmp_path / out).read_text() == (tmp_path / "1.csv").read_text()
     left = sorted(str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*"))
     assert left == ["1.csv", "5.csv", "notes.txt", "parts", "parts/mine", "run.trec"]
+
+
+# Items that lists leave out.
+
+
+def test_a_line_says_as_what_items_left_out_count(files: Path, invoke: Invoke) -> None:
+    shown = invoke("aggregate", files / "runs", "--method", "copeland")
+    assert "items that a list leaves out count as below all it holds; --missing unknown if" in shown.stderr
+    assert shown.stdout == invoke("aggregate", files / "runs", "-m", "copeland", "-p", "missing=below").stdout
+    free = invoke("aggregate", files / "runs", "--method", "copeland", "--missing", "unknown")
+    assert "lists say nothing about items they leave out; --missing below if they are cut off.\n" in free.stderr
+    asked = invoke("aggregate", files / "runs", "--method", "copeland", "-p", "missing=unknown")
+    assert "lists say nothing about items they leave out.\n" in asked.stderr
+    assert free.stdout == asked.stdout != shown.stdout
+    # Where it makes no difference nothing is said.
+    for args in (["runs"], ["votes.csv", "-m", "copeland"], ["letor/Fold1/test.txt", "-m", "borda"]):
+        assert "leave" not in invoke("aggregate", files / args[0], *args[1:]).stderr
+
+
+def test_json_holds_as_what_items_left_out_count(files: Path, tmp_path: Path, invoke: Invoke) -> None:
+    found = json.loads(invoke("aggregate", files / "runs", "--method", "copeland", "--json").stdout)
+    assert (found["params"]["missing"], found["fit_info"]["missing"]) == ("below", "below")
+    out = tmp_path / "fused.csv"
+    args = ["aggregate", files / "runs", "--method", "copeland", "-o", out, "--memory", "0", "--missing", "unknown"]
+    in_blocks = json.loads(invoke(*args, "--json").stdout)
+    assert in_blocks["params"]["missing"] == "unknown"
+    assert "lists say nothing about items they leave out" in invoke(*args).stderr
+
+
+def test_what_is_declared_goes_to_the_reader_once(files: Path, invoke: Invoke) -> None:
+    assert "--missing" in invoke("aggregate", files / "runs", "--missing", "last", code=2).stderr
+    twice = invoke("aggregate", files / "runs", "--missing", "below", "--read", "missing=unknown", code=2)
+    assert "'missing' is given twice" in twice.stderr
+    assert "does not take ['missing']" in invoke("aggregate", files / "votes.csv", "--missing", "below", code=1).stderr
+
+
+def test_a_declaration_is_converted_with_the_data(files: Path, tmp_path: Path, invoke: Invoke) -> None:
+    for given, told in (([], "below"), (["--missing", "unknown"], "unknown")):
+        table = tmp_path / "votes.parquet"
+        invoke("convert", files / "runs", "-o", table, *given)
+        found = json.loads(invoke("aggregate", table, "-m", "copeland", "--json").stdout)
+        assert found["fit_info"]["missing"] == told

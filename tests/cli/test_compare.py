@@ -240,3 +240,13 @@ def test_who_needs_folds_is_told_why_there_are_none(files: Path, invoke: Invoke)
     args = ("compare", files / "runs", "-l", files / "one.txt", "-m", f"rrf,{SUPERVISED}")
     text = invoke(*args).stdout
     assert f"left out: {SUPERVISED}: learns from labels, and of 2 instances 1 has labels; folds need two" in text
+
+
+def test_a_line_says_which_methods_take_items_left_out_as_what(files: Path, invoke: Invoke) -> None:
+    args = ["compare", files / "runs", "--labels", files / "qrels.txt", "--methods"]
+    alike = invoke(*args, "rrf,copeland,condorcet")
+    assert "items that a list leaves out count as below all it holds; --missing unknown" in alike.stderr
+    apart = invoke(*args, "rrf,copeland,condorcet(missing=unknown)")
+    said = "items that a list leaves out count as below: copeland; unknown: condorcet(missing=unknown).\n"
+    assert said in apart.stderr
+    assert "leaves out" not in invoke(*args, "rrf,borda").stderr

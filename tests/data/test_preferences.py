@@ -7,6 +7,7 @@ import importlib.util
 import pickle
 import sys
 from collections import defaultdict
+from collections.abc import Callable
 from itertools import combinations
 from typing import Any
 
@@ -589,7 +590,7 @@ def test_unknown_transforms_are_refused() -> None:
         p.comparisons("square")
     with pytest.raises(ParameterError, match="'transform' parameter"):
         p.pair_sums("square")
-    with pytest.raises(ParameterError, match="'missing' parameter of comparisons must be 'unknown' or 'below'"):
+    with pytest.raises(ParameterError, match="'missing' parameter of comparisons must be one of 'auto'"):
         p.comparisons(missing="above")
 
 
@@ -703,3 +704,100 @@ def test_a_frame_goes_to_pandas_without_pyarrow(monkeypatch: pytest.MonkeyPatch)
     assert found.columns.tolist() == frame.columns
     assert found.to_numpy().tolist() == [list(row) for row in frame.iter_rows()]
     assert want is None or found.to_numpy().tolist() == want.to_numpy().tolist()
+
+
+# What lists say about items they leave out.
+
+CUT = Preferences(
+    ["q"] * 3 + ["p"] * 3, ["x", "x", "y"] * 2, list("abcabc"), [1, 2, 1, 1, 2, 1], weight={"y": 2.0}
+).with_missing({"q": "below"})
+STAYS: dict[str, Callable[[Preferences], Preferences]] = {
+    "slice": lambda p: p[0:2],
+    "ids": lambda p: p[["q", "p"]],
+    "window": lambda p: p.window(0, 2),
+    "to_ranks": lambda p: p.to_ranks("min"),
+    "with_weights": lambda p: p.with_weights({"x": 3}),
+    "with_list_weights": lambda p: p.with_list_weights(np.ones(4)),
+    "top": lambda p: p.top(1),
+    "select_experts": lambda p: p.select_experts(["y", "x"]),
+    "drop_experts": lambda p: p.drop_experts(["y"]),
+    "select_items": lambda p: p.select_items(["a", "c"]),
+    "concat": lambda p: Preferences.concat([p[1:], p[:1]])[["q", "p"]],
+    "pickle": lambda p: pickle.loads(pickle.dumps(p)),
+    "copy": copy.deepcopy,
+}
+
+
+def test_what_is_left_out_is_unknown_unless_declared() -> None:
+    p = Preferences(["q"], ["x"], ["a"], [1])
+    assert (p.missing, p.below().tolist()) == ("unknown", [False])
+    assert Preferences(["q"], ["x"], ["a"], [1], missing="below").missing == "below"
+    assert Preferences([], [], [], [], missing="below").missing == "below"
+    for build in (lambda: Preferences(["q"], ["x"], ["a"], [1], missing="last"), lambda: p.with_missing("last")):
+        with pytest.raises(ParameterError, match=r"must be one of 'unknown', 'below'. Got 'last'"):
+            build()
+
+
+def test_instances_may_be_declared_one_by_one() -> None:
+    assert (CUT.missing, CUT.below().tolist()) == ("mixed", [True, False])
+    assert (CUT.below("unknown").tolist(), CUT.below("below").tolist()) == ([False, False], [True, True])
+    assert (CUT["q"].missing, CUT["p"].missing, CUT[::-1].below().tolist()) == ("below", "unknown", [False, True])
+    assert [one.missing for one in CUT] == ["below", "unknown"]
+    assert CUT.with_missing("below").missing == "below"
+    assert CUT.with_missing({"p": "below"}).missing == "below"
+    with pytest.raises(DataError, match=r"no such instances: \['z'\]. Known: \['q', 'p'\]"):
+        CUT.with_missing({"z": "below"})
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_what_is_declared_stays(name: str) -> None:
+    for p in (CUT, CUT.with_missing("below"), CUT.with_missing("unknown")):
+        assert STAYS[name](p).below().tolist() == p.below().tolist()
+
+
+def test_preferences_that_declare_otherwise_are_not_equal() -> None:
+    assert CUT.with_missing({"q": "below"}) == CUT
+    assert CUT.with_missing("below") != CUT
+    assert CUT["q"] == CUT.with_missing("below")["q"]
+
+
+def test_lists_that_held_everything_are_above_what_is_cut_off() -> None:
+    whole = Preferences(["q"] * 6, ["x"] * 3 + ["y"] * 3, list("abcbca"), [1, 2, 3] * 2)
+    assert whole.top(2).missing == "below"
+    assert whole.top(3).missing == "unknown"
+    # Of an item that x never held nothing is known, wherever its list is cut.
+    partial = Preferences(["q"] * 5, ["x"] * 2 + ["y"] * 3, list("abbca"), [1, 2, 1, 2, 3])
+    assert partial.top(1).missing == "unknown"
+    assert partial.with_missing("below").top(1).missing == "below"
+    # A list of weight 0 is as if it were not there.
+    assert partial.with_weights({"x": 0}).top(1).missing == "below"
+
+
+def test_instances_that_leave_nothing_out_are_told() -> None:
+    whole = Preferences(["q"] * 4 + ["p"], ["x", "x", "y", "y", "x"], list("abbaa"), [1, 2, 1, 2, 1])
+    assert whole.leaves_out().tolist() == [False, False]
+    assert CUT.leaves_out().tolist() == [True, True]
+    assert CUT.with_weights({"x": 0, "y": 0}).leaves_out().tolist() == [False, False]
+
+
+def test_parts_that_declare_an_instance_otherwise_are_not_joined() -> None:
+    more = Preferences(["q"], ["z"], ["a"], [1])
+    with pytest.raises(DataError, match=r"lists of instance 'q' say .* Say which .*with_missing\('below'\)"):
+        Preferences.concat([CUT, more])
+    assert Preferences.concat([CUT, more.with_missing("below")]).below().tolist() == [True, False]
+    # Where nobody ranks anything nothing is said.
+    silent = Preferences([], [], [], [], items=[("q", "d")])
+    assert Preferences.concat([silent, CUT]).below().tolist() == [True, False]
+    assert Preferences.concat([CUT[:0], silent]).missing == "unknown"
+
+
+def test_pairs_follow_what_is_declared() -> None:
+    for p in (CUT, CUT.with_missing("below"), CUT.with_missing("unknown")):
+        each = [p[q].comparisons(missing="below" if b else "unknown") for q, b in zip("qp", p.below(), strict=True)]
+        assert p.comparisons() == type(each[0]).concat(each)
+        assert p.comparisons(missing="unknown") == CUT.with_missing("unknown").comparisons()
+
+
+def test_a_frame_says_what_is_declared_where_something_is() -> None:
+    assert "missing" not in CUT.with_missing("unknown").to_frame().columns
+    assert CUT.to_frame()["missing"].to_list() == ["below"] * 3 + ["unknown"] * 3

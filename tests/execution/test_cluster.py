@@ -172,7 +172,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("method", ["rrf", "comb-mnz", "borda", "plackett-luce", "bradley-terry", "ulara"])
+@pytest.mark.filterwarnings("ignore:the preferences declare:concordant.errors.DataWarning")
+@pytest.mark.parametrize("method", ["rrf", "comb-mnz", "borda", "plackett-luce", "bradley-terry", "ulara", "copeland"])
 def test_two_workers_write_what_one_process_writes(client: Any, runs: Path, tmp_path: Path, method: str) -> None:
     name, _, params = method.partition("(")
     made = cc.METHODS[name](**eval(f"dict({params or ')'}"))
@@ -273,11 +274,14 @@ def test_ties_that_instances_share_are_learned_from_blocks(
     client: Any, tmp_path: Path, where: str, params: dict[str, Any]
 ) -> None:
     runs = in_steps(cc.synthetic.labelled_runs(40, random_state=8)[0], tmp_path)
-    preferences = cc.read_runs(runs)
+    preferences = cc.read_runs(runs, missing="unknown")
     whole = cc.BradleyTerry(**params).fit(preferences)
     assert whole.tie_ > 0
     for rows in (1, 700, 10**6):
-        with nullcontext() if where == "disk" else dask(client), cc.scan(runs, block_rows=rows) as blocks:
+        with (
+            nullcontext() if where == "disk" else dask(client),
+            cc.scan(runs, block_rows=rows, missing="unknown") as blocks,
+        ):
             found = cc.BradleyTerry(**params).fit(blocks)
         assert found.ties_ == whole.ties_
         assert found.tie_ == pytest.approx(whole.tie_, rel=1e-11)

@@ -244,10 +244,10 @@ def test_adherence_learned_from_blocks_is_that_learned_from_all(
     params: dict[str, Any], n_warnings: int, block_rows: int, tmp_path: Path
 ) -> None:
     paths = runs_with_silence(tmp_path)
-    whole = cc.read_runs(paths)
+    whole = cc.read_runs(paths, missing="unknown")
     expected = cc.PlackettLuce(adherence=True, uncertainty="none", **params).fit(whole)
     expected_warnings = list(expected.fit_info_.warnings)
-    with cc.scan(paths, block_rows=block_rows) as blocks:
+    with cc.scan(paths, block_rows=block_rows, missing="unknown") as blocks:
         assert len(blocks) == {1: 26, 40: 9, 100_000: 1}[block_rows]
         found = cc.PlackettLuce(adherence=True, uncertainty="none", **params).fit(blocks)
         # What is predicted later may be warned of as well.
@@ -486,3 +486,18 @@ def test_the_checkpoint_of_another_job_is_refused(tmp_path: Path) -> None:
     (folder / "rows" / "0.slot.npy").write_bytes(b"")
     with pytest.raises(FormatError, match=r"rows: the checkpoint is damaged"):
         cc.scan(paths[0], checkpoint=folder)
+
+
+@pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
+def test_what_is_left_out_of_blocks_is_warned_of_where_something_is(tmp_path: Path) -> None:
+    def warned(runs: list[list[Row]], **how: Any) -> list[str]:
+        with cc.scan(write_runs(tmp_path, runs), block_rows=1, **how) as blocks:
+            return [
+                w for w in cc.MPM(uncertainty="none").fit(blocks).fit_info_.warnings if "takes them as unknown" in w
+            ]
+
+    whole = [("1", "d1", 2.0), ("1", "d2", 1.0), ("2", "d1", 2.0), ("2", "d2", 1.0)]
+    assert not warned([whole, whole])
+    cut = [whole, [*whole[:2], ("2", "d3", 1.0)]]
+    assert len(warned(cut)) == 1
+    assert not warned(cut, missing="unknown")

@@ -9,9 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 
+import concordant as cc
 from concordant.errors import ConcordantWarning, FormatError, ParameterError, ParseError
 from concordant.io.read import FORMATS, read, sniff
 
@@ -285,3 +287,89 @@ def test_one_damaged_line_is_named_and_does_not_hide_the_format(
     with pytest.raises(ParseError, match=re.escape(message)) as caught:
         read(path)
     assert caught.value.line == 3
+
+
+# What lists say about items they leave out.
+
+LONG = "instance,expert,item,rank\nq,x,a,1\nq,x,b,2\nq,y,c,1\np,x,a,1\np,y,b,1\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "declared"),
+    [
+        ("a.trec", "q Q0 d1 1 9.5 x\n", "below"),
+        ("ratings.csv", "user,item,rating\nann,a,5\nbob,b,3\n", "unknown"),
+        ("long.csv", LONG, "unknown"),
+        ("matrix.csv", ",a,b,c\nx,1,2,\ny,,2,1\nz,3,1,2\n", "unknown"),
+        ("fused.csv", "instance,item,score\nq,a,0.5\nq,b,0.2\n", "unknown"),
+        ("agg.txt", "2 qid:1 1:1 2:2 #docid = d1\n0 qid:1 1:2 2:NULL #docid = d2\n", "unknown"),
+        ("lunch.soi", "# NUMBER ALTERNATIVES: 2\n# NUMBER VOTERS: 1\n# NUMBER UNIQUE ORDERS: 1\n1: 1\n", "unknown"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*read as layout:concordant.errors.ConcordantWarning")
+def test_every_format_declares_what_is_left_out_unless_told(
+    tmp_path: Path, name: str, text: str, declared: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    assert read(path).preferences.missing == declared
+    for word in ("unknown", "below"):
+        assert read(path, missing=word).preferences.missing == word
+    with pytest.raises(ParameterError, match=r"'missing' parameter of .* must be one of 'unknown', 'below'"):
+        read(path, missing="last")
+
+
+def test_a_folder_of_folds_is_declared_as_a_whole(tmp_path: Path) -> None:
+    for part in ("train", "vali", "test"):
+        path = tmp_path / "Fold1" / f"{part}.txt"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"1 qid:{part} 1:1 2:NULL #docid = a\n0 qid:{part} 1:2 2:1 #docid = b\n")
+    assert read(tmp_path).preferences.missing == "unknown"
+    found = read(tmp_path, missing="below")
+    assert found.preferences.missing == found.folds[0].vali.preferences.missing == "below"
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv.gz", "jsonl", "parquet"])
+def test_tables_hold_what_was_declared(tmp_path: Path, ending: str) -> None:
+    (tmp_path / "long.csv").write_text(LONG)
+    p = read(tmp_path / "long.csv").preferences
+    for votes in (p, p.with_missing("below"), p.with_missing({"p": "below"})):
+        path = tmp_path / f"again.{ending}"
+        cc.write(votes, path)
+        assert read(path).preferences == votes
+        assert read(path, missing="unknown").preferences.missing == "unknown"
+        assert cc.from_frame(votes.to_frame()) == votes
+        with cc.scan(path, block_rows=1) as blocks:
+            assert [block.missing for block in blocks] == [one.missing for one in votes]
+            assert np.broadcast_to(blocks.below, 2).tolist() == votes.below().tolist()
+
+
+def test_a_declaration_that_contradicts_itself_names_the_row(tmp_path: Path) -> None:
+    path = tmp_path / "votes.csv"
+    path.write_text("instance,expert,item,rank,missing\nq,x,a,1,below\nq,y,b,1,unknown\n")
+    with pytest.raises(ParseError, match=r"votes.csv:3: instance 'q' is declared missing='unknown' here"):
+        read(path)
+    path.write_text("instance,expert,item,rank,missing\nq,x,a,1,0\n")
+    with pytest.raises(
+        ParseError, match=r"votes.csv:2: the column 'missing' says .* found '0'. Pass missing='unknown'"
+    ):
+        read(path)
+    assert read(path, missing="unknown").preferences.missing == "unknown"
+
+
+def test_tables_of_which_only_one_declares_something_are_asked_about(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("instance,expert,item,rank\nq,x,a,1\n")
+    (tmp_path / "b.csv").write_text("instance,expert,item,rank,missing\np,x,a,1,below\n")
+    paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    with pytest.raises(FormatError, match=r"has not the same columns as .*: one has missing, the other has not"):
+        read(paths)
+    assert read(paths, missing="below").preferences.missing == "below"
+
+
+def test_words_for_no_value_given_as_missing_are_still_understood(tmp_path: Path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text("user,item,rating\nann,a,5\nann,b,-1\n")
+    with pytest.warns(ConcordantWarning, match=r"go to null_values=\('-1',\) of read_ratings"):
+        old = cc.read_ratings(path, missing=["-1"])
+    assert old == cc.read_ratings(path, null_values=["-1"])
+    assert old.n_rows == 1

@@ -380,13 +380,13 @@ def test_crowd_votes_and_their_gold(data_dir: Path) -> None:
     assert len({i.partition("_")[0] for i in ours.items}) == 20
     assert len({i.partition("_")[0] for i in others.items}) == 46
     assert set(ours.value.tolist()) == {0.0, 1.0}
-    gold = read_labels(folder / "task1_unlabeled_g_truth_cons_public.txt", missing=["-1"])
+    gold = read_labels(folder / "task1_unlabeled_g_truth_cons_public.txt", null_values=["-1"])
     values, counts = np.unique(gold.label[~np.isnan(gold.label)], return_counts=True)
     assert (values.tolist(), counts.tolist()) == ([0, 1, 2], [128, 135, 132])
     assert int(np.isnan(gold.label).sum()) == 2805
     asked = {f"{q}_{i}" for q, i, v in gold.to_frame().rows() if v is not None}
     assert asked <= set(ours.items) | set(others.items)
-    assert read_labels(folder / "task1_unlabeled_g_truth_cons_public.txt.bz2", missing=["-1"]) == gold
+    assert read_labels(folder / "task1_unlabeled_g_truth_cons_public.txt.bz2", null_values=["-1"]) == gold
 
 
 def test_runs_straight_from_the_unpacked_folder(data_dir: Path, tmp_path: Path) -> None:

@@ -153,7 +153,7 @@ def test_missing_ratings_keep_the_item(write: Write) -> None:
         ("all", None, "c", None),
     ]
     assert p.experts.tolist() == ["ann", "bob", "cid"]
-    q = read_ratings(write("user,item,rating\nann,a,5\nann,b,-1\n"), missing=["-1"])
+    q = read_ratings(write("user,item,rating\nann,a,5\nann,b,-1\n"), null_values=["-1"])
     assert q.n_rows == 1
     assert q.n_slots == 2
 
@@ -308,15 +308,15 @@ def test_a_zero_is_no_rank_unless_it_might_be(write: Write) -> None:
     assert read_rankings(write(",x,y,z\nann,1,0,2\nbob,1,2,3\n"), layout="ranks").n_rows == 5
     with pytest.raises(FormatError, match="ranks counted from 0"):
         read_rankings(write(",x,y,z\nann,1,0,2\nbob,0,1,2\n"), layout="ranks")
-    assert read_rankings(write(",x,y,z\nann,1,0,2\nbob,0,1,2\n"), layout="ranks", missing=["0"]).n_rows == 4
+    assert read_rankings(write(",x,y,z\nann,1,0,2\nbob,0,1,2\n"), layout="ranks", null_values=["0"]).n_rows == 4
     with pytest.raises(ParseError, match=r":2: ranks begin at 1"):
-        read_rankings(write(",x,y,z\nann,1,0,2\n"), layout="ranks", missing=[""])
+        read_rankings(write(",x,y,z\nann,1,0,2\n"), layout="ranks", null_values=[""])
     assert read_rankings(write("rank1,rank2,rank3\n5,3,0\n3,0,0\n"), layout="orders").n_rows == 3
     with pytest.raises(ParseError, match=r":3: is 0 an item"):
         read_rankings(write("rank1,rank2,rank3\n5,3,0\n0,3,5\n"), layout="orders")
     with pytest.raises(ParseError, match="is 0 an item"):
         read_rankings(write("rank1,rank2,rank3\n1,2,0\n2,1,0\n"), layout="orders")
-    assert "0" in read_rankings(write("rank1,rank2\n0,3\n"), layout="orders", missing=[""]).items.tolist()
+    assert "0" in read_rankings(write("rank1,rank2\n0,3\n"), layout="orders", null_values=[""]).items.tolist()
 
 
 def test_the_long_layout(write: Write) -> None:
@@ -468,7 +468,7 @@ def test_labels_from_qrels_and_tables(write: Write, tmp_path: Path) -> None:
     assert rows(pairs) == [("all", "1", 4.0), ("all", "2", 5.0)]
     with pytest.raises(ColumnError, match=r"no column for item and label .* columns='item=1,label=2'"):
         read_labels(write("1 4\n2 5\n", "doc_info.txt"))
-    gone = read_labels(write("query,docno,relevance\n301,d1,2\n301,d2,-1\n"), missing=["-1"])
+    gone = read_labels(write("query,docno,relevance\n301,d1,2\n301,d2,-1\n"), null_values=["-1"])
     assert rows(gone) == [("301", "d1", 2.0), ("301", "d2", None)]
 
 

@@ -138,7 +138,8 @@ CONSENSUS = Consensus(["q", "q", "p"], ["a", "b", "a"], [0.25, 0.5, 1.0])
 def test_runs_score_files_qrels_and_ballots(tmp_path: Path) -> None:
     write(CONSENSUS, tmp_path / "fused.trec", tag="me")
     p = read_runs(tmp_path / "fused.trec")
-    assert p.to_frame().rows() == [("q", "me", "b", 0.5), ("q", "me", "a", 0.25), ("p", "me", "a", 1.0)]
+    rows = p.to_frame().drop("missing").rows()
+    assert rows == [("q", "me", "b", 0.5), ("q", "me", "a", 0.25), ("p", "me", "a", 1.0)]
     write(CONSENSUS, tmp_path / "scores.txt", format="letor-scores")
     assert (tmp_path / "scores.txt").read_text().split() == ["0.25", "0.5", "1.0"]
     labels = Labels(["q", "q"], ["b", "a"], [2, -1])

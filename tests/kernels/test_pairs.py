@@ -26,11 +26,11 @@ def ballots(draw: Any) -> tuple[Table, list[float] | None]:
 
 
 def count(table: Table, weights: list[float] | None, i: int, j: int, below: bool, ties: bool = False) -> float:
-    """Return the weight of the lists that put i above j, or (with `ties`) hold both equal."""
+    """Return the weight of the lists that put i above j, or (with `ties`) hold both equal; two left out are no tie."""
     total = 0.0
     for k, row in enumerate(table):
         a, b = row[i] or (9 if below else 0), row[j] or (9 if below else 0)
-        if a and b and (a == b if ties else a < b):
+        if a and b and (a == b < 9 if ties else a < b):
             total += 1.0 if weights is None else weights[k]
     return total
 

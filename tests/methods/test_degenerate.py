@@ -244,14 +244,15 @@ SVP_COMPARED = instead(
     all_ties=warns("q", "abc", "the order means little"),
     agreement=warns("q", "a|bc", "the order means little"),
 )
-MALLOWS_UNKNOWN = instead(HEURISTIC, apart=warns("a b c d q", "c|ab|d", "never met any of"))
-EXTENDED = instead(
+MALLOWS = instead(HEURISTIC, apart=warns("a b c d q", "c|ab|d", "never met any of"))
+EXTENDED_BELOW = instead(
     HEURISTIC,
     chain=warns("x y", "a|b|c|d", "no finite estimate"),
     apart=warns("z v", "c|d|ab", "no finite estimate"),
     one_expert=warns("x", "a|b|c", "only expert"),
     mute_expert=warns("x w", "a|b|c", "no finite estimate"),
 )
+EXTENDED = instead(EXTENDED_BELOW, apart=MALLOWS[1])
 
 BOOTSTRAP = {"uncertainty": "bootstrap", "n_bootstrap": 20}
 Row = tuple[str, dict[str, Any], str, tuple[Due, ...]]
@@ -319,10 +320,11 @@ TABLE: list[Row] = [
     ("mpm", {"variances": True, "adherence": "none"}, "lists", MPM_PLAIN),
     ("mpm", {"adherence": "none", **BOOTSTRAP}, "lists", MPM_PLAIN),
     ("mpm", {"adherence": "none", "uncertainty": "information"}, "lists", MPM_INFORMED),
-    ("mallows", {}, "lists", HEURISTIC),
-    ("mallows", {"missing": "unknown"}, "lists", MALLOWS_UNKNOWN),
+    ("mallows", {}, "lists", MALLOWS),
+    ("mallows", {"missing": "below"}, "lists", HEURISTIC),
     ("extended-mallows", {}, "lists", EXTENDED),
     ("extended-mallows", {"inference": "borda"}, "lists", EXTENDED),
+    ("extended-mallows", {"missing": "below"}, "lists", EXTENDED_BELOW),
     ("ulara", {}, "lists", ULARA),
     ("ulara", {"update": "gd"}, "lists", ULARA),
     ("svp", {}, "lists", SVP),

@@ -32,7 +32,7 @@ def votes(*instances: dict[str, str]) -> cc.Preferences:
         for level, group in enumerate(text.split())
         for item in group
     ]
-    return cc.Preferences(*zip(*rows, strict=True), kind="rank")
+    return cc.Preferences(*zip(*rows, strict=True), kind="rank", missing="below")
 
 
 def quiet(model: cc.Aggregator, preferences: cc.Preferences, labels: cc.Labels | None = None) -> Any:
@@ -127,7 +127,7 @@ def test_mallows_recovers_what_rankings_were_drawn_from() -> None:
 
 def test_items_in_no_list_come_last_or_in_the_middle() -> None:
     p = cc.Preferences(["q"] * 3, ["x"] * 3, list("abc"), [1, 2, 3], items=[("q", i) for i in "uvabc"])
-    for model in (cc.Mallows(), cc.ExtendedMallows()):
+    for model in (cc.Mallows(missing="below"), cc.ExtendedMallows(missing="below")):
         got = quiet(model, p).predict(p)
         assert got.ranking()[:3] == ["a", "b", "c"]
         assert got.score[:2].tolist() == [-4.5, -4.5]
@@ -156,7 +156,7 @@ def test_worked_case_of_one_step(golden: Golden) -> None:
             np.tile(range(n), n_experts),
             np.ravel(sigmas),
         )
-        (pool,) = pools_of(p, None, True, np.arange(n_experts, dtype=np.int32))
+        (pool,) = pools_of(p, None, "below", np.arange(n_experts, dtype=np.int32))
         assert pool is not None
         record, _ = exact(pool, Room(), theta)
         assert record.distance[0].tolist() == pytest.approx(expected["E_distances"], **near)
@@ -218,7 +218,7 @@ def test_em_climbs_the_likelihood_to_where_it_is_flat() -> None:
 
 def test_the_gradient_of_the_likelihood_is_found_minus_expected_distance() -> None:
     p, instances = votes(*SOME), coded(*SOME)
-    pools = [pool for pool in pools_of(p, None, True, np.arange(4, dtype=np.int32)) if pool is not None]
+    pools = [pool for pool in pools_of(p, None, "below", np.arange(4, dtype=np.int32)) if pool is not None]
     theta = np.array([-0.8, -0.4, -0.9, -0.2])
     room = Room()
     found = np.concatenate([exact(q, room, q.weight * theta[q.expert])[0].distance[:1] for q in pools], axis=1)
@@ -341,7 +341,7 @@ def random_lists(n_instances: int = 12, good: int = 4, bad: int = 8, pool: int =
             seen = quality + 0.3 * rng.normal(size=pool) if e < good else rng.normal(size=pool)
             best = np.argsort(-seen)[: k - e % 5]
             rows += [(f"q{q}", f"{'good' if e < good else 'bad'}{e}", f"i{i}", r + 1.0) for r, i in enumerate(best)]
-    return cc.Preferences(*zip(*rows, strict=True))
+    return cc.Preferences(*zip(*rows, strict=True), missing="below")
 
 
 def test_random_experts_get_no_say_in_top_lists() -> None:
@@ -382,7 +382,7 @@ def test_best_state_climbs_to_the_most_probable_ranking() -> None:
         for q in sample.preferences:
             p = q.top(k)
             climbed = informed(cc.ExtendedMallows(k=k, e_step="sampling", inference="best"), theta).predict(p)
-            (pool,) = pools_of(p, k, True, np.arange(5, dtype=np.int32))
+            (pool,) = pools_of(p, k, "below", np.arange(5, dtype=np.int32))
             assert pool is not None
             items = [
                 [p.items[int(pool.slot[x])] for x in pool.item[a:b]]
@@ -401,7 +401,7 @@ def test_borda_takes_the_order_of_mean_ranks_for_the_truth() -> None:
     sample = cc.synthetic.mallows(6, theta=[-1.0, -1.0, -0.5, 0.0], n_instances=30)
     p = sample.preferences
     model = quiet(cc.ExtendedMallows(e_step="borda", inference="borda"), p)
-    pools = [pool for pool in pools_of(p, None, True, np.arange(4, dtype=np.int32)) if pool is not None]
+    pools = [pool for pool in pools_of(p, None, "below", np.arange(4, dtype=np.int32)) if pool is not None]
     total = np.zeros(4)
     for pool in pools:
         order = pool.borda_order(model.theta_)
@@ -435,7 +435,7 @@ def test_short_chains_that_disagree_are_told() -> None:
         ConcordantWarning, match=r"two chains from opposite ends still disagree|did not settle in 1 iter"
     ):
         cc.ExtendedMallows(max_iter=1).fit(p)
-    pool = next(pool for pool in pools_of(p, None, True, np.arange(12, dtype=np.int32)) if pool is not None)
+    pool = next(pool for pool in pools_of(p, None, "below", np.arange(12, dtype=np.int32)) if pool is not None)
     u = np.full(len(pool.expert), -5.0)
     start = pool.borda_order(np.zeros(12))
     walk = Walk(pool, [start, start[::-1]], np.random.default_rng(0), False)

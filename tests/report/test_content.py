@@ -221,7 +221,7 @@ def test_default_methods_suit_the_data() -> None:
     rated = preferences_of([{"x": {"a": 5, "b": 2}}], kind="rating")
     votes = cc.Comparisons("all", ["i", "j", "k"], ["a"] * 3, ["b"] * 3)
     assert default_methods(whole)[0].label == "plackett-luce"
-    assert default_methods(cut)[0].label == "plackett-luce(missing=below)"
+    assert default_methods(cut)[0].label == "plackett-luce"
     assert default_methods(many)[0].label == "rrf"
     assert default_methods(rated)[0].label == "mpm"
     assert [a.label for a in default_methods(votes)][:2] == ["bradley-terry", "bradley-terry(reliability=true)"]

@@ -21,8 +21,17 @@ from concordant.base.registry import METHODS
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.features import Features
-from concordant.data.preferences import Preferences
-from concordant.errors import ConcordantWarning, DataError, KindError, NotFittedError, ParameterError, listing, warn
+from concordant.data.preferences import Bools, Preferences
+from concordant.errors import (
+    ConcordantWarning,
+    DataError,
+    DataWarning,
+    KindError,
+    NotFittedError,
+    ParameterError,
+    listing,
+    warn,
+)
 from concordant.execution import map_instances
 from concordant.kernels.lists import Codes, Floats, Ints
 
@@ -44,6 +53,28 @@ def _are_blocks(data: object) -> TypeGuard[Blocks]:
     """Return whether data is read in blocks, without importing what reads it."""
     module = sys.modules.get("concordant.io.blocks")
     return module is not None and isinstance(data, module.Blocks)
+
+
+def _declared_below(data: Votes | Blocks) -> Bools:
+    """Return, for the instances in which some list leaves items out, whether those are declared below; of blocks all.
+
+    Comparisons leave nothing out. Blocks are not read for it.
+    """
+    if isinstance(data, Preferences):
+        return data.below()[data.leaves_out()]
+    if _are_blocks(data):
+        return np.broadcast_to(np.asarray(data.below), len(data.instances))
+    return np.zeros(0, dtype=np.bool_)
+
+
+def _some_left_out(blocks: Blocks) -> bool:
+    """Return whether some list of blocks leaves out items that are declared below; read up to the first such block."""
+    each = (next(iter(blocks.pieces.some([b]).map(_leaves_out_below))) for b in range(len(blocks)))
+    return any(each)
+
+
+def _leaves_out_below(block: Preferences) -> bool:
+    return bool(_declared_below(block).any())
 
 
 # Rows scored at one time: few enough to stay near a core, many enough that threads seldom wait for the interpreter.
@@ -107,6 +138,9 @@ class FitInfo:
         What was chosen by it, such as the transform, the learning rate and the number of passes.
     interrupted : str
         Where an interrupt ended the fit, empty without one.
+    missing : str or None
+        As what items counted that a list leaves out: "unknown", "below", or "below in 12 of 50 instances"; None where
+        no list leaves any out, and in methods to which it makes no difference.
     """
 
     n_iter: int = 0
@@ -121,6 +155,7 @@ class FitInfo:
     validation: float | None = None
     chosen: dict[str, Any] = field(default_factory=dict)
     interrupted: str = ""
+    missing: str | None = None
 
 
 class Aggregator:
@@ -137,6 +172,10 @@ class Aggregator:
     takes_features: ClassVar[bool] = False
     # Whether `fit` uses `features=` beside preferences; given to any other method they are an error.
     uses_features: ClassVar[bool] = False
+    # Whether it has no way to obey lists that put what they leave out below, and takes it as unknown.
+    _leaves_unknown: ClassVar[bool] = False
+    # Whether it can do either, and does as the preferences declare where nobody says otherwise.
+    _obeys: ClassVar[bool] = False
     _param_names: ClassVar[tuple[str, ...]] = ()
     # The interrupt that ended a fit early, raised again once the method holds what it learned.
     _stop: BaseException | None = None
@@ -150,6 +189,8 @@ class Aggregator:
         super().__init_subclass__(**kwargs)
         names = [p for p in inspect.signature(cls.__init__).parameters if p != "self"]
         cls._param_names = tuple(n for n in names if n not in ("args", "kwargs"))
+        asked = cls.constraints.get("missing")
+        cls._obeys = asked is not None and asked.test("auto") and asked.test("below")
 
     @classmethod
     def param_names(cls) -> tuple[str, ...]:
@@ -199,6 +240,50 @@ class Aggregator:
     def _learns(self) -> bool:
         return type(self)._fit is not Aggregator._fit
 
+    def missing_as(self, preferences: Votes | Blocks) -> str | None:
+        """Return as what items count that a list leaves out; None where no list does, or it makes no difference.
+
+        Of blocks, which are not looked through for it, it is told in any case.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> lists = {"x": ["a", "b"], "y": ["c"]}
+        >>> cc.Copeland().missing_as(cc.from_lists(lists)), cc.RRF().missing_as(cc.from_lists(lists))
+        ('unknown', None)
+        >>> cc.Copeland().missing_as(cc.from_lists(lists, missing="below"))
+        'below'
+        """
+        if not (self._obeys or self._leaves_unknown):
+            return None
+        below = _declared_below(preferences)
+        if not len(below):
+            return None
+        word: str = getattr(self, "missing", "") if self._obeys else "unknown"
+        if word != "auto":
+            return word
+        n = int(below.sum())
+        return "unknown" if n == 0 else "below" if n == len(below) else f"below in {n} of {len(below)} instances"
+
+    def _heed(self, preferences: Votes | Blocks) -> None:
+        """Note as what items count that a list leaves out, and warn where a declaration cannot be obeyed."""
+        if not (self._obeys or self._leaves_unknown):
+            return
+        if hasattr(self, "fit_info_"):
+            self.fit_info_.missing = self.missing_as(preferences)
+        if not self._leaves_unknown or not _declared_below(preferences).any():
+            return
+        if _are_blocks(preferences) and not _some_left_out(preferences):
+            return
+        able = [n for n in METHODS if METHODS[n]._obeys]
+        message = (
+            f"the preferences declare items that a list leaves out below what it holds; {type(self).__name__} takes "
+            "them as unknown, so that an item is judged by the lists that hold it alone. Methods that obey: "
+            f"{', '.join(able)}. Declare missing='unknown' if that is meant."
+        )
+        if message not in getattr(self, "fit_info_", FitInfo()).warnings:
+            self._warn(message, DataWarning)
+
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self).__init__).parameters
         changed = [f"{n}={getattr(self, n)!r}" for n in self._param_names if getattr(self, n) != defaults[n].default]
@@ -225,7 +310,10 @@ class Aggregator:
 
     def predict(self, preferences: Votes) -> Consensus:
         """Return the consensus of each instance of `preferences`, what `fit` learned being held fixed."""
-        return self._consensus(self._checked(preferences))
+        votes = self._checked(preferences)
+        if self._leaves_unknown:
+            self._heed(votes)
+        return self._consensus(votes)
 
     def fit_predict(
         self,
@@ -295,6 +383,7 @@ class Aggregator:
         self._forget()
         started = perf_counter()
         self.fit_info_ = FitInfo()
+        self._heed(votes)
         with self._ending_where_stopped():
             known = self._fit(votes, labels, validation, features)
             self._say_inverted(votes, labels)
@@ -323,6 +412,7 @@ class Aggregator:
         self._forget()
         started = perf_counter()
         self.fit_info_ = FitInfo()
+        self._heed(blocks)
         with self._ending_where_stopped():
             if self.learns():
                 self._fit_blocks(blocks, labels, validation)

@@ -35,9 +35,11 @@ __all__ = [
     "data_of",
     "engine",
     "is_letor",
+    "declaring",
     "make_method",
     "matched",
     "no_experts",
+    "note_missing",
     "read_beside",
     "one_of",
     "own_labels",
@@ -237,6 +239,35 @@ def read_input(
     ):
         dataset = read(paths, input_format, columns=named, **options)
     return Source(paths, dataset, input_format)
+
+
+def declaring(read_options: list[str] | None, missing: str | None) -> list[str] | None:
+    """Return the options of the reader with what --missing declares."""
+    if one_of(missing, ("unknown", "below"), "--missing") is None:
+        return read_options
+    return [*(read_options or ()), f"missing={missing}"]
+
+
+def note_missing(session: Session, asked: Iterable[tuple[str, Aggregator]], votes: Any) -> dict[str, str]:
+    """Say in one line as what items count that lists leave out, and return it by the name of the method.
+
+    Nothing is said where no list leaves any out, or where a method has no choice.
+    """
+    able = {name: method for name, method in asked if "missing" in method.param_names()}
+    told = {name: said for name, method in able.items() if (said := method.missing_as(votes)) is not None}
+    words = {said: [name for name in told if told[name] == said] for said in told.values()}
+    free = any(able[name].get_params()["missing"] == "auto" for name in told)
+    if len(words) > 1:
+        each = "; ".join(f"{said}: {', '.join(names)}" for said, names in words.items())
+        session.note(f"items that a list leaves out count as {each}.")
+    for said in words if len(words) == 1 else ():
+        if said == "unknown":
+            hint = "; --missing below if they are cut off" if free else ""
+            session.note(f"lists say nothing about items they leave out{hint}.")
+        else:
+            hint = "; --missing unknown if it says nothing about them" if free else ""
+            session.note(f"items that a list leaves out count as below all it holds{said.removeprefix('below')}{hint}.")
+    return told
 
 
 @contextmanager

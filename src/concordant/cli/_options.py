@@ -18,6 +18,7 @@ __all__ = [
     "Json",
     "Labels",
     "Memory",
+    "Missing",
     "Params",
     "Percent",
     "Quiet",
@@ -64,6 +65,15 @@ ReadOptions = Annotated[
     list[str] | None,
     typer.Option(
         "--read", metavar="NAME=VALUE", help="An option of the reader, such as duplicates=best; once for each option."
+    ),
+]
+Missing = Annotated[
+    str | None,
+    typer.Option(
+        "--missing",
+        metavar="unknown|below",
+        help="What a list says about items it leaves out: nothing, or that they are below all it holds. Without it "
+        "below for TREC runs, else unknown.",
     ),
 ]
 Labels = Annotated[

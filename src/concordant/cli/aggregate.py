@@ -14,9 +14,11 @@ from concordant.cli._inputs import (
     as_learned,
     beside,
     check_features,
+    declaring,
     engine,
     make_method,
     no_experts,
+    note_missing,
     parse_columns,
     parse_params,
     parse_weights,
@@ -36,6 +38,7 @@ from concordant.cli._options import (
     Inputs,
     Json,
     Memory,
+    Missing,
     Params,
     Quiet,
     ReadOptions,
@@ -113,6 +116,7 @@ def command(
     input_format: Format = None,
     columns: Columns = None,
     expert_from: ExpertFrom = None,
+    missing: Missing = None,
     read_options: ReadOptions = None,
     memory: Memory = None,
     checkpoint: Annotated[
@@ -131,6 +135,7 @@ def command(
     debug: Debug = False,
 ) -> None:
     """Reach a consensus: print the leaderboard, or write it with -o."""
+    read_options = declaring(read_options, missing)
     given, trust = parse_params(params), parse_weights(weights)
     if model is not None:
         _check_model_usage(method, given)
@@ -205,6 +210,7 @@ def command(
             predicted = chosen.predict if model is not None else chosen.fit_predict
             consensus = predicted(weighed, **own)
         session.fit_info = getattr(chosen, "fit_info_", None)
+        session.params |= {"missing": note_missing(session, [(chosen.name, chosen)], weighed).get(chosen.name)}
         if experts_out is not None:
             _write_experts(session, weighed, consensus, trust, chosen, experts_out)
         if output is not None:
@@ -381,6 +387,7 @@ def _write_blocks(
     if checkpoint is not None:
         discard(checkpoint)
     session.fit_info = getattr(method, "fit_info_", None)
+    session.params |= {"missing": note_missing(session, [(method.name, method)], blocks).get(method.name)}
     session.results = {"output": output, "format": to, "instances": len(blocks.instances), "items": items}
     session.results |= {"rows": blocks.n_rows, "blocks": len(blocks)}
     cut = f", the {top or _RUN_DEPTH:,} best of each" if to == "trec" else ""

@@ -12,8 +12,10 @@ from concordant.cli._inputs import (
     beside,
     check_features,
     check_share,
+    declaring,
     make_method,
     matched,
+    note_missing,
     one_of,
     parse_params,
     parse_weights,
@@ -35,6 +37,7 @@ from concordant.cli._options import (
     Inputs,
     Json,
     Labels,
+    Missing,
     Percent,
     Quiet,
     ReadOptions,
@@ -138,6 +141,7 @@ def command(
     input_format: Format = None,
     columns: Columns = None,
     expert_from: ExpertFrom = None,
+    missing: Missing = None,
     read_options: ReadOptions = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -145,6 +149,7 @@ def command(
     debug: Debug = False,
 ) -> None:
     """Compare methods on labelled data, with significance. A LETOR folder brings its own labels and folds."""
+    read_options = declaring(read_options, missing)
     one_of(convention, CONVENTIONS, "--convention")
     _check_folds(folds)
     check_share(validation_part)
@@ -202,6 +207,7 @@ def command(
             about.append(_who_uses([c for c in chosen if c.label in evaluations]))
         if form == "text" and key is not None and len(order) > 1:
             about.append(f"sorted by {key}")
+        note_missing(session, (c for c in chosen if c.label in evaluations), plan.parts[0].votes)
         _show(session, table, about, left_out, rules == "letor" if percent is None else percent, details, form)
 
 

@@ -6,8 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from concordant.cli._inputs import one_of, read_input
-from concordant.cli._options import Columns, Debug, ExpertFrom, Format, Inputs, Json, Quiet, ReadOptions, Threads, To
+from concordant.cli._inputs import declaring, one_of, read_input
+from concordant.cli._options import (
+    Columns,
+    Debug,
+    ExpertFrom,
+    Format,
+    Inputs,
+    Json,
+    Missing,
+    Quiet,
+    ReadOptions,
+    Threads,
+    To,
+)
 from concordant.cli._output import Session
 from concordant.errors import DataError
 
@@ -34,6 +46,7 @@ def command(
     input_format: Format = None,
     columns: Columns = None,
     expert_from: ExpertFrom = None,
+    missing: Missing = None,
     read_options: ReadOptions = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -41,6 +54,7 @@ def command(
     debug: Debug = False,
 ) -> None:
     """Read one format, write another."""
+    read_options = declaring(read_options, missing)
     one_of(part, _PARTS, "--part")
     asked = {"inputs": inputs, "output": output, "to": to, "part": part}
     with Session("convert", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:

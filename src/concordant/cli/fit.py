@@ -19,9 +19,11 @@ from concordant.cli._inputs import (
     check_features,
     check_share,
     data_of,
+    declaring,
     engine,
     make_method,
     matched,
+    note_missing,
     own_labels,
     parse_params,
     read_beside,
@@ -43,6 +45,7 @@ from concordant.cli._options import (
     Json,
     Labels,
     Memory,
+    Missing,
     Params,
     Quiet,
     ReadOptions,
@@ -130,6 +133,7 @@ def command(
     input_format: Format = None,
     columns: Columns = None,
     expert_from: ExpertFrom = None,
+    missing: Missing = None,
     read_options: ReadOptions = None,
     memory: Memory = None,
     where: Engine = "local",
@@ -140,6 +144,7 @@ def command(
     debug: Debug = False,
 ) -> None:
     """Learn from preferences or features with labels, and write the model. Ctrl-C keeps the best so far."""
+    read_options = declaring(read_options, missing)
     _check_usage(validation, validation_labels, validation_part, fold)
     given = parse_params(params)
     asked: dict[str, Any] = {"inputs": inputs, "labels": labels, "method": method, "output": output, "fold": fold}
@@ -197,6 +202,7 @@ def command(
         if features_out is not None:
             _write_features(session, chosen, features_out)
         _report(session, chosen, data, output)
+        note_missing(session, [(chosen.name, chosen)], data.votes)
         if interrupted:
             kept = f"; the same command with --resume goes on from {place}" if os.path.exists(place) else ""
             where = chosen.fit_info_.interrupted

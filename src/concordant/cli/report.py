@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from concordant.cli._inputs import make_method, matched, one_of, parse_weights, read_input, read_truth, votes_of, weigh
+from concordant.cli._inputs import (
+    declaring,
+    make_method,
+    matched,
+    note_missing,
+    one_of,
+    parse_weights,
+    read_input,
+    read_truth,
+    votes_of,
+    weigh,
+)
 from concordant.cli._options import (
     Columns,
     Convention,
@@ -16,6 +27,7 @@ from concordant.cli._options import (
     Format,
     Json,
     Labels,
+    Missing,
     Quiet,
     ReadOptions,
     Threads,
@@ -77,6 +89,7 @@ def command(
     input_format: Format = None,
     columns: Columns = None,
     expert_from: ExpertFrom = None,
+    missing: Missing = None,
     read_options: ReadOptions = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -84,6 +97,7 @@ def command(
     debug: Debug = False,
 ) -> None:
     """Write one HTML file about your experts: data, consensus, agreement, methods, labels. Nothing else is needed."""
+    read_options = declaring(read_options, missing)
     one_of(convention, CONVENTIONS, "--convention")
     if not inputs and not demo:
         raise typer.BadParameter("name at least one file, or pass --demo.", param_hint="INPUT")
@@ -134,6 +148,9 @@ def command(
         if not session.json:
             for sentence in report.summary:
                 session.say(sentence)
+        from concordant.report.opinions import default_methods
+
+        note_missing(session, chosen or [(a.label, a.method) for a in default_methods(votes)], votes)
         session.note(f"wrote {output}: {size / 1e3:,.0f} kB, complete in itself")
 
 

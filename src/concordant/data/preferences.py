@@ -25,10 +25,14 @@ if TYPE_CHECKING:
 
     from concordant.data.comparisons import Comparisons
 
-__all__ = ["Kind", "Preferences", "check_ties"]
+__all__ = ["Bools", "Kind", "Missing", "Preferences", "check_missing", "check_ties", "is_below"]
 
 Kind = Literal["rank", "score", "rating"]
 KINDS = ("rank", "score", "rating")
+# What a list says about items it leaves out.
+Missing = Literal["unknown", "below"]
+MISSING = ("unknown", "below")
+Bools = NDArray[np.bool_]
 
 
 def check_ties(ties: str, owner: str) -> str:
@@ -36,6 +40,26 @@ def check_ties(ties: str, owner: str) -> str:
     if ties not in lists.TIES:
         raise ParameterError.invalid("ties", owner, f"one of {', '.join(map(repr, lists.TIES))}", ties)
     return ties
+
+
+def check_missing(missing: Any, owner: str, allowed: tuple[str, ...] = MISSING) -> None:
+    """Raise the one error where what a list says about items it leaves out is none of the words for it."""
+    if not isinstance(missing, str) or missing not in allowed:
+        raise ParameterError.invalid("missing", owner, f"one of {', '.join(map(repr, allowed))}", missing)
+
+
+def is_below(missing: Missing, owner: str) -> bool:
+    """Return whether what a list leaves out is declared to be below what it holds."""
+    check_missing(missing, owner)
+    return missing == "below"
+
+
+def _compact(below: bool | Bools) -> bool | Bools:
+    """Return one value for all instances where they agree; False where there are none."""
+    if isinstance(below, bool):
+        return below
+    some = bool(below.any())
+    return some if not some or below.all() else freeze(below)
 
 
 class Preferences(Container):
@@ -58,6 +82,10 @@ class Preferences(Container):
         The vocabulary, including experts who rank nothing.
     duplicates : {"error", "best", "first"}
         What to do when an expert ranks an item twice in an instance.
+    missing : {"unknown", "below"}
+        What a list says about the items of its instance that it leaves out: nothing, or that they are worse than all it
+        holds, as of lists that were cut off. Methods with ``missing="auto"`` obey. `with_missing` declares it instance
+        by instance.
 
     Notes
     -----
@@ -81,6 +109,8 @@ class Preferences(Container):
     list_weight: Floats | None
     slot: Codes
     value: Floats
+    # Whether items left out are below: one value for all instances, or one for each where they differ.
+    _below: bool | Bools
 
     def __init__(
         self,
@@ -94,6 +124,7 @@ class Preferences(Container):
         items: Iterable[tuple[Any, Any]] | None = None,
         experts: Iterable[Any] | None = None,
         duplicates: str = "error",
+        missing: Missing = "unknown",
     ) -> None:
         if kind not in KINDS:
             raise ParameterError.invalid("kind", "Preferences", f"one of {', '.join(map(repr, KINDS))}", kind)
@@ -119,7 +150,7 @@ class Preferences(Container):
         slots, slot = code_slots(instance_ids, item_ids, items)
         expert_code, vocabulary = code_experts(expert_ids, experts)
         columns, rows, starts = _group_rows(slots, vocabulary, slot, expert_code, values, kind, duplicates)
-        self._set(list_weight=None, **columns)
+        self._set(list_weight=None, _below=is_below(missing, "Preferences"), **columns)
         if weight is not None:
             self.__dict__["list_weight"] = freeze(self._code_weights(weight, n, rows, starts))
 
@@ -136,10 +167,11 @@ class Preferences(Container):
         *,
         kind: Kind,
         list_weight: Floats | None = None,
+        below: bool | Bools = False,
     ) -> Self:
         """Return preferences over ready-made codes. The caller vouches for them: nothing is copied or checked."""
         out = cls.__new__(cls)
-        out._set(slots, experts, list_expert, list_offsets, list_starts, slot, value, kind, list_weight)
+        out._set(slots, experts, list_expert, list_offsets, list_starts, slot, value, kind, list_weight, below)
         return out
 
     def _set(
@@ -153,6 +185,7 @@ class Preferences(Container):
         value: Floats,
         kind: Kind,
         list_weight: Floats | None,
+        _below: bool | Bools,
     ) -> None:
         self.__dict__.update(
             slots=slots,
@@ -164,6 +197,7 @@ class Preferences(Container):
             value=freeze(value),
             kind=kind,
             list_weight=readonly(list_weight),
+            _below=_compact(_below),
         )
 
     def _code_weights(self, weight: Any, n: int, rows: Ints, starts: Ints) -> Floats:
@@ -255,6 +289,35 @@ class Preferences(Container):
         """The weight of every list."""
         return np.ones(self.n_lists) if self.list_weight is None else self.list_weight
 
+    @property
+    def missing(self) -> Literal["unknown", "below", "mixed"]:
+        """What lists say about items they leave out: "unknown" or "below" in all instances, or "mixed"."""
+        return "mixed" if not isinstance(self._below, bool) else "below" if self._below else "unknown"
+
+    def below(self, missing: str = "auto") -> Bools:
+        """Return for every instance whether items that a list leaves out are below what it holds.
+
+        Parameters
+        ----------
+        missing : {"auto", "unknown", "below"}
+            What was asked for: as declared, or the same for all.
+
+        Examples
+        --------
+        >>> p = Preferences(["q", "p"], ["x", "x"], ["a", "a"], [1, 1]).with_missing({"p": "below"})
+        >>> p.below().tolist(), p.below("unknown").tolist(), p.missing
+        ([False, True], [False, False], 'mixed')
+        """
+        check_missing(missing, "below", ("auto", *MISSING))
+        return np.broadcast_to(np.asarray(self._below if missing == "auto" else missing == "below"), self.shape)
+
+    def leaves_out(self) -> Bools:
+        """Return for every instance whether some list leaves out an item of it; lists of weight 0 are as if absent."""
+        short = self.list_lengths < self.slots.sizes[self.list_instance]
+        if self.list_weight is not None:
+            short &= self.list_weight > 0
+        return np.bincount(self.list_instance[short], minlength=len(self)) > 0
+
     def _list_name(self, which: int) -> tuple[str, str]:
         return self.experts[int(self.list_expert[which])], self.instances[int(self.list_instance[which])]
 
@@ -310,7 +373,7 @@ class Preferences(Container):
             return -self.value, "count"
         return self.ranks("average"), transform
 
-    def comparisons(self, transform: str = "binary", *, ties: bool = False, missing: str = "unknown") -> Comparisons:
+    def comparisons(self, transform: str = "binary", *, ties: bool = False, missing: str = "auto") -> Comparisons:
         """Return every list as pairwise preferences, expert by expert.
 
         Parameters
@@ -320,8 +383,9 @@ class Preferences(Container):
             the difference of log ranks over the largest log rank; the difference of ratings.
         ties : bool
             Record pairs with equal values as ties (weight 1) instead of leaving them out.
-        missing : {"unknown", "below"}
-            "below" makes every listed item beat (by 1) every item of the instance that the list leaves out.
+        missing : {"auto", "unknown", "below"}
+            "below" makes every listed item beat (by 1) every item of the instance that the list leaves out; "auto" does
+            where the preferences declare it.
 
         Notes
         -----
@@ -336,15 +400,15 @@ class Preferences(Container):
         """
         from concordant.data.comparisons import Comparisons
 
-        if missing not in ("unknown", "below"):
-            raise ParameterError.invalid("missing", "comparisons", "'unknown' or 'below'", missing)
+        check_missing(missing, "comparisons", ("auto", *MISSING))
         values, array_transform = self._pair_values(transform)
         parts: list[_Pairs] = [
             _list_pairs(self, values, array_transform, rows, which, ties)
             for which, rows in lists.by_length(self.list_offsets)
         ]
-        if missing == "below":
-            parts.append(_below_pairs(self))
+        below = self.below(missing)
+        if below.any():
+            parts.append(_below_pairs(self, below))
         parts.append(_no_pairs())
         which, left, right, n_left, n_right, n_ties = (np.concatenate(column) for column in zip(*parts, strict=True))
         if self.list_weight is not None:
@@ -370,11 +434,15 @@ class Preferences(Container):
     def top(self, k: int) -> Self:
         """Return each list cut to its k best rows; items and experts stay known.
 
-        Ties at the cut are resolved in input order, so that no list is longer than k.
+        Ties at the cut are resolved in input order, so that no list is longer than k. What is cut off is below what is
+        kept: where every list of an instance held all of its items, the result declares so. Where a list had left items
+        out already, nothing new is known of those, and what is declared of the instance stays.
         """
         if not isinstance(k, (int, np.integer)) or k < 1:
             raise ParameterError.invalid("k", "top", "a whole number >= 1", k)
-        return self._keep_rows(self.positions("ordinal") <= k)
+        out = self._keep_rows(self.positions("ordinal") <= k)
+        cut = out.leaves_out() & ~self.leaves_out()
+        return out._replace(_below=self.below() | cut) if cut.any() else out
 
     def select_experts(self, experts: Sequence[Any]) -> Self:
         """Return the preferences of these experts only, in this order of the vocabulary; all items stay known."""
@@ -421,6 +489,30 @@ class Preferences(Container):
         """Return the preferences with one weight for every list, in their order; nothing is checked or copied."""
         return self._replace(list_weight=weights)
 
+    def with_missing(self, missing: Missing | Mapping[Any, Missing]) -> Self:
+        """Return the preferences with another declaration of what lists say about items they leave out.
+
+        Parameters
+        ----------
+        missing : {"unknown", "below"}, or a mapping from instance to one of them
+            For all instances, or for those named; the others keep theirs.
+
+        Examples
+        --------
+        >>> ballots = Preferences(["q"] * 3, ["x", "x", "y"], ["a", "b", "c"], [1, 2, 1])
+        >>> ballots.missing, ballots.with_missing("below").missing
+        ('unknown', 'below')
+        """
+        if not isinstance(missing, Mapping):
+            return self._replace(_below=is_below(missing, "with_missing"))
+        below, places = self.below().copy(), self.instances.codes
+        unknown = [q for q in missing if str(q) not in places]
+        if unknown:
+            raise DataError(f"no such instances: {listing(unknown)}. Known: {listing(self.instances.tolist(), 20)}.")
+        for instance, word in missing.items():
+            below[places[str(instance)]] = is_below(word, "with_missing")
+        return self._replace(_below=below)
+
     def _replace(self, **changes: Any) -> Self:
         names = (
             "slots",
@@ -432,6 +524,7 @@ class Preferences(Container):
             "value",
             "kind",
             "list_weight",
+            "_below",
         )
         out = type(self).__new__(type(self))
         out._set(**{name: changes.get(name, self.__dict__[name]) for name in names})
@@ -477,6 +570,7 @@ class Preferences(Container):
             list_offsets=self.list_offsets[list_from : list_to + 1] - row_from,
             list_starts=self.list_starts[first : end + 1] - list_from,
             list_weight=None if self.list_weight is None else self.list_weight[list_from:list_to],
+            _below=self._below if isinstance(self._below, bool) else self._below[first:end],
         )
 
     def _take(self, index: Ints) -> Self:
@@ -496,6 +590,7 @@ class Preferences(Container):
             list_offsets=lists.offsets_of(ends - starts),
             list_starts=list_starts,
             list_weight=None if self.list_weight is None else self.list_weight[which],
+            _below=self._below if isinstance(self._below, bool) else self._below[index],
         )
 
     def __eq__(self, other: object) -> bool:
@@ -511,6 +606,7 @@ class Preferences(Container):
                 for c in ("list_expert", "list_offsets", "list_starts", "slot", "value", "weights")
             )
             and self.slots == other.slots
+            and np.array_equal(self.below(), other.below())
         )
 
     def __repr__(self) -> str:
@@ -528,6 +624,7 @@ class Preferences(Container):
         """Return the rows as a Polars frame: instance, expert, item, the value named by its kind, weight when given.
 
         An item that no expert ranks has one row with a null expert and a null value, so that nothing known is lost.
+        Where some instance declares the items that a list leaves out below what it holds, a column `missing` says so.
 
         Examples
         --------
@@ -554,6 +651,8 @@ class Preferences(Container):
         }
         if weight is not None:
             columns["weight"] = weight
+        if self.missing != "unknown":
+            columns["missing"] = (Texts(list(MISSING)), self.below().astype(np.int8)[self.slots.instance[slot]])
         frame = frame_of(columns)
         return frame.with_columns(frame[self.kind].fill_nan(None)) if len(extra) else frame
 
@@ -561,8 +660,9 @@ class Preferences(Container):
     def concat(parts: Sequence[Preferences]) -> Preferences:
         """Return several preferences as one, instances, items and experts matched by id.
 
-        Parts must have one kind. An expert who ranks one item of one instance in two parts is a DuplicateError; one
-        whose list of an instance is spread over parts must have one weight there.
+        Parts must have one kind, and declare the same of an instance in which both have lists. An expert who ranks one
+        item of one instance in two parts is a DuplicateError; one whose list of an instance is spread over parts must
+        have one weight there.
         """
         kinds = {p.kind for p in parts}
         if len(kinds) > 1:
@@ -581,11 +681,37 @@ class Preferences(Container):
         weight = np.concatenate([np.repeat(p.weights, p.list_lengths) for p in parts])
         experts = Texts(list(vocabulary))
         columns, rows, starts = _group_rows(slots, experts, slot, expert, value, parts[0].kind, "error")
+        columns["below"] = _joined_declarations(parts, slots)
         if all(p.list_weight is None for p in parts):
             return Preferences.from_codes(**columns)
         out = Preferences.from_codes(**columns, list_weight=weight[rows][starts])
         out._one_weight_each(weight[rows])
         return out
+
+
+def _joined_declarations(parts: Sequence[Preferences], slots: Slots) -> bool | Bools:
+    """Return what parts declare of all instances together, or raise where two that speak of one differ."""
+    first = parts[0]._below if parts else False
+    if isinstance(first, bool) and all(p._below is first for p in parts):
+        return first
+    said = np.full(len(slots), -1, dtype=np.int8)
+    for p in parts:
+        code = np.array([slots.instances.codes[q] for q in p.instances], dtype=np.int64)
+        # An instance without lists leaves nothing out, and goes by what others say of it.
+        spoken = np.diff(p.list_starts) > 0
+        own, code = p.below()[spoken].astype(np.int8), code[spoken]
+        differ = np.flatnonzero((said[code] >= 0) & (said[code] != own))
+        if len(differ):
+            raise DataError(
+                f"the parts differ in what lists of instance {slots.instances[int(code[differ[0]])]!r} say about items "
+                "they leave out: 'below' and 'unknown'. Say which holds, such as .with_missing('below') on each part."
+            )
+        said[code] = own
+    below: Bools = said == 1
+    for p in parts:
+        code = np.array([slots.instances.codes[q] for q in p.instances], dtype=np.int64)
+        below[code] |= p.below() & (said[code] < 0)
+    return below
 
 
 def _check_weights(weights: Floats, owner: Preferences) -> None:
@@ -681,10 +807,10 @@ def _list_pairs(p: Preferences, values: Floats, transform: str, rows: Ints, whic
     return owner, left[keep], right[keep], np.maximum(gap, 0.0), np.maximum(-gap, 0.0), (gap == 0).astype(np.float64)
 
 
-def _below_pairs(p: Preferences) -> _Pairs:
-    """Return the pairs (listed item beats unlisted item) of every list."""
+def _below_pairs(p: Preferences, below: Bools) -> _Pairs:
+    """Return the pairs (listed item beats unlisted item) of every list of some instances."""
     owner, left, right, wins = [], [], [], []
-    for which in range(p.n_lists):
+    for which in np.flatnonzero(below[p.list_instance]).tolist():
         n = int(p.list_instance[which])
         inside = p.slot[p.list_offsets[which] : p.list_offsets[which + 1]]
         everything = np.arange(p.slots.offsets[n], p.slots.offsets[n + 1], dtype=np.int32)

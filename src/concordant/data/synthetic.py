@@ -101,7 +101,7 @@ class _Lists:
             self.slots.append(local + self.first)
             self.values.append(values)
 
-    def build(self, experts: list[str], kind: Kind) -> Preferences:
+    def build(self, experts: list[str], kind: Kind, *, below: bool = False) -> Preferences:
         lengths = np.array([len(s) for s in self.slots], dtype=np.int64)
         none = [np.zeros(0)]
         return Preferences.from_codes(
@@ -113,6 +113,7 @@ class _Lists:
             np.concatenate(self.slots or none).astype(np.int32),
             np.concatenate(self.values or none).astype(np.float64),
             kind=kind,
+            below=below,
         )
 
     def all_slots(self) -> Slots:
@@ -395,7 +396,7 @@ def plackett_luce(
     n_rankings : int
         How many rankings, each by an expert of its own ("r1", "r2", ...), all in the instance "q".
     length : int, optional
-        Only the best `length` are told; all by default.
+        Only the best `length` are told; all by default. Of all items, the rest is then below, and declared so.
     choice : int, optional
         Every ranking is of that many items, drawn at random; all items by default.
     random_state : int
@@ -441,6 +442,7 @@ def plackett_luce(
         slot.ravel().astype(np.int32),
         np.tile(np.arange(1, top + 1, dtype=np.float64), n),
         kind="rank",
+        below=top < of == m,
     )
     return PlackettLuceSample(preferences, dict(zip(items, worth.tolist(), strict=True)))
 
@@ -555,8 +557,9 @@ def runs(
     """Return the result lists of search systems of known skill, with scores on scales of their own, and graded labels.
 
     A document of a query's pool has a quality z ~ N(0, 1). A system scores it as (skill · z + N(0, 1)) · scale + shift,
-    rounded, and lists the best. The best of the pool (a share `relevant`, at least 3) have grades 3, 2 and 1; twice as
-    many of the next best are judged 0; the rest is not judged. Documents that no system lists are in the labels only.
+    rounded, and lists the best; what it leaves out is below, and declared so. The best of the pool (a share `relevant`,
+    at least 3) have grades 3, 2 and 1; twice as many of the next best are judged 0; the rest is not judged. Documents
+    that no system lists are in the labels only.
 
     Parameters
     ----------
@@ -621,4 +624,6 @@ def runs(
         best = np.argsort(-z)[: 3 * n_good]
         judged.instance(q, [f"D{base + d:07d}" for d in best.tolist()])
     labels = Labels.from_codes(judged.all_slots(), np.tile(grade, n_instances))
-    return RunsSample(out.build(systems, "score"), labels, dict(zip(systems, ability.tolist(), strict=True)))
+    return RunsSample(
+        out.build(systems, "score", below=True), labels, dict(zip(systems, ability.tolist(), strict=True))
+    )

@@ -111,7 +111,9 @@ def learned(*, view: str, seed: int, n_items: int, n_instances: int, iterations:
     labels = cc.Labels.from_codes(sample.truth.slots, sample.truth.score)
 
     def fitted(**more: Any) -> Any:
-        return cc.ExtendedMallows(random_state=seed, **VIEWS[view], **more).fit(sample.preferences, labels)
+        return cc.ExtendedMallows(missing="below", random_state=seed, **VIEWS[view], **more).fit(
+            sample.preferences, labels
+        )
 
     # A fit stopped early is the beginning of a longer one; where the truth is given there is nothing to repeat.
     steps = [fitted(max_iter=t, tol=1e-12) for t in range(1, 2 if view == "True" else iterations + 1)]
@@ -269,7 +271,7 @@ NUS = (1, 2, 4, 8, 16)
 def noisy(*, folder: str, k: int, level: int, draw: int) -> dict[str, Any]:
     """Return how the model and others do with some runs replaced by chance, and what the model makes of both kinds."""
     votes = trec3.replaced(trec3.complete(folder, k), level, draw)
-    model = cc.ExtendedMallows(k=k, random_state=draw)
+    model = cc.ExtendedMallows(k=k, missing="below", random_state=draw)
     rows = {
         MODEL: model.fit_predict(votes),
         BASELINE: cc.CombMNZRank(k=k).fit_predict(votes),
@@ -723,7 +725,7 @@ def engines(queries: int, seed: int) -> trec3.Runs:
 def searched(*, queries: int, seed: int) -> dict[str, Any]:
     """Return θ and MRPR of every engine, and MRPR of them together."""
     votes, labels = engines(queries, seed)
-    model = cc.ExtendedMallows(k=_TOP, random_state=seed)
+    model = cc.ExtendedMallows(k=_TOP, missing="below", random_state=seed)
     rows: dict[str, Callable[[], cc.Consensus]] = {e: lambda e=e: trec3.alone(votes, e) for e in votes.experts}  # type: ignore[misc]
     rows |= {
         MODEL: lambda: model.fit_predict(votes),
@@ -845,7 +847,7 @@ def qualities(*, folder: str, k: int) -> dict[str, Any]:
 
 def dispersions(*, folder: str, k: int, seed: int) -> dict[str, float]:
     """Return θ of every system."""
-    model = cc.ExtendedMallows(k=k, random_state=seed).fit(trec3.complete(folder, k))
+    model = cc.ExtendedMallows(k=k, missing="below", random_state=seed).fit(trec3.complete(folder, k))
     return dict(zip(model.experts_, model.theta_.tolist(), strict=True))
 
 

@@ -81,10 +81,11 @@ def complete(folder: str, k: int) -> cc.Preferences:
 
 
 def pooled(preferences: cc.Preferences) -> cc.Preferences:
-    """Return the preferences over the items that some list holds, and no others."""
+    """Return the first ranks of some systems over the items that some list holds, and no others."""
     p = preferences
     home = p.slots.instance[p.slot]
-    return cc.Preferences(p.instances[home], p.experts[p.row_expert], p.items[p.slot], p.value, kind=p.kind)
+    experts, items = p.experts[p.row_expert], p.items[p.slot]
+    return cc.Preferences(p.instances[home], experts, items, p.value, kind=p.kind, missing="below")
 
 
 @cache
@@ -127,7 +128,7 @@ def replaced(preferences: cc.Preferences, n: int, draw: int) -> cc.Preferences:
         slot[rows] = starts[q] + stream.permutation(sizes[q])[:length]
         value[rows] = np.arange(1.0, length + 1.0)
     return cc.Preferences.from_codes(
-        p.slots, p.experts, p.list_expert, p.list_offsets, p.list_starts, slot, value, kind="rank"
+        p.slots, p.experts, p.list_expert, p.list_offsets, p.list_starts, slot, value, kind="rank", below=p.below()
     )
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from concordant.data.index import Slots, Texts, group_ids
 from concordant.data.labels import Labels
-from concordant.data.preferences import Kind, Preferences
+from concordant.data.preferences import Bools, Kind, Preferences
 from concordant.errors import DataError, DuplicateError, ParameterError
 from concordant.execution import map_instances
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of, ranges
@@ -773,6 +773,7 @@ class CodedRows:
         *,
         names: Sequence[str] | None = None,
         duplicates: str = "error",
+        below: bool | Bools = False,
     ) -> Preferences:
         """Return the rows as preferences: lists by instance, then expert in the order of the vocabulary.
 
@@ -784,6 +785,8 @@ class CodedRows:
             The experts' ids, when what stands for them in the vocabulary is not their id.
         duplicates : {"error", "best", "first"}
             What to do when an expert ranks an item twice in an instance.
+        below : bool or bool[instances]
+            Whether items that a list leaves out are below what it holds.
         """
         check_duplicates(duplicates, "preferences")
         experts = [str(e) for e in self.experts] if names is None else list(names)
@@ -831,6 +834,7 @@ class CodedRows:
             value,
             kind=kind,
             list_weight=list_weight,
+            below=below,
         )
 
     def source_rows(self, coded: Ints) -> Ints:

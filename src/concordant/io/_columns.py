@@ -235,13 +235,14 @@ class Found:
         id_roles: Sequence[str],
         values: Mapping[str, str],
         instance_from: str | None,
-        missing: Sequence[str] = MISSING_WORDS,
+        null_values: Sequence[str] | None = None,
     ) -> Part:
         """Return the columns of the roles: ids as text, values as numbers, and the instance."""
         there = {role: c for role, c in roles.items() if c is not None}
         instance = there.get("instance", self.column("instance", (), optional=True))
         if instance is not None:
             there["instance"] = instance
+        words = MISSING_WORDS if null_values is None else null_values
         raw, row_numbers = self.table.read(list(there.values()))
         rows = FileRows(table=self.table, numbers=row_numbers)
         frame = raw.select(pl.col(str(c)).alias(role) for role, c in there.items())
@@ -254,7 +255,7 @@ class Found:
             frame = tidy(frame, known, numbers=self.table.text, elsewhere=partial(self.table.all_numbers, columns))
         for role, what in values.items():
             if role in there:
-                frame = frame.with_columns(numbers(frame[role], what, rows, missing).alias(role))
+                frame = frame.with_columns(numbers(frame[role], what, rows, words).alias(role))
         # What a row may leave out when it has no value, or no second item: the builders look at that once more.
         lone = next((frame[c].is_null() for c in ("value", "right") if c in there), None)
         outcome = "winner" if "loser" not in there else None

@@ -136,13 +136,13 @@ class Matrix:
                     f"{shown}, of which nothing stands in any other row. It is taken for a ranking. {ask}", DataWarning
                 )
 
-    def ranks(self, missing: Sequence[str] | None) -> Part:
+    def ranks(self, null_values: Sequence[str] | None) -> Part:
         """Return the rows of a matrix of ranks."""
         frame, at = self.cells()
         rows = FileRows(table=self.found.table, numbers=at)
-        words = (*MISSING_WORDS, "0", "0.0") if missing is None else missing
+        words = (*MISSING_WORDS, "0", "0.0") if null_values is None else null_values
         value = numbers(frame["cell"], "rank", rows, words)
-        if missing is None:
+        if null_values is None:
             self._ask_about_zero_ranks(frame, value)
         names = pl.Series(self.names, dtype=pl.String).gather(frame["column"])
         expert, item = (frame["label"], names) if self.experts == "rows" else (names, frame["label"])
@@ -157,15 +157,15 @@ class Matrix:
             if (ranks == np.arange(m)).all():
                 raise FormatError(
                     f"{self.found.table.path}: every expert gives exactly one 0: are ranks counted from 0, or is one "
-                    "item left out each time? Add 1 to the ranks, or pass missing=('', '0') to leave the item out."
+                    "item left out each time? Add 1 to the ranks, or pass null_values=('', '0') to leave the item out."
                 )
 
-    def orders(self, missing: Sequence[str] | None) -> Part:
+    def orders(self, null_values: Sequence[str] | None) -> Part:
         """Return the rows of a matrix of items by position."""
         frame, at = self.cells()
-        words = [w.casefold() for w in ((*MISSING_WORDS, "0", "0.0") if missing is None else missing)]
+        words = [w.casefold() for w in ((*MISSING_WORDS, "0", "0.0") if null_values is None else null_values)]
         gone = frame["cell"].str.to_lowercase().is_in(words).to_numpy()
-        if missing is None:
+        if null_values is None:
             self._ask_about_zero_items(frame, gone, at)
         n, m = self.shape
         position = np.arange(1, m + 1)
@@ -207,7 +207,7 @@ class Matrix:
             raise self.found.table.error(
                 row,
                 "is 0 an item, or does it mean that no item stands there? "
-                "Pass missing=('',) for an item, missing=('', '0') for no item.",
+                "Pass null_values=('',) for an item, null_values=('', '0') for no item.",
             )
 
 

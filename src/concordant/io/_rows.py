@@ -18,7 +18,7 @@ from concordant.data.consensus import Consensus
 from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.labels import Labels
-from concordant.data.preferences import Kind, Preferences
+from concordant.data.preferences import MISSING, Bools, Kind, Preferences
 from concordant.errors import (
     ConcordantError,
     DataError,
@@ -49,6 +49,7 @@ __all__ = [
     "checked_weights",
     "ids",
     "named",
+    "note_declared",
     "numbers",
 ]
 
@@ -220,8 +221,10 @@ def _filled(column: pl.Series, what: str, rows: Rows) -> Floats:
     return column.to_numpy().astype(np.float64, copy=True)
 
 
-def build_preferences(frame: pl.DataFrame, kind: Kind, rows: Rows, *, duplicates: str = "error") -> Preferences:
-    """Return preferences from the columns instance, expert, item, value and, optionally, weight.
+def build_preferences(
+    frame: pl.DataFrame, kind: Kind, rows: Rows, *, duplicates: str = "error", below: bool = False
+) -> Preferences:
+    """Return preferences from the columns instance, expert, item, value and, optionally, weight and missing.
 
     A null value means that the item is known and not ranked by this expert; the expert may then be null too.
     """
@@ -258,7 +261,35 @@ def build_preferences(frame: pl.DataFrame, kind: Kind, rows: Rows, *, duplicates
         value.to_numpy()[order],
         kind=kind,
         list_weight=weight,
+        below=below if "missing" not in frame.columns else _below(frame, checked, slots, rows),
     )
+
+
+def note_declared(frame: pl.DataFrame, checked: pl.DataFrame, rows: Rows, known: dict[str, bool]) -> None:
+    """Note in `known` of which instances the column "missing" declares items left out to be below, null: it does not.
+
+    It must be one for all rows of an instance.
+    """
+    word = frame["missing"].cast(pl.String).fill_null(MISSING[0])
+    wrong = ~word.is_in(MISSING)
+    if wrong.any():
+        row = int(wrong.arg_true()[0])
+        raise rows.error(
+            row,
+            "the column 'missing' says whether items that a list leaves out are 'unknown' or 'below'; found "
+            f"{shorten(str(word[row]))!r}. Pass missing='unknown' to declare it for all and let the column be.",
+        )
+    each = pl.DataFrame({"instance": checked["instance"], "missing": word}).with_row_index("row")
+    first = each.unique(["instance", "missing"], keep="first", maintain_order=True)
+    for row, instance, said in first.iter_rows():
+        if known.setdefault(instance, said == "below") != (said == "below"):
+            raise rows.error(row, f"instance {instance!r} is declared missing={said!r} here, and otherwise before.")
+
+
+def _below(frame: pl.DataFrame, checked: pl.DataFrame, slots: Slots, rows: Rows) -> Bools:
+    known: dict[str, bool] = {}
+    note_declared(frame, checked, rows, known)
+    return np.array([known[instance] for instance in slots.instances], dtype=np.bool_)
 
 
 def checked_preferences(frame: pl.DataFrame, kind: Kind, rows: Rows) -> pl.DataFrame:

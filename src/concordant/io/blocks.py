@@ -16,7 +16,7 @@ from typing import Any, Protocol, Self, overload
 import numpy as np
 
 from concordant.data.index import Texts
-from concordant.data.preferences import Kind, Preferences
+from concordant.data.preferences import Bools, Kind, Preferences
 from concordant.errors import ParameterError
 from concordant.execution import Pieces, Read, cluster, free_memory
 from concordant.io._coding import BATCH_ROWS, CodedRows, Coder
@@ -41,6 +41,10 @@ class RowReader(Protocol):
     @property
     def kind(self) -> Kind:
         """What the values are."""
+        ...
+
+    def below(self, instances: Texts) -> bool | Bools:
+        """Return, once all is read, whether items that a list leaves out are declared below what it holds."""
         ...
 
     def names(self, experts: Sequence[Hashable]) -> list[str]:
@@ -112,6 +116,8 @@ class Blocks(Sequence[Preferences]):
         What the values are.
     rows : int64[instances]
         How many rows every instance has.
+    below : bool or bool[instances]
+        Whether items that a list leaves out are declared below what it holds.
     pieces : Pieces
         The blocks, wherever they lie, for work that goes to them.
 
@@ -133,6 +139,7 @@ class Blocks(Sequence[Preferences]):
         rows: Ints,
         kind: Kind,
         *,
+        below: bool | Bools = False,
         close: Callable[[], None] = lambda: None,
         job: Any = None,
     ) -> None:
@@ -141,6 +148,7 @@ class Blocks(Sequence[Preferences]):
         self.experts = experts
         self.rows = rows
         self.kind: Kind = kind
+        self.below = below
         # What these are blocks of, for those who have to know whether they are the same.
         self.job = job
         self._close = close
@@ -166,7 +174,8 @@ class Blocks(Sequence[Preferences]):
             raise ParameterError("a checkpoint is kept on this machine; data that is read on a cluster stays there.")
         found = spread(reader, engine, lambda rows: _edges(rows, block_rows))
         job = [reader.job(), block_rows]
-        return cls(found.pieces, found.instances, Texts(found.experts), found.rows, reader.kind, job=job)
+        below = reader.below(found.instances)
+        return cls(found.pieces, found.instances, Texts(found.experts), found.rows, reader.kind, below=below, job=job)
 
     @classmethod
     def spooled(
@@ -207,6 +216,7 @@ class Blocks(Sequence[Preferences]):
                 Texts(reader.names(spool.experts)),
                 spool.rows,
                 reader.kind,
+                below=reader.below(spool.instances),
                 close=spool.close if kept is None else (lambda: None),
                 job=[reader.job(), block_rows],
             )

@@ -16,7 +16,7 @@ from concordant.data.consensus import Consensus
 from concordant.data.container import Container
 from concordant.data.features import Features
 from concordant.data.labels import Labels
-from concordant.data.preferences import KINDS, Kind, Preferences
+from concordant.data.preferences import KINDS, Kind, Missing, Preferences, is_below
 from concordant.errors import ColumnError, DataError, KindError, ParameterError
 from concordant.io._rows import (
     ONE_EXPERT,
@@ -58,6 +58,7 @@ def from_frame(
     kind: Kind = ...,
     weight: str | None = ...,
     duplicates: Duplicates = ...,
+    missing: Missing | None = ...,
 ) -> Preferences: ...
 @overload
 def from_frame(
@@ -119,6 +120,7 @@ def from_frame(
     features: Sequence[str] | bool | None = None,
     weight: str | None = _WEIGHT,
     duplicates: str = "error",
+    missing: Missing | None = None,
     outcomes: OutcomeWords | None = None,
     sided: bool | None = None,
     self_pairs: str = "error",
@@ -151,6 +153,9 @@ def from_frame(
         used when there is one; None ignores it.
     duplicates : {"error", "best", "first"}
         What to do when an expert ranks an item twice in an instance, or an item has two labels.
+    missing : {"unknown", "below"}, optional
+        What a list says about the items of its instance that it leaves out, declared for the methods that ask. By
+        default what a column "missing" says of each instance, as `to_frame` writes it, else "unknown".
     outcomes : {"sides", "items"}, optional
         Whether `winner` holds words for sides or names of items; found out by default.
     sided : bool, optional
@@ -217,7 +222,9 @@ def from_frame(
         return _comparisons(frame, roles, names, counts, outcomes, sided, self_pairs)
     chosen_value, chosen_kind = _value_and_kind(value, kind, there)
     roles |= {"expert": expert, "item": item, "value": chosen_value, "weight": weight}
-    return build_preferences(frame.columns(roles), chosen_kind, rows, duplicates=duplicates)
+    roles |= {"missing": "missing"} if missing is None and "missing" in there else {}
+    below = missing is not None and is_below(missing, "from_frame")
+    return build_preferences(frame.columns(roles), chosen_kind, rows, duplicates=duplicates, below=below)
 
 
 def _value_and_kind(value: str, kind: str, there: set[str]) -> tuple[str, Kind]:

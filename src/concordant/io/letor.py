@@ -25,7 +25,7 @@ from concordant.data.dataset import FeatureFold, FeaturePart, Fold, Part
 from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.labels import Labels
-from concordant.data.preferences import Kind, Preferences
+from concordant.data.preferences import Kind, Missing, Preferences, is_below
 from concordant.errors import DataError, DuplicateError, FormatError, ParameterError, ParseError, shorten
 from concordant.io._coding import code_slots
 from concordant.io._files import PathLike, atomic_write, expand, read_bytes, read_head, text_blocks, text_lines
@@ -168,7 +168,11 @@ class _Table:
 
 
 def read_letor(
-    path: PathLike | Iterable[PathLike], *, higher_is_better: bool = False, duplicates: str = "error"
+    path: PathLike | Iterable[PathLike],
+    *,
+    higher_is_better: bool = False,
+    duplicates: str = "error",
+    missing: Missing = "unknown",
 ) -> tuple[Preferences, Labels]:
     r"""Return the preferences and labels of LETOR rank-aggregation (-agg) files.
 
@@ -183,6 +187,8 @@ def read_letor(
         Whether the values are scores (larger is better) and not ranks (1 = best).
     duplicates : {"error", "last"}
         What to do with a second line for an item of an instance: complain, or let it replace the first.
+    missing : {"unknown", "below"}
+        What an expert says about items of NULL, declared for the methods that ask.
 
     Returns
     -------
@@ -219,7 +225,7 @@ def read_letor(
     [2.0, 0.0]
     """
     _check_duplicates(duplicates, "read_letor")
-    meaning = _SCORES if higher_is_better else _RANKS
+    meaning, below = _SCORES if higher_is_better else _RANKS, is_below(missing, "read_letor")
     table = _Table()
     rows: list[Ints] = []
     experts: list[Codes] = []
@@ -239,11 +245,13 @@ def read_letor(
     slots, slot_of, label = table.slots(duplicates)
     slot = slot_of[_join(rows, np.int64)]
     del rows
-    preferences = _lists(slots, slot, _join(experts, np.int32), _join(values, np.float64), n_experts, meaning)
+    preferences = _lists(slots, slot, _join(experts, np.int32), _join(values, np.float64), n_experts, meaning, below)
     return preferences, Labels.from_codes(slots, label)
 
 
-def _lists(slots: Slots, slot: Ints, expert: Codes, value: Floats, n_experts: int, meaning: _Meaning) -> Preferences:
+def _lists(
+    slots: Slots, slot: Ints, expert: Codes, value: Floats, n_experts: int, meaning: _Meaning, below: bool
+) -> Preferences:
     """Return preferences from rows in file order; rows of overwritten lines have slot -1."""
     if len(slot) and slot.min() < 0:
         kept = slot >= 0
@@ -265,17 +273,20 @@ def _lists(slots: Slots, slot: Ints, expert: Codes, value: Floats, n_experts: in
         slot[order].astype(np.int32),
         value[order],
         kind=kind,
+        below=below,
     )
 
 
-def read_letor_folds(folder: PathLike, *, higher_is_better: bool = False, duplicates: str = "error") -> list[Fold]:
+def read_letor_folds(
+    folder: PathLike, *, higher_is_better: bool = False, duplicates: str = "error", missing: Missing = "unknown"
+) -> list[Fold]:
     r"""Return the folds of a LETOR rank-aggregation folder, each with train, vali and test.
 
     Parameters
     ----------
     folder : path
         Holds Fold1, Fold2, ... (any number), each with train.txt, vali.txt and test.txt, plain or compressed.
-    higher_is_better, duplicates
+    higher_is_better, duplicates, missing
         As for `read_letor`.
 
     Returns
@@ -301,7 +312,8 @@ def read_letor_folds(folder: PathLike, *, higher_is_better: bool = False, duplic
     out = []
     for parts in fold_files(folder, "read_letor_folds"):
         train, vali, test = (
-            Part(*read_letor(p, higher_is_better=higher_is_better, duplicates=duplicates)) for p in parts
+            Part(*read_letor(p, higher_is_better=higher_is_better, duplicates=duplicates, missing=missing))
+            for p in parts
         )
         out.append(Fold(train, vali, test))
     return out

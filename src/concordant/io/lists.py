@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from concordant.data.index import Slots, Texts, as_ids
-from concordant.data.preferences import KINDS, Kind, Preferences
+from concordant.data.preferences import KINDS, Kind, Missing, Preferences, is_below
 from concordant.errors import DataError, DuplicateError, ParameterError, shorten
 
 __all__ = ["from_lists"]
@@ -21,6 +21,7 @@ def from_lists(
     kind: Kind | None = None,
     weights: Mapping[Any, float] | None = None,
     duplicates: str = "error",
+    missing: Missing = "unknown",
 ) -> Preferences:
     """Return the preferences of one instance from plain Python lists or mappings, one for each expert.
 
@@ -37,6 +38,9 @@ def from_lists(
         Trust given by the user.
     duplicates : {"error", "best", "first"}
         What to do when a list names an item twice: refuse, or keep its first and best place; other places stay.
+    missing : {"unknown", "below"}
+        What a list says about items that others name and it does not: nothing, or that they are worse than all it
+        holds, as of the best k of many. Declared for the methods that ask.
 
     Examples
     --------
@@ -129,6 +133,7 @@ def from_lists(
         np.array(codes, dtype=np.int32),
         value,
         kind=kind or ("score" if scored else "rank"),
+        below=is_below(missing, "from_lists"),
     )
     if kind == "rank" and scored and n and value.min() < 1:
         raise DataError(f"ranks begin at 1 (best). Got {value.min():g} in instance {instance!r}.")

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from concordant.data.index import Slots, Texts
-from concordant.data.preferences import Preferences
+from concordant.data.preferences import Missing, Preferences, is_below
 from concordant.errors import DataError, FormatError, ParameterError, ParseError, shorten
 from concordant.io._files import PathLike, atomic_write, expand, text_lines
 from concordant.kernels.lists import offsets_of, order_lists
@@ -38,7 +38,9 @@ _TIED = re.compile(rf"{_GROUP}(?:,{_GROUP})*")
 _COUNT = re.compile(r"[ \t]*([0-9]{1,15})[ \t]*([:,])(.*)", re.DOTALL)
 
 
-def read_preflib(path: PathLike | Iterable[PathLike], *, check_counts: bool = True) -> Preferences:
+def read_preflib(
+    path: PathLike | Iterable[PathLike], *, check_counts: bool = True, missing: Missing = "unknown"
+) -> Preferences:
     """Return the ballots of PrefLib files (soc, soi, toc, toi) as preferences of kind "rank".
 
     Parameters
@@ -48,6 +50,9 @@ def read_preflib(path: PathLike | Iterable[PathLike], *, check_counts: bool = Tr
         name. Of a folder the files ending in .soc, .soi, .toc and .toi are taken. Compressed files are unpacked.
     check_counts : bool
         Whether the numbers of voters and of unique orders that the header states must be those of the ballots.
+    missing : {"unknown", "below"}
+        What a ballot says about alternatives it leaves out (soi and toi files), declared for the methods that ask. Some
+        elections mean by it that they are worse, others that the voter does not know them; the format does not say.
 
     Returns
     -------
@@ -96,6 +101,7 @@ def read_preflib(path: PathLike | Iterable[PathLike], *, check_counts: bool = Tr
     >>> p.to_frame().rows()[3:]
     [('lunch', '2', 'soup', 1.0, 1.0), ('lunch', '2', 'fish', 1.0, 1.0), ('lunch', '2', 'rice', 3.0, 1.0)]
     """
+    below = is_below(missing, "read_preflib")
     files = _files(path)
     ballots = _Ballots()
     items: list[str] = []
@@ -120,6 +126,7 @@ def read_preflib(path: PathLike | Iterable[PathLike], *, check_counts: bool = Tr
         np.array(ballots.rank, dtype=np.float64),
         kind="rank",
         list_weight=None if (weight == 1.0).all() else weight,
+        below=below,
     )
 
 

@@ -108,6 +108,7 @@ def _folds(
     higher_is_better: bool | None = None,
     n_features: int | None = None,
     duplicates: str = "error",
+    missing: str | None = None,
 ) -> Dataset:
     """Return the folds of a folder, and its preferences or features and labels with every instance once."""
     if len(paths) != 1 or not paths[0].is_dir():
@@ -115,6 +116,7 @@ def _folds(
     ranked = not is_features(Head.of(fold_files(paths[0], "letor-folds")[0][0]))
     reader: Callable[..., Any] = read_letor_folds if ranked else read_feature_folds
     given = {"higher_is_better": higher_is_better, "n_features": n_features, "duplicates": duplicates}
+    given |= {"missing": missing}
     options = {name: value for name, value in given.items() if value is not None}
     _check_reader("letor-folds", reader, options)
     folds = reader(paths[0], **options)
@@ -322,7 +324,8 @@ def read(
     columns : str or mapping, optional
         Which column of a table is which, as for `read_ratings` and `read_comparisons`.
     **options
-        What the reader of the format takes, such as ``expert_from`` or ``duplicates``.
+        What the reader of the format takes, such as ``expert_from``, ``duplicates`` or ``missing``, what a list says
+        about items it leaves out.
 
     Returns
     -------

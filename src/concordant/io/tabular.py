@@ -11,17 +11,19 @@ import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
+import numpy as np
 import polars as pl
 
 from concordant._version import __version__
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.features import Features
+from concordant.data.index import Texts
 from concordant.data.labels import Labels
-from concordant.data.preferences import KINDS, Kind, Preferences
-from concordant.errors import DataWarning, FormatError, ParameterError, warn
+from concordant.data.preferences import KINDS, Bools, Kind, Missing, Preferences, is_below
+from concordant.errors import DataError, DataWarning, FormatError, ParameterError, warn
 from concordant.execution import Cluster, Pace, ahead, cluster, note, report
 from concordant.io._coding import CodedRows, Coder, check_duplicates, hashed
 from concordant.io._columns import (
@@ -40,7 +42,6 @@ from concordant.io._counting import Tally
 from concordant.io._files import PathLike, expand, stem
 from concordant.io._matrix import LAYOUTS, Layout, Matrix, guess_layout
 from concordant.io._rows import (
-    MISSING_WORDS,
     FileRows,
     build_comparisons,
     build_consensus,
@@ -50,6 +51,7 @@ from concordant.io._rows import (
     checked_preferences,
     checked_weights,
     ids,
+    note_declared,
 )
 from concordant.io._sniff import Head, is_qrels, mostly
 from concordant.io._tables import Table, most_rows, open_table
@@ -89,7 +91,8 @@ def read_ratings(
     instance_from: Literal["file"] | None = None,
     higher_is_better: bool = True,
     duplicates: Duplicates = "error",
-    missing: Sequence[str] = MISSING_WORDS,
+    null_values: Sequence[str] | None = None,
+    missing: Missing | Sequence[str] | None = None,
     header: bool | None = None,
     file_type: str | None = None,
 ) -> Preferences:
@@ -114,8 +117,12 @@ def read_ratings(
         False turns ratings and scores round (they are negated).
     duplicates : {"error", "best", "first"}
         What to do when an expert rates an item twice in an instance.
-    missing : sequence of str
-        What means "no value", case ignored. The item is then known and not rated.
+    null_values : sequence of str, optional
+        What means "no value", case ignored; nothing, NA, NaN, NULL and None by default. The item is then known and not
+        rated.
+    missing : {"unknown", "below"}, optional
+        What an expert says about items of an instance that it does not rate, declared for the methods that ask. By
+        default what a column "missing" says of each instance, else "unknown".
     header : bool, optional
         Whether the first row names the columns; found by content by default.
     file_type : {"csv", "tsv", "parquet", "jsonl"}, optional
@@ -143,10 +150,23 @@ def read_ratings(
         instance_from=instance_from,
         higher_is_better=higher_is_better,
         duplicates=duplicates,
+        null_values=null_values,
         missing=missing,
         header=header,
         file_type=file_type,
     ).preferences()
+
+
+def _declared(
+    missing: Missing | Sequence[str] | None, null_values: Sequence[str] | None, owner: str
+) -> tuple[Missing | None, Sequence[str] | None]:
+    """Return what lists are declared to say about items they leave out, if anything, and the words for no value."""
+    if missing is None:
+        return None, null_values
+    if isinstance(missing, str):
+        return ("below" if is_below(cast(Missing, missing), owner) else "unknown"), null_values
+    warn(f"words that mean no value go to null_values={tuple(missing)!r} of {owner}; missing= is 'unknown' or 'below'.")
+    return None, missing
 
 
 class Long(NamedTuple):
@@ -160,6 +180,8 @@ class Long(NamedTuple):
     kind: Kind
     duplicates: str
     turned: bool = False
+    # Whether lists are declared to put what they leave out below; a column "missing" goes before.
+    below: bool = False
 
     def preferences(self) -> Preferences:
         """Return everything the tables hold; of large ones the text of some rows at a time is in memory."""
@@ -170,7 +192,7 @@ class Long(NamedTuple):
             return reader.preferences(coder.finish())
         with naming(self.files):
             frame, rows = join_tables(self.files, self.take, self.asked, self.header, self.file_type)
-            return build_preferences(self.turn(frame), self.kind, rows, duplicates=self.duplicates)
+            return build_preferences(self.turn(frame), self.kind, rows, duplicates=self.duplicates, below=self.below)
 
     def turn(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the frame with larger values better."""
@@ -183,6 +205,8 @@ class LongReader:
     def __init__(self, tables: Long, how: dict[str, Any]) -> None:
         self._tables = tables
         self._how = how
+        # What a column "missing" declares of instances.
+        self._declared: dict[str, bool] = {}
 
     def job(self) -> dict[str, Any]:
         """Return what is read and how."""
@@ -190,11 +214,19 @@ class LongReader:
         files = fingerprint(self._tables.files)
         return {"format": "table", "version": __version__, "window": _WINDOW, "how": how, "files": files}
 
-    def state(self) -> None:
-        """Return nothing: a step knows nothing of those before."""
+    def state(self) -> dict[str, bool]:
+        """Return what instances were declared to be; otherwise a step knows nothing of those before."""
+        return self._declared
 
-    def restore(self, state: Any) -> None:
-        """Take up nothing."""
+    def restore(self, state: dict[str, bool]) -> None:
+        """Take up what `state` returned."""
+        self._declared = state
+
+    def below(self, instances: Texts) -> bool | Bools:
+        """Return whether items that a list leaves out are declared below what it holds."""
+        if not self._declared:
+            return self._tables.below
+        return np.array([self._declared.get(q, False) for q in instances], dtype=np.bool_)
 
     @property
     def kind(self) -> Kind:
@@ -222,8 +254,14 @@ class LongReader:
         with naming(self._tables.files):
             self._add(coder, next(self._parts(step)))
 
-    def gather(self, states: list[Any], begins: list[int]) -> None:
-        """Take up nothing."""
+    def gather(self, states: list[dict[str, bool]], begins: list[int]) -> None:
+        """Take up what was found out about every window alone."""
+        for state in states:
+            for instance, below in state.items():
+                if self._declared.setdefault(instance, below) != below:
+                    raise DataError(
+                        f"instance {instance!r} is declared missing='below' in some rows and 'unknown' in others."
+                    )
 
     def read(self, coder: Coder, done: int = 0, mark: Callable[[int], object] = int) -> None:
         """Hand the rows of all windows but the first `done` to a coder."""
@@ -239,6 +277,8 @@ class LongReader:
         t = self._tables
         for part in self._windows(t.take, skip):
             frame = checked_preferences(t.turn(part.frame), t.kind, part.rows)
+            if "missing" in part.frame.columns:
+                note_declared(part.frame, frame, part.rows, self._declared)
             if "weight" in frame.columns:
                 frame = frame.with_columns(pl.Series("weight", checked_weights(frame["weight"], part.rows)))
             yield part._replace(frame=_everyone_named(frame).with_columns(*hashed()))
@@ -248,7 +288,8 @@ class LongReader:
 
     def preferences(self, rows: CodedRows) -> Preferences:
         """Return coded rows as preferences."""
-        return rows.preferences(self._tables.kind, duplicates=self._tables.duplicates)
+        below = self.below(rows.slots.instances)
+        return rows.preferences(self._tables.kind, duplicates=self._tables.duplicates, below=below)
 
 
 def _everyone_named(frame: pl.DataFrame) -> pl.DataFrame:
@@ -271,14 +312,16 @@ def _ratings(
     instance_from: Literal["file"] | None = None,
     higher_is_better: bool = True,
     duplicates: Duplicates = "error",
-    missing: Sequence[str] = MISSING_WORDS,
+    null_values: Sequence[str] | None = None,
+    missing: Missing | Sequence[str] | None = None,
     header: bool | None = None,
     file_type: str | None = None,
 ) -> Long:
     if kind not in KINDS:
         raise ParameterError.invalid("kind", owner, f"one of {', '.join(map(repr, KINDS))}", kind)
     check_duplicates(duplicates, owner)
-    asked = Asked(owner, columns, ("expert", "item", "value", "rating", "score", "rank", "weight"), instance)
+    declared, words = _declared(missing, null_values, owner)
+    asked = Asked(owner, columns, ("expert", "item", "value", "rating", "score", "rank", "weight", "missing"), instance)
     value_words = [w for w in ("value", "rating", "score", "rank") if w in asked.columns]
     if len(value_words) > 1:
         raise ParameterError.invalid("columns", owner, f"one of {', '.join(value_words)}, not several", columns)
@@ -295,12 +338,13 @@ def _ratings(
             if value_words
             else found.column("value", (kind, *ALIASES[kind])),
             "weight": found.column("weight", optional=True),
+            "missing": None if declared else found.column("missing", optional=True),
         }
         found.refuse("ratings", "expert, item and rating")
-        return found.part(roles, ("expert", "item"), {"value": kind, "weight": "weight"}, instance_from, missing)
+        return found.part(roles, ("expert", "item"), {"value": kind, "weight": "weight"}, instance_from, words)
 
     turned = not higher_is_better and kind != "rank"
-    return Long(expand(path), take, asked, header, file_type, kind, duplicates, turned)
+    return Long(expand(path), take, asked, header, file_type, kind, duplicates, turned, declared == "below")
 
 
 def read_scores(
@@ -309,7 +353,8 @@ def read_scores(
     columns: Columns | None = None,
     instance: str | int | None = None,
     duplicates: Duplicates = "error",
-    missing: Sequence[str] = MISSING_WORDS,
+    null_values: Sequence[str] | None = None,
+    missing: Missing | Sequence[str] | None = None,
     header: bool | None = None,
     file_type: str | None = None,
 ) -> Preferences:
@@ -331,6 +376,7 @@ def read_scores(
         columns=columns,
         instance=instance,
         duplicates=duplicates,
+        null_values=null_values,
         missing=missing,
         header=header,
         file_type=file_type,
@@ -344,11 +390,13 @@ def _scores(
     columns: Columns | None = None,
     instance: str | int | None = None,
     duplicates: Duplicates = "error",
-    missing: Sequence[str] = MISSING_WORDS,
+    null_values: Sequence[str] | None = None,
+    missing: Missing | Sequence[str] | None = None,
     header: bool | None = None,
     file_type: str | None = None,
 ) -> Long:
     check_duplicates(duplicates, owner)
+    declared, words = _declared(missing, null_values, owner)
     asked = Asked(owner, columns, ("item", "score"), instance)
 
     def take(table: Table) -> Part:
@@ -359,11 +407,11 @@ def _scores(
             "value": found.column("score"),
         }
         found.refuse("scores", "item and score")
-        part = found.part(roles, ("item",), {"value": "score"}, None, missing)
+        part = found.part(roles, ("item",), {"value": "score"}, None, words)
         name = stem(table.path)
         return part._replace(frame=part.frame.with_columns(pl.lit(name).alias("expert")))
 
-    return Long(expand(path), take, asked, header, file_type, "score", duplicates)
+    return Long(expand(path), take, asked, header, file_type, "score", duplicates, below=declared == "below")
 
 
 def read_comparisons(
@@ -520,7 +568,7 @@ def read_labels(
     instance: str | int | None = None,
     instance_from: Literal["file"] | None = None,
     duplicates: Duplicates = "error",
-    missing: Sequence[str] = MISSING_WORDS,
+    null_values: Sequence[str] | None = None,
     header: bool | None = None,
     file_type: str | None = None,
 ) -> Labels:
@@ -535,7 +583,7 @@ def read_labels(
         qid, topic; item, docno, docid; label, relevance, gold). A file without a header that is not qrels needs this.
     instance : str or int, optional
         The column of instances; without any, all labels are one instance, "all".
-    missing : sequence of str
+    null_values : sequence of str, optional
         What means "no label", case ignored; such items are known and unlabelled.
     duplicates : {"error", "best", "first"}
         What to do when an item has two different labels.
@@ -556,7 +604,7 @@ def read_labels(
     if not asked.columns and header is None and file_type is None and instance_from is None:
         # A file most of whose lines are qrels is a damaged one, and its reader names the line.
         qrels = [mostly(is_qrels, Head.of(file)) for file in files]
-        if all(qrels) and duplicates == "error" and tuple(missing) == MISSING_WORDS:
+        if all(qrels) and duplicates == "error" and null_values is None:
             return read_qrels(files)
 
     def take(table: Table) -> Part:
@@ -570,7 +618,7 @@ def read_labels(
                 "label": found.column("label"),
             }
             found.refuse("labels", "instance, item and label")
-        return found.part(roles, ("item",), {"label": "label"}, instance_from, missing)
+        return found.part(roles, ("item",), {"label": "label"}, instance_from, null_values)
 
     with naming(files):
         frame, rows = join_tables(files, take, asked, header, file_type)
@@ -648,7 +696,8 @@ def read_rankings(
     instance: str | int | None = None,
     instance_from: Literal["file"] | None = None,
     duplicates: Duplicates = "error",
-    missing: Sequence[str] | None = None,
+    null_values: Sequence[str] | None = None,
+    missing: Missing | Sequence[str] | None = None,
     header: bool | None = None,
     file_type: str | None = None,
 ) -> Preferences:
@@ -669,9 +718,11 @@ def read_rankings(
         item) names the column of row names, which is otherwise the first if it has no name.
     instance, instance_from, duplicates, header, file_type
         As for `read_ratings`; in the long layout the usual names of an instance (query, topic, ...) are found too.
-    missing : sequence of str, optional
+    null_values : sequence of str, optional
         What means "not ranked", case ignored. By default nothing, NA, NaN, NULL, None, and in a matrix 0; where 0 might
         as well be the first rank or an item, the reader asks.
+    missing : {"unknown", "below"}, optional
+        What a list says about items of its instance that it leaves out, as for `read_ratings`.
 
     Notes
     -----
@@ -690,7 +741,8 @@ def read_rankings(
     if experts not in ("rows", "columns"):
         raise ParameterError.invalid("experts", "read_rankings", "'rows' or 'columns'", experts)
     check_duplicates(duplicates, "read_rankings")
-    asked = Asked("read_rankings", columns, ("expert", "item", "rank", "weight"), instance)
+    declared, words = _declared(missing, null_values, "read_rankings")
+    asked = Asked("read_rankings", columns, ("expert", "item", "rank", "weight", "missing"), instance)
     files = expand(path)
     guessed: list[tuple[str, int, int]] = []
 
@@ -698,7 +750,7 @@ def read_rankings(
         found = Found(table, asked)
         chosen = layout or guess_layout(found, experts)
         if chosen == "long":
-            return _long_ranks(found, instance_from, missing)
+            return _long_ranks(found, instance_from, words, declared)
         if "rank" in asked.columns or (experts == "rows" and "item" in asked.columns):
             raise ParameterError.invalid(
                 "columns", "read_rankings", f"of the words instance, expert, weight in the layout {chosen!r}", columns
@@ -706,13 +758,13 @@ def read_rankings(
         matrix = Matrix(found, experts)
         if header is None and not table.header:
             matrix.ask_about_header(chosen)
-        part = matrix.ranks(missing) if chosen == "ranks" else matrix.orders(missing)
+        part = matrix.ranks(words) if chosen == "ranks" else matrix.orders(words)
         guessed.append((chosen, *matrix.shape))
         return found.with_instance(part, instance_from)
 
     with naming(files):
         frame, rows = join_tables(files, take, asked, header, file_type)
-        out = build_preferences(frame, "rank", rows, duplicates=duplicates)
+        out = build_preferences(frame, "rank", rows, duplicates=duplicates, below=declared == "below")
     if layout is None and guessed:
         chosen, n, m = guessed[0]
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
@@ -724,17 +776,19 @@ def read_rankings(
     return out
 
 
-def _long_ranks(found: Found, instance_from: Literal["file"] | None, missing: Sequence[str] | None) -> Part:
+def _long_ranks(
+    found: Found, instance_from: Literal["file"] | None, null_values: Sequence[str] | None, declared: Missing | None
+) -> Part:
     roles = {
         "instance": found.column("instance", ALIASES["instance"], optional=True),
         "expert": found.column("expert"),
         "item": found.column("item"),
         "value": found.column("rank"),
         "weight": found.column("weight", optional=True),
+        "missing": None if declared else found.column("missing", optional=True),
     }
     found.refuse("rankings in the long layout", "expert, item and rank")
-    words = MISSING_WORDS if missing is None else missing
-    return found.part(roles, ("expert", "item"), {"value": "rank", "weight": "weight"}, instance_from, words)
+    return found.part(roles, ("expert", "item"), {"value": "rank", "weight": "weight"}, instance_from, null_values)
 
 
 def _rankings(
@@ -745,18 +799,20 @@ def _rankings(
     instance: str | int | None = None,
     instance_from: Literal["file"] | None = None,
     duplicates: Duplicates = "error",
-    missing: Sequence[str] | None = None,
+    null_values: Sequence[str] | None = None,
+    missing: Missing | Sequence[str] | None = None,
     header: bool | None = None,
     file_type: str | None = None,
 ) -> Long:
     """Return the plan of rankings in the long layout; a matrix is one instance and has no blocks."""
     check_duplicates(duplicates, owner)
-    asked = Asked(owner, columns, ("expert", "item", "rank", "weight"), instance)
+    declared, words = _declared(missing, null_values, owner)
+    asked = Asked(owner, columns, ("expert", "item", "rank", "weight", "missing"), instance)
 
     def take(table: Table) -> Part:
-        return _long_ranks(Found(table, asked), instance_from, missing)
+        return _long_ranks(Found(table, asked), instance_from, words, declared)
 
-    return Long(expand(path), take, asked, header, file_type, "rank", duplicates)
+    return Long(expand(path), take, asked, header, file_type, "rank", duplicates, below=declared == "below")
 
 
 # How tables that can be read in blocks are read, by the name of their format.

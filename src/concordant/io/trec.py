@@ -26,7 +26,7 @@ from concordant._version import __version__
 from concordant.data.consensus import Consensus
 from concordant.data.index import Texts
 from concordant.data.labels import Labels
-from concordant.data.preferences import Kind, Preferences
+from concordant.data.preferences import Kind, Missing, Preferences, is_below
 from concordant.errors import DataError, ParameterError, ParseError, shorten
 from concordant.execution import Pace, ahead, note, report
 from concordant.io._coding import CodedRows, Coder, Source, check_duplicates, code_labels, hashed
@@ -94,6 +94,7 @@ def read_runs(
     order_by: Literal["score", "rank"] = "score",
     duplicates: Literal["error", "best", "first"] = "error",
     separator: str | None = None,
+    missing: Missing = "below",
 ) -> Preferences:
     r"""Return the preferences in TREC runs: lines of ``instance Q0 item rank score tag``.
 
@@ -111,6 +112,9 @@ def read_runs(
         What to do when an expert ranks an item twice in an instance: raise, keep the better row, or keep the first.
     separator : str, optional
         The one character between fields. By default any run of blanks separates fields.
+    missing : {"below", "unknown"}
+        What a run says about items it leaves out, declared for the methods that ask: a run is cut off, so that what it
+        does not return is below what it does.
 
     Returns
     -------
@@ -139,7 +143,13 @@ def read_runs(
     Preferences: 1 instance, 2 experts, 2 items, 3 scores in 2 lists
     """
     reader = RunReader(
-        "read_runs", paths, expert_from=expert_from, order_by=order_by, duplicates=duplicates, separator=separator
+        "read_runs",
+        paths,
+        expert_from=expert_from,
+        order_by=order_by,
+        duplicates=duplicates,
+        separator=separator,
+        missing=missing,
     )
     coder = Coder(reserve=reader.most_rows())
     reader.read(coder)
@@ -158,6 +168,7 @@ class RunReader:
         order_by: str = "score",
         duplicates: str = "error",
         separator: str | None = None,
+        missing: Missing = "below",
     ) -> None:
         for name, value, allowed in (
             ("expert_from", expert_from, ("auto", "tag", "file")),
@@ -167,6 +178,7 @@ class RunReader:
                 raise ParameterError.invalid(name, owner, " or ".join(map(repr, allowed)), value)
         check_duplicates(duplicates, owner)
         _check_separator(separator, owner)
+        self._below = is_below(missing, owner)
         self.files = expand(paths)
         self.size = sum(os.path.getsize(f) for f in self.files)
         self._layout = _BY_SCORE if order_by == "score" else _BY_RANK
@@ -179,7 +191,7 @@ class RunReader:
 
     def job(self) -> dict[str, Any]:
         """Return what is read and how."""
-        how = [self._kind, self._expert_from, self._duplicates, self._separator]
+        how = [self._kind, self._expert_from, self._duplicates, self._separator, self._below]
         return {"format": "trec", "version": __version__, "how": how, "files": fingerprint(self.files)}
 
     def state(self) -> list[list[Any]]:
@@ -194,6 +206,10 @@ class RunReader:
     def kind(self) -> Kind:
         """What the values are."""
         return self._kind
+
+    def below(self, instances: Texts) -> bool:
+        """Return whether items that a list leaves out are declared below what it holds."""
+        return self._below
 
     def names(self, experts: Sequence[Hashable]) -> list[str]:
         """Return the ids of the experts in the coder's vocabulary."""
@@ -242,7 +258,9 @@ class RunReader:
         if any(self._from_zero) and rows.value is not None:
             file = np.searchsorted(self._begins, rows.origin, side="right") - 1
             rows.value[:] += np.repeat(np.array(self._from_zero, dtype=np.float64)[file], rows.length)
-        return rows.preferences(self._kind, names=self.names(rows.experts), duplicates=self._duplicates)
+        return rows.preferences(
+            self._kind, names=self.names(rows.experts), duplicates=self._duplicates, below=self._below
+        )
 
 
 def _pieces(files: Sequence[Path], layout: _Layout, separator: str | None) -> Iterator[tuple[int, _Piece | None]]:

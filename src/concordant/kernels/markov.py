@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from concordant.kernels.lists import Floats, Ints
 
-__all__ = ["Walk", "list_walk", "majority_walk", "stationary"]
+__all__ = ["Walk", "completed", "list_walk", "majority_walk", "stationary"]
 
 _STEPS = 60
 _RESTARTS = 40
@@ -113,6 +113,21 @@ def list_walk(
         return moved
 
     return Walk(step, stay)
+
+
+def completed(
+    which: NDArray[Any], item: NDArray[Any], position: NDArray[Any], n_lists: int, n: int
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return the rows of lists with the items that each leaves out, of n, tied behind those it holds.
+
+    >>> which, item, position = completed(np.array([0, 1, 1]), np.array([2, 0, 2]), np.array([1, 1, 2]), 2, 3)
+    >>> which.tolist(), item.tolist(), position.tolist()
+    ([0, 0, 0, 1, 1, 1], [2, 0, 1, 0, 2, 1], [1.0, 4.0, 4.0, 1.0, 2.0, 4.0])
+    """
+    place = np.full((n_lists, n), n + 1.0)
+    place[which, item] = position
+    order = np.argsort(place, axis=1, kind="stable")
+    return np.repeat(np.arange(n_lists), n), order.ravel(), np.take_along_axis(place, order, axis=1).ravel()
 
 
 def _tie_groups(which: NDArray[Any], position: NDArray[Any]) -> tuple[Ints, Ints]:

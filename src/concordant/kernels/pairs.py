@@ -44,7 +44,9 @@ class Ballots(NamedTuple):
     """The lists of one instance as two tables, one row per list and one column per item.
 
     `low` holds the positions (1 = best) with missing items above all others, `high` with missing items below all
-    others, so that ``low[:, i] < high[:, j]`` only where both items are listed and i stands first.
+    others, so that ``low[:, i] < high[:, j]`` only where both items are listed and i stands first. Where a list puts
+    what it leaves out below, missing items come last in both, in `low` behind those of `high`, so that two of them are
+    no tie.
     """
 
     low: NDArray[Any]
@@ -89,9 +91,9 @@ def ballots(
     high[which, item] = position
     missing = high == 0
     low = high.copy()
-    low[missing] = top - 1 if below else np.iinfo(kind).max
+    low[missing] = top if below else np.iinfo(kind).max
     if below:
-        high = low
+        high[missing] = top - 1
     if weights is not None and (weights == 0).any():
         voting = weights > 0
         low, high, weights = low[voting], high[voting], weights[voting]

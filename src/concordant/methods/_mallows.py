@@ -143,9 +143,10 @@ class Pool:
         return np.argsort(self.mean_ranks(theta), kind="stable").astype(np.int32)
 
 
-def pools_of(preferences: Preferences, k: int | None, below: bool, code: Codes) -> list[Pool | None]:
+def pools_of(preferences: Preferences, k: int | None, missing: str, code: Codes) -> list[Pool | None]:
     """Return the lists of every instance, None where there are none; lists of experts whose code is −1 are left out."""
     p = preferences if k is None else preferences.top(k)
+    declared = p.below(missing)
     dense, average = p.positions("dense"), p.positions("average")
     rows = order_lists(dense, p.list_offsets)
     slot, group, rank = p.slot[rows], dense[rows].astype(np.int32) - 1, average[rows]
@@ -162,6 +163,8 @@ def pools_of(preferences: Preferences, k: int | None, below: bool, code: Codes) 
         pool, item = np.unique(np.concatenate([slot[s] for s in own]), return_inverse=True)
         lengths = p.list_lengths[which]
         by_item = np.argsort(item, kind="stable")
+        # Of lists that leave nothing out both are true.
+        below = bool(declared[n] or (lengths == p.slots.sizes[n]).all())
         longest = int(lengths.max()) if k is None else min(k, len(pool))
         out.append(
             Pool(

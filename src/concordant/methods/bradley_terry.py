@@ -78,9 +78,10 @@ class BradleyTerry(Aggregator):
 
     P(i beats j) = 1 / (1 + exp(s_j - s_i)), and the scores maximise log-likelihood - ½ prior ‖s‖². With ties, Davidson:
     P(i), P(j), P(tie) in proportion e^{d/2} : e^{-d/2} : ν, d = s_i - s_j; Rao and Kupper: P(i) = 1 / (1 + θ e^{-d}). A
-    tie is a tie, never half a win. Items that an expert leaves out have met nobody in that list; an item that met
-    nobody has the score 0, the mean. Empty lists add nothing. A list of weight 2 counts as two experts; the weight of a
-    row of comparisons multiplies its counts.
+    tie is a tie, never half a win. Items that an expert leaves out have met nobody in that list, also where the
+    preferences declare them below what it holds, of which a warning tells; an item that met nobody has the score 0, the
+    mean. Empty lists add nothing. A list of weight 2 counts as two experts; the weight of a row of comparisons
+    multiplies its counts.
 
     A list of m items becomes its m (m − 1) / 2 pairs, each an outcome of the two items (`transform` counts otherwise).
     The pairs of a list are one opinion: the prior weighs as much as it would against the m − 1 choices of the list, and
@@ -187,6 +188,7 @@ class BradleyTerry(Aggregator):
         uncertainty=True,
         cost="O(R + P) and O(P) per Newton step, P pairs that met",
     )
+    _leaves_unknown = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "ties": one_of("auto", "davidson", "rao-kupper", "none"),
         "reliability": boolean(),
@@ -957,7 +959,7 @@ class BradleyTerry(Aggregator):
         """Return the votes as comparisons by experts."""
         if isinstance(preferences, Comparisons):
             return preferences
-        return preferences.comparisons(self.transform, ties=ties and self.transform == "binary")
+        return preferences.comparisons(self.transform, ties=ties and self.transform == "binary", missing="unknown")
 
     def _judged_meetings(self, preferences: Votes, rows: Comparisons, ties: bool) -> RowMeetings:
         """Return the rows as meetings that know whether they come from lists."""

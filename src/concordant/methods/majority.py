@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Condorcet", "Copeland", "Duels", "Kemeny"]
 
 PAIRED = LISTS | {"comparisons"}
-_MISSING = one_of("unknown", "below")
+MISSING = one_of("auto", "unknown", "below")
 # Equals are told apart by reciprocal rank fusion with its usual constant.
 _RRF_K = 60.0
 # Up to this many items a sort by majority reads a table of all pairs.
@@ -89,15 +89,16 @@ class Duels:
         self.sizes: list[int] = np.diff(votes.slots.offsets).tolist()
 
     @staticmethod
-    def of(votes: Votes, missing: str = "unknown") -> Duels:
+    def of(votes: Votes, missing: str = "auto") -> Duels:
         """Return the meetings of preferences or comparisons.
 
         Parameters
         ----------
         votes : Preferences or Comparisons
             What the experts said.
-        missing : {"unknown", "below"}
-            Whether a list says nothing about items it leaves out, or puts them, tied, below those it holds.
+        missing : {"auto", "unknown", "below"}
+            Whether a list says nothing about items it leaves out, or puts them, tied, below those it holds; or what the
+            preferences declare of each instance.
         """
         return ListDuels(votes, missing) if isinstance(votes, Preferences) else ObservedDuels(votes)
 
@@ -208,7 +209,7 @@ class ListDuels(Duels):
     def __init__(self, votes: Preferences, missing: str) -> None:
         super().__init__(votes)
         self.votes = votes
-        self.below = missing == "below"
+        self.below: list[bool] = votes.below(missing).tolist()
         # Loaded once, the compiler is there for whoever has more than a moment's work.
         self.compiled = _COMPILED in sys.modules and votes.list_weight is None and _meetings(votes) >= _SOME_MEETINGS
         self.position = votes.positions("dense").astype(np.int32)
@@ -251,14 +252,18 @@ class ListDuels(Duels):
 
     def ballots(self, instance: int) -> pairs.Ballots | None:
         offsets, _, _ = self._rows(instance)
-        return None if not self.below and pairs.sparse(offsets, self.sizes[instance]) else self._ballots(instance)
+        return (
+            None
+            if not self.below[instance] and pairs.sparse(offsets, self.sizes[instance])
+            else self._ballots(instance)
+        )
 
     def _ballots(self, instance: int) -> pairs.Ballots:
         offsets, item, position = self._rows(instance)
         n_lists = len(offsets) - 1
         which = np.repeat(np.arange(n_lists), np.diff(offsets))
         weights = self.weights(instance)
-        return pairs.ballots(which, item, position, n_lists, self.sizes[instance], weights, self.below)
+        return pairs.ballots(which, item, position, n_lists, self.sizes[instance], weights, self.below[instance])
 
     def beats(self, instance: int) -> Callable[[int, int], bool]:
         if self.sizes[instance] <= _TABLE_SIZE:
@@ -304,8 +309,8 @@ class Condorcet(MajorityVote):
     i beats j when a greater weight of lists prefers i to j than j to i. score(i) = how many items i beats. Equal
     scores are moved apart by less than 1/2, by wins minus losses and then by reciprocal rank fusion with k = 60 (net
     votes for comparisons), so that floor(score) is the number of wins. A list that ties two items is for neither.
-    Pairs that nobody decides are undecided; an item that nobody ranks neither wins nor loses. Empty lists add
-    nothing.
+    Pairs that nobody decides are undecided; an item that nobody ranks neither wins nor loses, and loses to all others
+    where what lists leave out is below. Empty lists add nothing.
 
     Parameters
     ----------
@@ -314,9 +319,10 @@ class Condorcet(MajorityVote):
         1; neighbours that tie, and are equal by reciprocal rank fusion, share the better one. Where majorities go
         round in a circle the result depends on the order sorted, which is by reciprocal rank fusion, then as in the
         input.
-    missing : {"unknown", "below"}
-        "unknown": a list says nothing about an item it leaves out. "below": it prefers all it holds to all it leaves
-        out, which suits cut-off lists. Comparisons leave nothing out.
+    missing : {"auto", "unknown", "below"}
+        What a list says about an item it leaves out. "unknown": nothing. "below": it prefers all it holds to all it
+        leaves out, as of cut-off lists. "auto": what the preferences declare, instance by instance. Comparisons leave
+        nothing out.
 
     Notes
     -----
@@ -339,9 +345,9 @@ class Condorcet(MajorityVote):
 
     name = "condorcet"
     tags = Tags(accepts=PAIRED, cost="O(K M²)")
-    constraints: ClassVar[Mapping[str, Constraint]] = {"fusion": boolean(), "missing": _MISSING}
+    constraints: ClassVar[Mapping[str, Constraint]] = {"fusion": boolean(), "missing": MISSING}
 
-    def __init__(self, *, fusion: bool = False, missing: str = "unknown") -> None:
+    def __init__(self, *, fusion: bool = False, missing: str = "auto") -> None:
         self.fusion = fusion
         self.missing = missing
 
@@ -377,13 +383,15 @@ class Copeland(MajorityVote):
 
     i beats j when a greater weight of lists prefers i to j than j to i. score(i) = wins - losses, which orders as
     wins plus half the draws does. Equal scores stay tied. A list that ties two items is for neither. Pairs that
-    nobody decides count for neither, so that an item nobody ranks scores 0, in the middle. Empty lists add nothing.
+    nobody decides count for neither, so that an item nobody ranks scores 0, in the middle, and comes last where what
+    lists leave out is below. Empty lists add nothing.
 
     Parameters
     ----------
-    missing : {"unknown", "below"}
-        "unknown": a list says nothing about an item it leaves out. "below": it prefers all it holds to all it leaves
-        out, which suits cut-off lists. Comparisons leave nothing out.
+    missing : {"auto", "unknown", "below"}
+        What a list says about an item it leaves out. "unknown": nothing. "below": it prefers all it holds to all it
+        leaves out, as of cut-off lists. "auto": what the preferences declare, instance by instance. Comparisons leave
+        nothing out.
 
     Notes
     -----
@@ -408,9 +416,9 @@ class Copeland(MajorityVote):
 
     name = "copeland"
     tags = Tags(accepts=PAIRED, cost="O(K M²)")
-    constraints: ClassVar[Mapping[str, Constraint]] = {"missing": _MISSING}
+    constraints: ClassVar[Mapping[str, Constraint]] = {"missing": MISSING}
 
-    def __init__(self, *, missing: str = "unknown") -> None:
+    def __init__(self, *, missing: str = "auto") -> None:
         self.missing = missing
 
     def _scores(self, preferences: Votes) -> Floats:
@@ -434,7 +442,8 @@ class Kemeny(Aggregator):
 
     A ranking costs, for each pair it puts in the order i, j, the weight of the lists (or comparisons) that prefer j
     to i; the cheapest ranking is sought. score(i) = -place. A list that ties two items contradicts nothing. Items
-    that nobody ranks meet nobody and stand where net votes of 0 belong, in the middle. Empty lists add nothing.
+    that nobody ranks meet nobody and stand where net votes of 0 belong, in the middle; last where what lists leave out
+    is below. Empty lists add nothing.
 
     Items are first split into groups that majorities connect in circles: everything outside the circles is ordered by
     majority alone, and only the groups have to be solved. Of several cheapest rankings dynamic programming takes the
@@ -454,9 +463,10 @@ class Kemeny(Aggregator):
         Seconds of integer programming for one call. Each instance may take its share of what is left, so easy ones
         leave more to the hard. The answer depends on the machine's speed only where time runs out, which
         `optimality_` shows.
-    missing : {"unknown", "below"}
-        "unknown": a list says nothing about an item it leaves out. "below": it prefers all it holds to all it leaves
-        out, which suits cut-off lists. Comparisons leave nothing out.
+    missing : {"auto", "unknown", "below"}
+        What a list says about an item it leaves out. "unknown": nothing. "below": it prefers all it holds to all it
+        leaves out, as of cut-off lists. "auto": what the preferences declare, instance by instance. Comparisons leave
+        nothing out.
 
     Attributes
     ----------
@@ -493,13 +503,13 @@ class Kemeny(Aggregator):
         "solver": one_of("auto", "exact", "milp", "local"),
         "max_items": integer(least=0),
         "time_limit": number(above=0),
-        "missing": _MISSING,
+        "missing": MISSING,
     }
 
     optimality_: dict[str, list[Any]]
 
     def __init__(
-        self, *, solver: str = "auto", max_items: int = 100, time_limit: float = 30.0, missing: str = "unknown"
+        self, *, solver: str = "auto", max_items: int = 100, time_limit: float = 30.0, missing: str = "auto"
     ) -> None:
         self.solver = solver
         self.max_items = max_items

@@ -44,7 +44,7 @@ from concordant.methods._mallows import (
     taken_walks,
 )
 from concordant.methods.fusion import LISTS
-from concordant.methods.majority import Kemeny
+from concordant.methods.majority import MISSING, Kemeny
 
 if TYPE_CHECKING:
     from concordant.data.features import Features
@@ -56,7 +56,6 @@ __all__ = ["ExtendedMallows", "Mallows"]
 T = TypeVar("T")
 
 _NEGATIVE = Constraint("a number < 0", lambda value: number(most=0).test(value) and value < 0)
-_MISSING = one_of("below", "unknown")
 
 # Up to this many items the sum over all rankings is no dearer than a chain; up to the other it can be asked for.
 _SOON_EXACT, _MOST_EXACT = 10, 16
@@ -129,8 +128,8 @@ class Mallows(Aggregator):
     ----------
     dispersion : float, optional
         θ < 0 for all instances; None estimates it for each instance.
-    missing : {"below", "unknown"}
-        What a list says about items it leaves out.
+    missing : {"auto", "unknown", "below"}
+        What a list says about items it leaves out; "auto": what the preferences declare, instance by instance.
     solver, max_items, time_limit
         How the centre is found, as in `Kemeny`.
 
@@ -166,7 +165,7 @@ class Mallows(Aggregator):
     tags = Tags(accepts=LISTS, cost="NP-hard; O(2^n n) for n items in a circle")
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "dispersion": optional(_NEGATIVE),
-        "missing": _MISSING,
+        "missing": MISSING,
         **{name: Kemeny.constraints[name] for name in ("solver", "max_items", "time_limit")},
     }
 
@@ -176,7 +175,7 @@ class Mallows(Aggregator):
         self,
         *,
         dispersion: float | None = None,
-        missing: str = "below",
+        missing: str = "auto",
         solver: str = "auto",
         max_items: int = 100,
         time_limit: float = 30.0,
@@ -198,7 +197,7 @@ class Mallows(Aggregator):
         p: Preferences = preferences
         centre = Kemeny(solver=self.solver, max_items=self.max_items, time_limit=self.time_limit, missing=self.missing)
         place = -centre.fit_predict(p).score
-        found = pools_of(p, max(p.n_slots, 1), self.missing == "below", np.zeros(p.n_experts, dtype=np.int32))
+        found = pools_of(p, max(p.n_slots, 1), self.missing, np.zeros(p.n_experts, dtype=np.int32))
         pools = [pool for pool in found if pool is not None]
         # One θ per instance: the lists of an instance are the lists of one expert.
         laws = Laws(
@@ -230,14 +229,13 @@ class Mallows(Aggregator):
 
     def _tell(self, preferences: Preferences, pools: list[Pool], theta: Floats) -> None:
         """Warn of what lists that say nothing about other items leave open."""
-        if self.missing == "below":
-            return
-        parted = _parted(preferences, pools)
+        open_ = [(pool, t) for pool, t in zip(pools, theta.tolist(), strict=True) if not pool.below]
+        parted = _parted(preferences, [pool for pool, _ in open_])
         if parted:
             self._warn(f"{parted}: no list tells how they mix, and both spread over the same places. {_PARTED_HELP}")
         if self.dispersion is not None:
             return
-        sure = [pool for pool, t in zip(pools, theta.tolist(), strict=True) if t <= mallows.LEAST_THETA]
+        sure = [pool for pool, t in open_ if t <= mallows.LEAST_THETA]
         blind = [pool for pool in sure if np.count_nonzero(pool.lengths > 1) > 1 and not pool.overlaps()]
         if blind:
             name = blind[0].name
@@ -510,9 +508,10 @@ class ExtendedMallows(Aggregator):
     k : int, optional
         Lists are cut to their k best, and as many places of the true ranking count. None takes the longest list of each
         instance. A k that is larger than the pool makes the whole order count.
-    missing : {"below", "unknown"}
+    missing : {"auto", "unknown", "below"}
         Whether a list ranks what it leaves out below what it holds, or says nothing about it; then a list is compared
-        with the true order of its own items, and k must be None.
+        with the true order of its own items, and k must be None. "auto": what the preferences declare, instance by
+        instance.
     e_step : {"auto", "sampling", "borda", "exact", "oracle"}
         Where expected distances come from. "sampling": chains. "exact": the sum over all rankings, by subsets, for up
         to 16 items. "auto": exact up to 10 items, else sampling. "borda": the distance to the order by mean rank, each
@@ -588,7 +587,7 @@ class ExtendedMallows(Aggregator):
     tags = Tags(accepts=LISTS, stochastic=True, faithful=False, cost="O(k) a move; O(n²) an iteration")
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "k": optional(integer(least=1)),
-        "missing": _MISSING,
+        "missing": MISSING,
         "e_step": one_of("auto", "sampling", "borda", "exact", "oracle"),
         "inference": one_of("mean", "best", "borda"),
         "formula": one_of("corrected", "printed"),
@@ -612,7 +611,7 @@ class ExtendedMallows(Aggregator):
         self,
         *,
         k: int | None = None,
-        missing: str = "below",
+        missing: str = "auto",
         e_step: str = "auto",
         inference: str = "mean",
         formula: str = "corrected",
@@ -673,9 +672,18 @@ class ExtendedMallows(Aggregator):
         there = _There(self, laws, pieces, any(t.sampled for t in told), any(t.differ for t in told))
         self._settle(laws, experts, lambda theta: self._by_em(there, theta, experts, Mark(self, [blocks])))
 
-    def _pools(self, p: Preferences) -> list[Pool]:
-        """Return the instances in which somebody ranks something."""
-        found = pools_of(p, self.k, self.missing == "below", np.arange(p.n_experts, dtype=np.int32))
+    def _pools(self, p: Preferences, code: Codes | None = None) -> list[Pool]:
+        """Return the instances in which somebody ranks something; experts go by `code` where that is given."""
+        if self.k is not None:
+            cut = p.top(self.k)
+            silent = np.flatnonzero(cut.leaves_out() & ~cut.below(self.missing))
+            if len(silent):
+                raise DataError(
+                    f"ExtendedMallows(k={self.k}) compares the first places of lists that rank what they leave out "
+                    f"below what they hold; lists of instance {p.instances[int(silent[0])]!r} say nothing about it. "
+                    'Pass missing="below" if they do, or leave k out.'
+                )
+        found = pools_of(p, self.k, self.missing, np.arange(p.n_experts, dtype=np.int32) if code is None else code)
         pools = [pool for pool in found if pool is not None]
         self._check_sizes(pools)
         return pools
@@ -899,10 +907,8 @@ class ExtendedMallows(Aggregator):
             raise NotFittedError.of(type(self).__name__)
         pools = known
         if pools is None:
-            found = pools_of(p, self.k, self.missing == "below", self._codes(p))
-            pools = [pool for pool in found if pool is not None]
-            self._check_sizes(pools)
-        parted = _parted(p, pools) if self.missing == "unknown" else ""
+            pools = self._pools(p, self._codes(p))
+        parted = _parted(p, [pool for pool in pools if not pool.below])
         if parted:
             self._warn(f"{parted}: no list tells how they mix, and both spread over the same places. {_PARTED_HELP}")
         room = Room()

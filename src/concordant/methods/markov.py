@@ -14,7 +14,7 @@ from concordant.data.preferences import Preferences
 from concordant.errors import KindError
 from concordant.kernels import markov
 from concordant.kernels.lists import Floats, order_lists
-from concordant.methods.majority import PAIRED, Duels, MajorityVote, each_instance
+from concordant.methods.majority import MISSING, PAIRED, Duels, MajorityVote, each_instance
 
 __all__ = ["MarkovChain"]
 
@@ -25,21 +25,26 @@ class MarkovChain(MajorityVote):
 
     score(i) = stationary probability of i. With probability `teleport` the walker jumps to any of the M items;
     otherwise it moves from i as the chain says. Items tied with i in a list count as ranked as high as i, not higher.
-    Items that a list leaves out play no part in it; an item in no list is left only by teleport, so that it scores 1
-    / M, an average share. Empty lists add nothing. A list of weight 2 counts twice.
+    An item that a list leaves out plays no part in it (missing="unknown"), or stands below all it holds, tied with the
+    others left out ("below"). An item in no list is left only by teleport, so that it scores 1 / M, an average share;
+    with "below" it is left by every list. Empty lists add nothing. A list of weight 2 counts twice.
 
     Parameters
     ----------
     chain : {1, 2, 3, 4}
         1: to a place drawn from all places at or above i, over all lists that hold i. 2: draw a list that holds i,
         then a place in it at or above i. 3: draw a list that holds i, then any place in it; move if it is above i. 4:
-        draw any item j; move if more than half of the lists that hold both rank j above i.
+        draw any item j; move if more than half of the lists that hold both (with missing="below", either) rank j above
+        i.
     teleport : float
         Above 0, at most 1; the larger, the flatter the scores.
+    missing : {"auto", "unknown", "below"}
+        What a list says about an item it leaves out; "auto": what the preferences declare, instance by instance.
 
     Notes
     -----
-    Chains 1 to 3 take lists only and cost O(R) for each of about thirty steps over R rows; chain 4 takes
+    Chains 1 to 3 take lists only and cost O(R) for each of about thirty steps over R rows, those of items left out
+    below included; chain 4 takes
     comparisons too and costs O(K M²) to count majorities of K lists over M items, and O(M²) for each step. The law is
     solved to about 1e-14. PyFLAGR's default teleport is 0.15.
 
@@ -60,15 +65,17 @@ class MarkovChain(MajorityVote):
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "chain": one_of(1, 2, 3, 4),
         "teleport": number(above=0, most=1),
+        "missing": MISSING,
     }
 
-    def __init__(self, *, chain: int = 4, teleport: float = 0.05) -> None:
+    def __init__(self, *, chain: int = 4, teleport: float = 0.05, missing: str = "auto") -> None:
         self.chain = chain
         self.teleport = teleport
+        self.missing = missing
 
     def _scores(self, preferences: Votes) -> Floats:
         if self.chain == 4:
-            parts = self._by_majority(Duels.of(preferences))
+            parts = self._by_majority(Duels.of(preferences, self.missing))
         elif isinstance(preferences, Preferences):
             parts = self._by_lists(preferences)
         else:
@@ -92,12 +99,15 @@ class MarkovChain(MajorityVote):
         rows = order_lists(position, p.list_offsets)
         slot, position = p.slot[rows], position[rows]
         edges, sizes = p.slots.offsets.tolist(), p.slots.sizes.tolist()
+        below = p.below(self.missing)
 
         def solve(n: int) -> Floats:
             first, last = int(p.list_starts[n]), int(p.list_starts[n + 1])
             own = slice(int(p.list_offsets[first]), int(p.list_offsets[last]))
-            which, item = p.row_list[own] - first, slot[own] - edges[n]
-            walk = markov.list_walk(which, item, position[own], p.weights[first:last], sizes[n], self.chain)
+            rows = p.row_list[own] - first, slot[own] - edges[n], position[own]
+            if below[n]:
+                rows = markov.completed(*rows, last - first, sizes[n])
+            walk = markov.list_walk(*rows, p.weights[first:last], sizes[n], self.chain)
             return markov.stationary(walk, self.teleport)
 
         return each_instance(solve, sizes)

@@ -125,8 +125,9 @@ class MPM(Aggregator):
     those against it.
 
     Counts are differences of ranks (of ratings, for ratings; of positions, for scores), or observed comparisons. Ties
-    are no preference and add nothing; neither do items an expert leaves out, nor lists of one item. An item nobody
-    speaks of has net count 0, which is in the middle, and no interval. A list of weight 2 counts twice.
+    are no preference and add nothing; neither do items an expert leaves out (a warning tells where the preferences
+    declare them below), nor lists of one item. An item nobody speaks of has net count 0, which is in the middle, and no
+    interval. A list of weight 2 counts twice.
 
     Parameters
     ----------
@@ -234,6 +235,7 @@ class MPM(Aggregator):
 
     name = "mpm"
     tags = Tags(accepts=PAIRED, uncertainty=True, cost="O(R log M); O(K M²) a step for adherence or variances")
+    _leaves_unknown = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "variances": one_of(False, True, "force"),
         "adherence": one_of("auto", "learned", "supervised", "none"),

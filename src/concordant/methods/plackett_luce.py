@@ -105,9 +105,9 @@ class PlackettLuce(Aggregator):
         to the mean over orders). "partition": the ordered-partition likelihood, in which one item of the block was
         chosen and the others came along. "input": the order of the input. "random": an order drawn for every list
         from `random_state` and the ids. Items tied in last place are not ordered by the first two.
-    missing : {"unknown", "below"}
-        "unknown": a list says nothing about items it leaves out. "below": they are one block below what it holds, for
-        top-k lists.
+    missing : {"auto", "unknown", "below"}
+        "unknown": a list says nothing about items it leaves out. "below": they are one block below what it holds, as of
+        top-k lists. "auto": what the preferences declare, instance by instance.
     adherence : bool
         Learn for every expert k a factor θ_k ≥ 0 of the scores over all instances: k picks i with probability
         proportional to exp(θ_k s_i); 0 is picking at random. The mean of θ² over all choices is 1. Kept as
@@ -178,7 +178,7 @@ class PlackettLuce(Aggregator):
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "prior": Constraint('"auto", a number >= 0, or ("gamma", a, b) with a > 1 and b > 0', _is_prior),
         "ties": one_of("average", "partition", "input", "random"),
-        "missing": one_of("unknown", "below"),
+        "missing": one_of("auto", "unknown", "below"),
         "adherence": boolean(),
         "optimizer": one_of("newton", "mm", "gd"),
         **CONSTRAINTS,
@@ -194,7 +194,7 @@ class PlackettLuce(Aggregator):
         *,
         prior: str | float | tuple[str, float, float] | list[Any] = "auto",
         ties: str = "average",
-        missing: str = "unknown",
+        missing: str = "auto",
         adherence: bool = False,
         optimizer: str = "newton",
         uncertainty: str = "auto",
@@ -585,7 +585,7 @@ class _Lists:
             by_key = key if rows is None else key[rows]
             np.not_equal(by_key[1:], by_key[:-1], out=first[1:])
             first[offsets[:-1]] = True
-        rest = (lengths < sizes[votes.list_instance]) & (method.missing == "below")
+        rest = (lengths < sizes[votes.list_instance]) & votes.below(method.missing)[votes.list_instance]
         if first.all():
             blocks, final = lengths, offsets[1:] - 1
         else:

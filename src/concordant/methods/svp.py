@@ -53,10 +53,11 @@ class SVP(Aggregator):
     score(i) = mean of X(i, j) over the items that comparisons connect with i.
 
     A tie is an observation: a margin of 0, and one more comparison of the pair. A pair that nobody compares is unknown,
-    and an item that nobody compares scores 0, the mean. Items that no chain of comparisons connects are completed
-    apart, and a warning names them: their scores do not tell which part is better. A table of rank two over M items has
-    2 M - 3 free numbers; where fewer pairs are observed it fits them in many ways and the order means little, of which
-    a warning tells too. Where the table is best explained by a circle alone all scores are 0.
+    also where the preferences declare what a list leaves out below what it holds, of which a warning tells, and an item
+    that nobody compares scores 0, the mean. Items that no chain of comparisons connects are completed apart, and a
+    warning names them: their scores do not tell which part is better. A table of rank two over M items has 2 M - 3 free
+    numbers; where fewer pairs are observed it fits them in many ways and the order means little, of which a warning
+    tells too. Where the table is best explained by a circle alone all scores are 0.
 
     Parameters
     ----------
@@ -101,6 +102,7 @@ class SVP(Aggregator):
 
     name = "svp"
     tags = Tags(accepts=PAIRED, cost="O(P + M) a step")
+    _leaves_unknown = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "transform": one_of("count", "binary", "rankdiff", "log", "rating"),
         "rank": Constraint("an even number >= 2", lambda r: integer(least=2).test(r) and r % 2 == 0),

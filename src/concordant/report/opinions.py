@@ -93,7 +93,8 @@ def _named(name: str, **params: object) -> Asked:
 def default_methods(votes: Votes) -> list[Asked]:
     """Return the methods a report asks when nobody names any: the first is the consensus it shows.
 
-    They depend on what the experts gave, on whether lists leave items out, and on what can be afforded.
+    They depend on what the experts gave and on what can be afforded. What a list says about items it leaves out is what
+    the preferences declare.
 
     Examples
     --------
@@ -110,8 +111,6 @@ def default_methods(votes: Votes) -> list[Asked]:
         return out
     lists = np.bincount(votes.list_instance, minlength=len(votes))
     pairs = float((lists * m * m).sum())
-    whole = bool((votes.list_lengths == votes.slots.sizes[votes.list_instance]).all())
-    below = {} if whole else {"missing": "below"}
     if votes.kind == "rating":
         first = _named("mpm") if pairs <= _ADHERENCE else _named("mpm", adherence="none")
         # Who did not rate an item did not dislike it: Borda only where most items are rated.
@@ -120,11 +119,11 @@ def default_methods(votes: Votes) -> list[Asked]:
         out += [_named("borda")] if known > 0.5 else []
         return out + ([_named("copeland")] if pairs <= _TABLE_OF_PAIRS else [])
     if len(votes) == 1 and m.max(initial=0) <= _MANY_ITEMS:
-        out = [_named("plackett-luce", **below), _named("borda"), _named("median-rank"), _named("copeland", **below)]
-        return out + ([_named("kemeny", **below)] if m.max(initial=0) <= _KEMENY_ITEMS else [])
+        out = [_named("plackett-luce"), _named("borda"), _named("median-rank"), _named("copeland")]
+        return out + ([_named("kemeny")] if m.max(initial=0) <= _KEMENY_ITEMS else [])
     out = [_named("rrf")] + ([_named("comb-mnz")] if votes.kind == "score" else [])
     out += [_named("borda"), _named("median-rank"), _named("ulara")]
-    return out + ([_named("copeland", **below)] if pairs <= _TABLE_OF_PAIRS else [])
+    return out + ([_named("copeland")] if pairs <= _TABLE_OF_PAIRS else [])
 
 
 def default_learners(votes: Votes) -> list[Asked]:
