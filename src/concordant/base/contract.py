@@ -22,7 +22,16 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.features import Features
 from concordant.data.preferences import Preferences
-from concordant.errors import ConcordantWarning, DataError, KindError, NotFittedError, ParameterError, listing, warn
+from concordant.errors import (
+    ConcordantWarning,
+    DataError,
+    DataShiftWarning,
+    KindError,
+    NotFittedError,
+    ParameterError,
+    listing,
+    warn,
+)
 from concordant.execution import map_instances
 from concordant.kernels.lists import Codes, Floats, Ints
 
@@ -223,7 +232,9 @@ class Aggregator:
 
     def predict(self, preferences: Votes) -> Consensus:
         """Return the consensus of each instance of `preferences`, what `fit` learned being held fixed."""
-        return self._consensus(self._checked(preferences))
+        votes = self._checked(preferences)
+        self._tell_shift(votes)
+        return self._consensus(votes)
 
     def fit_predict(
         self,
@@ -271,7 +282,9 @@ class Aggregator:
         """
         from concordant.base.explanation import explain
 
-        return explain(self, self._checked(preferences), instance)
+        votes = self._checked(preferences)
+        self._tell_shift(votes)
+        return explain(self, votes, instance)
 
     def _contributions(self, preferences: Any) -> tuple[list[str], Floats, Floats] | None:
         """Return experts, what each adds to every slot (slots × experts) and what is added besides (one per slot).
@@ -420,6 +433,14 @@ class Aggregator:
         if kind not in self.tags.accepts:
             others = [n for n in METHODS if kind in METHODS[n].tags.accepts]
             raise KindError.unaccepted(type(self).__name__, kind, self.tags.accepts, others)
+
+    def _shift(self, preferences: Any) -> str:
+        """Return how the data differ from those learned from, in a way that the method cannot make up for, or ""."""
+        return ""
+
+    def _tell_shift(self, preferences: Any) -> None:
+        if message := self._shift(preferences):
+            warn(message, DataShiftWarning)
 
     def _warn(self, message: str, category: type[ConcordantWarning] = ConcordantWarning) -> None:
         """Give a warning and keep it in `fit_info_`."""

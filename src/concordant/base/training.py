@@ -21,7 +21,7 @@ from concordant.base.checkpoints import File, checkpoint
 from concordant.base.supervision import Judge, Truth
 from concordant.data.container import Container
 from concordant.data.streams import id_hash
-from concordant.errors import DataError, FormatError
+from concordant.errors import ConvergenceWarning, DataError, DataWarning, FormatError
 from concordant.execution import map_instances, n_threads, note, report, threads, unwatched
 from concordant.kernels.keeping import UNKEPT, Keep, State
 from concordant.kernels.lists import Floats, Ints, ranges
@@ -279,7 +279,8 @@ def _plan(
     if labels is None or len(usable) < FEWEST:
         owner._warn(
             f"{name} learns from {len(usable)} instance{'s' if len(usable) != 1 else ''}, too few to hold any out: "
-            "nothing is chosen, and the last pass is kept."
+            "nothing is chosen, and the last pass is kept.",
+            DataWarning,
         )
         return None, [_Held(usable, None)]
     ids = votes.instances
@@ -410,16 +411,21 @@ def _finish(
         info.converged = False
         owner._warn(
             f"{name} {run.stopped} with {_words(learner)}: its weights are no longer finite. The best pass before, "
-            f"{run.passes}, is kept.{calmer}"
+            f"{run.passes}, is kept.{calmer}",
+            ConvergenceWarning,
         )
     elif calmer and judge is not None and run.trace[-1] < _COLLAPSE * run.value:
         owner._warn(
             f"{name} was thrown off with {_words(learner)}: {select} fell from {run.value:.4f} in pass {run.passes} to "
-            f"{run.trace[-1]:.4f}. The best pass is kept.{calmer}"
+            f"{run.trace[-1]:.4f}. The best pass is kept.{calmer}",
+            ConvergenceWarning,
         )
     if info.interrupted:
         worth = "" if value is None else f", {select} {value:.4f}"
-        owner._warn(f"{name} was interrupted {info.interrupted}: the best pass so far, {run.passes}{worth}, is kept.")
+        owner._warn(
+            f"{name} was interrupted {info.interrupted}: the best pass so far, {run.passes}{worth}, is kept.",
+            ConvergenceWarning,
+        )
     return Trained(which, run.best, run.passes, value)
 
 
