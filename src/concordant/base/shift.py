@@ -242,7 +242,8 @@ def kind_shift(method: Any, votes: Preferences | Comparisons) -> str:
     """
     learned = method.__dict__.get("training_", {}).get("kind")
     asked: str = votes.kind if isinstance(votes, Preferences) else "comparisons"
-    if learned is None or (learned == "comparisons") == (asked == "comparisons"):
+    said = votes.n_rows if isinstance(votes, Preferences) else len(votes.left)
+    if learned is None or not said or (learned == "comparisons") == (asked == "comparisons"):
         return ""
     words = {"comparisons": "pairwise comparisons"}
     learned, asked = (words.get(kind, f"lists of {kind}s") for kind in (learned, asked))
