@@ -106,7 +106,7 @@ def _prior_strength(r: dict[str, Any]) -> str:
     ]
     note = (
         f"{r['items']} items, {r['data_sets']} data sets a row, 95 % intervals at the defaults but for the precision "
-        "of the prior. All, best: percent of true scores inside their intervals, of all items and of the truly best one. "
+        "of the prior. All, best: percent of true scores inside their intervals, of all items and of the best one. "
         "Error: root mean square of the scores. Newcomer first: how often an average item with three comparisons, "
         "beside 12 of every other, leads the board (Bradley–Terry). The default is 0.1: the strongest that holds the "
         "best item in nine of ten data sets on every field."

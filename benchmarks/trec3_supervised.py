@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import sys
 import tarfile
+import warnings
 from collections.abc import Callable, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,6 +19,7 @@ from measure import CACHE, ROOT, run
 from render import table
 
 import concordant as cc
+from concordant.errors import DataShiftWarning
 
 SOURCE = ROOT.parent / "shared" / "data" / "trec3-adhoc"
 TRAIN, TEST = range(151, 176), range(176, 201)
@@ -32,6 +35,17 @@ LEARNED: dict[str, tuple[str, list[dict[str, Any]]]] = {
     "svd-rank": ("svd-rank", [{"missing": m} for m in ("unknown", "below")]),
     "listwise-linear": ("listwise-linear", [{"missing": m} for m in ("unknown", "below")]),
     "rrf, weights learned": ("rrf", [{"weights": "learned"}]),
+}
+
+
+DEPTHS = (20, 100, 1000)
+# Few passes, so that the section takes minutes.
+AT_DEPTH: dict[str, Callable[[], Any]] = {
+    "listwise-linear": cc.ListwiseLinear,
+    "crf": lambda: cc.CRF(passes=100),
+    "svd-rank": lambda: cc.SVDRank(passes=40),
+    "rrf, weights learned": lambda: cc.RRF(weights="learned"),
+    "weighted-sum, weights learned": lambda: cc.WeightedSum(weights="learned"),
 }
 
 
@@ -147,6 +161,75 @@ def trec3() -> dict[str, Any]:
     return study(files_of(TRAIN, "train"), files_of(TEST, "test"), CACHE / "trec3-supervised" / "out")
 
 
+def depth() -> dict[str, Any]:
+    """TREC-3 when the depth changes: fitted on the first 20, 100 or 1,000 of each list, asked about each of them."""
+    if not available():
+        return {"not_available": "trec3-adhoc"}
+    halves = [files_of(TRAIN, "train"), files_of(TEST, "test")]
+    data = [(cc.read_runs(_paths(half)), cc.read_labels(half.qrels)) for half in halves]
+    rows: dict[str, dict[str, list[dict[str, float]]]] = {}
+    warned: dict[str, set[tuple[int, int]]] = {}
+
+    def note(name: str, asked: int, answer: cc.Consensus, labels: cc.Labels) -> None:
+        found = cc.evaluate(answer, labels, ["map", "ndcg@10"], convention="trec").mean
+        rows.setdefault(name, {}).setdefault(str(asked), []).append(found)
+
+    for (learned, truth), (asked, labels) in (data, data[::-1]):
+        for k in DEPTHS:
+            note("rrf", k, cc.RRF().fit_predict(asked.top(k)), labels)
+        for name, make in AT_DEPTH.items():
+            for fitted in DEPTHS:
+                model = make().fit(learned.top(fitted), truth)
+                for k in DEPTHS:
+                    part = asked.top(k)
+                    with warnings.catch_warnings(record=True) as said:
+                        warnings.simplefilter("always", DataShiftWarning)
+                        note(f"{name}, {fitted}", k, model.predict(part), labels)
+                    warned.setdefault(name, set()).update({(fitted, k)} if said else ())
+                    if k > fitted:
+                        note(f"{name}, {fitted}, unadjusted", k, _unadjusted(model).predict(part), labels)
+                print(f"  {name} fitted at {fitted}", file=sys.stderr, flush=True)
+    means = {
+        name: {k: {m: sum(v[m] for v in each) / len(each) for m in each[0]} for k, each in by.items()}
+        for name, by in rows.items()
+    }
+    return {"means": means, "warned": {name: sorted(map(list, pairs)) for name, pairs in warned.items()}}
+
+
+def _unadjusted(model: Any) -> Any:
+    """Return the model without its memory of the training lists, which reads lists of any depth alike."""
+    out = copy(model)
+    del out.training_
+    return out
+
+
+def _render_depth(r: dict[str, Any]) -> str:
+    if "not_available" in r:
+        return f"Not available: {r['not_available']}."
+    means = r["means"]
+
+    def cell(name: str, k: int) -> str:
+        own, base = means[name][str(k)], means["rrf"][str(k)]
+        before = means.get(f"{name}, unadjusted", {}).get(str(k))
+        mark = "" if own["map"] >= base["map"] else " ↓"
+        told = f" (unadjusted {before['map']:.3f})" if before and before != own else ""
+        return f"{own['map']:.3f}{mark}{told}"
+
+    body = [["rrf", "", *(f"{means['rrf'][str(k)]['map']:.3f}" for k in DEPTHS)]]
+    body += [
+        [name, f"{fitted:,}", *(cell(f"{name}, {fitted}", k) for k in DEPTHS)] for name in AT_DEPTH for fitted in DEPTHS
+    ]
+    warned = {name: ", ".join(f"{a:,} → {b:,}" for a, b in pairs) or "never" for name, pairs in r["warned"].items()}
+    return "\n\n".join(
+        [
+            "MAP on the topics not learned from, mean of both halves as training part; ↓ marks what is below RRF. "
+            '"unadjusted" is what the same weights give when deeper lists are read like those learned from.',
+            table(["", "fitted at", *(f"asked at {k:,}" for k in DEPTHS)], body),
+            f"A DataShiftWarning was given by {'; '.join(f'{name}: {pairs}' for name, pairs in warned.items())}.",
+        ]
+    )
+
+
 def _render(r: dict[str, Any]) -> str:
     if "not_available" in r:
         return f"Not available: {r['not_available']}."
@@ -181,5 +264,5 @@ def _render(r: dict[str, Any]) -> str:
     )
 
 
-SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {"trec3_supervised": trec3}
-RENDER: dict[str, Callable[[dict[str, Any]], str]] = {"trec3_supervised": _render}
+SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {"trec3_supervised": trec3, "trec3_depth": depth}
+RENDER: dict[str, Callable[[dict[str, Any]], str]] = {"trec3_supervised": _render, "trec3_depth": _render_depth}

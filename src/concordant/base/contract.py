@@ -25,6 +25,7 @@ from concordant.data.preferences import Bools, Preferences
 from concordant.errors import (
     ConcordantWarning,
     DataError,
+    DataShiftWarning,
     DataWarning,
     KindError,
     NotFittedError,
@@ -313,6 +314,7 @@ class Aggregator:
         votes = self._checked(preferences)
         if self._leaves_unknown:
             self._heed(votes)
+        self._tell_shift(votes)
         return self._consensus(votes)
 
     def fit_predict(
@@ -361,7 +363,9 @@ class Aggregator:
         """
         from concordant.base.explanation import explain
 
-        return explain(self, self._checked(preferences), instance)
+        votes = self._checked(preferences)
+        self._tell_shift(votes)
+        return explain(self, votes, instance)
 
     def _contributions(self, preferences: Any) -> tuple[list[str], Floats, Floats] | None:
         """Return experts, what each adds to every slot (slots × experts) and what is added besides (one per slot).
@@ -536,6 +540,14 @@ class Aggregator:
         if kind not in self.tags.accepts:
             others = [n for n in METHODS if kind in METHODS[n].tags.accepts]
             raise KindError.unaccepted(type(self).__name__, kind, self.tags.accepts, others)
+
+    def _shift(self, preferences: Any) -> str:
+        """Return how the data differ from those learned from, in a way that the method cannot make up for, or ""."""
+        return ""
+
+    def _tell_shift(self, preferences: Any) -> None:
+        if message := self._shift(preferences):
+            warn(message, DataShiftWarning)
 
     def _warn(self, message: str, category: type[ConcordantWarning] = ConcordantWarning) -> None:
         """Give a warning and keep it in `fit_info_`."""

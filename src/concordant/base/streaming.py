@@ -16,7 +16,7 @@ import numpy as np
 from concordant.base.checkpoints import checkpoint as keeping_steps
 from concordant.base.contract import Aggregator
 from concordant.base.registry import create
-from concordant.errors import KindError
+from concordant.errors import DataShiftWarning, KindError, warn
 from concordant.execution import report, unwatched
 from concordant.io.parts import Parts
 from concordant.io.write import format_of
@@ -106,7 +106,11 @@ def aggregate_blocks(
             pending: Future[None] | None = None
             missing = [b for b in range(len(blocks)) if not parts.has(b)]
             answers = blocks.pieces.some(missing).map(_aggregated, chosen, fitted or learning, adjust, top)
-            for b, consensus in zip(missing, answers, strict=True):
+            told = False
+            for b, (consensus, shift) in zip(missing, answers, strict=True):
+                if shift and not told:
+                    warn(shift, DataShiftWarning)
+                    told = True
                 if pending is not None:
                     pending.result()
                 pending = writer.submit(parts.put, b, consensus)
@@ -125,11 +129,17 @@ def _aggregated(
     fitted: bool,
     adjust: Callable[[Preferences], Preferences] | None,
     top: int | None,
-) -> Consensus:
+) -> tuple[Consensus, str]:
+    """Return the consensus of a block, and how it differs from what the method learned from."""
     votes = block if adjust is None else adjust(block)
+    shift = method._shift(votes) if fitted else ""
     with unwatched():
-        consensus = method.predict(votes) if fitted else method.fit_predict(votes)
-    return consensus if top is None else consensus.top(top)
+        if shift:
+            # Said once for all blocks, and not by each.
+            consensus = method._consensus(method._checked(votes))
+        else:
+            consensus = method.predict(votes) if fitted else method.fit_predict(votes)
+    return consensus if top is None else consensus.top(top), shift
 
 
 def _digest(value: Any) -> str:

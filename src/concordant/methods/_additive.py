@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from concordant.base.contract import expert_weights
 from concordant.base.experts import check_known
+from concordant.base.shift import Seen, value_ranges
 from concordant.base.supervision import check_told_apart, match_labels, validation_pair
 from concordant.base.training import FEWEST, train
 from concordant.data.preferences import Preferences
@@ -40,6 +41,7 @@ _MOST_STEPS = 100
 _STILL = 1e-8
 # Scores that differ by less than this part of the largest differ by rounding, and are a tie.
 _DIGITS = 11
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 class Candidate(NamedTuple):
@@ -251,6 +253,7 @@ def learn(
     )
     info = owner.fit_info_
     info.chosen.pop("passes", None)
+    owner.training_ = _record(owner, p, sorted(experts) if free else None, truth.instances)
     if not free:
         return Learned(found.learner, [], np.zeros(0))
     info.chosen["ridge"] = ridges[found.passes - 1]
@@ -261,6 +264,20 @@ def learn(
             ConvergenceWarning,
         )
     return _spread(owner, experts, own, found.learner, found.parameters)
+
+
+def _record(owner: Weighing, p: Preferences, experts: list[str] | None, instances: Ints) -> dict[str, Any]:
+    """Return what is kept of the training data: for every expert, or for all together where none has a weight."""
+    place = dict.fromkeys(p.experts, 0) if experts is None else {e: at for at, e in enumerate(experts)}
+    column = np.array([place[e] for e in p.experts], dtype=np.int64)
+    out = Seen.of(p, column, 1 if experts is None else len(experts), instances).record()
+    if experts is not None and getattr(owner, "norm", "") == "none":
+        low, high = value_ranges(p)
+        # About experts who gave no score nothing is known, and so nothing is said of what they give later.
+        low, high = np.where(low <= high, low, -_LARGEST), np.where(low <= high, high, _LARGEST)
+        order = np.argsort(column)
+        out |= {"low": low[order], "high": high[order]}
+    return out
 
 
 def _require_known(owner: Weighing, votes: Any, p: Preferences) -> None:

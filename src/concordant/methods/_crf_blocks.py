@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from concordant.base.checkpoints import Mark
 from concordant.base.experts import speaking
+from concordant.base.shift import Reached, Seen
 from concordant.base.supervision import Judge, match_labels, validation_pair
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, KindError
@@ -98,6 +99,8 @@ def fit_blocks(owner: CRF, blocks: BlocksOfInstances, labels: Labels | None, val
     own_names = set(weights.names[: weights.n_own])
     strangers = any(n and e not in own_names for e, n in zip(blocks.experts, lists.tolist(), strict=True))
     highest = max(t[2] for t in told)
+    owner._require_telling(counts["usable"], counts["usable"])
+    seen = Seen.over([part for part in judged.map(_reached, owner, weights) if part is not None])
     judge = Judge(*pair, metric=owner.select, unjudged=owner.unjudged)
     if not len(judge.instances):
         raise DataError(f"{name} cannot choose by the validation part: none of its instances has a label.")
@@ -111,7 +114,7 @@ def fit_blocks(owner: CRF, blocks: BlocksOfInstances, labels: Labels | None, val
             scale = _added(rows, len(weights))
             owner._require_telling(scale.n_telling, counts["usable"])
             unit, size = units_of(scale.variance / max(scale.n_slots, 1), owner)
-            held = owner._rows_of(pair[0], weights, (transform,), " of the validation part")
+            held = owner._rows_of(pair[0], weights, (transform,), " of the validation part", seen)
             w = (owner._first(weights, None) / unit).ravel()
             trace, objective = [], None
             for number, l2 in enumerate(path_of(owner, size)):
@@ -138,7 +141,14 @@ def fit_blocks(owner: CRF, blocks: BlocksOfInstances, labels: Labels | None, val
     info.labels, info.chosen, info.trace = counts | {"usable": usable}, chosen, trace
     info.n_iter, info.validation, info.objective = len(trace), best[0], best[0]
     parts = list(blocks.pieces.map(_said, owner, weights, transform))
-    owner._take_over(own, (transform,), weights, Said(*(np.sum(part, axis=0) for part in zip(*parts, strict=True))))
+    said = Said(*(np.sum(part, axis=0) for part in zip(*parts, strict=True)))
+    owner._take_over(own, (transform,), weights, said, seen)
+
+
+def _reached(piece: _Judged, owner: CRF, weights: Blocks) -> Reached | None:
+    if piece.votes is None or not len(piece.usable):
+        return None
+    return owner._reached(piece.votes, weights, piece.usable)
 
 
 def _said(block: Preferences, owner: CRF, weights: Blocks, transform: str) -> Said:

@@ -14,6 +14,7 @@ import numpy as np
 from concordant.base.contract import Aggregator, Votes
 from concordant.base.experts import DISCOUNTED
 from concordant.base.params import Constraint
+from concordant.base.shift import Reached, Seen, check_record, depth_shift, kind_shift
 from concordant.data.comparisons import Comparisons
 from concordant.data.index import Texts
 from concordant.data.streams import id_hash
@@ -62,6 +63,7 @@ class Training(NamedTuple):
     train: ExpertRows
     validation: ExpertRows | None
     blocks: Blocks
+    seen: Seen
 
     def weights(self, w: Floats) -> Floats:
         """Return the weights to score with: where nobody taught the shared ones, a stranger is an average expert."""
@@ -96,6 +98,7 @@ class LinearAggregator(Aggregator):
     transforms_: list[str]
     pruned_: list[str]
     expert_details_: dict[str, Any]
+    training_: dict[str, Any]
 
     def _blocks(self) -> Blocks:
         """Return which weights there are, or raise when nothing was learned."""
@@ -108,19 +111,27 @@ class LinearAggregator(Aggregator):
         of_expert = blocks.of(preferences, type(self).__name__, self.unknown_experts)
         if not len(blocks):
             return np.zeros(preferences.slots.n_slots)
+        how: dict[str, Any] = {"missing": self.missing, "scaling": self.scaling, "seen": self._seen()}
         if len(self.transforms_) == 1:
-            return item_sums(
-                preferences, blocks, of_expert, self.weights_, self.transforms_[0],
-                missing=self.missing, scaling=self.scaling,
-            )  # fmt: skip
+            return item_sums(preferences, blocks, of_expert, self.weights_, self.transforms_[0], **how)
         total = np.zeros(preferences.slots.n_slots)
         for t, transform in enumerate(self.transforms_):
             w = np.zeros((len(blocks), 3))
             if t == 0:
                 w[:, 0] = self.weights_[:, 0]
             w[:, 1:] = self.weights_[:, 1 + 2 * t : 3 + 2 * t]
-            total += item_sums(preferences, blocks, of_expert, w, transform, missing=self.missing, scaling=self.scaling)
+            total += item_sums(preferences, blocks, of_expert, w, transform, **how)
         return total
+
+    def _seen(self) -> Seen | None:
+        """Return how far the lists went that the weights were learned from; None where that is not known."""
+        return Seen.recorded(self.__dict__.get("training_"))
+
+    def _shift(self, preferences: Votes) -> str:
+        blocks = self._blocks()
+        return kind_shift(self, preferences) or depth_shift(
+            self, preferences, lambda: blocks.of(preferences, type(self).__name__, self.unknown_experts)
+        )
 
     def _contributions(self, preferences: Votes) -> tuple[list[str], Floats, Floats]:
         blocks = self._blocks()
@@ -136,7 +147,11 @@ class LinearAggregator(Aggregator):
         each = Blocks(names, -1)
         codes = np.where(of_expert >= 0, np.arange(k), -1)
         w = self.weights_[of_expert]
-        rows = potentials(preferences, each, codes, tuple(self.transforms_), missing=self.missing, scaling=self.scaling)
+        seen = self._seen()
+        rows = potentials(
+            preferences, each, codes, tuple(self.transforms_), missing=self.missing, scaling=self.scaling,
+            seen=None if seen is None else seen.take(of_expert),
+        )  # fmt: skip
         np.add.at(out, (list_ids(rows.starts), rows.block), (rows.X * w[rows.block]).sum(axis=1))
         own = self.weights_[: blocks.n_own, 0]
         instance = list_ids(rows.list_starts)
@@ -168,25 +183,40 @@ class LinearAggregator(Aggregator):
         return blocks
 
     def _prepared(
-        self, votes: Votes, validation: tuple[Votes, Any] | None, blocks: Blocks, transforms: Sequence[str]
+        self,
+        votes: Votes,
+        validation: tuple[Votes, Any] | None,
+        blocks: Blocks,
+        transforms: Sequence[str],
+        instances: Ints,
     ) -> Training:
-        """Return the rows of the training and the validation part."""
+        """Return the rows of the training part, whose given instances are learned from, and of the validation part."""
+        seen = Seen.over([self._reached(votes, blocks, instances)])
         held = None
         if validation is not None:
-            held = self._rows_of(validation[0], blocks, transforms, " of the validation part")
-        return Training(self._rows_of(votes, blocks, transforms), held, blocks)
+            # Read as at prediction: it may go deeper than what is learned from.
+            held = self._rows_of(validation[0], blocks, transforms, " of the validation part", seen)
+        return Training(self._rows_of(votes, blocks, transforms), held, blocks, seen)
 
-    def _rows_of(self, votes: Votes, blocks: Blocks, transforms: Sequence[str], where: str = "") -> ExpertRows:
+    def _reached(self, votes: Votes, blocks: Blocks, instances: Ints) -> Reached:
+        """Return how far the lists of some instances go."""
+        return Reached.of(votes, blocks.of(votes, type(self).__name__, self.unknown_experts), len(blocks), instances)
+
+    def _rows_of(
+        self, votes: Votes, blocks: Blocks, transforms: Sequence[str], where: str = "", seen: Seen | None = None
+    ) -> ExpertRows:
         """Return what is said about every slot; `where` says in messages which votes these are."""
         of_expert = blocks.of(votes, type(self).__name__, self.unknown_experts, where)
-        rows = potentials(votes, blocks, of_expert, transforms, missing=self.missing, scaling=self.scaling)
+        rows = potentials(votes, blocks, of_expert, transforms, missing=self.missing, scaling=self.scaling, seen=seen)
         return tidy_rows(rows, blocks)
 
     def _keep(self, w: Floats, transforms: Sequence[str], found: Training) -> None:
         """Take over what was learned, and say what it means."""
-        self._take_over(found.weights(w.copy()), transforms, found.blocks, Said.of(found.train, len(w)))
+        said = Said.of(found.train, len(w))
+        self._take_over(found.weights(w.copy()), transforms, found.blocks, said, found.seen)
 
-    def _take_over(self, w: Floats, transforms: Sequence[str], blocks: Blocks, said: Said) -> None:
+    def _take_over(self, w: Floats, transforms: Sequence[str], blocks: Blocks, said: Said, seen: Seen) -> None:
+        self.training_ = seen.record()
         self.experts_ = list(blocks.names)
         self.shared_ = blocks.shared
         self.transforms_ = list(transforms)
@@ -220,6 +250,7 @@ class LinearAggregator(Aggregator):
         )
         if not right:
             raise DataError("its weights, its transforms and its experts do not go together.")
+        check_record(self)
 
 
 def tidy_rows(rows: ExpertRows, blocks: Blocks) -> ExpertRows:

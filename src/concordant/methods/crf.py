@@ -160,12 +160,24 @@ class CRF(LinearAggregator):
         being listed; "meaning", all that in words.
     pruned_ : list of str
         Experts that `prune` removed; their lists are passed over.
+    training_ : dict
+        What the lists learned from were like: "kind"; "items", the fewest and the most items of an instance; "widest",
+        the largest share of these that a list held; and for every expert with weights "length", the number of items of
+        its longest list, "rank", its largest rank, and "coverage", the share of the items that it lists on average.
 
     Notes
     -----
     Prediction is a sum over lists, O(R log m) for R rows in lists of m. A pass costs O(2^epsilon epsilon) and the rows
     of the drawn items for each draw, however large the instances are. The paper's own training is n_samples=1,
     balance=False, smooth=1; sums="slice", scaling="paper" is its text to the letter.
+
+    The weights hold for lists like those learned from. Not being listed meant being below the largest rank D there: in
+    a list that goes beyond 1.5 D, what an expert says of an item at rank r > D counts √(D / r), so that the item fades
+    into one that is not listed. (D is "rank" / (1 - "coverage"): by leaving an item out, experts who list nearly
+    everything say little.) Row and col are those of a list that holds no larger share of the items than the lists
+    learned from. A model fitted on the first 20 of each list so answers for 1,000, but one fitted at the depth it is
+    asked about does better: a `DataShiftWarning` says so from twice that depth on. Weights learned from comparisons do
+    not hold for lists, nor the other way round, which is another such warning.
 
     References
     ----------
@@ -293,7 +305,7 @@ class CRF(LinearAggregator):
         learners: list[_Ascent | _Batch] = []
         seeds = np.array([id_hash(f"{self.random_state}:{q}") for q in votes.instances], dtype=np.uint64)
         for transform in candidates(self.transform, TRANSFORMS):
-            rows = self._prepared(votes, pair, blocks, (transform,))
+            rows = self._prepared(votes, pair, blocks, (transform,), truth.instances)
             check_told_apart(rows.train.key, truth, votes, name)
             task = _Task.of(self, votes, rows, blocks, aim, seeds, truth.instances, transform)
             first = self._first(blocks, before) / task.unit

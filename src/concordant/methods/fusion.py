@@ -17,6 +17,7 @@ from concordant.base.contract import Aggregator, Tags, expert_weights
 from concordant.base.experts import check_known
 from concordant.base.params import Constraint, integer, mapping, metric_name, number, one_of, optional
 from concordant.base.registry import register
+from concordant.base.shift import check_record, value_shift
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, NotFittedError
 from concordant.kernels.cells import blocks, weighted_median
@@ -119,6 +120,8 @@ class Weighing(Aggregator):
     select: str
     cv: int
 
+    training_: dict[str, Any]
+
     def _learns(self) -> bool:
         return self.needs_labels()
 
@@ -139,6 +142,7 @@ class Weighing(Aggregator):
         trust = getattr(self, "adherence_", None)
         if trust is not None and not (np.isfinite(trust).all() and (trust >= 0).all()):
             raise DataError("its weights are not all finite numbers >= 0.")
+        check_record(self)
 
 
 def by_expert(preferences: Preferences, terms: Floats, weights: Floats | None) -> tuple[list[str], Floats, Floats]:
@@ -189,6 +193,8 @@ class RRF(Weighing):
         k as chosen, where it is learned.
     experts_, adherence_
         The experts of the training data and their weights, where these are learned: the mean is 1.
+    training_ : dict
+        Where something is learned, what the training lists were like; see `CRF`.
 
     Notes
     -----
@@ -790,6 +796,8 @@ class WeightedSum(Weighing, _Comb):
     ----------
     experts_, adherence_
         The experts of the training data and their weights, where these are learned: the mean is 1.
+    training_ : dict
+        Where something is learned, what the training lists were like; see `CRF`.
 
     Notes
     -----
@@ -862,6 +870,10 @@ class WeightedSum(Weighing, _Comb):
         self, preferences: Preferences, value: Floats, absent: Floats | None, weights: Floats | None
     ) -> Floats:
         return _total(preferences, value, absent, weights)
+
+    def _shift(self, preferences: Preferences) -> str:
+        # These two look at the order alone.
+        return "" if self.norm in ("rank", "borda") else value_shift(self, preferences)
 
 
 @register

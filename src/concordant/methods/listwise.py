@@ -15,7 +15,7 @@ from concordant.base.contract import Tags, Votes
 from concordant.base.params import Constraint, integer, metric_name, number, one_of, seed
 from concordant.base.registry import register
 from concordant.data.index import Texts
-from concordant.errors import DataError
+from concordant.errors import ConvergenceWarning, DataError
 from concordant.kernels.lists import Codes, Floats, Ints, list_ids
 from concordant.methods._linear import (
     TRANSFORMS,
@@ -116,6 +116,8 @@ class ListwiseLinear(LinearAggregator):
     expert_details_ : dict
         "alpha", "beta_plus", "beta_minus"; "listed", what being listed by the expert adds on average compared with not
         being listed; "meaning", all that in words.
+    training_ : dict
+        How far the lists learned from went; see `CRF`, whose notes on longer lists hold here, too.
 
     Notes
     -----
@@ -206,7 +208,7 @@ class ListwiseLinear(LinearAggregator):
             path = (_MIDDLE,)
         learners = []
         for transform in candidates(self.transform, TRANSFORMS):
-            rows = self._prepared(votes, pair, blocks, transform.split("+"))
+            rows = self._prepared(votes, pair, blocks, transform.split("+"), truth.instances)
             check_told_apart(rows.train.key, truth, votes, type(self).__name__)
             problem = _Problem.of(rows.train, truth.label, target, truth.instances, votes.instances, len(blocks))
             learners.append(_Solver(self, transform, rows, problem, path))
@@ -234,7 +236,8 @@ class ListwiseLinear(LinearAggregator):
             self.fit_info_.converged = False
             self._warn(
                 f"ListwiseLinear stopped with a gradient of {self.fit_info_.gradient_norm:.1e}, above "
-                f"tol={self.tol:g}. Raise max_iter or tol; the weights found so far are kept."
+                f"tol={self.tol:g}. Raise max_iter or tol; the weights found so far are kept.",
+                ConvergenceWarning,
             )
         w = best.weights(found.parameters)
         self._keep(w, best.transform.split("+"), best.rows)

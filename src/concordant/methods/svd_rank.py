@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.params import Constraint, boolean, integer, metric_name, number, one_of, optional, seed
 from concordant.base.registry import register
-from concordant.errors import DataError, NotFittedError
+from concordant.base.shift import Seen, check_record, depth_shift, kind_shift
+from concordant.errors import DataError, DataShiftWarning, NotFittedError
 from concordant.kernels.lists import Floats, exact_sums, list_ids, offsets_of
 from concordant.kernels.svd_tables import Rows
 from concordant.methods._lambdarank import (
@@ -149,12 +150,17 @@ class SVDRank(Aggregator):
         With a hidden layer, what its units begin with.
     top_ : float64[units]
         With a hidden layer, what its units are worth.
+    training_ : dict
+        How far the lists learned from went; see `CRF`.
 
     Notes
     -----
     Features cost a sort and some ten products with Y, each O(m), for a list of m items; untied binary lists have a
     closed form. A pass costs as many steps as there are pairs with different labels. Nothing depends on the order of
     rows, items, experts or instances.
+
+    In lists that go more than 1.5 times as deep as those learned from, items below that depth D fade into items that
+    are not listed: at rank r their features count √(D / r), as in `CRF`.
 
     References
     ----------
@@ -214,6 +220,7 @@ class SVDRank(Aggregator):
     hidden_: Floats
     bias_: Floats
     top_: Floats
+    training_: dict[str, Any]
 
     def __init__(
         self,
@@ -298,7 +305,14 @@ class SVDRank(Aggregator):
         blocks = self._known()
         of_expert = blocks.of(votes, type(self).__name__, self.unknown_experts)
         p = (self.weights_.shape[1] - 1) // 3
-        return triples(votes, blocks, of_expert, self.strength_, p, self.missing, self.scaling)
+        seen = Seen.recorded(self.__dict__.get("training_"))
+        return triples(votes, blocks, of_expert, self.strength_, p, self.missing, self.scaling, seen)
+
+    def _shift(self, preferences: Votes) -> str:
+        blocks = self._known()
+        return kind_shift(self, preferences) or depth_shift(
+            self, preferences, lambda: blocks.of(preferences, type(self).__name__, self.unknown_experts)
+        )
 
     def _scores(self, preferences: Votes) -> Floats:
         found = self._triples(preferences)
@@ -355,17 +369,22 @@ class SVDRank(Aggregator):
         blocks = self._blocks_to_learn(preferences)
         known = before
         if before is not None and before[1].w.shape[1:] != (3 * self.p + 1, max(self.hidden, 1)):
-            self._warn("SVDRank begins anew: the previous fit had another number of triples or hidden units.")
+            self._warn(
+                "SVDRank begins anew: the previous fit had another number of triples or hidden units.", DataShiftWarning
+            )
             known = None
         settings = Settings(self.p, self.hidden, float(self.l2), float(self.average), self.random_state)
         goal, budget, calm = learned_metric(self.metric), self.max_items or 0, self.scaling == "mean"
         learners = []
+        seen = Seen.of(preferences, blocks.of(preferences, owner, self.unknown_experts), len(blocks), truth.instances)
         for strength in candidates(self.strength, _TRIED):
             parts = []
             both = [(preferences, "")] if pair is None else [(preferences, ""), (pair[0], " of the validation part")]
             for votes, where in both:
                 of_expert = blocks.of(votes, owner, self.unknown_experts, where)
-                found = triples(votes, blocks, of_expert, strength, self.p, self.missing, self.scaling)
+                # The validation part may go deeper than what is learned from: it is read as at prediction.
+                far = seen if where else None
+                found = triples(votes, blocks, of_expert, strength, self.p, self.missing, self.scaling, far)
                 parts.append(slot_rows(found, votes.slots))
             queries = Queries.of(parts[0], truth.label, truth.instances, preferences.instances, goal, budget, calm)
             telling = truth.instances[queries.telling[truth.instances]]
@@ -394,6 +413,7 @@ class SVDRank(Aggregator):
             random_state=self.random_state,
         )
         self._keep(learners[trained.learner], trained.parameters, blocks)
+        self.training_ = seen.record()
 
     def _blocks_to_learn(self, votes: Votes) -> Blocks:
         blocks = blocks_for(votes, self.weights, self.min_lists, self.min_rows)
@@ -453,6 +473,7 @@ class SVDRank(Aggregator):
             right = right and net[1].shape == net[2].shape == net[0].shape[2:]  # type: ignore[union-attr]
         if not right:
             raise DataError("its weights, its strength and its experts do not go together.")
+        check_record(self)
 
 
 def _influence(w: Floats, rows: Rows, p: int) -> tuple[Floats, Floats]:

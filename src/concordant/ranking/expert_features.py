@@ -15,6 +15,7 @@ import numpy as np
 
 from concordant.base.contract import Votes
 from concordant.base.experts import check_known, speaking
+from concordant.base.shift import SLACK, Seen, deepest
 from concordant.data.comparisons import Comparisons
 from concordant.data.features import Features
 from concordant.data.index import Texts, as_ids
@@ -29,6 +30,7 @@ __all__ = [
     "SHARED",
     "Blocks",
     "ExpertRows",
+    "Reading",
     "anybody",
     "blocks_by_lists",
     "blocks_of",
@@ -210,6 +212,7 @@ def potentials(
     *,
     missing: str = "unknown",
     scaling: str = "mean",
+    seen: Seen | None = None,
 ) -> ExpertRows:
     """Return the potentials of the CRF: d = 3, for the weights alpha (not listed), beta+ (preferred), beta- (beaten).
 
@@ -227,15 +230,17 @@ def potentials(
         Whether a list says nothing about what it leaves out, or prefers all it holds to it, by 1.
     scaling : {"mean", "paper"}
         Whether sums are divided by the number of items of the instance.
+    seen : Seen, optional
+        How far the lists went that the weights were learned from; `Reading` says what becomes of longer ones.
     """
     transforms = (transform,) if isinstance(transform, str) else tuple(transform)
     if isinstance(votes, Comparisons) or votes.n_rows <= _STRETCH:
-        return _potentials(votes, blocks, block_of_expert, transforms, missing, scaling)
+        return _potentials(votes, blocks, block_of_expert, transforms, missing, scaling, seen)
     edges = _edges(votes)
 
     def stretch(k: int) -> ExpertRows:
         own = votes.window(edges[k], edges[k + 1])
-        return _potentials(own, blocks, block_of_expert, transforms, missing, scaling)
+        return _potentials(own, blocks, block_of_expert, transforms, missing, scaling, seen)
 
     # What is said of an instance depends on no other.
     with unwatched():
@@ -284,13 +289,70 @@ def _joined(parts: Sequence[ExpertRows]) -> ExpertRows:
     )
 
 
+class Reading(NamedTuple):
+    """How lists are read by weights that were learned from other lists, shorter ones perhaps.
+
+    What an expert says about its first 20 items does not tell what its place 500 is worth. Not being listed meant, in
+    training, being below the depth D of `Seen.depth`: in a list that goes beyond 1.5 D an item at rank r > D is heard
+    √(D / r) as loud, so that it fades into an item that is not listed. Row and col grow with the share of the items of
+    the instance that a list holds. That share is taken of the longest list and of the largest instance learned from
+    where these are more than 1.5 times as long and as large, and is the mean share learned from where it is still more
+    than 1.5 times the largest. Within these limits nothing changes.
+
+    Attributes
+    ----------
+    scale : float64[lists] or None
+        What row and col are multiplied by; None where nothing is.
+    loudness : float64[rows] or None
+        How loud a row is heard, compared with not being listed; None where all are in full.
+    """
+
+    scale: Floats | None
+    loudness: Floats | None
+
+    @classmethod
+    def of(cls, votes: Preferences, block: Ints, seen: Seen | None, scaling: str = "mean") -> Reading:
+        """Return how to read lists, given the block of each (-1 for one left out).
+
+        Sums that are not divided by the number of items grow with the length of the list alone.
+        """
+        if seen is None or seen.holds(votes):
+            return cls(None, None)
+        length, longest = votes.list_lengths, seen.length[block]
+        counted = np.where(length > SLACK * longest, longest, length)
+        if scaling == "mean":
+            size, most = votes.slots.sizes[votes.list_instance], seen.items[1]
+            share = counted / np.maximum(np.where(size > SLACK * most, most, size), 1)
+            share = np.where(share > SLACK * seen.widest, seen.coverage[block], share)
+            counted = share * size
+        far = np.abs(counted - length) > 1e-9 * length
+        scale = np.divide(counted, length, out=np.ones(len(length)), where=far) if far.any() else None
+        return cls(scale, loudness(votes, block, seen))
+
+
+def loudness(votes: Preferences, block: Ints, seen: Seen) -> Floats | None:
+    """Return how loud every row is heard whose list goes deeper than those learned from; None where none does."""
+    limit = seen.depth[block]
+    deep = deepest(votes) > SLACK * limit
+    if not deep.any():
+        return None
+    limit = np.repeat(np.where(deep, limit, np.inf), votes.list_lengths)
+    return np.sqrt(np.minimum(limit / votes.ranks("average"), 1.0))
+
+
 def _potentials(
-    votes: Votes, blocks: Blocks, block_of_expert: Ints, transforms: Sequence[str], missing: str, scaling: str
+    votes: Votes,
+    blocks: Blocks,
+    block_of_expert: Ints,
+    transforms: Sequence[str],
+    missing: str,
+    scaling: str,
+    seen: Seen | None,
 ) -> ExpertRows:
-    lists = _lists_of(votes, block_of_expert, transforms)
+    lists = _lists_of(votes, block_of_expert, transforms, seen, scaling)
     size = votes.slots.sizes[lists.instance].astype(np.float64)
     width = size if scaling == "mean" else np.ones(len(size))
-    length = np.diff(lists.offsets).astype(np.float64)
+    length = lists.length
     of_list = np.repeat(np.arange(len(size)), np.diff(lists.offsets))
     X = np.empty((len(lists.slot), 1 + 2 * len(transforms)))
     absent = np.zeros((len(size), X.shape[1]))
@@ -303,6 +365,8 @@ def _potentials(
             absent[:, 2 + 2 * t] = -lists.weight * length / width
         X[:, 1 + 2 * t] = lists.weight[of_list] * won / width[of_list]
         X[:, 2 + 2 * t] = -lists.weight[of_list] * lost / width[of_list]
+    if lists.loudness is not None:
+        X *= lists.loudness[:, None]
     own = lists.block < blocks.n_own
     absent[:, 0] = lists.weight - own
     block = lists.block[of_list]
@@ -398,7 +462,7 @@ def expert_features(
 
 
 class _Lists(NamedTuple):
-    """What experts with a block say, list by list."""
+    """What experts with a block say, list by list; how long each list counts as, and how loud each row is heard."""
 
     instance: Ints
     block: Ints
@@ -407,31 +471,48 @@ class _Lists(NamedTuple):
     slot: Ints
     sums: list[tuple[Floats, Floats]]
     value: Floats
+    length: Floats
+    loudness: Floats | None
 
 
-def _lists_of(votes: Votes, block_of_expert: Ints, transforms: Sequence[str]) -> _Lists:
+def _lists_of(
+    votes: Votes, block_of_expert: Ints, transforms: Sequence[str], seen: Seen | None, scaling: str
+) -> _Lists:
     if isinstance(votes, Comparisons):
         return _compared(votes, block_of_expert, len(transforms))
     # A list that weighs nothing is not there.
     block = np.where(votes.weights > 0, block_of_expert[votes.list_expert], -1)
-    sums = [votes.pair_sums(t) for t in transforms]
-    value = _values(votes, transforms[0])
+    scale, loud = Reading.of(votes, block, seen, scaling)
+    sums = [_scaled_sums(votes, t, scale) for t in transforms]
+    length = votes.list_lengths.astype(np.float64)
+    lists = _Lists(
+        votes.list_instance.astype(np.int64), block, votes.weights, votes.list_offsets, votes.slot.astype(np.int64),
+        sums, _values(votes, transforms[0]), length if scale is None else length * scale, loud,
+    )  # fmt: skip
     if (block >= 0).all():
-        return _Lists(
-            votes.list_instance.astype(np.int64), block, votes.weights, votes.list_offsets,
-            votes.slot.astype(np.int64), sums, value,
-        )  # fmt: skip
+        return lists
     kept = np.flatnonzero(block >= 0)
     rows = np.flatnonzero(np.repeat(block >= 0, votes.list_lengths))
     return _Lists(
-        votes.list_instance[kept].astype(np.int64),
+        lists.instance[kept],
         block[kept],
-        votes.weights[kept],
+        lists.weight[kept],
         offsets_of(votes.list_lengths[kept]),
-        votes.slot[rows].astype(np.int64),
+        lists.slot[rows],
         [(row[rows], col[rows]) for row, col in sums],
-        value[rows],
+        lists.value[rows],
+        lists.length[kept],
+        None if loud is None else loud[rows],
     )
+
+
+def _scaled_sums(votes: Preferences, transform: str, scale: Floats | None) -> tuple[Floats, Floats]:
+    row, col = votes.pair_sums(transform)
+    if scale is None:
+        return row, col
+    # Differences of ranks themselves grow with the length of the list, too.
+    of_row = np.repeat(scale**2 if transform == "count" else scale, votes.list_lengths)
+    return row * of_row, col * of_row
 
 
 def _values(votes: Preferences, transform: str) -> Floats:
@@ -466,14 +547,17 @@ def _compared(votes: Comparisons, block_of_expert: Ints, n_transforms: int) -> _
     new = np.ones(len(who), dtype=np.bool_)
     new[1:] = (who[1:] != who[:-1]) | (instance[1:] != instance[:-1])
     first = np.flatnonzero(new)
+    offsets = np.append(first, len(who)).astype(np.int64)
     return _Lists(
         instance[first],
         block[who[first]],
         np.ones(len(first)),
-        np.append(first, len(who)).astype(np.int64),
+        offsets,
         slot,
         [(row, col)] * n_transforms,
         np.zeros(len(who)),
+        np.diff(offsets).astype(np.float64),
+        None,
     )
 
 
@@ -500,6 +584,7 @@ def item_sums(
     *,
     missing: str = "unknown",
     scaling: str = "mean",
+    seen: Seen | None = None,
 ) -> Floats:
     """Return the score of every slot under the weights of the potentials, the same in any order of the experts.
 
@@ -520,9 +605,17 @@ def item_sums(
         heard = (block >= 0) & (votes.weights > 0)
         given = given * np.where(heard, votes.weights, 0.0)[:, None]
     none, plus, minus = np.ascontiguousarray(given.T)
+    scale, loud = Reading.of(votes, block, seen, scaling)
     size = votes.slots.sizes[votes.list_instance].astype(np.float64)
     width = size if scaling == "mean" else np.ones(len(size))
-    terms = _terms(votes, transform, none, plus, minus, width)
+    narrow = width if scale is None else width / scale
+    terms = _terms(votes, transform, none, plus, minus, narrow)
+    if missing == "below":
+        # A listed item beats the (size - length) others, and is not beaten, as those are, by all that are listed.
+        length = votes.list_lengths if scale is None else votes.list_lengths * scale
+        terms += np.repeat((plus * (size - length) + minus * length) / width, votes.list_lengths)
+    if loud is not None:
+        terms *= loud
     starts, lists = votes.list_offsets[votes.list_starts], votes.list_starts
     most = np.diff(lists)
     always = float(w[: blocks.n_own, 0].sum())
@@ -531,10 +624,7 @@ def item_sums(
         return exact_sums(terms, votes.slot, votes.n_slots, starts, most) + always
     own = block < blocks.n_own if plain else heard & (block < blocks.n_own)
     base = none - np.where(own, w[block, 0], 0.0)
-    length = votes.list_lengths.astype(np.float64)
     if missing == "below":
-        # A listed item beats the (size - length) others, and is not beaten, as those are, by all that are listed.
-        terms += np.repeat((plus * (size - length) + minus * length) / width, votes.list_lengths)
         base -= minus * length / width
     total = exact_sums(terms, votes.slot, votes.n_slots, starts, most)
     shift = exact_sums(base, votes.list_instance, len(votes), lists, most) + always

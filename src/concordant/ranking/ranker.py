@@ -26,6 +26,7 @@ from concordant.base.params import (
     optional,
     seed,
 )
+from concordant.base.shift import Seen, check_record, depth_shift, kind_shift
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.features import Features
@@ -133,7 +134,9 @@ _LEARNED = """feature_names_ : list of str
     mean_ : float64[features]
         What stands for NaN.
     bias_, top_ : float64[units]
-        Of a hidden layer: score = Σ_h top_h tanh(bias_h + columns · weights_h)."""
+        Of a hidden layer: score = Σ_h top_h tanh(bias_h + columns · weights_h).
+    training_ : dict
+        With preferences, how far the lists learned from went; see `CRF`."""
 
 
 class Ranker(Aggregator):
@@ -206,6 +209,7 @@ class Ranker(Aggregator):
     experts_: list[str]
     shared_: int
     coefficients_: Floats
+    training_: dict[str, Any]
     products_: Ints
     product_centre_: Floats
     product_scale_: Floats
@@ -343,6 +347,7 @@ class Ranker(Aggregator):
         if isinstance(data, (Features, Preferences, Comparisons)):
             votes = self._checked(data)
             self._require_fitted()
+            self._tell_shift(votes)
             return Consensus.from_codes(votes.slots, self._score(self._described(votes, features), votes.slots))
         check_params(type(self).__name__, self.__dict__, self.constraints)
         self._require_fitted()
@@ -409,15 +414,16 @@ class Ranker(Aggregator):
 
     def _expert_columns(self, votes: Votes, blocks: Blocks) -> tuple[Floats, list[str]]:
         of_expert = blocks.of(votes, type(self).__name__, self.unknown_experts)
+        seen = Seen.recorded(self.__dict__.get("training_"))
         if votes.slots.n_slots == 0:
             # Nothing is said about nothing; what it would be said in is known all the same.
             return np.zeros((0, len(self.feature_names_) - len(self.item_features_))), []
         if self.expert_features == "svd":
             found = dense_features(
-                triples(votes, blocks, of_expert, self.transform, 1, self.missing, "mean"), votes.slots, blocks
+                triples(votes, blocks, of_expert, self.transform, 1, self.missing, "mean", seen), votes.slots, blocks
             )
             return found.X, found.names.tolist()
-        rows = potentials(votes, blocks, of_expert, self.transform, missing=self.missing)
+        rows = potentials(votes, blocks, of_expert, self.transform, missing=self.missing, seen=seen)
         return dense_potentials(rows, blocks)
 
     def _in_order(self, X: Floats, names: Texts | None, slots: Slots | None) -> Floats:
@@ -502,7 +508,17 @@ class Ranker(Aggregator):
         """
         from concordant.base.explanation import explain
 
-        return explain(self, self._checked(data), instance, lambda own: self._contributions(own, features))
+        votes = self._checked(data)
+        self._tell_shift(votes)
+        return explain(self, votes, instance, lambda own: self._contributions(own, features))
+
+    def _shift(self, preferences: Any) -> str:
+        if isinstance(preferences, Features) or "experts_" not in self.__dict__:
+            return ""
+        blocks = Blocks(self.experts_, self.shared_)
+        return kind_shift(self, preferences) or depth_shift(
+            self, preferences, lambda: blocks.of(preferences, type(self).__name__, self.unknown_experts)
+        )
 
     def _contributions(
         self, preferences: Any, features: Features | None = None
@@ -548,6 +564,7 @@ class Ranker(Aggregator):
             fits += [said == width * len(self.experts_), -1 <= self.shared_ < len(self.experts_)]
         if not all(fits):
             raise DataError(f"the parts of this {type(self).__name__} do not go together.")
+        check_record(self)
 
     # Learning.
 
@@ -558,6 +575,10 @@ class Ranker(Aggregator):
         name = type(self).__name__
         table = self._table(preferences, features)
         truth = match_labels(table, labels, name, unjudged=self.unjudged)
+        if "experts_" in self.__dict__:
+            blocks = Blocks(self.experts_, self.shared_)
+            of_expert = blocks.of(preferences, name, self.unknown_experts)
+            self.training_ = Seen.of(preferences, of_expert, len(blocks), truth.instances).record()
         if self._ties_tell:
             truth = _with_ties(truth, table.slots)
         held = self._held_out(validation)

@@ -13,6 +13,7 @@ import numpy as np
 
 from concordant.base.contract import Votes
 from concordant.base.experts import speaking
+from concordant.base.shift import Seen
 from concordant.data.comparisons import Comparisons
 from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
@@ -20,7 +21,7 @@ from concordant.data.preferences import Preferences
 from concordant.kernels.lists import Floats, Ints, offsets_of, order_lists, ranges
 from concordant.kernels.scramble import Keys, mixed
 from concordant.kernels.svd_tables import Pool, Rows
-from concordant.ranking.expert_features import SHARED, Blocks
+from concordant.ranking.expert_features import SHARED, Blocks, loudness
 
 __all__ = [
     "STRENGTHS",
@@ -74,6 +75,8 @@ class Triples(NamedTuple):
         The singular values.
     outside : float64[L, p]
         The entries of V for items that the source does not speak of; not 0 only where these lose to the others.
+    loudness : float64[R] or None
+        How loud a row is heard, compared with not being listed; None where all are in full.
     """
 
     slot: Ints
@@ -84,6 +87,7 @@ class Triples(NamedTuple):
     block: Ints
     sigma: Floats
     outside: Floats
+    loudness: Floats | None = None
 
 
 class _Problem(NamedTuple):
@@ -103,6 +107,7 @@ def triples(
     p: int = 1,
     missing: str = "unknown",
     scaling: str = "paper",
+    seen: Seen | None = None,
 ) -> Triples:
     """Return the p leading singular triples of the pairwise matrices of every instance.
 
@@ -124,6 +129,9 @@ def triples(
     scaling : {"paper", "mean"}
         Whether singular vectors have length 1, or a mean square of 1 over the items that the source speaks of, so that
         they mean the same for lists of any length; σ then is that of the mean preference.
+    seen : Seen, optional
+        How far the lists went that the weights were learned from: items below that are heard less and less loud, as in
+        `ranking.expert_features.Reading`. In a sum of lists an item is as loud as in the list that places it best.
 
     Notes
     -----
@@ -138,7 +146,11 @@ def triples(
     ([1.0, 0.0, 0.0], [0.0, 0.707107, 0.707107], 1.414214)
     """
     if scaling == "mean":
-        return _of_mean(triples(votes, blocks, block_of_expert, strength, p, missing), votes.slots, missing)
+        found = triples(votes, blocks, block_of_expert, strength, p, missing, seen=seen)
+        return _of_mean(found, votes.slots, missing)
+    if seen is not None and isinstance(votes, Preferences):
+        found = triples(votes, blocks, block_of_expert, strength, p, missing)
+        return found._replace(loudness=_loudness(found, votes, block_of_expert, seen))
     if isinstance(votes, Comparisons):
         return _solve(_compared(votes, blocks, block_of_expert), p, binary=False)
     lists = _Lists.of(votes, block_of_expert, strength)
@@ -151,8 +163,24 @@ def triples(
         return pooled
     single = _single(lists.take(np.flatnonzero(own)), votes, p, missing, binary)
     offsets = np.concatenate([single.offsets, single.offsets[-1] + pooled.offsets[1:]])
-    both = {n: np.concatenate([getattr(single, n), getattr(pooled, n)]) for n in Triples._fields if n != "offsets"}
+    columns = ("slot", "U", "V", "instance", "block", "sigma", "outside")
+    both = {name: np.concatenate([getattr(single, name), getattr(pooled, name)]) for name in columns}
     return _in_order(Triples(offsets=offsets, **both))
+
+
+def _loudness(found: Triples, votes: Preferences, block_of_expert: Ints, seen: Seen) -> Floats | None:
+    """Return how loud the rows of all sources are heard; None where all are in full."""
+    block = block_of_expert[votes.list_expert]
+    loud = loudness(votes, block, seen)
+    if loud is None:
+        return None
+    heard = np.flatnonzero(np.repeat((block >= 0) & (votes.weights > 0), votes.list_lengths))
+    key = np.repeat(block, votes.list_lengths)[heard] * votes.n_slots + votes.slot[heard]
+    own = np.repeat(found.block, np.diff(found.offsets)) * votes.n_slots + found.slot
+    order = np.argsort(own)
+    out = np.zeros(len(own))
+    np.maximum.at(out, order[np.searchsorted(own[order], key)], loud[heard])
+    return out
 
 
 class _Lists(NamedTuple):
@@ -419,6 +447,8 @@ def slot_rows(found: Triples, slots: Slots) -> Rows:
     order = np.lexsort((found.block[of], found.slot))
     of = of[order]
     X = np.concatenate([found.U[order], found.V[order] - found.outside[of], np.full((len(of), 1), -1.0)], axis=1)
+    if found.loudness is not None:
+        X *= found.loudness[order][:, None]
     return Rows(
         slots.offsets.copy(),
         offsets_of(np.bincount(found.slot, minlength=slots.n_slots)),
@@ -442,6 +472,8 @@ def linear_terms(found: Triples, w: Floats) -> tuple[Floats, Floats]:
     rows = -own[of, 3 * p] - everywhere[of]
     for c in range(p):
         rows += found.U[:, c] * own[of, c] + found.V[:, c] * own[of, 2 * p + c]
+    if found.loudness is not None:
+        rows *= found.loudness
     return rows, everywhere + (found.sigma * own[:, p : 2 * p]).sum(axis=1)
 
 
@@ -455,10 +487,15 @@ def dense_features(found: Triples, slots: Slots, blocks: Blocks) -> Features:
     block = np.repeat(found.block, sizes)
     X[every, block, p : 2 * p] = np.repeat(found.sigma, sizes, axis=0)
     X[every, block, 2 * p : 3 * p] = np.repeat(found.outside, sizes, axis=0)
-    own = np.repeat(found.block, np.diff(found.offsets))
-    X[found.slot, own, :p] = found.U
-    X[found.slot, own, 2 * p : 3 * p] = found.V
-    X[found.slot, own, 3 * p] = 0.0
+    lengths = np.diff(found.offsets)
+    own = np.repeat(found.block, lengths)
+    U, V, listed = found.U, found.V, np.ones(len(own))
+    if found.loudness is not None:
+        listed, outside = found.loudness, np.repeat(found.outside, lengths, axis=0)
+        U, V = U * listed[:, None], outside + (V - outside) * listed[:, None]
+    X[found.slot, own, :p] = U
+    X[found.slot, own, 2 * p : 3 * p] = V
+    X[found.slot, own, 3 * p] = 1.0 - listed
     return Features.from_codes(slots, X.reshape(slots.n_slots, -1), Texts(feature_names(blocks, p)))
 
 
