@@ -23,7 +23,7 @@ METRICS = [*(f"ndcg@{k}" for k in range(1, 6)), "p@1", "map"]
 SEED = 7
 WAYS: dict[str, dict[str, Any]] = {
     "base model (adherence='none')": {"adherence": "none"},
-    "adherence learned (default)": {},
+    "adherence learned (the default)": {},
     "adherence by 100 gradient steps (optimizer='gd')": {"optimizer": "gd"},
     "adherence learned, variances": {"variances": True},
     "adherence and variances by 100 gradient steps": {"optimizer": "gd", "variances": True},
@@ -199,7 +199,7 @@ def _render_letor(r: dict[str, Any]) -> str:
     rows += [[name, *(f"{w[m]:.2f}" for m in METRICS), f"{w['seconds']:.2f} s"] for name, w in r["ways"].items()]
     scores, both = (r[f"seconds of {what}, 784 queries"] for what in ("scores", "scores and intervals"))
     note = (
-        f"θ is learned on the training folds alone, in {max(r['ways']['adherence learned (default)']['steps'])} Newton "
+        f"θ is learned on the training folds alone, in {max(r['ways']['adherence learned (the default)']['steps'])} Newton "
         f"steps at most. Fitting all 784 queries takes {scores:.2f} s, with intervals {both:.2f} s."
     )
     return table(["", *METRICS, "five folds"], rows) + "\n\n" + note
