@@ -456,15 +456,18 @@ class Lists:
             value,
             kind="rating" if self.grades else "rank",
             items=slots,
+            # A cut list ranks what it leaves out below what it names; a partial one is about some items only.
+            missing="below" if self.top else "unknown",
         )
 
     def truth(self, number: int, model: str) -> Floats:
-        """Return what a model estimates: "bt", "pl", "pl-below" (left out is below), "pl-adherence" or "mpm"."""
+        """Return what a model estimates: "bt", "pl", "pl-unknown" (of cut lists), "pl-adherence" or "mpm"."""
         s = self.scores(number)
         if model == "pl-adherence":
             # The mean square of the factors is 1, those of bad experts are 0.
             return s * np.sqrt(1 - self.bad)
-        cut = bool(self.top) and model != "pl-below"
+        # Plackett-Luce obeys lists that are declared to be cut; models of pairs take what they leave out as unknown.
+        cut = bool(self.top) and model != "pl"
         if model != "mpm" and not (self.lean or self.grades or cut or self.bad):
             return s
         if model in ("bt", "mpm") and not (self.grades or cut):
@@ -497,7 +500,7 @@ class Lists:
 
     def _from_many(self, number: int, s: Floats, model: str) -> Floats:
         """Return what a model makes of a great many lists."""
-        efron = self.grades and model == "pl"
+        efron = self.grades and model.startswith("pl")
         lists = MANY_LISTS // (5 if efron else 1)
         own = np.where(np.arange(lists)[:, None] < round(self.bad * lists), 0.0, s)
         pool, seen = self._seen(np.random.default_rng([SEED, 2**21, number]), own, lists)
@@ -505,7 +508,7 @@ class Lists:
             many = self._preferences(pool, seen, lists)
             return centred(cc.PlackettLuce(prior=0, uncertainty="none").fit_predict(many).score)
         orders = pool if self.grades else self._ranked(pool, seen)
-        if model == "pl":
+        if model.startswith("pl"):
             return choice_scores(orders, self.items)
         length = orders.shape[1]
         # The multinomial model counts differences of ranks or grades, Bradley-Terry who is before whom.

@@ -215,8 +215,10 @@ def cells() -> dict[str, Cell]:
     add(group, [BT], "60 lists of 10 of 20", Lists(lists=60, length=10), settings=pairs)
     pairs = {**pairs, "uncertainty": "information"}
     add(group, [BT], "60 lists of 10 of 20", Lists(lists=60, length=10), settings=pairs, promised=False)
-    below = {"missing": "below"}
-    add(group, [PL], "top 5 of 20, 60 lists", Lists(lists=60, length=20, top=5), settings=below, estimand="pl-below")
+    unknown = {"missing": "unknown"}
+    add(
+        group, [PL], "top 5 of 20, 60 lists", Lists(lists=60, length=20, top=5), settings=unknown, estimand="pl-unknown"
+    )
     for model in lists:
         given = {"adherence": "none"} if model == MPM else own
         add(group, [model], "in 3 of 100 lists of 8 of 21", Lists(21, 100, 8, newcomer=3), settings=given)

@@ -199,8 +199,8 @@ def _render_letor(r: dict[str, Any]) -> str:
     rows += [[name, *(f"{w[m]:.2f}" for m in METRICS), f"{w['seconds']:.2f} s"] for name, w in r["ways"].items()]
     scores, both = (r[f"seconds of {what}, 784 queries"] for what in ("scores", "scores and intervals"))
     note = (
-        f"θ is learned on the training folds alone, in {max(r['ways']['adherence learned (the default)']['steps'])} Newton "
-        f"steps at most. Fitting all 784 queries takes {scores:.2f} s, with intervals {both:.2f} s."
+        "θ is learned on the training folds alone, in "
+        f"{max(r['ways']['adherence learned (the default)']['steps'])} Newton steps at most. Fitting all 784 queries takes {scores:.2f} s, with intervals {both:.2f} s."
     )
     return table(["", *METRICS, "five folds"], rows) + "\n\n" + note
 

@@ -58,6 +58,8 @@ _NO_SPREAD = 1e-9
 _TINY = 1e-300
 # Instances are stacked until their tables have this many cells.
 _STACKED_CELLS = 1 << 16
+# The least share of the variance of estimated scores that is taken for one of the true scores.
+_LEAST_BETWEEN = 0.05
 # Rows of the table of pairs that are looked at together when ranks are bounded.
 _PAIR_ROWS = 512
 
@@ -399,9 +401,10 @@ def with_intervals(
     """Return the consensus of scores with their standard errors, intervals, rank ranges and covariance.
 
     The interval of a score is score ± q · standard error, q by Student's law with the degrees of freedom of its
-    variance. The range of a rank counts who is surely better and who is surely worse. A marginal one compares the item
-    with each other one at `level`, and holds its rank about that often or more; a simultaneous one at level
-    1 − (1 − level)/(M − 1), so that with probability `level` none of the M − 1 verdicts about the item is wrong.
+    variance. A marginal range of ranks holds the rank of its item with probability `level`: from the distribution of
+    the number of items that are better. A simultaneous one counts who is surely better and who is surely worse: the
+    item is compared with every other one at level 1 − (1 − level)/(M − 1), so that with probability `level` none of the
+    M − 1 verdicts about it is wrong.
 
     Parameters
     ----------
@@ -450,11 +453,27 @@ def with_intervals(
         if one.clusters[0] < np.inf:
             rare += (edges[q] + np.flatnonzero(told[own] & _is_rare(one.clusters))).tolist()
     reach = _quantile((1.0 - level) / 2, freedom)
+    # The items of an instance of which something is known, with their covariance, by their number.
+    by_size: dict[int, list[tuple[Ints, Floats]]] = {}
     for q, table in enumerate(tables):
         own = slice(edges[q], edges[q + 1])
-        if table is not None and len(table) > 1:
-            verdicts = len(table) - 1 if rank_ranges == "simultaneous" else 1
-            ranges[:, own] = _ranks(score[own], table, reach[own], level, verdicts)
+        if table is None or len(table) < 2:
+            continue
+        if rank_ranges == "simultaneous":
+            ranges[:, own] = _sure_ranks(score[own], table, reach[own], level)
+            continue
+        seen = np.flatnonzero(told[own])
+        if len(seen) > 1:
+            whole = table if len(seen) == len(table) else table[np.ix_(seen, seen)]
+            by_size.setdefault(len(seen), []).append((seen + own.start, whole))
+    for m, which in by_size.items():
+        step = max(1, _STACKED_CELLS // (m * m))
+        for first in range(0, len(which), step):
+            part = which[first : first + step]
+            at = np.stack([places for places, _ in part])
+            found = _likely_ranks(score[at], np.stack([table for _, table in part]), reach[at], level)
+            # Any item of which nothing is known may be better.
+            ranges[0, at], ranges[1, at] = found[0], found[1] + ranges[1, at] - m
     if warn is not None:
         _mention(slots, rare, unanimous, warn)
     return Consensus.from_codes(
@@ -496,9 +515,10 @@ def _mention(
 ) -> None:
     """Warn of items with few experts and of instances whose experts all say the same."""
     if rare:
-        where, _ = slots.where(rare[0])
-        names = [slots.where(s)[1] for s in rare[:100] if slots.where(s)[0] == where]
-        more = len(rare) - sum(slots.where(s)[0] == where for s in rare)
+        instance = slots.instance[np.array(rare)]
+        own = int((instance == instance[0]).sum())
+        where, names = slots.instances[int(instance[0])], [slots.items[s] for s in rare[: min(own, 100)]]
+        more = len(rare) - own
         elsewhere = f" (and {more:,} items of other instances)" if more else ""
         warn(
             f"fewer than {_FEW_CLUSTERS:.0f} experts speak of items {listing(names, 5)} of instance {where!r}"
@@ -522,29 +542,67 @@ def some_items(slots: Slots, instances: Sequence[int] | Ints) -> str:
     return f"items {listing(items.tolist(), 5)} of instance {slots.instances[n]!r}{more}"
 
 
-def _ranks(score: Floats, c: Floats, reach: Floats, level: float, verdicts: int) -> tuple[Any, Any]:
-    """Return the lowest and the highest rank of each item, `verdicts` being sure together with probability `level`.
+def _likely_ranks(score: Floats, c: Floats, reach: Floats, level: float) -> Floats:
+    """Return the marginal ranges of ranks, [lowest and highest, instance, item], of instances of equal size.
 
-    Items that are better beyond doubt come before an item, those that are worse come behind it; a comparison with an
-    item of which nothing is known (NaN) is never sure.
+    Estimated scores lie further apart than true ones, and ranks taken from them would miss those of items that are
+    nearly alike. So the true scores are taken as a normal sample whose variance is that of the estimates less that of
+    their errors; given the estimates they are normal again, with mean s and covariance C. The number of items better
+    than item i has mean Σ_j p_ij, p_ij = P(s_j > s_i), and a variance of two parts: that of s_i, which moves all p_ij
+    together, and what is left to the others. It is taken as normal.
+    """
+    from scipy.special import ndtr, ndtri
+
+    reach_of_level = -ndtri((1.0 - level) / 2)
+    score, c = _given_estimates(score, _centred(_scaled(c, reach / reach_of_level)))
+    m = score.shape[-1]
+    variance = np.maximum(np.diagonal(c, axis1=1, axis2=2), _TINY)
+    apart = variance[:, :, None] + variance[:, None, :] - 2 * c
+    apart = np.sqrt(np.maximum(apart, 1e-12 * variance.max(axis=1)[:, None, None]))
+    gap = (score[:, None, :] - score[:, :, None]) / apart
+    better = ndtr(gap)
+    # How much p_ij moves, on average, with one standard deviation of s_i.
+    moved = np.exp(-0.5 * gap * gap) / np.sqrt(2 * np.pi) * (c - variance[:, :, None]) / apart
+    moved /= np.sqrt(variance)[:, :, None]
+    itself = np.arange(m)
+    better[:, itself, itself] = moved[:, itself, itself] = 0.0
+    left = (better * (1.0 - better) - moved * moved).sum(axis=2)
+    margin = 0.5 + reach_of_level * np.sqrt(moved.sum(axis=2) ** 2 + np.maximum(left, 0.0))
+    middle = 1.0 + better.sum(axis=2)
+    out: Floats = np.clip(np.stack([np.ceil(middle - margin), np.floor(middle + margin)]), 1.0, m)
+    return out
+
+
+def _given_estimates(score: Floats, c: Floats) -> tuple[Floats, Floats]:
+    """Return mean and covariance of true scores, a normal sample, given estimates whose errors have covariance c."""
+    m = score.shape[-1]
+    apart = score - score.mean(axis=-1, keepdims=True)
+    seen = (apart**2).sum(axis=-1) / (m - 1)
+    noise = np.trace(c, axis1=-2, axis2=-1) / (m - 1)
+    between = np.maximum(np.maximum(seen - noise, _LEAST_BETWEEN * np.maximum(seen, noise)), _TINY)[:, None, None]
+    shrunk = between * np.linalg.inv(c + between * np.eye(m))
+    return (shrunk @ apart[..., None])[..., 0], _even(shrunk @ c)
+
+
+def _sure_ranks(score: Floats, c: Floats, reach: Floats, level: float) -> tuple[Any, Any]:
+    """Return the simultaneous range of each rank: behind who is surely better, before who is surely worse.
+
+    A comparison with an item of which nothing is known (NaN) is never sure.
     """
     from scipy.special import ndtri
 
     # As far as a normal law reaches for so many verdicts, wider where a variance is less sure.
-    apart = float(-ndtri((1.0 - level) / 2 / verdicts))
-    wide = reach / -ndtri((1.0 - level) / 2)
-    variance = np.diag(c)
+    apart = float(-ndtri((1.0 - level) / 2 / (len(score) - 1)))
+    wide = _scaled(c, reach / -ndtri((1.0 - level) / 2))
+    variance = np.diag(wide)
     equal = TIE_TOLERANCE * float(np.abs(score).max())
     better, worse = np.zeros(len(score)), np.zeros(len(score))
     for start in range(0, len(score), _PAIR_ROWS):
         rows = slice(start, start + _PAIR_ROWS)
         gap = score[None, :] - score[rows, None]
-        both = variance[rows, None] + variance[None, :]
-        # The reach of a difference is the mean of those of its items, weighted by their variances.
-        square = (variance * wide**2)[rows, None] + (variance * wide**2)[None, :]
-        square = np.maximum(both - 2 * c[rows], 0.0) * np.divide(square, both, out=np.ones_like(both), where=both > 0)
+        spread = np.sqrt(np.maximum(variance[rows, None] + variance[None, :] - 2 * wide[rows], 0.0))
         # Scores that count as equal are not surely different.
-        sure = np.maximum(apart * np.sqrt(square), equal)
+        sure = np.maximum(apart * spread, equal)
         better[rows] = (gap > sure).sum(axis=1)
         worse[rows] = (-gap > sure).sum(axis=1)
     return 1.0 + better, len(score) - worse

@@ -162,8 +162,8 @@ class MPM(Aggregator):
     level : float
         Of the intervals.
     rank_ranges : {"marginal", "simultaneous"}
-        Whether the range of a rank tests each other item at `level`, or so that all verdicts about the item are right
-        together with that probability.
+        Whether the range of a rank holds that rank with probability `level`, or counts who is surely better and worse,
+        all verdicts about the item being right together with that probability.
     n_bootstrap : int
         How many times experts (outcomes, where nobody is named) are weighted anew for "bootstrap".
     unknown_experts : {"error", "ignore"}
