@@ -67,7 +67,8 @@ def test_finished_cases_are_kept_while_the_source_is_the_same(bench: Any, monkey
 def test_parquet_files_hold_the_runs(bench: Any) -> None:
     one, other = (cc.read(bench.growth.files_of(4, form)).preferences for form in ("trec", "parquet"))
     assert one is not None
-    assert one == other
+    # A table of scores does not say by itself that its lists are cut off.
+    assert one.with_missing("unknown") == other
 
 
 def test_codes_made_here_are_preferences(bench: Any) -> None:
