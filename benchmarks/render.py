@@ -172,6 +172,7 @@ FAMILIES = {
     "models_ltr": "Learning to rank",
     "models_peers": "Models beside their peers",
     "models_coverage": "How often intervals hold the truth",
+    "models_prior": "How strong the default prior may be",
     "models_bradley_terry": "Bradley-Terry",
     "models_judges": "Unreliable judges",
     "models_plackett_luce": "Plackett-Luce",

@@ -25,6 +25,7 @@ __all__ = [
     "WEAK_PRIOR",
     "Clusters",
     "Spread",
+    "in_stacks",
     "mention_training",
     "moderated",
     "regauge",
@@ -55,16 +56,10 @@ _FEW_INSTANCES = 50
 # Gradients of clusters whose squares come to no more than this part of the information do not differ.
 _NO_SPREAD = 1e-9
 _TINY = 1e-300
-# Numbers that are worked on together when ranks are bounded.
-_CELLS = 1 << 18
-# Standard scores over which the rank of an item is integrated, and how many pairs of items are integrated so finely.
-_FINE, _COARSE = np.linspace(-3.4, 3.4, 27), np.linspace(-3.4, 3.4, 13)
-_FINE_PAIRS = 1e6
-# The least share of the variance of estimated scores that is taken for one of the true scores.
-_LEAST_BETWEEN = 0.05
-# How much of the probability of its first and last rank a range has to hold beyond half of it: between the range that
-# holds just `level` on average, and one that holds at least `level`, which on few items is nearly all of them.
-_CONTINUITY = 0.25
+# Instances are stacked until their tables have this many cells.
+_STACKED_CELLS = 1 << 16
+# Rows of the table of pairs that are looked at together when ranks are bounded.
+_PAIR_ROWS = 512
 
 
 class Clusters(NamedTuple):
@@ -89,7 +84,7 @@ class Clusters(NamedTuple):
     information: Floats
     squares: Floats
     count: Any
-    total: Any = 0.0
+    total: Floats
 
     @classmethod
     def of(cls, gradients: Floats, information: Floats, weight: Floats | None = None) -> Clusters:
@@ -127,10 +122,10 @@ class Spread(NamedTuple):
     unanimous: Any
 
     @classmethod
-    def known(cls, table: Floats) -> Spread:
+    def of(cls, known: Floats) -> Spread:
         """Return that of a covariance that rests on no clusters of its own."""
-        endless = np.full(table.shape[:-1], np.inf)
-        return cls(table, endless, endless, np.zeros(table.shape[:-2], dtype=np.bool_))
+        endless = np.full(known.shape[:-1], np.inf)
+        return cls(known, endless, endless, np.zeros(known.shape[:-2], dtype=np.bool_))
 
     def one(self, k: int) -> Spread:
         """Return that of one instance of several."""
@@ -224,7 +219,7 @@ def spread(
             sandwich = sandwich + times * by_prior
         sandwich = _centred(_scaled(sandwich, heard))
     if clusters is None or sandwich is None:
-        return Spread.known(_even(known if sandwich is None else sandwich))
+        return Spread.of(_even(known if sandwich is None else sandwich))
     return moderated(known, sandwich, clusters)
 
 
@@ -261,6 +256,37 @@ def moderated(known: Floats, sandwich: Floats, clusters: Clusters, *, effective:
     freedom = np.full(variance.shape, np.inf)
     np.divide(variance**2, doubt, out=freedom, where=doubt > 0)
     return Spread(_even(table), np.maximum(freedom, 1.0), effective, unanimous)
+
+
+def in_stacks(how: Callable[..., Spread], given: Sequence[dict[str, Any] | None]) -> list[Spread | None]:
+    """Return `spread` or `moderated` of the arguments of every instance, those of small and equal size together.
+
+    Many small instances would spend their time between the steps otherwise.
+    """
+    out: list[Spread | None] = [None] * len(given)
+    by_size: dict[int, list[tuple[int, dict[str, Any]]]] = {}
+    for n, arguments in enumerate(given):
+        if arguments is not None:
+            by_size.setdefault(len(next(iter(arguments.values()))), []).append((n, arguments))
+    for m, which in by_size.items():
+        step = max(1, _STACKED_CELLS // (m * m))
+        for first in range(0, len(which), step):
+            own = which[first : first + step]
+            names = own[0][1]
+            if len(own) == 1:
+                out[own[0][0]] = how(**names)
+                continue
+            found = how(**{name: _stack([arguments[name] for _, arguments in own]) for name in names})
+            for k, (n, _) in enumerate(own):
+                out[n] = found.one(k)
+    return out
+
+
+def _stack(values: list[Any]) -> Any:
+    """Return the same argument of several instances as one."""
+    if isinstance(values[0], Clusters):
+        return Clusters(*(np.stack([np.asarray(v[k]) for v in values]) for k in range(len(Clusters._fields))))
+    return np.stack(values) if isinstance(values[0], np.ndarray) else values[0]
 
 
 def _design_effect(clusters: Clusters, m: int, effective: Floats) -> Floats:
@@ -373,10 +399,9 @@ def with_intervals(
     """Return the consensus of scores with their standard errors, intervals, rank ranges and covariance.
 
     The interval of a score is score ± q · standard error, q by Student's law with the degrees of freedom of its
-    variance. A marginal rank range holds the rank of its item with probability `level`: from the distribution of the
-    number of items that are better, the true scores being normal given the estimates. A simultaneous one counts who is
-    surely better and surely worse: the item is compared with every other one at level 1 − (1 − level)/(M − 1), so that
-    with probability `level` none of the M − 1 verdicts about it is wrong.
+    variance. The range of a rank counts who is surely better and who is surely worse. A marginal one compares the item
+    with each other one at `level`, and holds its rank about that often or more; a simultaneous one at level
+    1 − (1 − level)/(M − 1), so that with probability `level` none of the M − 1 verdicts about the item is wrong.
 
     Parameters
     ----------
@@ -405,7 +430,7 @@ def with_intervals(
     ([1.0, 2.0], [1.0, 2.0])
     """
     n = slots.n_slots
-    stderr, reach = np.full(n, np.nan), np.full(n, np.nan)
+    stderr, freedom = np.full(n, np.nan), np.full(n, np.inf)
     edges = slots.offsets.tolist()
     sizes = np.diff(slots.offsets)
     told = np.ones(n, dtype=np.bool_) if known is None else np.array(known, dtype=np.bool_)
@@ -413,29 +438,23 @@ def with_intervals(
     tables: list[Floats | None] = [None] * len(sizes)
     unanimous: list[int] = []
     rare: list[int] = []
-    by_size: dict[int, list[int]] = {}
     for q, one in enumerate(spreads):
         own = slice(edges[q], edges[q + 1])
         if one is None or not told[own].any():
             continue
-        m = own.stop - own.start
         tables[q] = c = one.table if told[own].all() else np.where(told[own, None] & told[None, own], one.table, np.nan)
         stderr[own] = np.sqrt(np.maximum(np.diag(c), 0.0))
-        reach[own] = _quantile((1.0 - level) / 2, one.freedom)
+        freedom[own] = one.freedom
         if one.unanimous:
             unanimous.append(q)
-        rare += (edges[q] + np.flatnonzero(told[own] & _is_rare(one.clusters))).tolist()
-        if m > 1 and told[own].all() and rank_ranges == "marginal":
-            by_size.setdefault(m, []).append(q)
-        elif m > 1:
-            ranges[:, own] = _instance_ranks(score[own], c, reach[own], level, rank_ranges == "marginal")
-    coarse = float(sum(len(group) * m * m for m, group in by_size.items())) > _FINE_PAIRS
-    for m, group in by_size.items():
-        step = max(1, _CELLS // (m * m))
-        for first in range(0, len(group), step):
-            at = np.array([edges[q] for q in group[first : first + step]])[:, None] + np.arange(m)
-            several = np.stack([tables[q] for q in group[first : first + step]])  # type: ignore[misc]
-            ranges[:, at] = _marginal_ranks(score[at], several, reach[at], level, coarse)
+        if one.clusters[0] < np.inf:
+            rare += (edges[q] + np.flatnonzero(told[own] & _is_rare(one.clusters))).tolist()
+    reach = _quantile((1.0 - level) / 2, freedom)
+    for q, table in enumerate(tables):
+        own = slice(edges[q], edges[q + 1])
+        if table is not None and len(table) > 1:
+            verdicts = len(table) - 1 if rank_ranges == "simultaneous" else 1
+            ranges[:, own] = _ranks(score[own], table, reach[own], level, verdicts)
     if warn is not None:
         _mention(slots, rare, unanimous, warn)
     return Consensus.from_codes(
@@ -503,112 +522,29 @@ def some_items(slots: Slots, instances: Sequence[int] | Ints) -> str:
     return f"items {listing(items.tolist(), 5)} of instance {slots.instances[n]!r}{more}"
 
 
-# Ranges of ranks.
+def _ranks(score: Floats, c: Floats, reach: Floats, level: float, verdicts: int) -> tuple[Any, Any]:
+    """Return the lowest and the highest rank of each item, `verdicts` being sure together with probability `level`.
 
-
-def _instance_ranks(score: Floats, c: Floats, reach: Floats, level: float, marginal: bool) -> Floats:
-    """Return the lowest and the highest rank of each item of an instance, some of which may be unknown (NaN)."""
-    m = len(score)
-    out = np.stack([np.ones(m), np.full(m, float(m))])
-    seen = np.flatnonzero(~np.isnan(np.diag(c)))
-    if len(seen) < 2:
-        return out
-    score, c, reach = score[seen], c[np.ix_(seen, seen)], reach[seen]
-    if marginal:
-        low, high = _marginal_ranks(score[None], c[None], reach[None], level, len(seen) ** 2 > _FINE_PAIRS)
-        out[0, seen], out[1, seen] = low[0], high[0] + (m - len(seen))
-        return out
+    Items that are better beyond doubt come before an item, those that are worse come behind it; a comparison with an
+    item of which nothing is known (NaN) is never sure.
+    """
     from scipy.special import ndtri
 
     # As far as a normal law reaches for so many verdicts, wider where a variance is less sure.
-    normal = -ndtri((1.0 - level) / 2)
-    wide = _scaled(c, reach / normal)
-    better, worse = _sure(score, wide, float(-ndtri((1.0 - level) / 2 / (len(seen) - 1))))
-    out[0, seen] += better
-    out[1, seen] -= worse
-    return out
-
-
-def _marginal_ranks(score: Floats, c: Floats, reach: Floats, level: float, coarse: bool) -> Floats:
-    """Return the quantiles of every item's rank, for instances of equal size, [instance, item] each.
-
-    Estimated scores lie further apart than true ones, and ranks drawn from them would miss the true ones of items that
-    are nearly alike. So the scores are first drawn together by a normal law whose variance is that of the scores less
-    that of their errors. Then, given the score of an item, the items better than it are counted by their conditional
-    normal laws, as if these were independent; the count is taken as normal, and integrated over the score of the item.
-    """
-    from scipy.special import ndtr, ndtri
-
-    tail = (1.0 - level) / 2
-    score, wide = _drawn_together(score, _centred(_scaled(c, reach / -ndtri(tail))))
-    knots = _COARSE if coarse else _FINE
-    k, m = score.shape
-    variance = np.maximum(np.diagonal(wide, axis1=1, axis2=2), 0.0)
-    error = np.sqrt(variance)
-    mean, noise = np.empty((len(knots), k, m)), np.empty((len(knots), k, m))
-    rows = max(1, _CELLS // (k * m))
-    for first in range(0, m, rows):
-        part = slice(first, min(first + rows, m))
-        ratio = wide[:, part] / np.maximum(variance[:, part, None], _TINY)
-        rest = np.maximum(variance[:, None, :] - ratio * wide[:, part], 0.0)
-        rest = 1.0 / np.sqrt(np.maximum(rest, 1e-12 * variance.max(initial=0.0) + _TINY))
-        gap = (score[:, None, :] - score[:, part, None]) * rest
-        drift = (ratio - 1.0) * error[:, part, None] * rest
-        itself = np.arange(part.start, part.stop)
-        for z, knot in enumerate(knots.tolist()):
-            p = ndtr(gap + knot * drift)
-            p[:, itself - part.start, itself] = 0.0
-            mean[z][:, part] = p.sum(axis=2)
-            noise[z][:, part] = mean[z][:, part] - (p * p).sum(axis=2)
-    weight = np.exp(-0.5 * knots**2)
-    weight /= weight.sum()
-    noise = 1.0 / np.sqrt(np.maximum(noise, 1e-4))
-
-    def below(rank: Floats) -> Floats:
-        """Return the probability that fewer items than this are better."""
-        out: Floats = np.einsum("z,zkm->km", weight, ndtr((rank - mean) * noise))
-        return out
-
-    low = _least(lambda rank: below(rank - 1.0 + _CONTINUITY), tail, (k, m))
-    high = _least(lambda rank: below(rank - 1.0 - _CONTINUITY), 1.0 - tail, (k, m)) - 1.0
-    return np.stack([low, np.maximum(high, low)])
-
-
-def _drawn_together(score: Floats, c: Floats) -> tuple[Floats, Floats]:
-    """Return mean and covariance of the true scores given estimates with errors c, the scores being a normal sample."""
-    m = score.shape[-1]
-    apart = score - score.mean(axis=-1, keepdims=True)
-    seen = (apart**2).sum(axis=-1) / (m - 1)
-    noise = np.trace(c, axis1=-2, axis2=-1) / (m - 1)
-    between = np.maximum(np.maximum(seen - noise, _LEAST_BETWEEN * np.maximum(seen, noise)), _TINY)[:, None, None]
-    shrunk = between * np.linalg.inv(c + between * np.eye(m))
-    return (shrunk @ apart[..., None])[..., 0], _even(shrunk @ c)
-
-
-def _least(below: Callable[[Floats], Floats], share: float, shape: tuple[int, int]) -> Floats:
-    """Return the least rank, from 1 to one above the last, at which `below` is at least `share`, by bisection."""
-    low, high = np.zeros(shape), np.full(shape, shape[1] + 1.0)
-    for _ in range(int(np.ceil(np.log2(shape[1] + 1))) + 1):
-        middle = np.floor((low + high) / 2)
-        enough = below(middle) >= share
-        high = np.where(enough, middle, high)
-        low = np.where(enough, low, middle)
-    out: Floats = np.clip(high, 1.0, shape[1] + 1.0)
-    return out
-
-
-def _sure(score: Floats, c: Floats, apart: float) -> tuple[Any, Any]:
-    """Return how many others are surely better and surely worse than each item."""
+    apart = float(-ndtri((1.0 - level) / 2 / verdicts))
+    wide = reach / -ndtri((1.0 - level) / 2)
     variance = np.diag(c)
     equal = TIE_TOLERANCE * float(np.abs(score).max())
     better, worse = np.zeros(len(score)), np.zeros(len(score))
-    step = max(1, _CELLS // len(score))
-    for start in range(0, len(score), step):
-        rows = slice(start, start + step)
+    for start in range(0, len(score), _PAIR_ROWS):
+        rows = slice(start, start + _PAIR_ROWS)
         gap = score[None, :] - score[rows, None]
-        spread = np.sqrt(np.maximum(variance[rows, None] + variance[None, :] - 2 * c[rows], 0.0))
+        both = variance[rows, None] + variance[None, :]
+        # The reach of a difference is the mean of those of its items, weighted by their variances.
+        square = (variance * wide**2)[rows, None] + (variance * wide**2)[None, :]
+        square = np.maximum(both - 2 * c[rows], 0.0) * np.divide(square, both, out=np.ones_like(both), where=both > 0)
         # Scores that count as equal are not surely different.
-        reach = np.maximum(apart * spread, equal)
-        better[rows] = (gap > reach).sum(axis=1)
-        worse[rows] = (-gap > reach).sum(axis=1)
-    return better, worse
+        sure = np.maximum(apart * np.sqrt(square), equal)
+        better[rows] = (gap > sure).sum(axis=1)
+        worse[rows] = (-gap > sure).sum(axis=1)
+    return 1.0 + better, len(score) - worse

@@ -123,8 +123,8 @@ class BradleyTerry(Aggregator):
     level : float
         Of the intervals.
     rank_ranges : {"marginal", "simultaneous"}
-        Whether the range of a rank holds that rank with probability `level`, or counts who is surely better and worse,
-        all verdicts about the item being right together with that probability.
+        Whether the range of a rank tests each other item at `level`, or so that all verdicts about the item are right
+        together with that probability.
     n_bootstrap : int
         How often to weigh anew.
     max_iter : int
@@ -948,7 +948,7 @@ class BradleyTerry(Aggregator):
         made: list[Spread | str] = []
         for first, last in zip(slots.offsets[:-1].tolist(), slots.offsets[1:].tolist(), strict=True):
             rows = self.feature_basis_[at[first:last]]
-            made.append(Spread.known(intervals.regauge(rows @ self.shared_covariance_ @ rows.T, None)))
+            made.append(Spread.of(intervals.regauge(rows @ self.shared_covariance_ @ rows.T, None)))
         return self._answer(slots, score, anchors, made, self._in_words(how, has_experts))
 
     # Judges.

@@ -23,6 +23,7 @@ from concordant.base.uncertainty import (
     CONSTRAINTS,
     Clusters,
     Spread,
+    in_stacks,
     mention_training,
     moderated,
     regauge,
@@ -160,8 +161,8 @@ class MPM(Aggregator):
     level : float
         Of the intervals.
     rank_ranges : {"marginal", "simultaneous"}
-        Whether the range of a rank holds that rank with probability `level`, or counts who is surely better and worse,
-        all verdicts about the item being right together with that probability.
+        Whether the range of a rank tests each other item at `level`, or so that all verdicts about the item are right
+        together with that probability.
     n_bootstrap : int
         How many times experts (outcomes, where nobody is named) are weighted anew for "bootstrap".
     unknown_experts : {"error", "ignore"}
@@ -588,10 +589,11 @@ class MPM(Aggregator):
         self._mention_missing_intervals(votes, few, many)
         errors = _Errors(counts, trust, solution, kind, self.n_bootstrap, self.random_state)
         wanted = (solution.found & ~few & ~many).tolist()
-        spreads = each_instance(lambda n: errors(n) if wanted[n] else None, sizes.tolist())
-        told = np.zeros(len(solution.score), dtype=np.bool_)
+        told = each_instance(lambda n: errors(n) if wanted[n] else None, sizes.tolist())
+        spreads = in_stacks(moderated if clustered else Spread.of, told)
+        spoken = np.zeros(len(solution.score), dtype=np.bool_)
         for side in counts.meetings():
-            told[side] = True
+            spoken[side] = True
         return with_intervals(
             votes.slots,
             solution.score,
@@ -600,7 +602,7 @@ class MPM(Aggregator):
             rank_ranges=self.rank_ranges,
             gauge=gauge,
             method=self._interval_method(kind, counts.named),
-            known=told,
+            known=spoken,
             warn=self._warn,
         )
 
@@ -742,8 +744,8 @@ class _Errors:
         self.repeats = repeats
         self.random_state = random_state
 
-    def __call__(self, n: int) -> Spread | None:
-        """Return the spread of the scores of an instance; None where it cannot be told."""
+    def __call__(self, n: int) -> dict[str, Any] | None:
+        """Return what `moderated` takes for an instance; None where nothing can be told."""
         c = self.counts
         own = slice(int(c.offsets[n]), int(c.offsets[n + 1]))
         lists = np.arange(c.list_starts[n], c.list_starts[n + 1])
@@ -755,7 +757,7 @@ class _Errors:
         if self.kind == "information" or not c.named:
             if repeated is None:
                 repeated = regauge(parts(n, own, lists[:0])[0][:m, :m], None)
-            return Spread.known(repeated)
+            return {"known": repeated}
         inverse, diagonal, pulls = parts(n, own, lists)
         weight = c.weight[lists]
         # What an expert says of the scores: the information grows with its preferences and the trust in them.
@@ -777,7 +779,8 @@ class _Errors:
         for power, row in enumerate(spoken, start=1):
             row += np.bincount(at, np.repeat(weight * amount**power, ends - starts), m)
         effective = spoken[0] ** 2 / np.maximum(spoken[1], 1e-300)
-        return moderated(regauge(inverse[:m, :m], None), repeated, clusters, effective=effective)
+        known = regauge(inverse[:m, :m], None)
+        return {"known": known, "sandwich": repeated, "clusters": clusters, "effective": effective}
 
     def _equal(self, n: int, own: slice, lists: Ints) -> tuple[Floats, Floats, Floats]:
         """Return the inverse of the information, the information of each score, and the gradients of the lists."""

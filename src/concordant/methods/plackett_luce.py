@@ -25,6 +25,7 @@ from concordant.base.uncertainty import (
     WEAK_PRIOR,
     Clusters,
     Spread,
+    in_stacks,
     mention_training,
     sample_covariance,
     some_items,
@@ -124,8 +125,8 @@ class PlackettLuce(Aggregator):
     level : float
         Of the intervals.
     rank_ranges : {"marginal", "simultaneous"}
-        Whether the range of a rank holds that rank with probability `level`, or counts who is surely better and worse,
-        all verdicts about the item being right together with that probability.
+        Whether the range of a rank tests each other item at `level`, or so that all verdicts about the item are right
+        together with that probability.
     n_bootstrap : int
         How often "bootstrap" weighs the experts anew.
     max_iter : int, optional
@@ -480,26 +481,27 @@ class PlackettLuce(Aggregator):
         prepared = solved.lists
         clusters = [float(model.stages.weight.sum()) for model in solved.models]
 
-        def work(n: int) -> Spread | None:
+        def work(n: int) -> dict[str, Any] | None:
             model, found = solved.models[n], solved.found[n]
             if model.size == 0 or (clusters[n] < 2 and how != "information"):
                 return None
             tables = model.tables(found.score, spread=how != "information")
             prior = model.curvature(found.score)
-            told: dict[str, Any] = {}
+            told: dict[str, Any] = {"hessian": tables.hessian, "scores": model.size, "prior": prior}
             if how != "information":
                 own = np.diag(tables.hessian) - prior
                 total = model.pull(found.score)
                 told["clusters"] = Clusters(tables.gradients, own, tables.squares, clusters[n], total)
             if how == "bootstrap":
-                told["repeated"] = self._resampled(
-                    model, found, instance_stream(self.random_state, prepared.instances[n])
-                )
-            made = spread(tables.hessian, scores=model.size, prior=prior, **told)
-            places, every = prepared.places(n), prepared.n_items(n)
-            return made if len(places) == every else made.placed(places, every)
+                rng = instance_stream(self.random_state, prepared.instances[n])
+                told["repeated"] = self._resampled(model, found, rng)
+            return told
 
-        out = each_instance(work, [model.size for model in solved.models])
+        out = in_stacks(spread, each_instance(work, [model.size for model in solved.models]))
+        for n, made in enumerate(out):
+            places, every = prepared.places(n), prepared.n_items(n)
+            if made is not None and len(places) < every:
+                out[n] = made.placed(places, every)
         few = [n for n, c in enumerate(out) if c is None and solved.models[n].size]
         if few:
             self._warn(
