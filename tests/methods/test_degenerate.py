@@ -122,7 +122,7 @@ BT_LISTS = (
     warns("c d a b", "c|ab|d", "never met any of"),
     warns("a b c q", "a|b|c", "fewer than two experts"),
     warns("a q", "a", "nobody prefers"),
-    warns("a b c q", "abc", "nobody prefers"),
+    warns("a b c", "abc", "is a tie"),
     plain("a|b|c", SILENT),
     warns("a b c q", "a|b|c", "all say the same"),
 )
@@ -142,7 +142,7 @@ BT_BARE_LISTS = (
     raises("c d a b", "never met any of"),
     raises("a c q", "never lost"),
     warns("a q", "a", "nobody prefers"),
-    raises("a b c q", "never met another"),
+    raises("a b c", "no circle of items"),
     plain("a|b|c", SILENT),
     raises("a c q", "never lost"),
 )
@@ -160,10 +160,10 @@ def instead(group: tuple[Due, ...], **others: Due) -> tuple[Due, ...]:
     return tuple(others.get(name.replace(" ", "_"), due) for name, due in zip(NAMES, group, strict=True))
 
 
-TIED = instead(BT_LISTS, all_ties=warns("a b c", "abc", "is a tie"))
+UNTIED = warns("a b c q", "abc", "nobody prefers")
 STOPPED = instead(BT_LISTS, one_expert=plain("a|b|c", NO_INTERVALS), agreement=plain("a|b|c", NO_INTERVALS))
 NO_EXPERTS = tuple(raises("", "name no experts", DataError) for _ in NAMES)
-TIES_OUT = instead(BT_JUDGED, all_ties=warns("a b c q", "abc", "nobody prefers"))
+TIES_OUT = instead(BT_JUDGED, all_ties=UNTIED)
 
 PL_ONE = warns("q", "a|b|c", "fewer than two experts")
 PL = (
@@ -187,6 +187,8 @@ PL_BARE = (
 PL_BELOW = instead(PL, apart=plain("c|d|ab", "each list ranks what it holds above what it leaves out"))
 PL_BARE_BELOW = instead(PL_BARE, chain=raises("a c d q", "never ranked"), apart=PL_BELOW[1])
 PL_STOPPED = instead(PL, one_expert=plain("a|b|c", NO_INTERVALS), agreement=plain("a|b|c", NO_INTERVALS))
+FEW = "learned from one instance"
+PL_LEARNED = instead(PL, chain=warns("", "a|b|c|d", FEW), mute_expert=warns("", "a|b|c", FEW))
 PL_INFORMED = instead(PL, one_expert=INFORMED, agreement=INFORMED)
 
 MPM_QUIET = "nobody prefers"
@@ -268,15 +270,20 @@ TABLE: list[Row] = [
         "counted",
         (*BT_BARE_JUDGED[:2], INFORMED, *BT_BARE_JUDGED[3:5], INFORMED, INFORMED),
     ),
-    ("bradley-terry", {"ties": "davidson"}, "lists", TIED),
-    ("bradley-terry", {"ties": "rao-kupper"}, "lists", TIED),
+    ("bradley-terry", {"ties": "davidson"}, "lists", BT_LISTS),
+    ("bradley-terry", {"ties": "rao-kupper"}, "lists", BT_LISTS),
     ("bradley-terry", {"ties": "rao-kupper"}, "judged", BT_JUDGED),
     ("bradley-terry", {"ties": "rao-kupper", "prior": 0}, "judged", BT_BARE_JUDGED),
     ("bradley-terry", {"ties": "none"}, "judged", TIES_OUT),
     ("bradley-terry", {"reliability": True}, "lists", BT_LISTS),
     ("bradley-terry", {"reliability": True}, "judged", BT_JUDGED),
     ("bradley-terry", {"reliability": True}, "counted", NO_EXPERTS),
-    ("bradley-terry", {"reliability": True, "prior": 0}, "lists", BT_BARE_LISTS),
+    (
+        "bradley-terry",
+        {"reliability": True, "prior": 0},
+        "lists",
+        instead(BT_BARE_LISTS, all_ties=warns("a b c", "abc", "is a tie")),
+    ),
     (
         "bradley-terry",
         {"uncertainty": "information"},
@@ -288,7 +295,15 @@ TABLE: list[Row] = [
     ("bradley-terry", BOOTSTRAP, "lists", BT_LISTS),
     ("bradley-terry", BOOTSTRAP, "judged", BT_JUDGED),
     ("bradley-terry", {"uncertainty": "none"}, "lists", STOPPED),
-    ("bradley-terry", {"optimizer": "gd"}, "lists", STOPPED),
+    ("bradley-terry", {"transform": "count"}, "lists", instead(BT_LISTS, all_ties=UNTIED)),
+    (
+        "bradley-terry",
+        {"transform": "count", "prior": 0},
+        "lists",
+        instead(BT_BARE_LISTS, all_ties=raises("a b c q", "never met another")),
+    ),
+    ("bradley-terry", {"prior": "published", "transform": "count"}, "lists", instead(BT_LISTS, all_ties=UNTIED)),
+    ("bradley-terry", {"optimizer": "gd"}, "lists", instead(STOPPED, all_ties=UNTIED)),
     (
         "bradley-terry",
         {"optimizer": "gd"},
@@ -307,12 +322,14 @@ TABLE: list[Row] = [
     ("plackett-luce", {"ties": "partition", "prior": 0}, "lists", PL_BARE),
     ("plackett-luce", {"missing": "below"}, "lists", PL_BELOW),
     ("plackett-luce", {"missing": "below", "prior": 0}, "lists", PL_BARE_BELOW),
-    ("plackett-luce", {"adherence": True}, "lists", PL),
+    ("plackett-luce", {"prior": "published"}, "lists", PL),
+    ("plackett-luce", {"adherence": True}, "lists", PL_LEARNED),
     ("plackett-luce", BOOTSTRAP, "lists", PL),
     ("plackett-luce", {"uncertainty": "information"}, "lists", PL_INFORMED),
     ("plackett-luce", {"optimizer": "mm", "prior": 0}, "lists", PL_BARE),
     ("plackett-luce", {"optimizer": "gd"}, "lists", PL_STOPPED),
-    ("mpm", {}, "lists", MPM_LEARNED),
+    ("mpm", {}, "lists", MPM_PLAIN),
+    ("mpm", {"adherence": "learned"}, "lists", MPM_LEARNED),
     ("mpm", {"adherence": "none"}, "lists", MPM_PLAIN),
     ("mpm", {"adherence": "none"}, "judged", MPM_JUDGED),
     ("mpm", {"adherence": "none"}, "counted", MPM_COUNTED),

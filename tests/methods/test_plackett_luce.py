@@ -578,7 +578,7 @@ def test_steps_that_are_too_few_are_told_and_the_estimate_is_kept() -> None:
 
 @pytest.mark.parametrize("prior", [-1.0, "none", ("gamma", 1.0, 1.0), ("gamma", 2.0), ("beta", 2.0, 1.0), True])
 def test_prior_that_is_none(prior: Any) -> None:
-    with pytest.raises(ParameterError, match=r"'prior' parameter of PlackettLuce must be \"auto\", a number >= 0"):
+    with pytest.raises(ParameterError, match=r"of PlackettLuce must be \"auto\", \"published\", a number >= 0"):
         cc.PlackettLuce(prior=prior).fit(orders("ab", "ba"))
 
 

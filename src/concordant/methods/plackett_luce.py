@@ -176,7 +176,7 @@ class PlackettLuce(Aggregator):
     name = "plackett-luce"
     tags = Tags(accepts=LISTS, uncertainty=True, cost="O(R) a step, O(Σ m² + M³) for intervals")
     constraints: ClassVar[Mapping[str, Constraint]] = {
-        "prior": Constraint('"auto", a number >= 0, or ("gamma", a, b) with a > 1 and b > 0', _is_prior),
+        "prior": Constraint('"auto", "published", a number >= 0, or ("gamma", a, b) with a > 1 and b > 0', _is_prior),
         "ties": one_of("average", "partition", "input", "random"),
         "missing": one_of("auto", "unknown", "below"),
         "adherence": boolean(),
