@@ -200,7 +200,8 @@ def _render_letor(r: dict[str, Any]) -> str:
     scores, both = (r[f"seconds of {what}, 784 queries"] for what in ("scores", "scores and intervals"))
     note = (
         "θ is learned on the training folds alone, in "
-        f"{max(r['ways']['adherence learned (the default)']['steps'])} Newton steps at most. Fitting all 784 queries takes {scores:.2f} s, with intervals {both:.2f} s."
+        f"{max(r['ways']['adherence learned (the default)']['steps'])} Newton steps at most. "
+        f"Fitting all 784 queries takes {scores:.2f} s, with intervals {both:.2f} s."
     )
     return table(["", *METRICS, "five folds"], rows) + "\n\n" + note
 

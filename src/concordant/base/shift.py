@@ -18,6 +18,7 @@ from concordant.errors import DataError
 from concordant.kernels.lists import Floats, Ints
 
 __all__ = [
+    "CROWDED",
     "SLACK",
     "Reached",
     "Seen",
@@ -32,6 +33,8 @@ __all__ = [
 
 # Up to so many times what was seen is the same to a model: the largest of a sample is no limit of what it comes from.
 SLACK = 1.5
+# Lists of small instances hold larger shares of them, which is no sign of other lists; so many times as large it is.
+CROWDED = 4.0
 
 _KINDS = ("rank", "score", "rating", "comparisons")
 _COLUMNS = ("length", "rank", "coverage")
@@ -106,9 +109,9 @@ class Seen(NamedTuple):
         )
 
     def holds(self, votes: Preferences) -> bool:
-        """Return whether no list and no instance can be larger than 1.5 times those learned from: a few comparisons.
+        """Return whether no list and no instance can be so much larger than those learned from that it matters.
 
-        True where none is; False leaves the question open.
+        True where none is, by a few comparisons; False leaves the question open.
         """
         if not votes.n_rows or not len(self.length):
             return True
@@ -122,7 +125,7 @@ class Seen(NamedTuple):
         return bool(
             near <= SLACK * self.length.min()
             and most <= SLACK * self.items[1]
-            and longest <= SLACK * self.widest * least
+            and longest <= CROWDED * self.widest * least
         )
 
     @property

@@ -15,7 +15,7 @@ import numpy as np
 
 from concordant.base.contract import Votes
 from concordant.base.experts import check_known, speaking
-from concordant.base.shift import SLACK, Seen, deepest
+from concordant.base.shift import CROWDED, SLACK, Seen, deepest
 from concordant.data.comparisons import Comparisons
 from concordant.data.features import Features
 from concordant.data.index import Texts, as_ids
@@ -297,7 +297,8 @@ class Reading(NamedTuple):
     √(D / r) as loud, so that it fades into an item that is not listed. Row and col grow with the share of the items of
     the instance that a list holds. That share is taken of the longest list and of the largest instance learned from
     where these are more than 1.5 times as long and as large, and is the mean share learned from where it is still more
-    than 1.5 times the largest. Within these limits nothing changes.
+    than 4 times the largest, as in training on lists that were cut while all their items stayed known. Within these
+    limits nothing changes.
 
     Attributes
     ----------
@@ -323,7 +324,7 @@ class Reading(NamedTuple):
         if scaling == "mean":
             size, most = votes.slots.sizes[votes.list_instance], seen.items[1]
             share = counted / np.maximum(np.where(size > SLACK * most, most, size), 1)
-            share = np.where(share > SLACK * seen.widest, seen.coverage[block], share)
+            share = np.where(share > CROWDED * seen.widest, seen.coverage[block], share)
             counted = share * size
         far = np.abs(counted - length) > 1e-9 * length
         scale = np.divide(counted, length, out=np.ones(len(length)), where=far) if far.any() else None
