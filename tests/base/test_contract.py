@@ -228,19 +228,7 @@ def test_features_reach_those_that_use_them_or_are_an_error_in_aggregate_and_blo
 
 
 SOURCE = Path(contract.__file__).parents[1]
-# Their warnings name no category yet.
-WITHOUT_CATEGORY = {
-    "base/uncertainty.py",
-    "methods/bradley_terry.py",
-    "methods/crf.py",
-    "methods/listwise.py",
-    "methods/majority.py",
-    "methods/mallows.py",
-    "methods/markov.py",
-    "methods/mpm.py",
-    "methods/plackett_luce.py",
-    "methods/svd_rank.py",
-}
+
 # What is no matter of data or of a fit: a checkpoint that cannot be written, candidates of a search that failed.
 OF_THE_BASE = {"base/checkpoints.py": 1, "selection/search.py": 1}
 
@@ -267,7 +255,7 @@ def test_every_warning_names_the_category_it_can_be_filtered_by() -> None:
         found = warnings_of(path)
         if name in ("errors.py", "base/contract.py"):
             assert {category for _, category in found} == {"category"}
-        elif name not in WITHOUT_CATEGORY:
+        else:
             wrong += [f"{name}:{line}: {category!r}" for line, category in found if category not in categories]
             bare = sum(category == "ConcordantWarning" for _, category in found)
             assert bare == OF_THE_BASE.get(name, 0), name

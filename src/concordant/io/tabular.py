@@ -165,7 +165,10 @@ def _declared(
         return None, null_values
     if isinstance(missing, str):
         return ("below" if is_below(cast(Missing, missing), owner) else "unknown"), null_values
-    warn(f"words that mean no value go to null_values={tuple(missing)!r} of {owner}; missing= is 'unknown' or 'below'.")
+    warn(
+        f"words that mean no value go to null_values={tuple(missing)!r} of {owner}; missing= is 'unknown' or 'below'.",
+        DataWarning,
+    )
     return None, missing
 
 

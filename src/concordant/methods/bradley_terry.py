@@ -892,7 +892,8 @@ class BradleyTerry(Aggregator):
             loose = features.names[_dependent(features)].tolist()
             self._warn(
                 f"features {listing(loose)} depend on each other within instances: of all weights that give the same "
-                "scores the smallest (in standardised features) are kept."
+                "scores the smallest (in standardised features) are kept.",
+                IdentifiabilityWarning,
             )
         b, solved = paired.solve_linear(votes.pairs, basis[at], prior, start, **which, **how)
         self._keep_shared(solved, votes, linear=True)

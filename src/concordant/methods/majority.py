@@ -22,7 +22,7 @@ from concordant.base.registry import register
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError
+from concordant.errors import ConvergenceWarning, DataError
 from concordant.execution import map_instances, n_threads, threads
 from concordant.kernels import kemeny, pairs
 from concordant.kernels.lists import Codes, Floats, Ints
@@ -562,7 +562,8 @@ class Kemeny(Aggregator):
                 f"the rankings of {len(unsure)} of {len(proofs)} instances are not proven optimal; instance "
                 f"{preferences.instances[worst]!r} costs {proofs[worst].cost:g}, no ranking costs less than "
                 f"{proofs[worst].bound:g}. Raise time_limit or max_items for a proof, or pass solver='local' "
-                "to do without."
+                "to do without.",
+                ConvergenceWarning,
             )
         return proofs
 

@@ -25,7 +25,15 @@ from concordant.base.supervision import match_labels
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
 from concordant.data.streams import instance_stream
-from concordant.errors import DataError, KindError, NotFittedError, ParameterError, listing
+from concordant.errors import (
+    ConvergenceWarning,
+    DataError,
+    IdentifiabilityWarning,
+    KindError,
+    NotFittedError,
+    ParameterError,
+    listing,
+)
 from concordant.execution import Pieces, map_instances, report, threads, unwatched
 from concordant.kernels import kemeny, mallows
 from concordant.kernels.keeping import Keep, State, apart, joined
@@ -232,7 +240,10 @@ class Mallows(Aggregator):
         open_ = [(pool, t) for pool, t in zip(pools, theta.tolist(), strict=True) if not pool.below]
         parted = _parted(preferences, [pool for pool, _ in open_])
         if parted:
-            self._warn(f"{parted}: no list tells how they mix, and both spread over the same places. {_PARTED_HELP}")
+            self._warn(
+                f"{parted}: no list tells how they mix, and both spread over the same places. {_PARTED_HELP}",
+                IdentifiabilityWarning,
+            )
         if self.dispersion is not None:
             return
         sure = [pool for pool, t in open_ if t <= mallows.LEAST_THETA]
@@ -245,7 +256,8 @@ class Mallows(Aggregator):
             self._warn(
                 f"no two of the experts {listing(experts)} rank the same two items in instance {name!r}{more}, so that "
                 f"they cannot disagree: its dispersion has no finite estimate and is cut at {mallows.LEAST_THETA:g}, "
-                "which does not mean that the order is sure. Pass dispersion=-1, or lists that share items."
+                "which does not mean that the order is sure. Pass dispersion=-1, or lists that share items.",
+                IdentifiabilityWarning,
             )
 
 
@@ -698,7 +710,8 @@ class ExtendedMallows(Aggregator):
         if heard.sum() == 1 and not alone:
             self._warn(
                 f"only expert {experts[int(np.flatnonzero(heard)[0])]!r} ranks anything: with nobody to compare it "
-                f"with, its weight stays at {-self.init:g}. The consensus follows it."
+                f"with, its weight stays at {-self.init:g}. The consensus follows it.",
+                IdentifiabilityWarning,
             )
         elif heard.any():
             theta = learn(theta)
@@ -822,17 +835,20 @@ class ExtendedMallows(Aggregator):
             self._warn(
                 f"two chains from opposite ends still disagree: the weights learned from each differ by "
                 f"{self.chain_['gap']:.1%} after {info.n_iter} iterations of {self.chain_['steps']:g} moves per item. "
-                "Raise max_iter or chain_steps, or use e_step='borda'."
+                "Raise max_iter or chain_steps, or use e_step='borda'.",
+                ConvergenceWarning,
             )
         elif not info.converged:
             self._warn(
                 f"the weights of the experts did not settle in {info.n_iter} iterations; the last change was "
-                f"{info.trace[-1]:.3g}. Raise max_iter or tol."
+                f"{info.trace[-1]:.3g}. Raise max_iter or tol.",
+                ConvergenceWarning,
             )
         if not theta.any():
             self._warn(
                 "no expert agrees with the others more than chance would: all weights are 0 and all items tie. "
-                "Use a method without learned weights, or more instances."
+                "Use a method without learned weights, or more instances.",
+                IdentifiabilityWarning,
             )
         elif lot.differ:
             self._tell_weights(lot.laws, theta, experts)
@@ -846,7 +862,8 @@ class ExtendedMallows(Aggregator):
             self._warn(
                 f"the consensus never contradicts any of the experts {listing(followed)}: their weights have no finite "
                 "estimate, which does not mean that the order is sure. Fit on more instances, or on lists that share "
-                "more items."
+                "more items.",
+                IdentifiabilityWarning,
             )
         elif followed:
             one = len(followed) == 1
@@ -857,14 +874,16 @@ class ExtendedMallows(Aggregator):
             )
             self._warn(
                 f"the consensus never contradicts {who} no finite estimate. Few instances allow that by chance: fit on "
-                f"more of them, or pass prior=1 to hold {'it' if one else 'them'} to the average expert."
+                f"more of them, or pass prior=1 to hold {'it' if one else 'them'} to the average expert.",
+                IdentifiabilityWarning,
             )
         elif self.prior < _HELD and lists.sum() < _FEW_LISTS * len(heard):
             few = "one list each" if lists.max() == 1 else f"{lists.sum() / len(heard):.2g} lists on average"
             self._warn(
                 f"experts {listing([experts[e] for e in heard.tolist()])} have {few}: whom to believe is decided by "
                 "who agrees there, and who is believed confirms it. Fit on more instances, pass prior=10 to hold the "
-                "experts together, or use Mallows, which believes all alike."
+                "experts together, or use Mallows, which believes all alike.",
+                IdentifiabilityWarning,
             )
 
     def _look(self, pools: list[Pool], theta: Floats, walks: dict[str, Walk], room: Room, sweeps: float) -> _Look:
@@ -910,7 +929,10 @@ class ExtendedMallows(Aggregator):
             pools = self._pools(p, self._codes(p))
         parted = _parted(p, [pool for pool in pools if not pool.below])
         if parted:
-            self._warn(f"{parted}: no list tells how they mix, and both spread over the same places. {_PARTED_HELP}")
+            self._warn(
+                f"{parted}: no list tells how they mix, and both spread over the same places. {_PARTED_HELP}",
+                IdentifiabilityWarning,
+            )
         room = Room()
         inferred = _each(lambda pool: self._infer(pool, room), pools)
         unsure = [i for i, one in enumerate(inferred) if one.r_hat > _R_HAT]
@@ -920,7 +942,8 @@ class ExtendedMallows(Aggregator):
                 f"two chains from opposite ends still disagree in {len(unsure)} of {len(pools)} instances after "
                 f"{_LAST_WINDOW:g} moves per item: {listing([pools[i].name for i in unsure])}; together they are "
                 f"{inferred[worst].r_hat:.3g} times as wide as one in {pools[worst].name!r}. Pass inference='borda' "
-                "or a larger chain_steps."
+                "or a larger chain_steps.",
+                ConvergenceWarning,
             )
         if known is not None and any(one.sweeps for one in inferred):
             steps = max(one.sweeps for one in inferred)
