@@ -162,7 +162,7 @@ EXEMPT |= {
 }
 EXEMPT |= {
     (
-        "PlackettLuce(ties='partition')",
+        "PlackettLuce(prior='published', ties='partition')",
         "one_expert_gets_its_own_order",
     ): "a tied block shares one choice, so that a strong prior can put it below the single item after it",
     (
@@ -189,7 +189,7 @@ EXEMPT |= {
     for check in ("one_expert_gets_its_own_order", "unanimous_order_is_kept")
 }
 for name in METHODS:
-    if name.lower().startswith("mpm") and "adherence='none'" not in name:
+    if name.lower().startswith("mpm") and "adherence='learned'" in name:
         EXEMPT[name, "intervals_hold_the_score"] = (
             "without an expert who is not trusted, items may only win or only lose: no finite estimate, so no interval"
         )
