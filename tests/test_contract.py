@@ -48,7 +48,8 @@ VARIANTS: list[tuple[Aggregator, tuple[str, ...] | None]] = [
     (cc.CombMNZRank(k=3), None),
     (cc.BradleyTerry(ties="rao-kupper"), None),
     (cc.BradleyTerry(ties="none"), None),
-    (cc.BradleyTerry(transform="binary", prior=1.0), None),
+    (cc.BradleyTerry(transform="count", prior="published"), None),
+    (cc.BradleyTerry(prior=1.0, rank_ranges="simultaneous"), None),
     (cc.BradleyTerry(transform="log"), None),
     (cc.BradleyTerry(transform="rating"), ("score", "rating", "comparisons")),
     (cc.BradleyTerry(uncertainty="bootstrap", n_bootstrap=8), None),
@@ -60,8 +61,9 @@ VARIANTS: list[tuple[Aggregator, tuple[str, ...] | None]] = [
     (cc.PlackettLuce(optimizer="mm", tol=1e-13), None),
     (cc.PlackettLuce(optimizer="gd"), None),
     (cc.PlackettLuce(adherence=True), None),
-    (cc.PlackettLuce(ties="partition", prior=0.1), None),
+    (cc.PlackettLuce(ties="partition", prior="published"), None),
     (cc.PlackettLuce(ties="partition"), None),
+    (cc.PlackettLuce(prior="published"), None),
     (cc.PlackettLuce(ties="input"), None),
     (cc.PlackettLuce(ties="random"), None),
     (cc.PlackettLuce(uncertainty="bootstrap", n_bootstrap=5), None),
@@ -75,12 +77,12 @@ VARIANTS: list[tuple[Aggregator, tuple[str, ...] | None]] = [
     (cc.SVP(step="auto"), None),
     (cc.CPS(distance="footrule"), None),
     (cc.CPS(distance="spearman"), None),
-    (cc.MPM(adherence="none"), None),
-    (cc.MPM(variances=True), None),
+    (cc.MPM(adherence="learned"), None),
+    (cc.MPM(adherence="learned", variances=True), None),
     (cc.MPM(variances=True, adherence="none"), None),
-    (cc.MPM(optimizer="gd"), None),
-    (cc.MPM(optimizer="gd", variances=True), None),
-    (cc.MPM(transform="binary"), None),
+    (cc.MPM(adherence="learned", optimizer="gd"), None),
+    (cc.MPM(adherence="learned", optimizer="gd", variances=True), None),
+    (cc.MPM(adherence="learned", transform="binary"), None),
     (cc.MPM(transform="log"), None),
     (cc.MPM(uncertainty="bootstrap", n_bootstrap=20), None),
     (cc.Mallows(missing="below"), None),
@@ -162,7 +164,7 @@ EXEMPT |= {
 }
 EXEMPT |= {
     (
-        "PlackettLuce(ties='partition')",
+        "PlackettLuce(prior='published', ties='partition')",
         "one_expert_gets_its_own_order",
     ): "a tied block shares one choice, so that a strong prior can put it below the single item after it",
     (
@@ -189,7 +191,7 @@ EXEMPT |= {
     for check in ("one_expert_gets_its_own_order", "unanimous_order_is_kept")
 }
 for name in METHODS:
-    if name.lower().startswith("mpm") and "adherence='none'" not in name:
+    if name.lower().startswith("mpm") and "adherence='learned'" in name:
         EXEMPT[name, "intervals_hold_the_score"] = (
             "without an expert who is not trusted, items may only win or only lose: no finite estimate, so no interval"
         )

@@ -31,9 +31,9 @@ VOTES = (
 FITS = {
     "crf": ("cc.CRF(passes=6)", RUNS),
     "crf-lbfgs": ("cc.CRF(solver='lbfgs', cv=2, patience=1)", RUNS),
-    "mpm": ("cc.MPM()", LISTS),
-    "mpm-quasi-newton": ("cc.MPM()", LISTS),
-    "mpm-gd": ("cc.MPM(optimizer='gd', max_iter=7)", LISTS),
+    "mpm": ("cc.MPM(adherence='learned')", LISTS),
+    "mpm-quasi-newton": ("cc.MPM(adherence='learned')", LISTS),
+    "mpm-gd": ("cc.MPM(adherence='learned', optimizer='gd', max_iter=7)", LISTS),
     "extended-mallows": ("cc.ExtendedMallows(e_step='sampling', max_iter=8)", LISTS),
     "extended-mallows-exact": ("cc.ExtendedMallows(e_step='exact', max_iter=6)", LISTS),
     "judges": ("cc.BradleyTerry(reliability=True)", VOTES),
@@ -42,7 +42,7 @@ FITS = {
     "plackett-luce-alone": ("cc.PlackettLuce(optimizer='mm', max_iter=9)", f"{LISTS}[:1]"),
     "cps": ("cc.CPS(adherence='supervised')", RUNS),
     "blocks-crf": ("cc.CRF(solver='lbfgs', transform='auto', n_samples=4)", f"labelled_blocks(*{RUNS})"),
-    "blocks-mpm": ("cc.MPM()", f"blocks({LISTS})"),
+    "blocks-mpm": ("cc.MPM(adherence='learned')", f"blocks({LISTS})"),
     "blocks-extended-mallows": ("cc.ExtendedMallows(e_step='sampling', max_iter=8)", f"blocks({LISTS})"),
     "blocks-ties": ("cc.BradleyTerry(ties='rao-kupper')", f"blocks({LISTS}, 3)"),
     "blocks-plackett-luce": ("cc.PlackettLuce(adherence=True)", f"blocks({LISTS})"),
@@ -424,8 +424,9 @@ def test_blocks_that_do_not_say_what_they_are_of_have_no_checkpoint(tmp_path: Pa
     (votes,) = data("blocks-mpm")
     unknown = cc.Blocks(votes.pieces, votes.instances, votes.experts, votes.rows, votes.kind)
     with cc.checkpoint(tmp_path / "mark"), pytest.raises(KindError, match="do not say what they are of"):
-        cc.MPM().fit(unknown)
-    assert cc.MPM().fit(unknown).adherence_.tolist() == cc.MPM().fit(votes).adherence_.tolist()
+        method("blocks-mpm").fit(unknown)
+    one, other = (method("blocks-mpm").fit(blocks) for blocks in (unknown, votes))
+    assert one.adherence_.tolist() == other.adherence_.tolist()
 
 
 @pytest.mark.parametrize("name", ["mpm", "crf"])
@@ -449,21 +450,21 @@ def test_a_fit_whose_checkpoint_cannot_be_written_goes_on(
 @pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
 def test_the_fit_of_an_aggregation_in_blocks_goes_on_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (votes,) = data("blocks-mpm")
-    cc.aggregate_blocks(votes, tmp_path / "whole.csv", "mpm")
+    cc.aggregate_blocks(votes, tmp_path / "whole.csv", method("blocks-mpm"))
     folder, fused = tmp_path / "half" / "done", tmp_path / "fused.csv"
     with stop_at(2), pytest.raises(KeyboardInterrupt):
-        cc.aggregate_blocks(votes, fused, "mpm", checkpoint=folder)
+        cc.aggregate_blocks(votes, fused, method("blocks-mpm"), checkpoint=folder)
     assert sorted(p.name for p in folder.iterdir()) == ["fit", "parts.json"]
     assert not fused.exists()
     # Nobody else takes it for theirs, and it stays.
-    for other in ("rrf", "ulara", cc.MPM(tol=1e-3)):
+    for other in ("rrf", "ulara", cc.MPM(), cc.MPM(adherence="learned", tol=1e-3)):
         with pytest.raises(FormatError, match="done: the checkpoint of another job"):
             cc.aggregate_blocks(votes, fused, other, checkpoint=folder)
     assert (folder / "fit").exists()
     taken_up = []
     restored = Mark.restored
     monkeypatch.setattr(Mark, "restored", lambda self: taken_up.append(restored(self)) or taken_up[-1])
-    cc.aggregate_blocks(votes, fused, "mpm", checkpoint=folder)
+    cc.aggregate_blocks(votes, fused, method("blocks-mpm"), checkpoint=folder)
     assert taken_up[0] is not None
     assert fused.read_bytes() == (tmp_path / "whole.csv").read_bytes()
     assert list(folder.iterdir()) == []

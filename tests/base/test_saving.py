@@ -222,7 +222,11 @@ def test_what_never_ends_is_refused_at_once() -> None:
 
 LISTS = cc.synthetic.meta_search(8, n_items=(5, 8), random_state=3)
 VOTES = cc.synthetic.bradley_terry(5, 60, n_experts=4, ties=0.2, random_state=1).comparisons
-MODELS = {"bradley-terry": {"reliability": True}, "mpm": {}, "cps": {"adherence": "supervised"}}
+MODELS = {
+    "bradley-terry": {"reliability": True},
+    "mpm": {"adherence": "learned", "uncertainty": "none"},
+    "cps": {"adherence": "supervised"},
+}
 
 
 def models() -> list[str]:

@@ -311,7 +311,7 @@ main()
 @pytest.mark.parametrize(
     ("method", "options"),
     [
-        ("mpm", ()),
+        ("mpm", ("-p", "adherence=learned")),
         ("extended-mallows", ("-p", "e_step=sampling", "-p", "max_iter=6")),
         ("cps", ("-p", "adherence=supervised", "-l")),
     ],

@@ -229,7 +229,7 @@ def learned(method: Any) -> dict[str, Any]:
     "method",
     [
         cc.ULARA(),
-        cc.MPM(uncertainty="none"),
+        cc.MPM(adherence="learned", uncertainty="none"),
         cc.ExtendedMallows(max_iter=4, chain_steps=2, inference="borda"),
         cc.ExtendedMallows(max_iter=3, e_step="borda", inference="borda", prior=1.0),
         cc.PlackettLuce(adherence=True, uncertainty="none"),
@@ -309,7 +309,7 @@ def test_bradley_terry_says_what_it_cannot_learn_from_blocks(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "method",
     [
-        cc.MPM(uncertainty="none"),
+        cc.MPM(adherence="learned", uncertainty="none"),
         cc.PlackettLuce(adherence=True, uncertainty="none"),
         cc.ExtendedMallows(e_step="sampling", max_iter=5),
         cc.BradleyTerry(ties="rao-kupper", uncertainty="none"),
