@@ -128,6 +128,8 @@ def cost(train: Any, votes: cc.Preferences, what: str, t: int, repeats: int) -> 
     crf = cc.CRF(passes=3).fit(seen, train[1])
     # Singular vectors of length 1 are what the plain form has; other lengths cost the same.
     svd = cc.SVDRank(scaling="paper", passes=3).fit(seen, train[1])
+    # The plain forms know no depth: without its memory a model reads longer lists as the formulas have them.
+    del crf.training_, svd.training_
     matrices = rank_matrices(grown)
     names = grown.experts.tolist()
     w_crf, w_svd = (_rows(model, names) for model in (crf, svd))
