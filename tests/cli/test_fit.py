@@ -311,7 +311,7 @@ main()
 @pytest.mark.parametrize(
     ("method", "options"),
     [
-        ("mpm", ("-p", "adherence=learned")),
+        ("mpm", ("-p", "adherence=learned", "-p", "uncertainty=none")),
         ("extended-mallows", ("-p", "e_step=sampling", "-p", "max_iter=6")),
         ("cps", ("-p", "adherence=supervised", "-l")),
     ],
