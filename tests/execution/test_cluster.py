@@ -173,6 +173,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.filterwarnings("ignore:the preferences declare:concordant.errors.DataWarning")
+@pytest.mark.filterwarnings("ignore:fewer than 5 experts:concordant.errors.UncertaintyWarning")
 @pytest.mark.parametrize("method", ["rrf", "comb-mnz", "borda", "plackett-luce", "bradley-terry", "ulara", "copeland"])
 def test_two_workers_write_what_one_process_writes(client: Any, runs: Path, tmp_path: Path, method: str) -> None:
     name, _, params = method.partition("(")
@@ -266,6 +267,7 @@ def in_steps(preferences: cc.Preferences, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.filterwarnings("ignore:fewer than 5 experts:concordant.errors.UncertaintyWarning")
 @pytest.mark.parametrize("where", ["disk", "workers"])
 @pytest.mark.parametrize(
     "params", [{"ties": "davidson"}, {"ties": "rao-kupper", "uncertainty": "information"}], ids=str

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from concordant.errors import ConcordantError, ConcordantWarning, DuplicateError, FormatError, ParseError
+from concordant.errors import ConcordantError, DataWarning, DuplicateError, FormatError, ParseError
 from concordant.io.read import read
 from concordant.io.tabular import read_comparisons, read_labels, read_rankings, read_ratings
 
@@ -229,7 +229,7 @@ def check(path: Path, expected: Read | Fails) -> None:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         dataset = read(path, **expected.options)
-    assert [w.category for w in said] == ([ConcordantWarning] if expected.guessed else [])
+    assert [w.category for w in said] == ([DataWarning] if expected.guessed else [])
     for name in ("preferences", "comparisons", "features", "labels"):
         container, wanted = getattr(dataset, name), getattr(expected, name)
         assert (container is not None) == bool(wanted), name

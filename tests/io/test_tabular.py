@@ -624,7 +624,7 @@ def test_names_that_a_program_made_up_are_asked_about(write: Write, header: str,
     ):
         read_rankings(path, layout="orders", experts=experts)
     assert read_rankings(path, layout="orders", experts=experts, header=True).items.tolist() == ["a", "b", "c"]
-    assert read_rankings(path, layout="orders", experts=experts, header=False, missing=("",)).n_slots == 6
+    assert read_rankings(path, layout="orders", experts=experts, header=False, null_values=("",)).n_slots == 6
 
 
 def test_a_first_row_that_others_share_items_with_is_a_ranking(write: Write) -> None:

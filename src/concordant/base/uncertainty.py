@@ -58,8 +58,8 @@ _NO_SPREAD = 1e-9
 _TINY = 1e-300
 # Instances are stacked until their tables have this many cells.
 _STACKED_CELLS = 1 << 16
-# The least share of the variance of estimated scores that is taken for one of the true scores.
-_LEAST_BETWEEN = 0.05
+# The least variance of true scores, as a share of the mean variance of errors, and how many steps look for it.
+_LEAST_BETWEEN, _PAULE_MANDEL_STEPS = 0.05, 12
 # Rows of the table of pairs that are looked at together when ranks are bounded.
 _PAIR_ROWS = 512
 
@@ -577,11 +577,27 @@ def _given_estimates(score: Floats, c: Floats) -> tuple[Floats, Floats]:
     """Return mean and covariance of true scores, a normal sample, given estimates whose errors have covariance c."""
     m = score.shape[-1]
     apart = score - score.mean(axis=-1, keepdims=True)
-    seen = (apart**2).sum(axis=-1) / (m - 1)
-    noise = np.trace(c, axis1=-2, axis2=-1) / (m - 1)
-    between = np.maximum(np.maximum(seen - noise, _LEAST_BETWEEN * np.maximum(seen, noise)), _TINY)[:, None, None]
+    between = _between(apart, np.maximum(np.diagonal(c, axis1=-2, axis2=-1), _TINY))[..., None]
     shrunk = between * np.linalg.inv(c + between * np.eye(m))
     return (shrunk @ apart[..., None])[..., 0], _even(shrunk @ c)
+
+
+def _between(score: Floats, variance: Floats) -> Floats:
+    """Return the variance τ² of true scores whose estimates have errors of these variances, by Paule and Mandel.
+
+    It solves Σ (s_i − s̄)² / (v_i + τ²) = M − 1, s̄ the mean weighted alike, so that an item with a large error does not
+    count for more than it tells.
+    """
+    m = score.shape[-1]
+    least: Floats = _LEAST_BETWEEN * m / (1.0 / variance).sum(axis=-1, keepdims=True)
+    out = least
+    for _ in range(_PAULE_MANDEL_STEPS):
+        weight = 1.0 / (variance + out)
+        middle = (weight * score).sum(axis=-1, keepdims=True) / weight.sum(axis=-1, keepdims=True)
+        square = (score - middle) ** 2 * weight
+        excess = square.sum(axis=-1, keepdims=True) - (m - 1)
+        out = np.maximum(out + excess / np.maximum((square * weight).sum(axis=-1, keepdims=True), _TINY), least)
+    return out
 
 
 def _sure_ranks(score: Floats, c: Floats, reach: Floats, level: float) -> tuple[Any, Any]:
