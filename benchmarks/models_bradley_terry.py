@@ -84,7 +84,7 @@ def movielens() -> dict[str, Any]:
         seconds = time.perf_counter() - started
         out[name] = {"top": films(order[:5]), "bottom": films(order[-5:]), "seconds": seconds}
     try:
-        cc.BradleyTerry(prior=0).fit(votes)
+        cc.BradleyTerry(prior=0, transform="rating").fit(votes)
     except NoFiniteEstimateError as error:
         out["prior=0"] = str(error)
     return out
@@ -200,7 +200,7 @@ def _render_movielens(r: dict[str, Any]) -> str:
     if "not_available" in r:
         return f"{r['not_available']} is not available."
     rows = [[name, ", ".join(r[name]["top"]), ", ".join(r[name]["bottom"])] for name in ("published", *FILMS)]
-    return table(["", "top five (raters)", "bottom five (raters)"], rows) + f"\n\nprior=0 raises: {r['prior=0']}"
+    return table(["", "top five (raters)", "bottom five (raters)"], rows) + f"\n\ntransform='rating', prior=0 raises: {r['prior=0']}"
 
 
 def _render_llmfao(r: dict[str, Any]) -> str:
