@@ -200,7 +200,8 @@ def _render_movielens(r: dict[str, Any]) -> str:
     if "not_available" in r:
         return f"{r['not_available']} is not available."
     rows = [[name, ", ".join(r[name]["top"]), ", ".join(r[name]["bottom"])] for name in ("published", *FILMS)]
-    return table(["", "top five (raters)", "bottom five (raters)"], rows) + f"\n\ntransform='rating', prior=0 raises: {r['prior=0']}"
+    films = table(["", "top five (raters)", "bottom five (raters)"], rows)
+    return films + f"\n\ntransform='rating', prior=0 raises: {r['prior=0']}"
 
 
 def _render_llmfao(r: dict[str, Any]) -> str:

@@ -825,6 +825,8 @@ class BradleyTerry(Aggregator):
                     out[n] = found.one(k) if stack.counts[k] >= 2 else "experts"
                 done.update(which.tolist())
         draws = self._draws(votes, score, prior, jointly) if how == "bootstrap" else None
+        given: list[dict[str, Any] | None] = [None] * len(out)
+        added: dict[int, Floats] = {}
         for n, own in _instances(votes):
             m = own.stop - own.start
             if n in done:
@@ -835,7 +837,12 @@ class BradleyTerry(Aggregator):
             # In a fit of one instance the shared parameters are as uncertain as the scores and hang together with
             # them; else they come from elsewhere, and what is uncertain about them is added.
             whole, bend, couplings = _curvature(votes, n, score, float(prior[n]), shared, learned)
-            told: dict[str, Any] = {"prior": prior[n], "calibration": calibration[n]}
+            told: dict[str, Any] = {
+                "hessian": whole if jointly else whole[:m, :m],
+                "scores": m,
+                "prior": np.full(m, prior[n]),
+                "calibration": np.array(calibration[n]),
+            }
             if draws is not None:
                 told["repeated"] = intervals.sample_covariance(draws[:, own])
             if votes.has_experts and how != "information":
@@ -844,13 +851,13 @@ class BradleyTerry(Aggregator):
                 if clusters.count < 2:
                     out[n] = "experts"
                     continue
-            made = intervals.spread(whole if jointly else whole[:m, :m], scores=m, **told)
+            given[n] = told
             if len(learned) and not jointly and self.shared_covariance_.size:
                 give = np.linalg.solve(bend, couplings)
-                made = made._replace(
-                    table=made.table + intervals.regauge(give @ self.shared_covariance_ @ give.T, None)
-                )
-            out[n] = made
+                added[n] = intervals.regauge(give @ self.shared_covariance_ @ give.T, None)
+        for n, made in enumerate(intervals.in_stacks(intervals.spread, given)):
+            if made is not None:
+                out[n] = made._replace(table=made.table + added[n]) if n in added else made
         return out
 
     def _draws(self, votes: Meetings, score: Floats, prior: Floats, jointly: bool) -> Floats:
