@@ -31,8 +31,28 @@ DATA_SETS = 500
 # Asked of scores and differences where there is enough to go by, and where not; of the best item and of a stand-out; of
 # rank ranges. The named settings of clusters and those shown to fail have other promises, or none.
 ENOUGH, FEW, BEST, RANKS = (0.93, 0.97), (0.93, 1.0), (0.90, 1.0), (0.95, 0.995)
-# Why a cell does not keep its promise, by its name.
-WHY: dict[str, str] = {}
+# Why a cell does not keep its promise, by how its name begins and what it holds.
+_ADHERENCE = (
+    "the adherence is learned from one or eight instances and taken as known, which draws the scores apart; the "
+    "library warns of it below 50 instances"
+)
+_AVERAGE = (
+    "MPM takes an item that a list leaves out for an average one, so that a newcomer's score hardly varies; its error is "
+    "taken from the other items, wider than it need be"
+)
+_THREE = "three lists of ten items: the range is nearly all ranks"
+WHY = {
+    ("Plackett–Luce, adherence", ""): _ADHERENCE,
+    ("MPM", "of 100 lists"): _AVERAGE,
+    ("MPM", "votes by"): _AVERAGE,
+    ("Bradley–Terry", "3 rankings"): _THREE,
+}
+
+
+def _why(name: str) -> str:
+    """Return why a cell does not keep its promise; empty where nothing is known."""
+    return next((why for (start, part), why in WHY.items() if name.startswith(start) and part in name), "")
+
 
 MODELS: dict[str, tuple[str, type[cc.Aggregator], dict[str, Any]]] = {
     "Bradley–Terry": ("bt", cc.BradleyTerry, {}),
@@ -469,7 +489,8 @@ def _kept(name: str, said: dict[str, str], *parts: str) -> str:
     if not said:
         return "shown to fail"
     shown = "; ".join(said[p] for p in parts if said[p] not in ("yes", "–")) or "yes"
-    return f"{shown}: {WHY[name]}" if "NO" in shown and name in WHY else shown
+    why = _why(name)
+    return f"{shown}: {why}" if "NO" in shown and why else shown
 
 
 def _all_items(found: dict[str, Any]) -> str:

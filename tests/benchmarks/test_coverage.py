@@ -158,7 +158,7 @@ def test_why_a_promise_is_broken_stands_beside_it(bench, monkeypatch):
     study = bench.models_coverage
     name = "Bradley–Terry: 30 comparisons per item"
     cell, truths = study.cells()[name], [np.array([[0.5, 0.2, -0.7]])] * study.TRUTHS
-    monkeypatch.setattr(study, "WHY", {name: "three items are too few"})
+    monkeypatch.setattr(study, "WHY", {(name, ""): "three items are too few"})
 
     def shown(**options):
         each = [seen(study, number=n * study.TRUTHS, warned=("DataWarning",), **options) for n in range(2)]

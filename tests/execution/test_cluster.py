@@ -174,7 +174,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.filterwarnings("ignore:the preferences declare:concordant.errors.DataWarning")
 @pytest.mark.filterwarnings("ignore:fewer than 5 experts:concordant.errors.UncertaintyWarning")
-@pytest.mark.parametrize("method", ["rrf", "comb-mnz", "borda", "plackett-luce", "bradley-terry", "ulara", "copeland"])
+@pytest.mark.parametrize(
+    "method",
+    ["rrf", "comb-mnz", "borda", "plackett-luce", "bradley-terry(ties='none')", "ulara", "copeland"],
+)
 def test_two_workers_write_what_one_process_writes(client: Any, runs: Path, tmp_path: Path, method: str) -> None:
     name, _, params = method.partition("(")
     made = cc.METHODS[name](**eval(f"dict({params or ')'}"))

@@ -263,7 +263,8 @@ def moderated(known: Floats, sandwich: Floats, clusters: Clusters, *, effective:
 def in_stacks(how: Callable[..., Spread], given: Sequence[dict[str, Any] | None]) -> list[Spread | None]:
     """Return `spread` or `moderated` of the arguments of every instance, those of small and equal size together.
 
-    Many small instances would spend their time between the steps otherwise.
+    Many small instances would spend their time between the steps otherwise. A small one that is alone is a stack of
+    one, so that its numbers are the same to the last bit whatever others are there.
     """
     out: list[Spread | None] = [None] * len(given)
     by_size: dict[int, list[tuple[int, dict[str, Any]]]] = {}
@@ -275,7 +276,7 @@ def in_stacks(how: Callable[..., Spread], given: Sequence[dict[str, Any] | None]
         for first in range(0, len(which), step):
             own = which[first : first + step]
             names = own[0][1]
-            if len(own) == 1:
+            if m * m > _STACKED_CELLS:
                 out[own[0][0]] = how(**names)
                 continue
             found = how(**{name: _stack([arguments[name] for _, arguments in own]) for name in names})
