@@ -37,8 +37,8 @@ _ADHERENCE = (
     "library warns of it below 50 instances"
 )
 _AVERAGE = (
-    "MPM takes an item that a list leaves out for an average one, so that a newcomer's score hardly varies; its error is "
-    "taken from the other items, wider than it need be"
+    "MPM takes an item that a list leaves out for an average one, so that a newcomer's score hardly varies; its error "
+    "is taken from the other items, wider than it need be"
 )
 _THREE = "three lists of ten items: the range is nearly all ranks"
 WHY = {
