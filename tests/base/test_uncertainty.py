@@ -389,3 +389,18 @@ def test_scores_that_count_as_equal_are_never_surely_apart() -> None:
         c = consensus([1.0, 1.0 + 1e-15, -1.0], table, rank_ranges=ranges)
         assert c.rank_lower is not None
         assert c.rank_lower.tolist()[:2] == [1, 1]
+
+
+def test_ranges_of_many_items_are_next_to_those_of_the_whole_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(27)
+    m = 300
+    root = rng.normal(size=(m, 2 * m)) / np.sqrt(2 * m)
+    table = centred(0.05 * np.eye(m) + 0.03 * root @ root.T)
+    score = rng.normal(size=m)
+    quick = consensus(score, table)
+    monkeypatch.setattr("concordant.base.uncertainty._MANY_RANKED", m)
+    whole = consensus(score, table)
+    for name in ("rank_lower", "rank_upper"):
+        gap = np.abs(getattr(quick, name) - getattr(whole, name))
+        assert gap.mean() < 0.01 * m
+        assert gap.max() < 0.05 * m

@@ -58,6 +58,8 @@ _NO_SPREAD = 1e-9
 _TINY = 1e-300
 # Instances are stacked until their tables have this many cells.
 _STACKED_CELLS = 1 << 16
+# From this many items on the ranges of ranks take the items one by one.
+_MANY_RANKED = 256
 # The least variance of true scores, as a share of the mean variance of errors, and how many steps look for it.
 _LEAST_BETWEEN, _PAULE_MANDEL_STEPS = 0.05, 12
 # Rows of the table of pairs that are looked at together when ranks are bounded.
@@ -209,7 +211,7 @@ def spread(
     pick = inverse[..., :m, :]
     known = pick[..., :, :m]
     by_prior = None
-    if own.any():
+    if own.any() and (clusters is not None or repeated is not None or (times != 1.0).any()):
         by_prior = (pick[..., :, :m] * own[..., None, :]) @ np.swapaxes(pick[..., :, :m], -1, -2)
         known = known + (times - 1.0) * by_prior
     known = _centred(_scaled(known, heard))
@@ -556,8 +558,8 @@ def _likely_ranks(score: Floats, c: Floats, reach: Floats, level: float) -> Floa
 
     reach_of_level = -ndtri((1.0 - level) / 2)
     score, c = _given_estimates(score, _centred(_scaled(c, reach / reach_of_level)))
-    m = score.shape[-1]
-    variance = np.maximum(np.diagonal(c, axis1=1, axis2=2), _TINY)
+    m, score = score.shape[-1], score.astype(c.dtype)
+    variance = np.maximum(np.diagonal(c, axis1=1, axis2=2), np.finfo(c.dtype).tiny)
     apart = variance[:, :, None] + variance[:, None, :] - 2 * c
     apart = np.sqrt(np.maximum(apart, 1e-12 * variance.max(axis=1)[:, None, None]))
     gap = (score[:, None, :] - score[:, :, None]) / apart
@@ -578,7 +580,13 @@ def _given_estimates(score: Floats, c: Floats) -> tuple[Floats, Floats]:
     """Return mean and covariance of true scores, a normal sample, given estimates whose errors have covariance c."""
     m = score.shape[-1]
     apart = score - score.mean(axis=-1, keepdims=True)
-    between = _between(apart, np.maximum(np.diagonal(c, axis1=-2, axis2=-1), _TINY))[..., None]
+    variance = np.maximum(np.diagonal(c, axis1=-2, axis2=-1), _TINY)
+    between = _between(apart, variance)
+    if m > _MANY_RANKED:
+        # Of so many items each is next to independent of the others, and single precision is more than enough.
+        share = between / (between + variance)
+        return share * apart, _scaled(c, np.sqrt(share)).astype(np.float32)
+    between = between[..., None]
     shrunk = between * np.linalg.inv(c + between * np.eye(m))
     return (shrunk @ apart[..., None])[..., 0], _even(shrunk @ c)
 
