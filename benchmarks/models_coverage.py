@@ -242,6 +242,16 @@ def cells() -> dict[str, Cell]:
     for model in lists:
         given = {"adherence": "none"} if model == MPM else own
         add(group, [model], "in 3 of 100 lists of 8 of 21", Lists(21, 100, 8, newcomer=3), settings=given)
+    # What used to be the defaults.
+    heavy = {"prior": "published"}
+    counted = {**heavy, "transform": "count"}
+    few = Lists(items=10, lists=60, length=4, spread=1.0)
+    add(group, [PL], "60 lists of 4 of 10 items, N(0, 1)", few, settings=heavy, promised=False)
+    add(group, [BT], "60 lists of 4 of 10 items, N(0, 1)", few, settings=counted, promised=False)
+    alone = {"adherence": "learned"}
+    for judges in (40, 200):
+        data = Votes(per_item=60, judges=judges)
+        add(group, [MPM], f"{judges} judges, 60 comparisons per item", data, settings=alone, promised=False)
     for uncertainty in ("information", "bootstrap"):
         data = Votes(items=21, per_item=100, judges=40, newcomer=(24, 3))
         add(group, [BT], "24 votes by 3 judges", data, settings={"uncertainty": uncertainty})

@@ -203,8 +203,8 @@ class MPM(Aggregator):
     O(R log M).
 
     Learned adherence is agreement over instances. In one instance alone experts who agree confirm each other, and may
-    silence others who contradict nobody: scores come out 1.7 times too far apart on 40 experts who agree but for
-    chance. So "auto" counts everybody alike where instances are few, and "learned" warns there.
+    silence others who contradict nobody, so that scores come out too far apart (the results page has the figures). So
+    "auto" counts everybody alike where instances are few, and "learned" warns there.
 
     References
     ----------
