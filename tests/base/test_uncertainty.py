@@ -10,11 +10,11 @@ from scipy import stats
 
 from concordant.base.uncertainty import (
     Clusters,
-    Spread,
+    ScoreCovariance,
     moderated,
     regauge,
     sample_covariance,
-    spread,
+    score_covariance,
     with_intervals,
 )
 from concordant.data.consensus import Consensus
@@ -41,7 +41,7 @@ def centred(c: np.ndarray) -> np.ndarray:
 
 def consensus(score: Any, table: np.ndarray, **other: Any) -> Consensus:
     score = np.asarray(score, dtype=np.float64)
-    return with_intervals(slots(len(score)), score, [Spread.of(table)], method="x", **other)
+    return with_intervals(slots(len(score)), score, [ScoreCovariance.of(table)], method="x", **other)
 
 
 def some_clusters(m: int, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -53,24 +53,24 @@ def some_clusters(m: int, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def test_information_is_the_pseudo_inverse_of_a_laplacian() -> None:
     h = random_information(6, 1)
-    assert np.allclose(spread(h, scores=6).table, np.linalg.pinv(h), atol=1e-12)
+    assert np.allclose(score_covariance(h, scores=6).table, np.linalg.pinv(h), atol=1e-12)
 
 
 def test_what_else_was_estimated_widens_the_scores() -> None:
     rng = np.random.default_rng(2)
     x = rng.normal(size=(40, 5))
     h = x.T @ x
-    full = spread(h, scores=4, prior=1e-12).table
+    full = score_covariance(h, scores=4, prior=1e-12).table
     assert np.allclose(full, centred(np.linalg.inv(h)[:4, :4]))
-    assert (np.diag(full) >= np.diag(spread(h[:4, :4], scores=4, prior=1e-12).table) - 1e-12).all()
+    assert (np.diag(full) >= np.diag(score_covariance(h[:4, :4], scores=4, prior=1e-12).table) - 1e-12).all()
 
 
 def test_with_a_prior_the_information_is_that_of_the_posterior() -> None:
     h = random_information(5, 3) + 0.4 * np.eye(5)
-    assert np.allclose(spread(h, scores=5, prior=0.4).table, centred(np.linalg.inv(h)))
+    assert np.allclose(score_covariance(h, scores=5, prior=0.4).table, centred(np.linalg.inv(h)))
     # Pairs of lists count an opinion three times over: the prior is three times as precise, its variance the same.
     whole = np.linalg.inv(h) @ (h - 0.4 * np.eye(5) + 3 * 0.4 * np.eye(5)) @ np.linalg.inv(h)
-    assert np.allclose(spread(h, scores=5, prior=0.4, calibration=3.0).table, centred(whole))
+    assert np.allclose(score_covariance(h, scores=5, prior=0.4, calibration=3.0).table, centred(whole))
 
 
 def by_hand(h: np.ndarray, gradients: np.ndarray, information: np.ndarray, prior: float, c: float) -> np.ndarray:
@@ -100,7 +100,7 @@ def test_clusters_are_moderated_by_a_design_effect_that_items_share(
 ) -> None:
     h = random_information(5, 4) + prior * np.eye(5)
     gradients, information = some_clusters(5, 12, 5)
-    got = spread(
+    got = score_covariance(
         h, scores=5, prior=prior, calibration=calibration, clusters=Clusters.of(scale * gradients, information)
     )
     assert np.allclose(got.table, by_hand(h, scale * gradients, information, prior, calibration))
@@ -112,7 +112,7 @@ def test_many_clusters_give_the_sandwich() -> None:
     h = 100 * random_information(4, 6)
     gradients, information = some_clusters(4, 20_000, 7)
     gradients -= gradients.mean(axis=1, keepdims=True)
-    got = spread(h, scores=4, clusters=Clusters.of(3 * gradients, information)).table
+    got = score_covariance(h, scores=4, clusters=Clusters.of(3 * gradients, information)).table
     inverse = np.linalg.pinv(h)
     assert np.allclose(got, 9 * inverse @ gradients.T @ gradients @ inverse, rtol=2e-3, atol=1e-9)
 
@@ -124,11 +124,11 @@ def test_an_item_of_one_cluster_has_the_information_times_the_shared_design_effe
     gradients[:, -1], information[1:, -1] = 0.0, 0.0
     h = random_information(6, 10) * 20
     tastes = 2.0 * gradients * np.sqrt(information) * rng.choice([0.5, 1.5], size=(30, 1))
-    got = spread(h, scores=6, clusters=Clusters.of(tastes, information))
+    got = score_covariance(h, scores=6, clusters=Clusters.of(tastes, information))
     plain = np.diag(np.linalg.pinv(h))
     assert got.clusters[-1] == pytest.approx(1.0)
     assert got.table[-1, -1] > plain[-1]
-    alone = spread(h, scores=6, clusters=Clusters.of(np.sqrt(0.1) * gradients, information))
+    alone = score_covariance(h, scores=6, clusters=Clusters.of(np.sqrt(0.1) * gradients, information))
     # Clusters that differ less than chance has no design effect below 1.
     assert alone.table[-1, -1] >= plain[-1]
 
@@ -139,7 +139,8 @@ def test_one_expert_of_weight_three_is_three_alike() -> None:
     w = np.array([1.0, 2, 1, 3, 1, 1, 2])
     times = w.astype(int)
     each = Clusters.of(np.repeat(gradients, times, axis=0), np.repeat(information, times, axis=0))
-    got, want = spread(h, scores=5, clusters=Clusters.of(gradients, information, w)), spread(h, scores=5, clusters=each)
+    got = score_covariance(h, scores=5, clusters=Clusters.of(gradients, information, w))
+    want = score_covariance(h, scores=5, clusters=each)
     assert np.allclose(got.table, want.table)
     assert np.allclose(got.freedom, want.freedom)
 
@@ -151,9 +152,9 @@ def test_instances_of_one_size_are_done_together_as_each_alone() -> None:
         parts.append((h, Clusters.of(*some_clusters(4, 9, seed + 50))))
     stacked = Clusters(*(np.stack([np.asarray(c[k]) for _, c in parts]) for k in range(5)))
     prior = np.full((3, 1), 0.1)
-    together = spread(np.stack([h for h, _ in parts]), scores=4, prior=prior, clusters=stacked)
+    together = score_covariance(np.stack([h for h, _ in parts]), scores=4, prior=prior, clusters=stacked)
     for k, (h, clusters) in enumerate(parts):
-        alone = spread(h, scores=4, prior=0.1, clusters=clusters)
+        alone = score_covariance(h, scores=4, prior=0.1, clusters=clusters)
         one = together.one(k)
         assert np.allclose(one.table, alone.table, atol=1e-12)
         assert np.allclose(one.freedom, alone.freedom)
@@ -163,7 +164,7 @@ def test_instances_of_one_size_are_done_together_as_each_alone() -> None:
 def test_clusters_that_all_say_the_same_leave_the_information() -> None:
     h = random_information(4, 16) + 0.2 * np.eye(4)
     gradients, information = some_clusters(4, 9, 17)
-    got = spread(h, scores=4, prior=0.2, clusters=Clusters.of(0.0 * gradients, information))
+    got = score_covariance(h, scores=4, prior=0.2, clusters=Clusters.of(0.0 * gradients, information))
     assert got.unanimous
     assert np.allclose(got.table, centred(np.linalg.inv(h)))
 
@@ -173,7 +174,7 @@ def test_few_clusters_leave_few_degrees_of_freedom_and_many_leave_many() -> None
     for n in (4, 4000):
         gradients, information = some_clusters(5, n, 19)
         # Experts with tastes: far more spread than chance.
-        found.append(spread(h, scores=5, clusters=Clusters.of(5 * gradients, information)).freedom)
+        found.append(score_covariance(h, scores=5, clusters=Clusters.of(5 * gradients, information)).freedom)
     few, many = found[0].max(), found[1].min()
     assert few < 40 < 400 < many
 
@@ -184,18 +185,18 @@ def test_an_item_nobody_speaks_of_does_not_widen_the_others() -> None:
     h += 0.1 * np.eye(5)
     own = np.zeros((5, 5))
     own[:4, :4] = np.linalg.inv(h[:4, :4])
-    assert np.allclose(spread(h, scores=5, prior=0.1).table, centred(own))
+    assert np.allclose(score_covariance(h, scores=5, prior=0.1).table, centred(own))
 
 
 def test_repeated_estimates_stand_in_for_the_sandwich() -> None:
     h = random_information(4, 21)
     clusters = Clusters.of(*some_clusters(4, 12, 22))
     inverse = np.linalg.pinv(h)
-    want = spread(h, scores=4, clusters=clusters).table
-    got = spread(h, scores=4, clusters=clusters, repeated=centred(inverse @ clusters.meat @ inverse)).table
+    want = score_covariance(h, scores=4, clusters=clusters).table
+    got = score_covariance(h, scores=4, clusters=clusters, repeated=centred(inverse @ clusters.meat @ inverse)).table
     assert np.allclose(got, want)
     # Without experts they are all there is.
-    assert np.allclose(spread(h, scores=4, repeated=inverse).table, inverse)
+    assert np.allclose(score_covariance(h, scores=4, repeated=inverse).table, inverse)
 
 
 def test_an_expert_who_leaves_an_item_out_does_not_count_for_it() -> None:
@@ -207,7 +208,7 @@ def test_an_expert_who_leaves_an_item_out_does_not_count_for_it() -> None:
 
 
 def test_differences_do_not_depend_on_the_gauge() -> None:
-    c = spread(random_information(5, 6), scores=5).table
+    c = score_covariance(random_information(5, 6), scores=5).table
     anchored = regauge(c, 3)
     assert np.allclose(anchored[3], 0)
     assert np.allclose(regauge(anchored, None), c)
@@ -219,7 +220,7 @@ def test_differences_do_not_depend_on_the_gauge() -> None:
 
 
 def test_an_anchored_score_is_as_sure_as_its_difference_from_the_anchor() -> None:
-    both = Spread(np.diag([1.0, 4.0, 2.0]), np.array([5.0, 20.0, np.inf]), np.ones(3), False).anchored(1)
+    both = ScoreCovariance(np.diag([1.0, 4.0, 2.0]), np.array([5.0, 20.0, np.inf]), np.ones(3), False).anchored(1)
     assert both.freedom[0] == pytest.approx(25 / (1 / 5 + 16 / 20))
     assert both.freedom[2] == pytest.approx(36 / (16 / 20))
 
@@ -236,7 +237,7 @@ def test_intervals_follow_the_normal_law_or_students() -> None:
     plain = consensus([1.0, 0.0], c, level=0.9)
     assert plain.upper is not None
     assert plain.upper - plain.score == pytest.approx(stats.norm.ppf(0.95) * np.array([0.2, 0.3]))
-    four = Spread(c, np.array([4.0, 4.0]), np.full(2, 5.0), False)
+    four = ScoreCovariance(c, np.array([4.0, 4.0]), np.full(2, 5.0), False)
     few = with_intervals(slots(2), np.array([1.0, 0.0]), [four], level=0.9, method="sandwich")
     assert few.upper is not None
     wide = stats.t.ppf(0.95, 4)
@@ -251,7 +252,7 @@ def test_intervals_follow_the_normal_law_or_students() -> None:
 
 
 def test_the_interval_of_a_difference_lies_between_those_of_its_items() -> None:
-    c = Spread(np.diag([1.0, 1.0]), np.array([2.0, np.inf]), np.full(2, 5.0), False)
+    c = ScoreCovariance(np.diag([1.0, 1.0]), np.array([2.0, np.inf]), np.full(2, 5.0), False)
     one = with_intervals(slots(2), np.array([0.0, 0.0]), [c], method="x")
     t, z = stats.t.ppf(0.975, 2), stats.norm.ppf(0.975)
     assert one.difference("i0", "i1").upper == pytest.approx(np.sqrt((t**2 + z**2) / 2) * np.sqrt(2))
@@ -260,7 +261,7 @@ def test_the_interval_of_a_difference_lies_between_those_of_its_items() -> None:
 def test_win_probabilities_use_the_covariance_and_survive_taking_apart() -> None:
     c = np.array([[0.5, 0.4, 0.0], [0.4, 0.5, 0.0], [0.0, 0.0, 0.1]])
     score = np.concatenate([[0.0, 1.0], [0.3, 0.0, 5.0]])
-    both = with_intervals(slots(2, 3), score, [None, Spread.of(c)], method="information")
+    both = with_intervals(slots(2, 3), score, [None, ScoreCovariance.of(c)], method="information")
     table = both.win_probabilities("q1")
     assert table[0, 1] == pytest.approx(stats.norm.cdf(0.3 / np.sqrt(0.2)))
     assert table[0, 1] + table[1, 0] == pytest.approx(1.0)
@@ -325,7 +326,7 @@ def test_clear_ranks_are_told_and_many_instances_get_those_each_gets_alone() -> 
     rng = np.random.default_rng(26)
     tables = [np.diag(rng.uniform(0.1, 1.0, m)) for m in (3, 4, 3)]
     scores = rng.normal(size=10)
-    both = with_intervals(slots(3, 4, 3), scores, [Spread.of(t) for t in tables], method="x")
+    both = with_intervals(slots(3, 4, 3), scores, [ScoreCovariance.of(t) for t in tables], method="x")
     alone = [consensus(scores[a:b], t) for a, b, t in zip((0, 3, 7), (3, 7, 10), tables, strict=True)]
     for name in ("rank_lower", "rank_upper"):
         np.testing.assert_array_equal(getattr(both, name), np.concatenate([getattr(one, name) for one in alone]))
@@ -347,7 +348,7 @@ def test_marginal_ranges_hold_true_ranks_of_fields_narrow_and_wide() -> None:
 def test_few_degrees_of_freedom_widen_ranges() -> None:
     table = np.diag([1.0, 1.0])
     for freedom, upper in ((np.inf, 1.0), (2.0, 2.0)):
-        one = Spread(table, np.full(2, freedom), np.full(2, 9.0), False)
+        one = ScoreCovariance(table, np.full(2, freedom), np.full(2, 9.0), False)
         c = with_intervals(slots(2), np.array([4.0, 0.0]), [one], method="x")
         assert c.rank_upper is not None
         assert c.rank_upper[0] == upper
@@ -366,8 +367,8 @@ def test_items_nobody_speaks_of_have_no_interval_and_any_rank() -> None:
 
 def test_items_of_few_experts_are_named_once_and_unanimous_instances_too() -> None:
     said: list[tuple[str, type]] = []
-    few = Spread(np.eye(3), np.full(3, np.inf), np.array([20.0, 1.0, 2.5]), False)
-    same = Spread(np.eye(2), np.full(2, np.inf), np.full(2, 3.0), True)
+    few = ScoreCovariance(np.eye(3), np.full(3, np.inf), np.array([20.0, 1.0, 2.5]), False)
+    same = ScoreCovariance(np.eye(2), np.full(2, np.inf), np.full(2, 3.0), True)
     with_intervals(
         slots(3, 2), np.arange(5.0), [few, same], method="x", warn=lambda text, kind: said.append((text, kind))
     )
@@ -378,7 +379,7 @@ def test_items_of_few_experts_are_named_once_and_unanimous_instances_too() -> No
 
 def test_few_experts_in_all_are_no_reason_to_name_items() -> None:
     said: list[str] = []
-    few = Spread(np.eye(3), np.full(3, np.inf), np.array([3.0, 1.0, 2.5]), False)
+    few = ScoreCovariance(np.eye(3), np.full(3, np.inf), np.array([3.0, 1.0, 2.5]), False)
     with_intervals(slots(3), np.arange(3.0), [few], method="x", warn=lambda *told: said.append(told[0]))
     assert not said
 

@@ -85,7 +85,7 @@ def test_worked_cases(golden: Callable[[str], dict[str, Any]]) -> None:
         assert oracle.log_likelihood(rows, s, 0.0, 0.0, "none") == pytest.approx(want["loglik"], abs=tol)
         from concordant.kernels import paired
 
-        pulls = meetings.pulls(0, s, paired.Shared(), np.zeros(0, np.int64))[0]
+        pulls = meetings.expert_gradients(0, s, paired.Shared(), np.zeros(0, np.int64))[0]
         np.testing.assert_allclose(pulls.sum(axis=0), want["grad"], atol=tol)
         method = cc.BradleyTerry(prior=0, transform="count", uncertainty="none")
         np.testing.assert_allclose(method.fit_predict(votes).score, want["mle_s"], atol=tol)

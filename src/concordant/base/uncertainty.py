@@ -24,14 +24,14 @@ __all__ = [
     "CONSTRAINTS",
     "WEAK_PRIOR",
     "Clusters",
-    "Spread",
-    "in_stacks",
-    "mention_training",
+    "ScoreCovariance",
+    "batched",
+    "warn_few_instances",
     "moderated",
     "regauge",
     "sample_covariance",
     "some_items",
-    "spread",
+    "score_covariance",
     "with_intervals",
 ]
 
@@ -56,8 +56,8 @@ _FEW_INSTANCES = 50
 # Gradients of clusters whose squares come to no more than this part of the information do not differ.
 _NO_SPREAD = 1e-9
 _TINY = 1e-300
-# Instances are stacked until their tables have this many cells.
-_STACKED_CELLS = 1 << 16
+# Instances, and rows of a table, are worked on together until they have this many cells.
+_BATCH_CELLS = 1 << 16
 # From this many items on the ranges of ranks take the items one by one.
 _MANY_RANKED = 256
 # The least variance of true scores, as a share of the mean variance of errors, and how many steps look for it.
@@ -105,7 +105,7 @@ class Clusters(NamedTuple):
         return out
 
 
-class Spread(NamedTuple):
+class ScoreCovariance(NamedTuple):
     """The covariance of the scores minus their mean, and what it rests on.
 
     Attributes
@@ -126,35 +126,34 @@ class Spread(NamedTuple):
     unanimous: Any
 
     @classmethod
-    def of(cls, known: Floats) -> Spread:
+    def of(cls, known: Floats) -> ScoreCovariance:
         """Return that of a covariance that rests on no clusters of its own."""
         endless = np.full(known.shape[:-1], np.inf)
         return cls(known, endless, endless, np.zeros(known.shape[:-2], dtype=np.bool_))
 
-    def one(self, k: int) -> Spread:
+    def one(self, k: int) -> ScoreCovariance:
         """Return that of one instance of several."""
-        return Spread(self.table[k], self.freedom[k], self.clusters[k], bool(self.unanimous[k]))
+        return ScoreCovariance(self.table[k], self.freedom[k], self.clusters[k], bool(self.unanimous[k]))
 
-    def placed(self, places: Ints, size: int) -> Spread:
+    def placed(self, places: Ints, size: int) -> ScoreCovariance:
         """Return that of `size` items of which these are the ones at `places`; nothing is known of the others."""
         table = np.zeros((size, size))
         table[np.ix_(places, places)] = self.table
         freedom, clusters = np.full(size, np.inf), np.full(size, np.inf)
         freedom[places], clusters[places] = self.freedom, self.clusters
-        return Spread(table, freedom, clusters, self.unanimous)
+        return ScoreCovariance(table, freedom, clusters, self.unanimous)
 
-    def anchored(self, anchor: int) -> Spread:
+    def anchored(self, anchor: int) -> ScoreCovariance:
         """Return that of the scores minus the score of one item."""
         variance = np.diag(self.table)
         doubt = variance**2 / self.freedom
+        doubt = doubt + doubt[anchor]
         freedom = np.full(len(variance), np.inf)
-        np.divide(
-            (variance + variance[anchor]) ** 2, doubt + doubt[anchor], out=freedom, where=doubt + doubt[anchor] > 0
-        )
+        np.divide((variance + variance[anchor]) ** 2, doubt, out=freedom, where=doubt > 0)
         return self._replace(table=regauge(self.table, anchor), freedom=freedom)
 
 
-def spread(
+def score_covariance(
     hessian: Floats,
     *,
     scores: int,
@@ -162,7 +161,7 @@ def spread(
     calibration: Any = 1.0,
     clusters: Clusters | None = None,
     repeated: Floats | None = None,
-) -> Spread:
+) -> ScoreCovariance:
     """Return the covariance of the scores minus their mean.
 
     Without clusters it is that of the posterior, H⁻¹ (H_ℓ + cP) H⁻¹ with H = H_ℓ + P, P the prior's precision; c = 1
@@ -197,7 +196,7 @@ def spread(
     One item beats the other in 30 of 50 comparisons; the variance of the difference is 1 / (50 · 0.6 · 0.4):
 
     >>> h = 50 * 0.6 * 0.4 * np.array([[1.0, -1.0], [-1.0, 1.0]])
-    >>> c = spread(h, scores=2).table
+    >>> c = score_covariance(h, scores=2).table
     >>> round(float(c[0, 0] + c[1, 1] - 2 * c[0, 1]) * 12, 9)
     1.0
     """
@@ -207,7 +206,7 @@ def spread(
     diagonal = np.diagonal(hessian, axis1=-2, axis2=-1)[..., :m]
     # An item that nobody speaks of stays at the prior's mode, and the mean of the scores is none the less sure.
     heard = diagonal > own * (1.0 + 1e-12)
-    inverse = _inverse(_firm(hessian, m, own))
+    inverse = _inverse(_regularised(hessian, m, own))
     pick = inverse[..., :m, :]
     known = pick[..., :, :m]
     by_prior = None
@@ -223,12 +222,14 @@ def spread(
             sandwich = sandwich + times * by_prior
         sandwich = _centred(_scaled(sandwich, heard))
     if clusters is None or sandwich is None:
-        return Spread.of(_even(known if sandwich is None else sandwich))
+        return ScoreCovariance.of(_symmetrised(known if sandwich is None else sandwich))
     return moderated(known, sandwich, clusters)
 
 
-def moderated(known: Floats, sandwich: Floats, clusters: Clusters, *, effective: Floats | None = None) -> Spread:
-    """Return the weighted mean of the clustered sandwich and the information times a design effect, as in `spread`.
+def moderated(
+    known: Floats, sandwich: Floats, clusters: Clusters, *, effective: Floats | None = None
+) -> ScoreCovariance:
+    """Return the weighted mean of the clustered sandwich and of the information times a design effect.
 
     Parameters
     ----------
@@ -259,35 +260,37 @@ def moderated(known: Floats, sandwich: Floats, clusters: Clusters, *, effective:
     doubt = (a * seen) ** 2 / np.maximum(effective - 1.0, 1.0) + pooled**2 / np.maximum(2.0 * (count - 1.0), 1.0)
     freedom = np.full(variance.shape, np.inf)
     np.divide(variance**2, doubt, out=freedom, where=doubt > 0)
-    return Spread(_even(table), np.maximum(freedom, 1.0), effective, unanimous)
+    return ScoreCovariance(_symmetrised(table), np.maximum(freedom, 1.0), effective, unanimous)
 
 
-def in_stacks(how: Callable[..., Spread], given: Sequence[dict[str, Any] | None]) -> list[Spread | None]:
-    """Return `spread` or `moderated` of the arguments of every instance, those of small and equal size together.
+def batched(
+    how: Callable[..., ScoreCovariance], given: Sequence[dict[str, Any] | None]
+) -> list[ScoreCovariance | None]:
+    """Return `score_covariance` or `moderated` of every instance, those of small and equal size together.
 
     Many small instances would spend their time between the steps otherwise. A small one that is alone is a stack of
     one, so that its numbers are the same to the last bit whatever others are there.
     """
-    out: list[Spread | None] = [None] * len(given)
+    out: list[ScoreCovariance | None] = [None] * len(given)
     by_size: dict[int, list[tuple[int, dict[str, Any]]]] = {}
     for n, arguments in enumerate(given):
         if arguments is not None:
             by_size.setdefault(len(next(iter(arguments.values()))), []).append((n, arguments))
     for m, which in by_size.items():
-        step = max(1, _STACKED_CELLS // (m * m))
+        step = max(1, _BATCH_CELLS // (m * m))
         for first in range(0, len(which), step):
             own = which[first : first + step]
             names = own[0][1]
-            if m * m > _STACKED_CELLS:
+            if m * m > _BATCH_CELLS:
                 out[own[0][0]] = how(**names)
                 continue
-            found = how(**{name: _stack([arguments[name] for _, arguments in own]) for name in names})
+            found = how(**{name: _batch([arguments[name] for _, arguments in own]) for name in names})
             for k, (n, _) in enumerate(own):
                 out[n] = found.one(k)
     return out
 
 
-def _stack(values: list[Any]) -> Any:
+def _batch(values: list[Any]) -> Any:
     """Return the same argument of several instances as one."""
     if isinstance(values[0], Clusters):
         return Clusters(*(np.stack([np.asarray(v[k]) for v in values]) for k in range(len(Clusters._fields))))
@@ -311,7 +314,7 @@ def _design_effect(clusters: Clusters, m: int, effective: Floats) -> Floats:
     return out
 
 
-def _firm(hessian: Floats, m: int, prior: Floats) -> Floats:
+def _regularised(hessian: Floats, m: int, prior: Floats) -> Floats:
     """Return the Hessian; without a prior with a stiffness along the shift of all scores, taken away again later."""
     if prior.any() or not m:
         return hessian
@@ -342,7 +345,7 @@ def _scaled(table: Floats, by: Any) -> Floats:
     return out
 
 
-def _even(table: Floats) -> Floats:
+def _symmetrised(table: Floats) -> Floats:
     out: Floats = (table + np.swapaxes(table, -1, -2)) / 2
     return out
 
@@ -392,7 +395,7 @@ def _quantile(tail: float, freedom: Floats) -> Floats:
 def with_intervals(
     slots: Slots,
     score: Floats,
-    spreads: Sequence[Spread | None],
+    spreads: Sequence[ScoreCovariance | None],
     *,
     level: float = 0.95,
     rank_ranges: str = "marginal",
@@ -413,7 +416,7 @@ def with_intervals(
     ----------
     slots, score
         As in `Consensus.from_codes`.
-    spreads : sequence of Spread or None
+    spreads : sequence of ScoreCovariance or None
         One for each instance; None where nothing can be said, which leaves NaN and the ranks 1 to M.
     level : float
         Of each interval.
@@ -431,7 +434,9 @@ def with_intervals(
     >>> from concordant.data.index import Texts
     >>> slots = Slots(Texts(["q"]), Texts(["a", "b"]), np.array([0, 2]))
     >>> information = np.array([[5.0, -5.0], [-5.0, 5.0]])
-    >>> c = with_intervals(slots, np.array([1.0, -1.0]), [spread(information, scores=2)], method="information")
+    >>> c = with_intervals(
+    ...     slots, np.array([1.0, -1.0]), [score_covariance(information, scores=2)], method="information"
+    ... )
     >>> c.rank_lower.tolist(), c.rank_upper.tolist()
     ([1.0, 2.0], [1.0, 2.0])
     """
@@ -463,18 +468,18 @@ def with_intervals(
         if table is None or len(table) < 2:
             continue
         if rank_ranges == "simultaneous":
-            ranges[:, own] = _sure_ranks(score[own], table, reach[own], level)
+            ranges[:, own] = _simultaneous_ranges(score[own], table, reach[own], level)
             continue
         seen = np.flatnonzero(told[own])
         if len(seen) > 1:
             whole = table if len(seen) == len(table) else table[np.ix_(seen, seen)]
             by_size.setdefault(len(seen), []).append((seen + own.start, whole))
     for m, which in by_size.items():
-        step = max(1, _STACKED_CELLS // (m * m))
+        step = max(1, _BATCH_CELLS // (m * m))
         for first in range(0, len(which), step):
             part = which[first : first + step]
             at = np.stack([places for places, _ in part])
-            found = _likely_ranks(score[at], np.stack([table for _, table in part]), reach[at], level)
+            found = _marginal_ranges(score[at], np.stack([table for _, table in part]), reach[at], level)
             # Any item of which nothing is known may be better.
             ranges[0, at], ranges[1, at] = found[0], found[1] + ranges[1, at] - m
     if warn is not None:
@@ -494,7 +499,7 @@ def with_intervals(
     )
 
 
-def mention_training(instances: int, warn: Callable[[str, type[UncertaintyWarning]], None]) -> None:
+def warn_few_instances(instances: int, warn: Callable[[str, type[UncertaintyWarning]], None]) -> None:
     """Warn where so few instances taught the adherence of the experts that taking it as known shortens intervals."""
     if instances < _FEW_INSTANCES:
         several = "one instance" if instances == 1 else f"{instances} instances"
@@ -545,7 +550,7 @@ def some_items(slots: Slots, instances: Sequence[int] | Ints) -> str:
     return f"items {listing(items.tolist(), 5)} of instance {slots.instances[n]!r}{more}"
 
 
-def _likely_ranks(score: Floats, c: Floats, reach: Floats, level: float) -> Floats:
+def _marginal_ranges(score: Floats, c: Floats, reach: Floats, level: float) -> Floats:
     """Return the marginal ranges of ranks, [lowest and highest, instance, item], of instances of equal size.
 
     Estimated scores lie further apart than true ones, and ranks taken from them would miss those of items that are
@@ -557,41 +562,47 @@ def _likely_ranks(score: Floats, c: Floats, reach: Floats, level: float) -> Floa
     from scipy.special import ndtr, ndtri
 
     reach_of_level = -ndtri((1.0 - level) / 2)
-    score, c = _given_estimates(score, _centred(_scaled(c, reach / reach_of_level)))
-    m, score = score.shape[-1], score.astype(c.dtype)
+    score, c = _empirical_bayes(score, _centred(_scaled(c, reach / reach_of_level)))
+    k, m = score.shape
+    score = score.astype(c.dtype)
     variance = np.maximum(np.diagonal(c, axis1=1, axis2=2), np.finfo(c.dtype).tiny)
-    apart = variance[:, :, None] + variance[:, None, :] - 2 * c
-    apart = np.sqrt(np.maximum(apart, 1e-12 * variance.max(axis=1)[:, None, None]))
-    gap = (score[:, None, :] - score[:, :, None]) / apart
-    better = ndtr(gap)
-    # How much p_ij moves, on average, with one standard deviation of s_i.
-    moved = np.exp(-0.5 * gap * gap) / np.sqrt(2 * np.pi) * (c - variance[:, :, None]) / apart
-    moved /= np.sqrt(variance)[:, :, None]
-    itself = np.arange(m)
-    better[:, itself, itself] = moved[:, itself, itself] = 0.0
-    left = (better * (1.0 - better) - moved * moved).sum(axis=2)
-    margin = 0.5 + reach_of_level * np.sqrt(moved.sum(axis=2) ** 2 + np.maximum(left, 0.0))
-    middle = 1.0 + better.sum(axis=2)
-    out: Floats = np.clip(np.stack([np.ceil(middle - margin), np.floor(middle + margin)]), 1.0, m)
+    least = 1e-12 * variance.max(axis=1)[:, None, None]
+    middle, margin = np.empty((k, m)), np.empty((k, m))
+    step = max(1, _BATCH_CELLS // (k * m))
+    for first in range(0, m, step):
+        rows = slice(first, min(first + step, m))
+        own, at = variance[:, rows, None], np.arange(rows.start, rows.stop)
+        apart = np.sqrt(np.maximum(own + variance[:, None, :] - 2 * c[:, rows], least))
+        gap = (score[:, None, :] - score[:, rows, None]) / apart
+        better = ndtr(gap)
+        # How much p_ij moves, on average, with one standard deviation of s_i.
+        moved = np.exp(-0.5 * gap * gap) / np.sqrt(2 * np.pi) * (c[:, rows] - own) / (apart * np.sqrt(own))
+        better[:, at - first, at] = moved[:, at - first, at] = 0.0
+        left = (better * (1.0 - better) - moved * moved).sum(axis=2)
+        margin[:, rows] = np.sqrt(moved.sum(axis=2) ** 2 + np.maximum(left, 0.0))
+        middle[:, rows] = better.sum(axis=2)
+    # Half a rank makes good that a number of items is whole.
+    margin = 0.5 + reach_of_level * margin
+    out: Floats = np.clip(np.stack([np.ceil(1.0 + middle - margin), np.floor(1.0 + middle + margin)]), 1.0, m)
     return out
 
 
-def _given_estimates(score: Floats, c: Floats) -> tuple[Floats, Floats]:
+def _empirical_bayes(score: Floats, c: Floats) -> tuple[Floats, Floats]:
     """Return mean and covariance of true scores, a normal sample, given estimates whose errors have covariance c."""
     m = score.shape[-1]
     apart = score - score.mean(axis=-1, keepdims=True)
     variance = np.maximum(np.diagonal(c, axis1=-2, axis2=-1), _TINY)
-    between = _between(apart, variance)
+    between = _paule_mandel(apart, variance)
     if m > _MANY_RANKED:
         # Of so many items each is next to independent of the others, and single precision is more than enough.
         share = between / (between + variance)
         return share * apart, _scaled(c, np.sqrt(share)).astype(np.float32)
     between = between[..., None]
     shrunk = between * np.linalg.inv(c + between * np.eye(m))
-    return (shrunk @ apart[..., None])[..., 0], _even(shrunk @ c)
+    return (shrunk @ apart[..., None])[..., 0], _symmetrised(shrunk @ c)
 
 
-def _between(score: Floats, variance: Floats) -> Floats:
+def _paule_mandel(score: Floats, variance: Floats) -> Floats:
     """Return the variance τ² of true scores whose estimates have errors of these variances, by Paule and Mandel.
 
     It solves Σ (s_i − s̄)² / (v_i + τ²) = M − 1, s̄ the mean weighted alike, so that an item with a large error does not
@@ -609,7 +620,7 @@ def _between(score: Floats, variance: Floats) -> Floats:
     return out
 
 
-def _sure_ranks(score: Floats, c: Floats, reach: Floats, level: float) -> tuple[Any, Any]:
+def _simultaneous_ranges(score: Floats, c: Floats, reach: Floats, level: float) -> tuple[Any, Any]:
     """Return the simultaneous range of each rank: behind who is surely better, before who is surely worse.
 
     A comparison with an item of which nothing is known (NaN) is never sure.

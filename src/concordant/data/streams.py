@@ -10,7 +10,7 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["drawn_weights", "id_hash", "instance_stream"]
+__all__ = ["bayesian_bootstrap_weights", "id_hash", "instance_stream"]
 
 
 def id_hash(text: str) -> int:
@@ -32,13 +32,13 @@ def instance_stream(random_state: int, instance: str) -> np.random.Generator:
     return np.random.default_rng([random_state, id_hash(instance)])
 
 
-def drawn_weights(weight: NDArray[np.float64], stream: np.random.Generator) -> NDArray[np.float64]:
+def bayesian_bootstrap_weights(weight: NDArray[np.float64], stream: np.random.Generator) -> NDArray[np.float64]:
     """Return other weights for a Bayesian bootstrap: gamma variates with mean and variance `weight`.
 
     Unlike counts of draws with replacement they are positive wherever `weight` is, so that no draw leaves an expert,
     and with it an item, out.
 
-    >>> bool((drawn_weights(np.ones(50), np.random.default_rng(0)) > 0).all())
+    >>> bool((bayesian_bootstrap_weights(np.ones(50), np.random.default_rng(0)) > 0).all())
     True
     """
     return stream.standard_gamma(weight)

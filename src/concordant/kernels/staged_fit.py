@@ -241,7 +241,7 @@ class Model:
         """Return how the best scores move with each column of `push`, added to the gradient."""
         return self._over(self._firm(score), push)
 
-    def pull(self, score: Floats) -> Floats:
+    def likelihood_gradient(self, score: Floats) -> Floats:
         """Return the gradient of the log-likelihood without the prior, which at the maximum is the prior's."""
         gradient = self.at(score).gradient
         if self.shape is None:

@@ -16,14 +16,14 @@ import numpy as np
 from concordant.data.comparisons import Comparisons
 from concordant.data.index import Slots
 from concordant.data.preferences import Preferences
-from concordant.data.streams import drawn_weights
+from concordant.data.streams import bayesian_bootstrap_weights
 from concordant.kernels.lists import Codes, Floats, Ints
 
 if TYPE_CHECKING:
     from concordant.kernels.paircounts import Pairs
     from concordant.kernels.paired import ListClusters, Shared
 
-__all__ = ["ListMeetings", "Meetings", "Pulls", "RowMeetings", "pairs_per_choice"]
+__all__ = ["ListMeetings", "Meetings", "ExpertGradients", "RowMeetings", "pairs_per_choice"]
 
 # Pairs of derived counts that are worked on together, where instances can be worked on apart.
 _BLOCK_PAIRS = 1 << 22
@@ -41,7 +41,7 @@ def pairs_per_choice(votes: Preferences, totals: Floats) -> Floats:
     return out
 
 
-class Pulls(NamedTuple):
+class ExpertGradients(NamedTuple):
     """The experts of an instance as clusters.
 
     Attributes
@@ -88,7 +88,7 @@ class Meetings:
         """Return the votes in parts that fit into memory one by one."""
         return [self]
 
-    def pulls(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> Pulls:
+    def expert_gradients(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> ExpertGradients:
         """Return what each expert pulls for in an instance."""
         raise TypeError("votes say what an expert pulls for")
 
@@ -165,12 +165,12 @@ class RowMeetings(Meetings):
         # Silent rows pull for nothing, whatever line they are added to.
         return ends, np.maximum(number_of[expert], 0).astype(np.int32), int(speaking.sum())
 
-    def pulls(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> Pulls:
+    def expert_gradients(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> ExpertGradients:
         from concordant.kernels.paired import row_gradients
 
         ends, cluster, n = self._clusters(instance)
         slots = int(self.slots.offsets[instance]), int(self.slots.offsets[instance + 1])
-        return Pulls(*row_gradients(self.rows, cluster, ends, slots, n, score, shared, learned), np.ones(n))
+        return ExpertGradients(*row_gradients(self.rows, cluster, ends, slots, n, score, shared, learned), np.ones(n))
 
     def resampled(self, streams: Sequence[np.random.Generator]) -> Pairs:
         from concordant.kernels.paircounts import from_rows
@@ -180,13 +180,13 @@ class RowMeetings(Meetings):
             counts = [np.empty(len(p.left)) for _ in range(3)]
             for (first, last), stream in zip(pairwise(p.starts.tolist()), streams, strict=True):
                 for drawn, given in zip(counts, (p.n_left, p.n_right, p.n_ties), strict=True):
-                    drawn[first:last] = drawn_weights(given[first:last], stream)
+                    drawn[first:last] = bayesian_bootstrap_weights(given[first:last], stream)
             return p._replace(n_left=counts[0], n_right=counts[1], n_ties=counts[2])
         factor = np.ones(self.votes.n_rows)
         for n, stream in enumerate(streams):
             (first, last), cluster, size = self._clusters(n)
             if size:
-                factor[first:last] = drawn_weights(np.ones(size), stream)[cluster]
+                factor[first:last] = bayesian_bootstrap_weights(np.ones(size), stream)[cluster]
         left, right, n_left, n_right, n_ties = self.rows
         drawn_rows = left, right, n_left * factor, n_right * factor, n_ties * factor
         return from_rows(*drawn_rows, self.votes.row_starts, self.slots.offsets, ordered=self.sided)
@@ -278,7 +278,7 @@ class ListMeetings(Meetings):
         # A list of one item says nothing about pairs.
         return first, last, v.weights[first:last] * (v.list_lengths[first:last] > 1)
 
-    def pulls(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> Pulls:
+    def expert_gradients(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> ExpertGradients:
         from concordant.kernels.paired import list_gradients
 
         v = self.votes
@@ -288,7 +288,7 @@ class ListMeetings(Meetings):
         flags = {"binary": self.binary, "ties": self.ties}
         gradients, information = list_gradients(lists, (first, last), slots, score, shared, learned, **flags)
         speaks = weight > 0
-        return Pulls(gradients[speaks], information[speaks], weight[speaks])
+        return ExpertGradients(gradients[speaks], information[speaks], weight[speaks])
 
     def clusters(self, score: Floats, prior: Floats) -> list[ListClusters]:
         from concordant.kernels.paired import list_clusters
@@ -303,5 +303,5 @@ class ListMeetings(Meetings):
         drawn = np.zeros(self.votes.n_lists)
         for n, stream in enumerate(streams):
             first, last, weight = self._speaking(n)
-            drawn[first:last] = drawn_weights(weight, stream)
+            drawn[first:last] = bayesian_bootstrap_weights(weight, stream)
         return self._count(drawn)

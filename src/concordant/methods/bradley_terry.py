@@ -19,7 +19,7 @@ from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.experts import check_known
 from concordant.base.params import Constraint, boolean, integer, number, one_of
 from concordant.base.registry import register
-from concordant.base.uncertainty import Spread
+from concordant.base.uncertainty import ScoreCovariance
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.index import Slots, Texts
@@ -694,7 +694,7 @@ class BradleyTerry(Aggregator):
         shared, learned = self._shared(), self._learned()
         out = np.zeros((len(learned), len(learned)))
         for n, own in _instances(votes):
-            pulls, _, weight = votes.pulls(n, score, shared, learned)
+            pulls, _, weight = votes.expert_gradients(n, score, shared, learned)
             if weight.sum() >= 2:
                 m = own.stop - own.start
                 out += _scatter(pulls[:, m:] - pulls[:, :m] @ response[:, own].T, weight)
@@ -724,7 +724,7 @@ class BradleyTerry(Aggregator):
         how = self._affordable(preferences.slots, self._how(has_experts), largest=None)
         if how == "none":
             return self._answer(preferences.slots, found.score, anchors)
-        made: list[Spread | str] = []
+        made: list[ScoreCovariance | str] = []
         where = []
         for part, score in _with_scores(found):
             made += self._part_spreads(part, score, how, found.jointly)
@@ -755,7 +755,7 @@ class BradleyTerry(Aggregator):
         slots: Slots,
         score: Floats,
         anchors: Ints | None,
-        made: Sequence[Spread | str] | None = None,
+        made: Sequence[ScoreCovariance | str] | None = None,
         method: str | None = None,
         known: Any = None,
     ) -> Consensus:
@@ -784,7 +784,7 @@ class BradleyTerry(Aggregator):
             warn=self._warn,
         )
 
-    def _mention_missing(self, made: Sequence[Spread | str], slots: Slots) -> None:
+    def _mention_missing(self, made: Sequence[ScoreCovariance | str], slots: Slots) -> None:
         """Warn, once for each reason, of instances that get no intervals."""
         few = [n for n, reason in enumerate(made) if reason == "experts"]
         if few:
@@ -803,18 +803,18 @@ class BradleyTerry(Aggregator):
                 UncertaintyWarning,
             )
 
-    def _part_spreads(self, votes: Meetings, score: Floats, how: str, jointly: bool) -> list[Spread | str]:
+    def _part_spreads(self, votes: Meetings, score: Floats, how: str, jointly: bool) -> list[ScoreCovariance | str]:
         """Return how far the scores of every instance may be off, or why there is no telling."""
         shared, learned = self._shared(), self._learned()
         prior, calibration = self._priors(votes), votes.calibration
-        out: list[Spread | str] = ["nothing was compared"] * len(votes.slots)
+        out: list[ScoreCovariance | str] = ["nothing was compared"] * len(votes.slots)
         done: set[int] = set()
         if how == "sandwich" and not len(learned):
             for stack in votes.clusters(score, prior):
                 which = stack.instances
                 places = votes.slots.offsets[which][:, None] + np.arange(stack.hessian.shape[-1])
                 sums = stack.meat, stack.information, stack.squares, stack.counts
-                found = intervals.spread(
+                found = intervals.score_covariance(
                     stack.hessian,
                     scores=stack.hessian.shape[-1],
                     prior=prior[which][:, None],
@@ -846,7 +846,7 @@ class BradleyTerry(Aggregator):
             if draws is not None:
                 told["repeated"] = intervals.sample_covariance(draws[:, own])
             if votes.has_experts and how != "information":
-                pulls = votes.pulls(n, score, shared, learned if jointly else learned[:0])
+                pulls = votes.expert_gradients(n, score, shared, learned if jointly else learned[:0])
                 told["clusters"] = clusters = intervals.Clusters.of(*pulls)
                 if clusters.count < 2:
                     out[n] = "experts"
@@ -855,7 +855,7 @@ class BradleyTerry(Aggregator):
             if len(learned) and not jointly and self.shared_covariance_.size:
                 give = np.linalg.solve(bend, couplings)
                 added[n] = intervals.regauge(give @ self.shared_covariance_ @ give.T, None)
-        for n, made in enumerate(intervals.in_stacks(intervals.spread, given)):
+        for n, made in enumerate(intervals.batched(intervals.score_covariance, given)):
             if made is not None:
                 out[n] = made._replace(table=made.table + added[n]) if n in added else made
         return out
@@ -926,7 +926,7 @@ class BradleyTerry(Aggregator):
         spread = np.zeros(inverse.shape)
         for n, own in _instances(votes):
             m = own.stop - own.start
-            pulls, _, weight = votes.pulls(n, solved.score, shared, learned)
+            pulls, _, weight = votes.expert_gradients(n, solved.score, shared, learned)
             if weight.sum() >= 2:
                 spread += _scatter(np.concatenate([pulls[:, :m] @ basis[own], pulls[:, m:]], axis=1), weight)
         if not spread.any():
@@ -955,10 +955,10 @@ class BradleyTerry(Aggregator):
         how = self._affordable(slots, self._how(has_experts), _MANY_ITEMS)
         if how == "none" or np.isnan(self.shared_covariance_).any():
             return self._answer(slots, score, anchors)
-        made: list[Spread | str] = []
+        made: list[ScoreCovariance | str] = []
         for first, last in zip(slots.offsets[:-1].tolist(), slots.offsets[1:].tolist(), strict=True):
             rows = self.feature_basis_[at[first:last]]
-            made.append(Spread.of(intervals.regauge(rows @ self.shared_covariance_ @ rows.T, None)))
+            made.append(ScoreCovariance.of(intervals.regauge(rows @ self.shared_covariance_ @ rows.T, None)))
         return self._answer(slots, score, anchors, made, self._in_words(how, has_experts))
 
     # Judges.
@@ -1077,7 +1077,7 @@ class BradleyTerry(Aggregator):
         if how == "none":
             return self._answer(preferences.slots, score, anchors)
         found = judges.judge_information(*columns, score=score, variance=variance, profile=known is not None, **taken)
-        made: list[Spread | str] = []
+        made: list[ScoreCovariance | str] = []
         ends = votes.slots.offsets.tolist()
         for n, one in enumerate(found):
             n_judges = len(one.expert)
@@ -1085,7 +1085,7 @@ class BradleyTerry(Aggregator):
                 made.append("experts" if n_judges == 1 else "nothing was compared")
                 continue
             made.append(
-                intervals.spread(
+                intervals.score_covariance(
                     one.hessian,
                     scores=len(one.hessian),
                     prior=prior[ends[n] : ends[n + 1]],

@@ -22,19 +22,19 @@ from concordant.base.supervision import match_labels, validation_pair
 from concordant.base.uncertainty import (
     CONSTRAINTS,
     Clusters,
-    Spread,
-    in_stacks,
-    mention_training,
+    ScoreCovariance,
+    batched,
     moderated,
     regauge,
     sample_covariance,
     some_items,
+    warn_few_instances,
     with_intervals,
 )
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
-from concordant.data.streams import drawn_weights, instance_stream
+from concordant.data.streams import bayesian_bootstrap_weights, instance_stream
 from concordant.errors import (
     ConvergenceWarning,
     DataError,
@@ -583,7 +583,7 @@ class MPM(Aggregator):
         if kind is None:
             return Consensus.from_codes(votes.slots, solution.score, gauge=gauge)
         if self.__dict__.get("adherence_used_") == "learned":
-            mention_training(self.training_instances_, self._warn)
+            warn_few_instances(self.training_instances_, self._warn)
         clustered = counts.named and kind != "information"
         clusters = counts.per_instance(np.where(trust.theta > 0, counts.weight, 0.0))
         few = solution.found & (clusters < 2) if clustered else np.zeros(len(sizes), dtype=np.bool_)
@@ -592,7 +592,7 @@ class MPM(Aggregator):
         errors = _Errors(counts, trust, solution, kind, self.n_bootstrap, self.random_state)
         wanted = (solution.found & ~few & ~many).tolist()
         told = each_instance(lambda n: errors(n) if wanted[n] else None, sizes.tolist())
-        spreads = in_stacks(moderated if clustered else Spread.of, told)
+        spreads = batched(moderated if clustered else ScoreCovariance.of, told)
         spoken = np.zeros(len(solution.score), dtype=np.bool_)
         for side in counts.meetings():
             spoken[side] = True
@@ -828,7 +828,7 @@ class _Errors:
         level = trust.level[trust.starts[n] : trust.starts[n + 1]]
         if c.named:
             weight, theta = c.weight[lists], trust.theta[lists]
-            times = np.array([drawn_weights(weight, rng) for _ in range(b)])
+            times = np.array([bayesian_bootstrap_weights(weight, rng) for _ in range(b)])
             net = times @ (c.dense(lists, own) * theta[:, None])
             # Preferences by group of equal trust.
             group = np.zeros((len(lists), len(level)))
@@ -837,7 +837,7 @@ class _Errors:
             tables = (self._table(n, lists, row / weight) for row in times)
         else:
             table = c.table(n, trust.theta)
-            drawn = [drawn_weights(table, rng) for _ in range(b)]
+            drawn = [bayesian_bootstrap_weights(table, rng) for _ in range(b)]
             net = np.array([one.sum(axis=1) - one.sum(axis=0) for one in drawn], dtype=np.float64)
             amount = np.array([[one.sum()] for one in drawn])
             tables = (one for one in drawn)

@@ -24,18 +24,18 @@ from concordant.base.uncertainty import (
     CONSTRAINTS,
     WEAK_PRIOR,
     Clusters,
-    Spread,
-    in_stacks,
-    mention_training,
+    ScoreCovariance,
+    batched,
     sample_covariance,
+    score_covariance,
     some_items,
-    spread,
+    warn_few_instances,
     with_intervals,
 )
 from concordant.data.consensus import Consensus
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
-from concordant.data.streams import drawn_weights, id_hash, instance_stream
+from concordant.data.streams import bayesian_bootstrap_weights, id_hash, instance_stream
 from concordant.errors import (
     ConvergenceWarning,
     IdentifiabilityWarning,
@@ -260,7 +260,7 @@ class PlackettLuce(Aggregator):
         if how is None:
             return Consensus.from_codes(slots, score, gauge=_GAUGE)
         if self.adherence:
-            mention_training(self.training_instances_, self._warn)
+            warn_few_instances(self.training_instances_, self._warn)
         return with_intervals(
             slots,
             score,
@@ -476,7 +476,7 @@ class PlackettLuce(Aggregator):
             self.fit_info_.uncertainty = words
         return words
 
-    def _spreads(self, solved: _Solved, how: str) -> list[Spread | None]:
+    def _spreads(self, solved: _Solved, how: str) -> list[ScoreCovariance | None]:
         """Return how far each instance's scores may be off, None where fewer than two experts speak."""
         prepared = solved.lists
         clusters = [float(model.stages.weight.sum()) for model in solved.models]
@@ -490,14 +490,14 @@ class PlackettLuce(Aggregator):
             told: dict[str, Any] = {"hessian": tables.hessian, "scores": model.size, "prior": prior}
             if how != "information":
                 own = np.diag(tables.hessian) - prior
-                total = model.pull(found.score)
+                total = model.likelihood_gradient(found.score)
                 told["clusters"] = Clusters(tables.gradients, own, tables.squares, clusters[n], total)
             if how == "bootstrap":
                 rng = instance_stream(self.random_state, prepared.instances[n])
                 told["repeated"] = self._resampled(model, found, rng)
             return told
 
-        out = in_stacks(spread, each_instance(work, [model.size for model in solved.models]))
+        out = batched(score_covariance, each_instance(work, [model.size for model in solved.models]))
         for n, made in enumerate(out):
             places, every = prepared.places(n), prepared.n_items(n)
             if made is not None and len(places) < every:
@@ -515,7 +515,9 @@ class PlackettLuce(Aggregator):
         """Return the covariance of the scores when experts are weighted anew `n_bootstrap` times."""
         # Where the papers' steps end depends on where they begin.
         start = np.zeros(model.size) if self.optimizer == "gd" else found.score
-        again = (model.reweighted(drawn_weights(model.stages.weight, rng)) for _ in range(self.n_bootstrap))
+        again = (
+            model.reweighted(bayesian_bootstrap_weights(model.stages.weight, rng)) for _ in range(self.n_bootstrap)
+        )
         return sample_covariance(np.array([self._maximised(one, start).score for one in again]))
 
 
