@@ -98,14 +98,15 @@ class Seen(NamedTuple):
     @classmethod
     def over(cls, parts: Sequence[Reached]) -> Seen:
         """Return how far the lists of several parts went together."""
-        length, rank = (np.max([getattr(part, name) for part in parts], axis=0) for name in ("length", "rank"))
-        total, lists = (np.sum([getattr(part, name) for part in parts], axis=0) for name in ("coverage", "lists"))
-        columns = (length, rank, total / np.maximum(lists, 1.0))
+        sums = [part.sums for part in parts]
+        length, rank = (np.max([getattr(part, name) for part in sums], axis=0) for name in ("length", "rank"))
+        lists = np.sum([part.lists for part in parts], axis=0)
+        coverage = np.sum([part.coverage for part in sums], axis=0) / np.maximum(lists, 1.0)
         return cls(
-            parts[0].kind,
-            (min(part.items[0] for part in parts), max(part.items[1] for part in parts)),
-            max(part.widest for part in parts),
-            *(np.where(lists > 0, column, column.max(initial=0.0)) for column in columns),
+            sums[0].kind,
+            (min(part.items[0] for part in sums), max(part.items[1] for part in sums)),
+            max(part.widest for part in sums),
+            *(np.where(lists > 0, column, column.max(initial=0.0)) for column in (length, rank, coverage)),
         )
 
     def holds(self, votes: Preferences) -> bool:
@@ -157,14 +158,9 @@ class Seen(NamedTuple):
 
 
 class Reached(NamedTuple):
-    """How far the lists of one part of the training data go: what `Seen` is made of, with coverages added up."""
+    """How far the lists of one part of the training data go, coverages added up, and how many lists each block has."""
 
-    kind: str
-    items: tuple[int, int]
-    widest: float
-    length: Floats
-    rank: Floats
-    coverage: Floats
+    sums: Seen
     lists: Floats
 
     @classmethod
@@ -174,9 +170,9 @@ class Reached(NamedTuple):
         """Return how far the lists of some instances (all by default) go; 0 for blocks without a list."""
         sizes = votes.slots.sizes if instances is None else votes.slots.sizes[instances]
         items = (int(sizes.min(initial=votes.slots.n_slots)), int(sizes.max(initial=0)))
-        out = cls("comparisons", items, 0.0, *np.zeros((4, n_blocks)))
+        out, lists = Seen("comparisons", items, 0.0, *np.zeros((3, n_blocks))), np.zeros(n_blocks)
         if isinstance(votes, Comparisons):
-            return out
+            return cls(out, lists)
         lengths = votes.list_lengths
         block = block_of_expert[votes.list_expert]
         used = (block >= 0) & (votes.weights > 0) & (lengths > 0)
@@ -187,8 +183,8 @@ class Reached(NamedTuple):
         np.maximum.at(out.rank, block, deepest(votes)[used])
         # On a grid on which sums are exact, so that it makes no difference how instances are spread over parts.
         np.add.at(out.coverage, block, np.round(covered * _GRID) / _GRID)
-        np.add.at(out.lists, block, 1.0)
-        return out._replace(kind=votes.kind, widest=float(covered.max(initial=0.0)))
+        np.add.at(lists, block, 1.0)
+        return cls(out._replace(kind=votes.kind, widest=float(covered.max(initial=0.0))), lists)
 
 
 def deepest(votes: Preferences) -> Floats:
