@@ -58,7 +58,7 @@ _NO_SPREAD = 1e-9
 _TINY = 1e-300
 # Instances, and rows of a table, are worked on together until they have this many cells.
 _BATCH_CELLS = 1 << 16
-# From this many items on the ranges of ranks take the items one by one.
+# From this many items on the ranges of ranks are computed in single precision, which is more than they need.
 _MANY_RANKED = 256
 # The least variance of true scores, as a share of the mean variance of errors, and how many steps look for it.
 _LEAST_BETWEEN, _PAULE_MANDEL_STEPS = 0.05, 12
@@ -588,18 +588,18 @@ def _marginal_ranges(score: Floats, c: Floats, reach: Floats, level: float) -> F
 
 
 def _empirical_bayes(score: Floats, c: Floats) -> tuple[Floats, Floats]:
-    """Return mean and covariance of true scores, a normal sample, given estimates whose errors have covariance c."""
-    m = score.shape[-1]
+    """Return mean and covariance of true scores, a normal sample, given estimates whose errors have covariance c.
+
+    Each item is shrunk by its own variance. The inverse of the whole table would be better if the table were known; it
+    is estimated from the experts, and with as many items as half the experts its inverse is mostly noise, which moves
+    the ranges away from the scores.
+    """
     apart = score - score.mean(axis=-1, keepdims=True)
     variance = np.maximum(np.diagonal(c, axis1=-2, axis2=-1), _TINY)
     between = _paule_mandel(apart, variance)
-    if m > _MANY_RANKED:
-        # Of so many items each is next to independent of the others, and single precision is more than enough.
-        share = between / (between + variance)
-        return share * apart, _scaled(c, np.sqrt(share)).astype(np.float32)
-    between = between[..., None]
-    shrunk = between * np.linalg.inv(c + between * np.eye(m))
-    return (shrunk @ apart[..., None])[..., 0], _symmetrised(shrunk @ c)
+    share = between / (between + variance)
+    shrunk = _scaled(c, np.sqrt(share))
+    return share * apart, shrunk if score.shape[-1] <= _MANY_RANKED else shrunk.astype(np.float32)
 
 
 def _paule_mandel(score: Floats, variance: Floats) -> Floats:
