@@ -473,7 +473,7 @@ def _render_story(r: dict[str, Any]) -> str:
     if "not_available" in r:
         return f"Not available: {r['not_available']}."
     rows = []
-    sorts: dict[str, list[str]] = {"trusted": [], "inverted": [], "ignored": []}
+    sorts: dict[str, list[str]] = {"trusted": [], "discounted": [], "inverted": [], "ignored": []}
     for name, e in r["experts"].items():
         numbers = [f"{e[c]:+.2f} ± {e[f'{c}_sd']:.2f}" for c in ("alpha", "beta_plus", "beta_minus", "weight")]
         said = e["meaning"] + ("" if e["seeds_agreeing"] == SEEDS else f" ({e['seeds_agreeing']} of {SEEDS} seeds)")
