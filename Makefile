@@ -45,7 +45,7 @@ layers: $(VENV)/.dev
 
 doctest: $(VENV)/.dev
 	@echo "== doctests"
-	@$(PY) -m pytest --quiet --doctest-modules src
+	@$(PY) -m pytest --quiet --doctest-modules src papers
 
 pytest: $(VENV)/.dev
 	@echo "== tests"
@@ -74,7 +74,7 @@ lock: ## resolve pyproject.toml into requirements/ (ARGS=--upgrade for newer ver
 
 clean: ## remove the environments and everything generated
 	rm -rf $(VENV) $(PEERS) site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
-	find src tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	find src papers tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # One environment, filled in two steps: `make demo` waits only for what Concordant itself needs.
 $(VENV)/.pins: requirements/run.txt requirements/build.txt
@@ -86,9 +86,10 @@ $(VENV)/.run: $(VENV)/.pins pyproject.toml src/concordant/_version.py
 	@$(PY) $(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.run requirements/dev.txt
+$(VENV)/.dev: $(VENV)/.run requirements/dev.txt papers/pyproject.toml
 	@echo "adding the tools for checks and tests to $(VENV)"
 	@$(PY) $(PIP) $(WHEELS) -r requirements/dev.txt
+	@$(PY) $(PIP) --no-deps --no-build-isolation -e papers
 	@touch $@
 
 # PyFLAGR is published as source only, with its libraries already compiled inside.

@@ -13,7 +13,7 @@ import numpy as np
 from render import table
 from studies import DATA, values_of
 
-from concordant.experiments import crowd as study
+from concordant_papers import crowd as study
 
 FOLDER = DATA / "trec2011-crowd"
 SPLITS = 5

@@ -29,9 +29,9 @@ def _git(*arguments: str) -> str:
 
 
 def source_id() -> str:
-    """Return what identifies the code measured: the tree of src and benchmarks, marked when there are changes."""
-    trees = "-".join(_git("rev-parse", "--short", f"HEAD:{part}") for part in ("src", "benchmarks"))
-    return trees + ("+changes" if _git("status", "--porcelain", "--", "src", "benchmarks") else "")
+    """Return what identifies the code measured: three trees, marked when there are changes."""
+    trees = "-".join(_git("rev-parse", "--short", f"HEAD:{part}") for part in ("src", "papers", "benchmarks"))
+    return trees + ("+changes" if _git("status", "--porcelain", "--", "src", "papers", "benchmarks") else "")
 
 
 def run_sections(chosen: Iterable[str], table: dict[str, Callable[[], dict[str, Any]]], *, fresh: bool) -> None:

@@ -29,12 +29,12 @@ from studies import DATA
 import concordant as cc
 from concordant.data.index import Slots
 from concordant.errors import ConcordantWarning, DataError
-from concordant.experiments import pmop as study
-from concordant.experiments import published as printed
-from concordant.experiments.pmop import Part
 from concordant.kernels.lists import Floats, Ints
 from concordant.metrics import significance
 from concordant.ranking.expert_features import blocks_of, dense_potentials, potentials
+from concordant_papers import pmop as study
+from concordant_papers import published as printed
+from concordant_papers.pmop import Part
 
 METRICS = ("err", "ndcg@1", "ndcg@5", "ndcg@10")
 SELECT = study.SELECT

@@ -13,10 +13,10 @@ from render import table
 from studies import DATA, values_of
 
 import concordant as cc
-from concordant.experiments import mallows as study
-from concordant.experiments import trec3
 from concordant.methods._mallows import Pool, Room, Walk, pools_of
 from concordant.metrics.significance import paired_t_test
+from concordant_papers import mallows as study
+from concordant_papers import trec3
 
 SEEDS = 5
 LEVELS = (0, 10, 20, 30, 34)

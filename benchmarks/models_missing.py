@@ -11,7 +11,7 @@ from studies import DATA
 
 import concordant as cc
 from concordant.errors import ConcordantWarning
-from concordant.experiments import trec3
+from concordant_papers import trec3
 
 DEPTHS = (20, 100)
 METHODS: dict[str, tuple[type[cc.Aggregator], dict[str, Any]]] = {

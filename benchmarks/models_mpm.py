@@ -17,7 +17,7 @@ from studies import DATA
 import concordant as cc
 from concordant.data.index import Slots, Texts
 from concordant.errors import ConcordantWarning
-from concordant.experiments import movielens as study
+from concordant_papers import movielens as study
 
 METRICS = [*(f"ndcg@{k}" for k in range(1, 6)), "p@1", "map"]
 SEED = 7

@@ -32,8 +32,8 @@ import concordant as cc
 from concordant.base import saving
 from concordant.data.dataset import Fold
 from concordant.errors import ConcordantError, ConcordantWarning
-from concordant.experiments import crf as crf_study
 from concordant.selection import GridSearch, cross_validate
+from concordant_papers import crf as crf_study
 
 METRICS = [*(f"ndcg@{k}" for k in range(1, 6)), "p@1", "p@5", "map"]
 SEEDS = 5

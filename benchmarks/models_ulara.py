@@ -14,8 +14,8 @@ from studies import DATA
 
 import concordant as cc
 from concordant.errors import ConcordantWarning
-from concordant.experiments import trec3 as runs_of
 from concordant.metrics.significance import paired_t_test
+from concordant_papers import trec3 as runs_of
 
 METRICS = ["p@10", "p@30"]
 DEPTH = 100

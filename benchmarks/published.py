@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from concordant.experiments.letor import COLUMNS
-from concordant.experiments.published import cells, rows
+from concordant_papers.letor import COLUMNS
+from concordant_papers.published import cells, rows
 
 SET = "MQ2008-agg"
 UNSUPERVISED, SUPERVISED = "001_table1_unsup_mq_agg", "001_table5_sup_mq_agg"

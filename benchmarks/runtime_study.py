@@ -23,7 +23,7 @@ from render import table
 from studies import DATA, values_of
 
 import concordant as cc
-from concordant.experiments.expansion import expanded
+from concordant_papers.expansion import expanded
 
 RESULTS = ROOT / "docs" / "results"
 COPIES = tuple(range(1, 11))

@@ -8,8 +8,8 @@ from typing import Any
 
 from measure import ROOT
 
-from concordant.experiments.engine import Setting, compute
-from concordant.experiments.registry import chosen
+from concordant_papers.engine import Setting, compute
+from concordant_papers.registry import chosen
 
 DATA = ROOT.parent / "shared" / "data"
 

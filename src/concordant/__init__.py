@@ -15,7 +15,7 @@ _WHERE = {
     "data.labels": ("Labels",),
     "data.features": ("Features",),
     "data.consensus": ("Consensus",),
-    "data.dataset": ("Dataset", "concat"),
+    "data.dataset": ("Dataset", "FeatureFold", "FeaturePart", "Fold", "Part", "concat"),
     "data.synthetic": ("synthetic",),
     "io.lists": ("from_lists",),
     "io.frames": ("from_frame",),
@@ -81,7 +81,7 @@ _WHERE = {
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
 # Packages that the documentation names are there whatever was imported before. They are not in `__all__`: `import *`
 # should not import them, nor hide Python's own `io`.
-_PACKAGES = frozenset({"base", "data", "execution", "io", "ranking", "report"})
+_PACKAGES = frozenset({"base", "cli", "data", "execution", "io", "ranking", "report"})
 
 __all__ = ["__version__", *sorted(_MODULE_OF)]  # noqa: PLE0604 - derived from the table above
 

@@ -23,6 +23,10 @@ from concordant.data import synthetic as synthetic
 from concordant.data.comparisons import Comparisons as Comparisons
 from concordant.data.consensus import Consensus as Consensus
 from concordant.data.dataset import Dataset as Dataset
+from concordant.data.dataset import FeatureFold as FeatureFold
+from concordant.data.dataset import FeaturePart as FeaturePart
+from concordant.data.dataset import Fold as Fold
+from concordant.data.dataset import Part as Part
 from concordant.data.dataset import concat as concat
 from concordant.data.features import Features as Features
 from concordant.data.labels import Labels as Labels

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import concordant as cc
-from concordant.experiments import published
+from concordant_papers import published
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from typer.testing import CliRunner
@@ -118,3 +121,45 @@ def test_wrong_usage_exits_2_and_says_why(args: list[str], says: str) -> None:
     assert result.exit_code == 2
     assert result.stdout == ""
     assert says in " ".join(result.stderr.split())
+
+
+@pytest.fixture
+def plugins(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that makes one module the only one to add commands."""
+
+    def only(source: str, *names: str) -> None:
+        module = ModuleType("shop_commands")
+        exec(source, module.__dict__)
+        monkeypatch.setitem(sys.modules, "shop_commands", module)
+        found = [EntryPoint(name, f"shop_commands:{name}", "concordant.commands") for name in names]
+        monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: found)
+
+    return only
+
+
+PLUGIN = """
+from concordant.cli import Quiet, Session, Table
+def shop(city: str, quiet: Quiet = False) -> None:
+    "Show what a city ranks first."
+    with Session("shop", {"city": city}, quiet=quiet) as session:
+        session.show(Table(["city"], [[city]]))
+def aggregate() -> None:
+    raise SystemExit(9)
+"""
+
+
+def test_other_packages_add_commands_and_replace_none(plugins: Callable[..., None]) -> None:
+    plugins(PLUGIN, "shop", "aggregate")
+    done = CliRunner().invoke(build(), ["shop", "Graz"])
+    assert (done.exit_code, done.stdout.split()) == (0, ["city", "Graz"])
+    shown = CliRunner().invoke(build(), ["--help"]).stdout
+    assert "Show what a city ranks first." in shown
+    assert CliRunner().invoke(build(), ["aggregate", "--help"]).exit_code == 0
+
+
+def test_a_command_of_a_package_that_is_not_installed_says_where_it_is(plugins: Callable[..., None]) -> None:
+    plugins("")
+    done = CliRunner().invoke(build(), ["reproduce", "all"])
+    assert done.exit_code == 2
+    assert "concordant-papers" in done.stderr
+    assert "pip install ./papers" in done.stderr

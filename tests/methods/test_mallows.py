@@ -581,7 +581,7 @@ def test_what_cannot_be_done_is_said() -> None:
 def test_random_runs_among_those_of_trec_3_lose_their_say(data_dir: Path, tmp_path: Path) -> None:
     import tarfile
 
-    from concordant.experiments.trec3 import pooled, replaced
+    from concordant_papers.trec3 import pooled, replaced
 
     archive = data_dir / "trec3-adhoc" / "TREC-3-runs.tar.xz"
     if not archive.exists():

@@ -204,7 +204,7 @@ def test_first_places_of_lists_that_say_nothing_of_the_rest_are_refused() -> Non
 @pytest.mark.data
 @pytest.mark.slow
 def test_runs_of_trec_3_cut_at_20_are_fused_about_as_well_as_by_rrf_at_the_defaults(data_dir: Path) -> None:
-    from concordant.experiments import trec3
+    from concordant_papers import trec3
 
     folder = data_dir / "trec3-adhoc"
     if not (folder / "TREC-3-runs.tar.xz").exists():

@@ -12,7 +12,7 @@ from concordant._version import __version__
 
 __all__ = ["COMMANDS", "build"]
 
-COMMANDS = ("aggregate", "fit", "evaluate", "compare", "report", "convert", "reproduce", "methods", "demo")
+COMMANDS = ("aggregate", "fit", "evaluate", "compare", "report", "convert", "methods", "demo")
 
 _HELP = """Turn the preferences of many experts into one ranking you can trust.
 
@@ -22,26 +22,49 @@ Start with: concordant demo
 """
 
 
+# Packages add commands under this group of entry points.
+PLUGINS = "concordant.commands"
+# A command that a package of this repository adds, and what to say where it is not installed.
+_ELSEWHERE = {
+    "reproduce": "the command 'reproduce' comes with the package concordant-papers, which is in the folder papers of "
+    "Concordant's repository: pip install ./papers"
+}
+
+
+def _plugins() -> dict[str, Any]:
+    """Return the entry points of commands that other packages add, by name; none of them replaces one of ours."""
+    from importlib.metadata import entry_points
+
+    return {e.name: e for e in entry_points(group=PLUGINS) if e.name not in COMMANDS}
+
+
 class LazyGroup(TyperGroup):
-    """Commands, each built from the function `command` of the module of its name when somebody asks for it."""
+    """Commands, each built when somebody asks for it: those of this package, then those of plug-ins."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the names of the commands, the most used first."""
-        return list(COMMANDS)
+        return [*COMMANDS, *_plugins()]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command of this name, or None."""
-        if cmd_name not in COMMANDS:
+        if cmd_name in COMMANDS:
+            run = import_module(f"concordant.cli.{cmd_name}").command
+        elif (plugin := _plugins().get(cmd_name)) is not None:
+            run = plugin.load()
+        else:
             return None
-        module = import_module(f"concordant.cli.{cmd_name}")
         single = typer.Typer(add_completion=False, rich_markup_mode=getattr(self, "rich_markup_mode", None))
-        single.command(cmd_name)(module.command)
+        single.command(cmd_name)(run)
         return typer.main.get_command(single)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command to run; a name that is none of them suggests the nearest."""
         # The suggestions look into the table of commands that are already built.
-        self.commands = {name: self.get_command(ctx, name) for name in COMMANDS} if args[0] not in COMMANDS else {}
+        self.commands = {}
+        if args[0] not in COMMANDS:
+            self.commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+            if args[0] in _ELSEWHERE and args[0] not in self.commands:
+                ctx.fail(_ELSEWHERE[args[0]])
         return super().resolve_command(ctx, args)
 
 

@@ -12,7 +12,7 @@ from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError
 
-__all__ = ["Dataset", "FeatureFold", "FeaturePart", "Fold", "concat"]
+__all__ = ["Dataset", "FeatureFold", "FeaturePart", "Fold", "Part", "concat"]
 
 
 class Part(NamedTuple):

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import concordant as cc
-from concordant.experiments import imputation, published
-from concordant.experiments.engine import Cell, Setting
-from concordant.experiments.pages import Claim, Page, Picture, Row, Table
-from concordant.kernels.lists import Floats
-from concordant.metrics.significance import paired_t_test
+from concordant.metrics import paired_t_test
+from concordant_papers import imputation, published
+from concordant_papers._arrays import Floats
+from concordant_papers.engine import Cell, Setting
+from concordant_papers.pages import Claim, Page, Picture, Row, Table
 
 __all__ = ["FOLDER", "page_films", "page_imputed", "plan_films", "plan_imputed"]
 

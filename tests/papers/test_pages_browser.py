@@ -8,7 +8,7 @@ import pytest
 from tests.report import browser
 from tests.report.test_browser import CONTRAST
 
-from concordant.experiments.pages import Claim, Page, Picture, Row, Table, write_index, write_page
+from concordant_papers.pages import Claim, Page, Picture, Row, Table, write_index, write_page
 
 COLUMNS = [f"N@{k}" for k in range(1, 11)] + ["MAP"]
 

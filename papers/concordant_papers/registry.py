@@ -6,12 +6,12 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from concordant.errors import ParameterError
-from concordant.experiments.engine import Study
+from concordant_papers.engine import Study
 
 __all__ = ["chosen", "studies"]
 
 # One file for each paper.
-_ROOM = "concordant.experiments"
+_ROOM = "concordant_papers"
 _PAPERS = ("crf", "mpm", "svd", "pmop", "mallows")
 
 

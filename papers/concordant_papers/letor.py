@@ -16,13 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import concordant as cc
-from concordant.data.dataset import Fold, Part
-from concordant.experiments import published
-from concordant.experiments.engine import Cell, Setting
-from concordant.experiments.pages import Row
-from concordant.kernels.lists import Floats
-from concordant.metrics.evaluation import Evaluation
-from concordant.metrics.significance import paired_t_test
+from concordant import Fold, Part
+from concordant.metrics import Evaluation, paired_t_test
+from concordant_papers import published
+from concordant_papers._arrays import Floats
+from concordant_papers.engine import Cell, Setting
+from concordant_papers.pages import Row
 
 __all__ = [
     "BASELINES",

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from concordant.cli._options import Debug, Json, Quiet
-from concordant.cli._output import Session, Table
+from concordant.cli import Debug, Json, Quiet, Session, Table
 
 if TYPE_CHECKING:
-    from concordant.experiments.engine import Outcome, Setting, Study
+    from concordant_papers.engine import Outcome, Setting, Study
 
 __all__ = ["command"]
 
@@ -45,8 +44,8 @@ def command(
     params = {"names": names or [], "data": None if data is None else str(data), "quick": quick, "seeds": seeds}
     with Session("reproduce", params, quiet=quiet, as_json=as_json, debug=debug) as session:
         from concordant.errors import DataError
-        from concordant.experiments.engine import Setting
-        from concordant.experiments.registry import chosen, studies
+        from concordant_papers.engine import Setting
+        from concordant_papers.registry import chosen, studies
 
         if not names:
             _list(session, studies())
@@ -68,8 +67,8 @@ def _list(session: Session, known: list[Study]) -> None:
 def _reproduce(
     session: Session, wanted: list[Study], setting: Setting, output: Path, jobs: int | None, fresh: bool
 ) -> None:
-    from concordant.experiments.engine import compute
-    from concordant.experiments.pages import QUICK, write_index, write_page
+    from concordant_papers.engine import compute
+    from concordant_papers.pages import QUICK, write_index, write_page
 
     skipped = {s.name: why for s in wanted if (why := _absent(s, setting))}
     able = [s for s in wanted if s.name not in skipped]

@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import concordant as cc
-from concordant.experiments import published
-from concordant.experiments.engine import Cell, Setting, Study
-from concordant.experiments.pages import Claim, Page, Picture, Row, Table
-from concordant.kernels.lists import Floats
-from concordant.metrics.significance import adjust, paired_t_test
+from concordant.metrics import adjust, paired_t_test
+from concordant_papers import published
+from concordant_papers._arrays import Floats
+from concordant_papers.engine import Cell, Setting, Study
+from concordant_papers.pages import Claim, Page, Picture, Row, Table
 
 __all__ = ["STUDIES", "parts"]
 

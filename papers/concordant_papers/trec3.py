@@ -17,8 +17,8 @@ import numpy as np
 import concordant as cc
 from concordant.data.streams import instance_stream
 from concordant.errors import DataError
-from concordant.experiments.engine import Setting
-from concordant.kernels.lists import Ints
+from concordant_papers._arrays import Ints
+from concordant_papers.engine import Setting
 
 __all__ = ["FOLDER", "SYNTHETIC", "Runs", "alone", "complete", "folder_of", "read", "reads_of", "replaced", "values_of"]
 

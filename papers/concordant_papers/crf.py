@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import concordant as cc
-from concordant.experiments import expansion, letor, published
-from concordant.experiments.engine import Cell, Setting, Study
-from concordant.experiments.letor import COLUMNS, MARKS, Result, Way
-from concordant.experiments.pages import Claim, Page, Picture, Row, Table
+from concordant_papers import expansion, letor, published
+from concordant_papers.engine import Cell, Setting, Study
+from concordant_papers.letor import COLUMNS, MARKS, Result, Way
+from concordant_papers.pages import Claim, Page, Picture, Row, Table
 
 __all__ = ["STUDIES"]
 

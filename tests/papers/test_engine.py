@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from concordant.errors import DataError
-from concordant.experiments.engine import Cell, Setting, Study, compute
-from concordant.experiments.pages import Page
+from concordant_papers.engine import Cell, Setting, Study, compute
+from concordant_papers.pages import Page
 
 SETTING = Setting(None, quick=True)
 
@@ -117,7 +117,7 @@ def test_a_process_that_dies_is_named(tmp_path: Path) -> None:
 def test_killed_at_any_time_the_rest_is_all_that_is_left(tmp_path: Path) -> None:
     log = tmp_path / "log"
     program = (
-        "from tests.experiments.test_engine import *\n"
+        "from tests.papers.test_engine import *\n"
         f"cells = [Cell(f'x = {{x}}', slow, {{'x': x, 'log': {str(log)!r}}}) for x in range(6)]\n"
         f"print(compute([study(cells)], SETTING, Path({str(tmp_path)!r}), jobs=1).values)\n"
     )
@@ -149,7 +149,7 @@ def is_running(process: int) -> bool:
 def test_processes_end_with_the_one_that_was_killed(tmp_path: Path) -> None:
     log = tmp_path / "log"
     program = (
-        "from tests.experiments.test_engine import *\n"
+        "from tests.papers.test_engine import *\n"
         "if __name__ == '__main__':\n"
         f"    cells = [Cell(f'x = {{x}}', endless, {{'log': {str(log)!r}}}) for x in range(2)]\n"
         f"    compute([study(cells)], SETTING, Path({str(tmp_path)!r}), jobs=2)\n"

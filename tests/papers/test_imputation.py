@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import concordant as cc
 from concordant.errors import DataError, KindError, ParameterError
-from concordant.experiments import imputation
+from concordant_papers import imputation
 
 
 def ratings(table: Any, missing: float = 0) -> cc.Preferences:

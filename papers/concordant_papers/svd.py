@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 import concordant as cc
-from concordant.experiments import crowd, letor
-from concordant.experiments.engine import Cell, Setting, Study
-from concordant.experiments.letor import COLUMNS, MARKS, Result, Way
-from concordant.experiments.pages import Claim, Page, Picture, Row, Table
-from concordant.kernels.lists import Floats
+from concordant_papers import crowd, letor
+from concordant_papers._arrays import Floats
+from concordant_papers.engine import Cell, Setting, Study
+from concordant_papers.letor import COLUMNS, MARKS, Result, Way
+from concordant_papers.pages import Claim, Page, Picture, Row, Table
 
 __all__ = ["STUDIES"]
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.experiments.common import Ran, check_pages, rows_of, run_small
+from tests.papers.common import Ran, check_pages, rows_of, run_small
 
 import concordant as cc
-from concordant.experiments import mallows, trec3
-from concordant.experiments.engine import Setting
-from concordant.experiments.pages import Page, Row
+from concordant_papers import mallows, trec3
+from concordant_papers.engine import Setting
+from concordant_papers.pages import Page, Row
 
 QUICK = Setting(None, quick=True, seeds=2)
 

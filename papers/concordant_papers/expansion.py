@@ -15,7 +15,7 @@ import numpy as np
 
 import concordant as cc
 from concordant.errors import DataError
-from concordant.kernels.lists import Floats
+from concordant_papers._arrays import Floats
 
 __all__ = ["cost", "expanded", "naive_crf", "naive_svd", "rank_matrices"]
 

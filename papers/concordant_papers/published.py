@@ -16,7 +16,7 @@ def rows(table: str) -> tuple[dict[str, str], ...]:
     >>> rows("000_table3_crf_star_mq2008")[0]["N@5"]
     '51.03'
     """
-    text = files("concordant.experiments").joinpath("published", f"{table}.csv").read_text(encoding="utf-8")
+    text = files("concordant_papers").joinpath("published", f"{table}.csv").read_text(encoding="utf-8")
     return tuple(csv.DictReader(text.splitlines()))
 
 

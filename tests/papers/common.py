@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from concordant.experiments.engine import Outcome, Setting, Study, compute
-from concordant.experiments.pages import Page, Row, write_page
+from concordant_papers.engine import Outcome, Setting, Study, compute
+from concordant_papers.pages import Page, Row, write_page
 
 Ran = tuple[Outcome, dict[str, Page]]
 

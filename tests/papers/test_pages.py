@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from concordant.errors import DataError, ParameterError
-from concordant.experiments import published
-from concordant.experiments.pages import Claim, Page, Picture, Row, Summary, Table, write_index, write_page
-from concordant.experiments.registry import chosen, studies
+from concordant_papers import published
+from concordant_papers.pages import Claim, Page, Picture, Row, Summary, Table, write_index, write_page
+from concordant_papers.registry import chosen, studies
 
 THEIRS = {"N@1": 40.0, "MAP": 50.0}
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.experiments.common import Ran, check_pages, rows_of, run_small
+from tests.papers.common import Ran, check_pages, rows_of, run_small
 
 import concordant as cc
 from concordant.errors import DataError
-from concordant.experiments import crf, expansion, letor, published
-from concordant.experiments.engine import Cell, Setting, Study, compute
-from concordant.experiments.pages import Page
+from concordant_papers import crf, expansion, letor, published
+from concordant_papers.engine import Cell, Setting, Study, compute
+from concordant_papers.pages import Page
 
 STUDIES = {study.name: study for study in crf.STUDIES}
 QUICK = Setting(None, quick=True, seeds=1)

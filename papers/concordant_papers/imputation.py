@@ -10,7 +10,7 @@ import numpy as np
 
 import concordant as cc
 from concordant.errors import DataError, KindError, ParameterError
-from concordant.kernels.lists import Floats
+from concordant_papers._arrays import Floats
 
 __all__ = ["constant", "fill_in", "neighbours", "pmf", "similarity", "table"]
 

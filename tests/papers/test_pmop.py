@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.experiments.common import Ran, check_pages, rows_of, run_small
+from tests.papers.common import Ran, check_pages, rows_of, run_small
 
 import concordant as cc
-from concordant.experiments import pmop, published
-from concordant.experiments.engine import Setting
+from concordant_papers import pmop, published
+from concordant_papers.engine import Setting
 
 QUICK = Setting(None, quick=True, seeds=1)
 

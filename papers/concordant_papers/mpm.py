@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 import concordant as cc
-from concordant.experiments import letor, movielens, published
-from concordant.experiments.engine import Cell, Setting, Study
-from concordant.experiments.letor import COLUMNS, MARKS, Result, Way
-from concordant.experiments.pages import Claim, Page, Picture, Row, Table
+from concordant_papers import letor, movielens, published
+from concordant_papers.engine import Cell, Setting, Study
+from concordant_papers.letor import COLUMNS, MARKS, Result, Way
+from concordant_papers.pages import Claim, Page, Picture, Row, Table
 
 __all__ = ["STUDIES"]
 

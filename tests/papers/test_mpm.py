@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.experiments.common import Ran, check_pages, rows_of, run_small
+from tests.papers.common import Ran, check_pages, rows_of, run_small
 
 import concordant as cc
-from concordant.experiments import imputation, letor, movielens, mpm, published
-from concordant.experiments.engine import Setting
-from concordant.experiments.pages import Page
+from concordant_papers import imputation, letor, movielens, mpm, published
+from concordant_papers.engine import Setting
+from concordant_papers.pages import Page
 
 STUDIES = {study.name: study for study in mpm.STUDIES}
 QUICK = Setting(None, quick=True, seeds=2)

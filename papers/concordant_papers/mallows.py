@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 import concordant as cc
-from concordant.experiments import published, trec3
-from concordant.experiments.engine import Cell, Setting, Study
-from concordant.experiments.pages import Claim, Page, Picture, Row, Table
-from concordant.kernels.lists import Floats
-from concordant.metrics.significance import paired_t_test
+from concordant.metrics import paired_t_test
+from concordant_papers import published, trec3
+from concordant_papers._arrays import Floats
+from concordant_papers.engine import Cell, Setting, Study
+from concordant_papers.pages import Claim, Page, Picture, Row, Table
 
 __all__ = ["STUDIES", "draws_from_truth", "engines"]
 

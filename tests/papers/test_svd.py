@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.experiments.common import Ran, check_pages, rows_of, run_small
+from tests.papers.common import Ran, check_pages, rows_of, run_small
 
 import concordant as cc
-from concordant.experiments import crowd, letor, svd
-from concordant.experiments.engine import Setting
+from concordant_papers import crowd, letor, svd
+from concordant_papers.engine import Setting
 
 QUICK = Setting(None, quick=True, seeds=1)
 

@@ -26,8 +26,7 @@ from typing import Any, NamedTuple
 import concordant as cc
 from concordant.errors import ConcordantWarning
 from concordant.execution import note, report, threads
-from concordant.experiments.pages import Page
-from concordant.io._files import atomic_write
+from concordant_papers.pages import Page, write_file
 
 __all__ = ["Cell", "Outcome", "Setting", "Study", "compute"]
 
@@ -182,7 +181,8 @@ def compute(
             outcome.failed[name][cell.key] = answer.text
         else:
             value, seconds = answer
-            _write(path, {"study": name, "key": cell.key, "seconds": seconds, "value": value})
+            content = {"study": name, "key": cell.key, "seconds": seconds, "value": value}
+            write_file(path, json.dumps(content, indent=1))
             # As it would be read back: a page looks the same whether or not it was resumed.
             outcome.values[name][cell.key] = json.loads(json.dumps(value))
             outcome.seconds[name][cell.key] = seconds
@@ -325,9 +325,3 @@ def _read(path: Path) -> dict[str, Any] | None:
         return known if isinstance(known, dict) and {"value", "seconds"} <= set(known) else None
     except (OSError, ValueError):
         return None
-
-
-def _write(path: Path, content: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        file.write(json.dumps(content, indent=1).encode())

@@ -9,14 +9,14 @@ from __future__ import annotations
 import csv
 import html
 import io
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from concordant.errors import ConcordantError
-from concordant.io._files import atomic_write
 
-__all__ = ["QUICK", "Claim", "Page", "Picture", "Row", "Summary", "Table", "write_index", "write_page"]
+__all__ = ["QUICK", "Claim", "Page", "Picture", "Row", "Summary", "Table", "write_file", "write_index", "write_page"]
 
 QUICK = "On synthetic data, in small: the shape of the results, not their numbers."
 
@@ -164,7 +164,7 @@ def write_page(
     if failed:
         parts.append("**Failed:** " + "; ".join(f"{key}: {text}" for key, text in failed.items()))
     for table in page.tables:
-        _write_text(folder / f"{table.name}.csv", _as_csv(table))
+        write_file(folder / f"{table.name}.csv", _as_csv(table))
         parts += [f"## {table.title}", _as_markdown(table)]
         why = [f"- {row.name}: {row.why}" for row in table.rows if row.why]
         parts += ["\n".join(why)] if why else []
@@ -179,8 +179,8 @@ def write_page(
         parts += [f"## {picture.title}", f"![{picture.title}]({drawn})" if drawn.endswith(".svg") else drawn]
     parts += list(page.notes)
     text = "\n\n".join(parts) + "\n"
-    _write_text(folder / f"{name}.md", text)
-    _write_text(folder / f"{name}.html", _as_html(title, text))
+    write_file(folder / f"{name}.md", text)
+    write_file(folder / f"{name}.html", _as_html(title, text))
     verdicts = [row.verdict(column) for t in page.tables for row in t.rows for column in t.columns]
     absent = sum(c in row.theirs and c not in row.ours for t in page.tables for row in t.rows for c in t.columns)
     return Summary(
@@ -229,8 +229,8 @@ def write_index(folder: Path, summaries: Sequence[Summary], skipped: Mapping[str
         parts += ["## Not computable", "\n".join(f"- {name}: {why}" for name, why in skipped.items())]
     text = "\n\n".join(parts) + "\n"
     folder.mkdir(parents=True, exist_ok=True)
-    _write_text(folder / "index.md", text)
-    _write_text(folder / "index.html", _as_html("The published results", text))
+    write_file(folder / "index.md", text)
+    write_file(folder / "index.html", _as_html("The published results", text))
     return text
 
 
@@ -334,8 +334,7 @@ def _draw(folder: Path, picture: Picture) -> str:
     # Without the date, and with ids from the name, so that the same figures give the same file.
     with matplotlib.rc_context({"svg.hashsalt": picture.name}):
         figure.savefig(out, format="svg", metadata={"Date": None})
-    with atomic_write(folder / f"{picture.name}.svg") as file:
-        file.write(out.getvalue())
+    write_file(folder / f"{picture.name}.svg", out.getvalue())
     return f"{picture.name}.svg"
 
 
@@ -369,6 +368,12 @@ def _as_html(title: str, text: str) -> str:
     )
 
 
-def _write_text(path: Path, text: str) -> None:
-    with atomic_write(path) as file:
-        file.write(text.encode())
+def write_file(path: Path, content: str | bytes) -> None:
+    """Write a file so that it appears complete or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        unfinished.write_bytes(content if isinstance(content, bytes) else content.encode())
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
