@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
 import random
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -222,6 +224,48 @@ def test_ids_of_whole_floats_lose_their_fraction_only_when_all_are_whole(write: 
     assert read_ratings(write("user,item,rating\n1.0,7.0,1\n2.0,8.5,2\n")).items.tolist() == ["7.0", "8.5"]
     c = read_comparisons(write("winner,loser\n1.0,2\n2.0,3.0\n"))
     assert c.items.tolist() == ["1", "2", "3"]
+
+
+def test_an_item_that_won_and_lost_has_one_id_in_both_columns(write: Write) -> None:
+    text = "winner,loser\n1.0,2.0\n2.0,baseline\n1.0,baseline\n3.0,2.0\n2.0,3.0\n1.0,3.0\n"
+    c = read_comparisons(write(text))
+    naive = Counter(tuple(row) for row in list(csv.reader(text.splitlines()))[1:])
+    found: Counter[tuple[str, ...]] = Counter()
+    for _, left, right, n_left, n_right, _ in rows(c):
+        found += Counter({(left, right): n_left, (right, left): n_right})
+    assert found == naive
+    assert set(c.items) == {"1.0", "2.0", "3.0", "baseline"}
+
+
+@pytest.mark.parametrize("spelling", ["2.0", "2"])
+@pytest.mark.parametrize("rival", ["3.0", "3"])
+def test_a_winner_is_the_same_item_however_the_number_is_written(write: Write, spelling: str, rival: str) -> None:
+    c = read_comparisons(
+        write(f"left,right,winner\n{rival},2.0,{spelling}\n2,{rival},tie\n4.0,2,4\n"), outcomes="items"
+    )
+    assert rows(c) == [
+        ("all", "3", "2", 0.0, 1.0, 0.0),
+        ("all", "2", "3", 0.0, 0.0, 1.0),
+        ("all", "4", "2", 1.0, 0.0, 0.0),
+    ]
+
+
+def test_winners_that_are_all_numbers_stay_as_their_items_are(write: Write) -> None:
+    text = "left,right,winner\n2.0,3.0,3.0\nbaseline,2.0,2.0\n3.0,baseline,3.0\n"
+    c = read_comparisons(write(text), outcomes="items")
+    assert rows(c) == [
+        ("all", "2.0", "3.0", 0.0, 1.0, 0.0),
+        ("all", "baseline", "2.0", 0.0, 1.0, 0.0),
+        ("all", "3.0", "baseline", 1.0, 0.0, 0.0),
+    ]
+
+
+def test_files_whose_numbers_are_read_differently_are_said(write: Write) -> None:
+    whole = write("winner,loser\n1.0,2.0\n", "whole.csv")
+    mixed = write("winner,loser\n1.0,baseline\n", "mixed.csv")
+    for files in ([whole, mixed], [mixed, whole]):
+        with pytest.warns(DataWarning, match=r'whole\.csv: ids such as "7\.0" are read as "7".*mixed\.csv not all are'):
+            read_comparisons(files)
 
 
 @pytest.mark.parametrize("text", ["", "\n \n", "user,item,rating\n", "user,item,rating\n\n,,\n"])

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from concordant.errors import ColumnError, DataWarning, FormatError, ParameterError, ParseError, listing, warn
-from concordant.io._columns import Found, Part, tidy
+from concordant.io._columns import Found, Part
 from concordant.io._rows import MISSING_WORDS, FileRows, ids, numbers
 from concordant.io._tables import SAMPLE_LINES, is_number, position_of
 from concordant.kernels.lists import Floats, Ints
@@ -85,7 +85,7 @@ class Matrix:
         n = len(self.raw)
         if "label" not in self.used:
             return pl.Series([str(k + 1) for k in range(n)], dtype=pl.String)
-        frame = tidy(self.raw.select(pl.col(str(self.used["label"])).alias("label")), ["label"])
+        frame = self.found.tidy(self.raw.select(pl.col(str(self.used["label"])).alias("label")), ["label"])
         what = "expert" if self.experts == "rows" else "item"
         return ids(frame["label"], what, FileRows(table=self.found.table, numbers=self.numbers))
 
@@ -103,7 +103,9 @@ class Matrix:
         for word in ("instance", "weight"):
             if word in self.used:
                 given = self.raw.select(pl.col(str(self.used[word])).alias(word))
-                frame = frame.with_columns((tidy(given, [word]) if word == "instance" else given)[word].gather(row))
+                frame = frame.with_columns(
+                    (self.found.tidy(given, [word]) if word == "instance" else given)[word].gather(row)
+                )
         return frame, self.numbers[row]
 
     def _finish(self, frame: pl.DataFrame, rows: FileRows) -> Part:
@@ -178,7 +180,7 @@ class Matrix:
         )
         names = pl.Series(self.names, dtype=pl.String).gather(frame["column"])
         frame = frame.with_columns((frame["label"] if self.experts == "rows" else names).alias("expert"))
-        frame = tidy(frame.with_columns(item=pl.when(pl.Series(~gone)).then("item")), ["item"])
+        frame = self.found.tidy(frame.with_columns(item=pl.when(pl.Series(~gone)).then("item")), ["item"])
         item = frame["item"]
         if item.null_count() == len(item):
             raise FormatError(f"{self.found.table.path}: there is no item in any cell.")
