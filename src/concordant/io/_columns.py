@@ -324,7 +324,7 @@ def is_movielens(table: Table) -> bool:
         return False
     if table.path.name.lower() in ("u.data", "ratings.dat"):
         return True
-    return all(row[3].isdecimal() and 1e8 <= int(row[3]) < 1e10 for row in table.sample)
+    return all(row[3].isdecimal() and 9 <= len(row[3]) <= 10 and int(row[3]) >= 1e8 for row in table.sample)
 
 
 def pair_form(found: Found) -> dict[str, int]:

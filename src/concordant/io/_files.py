@@ -425,7 +425,7 @@ def make_folder(path: PathLike, *, named: PathLike | None = None) -> None:
 
 
 # How Polars hands on what the system says.
-_FROM_POLARS = re.compile(r"([^:]*) \(os error \d+\)")
+_FROM_POLARS = re.compile(r"([^:]{0,200}) \(os error \d+\)")
 
 
 def _said(error: Exception, own: str) -> str | None:

@@ -47,7 +47,8 @@ _ENDINGS = {
 }
 _PACKED = (".gz", ".xz", ".zst", ".bz2")
 
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+# No digit can be matched in two ways: a pattern that could would take quadratic time on many digits.
+_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _POSITION = re.compile(
     r"(?:rank|pos|position|place|choice|preference|pref|top)[ _.\-]?(\d{1,6})|(\d{1,6})(?:st|nd|rd|th)", re.ASCII
 )
@@ -666,60 +667,78 @@ def _unclosed(path: Path, line: int, text: str) -> ParseError:
 
 
 def _split(text: str, separator: str) -> list[str] | None:
-    """Return the fields of a record; None when a field that begins with a quote does not end with one.
+    """Return the fields of one line, None when a field that begins with a quote does not end with one."""
+    return _Record(text, separator).fields
+
+
+class _Record:
+    """The fields of one record, which a quoted field may carry over several lines; every line is looked at once.
 
     A quote inside a field that does not begin with one is an ordinary character.
+
+    Attributes
+    ----------
+    fields : list of str or None
+        The fields, None when a field that begins with a quote does not end with one.
+    unfinished : bool
+        Whether the text so far ends inside a quoted field, which the next line may go on with.
     """
-    return _fields(text, separator)[0]
 
+    fields: list[str] | None = None
+    unfinished = False
 
-def _fields(text: str, separator: str) -> tuple[list[str] | None, bool]:
-    """Return the same, and whether the text ends inside a quoted field, which the next line may go on with."""
-    if separator == " ":
-        return blank_fields(text), False
-    if '"' not in text or separator == "::":
-        return text.split(separator), False
-    fields: list[str] = []
-    at = 0
-    while True:
-        if text[at : at + 1] == '"':
-            end = at + 1
-            while True:
-                end = text.find('"', end)
-                if end < 0:
-                    return None, True
-                if text[end + 1 : end + 2] != '"':
-                    break
-                end += 2
-            fields.append(text[at + 1 : end].replace('""', '"'))
-            at = end + 1
-            if at == len(text):
-                return fields, False
-            if text[at] != separator:
-                return None, False
-            at += 1
+    def __init__(self, text: str, separator: str) -> None:
+        self._separator = separator
+        self._done: list[str] = []
+        self._open: list[str] = []
+        if separator == " ":
+            self.fields = blank_fields(text)
+        elif '"' not in text or separator == "::":
+            self.fields = text.split(separator)
         else:
-            end = text.find(separator, at)
+            self._take(text, 0)
+
+    def add(self, line: str) -> None:
+        """Go on with the next line, inside the quoted field."""
+        self._open.append("\n")
+        self._take(line, self._quoted(line, 0))
+
+    def _take(self, text: str, at: int) -> None:
+        """Take the fields that begin here; at -1 there is nothing more to take."""
+        while at >= 0:
+            if text[at : at + 1] == '"':
+                at = self._quoted(text, at + 1)
+                continue
+            end = text.find(self._separator, at)
+            self._done.append(text[at:] if end < 0 else text[at:end])
             if end < 0:
-                fields.append(text[at:])
-                return fields, False
-            fields.append(text[at:end])
-            at = end + 1
+                self.fields = self._done
+            at = end + 1 if end >= 0 else -1
+
+    def _quoted(self, text: str, at: int) -> int:
+        """Take what belongs to the quoted field and return where the next one begins, -1 where there is none."""
+        end = at
+        while (end := text.find('"', end)) >= 0 and text[end + 1 : end + 2] == '"':
+            end += 2
+        self.unfinished = end < 0
+        self._open.append((text[at:] if end < 0 else text[at:end]).replace('""', '"'))
+        if end < 0:
+            return -1
+        self._done.append("".join(self._open))
+        self._open.clear()
+        if end + 1 == len(text):
+            self.fields = self._done
+            return -1
+        return end + 2 if text[end + 1] == self._separator else -1
 
 
 def _records(lines: Iterator[tuple[int, str]], separator: str) -> Iterator[tuple[int, str, list[str] | None]]:
     """Yield (line, text, fields) record by record; a quoted field may run over several lines. None = malformed."""
     for line, text in lines:
-        fields, unfinished = _fields(text, separator)
-        if unfinished:
-            parts = [text]
-            for _, more in lines:
-                parts.append(more)
-                if '"' in more:
-                    fields, unfinished = _fields("\n".join(parts), separator)
-                    if not unfinished:
-                        break
-        yield line, text, fields
+        record = _Record(text, separator)
+        while record.unfinished and (more := next(lines, None)) is not None:
+            record.add(more[1])
+        yield line, text, record.fields
 
 
 def _last_regular_end(text: bytes, separator: int) -> int | None:
@@ -757,16 +776,13 @@ def _last_end_line_by_line(text: bytes, separator: str) -> int:
     end = at = 0
     for line in lines:
         at += len(line) + 1
-        parts = [line.decode(errors="replace").removesuffix("\r")]
-        unfinished = _fields(parts[0], separator)[1]
-        while unfinished:
+        record = _Record(line.decode(errors="replace").removesuffix("\r"), separator)
+        while record.unfinished:
             more = next(lines, None)
             if more is None:
                 return end
             at += len(more) + 1
-            parts.append(more.decode(errors="replace").removesuffix("\r"))
-            if b'"' in more:
-                unfinished = _fields("\n".join(parts), separator)[1]
+            record.add(more.decode(errors="replace").removesuffix("\r"))
         end = min(at, len(text))
     return end
 

@@ -31,6 +31,7 @@ from concordant.errors import DataError, ParameterError, ParseError, shorten
 from concordant.execution import Pace, ahead, note, report
 from concordant.io._coding import CodedRows, Coder, Source, check_duplicates, code_labels, hashed
 from concordant.io._files import PathLike, atomic_write, compression, expand, read_head, stem, text_blocks, unchanged
+from concordant.io._tables import is_number
 from concordant.io.blocks import fingerprint
 from concordant.kernels.lists import Floats, Ints, offsets_of, ranges
 
@@ -47,7 +48,6 @@ _CHECK_BYTES = 1 << 18
 _SHORTEST_LINE = 12
 
 _BLANKS = bytes.maketrans(b"\t\r\x0b\x0c", b"    ")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _BLANK_CHARACTERS = [" ", "\t", "\n", "\r", "\x0b", "\x0c"]
 
 
@@ -557,7 +557,7 @@ def _read_lines(
 
 def _finite(path: Path, line: int, what: str, text: str) -> float:
     number = text.strip()
-    value = float(number) if _NUMBER.fullmatch(number) else math.nan
+    value = float(number) if is_number(number) else math.nan
     if not math.isfinite(value):
         raise ParseError.number(path, line, what, text)
     return value
