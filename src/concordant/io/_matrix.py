@@ -38,6 +38,8 @@ class Matrix:
     def __init__(self, found: Found, experts: str) -> None:
         self.found, self.experts = found, experts
         table = found.table
+        # Every column is an item or a position, also one that the first rows do not have.
+        table.find_columns()
         row_word = "expert" if experts == "rows" else "item"
         label = found.given.get(row_word)
         if label is None and table.header and table.names and not table.names[0]:
@@ -69,6 +71,10 @@ class Matrix:
         """The columns, by number, as they stand in the file."""
         return self._content[0]
 
+    def texts(self) -> pl.DataFrame:
+        """Return the cells as text, "" where there is nothing."""
+        return self.raw.select(pl.col([str(c) for c in self.body]).cast(pl.String).fill_null(""))
+
     @property
     def numbers(self) -> Ints:
         """The number of every row."""
@@ -92,8 +98,7 @@ class Matrix:
     def cells(self) -> tuple[pl.DataFrame, Ints]:
         """Return one row per cell (row name, column number, text), expert by expert, and the table row of each."""
         n, m = len(self.raw), len(self.body)
-        body = self.raw.select(pl.col([str(c) for c in self.body]).cast(pl.String).fill_null(""))
-        cell = body.unpivot(value_name="cell")["cell"]
+        cell = self.texts().unpivot(value_name="cell")["cell"]
         row, column = np.tile(np.arange(n), m), np.repeat(np.arange(m), n)
         if self.experts == "rows":
             order = np.arange(n * m).reshape(m, n).T.ravel()
@@ -282,7 +287,7 @@ def _rank_like(matrix: Matrix) -> tuple[bool, bool]:
     # The whole table is looked at only when its beginning, which is at hand, does not speak against it.
     if first is None or (len(sample) >= SAMPLE_LINES and not _ranked(first)):
         return False, False
-    cells = _as_ranks([matrix.raw[str(c)].cast(pl.String).fill_null("").to_list() for c in matrix.body])
+    cells = _as_ranks([column.to_list() for column in matrix.texts().get_columns()])
     if cells is None:
         return False, False
     return len(matrix.body) > 1 and _ranked(cells), len(cells) > 1 and _ranked(cells.T)

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
+from decimal import Decimal
 from functools import cached_property
+from glob import has_magic
 from io import BytesIO
 from itertools import groupby
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from concordant.errors import FormatError, ParameterError, ParseError, listing, shorten
+from concordant.errors import NOT_TEXT, FormatError, ParameterError, ParseError, is_text, listing, shorten
 from concordant.io._files import compression, read_bytes, read_head, text_blocks, text_lines
 from concordant.io._words import normal
 from concordant.kernels.lists import Ints
@@ -64,6 +68,12 @@ _MALFORMED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 _ROW_BYTES = 32
 # No row of a text table is shorter than "u,i,1\n".
 _SHORTEST_ROW = 6
+# Keys up to this number are looked for in every line by pattern; with more, lines are taken apart one by one.
+_FEW_KEYS = 16
+# Cells of a table that always fit in memory; with more of them, one cell in so many must be given.
+_SMALL_TABLE, _SPARSE = 1 << 20, 50
+# In JSON: an escape in what may be a key, or of half a character.
+_ESCAPED = r'\\[^"]*"\s*:|\\u[dD][89a-fA-F]'
 _SPACES = b" \t\r\n\f\v"
 _QUOTE, _LINE_FEED, _RETURN = 34, 10, 13
 
@@ -152,6 +162,9 @@ class Table:
 
     def _read(self, wanted: list[int]) -> pl.DataFrame:
         raise TypeError("a table reads itself")
+
+    def find_columns(self) -> None:
+        """Look through the whole file for columns that its first rows do not name."""
 
     def windows(self, rows: int) -> Iterator[Table]:
         """Yield the table in parts of about so many rows where its file can be read in parts, else as it is.
@@ -385,6 +398,17 @@ def _below(text: bytes, lines: int) -> bytes:
     return text[at:]
 
 
+class _Object(dict[str, Any]):
+    """A JSON object, and which of its keys it gives twice; every reader would take another of the two values."""
+
+    repeated: Collection[str] = ()
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        if len(self) < len(pairs):
+            self.repeated = {key for key, n in Counter(key for key, _ in pairs).items() if n > 1}
+
+
 class _JsonTable(_LinedTable):
     header = True
 
@@ -392,35 +416,89 @@ class _JsonTable(_LinedTable):
         super().__init__(path)
         names: dict[str, None] = {}
         self.sample = []
-        rows: list[dict[str, Any]] = []
+        rows: list[_Object] = []
         for line, text in _head_lines(path, head, whole):
-            rows.append(self._object(line, text))
-            names.update(dict.fromkeys(rows[-1]))
-        self.names = list(names)
-        self.sample = [[_json_text(row.get(name)) or "" for name in self.names] for row in rows]
+            if text.strip():
+                rows.append(self._object(line, text))
+                names.update(dict.fromkeys(rows[-1]))
+        self._whole = whole and len(rows) < SAMPLE_LINES
+        self._set_names(names, rows[:SAMPLE_LINES])
 
-    def _object(self, line: int, text: str) -> dict[str, Any]:
+    def _set_names(self, names: Iterable[str], rows: list[_Object]) -> None:
+        self.names, self._rows = list(names), rows
+        few = rows[: max(_SMALL_TABLE // (1 + len(self.names)), 1)]
+        self.sample = [[_json_text(row.get(name)) or "" for name in self.names] for row in few]
+
+    def find_columns(self) -> None:
+        if self._whole:
+            return
+        self._whole = True
+        names, n, given = dict.fromkeys(self.names), 0, 0
+        for line, text in self._lines():
+            if text.strip():
+                row = self._object(line, text)
+                names.update(dict.fromkeys(row))
+                n, given = n + 1, given + len(row)
+        if n * len(names) > max(_SMALL_TABLE, given * _SPARSE):
+            raise FormatError(
+                f"{self.path}: as a matrix of {n:,} rows and {len(names):,} columns the table is all but empty "
+                f"({given:,} cells are given). Write a row for each expert and item: expert, item, rank."
+            )
+        self._set_names(names, self._rows)
+
+    def _object(self, line: int, text: str, keys: Iterable[str] = ()) -> _Object:
+        """Return the object on a line, or raise where it is none or one of the keys cannot be read for certain."""
         try:
-            found = json.loads(text, parse_constant=_no_constant)
+            found = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_Object)
         except (ValueError, RecursionError) as error:
             raise ParseError(self.path, line, f"expected one JSON object, found {shorten(text)!r} ({error}).") from None
-        if not isinstance(found, dict):
+        if not isinstance(found, _Object):
             raise ParseError(self.path, line, f"expected one JSON object, found {shorten(text)!r}.")
+        wrong = next((key for key in found if not is_text(key)), None)
+        if wrong is not None:
+            raise ParseError(self.path, line, f"the key {shorten(wrong)!r} {NOT_TEXT}")
+        for key in keys:
+            if key in found.repeated:
+                raise ParseError(self.path, line, f"the key {shorten(key)!r} is given twice. Keep one of them.")
+            value = found.get(key)
+            if isinstance(value, str) and not is_text(value):
+                raise ParseError(self.path, line, f"the value {shorten(value)!r} of {shorten(key)!r} {NOT_TEXT}")
         return found
 
     def _read(self, wanted: list[int]) -> pl.DataFrame:
         keys = [self.names[c] for c in wanted]
+        frame = self._scan(keys) if len(keys) <= _FEW_KEYS else None
+        if frame is not None:
+            return frame.select(_stripped(k).fill_null("").alias(str(c)) for k, c in zip(keys, wanted, strict=True))
+        rows = [self._object(line, text, keys) for line, text in self._lines() if text.strip()]
+        columns = {str(c): [_json_text(row.get(k)) or "" for row in rows] for k, c in zip(keys, wanted, strict=True)}
+        return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String)).with_columns(pl.all().str.strip_chars())
+
+    def _scan(self, keys: list[str]) -> pl.DataFrame | None:
+        """Return the columns as Polars reads them, None where it cannot."""
+        source = self._source()
+        if isinstance(source, Path) and has_magic(str(source)):
+            # This reader of Polars takes any path for a pattern.
+            source = self._content()
         try:
-            frame = pl.scan_ndjson(self._source(), schema=dict.fromkeys(keys, pl.String)).collect()
+            frame = pl.scan_ndjson(source, schema=dict.fromkeys(keys, pl.String)).collect()
+            self._check(source, keys)
         except _MALFORMED:
-            columns: dict[str, list[str | None]] = {key: [] for key in keys}
-            for line, text in self._lines():
-                if text.strip():
-                    row = self._object(line, text)
-                    for key in keys:
-                        columns[key].append(_json_text(row.get(key)))
-            frame = pl.DataFrame(columns, schema=dict.fromkeys(keys, pl.String))
-        return frame.select(_stripped(k).fill_null("").alias(str(c)) for k, c in zip(keys, wanted, strict=True))
+            return None
+        return frame
+
+    def _check(self, source: Path | bytes, keys: list[str]) -> None:
+        """Raise at a line of which Polars takes the first of two values, or half a character.
+
+        Lines that may be such are found by their text and looked at one by one.
+        """
+        line = pl.col("line")
+        # Other spellings of a key have a backslash.
+        spelled = [pl.escape_regex(json.dumps(key, ensure_ascii=False)) + r"\s*:" for key in keys]
+        odd = [line.str.contains(_ESCAPED), *(line.str.count_matches(key) > 1 for key in spelled)]
+        lines = pl.scan_lines(source, row_index_name="row", glob=False).filter(pl.any_horizontal(odd)).collect()
+        for row, text in lines.iter_rows():
+            self._object(row + self._line, text, keys)
 
     def _blank_rows(self, rows: Ints) -> Ints:
         # A line with an object on it is a row; what it lacks is the business of the reader.
@@ -643,9 +721,8 @@ def _head_lines(path: Path, head: bytes, whole: bool) -> Iterator[tuple[int, str
                     f"expected UTF-8 text, found byte 0x{line[error.start]:02x} at column {error.start + 1}. "
                     "Convert the file to UTF-8 first.",
                 ) from None
-        if text.strip():
-            started = True
-        if started and (text.strip() or head[:1] != b"{"):
+        started = started or bool(text.strip())
+        if started:
             yield number, text
 
 
@@ -657,8 +734,8 @@ def _json_text(value: Any) -> str | None:
     """Return a JSON value as Polars writes it into a column of text."""
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
+    if isinstance(value, float) and isfinite(value):
+        return f"{Decimal(repr(value)):f}".removesuffix(".0")
     return json.dumps(value)
 
 

@@ -47,6 +47,7 @@ _CHECK_BYTES = 1 << 18
 # No line of a run is shorter than "q 0 d 1 2 t\n".
 _SHORTEST_LINE = 12
 
+_LINE_FEED = 10
 _BLANKS = bytes.maketrans(b"\t\r\x0b\x0c", b"    ")
 _BLANK_CHARACTERS = [" ", "\t", "\n", "\r", "\x0b", "\x0c"]
 
@@ -498,12 +499,12 @@ def _is_clean(chunks: Iterable[NDArray[np.uint8]], rows: int, layout: _Layout) -
     """Return whether the only blanks are one between two fields and one at the end of each line.
 
     Given that each of `rows` lines has the right number of fields, that is so when no two blanks (or control
-    characters) are neighbours, none comes first, and there are as many of them as fields.
+    characters) are neighbours, none comes first, there are as many of them as fields, and none but a line feed is last.
     """
     blank = np.empty(_CHECK_BYTES + 1, dtype=np.bool_)
     both = np.empty(_CHECK_BYTES, dtype=np.bool_)
     blank[0] = True
-    count = 0
+    count = last = 0
     for chunk in chunks:
         n = len(chunk)
         np.less_equal(chunk, 32, out=blank[1 : n + 1])
@@ -511,8 +512,9 @@ def _is_clean(chunks: Iterable[NDArray[np.uint8]], rows: int, layout: _Layout) -
             return False
         count += int(np.count_nonzero(blank[1 : n + 1]))
         blank[0] = blank[n]
+        last = int(chunk[-1])
     # The last line may end without a line feed.
-    return count + (0 if blank[0] else 1) == rows * len(layout.fields)
+    return count + (0 if blank[0] else 1) == rows * len(layout.fields) and (not blank[0] or last == _LINE_FEED)
 
 
 def _regular(data: bytes, first: int) -> tuple[bytes, Ints | None]:
