@@ -16,7 +16,6 @@ from decimal import Decimal
 from functools import cached_property
 from glob import has_magic
 from io import BytesIO
-from itertools import groupby
 from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +24,7 @@ import numpy as np
 import polars as pl
 
 from concordant.errors import NOT_TEXT, FormatError, ParameterError, ParseError, is_text, listing, shorten
-from concordant.io._files import compression, read_bytes, read_head, text_blocks, text_lines
+from concordant.io._files import compression, marked, read_bytes, read_head, text_blocks, text_lines
 from concordant.io._words import normal
 from concordant.kernels.lists import Ints
 
@@ -133,7 +132,7 @@ class Table:
     header: bool
     sample: list[list[str]]
     regular: bool = True
-    # Whether all columns are text without blanks around it and without null.
+    # Whether all columns are text without blanks around it and without null, as they are read from a text file.
     text: bool = True
     share: float = 1.0
     # Of a part: the table it is a part of, and how many rows the parts have.
@@ -221,9 +220,7 @@ class _ParquetTable(Table):
         source = path if compression(path) is None else BytesIO(read_bytes(path))
         try:
             self._scan = pl.scan_parquet(source, glob=False)
-            schema = self._scan.collect_schema()
-            self.names = schema.names()
-            self._texts = [kind == pl.String for kind in schema.dtypes()]
+            self.names = self._scan.collect_schema().names()
             self.sample = [
                 ["" if v is None else str(v) for v in row] for row in self._scan.head(SAMPLE_LINES).collect().rows()
             ]
@@ -245,21 +242,10 @@ class _ParquetTable(Table):
             yield window
 
     def _read(self, wanted: list[int]) -> pl.DataFrame:
-        kept = [pl.col(self.names[c]).alias(str(c)) for c in wanted]
-        # Where a text is repeated row after row, blanks around it are looked for once; elsewhere all cores do it.
-        often = [c for c in wanted if 8 * sum(1 for _ in groupby(row[c] for row in self.sample)) <= len(self.sample)]
-        other = [pl.col(str(c)) for c in wanted if c not in often and self._texts[c]]
         try:
-            frame = self._scan.select(kept).with_columns(text.str.strip_chars() for text in other).collect()
+            return self._scan.select(pl.col(self.names[c]).alias(str(c)) for c in wanted).collect()
         except _MALFORMED as error:
             raise self._damaged(error) from None
-        return frame.with_columns(_without_blanks(frame[str(c)]) for c in often if self._texts[c])
-
-
-def _without_blanks(column: pl.Series) -> pl.Series:
-    """Return texts, most of them repeated row after row, without blanks around them."""
-    runs = column.rle().struct.field("value")
-    return column if runs.equals(runs.str.strip_chars()) else column.str.strip_chars()
 
 
 def parquet_rows(path: Path) -> int:
@@ -586,6 +572,11 @@ class _TextTable(_LinedTable):
     def _scan(self, source: Path | bytes, separator: str, wanted: list[int]) -> pl.DataFrame | None:
         """Return the columns as Polars sees them, None when anything about the file looks suspicious."""
         width = len(self.names)
+        if isinstance(source, bytes) and self._of is not None:
+            source = marked(source)
+        elif self._skip and self.sample and self.sample[0][0].startswith("\ufeff"):
+            # Polars takes this for the mark of the file.
+            return None
         # One column more than there are catches lines that are too long.
         schema = {str(c): pl.String for c in range(width + 1)}
         try:
@@ -743,11 +734,6 @@ def _unclosed(path: Path, line: int, text: str) -> ParseError:
     return ParseError(path, line, f"a quoted field does not end as it should: {shorten(text)!r}.")
 
 
-def _split(text: str, separator: str) -> list[str] | None:
-    """Return the fields of one line, None when a field that begins with a quote does not end with one."""
-    return _Record(text, separator).fields
-
-
 class _Record:
     """The fields of one record, which a quoted field may carry over several lines; every line is looked at once.
 
@@ -867,14 +853,18 @@ def _last_end_line_by_line(text: bytes, separator: str) -> int:
 def _find_separator(lines: list[str], kind: str | None) -> str:
     """Return what separates the fields, " " standing for any run of blanks."""
     order = {"csv": [",", ";", "\t", "|"], "tsv": ["\t", ",", ";", "|"]}.get(kind or "", ["\t", ",", ";", "|", "::"])
-    filled = [text for text in lines[:SAMPLE_LINES] if text.strip()]
+    lines = lines[:SAMPLE_LINES]
     best, best_share = order[0], 0.0
     for separator in [*order, " "]:
-        counts = [len(f) for text in filled if (f := _split(text, separator)) is not None]
-        if not counts or counts[0] < 2:
-            continue
+        widths: list[int | None] = []
+        records = list(_records(enumerate(lines), separator))
+        for (line, _, fields), end in zip(records, [*(r[0] for r in records[1:]), len(lines)], strict=True):
+            # A quoted field may run over lines. Where it never ends, a line is damaged and the others are looked at.
+            split = [fields] if fields is not None else [_Record(x, separator).fields for x in lines[line:end]]
+            widths += [None if f is None else len(f) for f in split if f is None or any(x.strip() for x in f)]
+        width = next((w for w in widths if w is not None), 0)
         # Lines may be damaged, the table is still separated by what most of them agree on.
-        share = counts.count(counts[0]) / len(filled)
+        share = widths.count(width) / len(widths) if width >= 2 else 0.0
         if share > best_share:
             best, best_share = separator, share
     return best

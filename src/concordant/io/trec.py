@@ -30,7 +30,17 @@ from concordant.data.preferences import Kind, Missing, Preferences, is_below
 from concordant.errors import DataError, ParameterError, ParseError, shorten
 from concordant.execution import Pace, ahead, note, report
 from concordant.io._coding import CodedRows, Coder, Source, check_duplicates, code_labels, hashed
-from concordant.io._files import PathLike, atomic_write, compression, expand, read_head, stem, text_blocks, unchanged
+from concordant.io._files import (
+    PathLike,
+    atomic_write,
+    compression,
+    expand,
+    marked,
+    read_head,
+    stem,
+    text_blocks,
+    unchanged,
+)
 from concordant.io._tables import is_number
 from concordant.io.blocks import fingerprint
 from concordant.kernels.lists import Floats, Ints, offsets_of, ranges
@@ -473,7 +483,8 @@ def _parse(
 
 
 def _scan(source: Path | bytes, separator: str, layout: _Layout) -> pl.LazyFrame:
-    return pl.scan_csv(source, separator=separator, has_header=False, schema=layout.schema, quote_char=None, glob=False)
+    text = marked(source) if isinstance(source, bytes) else source
+    return pl.scan_csv(text, separator=separator, has_header=False, schema=layout.schema, quote_char=None, glob=False)
 
 
 def _is_whole(frame: pl.DataFrame, columns: Sequence[str], layout: _Layout) -> bool:
@@ -653,12 +664,13 @@ def _ids(texts: Texts, index: Ints, what: str) -> pl.Series:
         ids = store.gather(pl.Series(index.astype(np.uint32)))
     else:
         ids = pl.Series(texts.take(index).tolist(), dtype=pl.String)
-    bad = ids.str.contains_any(_BLANK_CHARACTERS) | (ids == "")
+    # A byte-order mark before the first instance would be taken for that of the file.
+    bad = ids.str.contains_any([*_BLANK_CHARACTERS, "\0"]) | (ids == "") | ids.str.starts_with("\ufeff")
     if bad.any():
         found = ids.filter(bad)[0]
         raise DataError(
             f"{what} {shorten(found)!r} cannot be written to a TREC run: blanks separate its fields, so none may be "
-            "empty or hold a blank. Rename it, or write another format."
+            "empty, hold a blank or a NUL, or begin with a byte-order mark. Rename it, or write another format."
         )
     return ids
 
