@@ -40,6 +40,20 @@ def shorten(text: str, width: int = 120) -> str:
     return text if len(text) <= width else text[: width - 1] + "…"
 
 
+# What is wrong with text that no file and no table can hold, said after the text.
+NOT_TEXT = "is not text: it holds half of a character (a lone surrogate)."
+
+
+def is_text(text: str) -> bool:
+    """Return whether a text can be written: Python's str may hold half of a character."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return False
+    return True
+
+
 def listing(values: Iterable[Any], limit: int = 10) -> str:
     """Return the first `limit` values as a Python list display, with a count of the rest."""
     values = list(values)

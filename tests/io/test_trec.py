@@ -211,6 +211,15 @@ def test_lines_are_counted_over_blank_ones_and_carriage_returns(tmp_path: Path) 
         read_runs(path)
 
 
+@pytest.mark.parametrize("blank", ["\t", "\x0b", "\x0c", " ", "\r", " \t"])
+def test_a_blank_at_the_very_end_belongs_to_no_expert(tmp_path: Path, blank: str) -> None:
+    path = tmp_path / "a.trec"
+    path.write_bytes(b"q Q0 d1 1 2.5 bm25\nq Q0 d2 2 1.5 bm25" + blank.encode())
+    assert read_runs(path).experts.tolist() == ["bm25"]
+    path.write_bytes(path.read_bytes().replace(b" ", b"\t", 10))
+    assert read_runs(path).experts.tolist() == ["bm25"]
+
+
 def test_text_that_is_not_utf8_names_the_line(tmp_path: Path) -> None:
     path = write(tmp_path / "x", GOOD.encode() + b"\n301 Q0 d\xe9 2 1.5 bm25\n")
     with pytest.raises(ParseError, match=r"x:2: expected UTF-8 text"):

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import gzip
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.oracles.contents import contents
@@ -19,6 +22,7 @@ from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, FormatError, ParameterError
 from concordant.io.letor import read_features
+from concordant.io.preflib import read_preflib
 from concordant.io.read import read
 from concordant.io.tabular import read_consensus, read_labels
 from concordant.io.trec import read_runs
@@ -96,6 +100,78 @@ def test_comparisons_come_back(data: st.DataObject, ending: str, folder: Path) -
     assert back is not None
     assert contents(back) == contents(c)
     assert len(c) > 1 or back == c
+
+
+hostile_ids = st.text(st.sampled_from("ab\"',\t\r\n\x00\x0b\x1f \ufeff\u00a0\u2028é\U0001f600#:{}\\"), max_size=6)
+PACKED = ("", ".gz", ".xz", ".bz2", ".zst")
+
+
+def _pairs(container: Any) -> list[tuple[str, str]]:
+    return [container.slots.where(slot) for slot in range(container.n_slots)]
+
+
+# How pairs of ids are written, by the ending, and what a reader gives back.
+WAYS: dict[str, tuple[Callable[[list[str], list[str]], Any], Callable[[Path], Any]]] = {
+    **dict.fromkeys(
+        ("csv", "tsv", "jsonl", "parquet", "qrels"), (lambda q, i: Labels(q, i, range(len(q))), read_labels)
+    ),
+    "trec": (lambda q, i: Consensus(q, i, range(len(q))), read_runs),
+    "svm": (lambda q, i: Features(q, i, [[k] for k in range(len(q))]), lambda path: read_features(path)[0]),
+    "toc": (lambda q, i: Preferences([q[0]] * len(i), ["x"] * len(i), i, [1] * len(i)), read_preflib),
+}
+
+
+@given(ids=st.lists(hostile_ids, min_size=1, max_size=6, unique=True), data=st.data())
+def test_every_id_comes_back_or_is_refused(ids: list[str], data: st.DataObject, folder: Path) -> None:
+    kind = data.draw(st.sampled_from(sorted(WAYS)))
+    make, reader = WAYS[kind]
+    path = folder / f"h.{kind}{data.draw(st.sampled_from(PACKED)) if kind != 'parquet' else ''}"
+    written = make(ids, data.draw(st.permutations(ids)))
+    try:
+        write(written, path)
+    except DataError:
+        if kind == "parquet":
+            raise
+    else:
+        found, wanted = _pairs(reader(path)), _pairs(written)
+        # A PrefLib file is an instance called by its own name.
+        assert found == ([("h", item) for _, item in wanted] if kind == "toc" else wanted)
+
+
+@pytest.mark.parametrize("ending", PACKED)
+def test_line_ends_inside_ids_are_kept(ending: str, folder: Path) -> None:
+    for ids in (["a\r\nb", "c"], ["plain", 'q"', "a\r\n,b\r\n\r\nc", "d\re", "f\ng"]):
+        path = folder / f"e.csv{ending}"
+        write(Labels(["q"] * len(ids), ids, range(len(ids))), path)
+        assert read_labels(path).items.tolist() == ids
+
+
+def test_parquet_keeps_ids_as_they_are(folder: Path) -> None:
+    ids = [" a", "a", "a ", "", "\t", "1.0", "1"]
+    labels = Labels(["q"] * len(ids), ids, range(len(ids)))
+    with pytest.raises(DataError, match="or write Parquet"):
+        write(labels, folder / "b.csv")
+    write(labels, folder / "b.parquet")
+    assert read_labels(folder / "b.parquet") == labels
+    pl.DataFrame({"item": [" a"], "label": [" 2.5 "]}).write_parquet(folder / "b.parquet")
+    assert read_labels(folder / "b.parquet").to_frame().rows() == [("all", " a", 2.5)]
+
+
+def test_a_byte_order_mark_is_of_the_file_or_of_the_id(folder: Path) -> None:
+    for mark in ("", "\ufeff"):
+        for pack in (bytes, gzip.compress, zstandard.compress):
+            path = folder / "m.trec"
+            path.write_bytes(pack(f"{mark}\ufeffq Q0 a 1 2.0 t\nq Q0 a 1 1.0 t\n".encode()))
+            assert read_runs(path).instances.tolist() == [mark + "q", "q"] if mark else ["q"]
+    for target, obj in (("m.trec", Consensus(["\ufeffq"], ["a"], [1.0])), ("m.qrels", Labels(["\ufeffq"], ["a"], [1]))):
+        with pytest.raises(DataError, match="begin with a byte-order mark"):
+            write(obj, folder / target)
+
+
+def test_zst_is_for_text(folder: Path) -> None:
+    with pytest.raises(FormatError, match=r"l\.parquet\.zst.*holds text only"):
+        write(Labels(["q"], ["a"], [1]), folder / "l.parquet.zst")
+    assert not list(folder.glob("*l.parquet.zst*"))
 
 
 @pytest.mark.filterwarnings("ignore:.*is taken for a name:concordant.errors.DataWarning")

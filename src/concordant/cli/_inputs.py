@@ -156,7 +156,7 @@ def parse_weights(texts: Iterable[str] | None) -> dict[str, float]:
 def parse_columns(texts: Iterable[str] | None) -> dict[str, str | int] | None:
     """Return role -> column name or 1-based number for texts such as "left=model_a,right=3"."""
     columns = _pairs(texts, "--columns", "ROLE=COLUMN, such as left=model_a,right=model_b")
-    return {role: int(c) if c.isdecimal() else c for role, c in columns.items()} or None
+    return {role: int(c) if c.isdecimal() and len(c) < 10 else c for role, c in columns.items()} or None
 
 
 def one_of(value: str | None, allowed: Sequence[str], option: str) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from concordant.errors import ColumnError, ConcordantError, FormatError, ParameterError
+from concordant.errors import ColumnError, ConcordantError, DataWarning, FormatError, ParameterError, warn
 from concordant.io._files import stem, unchanged
 from concordant.io._rows import MISSING_WORDS, ONE_INSTANCE, FileRows, JoinedRows, Rows, ids, named, numbers
 from concordant.io._tables import FILE_TYPES, Table, is_number, open_table
@@ -28,7 +28,6 @@ __all__ = [
     "naming",
     "pair_form",
     "table_parts",
-    "tidy",
 ]
 
 Columns = str | Mapping[str, str | int]
@@ -119,6 +118,19 @@ class Asked:
             if not isinstance(instance, (str, int)) or isinstance(instance, bool):
                 raise ParameterError.invalid("instance", owner, "the name or number of a column", instance)
             self.columns["instance"] = instance
+        # By role: the first file with ids such as "7.0", and whether they lost their ".0" there.
+        self._fractions: dict[str, tuple[Path, bool]] = {}
+
+    def note_fractions(self, role: str, path: Path, cut: bool) -> None:
+        """Warn where ids such as "7.0" are taken for "7" in one file and as they are in another."""
+        other, before = self._fractions.setdefault(role, (path, cut))
+        if before != cut:
+            whole, mixed = (path, other) if cut else (other, path)
+            warn(
+                f'{whole}: ids such as "7.0" are read as "7", because all in their column are whole numbers; in '
+                f"{mixed} not all are, and they stay as written. If these are the same ids, write them alike.",
+                DataWarning,
+            )
 
     @property
     def names(self) -> list[str]:
@@ -246,13 +258,13 @@ class Found:
         raw, row_numbers = self.table.read(list(there.values()))
         rows = FileRows(table=self.table, numbers=row_numbers)
         frame = raw.select(pl.col(str(c)).alias(role) for role, c in there.items())
-        groups: list[list[str]] = [["left", "right", "loser"] + (["winner"] if "loser" in there else [])]
-        groups += [[role] for role in ("instance", "expert", "item", "winner")]
-        for group in groups:
+        # Columns that hold the same ids are tidied together, once. An outcome may name an item and follows them.
+        pair, outcomes = (("winner", "loser"), ()) if "loser" in there else (("left", "right"), ("winner",))
+        for group, after in ((pair, outcomes), (("instance",), ()), (("expert",), ()), (("item",), ())):
             known = [r for r in group if r in there and (r in id_roles or r == "instance")]
             # In a Parquet file text is text, also where it looks like a number.
-            columns = [there[r] for r in known]
-            frame = tidy(frame, known, numbers=self.table.text, elsewhere=partial(self.table.all_numbers, columns))
+            if known and self.table.text:
+                frame = self.tidy(frame, known, [r for r in after if r in there], [there[r] for r in known])
         for role, what in values.items():
             if role in there:
                 frame = frame.with_columns(numbers(frame[role], what, rows, words).alias(role))
@@ -265,6 +277,15 @@ class Found:
                 frame = frame.with_columns(ids(frame[role], role, rows, optional=optional).alias(role))
         return self.with_instance(Part(frame, rows), instance_from)
 
+    def tidy(
+        self, frame: pl.DataFrame, roles: list[str], after: Sequence[str] = (), columns: Sequence[int] = ()
+    ) -> pl.DataFrame:
+        """Return the id columns tidied; files of one reading that are tidied differently are a warning."""
+        frame, cut = tidy(frame, roles, after, partial(self.table.all_numbers, columns))
+        if cut is not None:
+            self.asked.note_fractions(roles[0], self.table.path, cut)
+        return frame
+
     def with_instance(self, part: Part, instance_from: str | None) -> Part:
         """Return the part with a column of instances."""
         if instance_from not in (None, "file"):
@@ -276,26 +297,25 @@ class Found:
 
 
 def tidy(
-    frame: pl.DataFrame, roles: list[str], *, numbers: bool = True, elsewhere: Callable[[], bool] | None = None
-) -> pl.DataFrame:
-    """Return the id columns with null for nothing and, of numbers, without ".0" where all of them are whole.
+    frame: pl.DataFrame, roles: Sequence[str], after: Sequence[str], elsewhere: Callable[[], bool]
+) -> tuple[pl.DataFrame, bool | None]:
+    """Return the id columns with null for nothing and, where all of them are whole numbers, without ".0".
 
-    Where the frame is a part, `elsewhere` tells whether all are in the others too; it is asked only if it matters.
+    Columns of `after` lose their ".0" with them. Where the frame is a part of a file, `elsewhere` tells whether all ids
+    are whole in the other parts; it is asked only if it matters. The second result says whether ".0" was taken away;
+    None where there was none.
     """
     texts = [r for r in roles if frame[r].dtype == pl.String]
     if not texts:
-        return frame
+        return frame, None
     # Nothing is copied unless there is something to change.
     frame = frame.with_columns(frame[r].replace("", None) for r in texts if (frame[r] == "").any())
-    fraction = r"^-?\d+\.0+$"
-    if (
-        numbers
-        and any(frame[r].str.contains(fraction).any() for r in texts)
-        and all(frame[r].str.contains(r"^-?\d+(\.0+)?$").fill_null(True).all() for r in texts)
-        and (elsewhere is None or elsewhere())
-    ):
-        frame = frame.with_columns(pl.col(r).str.replace(r"\.0+$", "") for r in texts)
-    return frame
+    whole = r"^(-?\d+)\.0+$"
+    if not any(frame[r].str.contains(whole).any() for r in (*texts, *after)):
+        return frame, None
+    if not all(frame[r].str.contains(r"^-?\d+(\.0+)?$").fill_null(True).all() for r in texts) or not elsewhere():
+        return frame, False
+    return frame.with_columns(pl.col(r).str.replace(whole, "$1") for r in (*texts, *after)), True
 
 
 def is_movielens(table: Table) -> bool:
@@ -304,7 +324,7 @@ def is_movielens(table: Table) -> bool:
         return False
     if table.path.name.lower() in ("u.data", "ratings.dat"):
         return True
-    return all(row[3].isdecimal() and 1e8 <= int(row[3]) < 1e10 for row in table.sample)
+    return all(row[3].isdecimal() and 9 <= len(row[3]) <= 10 and int(row[3]) >= 1e8 for row in table.sample)
 
 
 def pair_form(found: Found) -> dict[str, int]:

@@ -18,9 +18,12 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from concordant.errors import ConcordantError, DataError, FormatError, KindError, ParameterError, ParseError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = [
     "BLOCK_BYTES",
@@ -30,6 +33,7 @@ __all__ = [
     "compression",
     "expand",
     "make_folder",
+    "marked",
     "open_bytes",
     "open_text",
     "read_bytes",
@@ -47,6 +51,7 @@ PathLike = str | os.PathLike[str]
 BLOCK_BYTES = 64 << 20
 
 _MAGIC = ((b"\x1f\x8b", "gz"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zst"), (b"BZh", "bz2"))
+_MARK = b"\xef\xbb\xbf"
 _SUFFIXES = {".gz": "gz", ".xz": "xz", ".zst": "zst", ".bz2": "bz2"}
 # Endings that say how a file is written and not what it is called.
 _TEXT_ENDINGS = (".trec", ".run", ".runs", ".res", ".txt", ".dat", ".out", ".qrel", ".qrels")
@@ -189,70 +194,106 @@ class _Named(io.RawIOBase):
         super().close()
 
 
-class _ZstandardLines(io.RawIOBase):
-    """The bytes of a Zstandard file, decompressed line by line by Polars; every line comes out with a line feed.
+class _ZstandardText(io.RawIOBase):
+    """The text of a Zstandard file, decompressed by Polars; Python has a decompressor of its own only since 3.14.
 
-    Python has a decompressor of its own only since 3.14.
+    Lines come out with a line feed. From the first line on that may begin a quoted field of several lines the text is
+    as it was written, carriage returns included.
     """
 
     def __init__(self, path: PathLike, data: bytes | None) -> None:
         super().__init__()
-        import polars as pl
-
         self._path = path
         self._packed: Path | bytes = Path(path) if data is None else data
         self._rest = memoryview(b"")
-        self._batches = pl.scan_lines(self._packed, glob=False).collect_batches(chunk_size=1 << 16)
+        self._pieces = self._read_text()
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
         while not self._rest:
-            batch = self._next()
-            if batch is None:
+            piece = self._next()
+            if piece is None:
                 return 0
-            self._rest = memoryview(("\n".join(batch.to_list()) + "\n").encode()) if len(batch) else memoryview(b"")
+            self._rest = memoryview(piece.encode())
         n = min(len(buffer), len(self._rest))
         buffer[:n] = self._rest[:n]
         self._rest = self._rest[n:]
         return n
 
-    def _next(self) -> Any:
+    def _next(self) -> str | None:
         import polars as pl
 
         try:
-            frame = next(self._batches, None)
+            return next(self._pieces, None)
         except OSError as error:
             if error.errno is not None:
                 raise
             raise FormatError(f"{self._path}: the zst data is damaged or cut short ({error}).") from error
         except pl.exceptions.ComputeError as error:
             raise self._not_text() from error
-        return None if frame is None else frame.to_series()
+
+    def _read_text(self) -> Iterator[str]:
+        import polars as pl
+
+        n, marked = 0, False
+        for batch in pl.scan_lines(self._packed, glob=False).collect_batches(chunk_size=1 << 16):
+            lines = batch.to_series()
+            marked = marked or (n == 0 and len(lines) > 0 and lines[0].startswith("\ufeff"))
+            odd = (lines.str.count_matches('"', literal=True) % 2 == 1).arg_true()
+            if len(odd):
+                lines = lines.head(int(odd[0]))
+            if len(lines):
+                yield "\n".join(lines.to_list()) + "\n"
+            n += len(lines)
+            if len(odd):
+                yield from self._read_exactly(n, "\ufeff" if marked else "")
+                return
+
+    def _read_exactly(self, skip: int, before: str) -> Iterator[str]:
+        """Yield the text below the first lines with its carriage returns, which Polars drops at the ends of lines.
+
+        It does so also where records end in them, and takes away a byte-order mark. Each piece ends before a carriage
+        return: where there are few of them, much text is held at one time.
+        """
+        for batch in self._scan("\r").collect_batches(chunk_size=1 << 10):
+            text = before + "\r".join(batch.to_series().to_list())
+            before = "\r"
+            at = 0
+            while skip and (end := text.find("\n", at)) >= 0:
+                at, skip = end + 1, skip - 1
+            if not skip:
+                yield text[at:]
+
+    def _scan(self, end: str, encoding: Literal["utf8", "utf8-lossy"] = "utf8") -> pl.LazyFrame:
+        """Return the text between characters of one kind; what separates fields is what ends records."""
+        import polars as pl
+
+        return pl.scan_csv(
+            self._packed,
+            has_header=False,
+            schema={"text": pl.String},
+            separator=end,
+            eol_char=end,
+            quote_char=None,
+            empty_string_is_null=False,
+            encoding=encoding,
+            glob=False,
+        )
 
     def _not_text(self) -> ParseError:
         import polars as pl
 
-        lossy = pl.scan_csv(
-            self._packed,
-            has_header=False,
-            schema={"line": pl.String},
-            separator="\x00",
-            quote_char=None,
-            encoding="utf8-lossy",
-            truncate_ragged_lines=True,
-            glob=False,
-        )
-        marked = lossy.with_row_index("n", offset=1).filter(pl.col("line").str.contains("\ufffd", literal=True))
-        found = marked.head(1).collect()
+        lines = self._scan("\n", "utf8-lossy").with_row_index("n", offset=1)
+        found = lines.filter(pl.col("text").str.contains("\ufffd", literal=True)).head(1).collect()
         return _not_utf8(self._path, int(found["n"][0]) if len(found) else None)
 
 
 def open_bytes(path: PathLike) -> BinaryIO:
     """Return the decompressed bytes of a file as a stream, whatever it is packed with.
 
-    Damaged data raises FormatError on reading. Zstandard files hold text: their lines come with a line feed.
+    Damaged data raises FormatError on reading. Zstandard files hold text, whose lines come with a line feed.
     """
     raw = open(path, "rb")  # noqa: SIM115 - the caller closes what is returned
     try:
@@ -263,7 +304,7 @@ def open_bytes(path: PathLike) -> BinaryIO:
         if kind == "zst":
             data = None if raw.seekable() else raw.read()
             raw.close()
-            return cast(BinaryIO, _ZstandardLines(path, data))
+            return cast(BinaryIO, _ZstandardText(path, data))
         opener: Any = {"gz": gzip.open, "xz": lzma.open, "bz2": bz2.open}[kind]
         return cast(BinaryIO, _Named(opener(raw, "rb"), raw, path, kind))
     except BaseException:
@@ -304,7 +345,7 @@ def text_blocks(path: PathLike, size: int = BLOCK_BYTES) -> Iterator[tuple[int, 
     line = 1
     with open_bytes(path) as stream:
         rest = _read_full(stream, 3)
-        if rest == b"\xef\xbb\xbf":
+        if rest == _MARK:
             rest = b""
         pending = [rest]
         while data := _read_full(stream, size):
@@ -319,6 +360,11 @@ def text_blocks(path: PathLike, size: int = BLOCK_BYTES) -> Iterator[tuple[int, 
         block = b"".join(pending)
         if block:
             yield line, block
+
+
+def marked(text: bytes) -> bytes:
+    """Return text from inside a file as Polars gives it back: it takes a first byte-order mark for that of a file."""
+    return _MARK + text if text.startswith(_MARK) else text
 
 
 def text_lines(path: PathLike) -> Iterator[tuple[int, str]]:
@@ -425,7 +471,7 @@ def make_folder(path: PathLike, *, named: PathLike | None = None) -> None:
 
 
 # How Polars hands on what the system says.
-_FROM_POLARS = re.compile(r"([^:]*) \(os error \d+\)")
+_FROM_POLARS = re.compile(r"([^:]{0,200}) \(os error \d+\)")
 
 
 def _said(error: Exception, own: str) -> str | None:
@@ -477,7 +523,12 @@ def atomic_write(path: PathLike, *, named: PathLike | None = None) -> Iterator[B
                     yield packed
             handle.flush()
             if kind == "zst":
-                _pack_zstandard(temporary, handle)
+                try:
+                    _pack_zstandard(temporary, handle)
+                except UnicodeDecodeError:
+                    raise FormatError(
+                        f"{os.fspath(named or path)!r}: .zst holds text only. Leave it out, or use .gz, .xz or .bz2."
+                    ) from None
             os.fsync(handle.fileno())
         os.replace(temporary, target)
     except BaseException as error:
@@ -512,8 +563,10 @@ def _pack_zstandard(path: str, handle: BinaryIO) -> None:
     import polars as pl
 
     packed = io.BytesIO()
-    pl.scan_lines(Path(path), glob=False).collect().write_csv(
-        packed, include_header=False, quote_style="never", compression="zstd", check_extension=False
+    with open(path, encoding="utf-8", newline="") as text:
+        pieces = list(iter(lambda: text.read(BLOCK_BYTES), ""))
+    pl.DataFrame({"text": pieces}, schema={"text": pl.String}).write_csv(
+        packed, include_header=False, quote_style="never", line_terminator="", compression="zstd", check_extension=False
     )
     handle.seek(0)
     handle.truncate()

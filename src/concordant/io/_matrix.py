@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from concordant.errors import ColumnError, DataWarning, FormatError, ParameterError, ParseError, listing, warn
-from concordant.io._columns import Found, Part, tidy
+from concordant.io._columns import Found, Part
 from concordant.io._rows import MISSING_WORDS, FileRows, ids, numbers
 from concordant.io._tables import SAMPLE_LINES, is_number, position_of
 from concordant.kernels.lists import Floats, Ints
@@ -38,6 +38,8 @@ class Matrix:
     def __init__(self, found: Found, experts: str) -> None:
         self.found, self.experts = found, experts
         table = found.table
+        # Every column is an item or a position, also one that the first rows do not have.
+        table.find_columns()
         row_word = "expert" if experts == "rows" else "item"
         label = found.given.get(row_word)
         if label is None and table.header and table.names and not table.names[0]:
@@ -69,6 +71,10 @@ class Matrix:
         """The columns, by number, as they stand in the file."""
         return self._content[0]
 
+    def texts(self) -> pl.DataFrame:
+        """Return the cells as text, "" where there is nothing."""
+        return self.raw.select(pl.col([str(c) for c in self.body]).cast(pl.String).fill_null(""))
+
     @property
     def numbers(self) -> Ints:
         """The number of every row."""
@@ -85,15 +91,14 @@ class Matrix:
         n = len(self.raw)
         if "label" not in self.used:
             return pl.Series([str(k + 1) for k in range(n)], dtype=pl.String)
-        frame = tidy(self.raw.select(pl.col(str(self.used["label"])).alias("label")), ["label"])
+        frame = self.found.tidy(self.raw.select(pl.col(str(self.used["label"])).alias("label")), ["label"])
         what = "expert" if self.experts == "rows" else "item"
         return ids(frame["label"], what, FileRows(table=self.found.table, numbers=self.numbers))
 
     def cells(self) -> tuple[pl.DataFrame, Ints]:
         """Return one row per cell (row name, column number, text), expert by expert, and the table row of each."""
         n, m = len(self.raw), len(self.body)
-        body = self.raw.select(pl.col([str(c) for c in self.body]).cast(pl.String).fill_null(""))
-        cell = body.unpivot(value_name="cell")["cell"]
+        cell = self.texts().unpivot(value_name="cell")["cell"]
         row, column = np.tile(np.arange(n), m), np.repeat(np.arange(m), n)
         if self.experts == "rows":
             order = np.arange(n * m).reshape(m, n).T.ravel()
@@ -103,7 +108,9 @@ class Matrix:
         for word in ("instance", "weight"):
             if word in self.used:
                 given = self.raw.select(pl.col(str(self.used[word])).alias(word))
-                frame = frame.with_columns((tidy(given, [word]) if word == "instance" else given)[word].gather(row))
+                frame = frame.with_columns(
+                    (self.found.tidy(given, [word]) if word == "instance" else given)[word].gather(row)
+                )
         return frame, self.numbers[row]
 
     def _finish(self, frame: pl.DataFrame, rows: FileRows) -> Part:
@@ -178,7 +185,7 @@ class Matrix:
         )
         names = pl.Series(self.names, dtype=pl.String).gather(frame["column"])
         frame = frame.with_columns((frame["label"] if self.experts == "rows" else names).alias("expert"))
-        frame = tidy(frame.with_columns(item=pl.when(pl.Series(~gone)).then("item")), ["item"])
+        frame = self.found.tidy(frame.with_columns(item=pl.when(pl.Series(~gone)).then("item")), ["item"])
         item = frame["item"]
         if item.null_count() == len(item):
             raise FormatError(f"{self.found.table.path}: there is no item in any cell.")
@@ -280,7 +287,7 @@ def _rank_like(matrix: Matrix) -> tuple[bool, bool]:
     # The whole table is looked at only when its beginning, which is at hand, does not speak against it.
     if first is None or (len(sample) >= SAMPLE_LINES and not _ranked(first)):
         return False, False
-    cells = _as_ranks([matrix.raw[str(c)].cast(pl.String).fill_null("").to_list() for c in matrix.body])
+    cells = _as_ranks([column.to_list() for column in matrix.texts().get_columns()])
     if cells is None:
         return False, False
     return len(matrix.body) > 1 and _ranked(cells), len(cells) > 1 and _ranked(cells.T)

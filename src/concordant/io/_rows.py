@@ -201,12 +201,14 @@ def _parsed(column: pl.Series, what: str, rows: Rows, missing: Sequence[str], fi
     at = odd.arg_true()
     if not len(at):
         return out
-    texts, values = column.gather(at), out.gather(at)
+    # In a Parquet file text keeps the blanks around it.
+    texts = column.gather(at).str.strip_chars()
+    values = texts.cast(pl.Float64, strict=False)
     nothing = texts.str.to_lowercase().is_in(words).fill_null(True)
     bad = ~nothing & ~(values.is_finite() if finite else values.is_not_nan()).fill_null(False)
     if bad.any():
         raise _no_number(column, int(at[int(bad.arg_true()[0])]), what, rows, finite)
-    return out.scatter(at.filter(nothing), None)
+    return out.scatter(at, values.set(nothing, None))
 
 
 def _no_number(column: pl.Series, row: int, what: str, rows: Rows, finite: bool) -> ConcordantError:

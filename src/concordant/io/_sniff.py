@@ -45,7 +45,8 @@ class Head:
         if len(data) == _HEAD_BYTES and len(parts) > 1:
             parts.pop()
         text = b"\x00" not in data
-        lines = [p.decode("utf-8", "replace").strip() for p in parts[:_LINES]] if text else []
+        # Blanks are those that the readers know; Python's own are more.
+        lines = [p.strip().decode("utf-8", "replace") for p in parts[:_LINES]] if text else []
         return cls(path, data, [line for line in lines if line], text)
 
     @property

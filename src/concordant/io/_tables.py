@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from copy import copy
+from decimal import Decimal
 from functools import cached_property
+from glob import has_magic
 from io import BytesIO
-from itertools import groupby
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from concordant.errors import FormatError, ParameterError, ParseError, listing, shorten
-from concordant.io._files import compression, read_bytes, read_head, text_blocks, text_lines
+from concordant.errors import NOT_TEXT, FormatError, ParameterError, ParseError, is_text, listing, shorten
+from concordant.io._files import compression, marked, read_bytes, read_head, text_blocks, text_lines
 from concordant.io._words import normal
 from concordant.kernels.lists import Ints
 
@@ -47,7 +50,8 @@ _ENDINGS = {
 }
 _PACKED = (".gz", ".xz", ".zst", ".bz2")
 
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", re.ASCII)
+# No digit can be matched in two ways: a pattern that could would take quadratic time on many digits.
+_NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _POSITION = re.compile(
     r"(?:rank|pos|position|place|choice|preference|pref|top)[ _.\-]?(\d{1,6})|(\d{1,6})(?:st|nd|rd|th)", re.ASCII
 )
@@ -63,6 +67,12 @@ _MALFORMED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
 _ROW_BYTES = 32
 # No row of a text table is shorter than "u,i,1\n".
 _SHORTEST_ROW = 6
+# Keys up to this number are looked for in every line by pattern; with more, lines are taken apart one by one.
+_FEW_KEYS = 16
+# Cells of a table that always fit in memory; with more of them, one cell in so many must be given.
+_SMALL_TABLE, _SPARSE = 1 << 20, 50
+# In JSON: an escape in what may be a key, or of half a character.
+_ESCAPED = r'\\[^"]*"\s*:|\\u[dD][89a-fA-F]'
 _SPACES = b" \t\r\n\f\v"
 _QUOTE, _LINE_FEED, _RETURN = 34, 10, 13
 
@@ -122,7 +132,7 @@ class Table:
     header: bool
     sample: list[list[str]]
     regular: bool = True
-    # Whether all columns are text without blanks around it and without null.
+    # Whether all columns are text without blanks around it and without null, as they are read from a text file.
     text: bool = True
     share: float = 1.0
     # Of a part: the table it is a part of, and how many rows the parts have.
@@ -151,6 +161,9 @@ class Table:
 
     def _read(self, wanted: list[int]) -> pl.DataFrame:
         raise TypeError("a table reads itself")
+
+    def find_columns(self) -> None:
+        """Look through the whole file for columns that its first rows do not name."""
 
     def windows(self, rows: int) -> Iterator[Table]:
         """Yield the table in parts of about so many rows where its file can be read in parts, else as it is.
@@ -207,9 +220,7 @@ class _ParquetTable(Table):
         source = path if compression(path) is None else BytesIO(read_bytes(path))
         try:
             self._scan = pl.scan_parquet(source, glob=False)
-            schema = self._scan.collect_schema()
-            self.names = schema.names()
-            self._texts = [kind == pl.String for kind in schema.dtypes()]
+            self.names = self._scan.collect_schema().names()
             self.sample = [
                 ["" if v is None else str(v) for v in row] for row in self._scan.head(SAMPLE_LINES).collect().rows()
             ]
@@ -231,21 +242,10 @@ class _ParquetTable(Table):
             yield window
 
     def _read(self, wanted: list[int]) -> pl.DataFrame:
-        kept = [pl.col(self.names[c]).alias(str(c)) for c in wanted]
-        # Where a text is repeated row after row, blanks around it are looked for once; elsewhere all cores do it.
-        often = [c for c in wanted if 8 * sum(1 for _ in groupby(row[c] for row in self.sample)) <= len(self.sample)]
-        other = [pl.col(str(c)) for c in wanted if c not in often and self._texts[c]]
         try:
-            frame = self._scan.select(kept).with_columns(text.str.strip_chars() for text in other).collect()
+            return self._scan.select(pl.col(self.names[c]).alias(str(c)) for c in wanted).collect()
         except _MALFORMED as error:
             raise self._damaged(error) from None
-        return frame.with_columns(_without_blanks(frame[str(c)]) for c in often if self._texts[c])
-
-
-def _without_blanks(column: pl.Series) -> pl.Series:
-    """Return texts, most of them repeated row after row, without blanks around them."""
-    runs = column.rle().struct.field("value")
-    return column if runs.equals(runs.str.strip_chars()) else column.str.strip_chars()
 
 
 def parquet_rows(path: Path) -> int:
@@ -384,6 +384,17 @@ def _below(text: bytes, lines: int) -> bytes:
     return text[at:]
 
 
+class _Object(dict[str, Any]):
+    """A JSON object, and which of its keys it gives twice; every reader would take another of the two values."""
+
+    repeated: Collection[str] = ()
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        if len(self) < len(pairs):
+            self.repeated = {key for key, n in Counter(key for key, _ in pairs).items() if n > 1}
+
+
 class _JsonTable(_LinedTable):
     header = True
 
@@ -391,35 +402,89 @@ class _JsonTable(_LinedTable):
         super().__init__(path)
         names: dict[str, None] = {}
         self.sample = []
-        rows: list[dict[str, Any]] = []
+        rows: list[_Object] = []
         for line, text in _head_lines(path, head, whole):
-            rows.append(self._object(line, text))
-            names.update(dict.fromkeys(rows[-1]))
-        self.names = list(names)
-        self.sample = [[_json_text(row.get(name)) or "" for name in self.names] for row in rows]
+            if text.strip():
+                rows.append(self._object(line, text))
+                names.update(dict.fromkeys(rows[-1]))
+        self._whole = whole and len(rows) < SAMPLE_LINES
+        self._set_names(names, rows[:SAMPLE_LINES])
 
-    def _object(self, line: int, text: str) -> dict[str, Any]:
+    def _set_names(self, names: Iterable[str], rows: list[_Object]) -> None:
+        self.names, self._rows = list(names), rows
+        few = rows[: max(_SMALL_TABLE // (1 + len(self.names)), 1)]
+        self.sample = [[_json_text(row.get(name)) or "" for name in self.names] for row in few]
+
+    def find_columns(self) -> None:
+        if self._whole:
+            return
+        self._whole = True
+        names, n, given = dict.fromkeys(self.names), 0, 0
+        for line, text in self._lines():
+            if text.strip():
+                row = self._object(line, text)
+                names.update(dict.fromkeys(row))
+                n, given = n + 1, given + len(row)
+        if n * len(names) > max(_SMALL_TABLE, given * _SPARSE):
+            raise FormatError(
+                f"{self.path}: as a matrix of {n:,} rows and {len(names):,} columns the table is all but empty "
+                f"({given:,} cells are given). Write a row for each expert and item: expert, item, rank."
+            )
+        self._set_names(names, self._rows)
+
+    def _object(self, line: int, text: str, keys: Iterable[str] = ()) -> _Object:
+        """Return the object on a line, or raise where it is none or one of the keys cannot be read for certain."""
         try:
-            found = json.loads(text, parse_constant=_no_constant)
+            found = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_Object)
         except (ValueError, RecursionError) as error:
             raise ParseError(self.path, line, f"expected one JSON object, found {shorten(text)!r} ({error}).") from None
-        if not isinstance(found, dict):
+        if not isinstance(found, _Object):
             raise ParseError(self.path, line, f"expected one JSON object, found {shorten(text)!r}.")
+        wrong = next((key for key in found if not is_text(key)), None)
+        if wrong is not None:
+            raise ParseError(self.path, line, f"the key {shorten(wrong)!r} {NOT_TEXT}")
+        for key in keys:
+            if key in found.repeated:
+                raise ParseError(self.path, line, f"the key {shorten(key)!r} is given twice. Keep one of them.")
+            value = found.get(key)
+            if isinstance(value, str) and not is_text(value):
+                raise ParseError(self.path, line, f"the value {shorten(value)!r} of {shorten(key)!r} {NOT_TEXT}")
         return found
 
     def _read(self, wanted: list[int]) -> pl.DataFrame:
         keys = [self.names[c] for c in wanted]
+        frame = self._scan(keys) if len(keys) <= _FEW_KEYS else None
+        if frame is not None:
+            return frame.select(_stripped(k).fill_null("").alias(str(c)) for k, c in zip(keys, wanted, strict=True))
+        rows = [self._object(line, text, keys) for line, text in self._lines() if text.strip()]
+        columns = {str(c): [_json_text(row.get(k)) or "" for row in rows] for k, c in zip(keys, wanted, strict=True)}
+        return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String)).with_columns(pl.all().str.strip_chars())
+
+    def _scan(self, keys: list[str]) -> pl.DataFrame | None:
+        """Return the columns as Polars reads them, None where it cannot."""
+        source = self._source()
+        if isinstance(source, Path) and has_magic(str(source)):
+            # This reader of Polars takes any path for a pattern.
+            source = self._content()
         try:
-            frame = pl.scan_ndjson(self._source(), schema=dict.fromkeys(keys, pl.String)).collect()
+            frame = pl.scan_ndjson(source, schema=dict.fromkeys(keys, pl.String)).collect()
+            self._check(source, keys)
         except _MALFORMED:
-            columns: dict[str, list[str | None]] = {key: [] for key in keys}
-            for line, text in self._lines():
-                if text.strip():
-                    row = self._object(line, text)
-                    for key in keys:
-                        columns[key].append(_json_text(row.get(key)))
-            frame = pl.DataFrame(columns, schema=dict.fromkeys(keys, pl.String))
-        return frame.select(_stripped(k).fill_null("").alias(str(c)) for k, c in zip(keys, wanted, strict=True))
+            return None
+        return frame
+
+    def _check(self, source: Path | bytes, keys: list[str]) -> None:
+        """Raise at a line of which Polars takes the first of two values, or half a character.
+
+        Lines that may be such are found by their text and looked at one by one.
+        """
+        line = pl.col("line")
+        # Other spellings of a key have a backslash.
+        spelled = [pl.escape_regex(json.dumps(key, ensure_ascii=False)) + r"\s*:" for key in keys]
+        odd = [line.str.contains(_ESCAPED), *(line.str.count_matches(key) > 1 for key in spelled)]
+        lines = pl.scan_lines(source, row_index_name="row", glob=False).filter(pl.any_horizontal(odd)).collect()
+        for row, text in lines.iter_rows():
+            self._object(row + self._line, text, keys)
 
     def _blank_rows(self, rows: Ints) -> Ints:
         # A line with an object on it is a row; what it lacks is the business of the reader.
@@ -507,6 +572,11 @@ class _TextTable(_LinedTable):
     def _scan(self, source: Path | bytes, separator: str, wanted: list[int]) -> pl.DataFrame | None:
         """Return the columns as Polars sees them, None when anything about the file looks suspicious."""
         width = len(self.names)
+        if isinstance(source, bytes) and self._of is not None:
+            source = marked(source)
+        elif self._skip and self.sample and self.sample[0][0].startswith("\ufeff"):
+            # Polars takes this for the mark of the file.
+            return None
         # One column more than there are catches lines that are too long.
         schema = {str(c): pl.String for c in range(width + 1)}
         try:
@@ -642,9 +712,8 @@ def _head_lines(path: Path, head: bytes, whole: bool) -> Iterator[tuple[int, str
                     f"expected UTF-8 text, found byte 0x{line[error.start]:02x} at column {error.start + 1}. "
                     "Convert the file to UTF-8 first.",
                 ) from None
-        if text.strip():
-            started = True
-        if started and (text.strip() or head[:1] != b"{"):
+        started = started or bool(text.strip())
+        if started:
             yield number, text
 
 
@@ -656,8 +725,8 @@ def _json_text(value: Any) -> str | None:
     """Return a JSON value as Polars writes it into a column of text."""
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
+    if isinstance(value, float) and isfinite(value):
+        return f"{Decimal(repr(value)):f}".removesuffix(".0")
     return json.dumps(value)
 
 
@@ -665,61 +734,74 @@ def _unclosed(path: Path, line: int, text: str) -> ParseError:
     return ParseError(path, line, f"a quoted field does not end as it should: {shorten(text)!r}.")
 
 
-def _split(text: str, separator: str) -> list[str] | None:
-    """Return the fields of a record; None when a field that begins with a quote does not end with one.
+class _Record:
+    """The fields of one record, which a quoted field may carry over several lines; every line is looked at once.
 
     A quote inside a field that does not begin with one is an ordinary character.
+
+    Attributes
+    ----------
+    fields : list of str or None
+        The fields, None when a field that begins with a quote does not end with one.
+    unfinished : bool
+        Whether the text so far ends inside a quoted field, which the next line may go on with.
     """
-    return _fields(text, separator)[0]
 
+    fields: list[str] | None = None
+    unfinished = False
 
-def _fields(text: str, separator: str) -> tuple[list[str] | None, bool]:
-    """Return the same, and whether the text ends inside a quoted field, which the next line may go on with."""
-    if separator == " ":
-        return blank_fields(text), False
-    if '"' not in text or separator == "::":
-        return text.split(separator), False
-    fields: list[str] = []
-    at = 0
-    while True:
-        if text[at : at + 1] == '"':
-            end = at + 1
-            while True:
-                end = text.find('"', end)
-                if end < 0:
-                    return None, True
-                if text[end + 1 : end + 2] != '"':
-                    break
-                end += 2
-            fields.append(text[at + 1 : end].replace('""', '"'))
-            at = end + 1
-            if at == len(text):
-                return fields, False
-            if text[at] != separator:
-                return None, False
-            at += 1
+    def __init__(self, text: str, separator: str) -> None:
+        self._separator = separator
+        self._done: list[str] = []
+        self._open: list[str] = []
+        if separator == " ":
+            self.fields = blank_fields(text)
+        elif '"' not in text or separator == "::":
+            self.fields = text.split(separator)
         else:
-            end = text.find(separator, at)
+            self._take(text, 0)
+
+    def add(self, line: str) -> None:
+        """Go on with the next line, inside the quoted field."""
+        self._open.append("\n")
+        self._take(line, self._quoted(line, 0))
+
+    def _take(self, text: str, at: int) -> None:
+        """Take the fields that begin here; at -1 there is nothing more to take."""
+        while at >= 0:
+            if text[at : at + 1] == '"':
+                at = self._quoted(text, at + 1)
+                continue
+            end = text.find(self._separator, at)
+            self._done.append(text[at:] if end < 0 else text[at:end])
             if end < 0:
-                fields.append(text[at:])
-                return fields, False
-            fields.append(text[at:end])
-            at = end + 1
+                self.fields = self._done
+            at = end + 1 if end >= 0 else -1
+
+    def _quoted(self, text: str, at: int) -> int:
+        """Take what belongs to the quoted field and return where the next one begins, -1 where there is none."""
+        end = at
+        while (end := text.find('"', end)) >= 0 and text[end + 1 : end + 2] == '"':
+            end += 2
+        self.unfinished = end < 0
+        self._open.append((text[at:] if end < 0 else text[at:end]).replace('""', '"'))
+        if end < 0:
+            return -1
+        self._done.append("".join(self._open))
+        self._open.clear()
+        if end + 1 == len(text):
+            self.fields = self._done
+            return -1
+        return end + 2 if text[end + 1] == self._separator else -1
 
 
 def _records(lines: Iterator[tuple[int, str]], separator: str) -> Iterator[tuple[int, str, list[str] | None]]:
     """Yield (line, text, fields) record by record; a quoted field may run over several lines. None = malformed."""
     for line, text in lines:
-        fields, unfinished = _fields(text, separator)
-        if unfinished:
-            parts = [text]
-            for _, more in lines:
-                parts.append(more)
-                if '"' in more:
-                    fields, unfinished = _fields("\n".join(parts), separator)
-                    if not unfinished:
-                        break
-        yield line, text, fields
+        record = _Record(text, separator)
+        while record.unfinished and (more := next(lines, None)) is not None:
+            record.add(more[1])
+        yield line, text, record.fields
 
 
 def _last_regular_end(text: bytes, separator: int) -> int | None:
@@ -757,16 +839,13 @@ def _last_end_line_by_line(text: bytes, separator: str) -> int:
     end = at = 0
     for line in lines:
         at += len(line) + 1
-        parts = [line.decode(errors="replace").removesuffix("\r")]
-        unfinished = _fields(parts[0], separator)[1]
-        while unfinished:
+        record = _Record(line.decode(errors="replace").removesuffix("\r"), separator)
+        while record.unfinished:
             more = next(lines, None)
             if more is None:
                 return end
             at += len(more) + 1
-            parts.append(more.decode(errors="replace").removesuffix("\r"))
-            if b'"' in more:
-                unfinished = _fields("\n".join(parts), separator)[1]
+            record.add(more.decode(errors="replace").removesuffix("\r"))
         end = min(at, len(text))
     return end
 
@@ -774,14 +853,18 @@ def _last_end_line_by_line(text: bytes, separator: str) -> int:
 def _find_separator(lines: list[str], kind: str | None) -> str:
     """Return what separates the fields, " " standing for any run of blanks."""
     order = {"csv": [",", ";", "\t", "|"], "tsv": ["\t", ",", ";", "|"]}.get(kind or "", ["\t", ",", ";", "|", "::"])
-    filled = [text for text in lines[:SAMPLE_LINES] if text.strip()]
+    lines = lines[:SAMPLE_LINES]
     best, best_share = order[0], 0.0
     for separator in [*order, " "]:
-        counts = [len(f) for text in filled if (f := _split(text, separator)) is not None]
-        if not counts or counts[0] < 2:
-            continue
+        widths: list[int | None] = []
+        records = list(_records(enumerate(lines), separator))
+        for (line, _, fields), end in zip(records, [*(r[0] for r in records[1:]), len(lines)], strict=True):
+            # A quoted field may run over lines. Where it never ends, a line is damaged and the others are looked at.
+            split = [fields] if fields is not None else [_Record(x, separator).fields for x in lines[line:end]]
+            widths += [None if f is None else len(f) for f in split if f is None or any(x.strip() for x in f)]
+        width = next((w for w in widths if w is not None), 0)
         # Lines may be damaged, the table is still separated by what most of them agree on.
-        share = counts.count(counts[0]) / len(filled)
+        share = widths.count(width) / len(widths) if width >= 2 else 0.0
         if share > best_share:
             best, best_share = separator, share
     return best

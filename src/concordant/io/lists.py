@@ -85,8 +85,9 @@ def from_lists(
         scored = has_scores
         if len(set(span)) < len(span):
             if duplicates == "error":
-                again = next(i for i, c in enumerate(span) if c in span[:i])
-                raise DuplicateError.twice(str(expert), str(items[again]), instance, span.index(span[again]), again)
+                seen: dict[int, int] = {}
+                again = next(i for i, c in enumerate(span) if seen.setdefault(c, i) != i)
+                raise DuplicateError.twice(str(expert), str(items[again]), instance, seen[span[again]], again)
             place = {code: p for p, code in reversed(list(enumerate(span, 1)))}
             span = sorted(place, key=place.__getitem__)
             gaps[len(codes)] = [place[code] for code in span]

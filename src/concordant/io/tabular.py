@@ -130,8 +130,9 @@ def read_ratings(
 
     Notes
     -----
-    Ids are taken without outer blanks; a column of ids in which every number is whole loses its ".0". Fields of text
-    must be UTF-8. A damaged line is a ParseError with its number. Cost O(R log b) for R rows, in native code.
+    Ids of text files are taken without outer blanks, and a column of ids in which every number is whole loses its ".0";
+    in Parquet text stays as it is. Fields of text must be UTF-8. A damaged line is a ParseError with its number. Cost
+    O(R log b) for R rows, in native code.
 
     Examples
     --------

@@ -30,7 +30,18 @@ from concordant.data.preferences import Kind, Missing, Preferences, is_below
 from concordant.errors import DataError, ParameterError, ParseError, shorten
 from concordant.execution import Pace, ahead, note, report
 from concordant.io._coding import CodedRows, Coder, Source, check_duplicates, code_labels, hashed
-from concordant.io._files import PathLike, atomic_write, compression, expand, read_head, stem, text_blocks, unchanged
+from concordant.io._files import (
+    PathLike,
+    atomic_write,
+    compression,
+    expand,
+    marked,
+    read_head,
+    stem,
+    text_blocks,
+    unchanged,
+)
+from concordant.io._tables import is_number
 from concordant.io.blocks import fingerprint
 from concordant.kernels.lists import Floats, Ints, offsets_of, ranges
 
@@ -46,8 +57,8 @@ _CHECK_BYTES = 1 << 18
 # No line of a run is shorter than "q 0 d 1 2 t\n".
 _SHORTEST_LINE = 12
 
+_LINE_FEED = 10
 _BLANKS = bytes.maketrans(b"\t\r\x0b\x0c", b"    ")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _BLANK_CHARACTERS = [" ", "\t", "\n", "\r", "\x0b", "\x0c"]
 
 
@@ -472,7 +483,8 @@ def _parse(
 
 
 def _scan(source: Path | bytes, separator: str, layout: _Layout) -> pl.LazyFrame:
-    return pl.scan_csv(source, separator=separator, has_header=False, schema=layout.schema, quote_char=None, glob=False)
+    text = marked(source) if isinstance(source, bytes) else source
+    return pl.scan_csv(text, separator=separator, has_header=False, schema=layout.schema, quote_char=None, glob=False)
 
 
 def _is_whole(frame: pl.DataFrame, columns: Sequence[str], layout: _Layout) -> bool:
@@ -498,12 +510,12 @@ def _is_clean(chunks: Iterable[NDArray[np.uint8]], rows: int, layout: _Layout) -
     """Return whether the only blanks are one between two fields and one at the end of each line.
 
     Given that each of `rows` lines has the right number of fields, that is so when no two blanks (or control
-    characters) are neighbours, none comes first, and there are as many of them as fields.
+    characters) are neighbours, none comes first, there are as many of them as fields, and none but a line feed is last.
     """
     blank = np.empty(_CHECK_BYTES + 1, dtype=np.bool_)
     both = np.empty(_CHECK_BYTES, dtype=np.bool_)
     blank[0] = True
-    count = 0
+    count = last = 0
     for chunk in chunks:
         n = len(chunk)
         np.less_equal(chunk, 32, out=blank[1 : n + 1])
@@ -511,8 +523,9 @@ def _is_clean(chunks: Iterable[NDArray[np.uint8]], rows: int, layout: _Layout) -
             return False
         count += int(np.count_nonzero(blank[1 : n + 1]))
         blank[0] = blank[n]
+        last = int(chunk[-1])
     # The last line may end without a line feed.
-    return count + (0 if blank[0] else 1) == rows * len(layout.fields)
+    return count + (0 if blank[0] else 1) == rows * len(layout.fields) and (not blank[0] or last == _LINE_FEED)
 
 
 def _regular(data: bytes, first: int) -> tuple[bytes, Ints | None]:
@@ -557,7 +570,7 @@ def _read_lines(
 
 def _finite(path: Path, line: int, what: str, text: str) -> float:
     number = text.strip()
-    value = float(number) if _NUMBER.fullmatch(number) else math.nan
+    value = float(number) if is_number(number) else math.nan
     if not math.isfinite(value):
         raise ParseError.number(path, line, what, text)
     return value
@@ -651,12 +664,13 @@ def _ids(texts: Texts, index: Ints, what: str) -> pl.Series:
         ids = store.gather(pl.Series(index.astype(np.uint32)))
     else:
         ids = pl.Series(texts.take(index).tolist(), dtype=pl.String)
-    bad = ids.str.contains_any(_BLANK_CHARACTERS) | (ids == "")
+    # A byte-order mark before the first instance would be taken for that of the file.
+    bad = ids.str.contains_any([*_BLANK_CHARACTERS, "\0"]) | (ids == "") | ids.str.starts_with("\ufeff")
     if bad.any():
         found = ids.filter(bad)[0]
         raise DataError(
             f"{what} {shorten(found)!r} cannot be written to a TREC run: blanks separate its fields, so none may be "
-            "empty or hold a blank. Rename it, or write another format."
+            "empty, hold a blank or a NUL, or begin with a byte-order mark. Rename it, or write another format."
         )
     return ids
 

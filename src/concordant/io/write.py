@@ -21,7 +21,7 @@ from concordant.data.container import Container
 from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, FormatError, ParameterError
+from concordant.errors import DataError, FormatError, ParameterError, shorten
 from concordant.io._files import PathLike, atomic_write
 from concordant.io._tables import file_type
 from concordant.io.letor import write_letor_scores
@@ -216,9 +216,12 @@ def _parquet(obj: Container, path: PathLike) -> None:
 def _qrels(obj: Labels, path: PathLike) -> None:
     frame = obj.to_frame().drop_nulls("label")
     for name in ("instance", "item"):
-        bad = frame[name].filter(frame[name].str.contains(r"\s") | (frame[name] == ""))
+        bad = frame[name].filter(frame[name].str.contains(r"[\s\x00]|^\ufeff") | (frame[name] == ""))
         if len(bad):
-            raise DataError(f"{path}: {name} {bad[0]!r} cannot be written to qrels: fields may hold no blanks.")
+            raise DataError(
+                f"{path}: {name} {shorten(bad[0])!r} cannot be written to qrels: fields are not empty, hold no blanks "
+                "and no NUL, and do not begin with a byte-order mark."
+            )
     label = frame["label"]
     whole = (label == label.round()).all() and (label.abs() < 2**53).all()
     frame = frame.select("instance", pl.lit("0").alias("iteration"), "item", label.cast(pl.Int64) if whole else label)
