@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -167,6 +168,28 @@ def test_expert_weights(method: Any) -> None:
 def test_parameters_outside_their_range_are_refused(name: str, params: dict[str, Any]) -> None:
     with pytest.raises(ParameterError, match=f"the '{next(iter(params))}' parameter"):
         cc.aggregate(cc.from_lists({"x": ["a"]}), name, **params)
+
+
+@pytest.mark.parametrize("norm", ["z-score", "none", "max"])
+@pytest.mark.parametrize("name", ["comb-sum", "comb-mnz", "comb-anz", "comb-med", "weighted-sum"])
+def test_what_cancels_is_a_tie_in_every_order_of_rows(name: str, norm: str) -> None:
+    """An expert and its opposite leave nothing but rounding errors; a third who weighs little decides then."""
+    one = [("x", "a", 0.3), ("x", "b", 0.8), ("x", "c", 0.6)]
+    both = one + [("y", item, -value) for _, item, value in one]
+
+    def ranks(rows: Any, weight: Any = None) -> dict[str, int]:
+        expert, item, value = zip(*rows, strict=True)
+        p = cc.Preferences(["q"] * len(rows), expert, item, value, kind="score", weight=weight)
+        got = cc.aggregate(p, name, norm=norm)
+        return dict(zip(got.items.tolist(), got.rank.tolist(), strict=True))
+
+    assert all(ranks(rows) == {"a": 1, "b": 1, "c": 1} for rows in itertools.permutations(both))
+    if name != "comb-med":
+        third = [("z", "a", 0.1), ("z", "b", 0.2), ("z", "c", 0.7)]
+        chance = np.random.default_rng(0)
+        for _ in range(50):
+            rows = [[*both, *third][r] for r in chance.permutation(9)]
+            assert ranks(rows, {"z": 1e-9}) == {"a": 3, "b": 2, "c": 1}
 
 
 def test_sums_do_not_depend_on_the_order_of_experts() -> None:

@@ -22,6 +22,7 @@ from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, NotFittedError
 from concordant.kernels.cells import blocks, weighted_median
 from concordant.kernels.lists import TIES, Floats, Ints, exact_sums
+from concordant.kernels.ties import merge_ties
 
 if TYPE_CHECKING:
     from concordant.data.features import Features
@@ -43,6 +44,8 @@ __all__ = [
 
 LISTS = frozenset({"rank", "score", "rating"})
 NORMS = ("min-max", "max", "sum", "z-score", "rank", "borda", "none")
+# Those that leave values below 0, which may cancel others.
+_SIGNED = ("max", "z-score", "none")
 
 # Scores of this size can be squared and added up.
 _SMALL, _LARGE = 1e-100, 1e100
@@ -477,6 +480,9 @@ class _Comb(Aggregator):
         value, absent = normalise(preferences, self.norm, type(self).__name__)
         weights = self._list_weights(preferences)
         score = self._combine(preferences, value, absent, weights)
+        if self.norm in _SIGNED and (value < 0).any():
+            size = self._combine(preferences, np.abs(value), absent, weights)
+            score = merge_ties(score, size, preferences.slots.offsets)
         # Under "borda" every list says something about every item.
         return score if absent is not None else put_last(preferences, score, count_lists(preferences, weights) == 0)
 
@@ -525,8 +531,9 @@ class CombSUM(_Comb):
 
     Notes
     -----
-    Cost O(R) for R rows. Ranks count as scores -r, which "max" and "none" refuse because ranks have no zero. Equal to
-    ranx but for lists of equal scores, which ranx gives 0, and for ties under "rank" and "borda", which ranx breaks by
+    Cost O(R) for R rows. Ranks count as scores -r, which "max" and "none" refuse because ranks have no zero. Values of
+    both signs may cancel: items tie where their scores agree to 1e-12 of what the magnitudes add up to. Equal to ranx
+    but for lists of equal scores, which ranx gives 0, and for ties under "rank" and "borda", which ranx breaks by
     the order they come in.
 
     References
