@@ -21,6 +21,7 @@ from concordant.base.registry import METHODS
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.features import Features
+from concordant.data.index import Slots
 from concordant.data.preferences import Bools, Preferences
 from concordant.errors import (
     ConcordantWarning,
@@ -99,7 +100,8 @@ class Tags:
     uncertainty, stochastic : bool
         Whether it gives intervals, and whether chance enters (seeded by `random_state`).
     faithful : bool
-        Whether one expert gets its own order back and unanimous preferences are kept.
+        Whether one expert gets its own order back and unanimous preferences are kept, as far as scores differ by more
+        than the tie rule allows (1e-12 of the largest).
     cost : str
         The cost for an instance of M items, K experts and R rows.
     """
@@ -177,6 +179,8 @@ class Aggregator:
     _leaves_unknown: ClassVar[bool] = False
     # Whether it can do either, and does as the preferences declare where nobody says otherwise.
     _obeys: ClassVar[bool] = False
+    # Whether the rounding error of a score is a part of the score itself, not of the largest one: it decides on ties.
+    _own_error: ClassVar[bool] = False
     _param_names: ClassVar[tuple[str, ...]] = ()
     # The interrupt that ended a fit early, raised again once the method holds what it learned.
     _stop: BaseException | None = None
@@ -475,16 +479,20 @@ class Aggregator:
         """
         slots = preferences.slots
         if isinstance(preferences, Comparisons) or len(edges := self._block_edges(preferences)) == 2:
-            return Consensus.from_codes(slots, self._scores(preferences))
+            whole = self._scores(preferences)
+            return Consensus.from_codes(slots, whole, *self._ranks(whole, slots))
 
         def block(b: int) -> tuple[Floats, Codes, Ints]:
             part = preferences.window(edges[b], edges[b + 1])
             score = self._scores(part)
-            rank, order = rank_scores(score, part.slots.offsets)
+            rank, order = self._ranks(score, part.slots)
             return score, rank, order + slots.offsets[edges[b]]
 
         score, rank, order = zip(*map_instances(block, len(edges) - 1), strict=True)
         return Consensus.from_codes(slots, np.concatenate(score), np.concatenate(rank), np.concatenate(order))
+
+    def _ranks(self, score: Floats, slots: Slots) -> tuple[Codes, Ints]:
+        return rank_scores(score, slots.offsets, own_error=self._own_error)
 
     def _block_edges(self, preferences: Preferences) -> list[int]:
         """Return the instances at which blocks of about `_BLOCK_ROWS` rows begin, and the end."""

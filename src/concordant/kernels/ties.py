@@ -72,7 +72,8 @@ def merge_ties(score: Floats, size: Floats, offsets: Ints) -> Floats:
     np.maximum.at(common, name, score)
     np.minimum.at(nearest, name, np.abs(score))
     common[nearest <= TOLERANCE * largest[instance]] = 0.0
-    return common[name]
+    out: Floats = common[name]
+    return out
 
 
 def break_ties(primary: Floats, keys: Sequence[Floats], offsets: Ints) -> Floats:

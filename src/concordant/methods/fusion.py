@@ -78,12 +78,15 @@ def row_starts(preferences: Preferences) -> Ints:
     return preferences.list_offsets[preferences.list_starts]
 
 
-def add_up(preferences: Preferences, terms: Floats, weights: Floats | None) -> Floats:
-    """Return the sum of the terms of every slot's rows, each times its list's weight, exact in any order of experts."""
+def add_up(preferences: Preferences, terms: Floats, weights: Floats | None, *, fine: bool = False) -> Floats:
+    """Return the sum of the terms of every slot's rows, each times its list's weight, exact in any order of experts.
+
+    `fine` sums keep their digits however small they are beside others of the instance.
+    """
     if weights is not None:
         terms = terms * np.repeat(weights, preferences.list_lengths)
     starts, most = row_starts(preferences), np.diff(preferences.list_starts)
-    return exact_sums(terms, preferences.slot, preferences.n_slots, starts, most)
+    return exact_sums(terms, preferences.slot, preferences.n_slots, starts, most, fine=fine)
 
 
 def add_lists(preferences: Preferences, terms: Floats, weights: Floats | None) -> Floats:
@@ -320,8 +323,9 @@ class ISR(Aggregator):
 
     Notes
     -----
-    Cost O(R) for R rows, plus the sort of lists that are not sorted by score already. Equal to ranx's `isr` where no
-    list has ties; ranx ranks equal scores in the order they come.
+    Cost O(R) for R rows, plus the sort of lists that are not sorted by score already. Scores fall fast, so that two are
+    equal when they agree to 1e-12 of themselves, not of the best: a list of any length keeps its order. Equal to ranx's
+    `isr` where no list has ties; ranx ranks equal scores in the order they come.
 
     References
     ----------
@@ -338,6 +342,7 @@ class ISR(Aggregator):
 
     name = "isr"
     tags = Tags(accepts=LISTS, cost="O(R)")
+    _own_error = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"ties": one_of(*TIES)}
 
     def __init__(self, *, ties: str = "average") -> None:
@@ -382,6 +387,7 @@ class LogISR(Aggregator):
 
     name = "log-isr"
     tags = Tags(accepts=LISTS, cost="O(R)")
+    _own_error = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"sigma": number(least=0, most=1), "ties": one_of(*TIES)}
 
     def __init__(self, *, sigma: float = 0.01, ties: str = "average") -> None:
@@ -397,7 +403,7 @@ class LogISR(Aggregator):
 def _inverse_squares(preferences: Preferences, ties: str) -> tuple[Floats, Floats]:
     weights = preferences.list_weight
     rank = preferences.ranks(ties)
-    return add_up(preferences, 1.0 / (rank * rank), weights), count_lists(preferences, weights)
+    return add_up(preferences, 1.0 / (rank * rank), weights, fine=True), count_lists(preferences, weights)
 
 
 def normalise(preferences: Preferences, norm: str, owner: str) -> tuple[Floats, Floats | None]:
