@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeVar, cast
 
-from concordant.errors import warn
+from concordant.errors import ConcordantWarning, warn
 
 __all__ = ["jit", "jit_fused"]
 
@@ -81,5 +81,6 @@ def _warn_uncached() -> None:
     warn(
         "compiled code cannot be kept: neither the folder of Concordant nor the user's cache folder can be written to, "
         "so that every process compiles anew, which takes seconds. Set the environment variable NUMBA_CACHE_DIR to a "
-        "folder that can be written to."
+        "folder that can be written to.",
+        ConcordantWarning,
     )

@@ -237,6 +237,7 @@ class RRF(Weighing):
 
     name = "rrf"
     tags = Tags(accepts=LISTS, cost="O(R)")
+    _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "k": _or_learned(number(above=0)),
         "weights": _WEIGHTS,
@@ -342,6 +343,7 @@ class ISR(Aggregator):
 
     name = "isr"
     tags = Tags(accepts=LISTS, cost="O(R)")
+    _relative_weights = True
     _own_error = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"ties": one_of(*TIES)}
 
@@ -474,6 +476,7 @@ class _Comb(Aggregator):
     """Normalise every list, then combine the normalised scores of each item; subclasses say how."""
 
     tags = Tags(accepts=LISTS, cost="O(R)")
+    _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"norm": one_of(*NORMS)}
 
     def __init__(self, *, norm: str = "min-max") -> None:
@@ -924,6 +927,7 @@ class CombMNZRank(Aggregator):
 
     name = "comb-mnz-rank"
     tags = Tags(accepts=LISTS, cost="O(R)")
+    _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"k": optional(integer(least=1)), "ties": one_of(*TIES)}
 
     def __init__(self, *, k: int | None = None, ties: str = "average") -> None:
