@@ -179,6 +179,14 @@ class IgnoresWeights(Sound):
         return np.ones(p.n_rows)
 
 
+class SquaresWeights(Sound):
+    def _checked(self, p: Any) -> Any:
+        return p
+
+    def weights(self, p: Preferences) -> np.ndarray:
+        return super().weights(p) ** 2
+
+
 class CountsAbsentExperts(Sound):
     def _scores(self, p: Preferences) -> np.ndarray:
         return super()._scores(p) / max(p.n_experts, 1)
@@ -356,6 +364,7 @@ FAULTS = [
     (PrefersEarlyRows, "instance_without_rows_is_one_tie"),
     (IgnoresWeights, "weight_two_is_twice"),
     (IgnoresWeights, "weight_zero_is_absent"),
+    (SquaresWeights, "extreme_weights_are_scaled_or_refused"),
     (CountsAbsentExperts, "silent_expert_changes_nothing"),
     (BreaksTies, "equal_items_tie"),
     (BreaksTies, "one_expert_gets_its_own_order"),

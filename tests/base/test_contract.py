@@ -15,7 +15,7 @@ import concordant as cc
 from concordant import errors
 from concordant.base import contract
 from concordant.base.checks import examples
-from concordant.base.contract import Aggregator, FitInfo, Tags, expert_weights
+from concordant.base.contract import Aggregator, FitInfo, Tags, expert_weights, sound_weights
 from concordant.base.params import number, one_of
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantWarning, DataError, KindError, ParameterError
@@ -203,6 +203,65 @@ FEATURES = cc.Features(["q", "q"], ["a", "b"], [[0.0], [1.0]])
 BLIND = sorted(name for name in cc.METHODS if not cc.METHODS[name].uses_features)
 
 
+def weighted(sizes: dict[str, float]) -> Preferences:
+    """Return two instances that three experts rank, the weights of the second by name."""
+    rows = [(q, e, i, r) for q in ("q1", "q2") for e in "xyz" for r, i in enumerate("abc" if e == "x" else "cba", 1)]
+    instance, expert, item, rank = zip(*rows, strict=True)
+    return Preferences(instance, expert, item, rank, weight={("q2", e): w for e, w in sizes.items()})
+
+
+def test_extreme_weights_are_divided_instance_by_instance_where_ratios_count() -> None:
+    got = sound_weights(weighted({"x": 3e200, "y": 1e200, "z": 0.0}), "Toy", relative=True)
+    assert got.weights[:3].tolist() == [1.0, 1.0, 1.0]
+    assert got.weights[3] / got.weights[4] == 3e200 / 1e200
+    assert 0.5 <= got.weights[3] < 1
+    assert got.weights[5] == 0
+    usual = weighted({"x": 1e-99, "y": 1e99})
+    assert sound_weights(usual, "Toy", relative=True) is usual
+    with pytest.raises(DataError, match=r"the weights of instance 'q2' go from 1e-300 to 1e\+300: .*Leave out who"):
+        sound_weights(weighted({"x": 1e-300, "y": 1e300}), "Toy", relative=True)
+
+
+def test_weights_that_count_votes_are_refused_by_name_outside_their_range() -> None:
+    for size in (1e13, 1e-10):
+        with pytest.raises(DataError, match=r"PlackettLuce counts weights .* from 1e-09 to 1e\+12") as caught:
+            cc.aggregate(weighted({"y": size}), "plackett-luce")
+        assert f"Got {size:g} for expert 'y' in instance 'q2'. Divide" in str(caught.value)
+        assert all(f" {n}" in str(caught.value).partition("ratios")[2] for n in ("borda", "rrf", "svp"))
+    pairs = cc.Comparisons("q", ["x", "x"], ["a", "b"], ["b", "c"], [1, 1], [0, 0], [0, 1e300])
+    with pytest.raises(DataError, match=r"BradleyTerry counts .* Got 1e\+300 for 'b' against 'c' in instance 'q'"):
+        cc.aggregate(pairs, "bradley-terry")
+
+
+@pytest.mark.parametrize("name", ["condorcet", "copeland", "kemeny", "markov-chain", "svp"])
+@pytest.mark.parametrize("size", [1e-300, 1e-150, 1e150, 1e300])
+def test_counts_of_any_size_give_the_same_order_where_ratios_count(name: str, size: float) -> None:
+    left, right, won, lost = list("abcaab"), list("bcddcd"), [3, 2, 5, 4, 6, 2], [1, 1, 0, 1, 2, 0]
+
+    def pairs(unit: float) -> cc.Comparisons:
+        return cc.Comparisons("q", None, left, right, np.multiply(won, unit), np.multiply(lost, unit))
+
+    assert cc.aggregate(pairs(size), name).rank.tolist() == cc.aggregate(pairs(1.0), name).rank.tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", ["rrf", "weighted-sum"])
+def test_expert_weights_of_any_size_count_by_their_ratios(name: str) -> None:
+    p = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "c", "a"]})
+    for size in (1e-300, 5e307):
+        assert cc.aggregate(p, name, weights={"x": 3 * size, "y": size}).ranking() == ["a", "b", "c"]
+    with pytest.raises(DataError, match=r"the weights given to \w+ go from 1 to 1e\+300"):
+        cc.aggregate(p, name, weights={"x": 1e300})
+    with pytest.raises(ParameterError, match="a number >= 0"):
+        cc.aggregate(p, name, weights={"x": 10**400})
+
+
+def test_counts_that_a_weight_makes_infinite_are_refused() -> None:
+    with pytest.raises(DataError, match="weight times the count in row 0 must be a finite number"):
+        cc.Comparisons("q", None, ["a"], ["b"], [1e300], weight=[1e300])
+    with pytest.raises(DataError, match="a weight must be a finite number >= 0"):
+        P.with_weights({"x": 10**400})
+
+
 @pytest.mark.parametrize("name", BLIND)
 @pytest.mark.parametrize("call", ["fit", "fit_predict"])
 def test_features_given_to_a_method_that_cannot_use_them_are_an_error(name: str, call: str) -> None:
@@ -229,8 +288,9 @@ def test_features_reach_those_that_use_them_or_are_an_error_in_aggregate_and_blo
 
 SOURCE = Path(contract.__file__).parents[1]
 
-# What is no matter of data or of a fit: a checkpoint that cannot be written, candidates of a search that failed.
-OF_THE_BASE = {"base/checkpoints.py": 1, "selection/search.py": 1}
+# What is no matter of data or of a fit: a checkpoint that cannot be written, candidates of a search that failed,
+# compiled code that cannot be kept.
+OF_THE_BASE = {"base/checkpoints.py": 1, "selection/search.py": 1, "kernels/jit.py": 1}
 
 
 def warnings_of(path: Path) -> list[tuple[int, str]]:

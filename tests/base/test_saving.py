@@ -479,6 +479,7 @@ for _ in range(200):
         (good(state={"x_": {"__array__": ["w"]}}), "stands for nothing"),
         (good(state={"x_": {"__mapping__": [["a"]]}}), "stands for nothing"),
         (good(state={"x_": {"__mapping__": [[["a"], 1]]}}), "stands for nothing"),
+        (good(state={"x_": {"__mapping__": [["a", 1], ["a", 2]]}}), "'a' is there twice"),
         (good(params={"option": {"__array__": "w"}}), "stands for nothing"),
         (good(experts="xyz"), "experts are not a list of different ids"),
         (good(experts=["x", 3]), "experts are not a list of different ids"),
@@ -507,6 +508,17 @@ def test_a_hostile_header_is_refused_by_name(tmp_path: Path, header: Any, says: 
     assert str(caught.value).startswith(f"{path}: ")
     assert len(str(caught.value)) < 600
     assert not NoMethod.made
+
+
+def test_a_header_of_many_names_is_refused_in_one_pass(tmp_path: Path) -> None:
+    """One name of 100,000 is there twice; comparing each with each would take minutes."""
+    names = ", ".join(f'"k{i}": 1' for i in range(100_000))
+    path = file_of(tmp_path, json.dumps(good()).replace('"option": 1', f'{names}, "k99999": 2'))
+    code = f"import concordant as cc\ntry: cc.load({str(path)!r})\nexcept cc.errors.FormatError as e: print(e)"
+    call = [sys.executable, "-c", code]
+    env = os.environ | {"PYTHONPATH": str(SOURCE)}
+    done = subprocess.run(call, capture_output=True, text=True, check=False, env=env, timeout=30)
+    assert "'k99999' is there twice" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize(

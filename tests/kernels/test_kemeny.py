@@ -57,6 +57,18 @@ def test_integer_program_needs_cuts_and_whole_numbers_for_hard_cases() -> None:
         assert got.cost == got.bound == want.cost
 
 
+@pytest.mark.parametrize("unit", [1e-30, 1e-9, 1e30])
+def test_integer_program_proves_the_cheapest_in_any_unit(unit: float) -> None:
+    """The tolerances of a solver are absolute, the costs of weighted votes are not."""
+    for seed in range(6):
+        votes = np.array([np.argsort(np.random.default_rng([seed, k]).permutation(11)) for k in range(3)])
+        ahead = (votes[:, :, None] < votes[:, None, :]).sum(axis=0).astype(np.float64)
+        got = kemeny.integer_program(unit * ahead.T, np.arange(11), np.inf)
+        want = kemeny.subset_dp(ahead.T.copy(), np.zeros(11, dtype=np.int64)).cost
+        assert got.cost == pytest.approx(unit * want, rel=1e-9, abs=0)
+        assert got.bound == pytest.approx(unit * want, rel=1e-5, abs=0)
+
+
 @given(squares)
 def test_local_search_stops_where_no_move_helps(table: list[list[int]]) -> None:
     cost = np.array(table, dtype=np.float64)

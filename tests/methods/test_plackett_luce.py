@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from itertools import groupby, pairwise, permutations
@@ -383,6 +385,23 @@ def test_adherence_of_very_many_experts_needs_no_table() -> None:
     model.fit(orders(*words))
     assert model.adherence_[::2].mean() > 1.2
     assert model.adherence_[1::2].mean() < 0.6
+
+
+def test_adherence_is_learned_from_lists_of_many_voters() -> None:
+    """Weights of 10,000 voters made squares of chances overflow, and the search for a step endless."""
+    code = (
+        "import warnings, concordant as cc\n"
+        "warnings.simplefilter('error', cc.errors.ConvergenceWarning)\n"
+        "lists = {'x': 'abcd', 'y': 'badc', 'z': 'acb', 'w': 'dbae', 'v': 'abe'}\n"
+        "rows = [(q, e, i, r) for q in 'pqr' for e, items in lists.items()\n"
+        "        for r, i in enumerate(items if q != 'q' else items[::-1], 1)]\n"
+        "voters = {'x': 1e4, 'y': 2e4, 'z': 5e3, 'w': 1.5e4, 'v': 3e4}\n"
+        "p = cc.Preferences(*zip(*rows), weight=voters)\n"
+        "model = cc.PlackettLuce(adherence=True, uncertainty='none').fit(p)\n"
+        "print(model.fit_info_.converged, model.fit_info_.gradient_norm < 1e-10)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout.split() == ["True", "True"], done.stderr
 
 
 def test_adherence_needs_a_prior_and_newton() -> None:

@@ -742,6 +742,28 @@ def weight_zero_is_absent(method: Aggregator) -> None:
             _agree(_answer(method, light), _answer(method, without), where)
 
 
+@_check("weights", lambda tags: tags.weights)
+def extreme_weights_are_scaled_or_refused(method: Aggregator) -> None:
+    """Require that weights of any size give the order that weights of usual size give, or are refused by name."""
+    for example in examples(method.tags):
+        if example.kind == "comparisons":
+            continue
+        experts = [e for e in example.experts if any(row[1] == e for row in example.rows)]
+        own = {(q, e): 1.0 + n for n, e in enumerate(experts) for q in example.instances}
+        usual = _answer(method, replace(example, weights=own))
+        sizes = [[size] * len(experts) for size in (1e-300, 1e-150, 1e150, 1e300)]
+        sizes.append([1e-300 if n % 2 else 1e300 for n in range(len(experts))])
+        for size in sizes:
+            weights = {pair: size[experts.index(pair[1])] * weight for pair, weight in own.items()}
+            try:
+                found = _answer(method, replace(example, weights=weights))
+            except ConcordantError:
+                continue
+            where = f"{example.kind} data, weights times {min(size):g} to {max(size):g}"
+            _require(min(size) == max(size), f"{where}: not refused, though no number holds their ratio")
+            _require(np.array_equal(found.rank, usual.rank), f"{where}: another order than with weights of usual size")
+
+
 @_check("ties and not stochastic", lambda tags: tags.ties and not tags.stochastic)
 def equal_items_tie(method: Aggregator) -> None:
     """Require that two items which every expert holds equal, to each other and against the rest, share a rank."""

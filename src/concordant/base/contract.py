@@ -21,6 +21,7 @@ from concordant.base.registry import METHODS
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.features import Features
+from concordant.data.index import Slots
 from concordant.data.preferences import Bools, Preferences
 from concordant.errors import (
     ConcordantWarning,
@@ -78,6 +79,10 @@ def _leaves_out_below(block: Preferences) -> bool:
     return bool(_declared_below(block).any())
 
 
+# Weights within these bounds can be squared and added up; divided by the largest, the smallest may be this small.
+_LIGHTEST, _HEAVIEST, _SMALLEST_SHARE = 1e-100, 1e100, 1e-150
+# Within these they are numbers of votes that a model can count.
+_FEWEST, _MOST = 1e-9, 1e12
 # Rows scored at one time: few enough to stay near a core, many enough that threads seldom wait for the interpreter.
 _BLOCK_ROWS = 1 << 18
 
@@ -99,7 +104,8 @@ class Tags:
     uncertainty, stochastic : bool
         Whether it gives intervals, and whether chance enters (seeded by `random_state`).
     faithful : bool
-        Whether one expert gets its own order back and unanimous preferences are kept.
+        Whether one expert gets its own order back and unanimous preferences are kept, as far as scores differ by more
+        than the tie rule allows (1e-12 of the largest).
     cost : str
         The cost for an instance of M items, K experts and R rows.
     """
@@ -177,6 +183,10 @@ class Aggregator:
     _leaves_unknown: ClassVar[bool] = False
     # Whether it can do either, and does as the preferences declare where nobody says otherwise.
     _obeys: ClassVar[bool] = False
+    # Whether only the ratios of an instance's weights count, so that they may have any size.
+    _relative_weights: ClassVar[bool] = False
+    # Whether the rounding error of a score is a part of the score itself, not of the largest one: it decides on ties.
+    _own_error: ClassVar[bool] = False
     _param_names: ClassVar[tuple[str, ...]] = ()
     # The interrupt that ended a fit early, raised again once the method holds what it learned.
     _stop: BaseException | None = None
@@ -306,7 +316,7 @@ class Aggregator:
         if _are_blocks(preferences):
             self._learn_blocks(preferences, labels, validation, features)
         else:
-            self._learn(cast(Votes, preferences), labels, validation, features)
+            self._learn(self._checked(cast(Votes, preferences)), labels, validation, features)
         return self
 
     def predict(self, preferences: Votes) -> Consensus:
@@ -326,8 +336,9 @@ class Aggregator:
         features: Features | None = None,
     ) -> Consensus:
         """Fit, then return the consensus of the same preferences (kept as `consensus_`)."""
-        known = self._learn(preferences, labels, validation, features)
-        self.consensus_ = self._consensus(preferences) if known is None else self._consensus(preferences, known)
+        votes = self._checked(preferences)
+        known = self._learn(votes, labels, validation, features)
+        self.consensus_ = self._consensus(votes) if known is None else self._consensus(votes, known)
         return self.consensus_
 
     def learned_experts(self) -> dict[str, list[Any]]:
@@ -380,9 +391,8 @@ class Aggregator:
 
         save(self, path)
 
-    def _learn(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> Any:
-        """Fit afresh and return what `_fit` found out about these very instances."""
-        votes = self._checked(preferences)
+    def _learn(self, votes: Votes, labels: Labels | None, validation: Any, features: Features | None) -> Any:
+        """Fit afresh on checked votes and return what `_fit` found out about these very instances."""
         self._check_features(features)
         self._forget()
         started = perf_counter()
@@ -475,16 +485,20 @@ class Aggregator:
         """
         slots = preferences.slots
         if isinstance(preferences, Comparisons) or len(edges := self._block_edges(preferences)) == 2:
-            return Consensus.from_codes(slots, self._scores(preferences))
+            whole = self._scores(preferences)
+            return Consensus.from_codes(slots, whole, *self._ranks(whole, slots))
 
         def block(b: int) -> tuple[Floats, Codes, Ints]:
             part = preferences.window(edges[b], edges[b + 1])
             score = self._scores(part)
-            rank, order = rank_scores(score, part.slots.offsets)
+            rank, order = self._ranks(score, part.slots)
             return score, rank, order + slots.offsets[edges[b]]
 
         score, rank, order = zip(*map_instances(block, len(edges) - 1), strict=True)
         return Consensus.from_codes(slots, np.concatenate(score), np.concatenate(rank), np.concatenate(order))
+
+    def _ranks(self, score: Floats, slots: Slots) -> tuple[Codes, Ints]:
+        return rank_scores(score, slots.offsets, own_error=self._own_error)
 
     def _block_edges(self, preferences: Preferences) -> list[int]:
         """Return the instances at which blocks of about `_BLOCK_ROWS` rows begin, and the end."""
@@ -510,7 +524,10 @@ class Aggregator:
         """Raise DataError where what was loaded does not fit together; for shapes that compiled loops rely on."""
 
     def _checked(self, preferences: Votes) -> Votes:
-        """Return the container after checking the parameters and that the method works on it."""
+        """Return the container after checking the parameters and that the method works on it.
+
+        Weights of extreme size are scaled where only their ratios count, and refused elsewhere.
+        """
         if isinstance(preferences, Preferences):
             kind: str = preferences.kind
         elif isinstance(preferences, Comparisons):
@@ -524,7 +541,7 @@ class Aggregator:
                 "Use concordant.from_lists, from_frame or one of the readers."
             )
         self._check_kind(kind)
-        return preferences
+        return sound_weights(preferences, type(self).__name__, relative=self._relative_weights)
 
     def _check_features(self, features: object) -> None:
         """Raise where features are given beside preferences to a method that would not look at them."""
@@ -568,6 +585,93 @@ class Aggregator:
         )
 
 
+def _within(column: Floats, least: float, most: float) -> bool:
+    """Return whether all numbers of a column are 0 or between two others."""
+    if len(column) == 0 or (column.min() >= least and column.max() <= most):
+        return True
+    return bool(((column == 0) | ((column >= least) & (column <= most))).all())
+
+
+def sound_weights(votes: Votes, owner: str, *, relative: bool) -> Votes:
+    """Return the votes with weights that sums and squares can hold, or raise naming one that is not so.
+
+    Parameters
+    ----------
+    votes : Preferences or Comparisons
+        Lists with their weights, or pairs with their counts.
+    owner : str
+        The method named in errors.
+    relative : bool
+        Whether only the ratios of an instance's weights count. Extreme ones are then divided by the largest of their
+        instance (to the next power of 2, which rounds nothing); else weights are numbers of votes, and refused.
+
+    Examples
+    --------
+    >>> p = Preferences(["q", "q"], ["x", "y"], ["a", "b"], [1, 1], weight={"x": 2.0**900, "y": 2.0**899})
+    >>> sound_weights(p, "RRF", relative=True).weights.tolist()
+    [0.5, 0.25]
+    """
+    if isinstance(votes, Comparisons):
+        columns = [votes.n_left, votes.n_right, votes.n_ties]
+    elif votes.list_weight is None:
+        return votes
+    else:
+        columns = [votes.list_weight]
+    least, most = (_LIGHTEST, _HEAVIEST) if relative else (_FEWEST, _MOST)
+    if all(_within(column, least, most) for column in columns):
+        return votes
+    starts = votes.row_starts if isinstance(votes, Comparisons) else votes.list_starts
+    instance = np.repeat(np.arange(len(votes)), np.diff(starts))
+    if not relative:
+        able = [n for n in METHODS if METHODS[n]._relative_weights]
+        strange, found = next(
+            (int(rows[0]), column[rows[0]])
+            for column in columns
+            if len(rows := np.flatnonzero((column != 0) & ~((column >= least) & (column <= most))))
+        )
+        raise DataError(
+            f"{owner} counts weights as numbers of votes, from {least:g} to {most:g}. Got {found:g}"
+            f"{_whose(votes, strange)}. Divide all weights by one number, or use a method to which only their ratios "
+            f"matter: {', '.join(able)}."
+        )
+    largest, smallest = np.zeros(len(votes)), np.full(len(votes), np.inf)
+    for column in columns:
+        np.maximum.at(largest, instance, column)
+        np.minimum.at(smallest, instance[column > 0], column[column > 0])
+    scaled = [column.copy() for column in columns]
+    for n in np.flatnonzero((largest > most) | (smallest < least)).tolist():
+        own = slice(int(starts[n]), int(starts[n + 1]))
+        for column in scaled:
+            column[own] = _divided(
+                column[own], smallest[n], largest[n], f"the weights of instance {votes.instances[n]!r}"
+            )
+    if isinstance(votes, Preferences):
+        return votes.with_list_weights(scaled[0])
+    return Comparisons.from_codes(
+        votes.slots, votes.experts, votes.expert, votes.left, votes.right, *scaled, sided=votes.sided
+    )
+
+
+def _divided(weights: Floats, smallest: float, largest: float, whose: str) -> Floats:
+    """Return the weights divided by about the largest of them all; to a power of 2, which rounds nothing."""
+    power = -int(np.frexp(largest)[1])
+    if np.ldexp(smallest, power) < _SMALLEST_SHARE:
+        raise DataError(
+            f"{whose} go from {smallest:g} to {largest:g}: numbers hold no such ratio. "
+            f"Leave out who weighs less than {_SMALLEST_SHARE:g} times the heaviest."
+        )
+    return np.asarray(np.ldexp(weights, power))
+
+
+def _whose(votes: Votes, row: int) -> str:
+    """Return where a weight or count stands, in words."""
+    if isinstance(votes, Preferences):
+        expert, instance = votes._list_name(row)
+        return f" for expert {expert!r} in instance {instance!r}"
+    instance, left = votes.slots.where(int(votes.left[row]))
+    return f" for {left!r} against {votes.items[int(votes.right[row])]!r} in instance {instance!r}"
+
+
 def expert_weights(
     preferences: Preferences, weights: Mapping[str, float] | None, owner: str, unknown_experts: str = "error"
 ) -> Floats | None:
@@ -589,5 +693,9 @@ def expert_weights(
     for expert, weight in weights.items():
         if expert in codes:
             by_expert[codes[expert]] = weight
+    if not _within(by_expert, _LIGHTEST, _HEAVIEST):
+        # Only their ratios count, which are the same in all instances.
+        least, most = float(by_expert[by_expert > 0].min()), float(by_expert.max())
+        by_expert = _divided(by_expert, least, most, f"the weights given to {owner}")
     out = by_expert[preferences.list_expert]
     return out if preferences.list_weight is None else out * preferences.list_weight

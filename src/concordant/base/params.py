@@ -36,9 +36,12 @@ class Constraint(NamedTuple):
 
 
 def _is_real(value: Any) -> bool:
-    if type(value) is float or type(value) is int:  # almost always so, and asking an abstract class is slow
-        return math.isfinite(value)
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(float(value))
+    try:
+        if type(value) is float or type(value) is int:  # almost always so, and asking an abstract class is slow
+            return math.isfinite(value)
+        return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(float(value))
+    except OverflowError:  # a whole number that is too large for a float
+        return False
 
 
 def number(*, above: float | None = None, least: float | None = None, most: float | None = None) -> Constraint:

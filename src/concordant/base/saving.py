@@ -270,7 +270,7 @@ def _restore(value: Any, arrays: Arrays, depth: int = 0) -> Any:
         if mark == _ARRAY and isinstance(inner, str) and inner in arrays:
             return arrays.pop(inner)
         if mark == _MAPPING and isinstance(inner, list) and all(_is_entry(pair) for pair in inner):
-            return {k: _restore(v, arrays, depth + 1) for k, v in inner}
+            return _object([(k, _restore(v, arrays, depth + 1)) for k, v in inner])
     raise _UnfitError(f"{shorten(repr(value), 60)} stands for nothing that Concordant writes.")
 
 
@@ -401,8 +401,9 @@ def _integer(text: str) -> int:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     out = dict(pairs)
     if len(out) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise _UnfitError(f"{shorten(repr(next(n for n in names if names.count(n) > 1)), 60)} is there twice.")
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise _UnfitError(f"{shorten(repr(twice), 60)} is there twice.")
     return out
 
 

@@ -94,7 +94,8 @@ class Comparisons(Container):
         ]
         if weight is not None:
             w = _counts(weight, "weight", n)
-            counts = [c * w for c in counts]
+            with np.errstate(over="ignore"):
+                counts = [_counts(c * w, "weight times the count", n) for c in counts]
         for row, (a, b) in enumerate(zip(left_ids, right_ids, strict=True)):
             if a == b:
                 raise DataError(f"row {row} compares item {a!r} of instance {instance_ids[row]!r} with itself.")

@@ -1,7 +1,7 @@
 """Consensus: what every method returns, a score and a rank for each (instance, item).
 
 Two scores are equal when they agree to 1e-12 of the instance's largest: the last bits of a floating-point sum are
-not an opinion.
+not an opinion. A method that knows more about its rounding errors gives the ranks itself.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ _OPTIONAL = ("stderr", "lower", "upper", "rank_lower", "rank_upper")
 
 
 def _falls(by_score: Floats) -> Floats:
-    # A fall too large for a float is infinite, which is a fall all the same.
-    with np.errstate(over="ignore"):
+    # A fall too large for a float is infinite, a fall all the same; scores that are no numbers are refused later.
+    with np.errstate(over="ignore", invalid="ignore"):
         return by_score[:-1] - by_score[1:]
 
 
-def rank_scores(score: Floats, offsets: Ints) -> tuple[Codes, Ints]:
+def rank_scores(score: Floats, offsets: Ints, *, own_error: bool = False) -> tuple[Codes, Ints]:
     """Return the rank of every slot (1 = best, ties share the smallest) and the slots best first, ties in input order.
+
+    Scores are equal when they agree to 1e-12 of the instance's largest or, with `own_error`, of themselves: for scores
+    whose rounding error is a part of the score, as of sums of terms >= 0.
 
     Examples
     --------
@@ -54,16 +57,19 @@ def rank_scores(score: Floats, offsets: Ints) -> tuple[Codes, Ints]:
     new = np.empty(n, dtype=np.bool_)
     new[0] = True
     if len(offsets) == 2:
-        largest = max(abs(float(by_score[0])), abs(float(by_score[-1])))
+        largest: Any = np.abs(by_score[:-1]) if own_error else max(abs(float(by_score[0])), abs(float(by_score[-1])))
         np.greater(_falls(by_score), TIE_TOLERANCE * largest, out=new[1:])
         position = np.arange(1, n + 1, dtype=np.int64)
     else:
         lengths = np.diff(offsets)
         full = np.flatnonzero(lengths)
-        # Scores are sorted, so the largest magnitude of an instance stands at one of its ends.
-        largest_of = np.maximum(np.abs(by_score[offsets[full]]), np.abs(by_score[offsets[full + 1] - 1]))
-        allowed = np.repeat(TIE_TOLERANCE * largest_of, lengths[full])
-        np.greater(_falls(by_score), allowed[1:], out=new[1:])
+        if own_error:
+            allowed = TIE_TOLERANCE * np.abs(by_score[:-1])
+        else:
+            # Scores are sorted, so the largest magnitude of an instance stands at one of its ends.
+            largest_of = np.maximum(np.abs(by_score[offsets[full]]), np.abs(by_score[offsets[full + 1] - 1]))
+            allowed = np.repeat(TIE_TOLERANCE * largest_of, lengths[full])[1:]
+        np.greater(_falls(by_score), allowed, out=new[1:])
         new[offsets[full]] = True
         position = np.arange(1, n + 1, dtype=np.int64)
         position -= np.repeat(offsets[:-1], lengths)

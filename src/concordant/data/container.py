@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.data.index import Slots, Texts, freeze, instance_index
-from concordant.errors import DataError
+from concordant.errors import DataError, shorten
 from concordant.kernels.lists import Ints
 
 if TYPE_CHECKING:
@@ -88,12 +88,13 @@ def as_values(values: Any, what: str, n: int, *, missing: bool = False) -> NDArr
     """Return n finite float64 values, or raise naming the first row that is not one; NaN may mark missing ones."""
     try:
         out = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (OverflowError, TypeError, ValueError):
         for row, value in enumerate(values):
             try:
                 float(value)
-            except (TypeError, ValueError):
-                raise DataError(f"the {what} in row {row} must be a number. Got {value!r} instead.") from None
+            except (OverflowError, TypeError, ValueError):
+                found = shorten(repr(value), 60)
+                raise DataError(f"the {what} in row {row} must be a number. Got {found} instead.") from None
         raise
     if out.shape != (n,):
         raise DataError(f"the {what} column has shape {out.shape}, the ids have {n} rows.")

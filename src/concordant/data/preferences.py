@@ -6,6 +6,7 @@ only in `kind`, so every method sees one form.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from numbers import Real
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from concordant.data.container import Container, as_values, counted, describe, frame_of, readonly, same
 from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze
-from concordant.errors import DataError, DuplicateError, ParameterError, listing
+from concordant.errors import DataError, DuplicateError, ParameterError, listing, shorten
 from concordant.kernels import lists
 from concordant.kernels.lists import Codes, Floats, Ints
 
@@ -229,8 +230,8 @@ class Preferences(Container):
             instance, expert = key if isinstance(key, tuple) and len(key) == 2 else (None, key)
             if str(expert) not in codes:
                 raise DataError(f"no expert {expert!r} to weigh. Experts: {listing(self.experts.tolist(), 20)}.")
-            if not isinstance(weight, Real) or not 0 <= weight < np.inf:
-                raise DataError(f"a weight must be a finite number >= 0. Got {weight!r} for {key!r}.")
+            if not isinstance(weight, Real) or not 0 <= weight <= sys.float_info.max:
+                raise DataError(f"a weight must be a finite number >= 0. Got {shorten(repr(weight), 40)} for {key!r}.")
             if instance is None:
                 by_expert[codes[str(expert)]] = weight
             elif str(instance) in places:

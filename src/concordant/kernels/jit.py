@@ -1,5 +1,7 @@
 """The one place that knows the compiler: `jit` compiles a loop on first use and keeps the result on disk.
 
+Where no folder can be written to, the loop is compiled without being kept, and one warning says so.
+
 With CONCORDANT_NO_JIT=1 in the environment the same code runs as plain Python, so that tests and debuggers can look
 inside. Modules that import this one are imported where they are called, never at the top of a method's module: nobody
 who only sums and sorts waits for a compiler.
@@ -9,7 +11,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeVar, cast
+
+from concordant.errors import ConcordantWarning, warn
 
 __all__ = ["jit", "jit_fused"]
 
@@ -56,6 +61,26 @@ def _compiled(function: F, **options: Any) -> F:
         return function
     import numba
 
+    def compiled(cache: bool) -> F:
+        return cast(F, numba.njit(nogil=True, cache=cache, error_model="numpy", **options)(function))
+
     # A function typed at a prompt has no file to keep its code beside.
-    cached = not function.__code__.co_filename.startswith("<")
-    return cast(F, numba.njit(nogil=True, cache=cached, error_model="numpy", **options)(function))
+    if function.__code__.co_filename.startswith("<"):
+        return compiled(cache=False)
+    try:
+        return compiled(cache=True)
+    except RuntimeError:
+        # Numba found no folder that it may write to: a read-only installation, and no home.
+        _warn_uncached()
+        return compiled(cache=False)
+
+
+@lru_cache
+def _warn_uncached() -> None:
+    """Warn, once in a process, that compiled code is not kept."""
+    warn(
+        "compiled code cannot be kept: neither the folder of Concordant nor the user's cache folder can be written to, "
+        "so that every process compiles anew, which takes seconds. Set the environment variable NUMBA_CACHE_DIR to a "
+        "folder that can be written to.",
+        ConcordantWarning,
+    )

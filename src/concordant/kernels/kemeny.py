@@ -18,6 +18,8 @@ __all__ = ["Solution", "integer_program", "local_search", "ranking_cost", "stron
 
 # A cut is worth adding, and a variable is not whole, when it is off by more than the solver's own tolerance.
 _SOLVER_TOLERANCE = 1e-6
+# Up to this size the solver's numbers are exact.
+_MOST_VOTES = 1e9
 _CUTS_PER_ROUND = 4000
 
 
@@ -195,13 +197,16 @@ def integer_program(cost: Floats, order: Ints, deadline: float, slack: float = 0
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
 
+    # The solver's tolerances are absolute: costs that are no whole numbers of votes are given in units of the largest.
+    whole = bool((cost == np.rint(cost)).all()) and cost.max(initial=0.0) < _MOST_VOTES
+    unit = 1.0 if whole else float(np.exp2(np.frexp(cost.max(initial=0.0))[1]))
+    cost, slack = cost / unit, slack / unit
     n = len(cost)
     a, b = np.triu_indices(n, 1)
     number = np.zeros((n, n), dtype=np.int64)
     number[a, b] = np.arange(len(a))
     price = cost[a, b] - cost[b, a]
     constant = float(cost[b, a].sum())
-    whole = bool((cost == np.rint(cost)).all())
     order = local_search(cost, order, slack)
     value = ranking_cost(cost, order)
     bound = float(np.minimum(cost[a, b], cost[b, a]).sum())
@@ -242,7 +247,7 @@ def integer_program(cost: Floats, order: Ints, deadline: float, slack: float = 0
             integral = True
     position = np.empty(n)
     position[order] = np.arange(1.0, n + 1)
-    return Solution(position, value, min(bound, value))
+    return Solution(position, unit * value, unit * min(bound, value))
 
 
 def _circles(x: Floats) -> Ints:

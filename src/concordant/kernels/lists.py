@@ -220,7 +220,9 @@ def pair_sums(rank: Floats, offsets: Ints, transform: str) -> tuple[Floats, Floa
     return row, col
 
 
-def exact_sums(terms: Floats, index: NDArray[Any], n: int, starts: Ints, most: NDArray[Any]) -> Floats:
+def exact_sums(
+    terms: Floats, index: NDArray[Any], n: int, starts: Ints, most: NDArray[Any], *, fine: bool = False
+) -> Floats:
     """Return the sum of the terms at every index 0..n-1, the same to the last bit in any order of the terms.
 
     Terms are first rounded to a grid so fine that it costs no more than the last bits of the largest possible sum, and
@@ -239,6 +241,9 @@ def exact_sums(terms: Floats, index: NDArray[Any], n: int, starts: Ints, most: N
         Where the groups of rows (instances) begin; no index may occur in two groups.
     most : int[G]
         How many terms of a group meet in one sum at most.
+    fine : bool
+        Whether what the grid rounds away is added up too, on a finer one: small sums keep their digits beside large
+        ones.
 
     >>> a = exact_sums(np.array([0.1, 0.2, 0.3]), np.zeros(3, int), 1, np.array([0, 3]), np.array([3]))
     >>> b = exact_sums(np.array([0.3, 0.2, 0.1]), np.zeros(3, int), 1, np.array([0, 3]), np.array([3]))
@@ -247,6 +252,15 @@ def exact_sums(terms: Floats, index: NDArray[Any], n: int, starts: Ints, most: N
     """
     if len(terms) == 0:
         return np.zeros(n, dtype=np.float64)
+    rounded = _rounded(terms, starts, most)
+    out = np.bincount(index, weights=rounded, minlength=n).astype(np.float64)
+    if fine:
+        out += np.bincount(index, weights=_rounded(terms - rounded, starts, most), minlength=n)
+    return out
+
+
+def _rounded(terms: Floats, starts: Ints, most: NDArray[Any]) -> Floats:
+    """Return the terms on the grid of their group, on which `most` of them add up without rounding."""
     full = np.flatnonzero(starts[1:] > starts[:-1])
     # Two reductions and no temporary: the largest magnitude stands at one of the ends.
     high = np.maximum.reduceat(terms, starts[full])
@@ -258,6 +272,6 @@ def exact_sums(terms: Floats, index: NDArray[Any], n: int, starts: Ints, most: N
         shift: Any = magic[0]
     else:
         shift = np.repeat(magic, np.diff(starts)[full])
-    rounded = terms + shift
+    rounded: Floats = terms + shift
     rounded -= shift
-    return np.bincount(index, weights=rounded, minlength=n).astype(np.float64)
+    return rounded

@@ -25,10 +25,23 @@ from numpy.typing import NDArray
 from concordant.kernels.jit import jit
 from concordant.kernels.lists import Codes, Floats, Ints
 
-__all__ = ["Marks", "Stages", "assemble", "choices", "log_constants", "longest_of", "partitions", "product", "scaled"]
+__all__ = [
+    "WIDEST",
+    "Marks",
+    "Stages",
+    "assemble",
+    "choices",
+    "log_constants",
+    "longest_of",
+    "partitions",
+    "product",
+    "scaled",
+]
 
 Marks = NDArray[np.uint8]
 
+# No two scores of a list, times its factor, may lie further apart: squares of chances would leave the range of a float.
+WIDEST = 300.0
 # Products of chances are turned into a sum of logarithms before they leave the range of a float.
 _SMALL, _LARGE = 1e-30, 1e30
 
@@ -76,10 +89,16 @@ def longest_of(offsets: Ints) -> int:
 
 @jit
 def _worths(phi: Floats, x: Floats, item: Codes, a: int, m: int, factor: float, shared: bool, f: Floats) -> float:
-    """Write φ of the m rows from a on into f and return their sum."""
-    total = 0.0
+    """Write φ of the m rows from a on into f and return their sum.
+
+    Where lists have factors, φ is taken relative to the largest of the list, whose rows alone are compared.
+    """
+    total, top = 0.0, -np.inf
+    if not shared:
+        for t in range(m):
+            top = max(top, x[item[a + t]])
     for t in range(m):
-        worth = phi[item[a + t]] if shared else np.exp(factor * x[item[a + t]])
+        worth = phi[item[a + t]] if shared else np.exp(factor * (x[item[a + t]] - top))
         f[t] = worth
         total += worth
     return total

@@ -23,8 +23,8 @@ _MOST_ITEMS = 5000
 _LONG_LIST = 50
 # One step of the papers' gradient ascent, in units of items per choice.
 _PAPER_STEP = 0.01
-# No score moves further than this in one step, and no two scores may come to lie further apart than that.
-_LONGEST_STEP, _WIDEST = 4.0, 500.0
+# No score moves further than this in one step.
+_LONGEST_STEP = 4.0
 # A gradient of this size, in choices per item, is what rounding leaves.
 _ROUNDING = 1e-14
 # A list leaves at least this share of all worth to the items below it, or they are written out one by one.
@@ -116,6 +116,11 @@ class Model:
         # times, the length alone.
         pairs = float((lengths * lengths).sum())
         self.dense = size <= _SMALL_TABLE and pairs <= _LONG_LIST * len(stages.item) + 1e6
+        # What counts of a score is it times the largest factor of its lists; small ones make for large scores.
+        self.factor = np.ones(1)
+        if len(stages.theta):
+            self.factor = np.zeros(size)
+            np.maximum.at(self.factor, stages.item, np.repeat(stages.theta, np.diff(stages.offsets)))
         self.tied = not stages.averaged and bool((stages.mark == 0).any())
 
     def reweighted(self, weight: Floats) -> Model:
@@ -125,6 +130,15 @@ class Model:
     def rescaled(self, theta: Floats) -> Model:
         """Return the model of the same lists with scores multiplied by other factors."""
         return Model(self.stages._replace(theta=theta), self.size, self.precision, self.shape, self.scale)
+
+    def within_range(self, score: Floats) -> bool:
+        """Return whether no two scores of a list lie so far apart, times its factor, that the objective overflows."""
+        widest = float(np.ptp(score)) * largest(self.factor) if self.size else 0.0
+        if widest < staged.WIDEST or not len(self.stages.theta):
+            return widest < staged.WIDEST
+        own, starts = score[self.stages.item], self.stages.offsets[:-1]
+        spread = np.maximum.reduceat(own, starts) - np.minimum.reduceat(own, starts)
+        return largest(self.stages.theta * spread) < staged.WIDEST
 
     def at(self, score: Floats) -> _Point:
         """Return the objective and its derivatives."""
@@ -196,13 +210,14 @@ class Model:
         if found is None and self.tied:
             hessian = self._firm(score, curved=False)
             found = divided(hessian, right)
-        ridge = 1e-12 * float(np.trace(hessian)) / self.size
-        while found is None:
+        ridge = max(1e-12 * float(np.trace(hessian)) / self.size, 1e-300)
+        while found is None and ridge < 1e300:
             # Rounding alone has made it singular.
             hessian[np.diag_indices(self.size)] += ridge
             ridge *= 100.0
             found = divided(hessian, right)
-        return found[:, 0]
+        # A table of what is no number gives no step, and the search ends where it is.
+        return np.full(self.size, np.nan) if found is None else found[:, 0]
 
     def _conjugate(self, score: Floats, point: _Point, accuracy: float, curved: bool) -> tuple[Floats, bool]:
         """Return Newton's step by conjugate gradients, and whether the objective curved the right way all along."""
@@ -294,18 +309,19 @@ def newton(
 
     `tell` hears the size of the gradient after every step, and `keep` keeps the state.
     """
-    at = _Standing.of(model, score, keep.restored())
+    # Scores found for other factors may lie too far apart for these.
+    at = _Standing.of(model, score if model.within_range(score) else np.zeros(model.size), keep.restored())
     norm = largest(at.point.gradient) / model.scale
     with keep.steps(max_iter):
         while not at.last and at.n_iter < max_iter and norm > min(tol, _ROUNDING):
             # Steps that only point the way need not be exact; the last ones do.
             step = model.direction(at.score, at.point, min(0.1, max(np.sqrt(norm), 1e-5)))
             rise = _dot(at.point.gradient, step)
-            length = min(1.0, _LONGEST_STEP / max(largest(step), 1e-300))
+            length = min(1.0, _LONGEST_STEP / max(largest(step * model.factor), 1e-300))
             done, moved = norm <= tol, None
             for _ in range(60):
                 trial = at.score + length * step
-                if float(np.ptp(trial)) < _WIDEST:
+                if model.within_range(trial):
                     there = model.at(trial)
                     after = largest(there.gradient) / model.scale
                     noise = 1e-13 * (1.0 + abs(at.point.value))

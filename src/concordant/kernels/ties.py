@@ -8,16 +8,17 @@ import numpy as np
 
 from concordant.kernels.lists import Floats, Ints, boundaries, list_ids, order_lists
 
-__all__ = ["TOLERANCE", "break_ties", "dense_ranks"]
+__all__ = ["TOLERANCE", "break_ties", "dense_ranks", "merge_ties"]
 
 # Two values are equal when they agree to this fraction of the largest of their instance, as in a consensus.
 TOLERANCE = 1e-12
 
 
-def dense_ranks(values: Floats | Ints, offsets: Ints) -> Ints:
+def dense_ranks(values: Floats | Ints, offsets: Ints, least: Floats | None = None) -> Ints:
     """Return 0, 1, 2, ... for the distinct values of every instance in ascending order.
 
-    Whole numbers are compared exactly, others up to 1e-12 of the instance's largest magnitude.
+    Whole numbers are compared exactly, others up to 1e-12 of the instance's largest magnitude, which counts as at least
+    `least`, one number per instance.
 
     >>> dense_ranks(np.array([0.5, 0.1, 0.5, 7.0]), np.array([0, 3, 4])).tolist()
     [1, 0, 1, 0]
@@ -35,10 +36,43 @@ def dense_ranks(values: Floats | Ints, offsets: Ints) -> Ints:
         new[1:] |= ordered[1:] != ordered[:-1]
     else:
         size = np.maximum(np.abs(ordered[starts]), np.abs(ordered[starts + lengths - 1]))
+        if least is not None:
+            size = np.maximum(size, least[full])
         new[1:] |= ordered[1:] - ordered[:-1] > np.repeat(TOLERANCE * size, lengths)[1:]
     group = np.cumsum(new)
     out = np.empty(n, dtype=np.int64)
     out[order] = group - np.repeat(group[starts], lengths)
+    return out
+
+
+def merge_ties(score: Floats, size: Floats, offsets: Ints) -> Floats:
+    """Return the scores, made equal where they agree to 1e-12 of the largest size of their instance.
+
+    Those that agree with 0 become 0. Terms of both signs may cancel. What is left of them then is the rounding error of
+    the terms, not of the sum.
+
+    Parameters
+    ----------
+    score : float64[S]
+        The sums.
+    size : float64[S]
+        What the magnitudes of the same terms add up to.
+    offsets : int64[N + 1]
+        Where the instances begin.
+
+    >>> left = np.array([0.1 + 0.2 - 0.3, 0.0, 1.0])
+    >>> merge_ties(left, np.array([0.6, 0.0, 1.0]), np.array([0, 3])).tolist()
+    [0.0, 0.0, 1.0]
+    """
+    instance = list_ids(offsets)
+    largest = np.zeros(len(offsets) - 1)
+    np.maximum.at(largest, instance, np.minimum(size, np.finfo(np.float64).max))
+    name = offsets[:-1][instance] + dense_ranks(score, offsets, largest)
+    common, nearest = np.full(len(score), -np.inf), np.full(len(score), np.inf)
+    np.maximum.at(common, name, score)
+    np.minimum.at(nearest, name, np.abs(score))
+    common[nearest <= TOLERANCE * largest[instance]] = 0.0
+    out: Floats = common[name]
     return out
 
 

@@ -77,6 +77,7 @@ def is_tied(block: Preferences, method: BradleyTerry) -> bool:
 
 def part_of(block: Preferences, method: BradleyTerry) -> Part:
     """Return the votes of a block as meetings."""
+    method._checked(block)
     method._check_asked(block, None)
     votes = method._meetings(block, ties=method.ties != "none")
     return Part(votes, np.zeros(votes.slots.n_slots))

@@ -222,6 +222,7 @@ class _Total:
 
 
 def _judged(block: Preferences, owner: CRF, labels: Labels) -> _Judged:
+    owner._checked(block)
     known = labels.instances.codes
     shared = [q for q in block.instances if q in known]
     lists, speaks = speaking(block), anybody(block)

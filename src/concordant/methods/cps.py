@@ -90,6 +90,7 @@ class CPS(Aggregator):
 
     name = "cps"
     tags = Tags(accepts=LISTS, cost="O(K M²)")
+    _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "distance": one_of("kendall", "footrule", "spearman"),
         "adherence": one_of("none", "supervised"),

@@ -22,6 +22,7 @@ from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, NotFittedError
 from concordant.kernels.cells import blocks, weighted_median
 from concordant.kernels.lists import TIES, Floats, Ints, exact_sums
+from concordant.kernels.ties import merge_ties
 
 if TYPE_CHECKING:
     from concordant.data.features import Features
@@ -43,6 +44,8 @@ __all__ = [
 
 LISTS = frozenset({"rank", "score", "rating"})
 NORMS = ("min-max", "max", "sum", "z-score", "rank", "borda", "none")
+# Those that leave values below 0, which may cancel others.
+_SIGNED = ("max", "z-score", "none")
 
 # Scores of this size can be squared and added up.
 _SMALL, _LARGE = 1e-100, 1e100
@@ -75,12 +78,15 @@ def row_starts(preferences: Preferences) -> Ints:
     return preferences.list_offsets[preferences.list_starts]
 
 
-def add_up(preferences: Preferences, terms: Floats, weights: Floats | None) -> Floats:
-    """Return the sum of the terms of every slot's rows, each times its list's weight, exact in any order of experts."""
+def add_up(preferences: Preferences, terms: Floats, weights: Floats | None, *, fine: bool = False) -> Floats:
+    """Return the sum of the terms of every slot's rows, each times its list's weight, exact in any order of experts.
+
+    `fine` sums keep their digits however small they are beside others of the instance.
+    """
     if weights is not None:
         terms = terms * np.repeat(weights, preferences.list_lengths)
     starts, most = row_starts(preferences), np.diff(preferences.list_starts)
-    return exact_sums(terms, preferences.slot, preferences.n_slots, starts, most)
+    return exact_sums(terms, preferences.slot, preferences.n_slots, starts, most, fine=fine)
 
 
 def add_lists(preferences: Preferences, terms: Floats, weights: Floats | None) -> Floats:
@@ -231,6 +237,7 @@ class RRF(Weighing):
 
     name = "rrf"
     tags = Tags(accepts=LISTS, cost="O(R)")
+    _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "k": _or_learned(number(above=0)),
         "weights": _WEIGHTS,
@@ -317,8 +324,9 @@ class ISR(Aggregator):
 
     Notes
     -----
-    Cost O(R) for R rows, plus the sort of lists that are not sorted by score already. Equal to ranx's `isr` where no
-    list has ties; ranx ranks equal scores in the order they come.
+    Cost O(R) for R rows, plus the sort of lists that are not sorted by score already. Scores fall fast, so that two are
+    equal when they agree to 1e-12 of themselves, not of the best: a list of any length keeps its order. Equal to ranx's
+    `isr` where no list has ties; ranx ranks equal scores in the order they come.
 
     References
     ----------
@@ -335,6 +343,8 @@ class ISR(Aggregator):
 
     name = "isr"
     tags = Tags(accepts=LISTS, cost="O(R)")
+    _relative_weights = True
+    _own_error = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"ties": one_of(*TIES)}
 
     def __init__(self, *, ties: str = "average") -> None:
@@ -379,6 +389,7 @@ class LogISR(Aggregator):
 
     name = "log-isr"
     tags = Tags(accepts=LISTS, cost="O(R)")
+    _own_error = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"sigma": number(least=0, most=1), "ties": one_of(*TIES)}
 
     def __init__(self, *, sigma: float = 0.01, ties: str = "average") -> None:
@@ -394,7 +405,7 @@ class LogISR(Aggregator):
 def _inverse_squares(preferences: Preferences, ties: str) -> tuple[Floats, Floats]:
     weights = preferences.list_weight
     rank = preferences.ranks(ties)
-    return add_up(preferences, 1.0 / (rank * rank), weights), count_lists(preferences, weights)
+    return add_up(preferences, 1.0 / (rank * rank), weights, fine=True), count_lists(preferences, weights)
 
 
 def normalise(preferences: Preferences, norm: str, owner: str) -> tuple[Floats, Floats | None]:
@@ -465,6 +476,7 @@ class _Comb(Aggregator):
     """Normalise every list, then combine the normalised scores of each item; subclasses say how."""
 
     tags = Tags(accepts=LISTS, cost="O(R)")
+    _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"norm": one_of(*NORMS)}
 
     def __init__(self, *, norm: str = "min-max") -> None:
@@ -477,6 +489,9 @@ class _Comb(Aggregator):
         value, absent = normalise(preferences, self.norm, type(self).__name__)
         weights = self._list_weights(preferences)
         score = self._combine(preferences, value, absent, weights)
+        if self.norm in _SIGNED and (value < 0).any():
+            size = self._combine(preferences, np.abs(value), absent, weights)
+            score = merge_ties(score, size, preferences.slots.offsets)
         # Under "borda" every list says something about every item.
         return score if absent is not None else put_last(preferences, score, count_lists(preferences, weights) == 0)
 
@@ -525,8 +540,9 @@ class CombSUM(_Comb):
 
     Notes
     -----
-    Cost O(R) for R rows. Ranks count as scores -r, which "max" and "none" refuse because ranks have no zero. Equal to
-    ranx but for lists of equal scores, which ranx gives 0, and for ties under "rank" and "borda", which ranx breaks by
+    Cost O(R) for R rows. Ranks count as scores -r, which "max" and "none" refuse because ranks have no zero. Values of
+    both signs may cancel: items tie where their scores agree to 1e-12 of what the magnitudes add up to. Equal to ranx
+    but for lists of equal scores, which ranx gives 0, and for ties under "rank" and "borda", which ranx breaks by
     the order they come in.
 
     References
@@ -911,6 +927,7 @@ class CombMNZRank(Aggregator):
 
     name = "comb-mnz-rank"
     tags = Tags(accepts=LISTS, cost="O(R)")
+    _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"k": optional(integer(least=1)), "ties": one_of(*TIES)}
 
     def __init__(self, *, k: int | None = None, ties: str = "average") -> None:

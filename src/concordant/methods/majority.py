@@ -345,6 +345,7 @@ class Condorcet(MajorityVote):
 
     name = "condorcet"
     tags = Tags(accepts=PAIRED, cost="O(K M²)")
+    _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"fusion": boolean(), "missing": MISSING}
 
     def __init__(self, *, fusion: bool = False, missing: str = "auto") -> None:
@@ -416,6 +417,7 @@ class Copeland(MajorityVote):
 
     name = "copeland"
     tags = Tags(accepts=PAIRED, cost="O(K M²)")
+    _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"missing": MISSING}
 
     def __init__(self, *, missing: str = "auto") -> None:
@@ -499,6 +501,7 @@ class Kemeny(Aggregator):
 
     name = "kemeny"
     tags = Tags(accepts=PAIRED, cost="NP-hard; O(2^n n) for n items in a circle")
+    _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "solver": one_of("auto", "exact", "milp", "local"),
         "max_items": integer(least=0),
@@ -525,8 +528,9 @@ class Kemeny(Aggregator):
         features: Features | None = None,
     ) -> Consensus:
         """Return the consensus of the preferences, and keep it and what is known about it."""
-        self.fit(preferences, labels, validation=validation, features=features)
-        proofs = self._proofs(preferences)
+        votes = self._checked(preferences)
+        self._learn(votes, labels, validation, features)
+        proofs = self._proofs(votes)
         self.optimality_ = {
             "instance": preferences.instances.tolist(),
             "cost": [p.cost for p in proofs],

@@ -457,6 +457,7 @@ def _differ(pools: list[Pool]) -> bool:
 
 
 def _piece_of(block: Preferences, owner: ExtendedMallows) -> _Piece:
+    owner._checked(block)
     return _Piece(owner._pools(block), {}, None)
 
 

@@ -62,6 +62,7 @@ class MarkovChain(MajorityVote):
 
     name = "markov-chain"
     tags = Tags(accepts=PAIRED, cost="O(K M²); O(R) for chains 1 to 3")
+    _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "chain": one_of(1, 2, 3, 4),
         "teleport": number(above=0, most=1),

@@ -365,7 +365,7 @@ class MPM(Aggregator):
                 "MPM learns from blocks with adherence='learned' and optimizer='auto'; read the preferences to learn "
                 "otherwise."
             )
-        pieces = blocks.pieces.keep(_piece_of, self.transform)
+        pieces = blocks.pieces.keep(_piece_of, self)
         told = list(pieces.map(_tell))
         if not self._learned_from(sum(t.instances for t in told)):
             return
@@ -888,11 +888,12 @@ class _Told(NamedTuple):
     largest: int
 
 
-def _piece_of(block: Preferences, transform: str) -> tuple[LocalProfile, Floats]:
+def _piece_of(block: Preferences, owner: MPM) -> tuple[LocalProfile, Floats]:
     """Return the objective of a block, and how many preferences every expert has in it."""
     from concordant.kernels import multinomial
 
-    counts = net_counts(block, transform, False)
+    owner._checked(block)
+    counts = net_counts(block, owner.transform, False)
     heard = np.bincount(counts.expert, weights=counts.total, minlength=block.n_experts).astype(np.float64)
     return multinomial.LocalProfile(counts.packed(), _SCORE_RIDGE), heard
 

@@ -835,6 +835,7 @@ class _Told(NamedTuple):
 
 def _piece_of(block: Preferences, method: PlackettLuce) -> tuple[Part, tuple[_Told, _Places]]:
     """Return a block as something to learn adherence from; its ids are not kept."""
+    method._checked(block)
     prepared = _Lists.of(block, method, np.ones(block.n_lists))
     part, told = method._part(prepared, block)
     return part, (told, _Places.of(prepared))

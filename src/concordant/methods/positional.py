@@ -56,6 +56,7 @@ class Borda(Aggregator):
 
     name = "borda"
     tags = Tags(accepts=LISTS, cost="O(R)")
+    _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"missing": one_of("mean", "zero")}
 
     def __init__(self, *, missing: str = "mean") -> None:
@@ -116,6 +117,7 @@ class MeanRank(Aggregator):
 
     name = "mean-rank"
     tags = Tags(accepts=LISTS, cost="O(R)")
+    _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"missing": one_of("last", "ignore")}
 
     def __init__(self, *, missing: str = "last") -> None:
@@ -153,6 +155,7 @@ class MedianRank(Aggregator):
 
     name = "median-rank"
     tags = Tags(accepts=LISTS, cost="O(K M log K)")
+    _relative_weights = True
 
     def __init__(self) -> None:
         pass

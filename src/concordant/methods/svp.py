@@ -102,6 +102,7 @@ class SVP(Aggregator):
 
     name = "svp"
     tags = Tags(accepts=PAIRED, cost="O(P + M) a step")
+    _relative_weights = True
     _leaves_unknown = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "transform": one_of("count", "binary", "rankdiff", "log", "rating"),

@@ -297,6 +297,7 @@ class _Sums(NamedTuple):
 
 
 def _sums_of_block(block: Preferences, method: ULARA) -> _Sums:
+    method._checked(block)
     return method._sums_of(block)
 
 

@@ -339,7 +339,7 @@ class Ranker(Aggregator):
                 validation = array_validation(type(self).__name__, validation, group is not None)
         elif qid is not None or group is not None:
             raise ParameterError("qid and group are for arrays; containers know their instances.")
-        self._learn(data, labels, validation, features)
+        self._learn(self._checked(data), labels, validation, features)
         return self
 
     def predict(self, data: Any, *, features: Features | None = None) -> Any:
