@@ -145,7 +145,8 @@ ValidationPart = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only results and errors: no notes, warnings or progress.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output instead of tables.")]
 Threads = Annotated[
-    int | None, typer.Option("--threads", metavar="N", min=1, help="How many threads may work. Without it all cores.")
+    int | None,
+    typer.Option("--threads", metavar="N", help="How many threads may work, at most one per core. [default: all]"),
 ]
 Memory = Annotated[
     str | None,
