@@ -23,8 +23,9 @@ __all__ = [
     "Percent",
     "Quiet",
     "ReadOptions",
-    "Scheduler",
     "Relevant",
+    "Scheduler",
+    "SchedulerTimeout",
     "Sort",
     "Threads",
     "To",
@@ -166,5 +167,14 @@ Engine = Annotated[
 Scheduler = Annotated[
     str | None,
     typer.Option("--scheduler", metavar="ADDRESS", help="The Dask scheduler, such as tcp://10.0.0.1:8786."),
+]
+SchedulerTimeout = Annotated[
+    float | None,
+    typer.Option(
+        "--scheduler-timeout",
+        metavar="SECONDS",
+        help="How long to wait for a Dask scheduler that does not answer, or for workers when there are none. "
+        "[default: 15]",
+    ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
