@@ -74,6 +74,7 @@ def _reproduce(
     able = [s for s in wanted if s.name not in skipped]
     cells = output / "cells"
     cells.mkdir(parents=True, exist_ok=True)
+    jobs = None if jobs is None else session.at_most_cores(jobs, "--jobs")
     with session.progress("computing", 1):
         found = compute(able, setting, cells, jobs=jobs, fresh=fresh)
     if found.resumed:

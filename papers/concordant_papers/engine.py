@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import concordant as cc
 from concordant.errors import ConcordantWarning
-from concordant.execution import note, report, threads
+from concordant.execution import cores, note, report, threads
 from concordant_papers.pages import Page, write_file
 
 __all__ = ["Cell", "Outcome", "Setting", "Study", "compute"]
@@ -203,7 +203,7 @@ def _answers(waiting: Sequence[tuple[str, Cell, Path]], jobs: int | None) -> Ite
     """Give every cell with what it came to, as they finish; those that measure time at the end, one after the other."""
     together = [w for w in waiting if not w[1].alone]
     alone = [w for w in waiting if w[1].alone]
-    n = min(jobs or _cores(), len(together))
+    n = min(jobs or cores(), len(together))
     if n > 1:
         yield from _in_processes(together, n)
     else:
@@ -292,10 +292,6 @@ def _one_thread_each() -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _file_name(study: str, cell: Cell) -> str:

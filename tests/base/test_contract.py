@@ -19,7 +19,7 @@ from concordant.base.contract import Aggregator, FitInfo, Tags, expert_weights, 
 from concordant.base.params import number, one_of
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantWarning, DataError, KindError, ParameterError
-from concordant.execution import threads
+from concordant.execution import force_threads
 
 P = Preferences(["q", "q", "q"], ["x", "x", "y"], ["a", "b", "b"], [1, 2, 1])
 
@@ -135,7 +135,7 @@ def test_blocks_change_nothing(
     p = many(empty)
     whole = cc.RRF().fit_predict(p)
     monkeypatch.setattr(contract, "_BLOCK_ROWS", block)
-    with threads(workers):
+    with force_threads(workers):
         got = cc.RRF().fit_predict(p)
     assert got == whole
     assert got.order().tolist() == whole.order().tolist()
@@ -149,7 +149,7 @@ def test_every_method_gives_the_same_bits_in_blocks(name: str, monkeypatch: pyte
         for example in examples(cc.METHODS[name].tags):
             votes = example.votes()
             whole = cc.METHODS[name]().fit_predict(votes, example.labels())
-            with monkeypatch.context() as patch, threads(2):
+            with monkeypatch.context() as patch, force_threads(2):
                 patch.setattr(contract, "_BLOCK_ROWS", 1)
                 assert cc.METHODS[name]().fit_predict(votes, example.labels()) == whole
 

@@ -65,7 +65,7 @@ def test_a_signal_ends_it_and_leaves_what_was_there(tmp_path: Path, number: sign
     pipe, out = tmp_path / "slow.trec", tmp_path / "out.trec"
     os.mkfifo(pipe)
     out.write_text("what was there\n")
-    args = [*COMMAND, "aggregate", str(pipe), "--format", "trec", "-o", str(out)]
+    args = [*COMMAND, "aggregate", str(pipe), "--format", "trec", "-o", str(out), "--threads", "99999"]
     process = subprocess.Popen(args, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
     # Opening waits until the process has begun to read.
     writer = os.open(pipe, os.O_WRONLY)
@@ -101,3 +101,26 @@ def test_ids_the_terminal_cannot_show_are_escaped(tmp_path: Path) -> None:
         env=ENVIRONMENT | {"PYTHONIOENCODING": "ascii"},
     )
     assert b"\\u5bff\\u53f8" in done.stdout
+
+
+def test_more_threads_than_cores_are_not_started(files: Path) -> None:
+    code = (
+        "import sys; from concordant.cli.app import main\n"
+        f"sys.argv = ['concordant', 'aggregate', {str(files / 'runs')!r}, '--threads', '300']\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code\n"
+        "import polars; print(polars.thread_pool_size())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stderr
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert int(done.stdout.splitlines()[-1]) == cores
+    said = f"warning: --threads 300: this process may use {cores} cores, so only {cores} are started.\n"
+    assert done.stderr.count(said) == 1
+
+
+@pytest.mark.parametrize("n", [0, -1, 10**9])
+def test_a_number_of_threads_that_nobody_means_is_refused(files: Path, n: int) -> None:
+    said = run("aggregate", files / "runs", "--threads", n, code=2).stderr
+    assert "--threads" in said
+    assert f"must be a whole number from 1 to 1,000,000. Got {n} instead." in " ".join(said.split())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -419,6 +422,8 @@ def test_the_command_line_works_on_a_cluster(client: Any, runs: Path, tmp_path: 
     assert (tmp_path / "there.trec").read_bytes() == (tmp_path / "here.trec").read_bytes()
     assert invoke("-o", tmp_path / "x.trec", "--engine", "dask").exit_code == 2
     assert invoke("-o", tmp_path / "x.trec", "--engine", "spark").exit_code == 2
+    assert invoke("-o", tmp_path / "x.trec", "--scheduler-timeout", "3").exit_code == 2
+    assert invoke("-o", tmp_path / "x.trec", *there, "--scheduler-timeout", "0").exit_code == 2
     refused = invoke(*there)
     assert refused.exit_code == 1
     assert "--engine is for a consensus that is written" in refused.output
@@ -453,3 +458,131 @@ def test_fit_on_the_command_line_learns_from_blocks(client: Any, runs: Path, tmp
             assert learned(fit(f"{name}-blocks", *arguments, *blocks)) == pytest.approx(whole, rel=1e-9)
     refused = fit("svd", "-m", "svd-rank", "-l", tmp_path / "qrels.csv", "--memory", "0")
     assert "--memory is for methods that add up over blocks" in refused.output
+
+
+# Clusters of processes that are not as they should be.
+
+SOURCE = Path(__file__).resolve().parents[2] / "src"
+_WORK = """
+import sys, time
+from concordant.errors import DataError
+from concordant.execution import cluster, connected
+try:
+    with connected(sys.argv[1], timeout=5):
+        handle = cluster().submit(time.sleep, 600)
+        print("ready", flush=True)
+        cluster().result(handle)
+except DataError as error:
+    print(error)
+"""
+
+
+class Processes:
+    """A scheduler and its workers as processes of their own."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        pytest.importorskip("distributed", reason="Dask is not installed")
+        self._folder, self._stack = folder, stack
+        file = folder / "scheduler.json"
+        self.scheduler = self.start(
+            "dask_scheduler", "--port", "0", "--dashboard-address", "127.0.0.1:0", "--scheduler-file", str(file)
+        )
+        deadline = time.monotonic() + 60
+        while not file.exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        self.address = str(json.loads(file.read_text())["address"])
+
+    def start(self, what: str, *arguments: str, path: Path = SOURCE) -> subprocess.Popen[bytes]:
+        """Start a process that finds Concordant where the path says, and is killed when the test is over."""
+        command = [sys.executable, "-m", f"distributed.cli.{what}", *arguments, "--host", "127.0.0.1"]
+        away = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": str(path)}, cwd=self._folder, **away)
+        self._stack.callback(process.wait)
+        self._stack.callback(process.kill)
+        return process
+
+    def worker(self, path: Path = SOURCE) -> subprocess.Popen[bytes]:
+        """Start a worker and wait until the scheduler knows it."""
+        from distributed import Client
+
+        process = self.start("dask_worker", self.address, "--no-nanny", "--nthreads", "1", "--no-dashboard", path=path)
+        with Client(self.address, set_as_default=False) as client:
+            client.wait_for_workers(1, timeout=60)
+        return process
+
+
+@pytest.fixture
+def processes(tmp_path: Path) -> Iterator[Processes]:
+    with ExitStack() as stack:
+        yield Processes(tmp_path, stack)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ({"__init__.py": "raise ModuleNotFoundError('none here')"}, "has no Concordant; this process has Concordant "),
+        (
+            {"__init__.py": "", "_version.py": "__version__ = '9.8.7'"},
+            "has Concordant 9.8.7; this process has Concordant ",
+        ),
+    ],
+    ids=["none", "another"],
+)
+def test_workers_without_the_same_concordant_are_named_at_once(
+    processes: Processes, tmp_path: Path, content: dict[str, str], said: str
+) -> None:
+    for name, text in content.items():
+        (tmp_path / "there" / "concordant").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "there" / "concordant" / name).write_text(text)
+    processes.worker(tmp_path / "there")
+    (tmp_path / "a.trec").write_text("q Q0 d 1 1.0 a\n")
+    command = [sys.executable, "-m", "concordant", "aggregate", "a.trec", "-o", "out.trec", "--engine", "dask"]
+    done = subprocess.run(
+        [*command, "--scheduler", processes.address, "--scheduler-timeout", "30"],
+        env=os.environ | {"PYTHONPATH": str(SOURCE)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("DataError: the worker at tcp://127.0.0.1:")
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("victim", "sent", "said"),
+    [
+        ("worker", signal.SIGKILL, "the Dask cluster has had no workers for 5 seconds."),
+        ("scheduler", signal.SIGKILL, "the Dask scheduler at '{address}' does not answer."),
+        ("scheduler", getattr(signal, "SIGSTOP", 0), "the Dask scheduler at '{address}' does not answer."),
+    ],
+)
+def test_a_cluster_that_is_gone_is_said_in_a_sentence(
+    processes: Processes, victim: str, sent: signal.Signals, said: str
+) -> None:
+    members = {"worker": processes.worker(), "scheduler": processes.scheduler}
+    with subprocess.Popen(
+        [sys.executable, "-c", _WORK, processes.address],
+        env=os.environ | {"PYTHONPATH": str(SOURCE)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as client:
+        assert client.stdout is not None
+        assert client.stdout.readline() == "ready\n"
+        members[victim].send_signal(sent)
+        out, err = client.communicate(timeout=60)
+    assert out.startswith(said.format(address=processes.address))
+    assert "(--scheduler-timeout)" in out
+    assert err == ""
+
+
+@pytest.mark.parametrize("bad", [0, -1, float("inf"), float("nan"), "10", None])
+def test_a_timeout_is_a_number_of_seconds(bad: Any) -> None:
+    said = "'timeout' parameter of connected must be a number of seconds > 0"
+    with pytest.raises(ParameterError, match=said), connected("tcp://127.0.0.1:9", timeout=bad):
+        pass

@@ -10,7 +10,7 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
-from concordant.execution import map_instances, threads
+from concordant.execution import force_threads, map_instances
 
 
 def test_an_error_waits_for_no_other_thread_and_stops_what_has_not_begun() -> None:
@@ -27,7 +27,7 @@ def test_an_error_waits_for_no_other_thread_and_stops_what_has_not_begun() -> No
         ended.set()
         return i
 
-    with threads(2), pytest.raises(KeyError):
+    with force_threads(2), pytest.raises(KeyError):
         map_instances(work, 64)
     # The second piece is still held; had the map waited for it, we would not be here.
     assert not release.is_set()
@@ -40,14 +40,14 @@ def test_an_error_waits_for_no_other_thread_and_stops_what_has_not_begun() -> No
 
 
 def test_a_forked_process_has_threads_of_its_own() -> None:
-    with threads(2):
+    with force_threads(2):
         map_instances(str, 8)
         with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
             assert pool.submit(_mapped).result(timeout=20) == ["0", "1", "2", "3"]
 
 
 def _mapped() -> list[str]:
-    with threads(2):
+    with force_threads(2):
         return map_instances(str, 4)
 
 
@@ -60,7 +60,7 @@ def test_a_map_goes_on_while_what_is_left_of_an_interrupted_one_is_still_busy() 
             return i
         raise KeyError(i)
 
-    with threads(2):
+    with force_threads(2):
         with pytest.raises(KeyError):
             map_instances(fail, 64)
         meeting = threading.Barrier(2, timeout=20)
@@ -69,7 +69,7 @@ def test_a_map_goes_on_while_what_is_left_of_an_interrupted_one_is_still_busy() 
 
 
 def test_what_holds_for_the_caller_holds_for_the_threads() -> None:
-    with threads(2), np.errstate(over="raise"):
+    with force_threads(2), np.errstate(over="raise"):
         assert {e["over"] for e in map_instances(lambda _: np.geterr(), 40)} == {"raise"}
 
 
@@ -83,5 +83,5 @@ def test_the_error_of_the_first_piece_is_raised_whichever_fails_first() -> None:
         late.set()
         raise ValueError(i)
 
-    with threads(2), pytest.raises(KeyError):
+    with force_threads(2), pytest.raises(KeyError):
         map_instances(fail, 64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from pathlib import Path
@@ -11,20 +12,20 @@ import pytest
 
 from concordant import execution
 from concordant.errors import ParameterError
-from concordant.execution import free_memory, local, map_instances, n_threads, threads
+from concordant.execution import cores, force_threads, free_memory, local, map_instances, n_threads, threads
 
 
 @pytest.mark.parametrize("workers", [1, 2, 7])
 @pytest.mark.parametrize("n", [0, 1, 5, 300])
 def test_results_come_in_order(workers: int, n: int) -> None:
-    with threads(workers):
+    with force_threads(workers):
         assert map_instances(lambda i: i * i, n) == [i * i for i in range(n)]
 
 
 def test_work_is_spread_over_threads() -> None:
     # Each of four pieces waits for the other three: it ends only when all run at the same time.
     meeting = threading.Barrier(4, timeout=20)
-    with threads(4):
+    with force_threads(4):
         assert sorted(map_instances(lambda _: meeting.wait(), 4)) == [0, 1, 2, 3]
 
 
@@ -40,7 +41,7 @@ def test_the_first_error_is_raised(workers: int) -> None:
             raise KeyError(i)
         return i
 
-    with threads(workers), pytest.raises(KeyError, match=r"^10$"):
+    with force_threads(workers), pytest.raises(KeyError, match=r"^10$"):
         map_instances(fail, 40)
 
 
@@ -48,9 +49,9 @@ def test_the_number_of_threads_is_local_and_restored() -> None:
     before = n_threads()
     assert before >= 1
     seen: list[int] = []
-    with threads(3):
+    with force_threads(3):
         assert n_threads() == 3
-        with threads(5):
+        with force_threads(5):
             assert n_threads() == 5
         assert n_threads() == 3
         other = threading.Thread(target=lambda: seen.append(n_threads()))
@@ -73,10 +74,19 @@ def test_a_container_has_less_memory_than_the_machine(tmp_path: Path, monkeypatc
         assert found == expected if expected else found > 10**7
 
 
-@pytest.mark.parametrize("n", [0, -1, 1.5, True, "2", None])
+@pytest.mark.parametrize("n", [0, -1, 10**6 + 1, 10**9, 1.5, True, "2", None])
 def test_threads_takes_a_whole_number(n: Any) -> None:
-    with pytest.raises(ParameterError, match="'n' parameter of threads must be a whole number >= 1"), threads(n):
+    wanted = "'n' parameter of threads must be a whole number from 1 to 1,000,000"
+    with pytest.raises(ParameterError, match=wanted), threads(n):
         pass
+
+
+def test_there_are_no_more_threads_than_cores() -> None:
+    mine = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    assert cores() == mine
+    with threads(99_999):
+        assert n_threads() == mine
+        assert len(set(map_instances(lambda _: time.sleep(0.001) or threading.get_ident(), 100))) <= cores()
 
 
 @pytest.mark.skipif(not hasattr(execution, "watch"), reason="progress is not reported")
@@ -88,7 +98,7 @@ def test_every_piece_is_reported_once(workers: int) -> None:
         time.sleep(0.001 * (i % 3))
         return i
 
-    with threads(workers), execution.watch(lambda done, total: seen.append((done, total))):
+    with force_threads(workers), execution.watch(lambda done, total: seen.append((done, total))):
         assert map_instances(slow, 30) == list(range(30))
     assert sorted(seen) == [(k, 30) for k in range(1, 31)]
     map_instances(slow, 3)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, DuplicateError, ParameterError
-from concordant.execution import threads
+from concordant.execution import force_threads
 from concordant.io import _coding
 from concordant.io._coding import Coder, Source, code_labels, code_slots, encode, hashed
 
@@ -145,7 +145,7 @@ def test_threads_do_not_change_the_answer() -> None:
     frame = pl.DataFrame({"instance": rng.integers(0, 50, 20_000), "item": rng.integers(0, 90, 20_000)}).cast(pl.String)
     found = []
     for n in (1, 4):
-        with threads(n):
+        with force_threads(n):
             coder = Coder(block_rows=500)
             coder.add(frame)
             rows = coder.finish()

@@ -17,7 +17,7 @@ from tests.oracles import crf as oracle
 
 import concordant as cc
 from concordant.errors import ConcordantWarning, DataError, KindError, NotFittedError, ParameterError
-from concordant.execution import threads, watch
+from concordant.execution import force_threads, watch
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 Golden = Callable[[str], dict[str, Any]]
@@ -245,7 +245,7 @@ def test_interrupt_keeps_the_best_so_far(data: tuple[cc.Preferences, cc.Labels])
     with (
         pytest.warns(ConcordantWarning, match="interrupted after pass 4"),
         pytest.raises(KeyboardInterrupt),
-        threads(1),
+        force_threads(1),
         watch(stop),
     ):
         made.fit(runs[:30], labels, validation=part)
@@ -638,7 +638,7 @@ def test_the_full_batch_does_not_depend_on_threads_or_stretches(monkeypatch: pyt
     monkeypatch.setattr(crf, "_STRETCH", 4)
     found = []
     for n in (1, 3):
-        with threads(n):
+        with force_threads(n):
             found.append(method.fit(runs[:30], labels, validation=(runs[30:], labels)).weights_.copy())
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_allclose(found[0], whole, rtol=1e-5, atol=1e-8)

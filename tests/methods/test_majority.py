@@ -19,6 +19,7 @@ from tests.oracles import methods as oracle
 import concordant as cc
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantWarning, DataError
+from concordant.execution import force_threads
 from concordant.methods import majority
 
 
@@ -114,7 +115,7 @@ def test_every_path_counts_alike(n_items: int, n_lists: int, length: int, levels
         p = p.with_weights({f"e{k}": [1.0, 0.1, 0.2, 0.3, 0.0][k % 5] for k in range(n_lists)})
     net, wins = dense_outcomes(p, missing)
     assert np.floor(cc.Condorcet(missing=missing).fit_predict(p).score).tolist() == wins
-    with cc.threads(3):
+    with force_threads(3):
         assert cc.Copeland(missing=missing).fit_predict(p).score.tolist() == net
     if n_items < 1000:
         p = p.with_weights(None)

@@ -17,6 +17,7 @@ from tests.oracles import mallows as oracle
 import concordant as cc
 from concordant.data.consensus import Consensus
 from concordant.errors import ConcordantWarning, DataError, NotFittedError, ParameterError
+from concordant.execution import force_threads
 from concordant.kernels import mallows
 from concordant.methods._mallows import Laws, Room, Seen, Walk, exact, pools_of
 
@@ -362,10 +363,10 @@ def test_random_experts_get_no_say_in_top_lists() -> None:
 
 def test_large_pools_do_not_depend_on_threads_or_company() -> None:
     p = random_lists(n_instances=5)
-    with cc.threads(1):
+    with force_threads(1):
         one = cc.ExtendedMallows(max_iter=3, chain_steps=2.0)
         first = quiet(one, p).predict(p)
-    with cc.threads(3):
+    with force_threads(3):
         other = cc.ExtendedMallows(max_iter=3, chain_steps=2.0)
         second = quiet(other, p).predict(p)
     assert one.theta_.tolist() == other.theta_.tolist()

@@ -10,6 +10,7 @@ from tests.oracles import potentials as oracle
 
 import concordant as cc
 from concordant.errors import DataError, ParameterError
+from concordant.execution import force_threads
 from concordant.ranking import expert_features
 from concordant.ranking.expert_features import blocks_of, item_sums, potentials
 
@@ -101,7 +102,7 @@ def test_potentials_of_stretches_are_those_of_all(
     for size in (1, 40):
         monkeypatch.setattr(expert_features, "_STRETCH", size)
         for n in (1, 3):
-            with cc.threads(n):
+            with force_threads(n):
                 found = potentials(p, blocks, of_expert, transform, missing=missing)
             for name, one, other in zip(whole._fields, whole, found, strict=True):
                 np.testing.assert_array_equal(one, other, err_msg=name, strict=True)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import concordant as cc
+from concordant.execution import force_threads
 from concordant.kernels.graded import Graded
 from concordant.ranking import _fitting, designs
 from concordant.ranking.designs import Plain
@@ -33,7 +34,7 @@ def test_stretches_add_up(ranker: cc.Ranker, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(_fitting, "_STRETCH", 100)
     found = []
     for n in (1, 3):
-        with cc.threads(n):
+        with force_threads(n):
             found.append(ranker.fit(features, labels).coefficients_.copy())
     np.testing.assert_array_equal(found[0], found[1])
     np.testing.assert_allclose(found[0], whole, rtol=1e-6, atol=1e-9)
@@ -69,7 +70,7 @@ def test_what_is_made_block_by_block_does_not_depend_on_the_threads(monkeypatch:
     features = cc.Features.from_codes(features.slots, X)
     found = []
     for n in (1, 3):
-        with cc.threads(n):
+        with force_threads(n):
             model = cc.PMOP(l2=0.1, nan="mean").fit(features, labels)
             found.append((model.mean_, model.scale_, model.coefficients_, model.predict(features).score))
     for one, three in zip(*found, strict=True):
@@ -80,7 +81,7 @@ def test_what_is_made_block_by_block_does_not_depend_on_the_threads(monkeypatch:
 def test_errors_are_treated_in_all_threads_as_the_caller_has_them(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(designs, "_BLOCK", 2)
     large = np.full(8, 1e300)
-    with cc.threads(n):
+    with force_threads(n):
         with np.errstate(over="ignore"):
             assert designs.over_blocks(lambda block: float((large[block] * 1e300).max()), 8, 1) == [np.inf] * 4
         with np.errstate(over="raise"), pytest.raises(FloatingPointError):

@@ -15,7 +15,7 @@ from concordant.base import checkpoints
 from concordant.data.labels import Labels
 from concordant.data.splits import Split, k_folds, train_validation_split
 from concordant.errors import DataError, ParameterError
-from concordant.execution import n_threads, threads, watch
+from concordant.execution import force_threads, n_threads, watch
 from concordant.selection import CrossValidation, cross_validate
 
 LEARNS = cc.CPS(adherence="supervised", unjudged="drop")
@@ -189,7 +189,7 @@ def same(one: CrossValidation, other: CrossValidation) -> None:
 def test_threads_do_not_matter(method: cc.Aggregator) -> None:
     results = []
     for n in (1, 2, 7):
-        with threads(n):
+        with force_threads(n):
             results.append(cross_validate(method, P, LABELS, folds=4, seeds=2))
     same(results[0], results[1])
     same(results[0], results[2])
@@ -216,7 +216,7 @@ class Threads(Guess):
 @pytest.mark.parametrize(("available", "share"), [(1, 1), (3, 1), (4, 1), (9, 3)])
 def test_fits_share_the_threads(available: int, share: int) -> None:
     Threads.used.clear()
-    with threads(available):
+    with force_threads(available):
         cross_validate(Threads(), P, LABELS, folds=3)
     assert Threads.used == {share}
 
@@ -230,7 +230,7 @@ def test_progress_counts_fits_and_nothing_inside_them(n: int) -> None:
         with lock:
             told.append((done, total))
 
-    with threads(n), watch(report):
+    with force_threads(n), watch(report):
         cross_validate(LEARNS, P, LABELS, folds=4)
     assert sorted(told) == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
@@ -248,13 +248,13 @@ class Context(Guess):
 @pytest.mark.parametrize("n", [1, 2])
 def test_fits_do_not_share_a_checkpoint(n: int, tmp_path: Path) -> None:
     Context.places.clear()
-    with threads(n), checkpoints.checkpoint(tmp_path / "one"):
+    with force_threads(n), checkpoints.checkpoint(tmp_path / "one"):
         cross_validate(Context(), P, LABELS, folds=3)
     assert Context.places == [None] * 3
 
 
 def test_an_error_says_in_which_fold() -> None:
-    with threads(1), pytest.raises(DataError, match="guess 0 knows nothing of 'q7'") as raised:
+    with force_threads(1), pytest.raises(DataError, match="guess 0 knows nothing of 'q7'") as raised:
         cross_validate(
             Guess(fails="late"),
             P,

@@ -13,7 +13,7 @@ import concordant as cc
 from concordant.data import synthetic
 from concordant.data.splits import k_folds
 from concordant.errors import KindError
-from concordant.execution import threads
+from concordant.execution import force_threads
 from concordant.selection import GridSearch, Nested, RandomSearch, cross_validate, nested
 
 KS = [0.5, 2, 8, 30, 120]
@@ -46,7 +46,7 @@ def _count(values: Any) -> dict[Any, int]:
 def test_outer_test_instances_never_reach_a_fit_or_an_inner_choice() -> None:
     log: list[Seen] = []
     search = GridSearch(Spy(log=log), {"k": [1, 10, 60]}, folds=2)
-    with threads(1):
+    with force_threads(1):
         nested(search, P, LABELS, outer=4)
     per_fold = 3 * 2 * 2 + 2  # a fit and a prediction for every candidate and inner fold, the last fit, the test
     assert len(log) == 4 * per_fold
@@ -62,7 +62,7 @@ def test_outer_test_instances_never_reach_a_fit_or_an_inner_choice() -> None:
 def test_given_folds_choose_on_their_vali_parts() -> None:
     log: list[Seen] = []
     folds = given_folds()
-    with threads(1):
+    with force_threads(1):
         found = nested(GridSearch(Spy(log=log), {"k": KS}, metric="ndcg@5"), outer=folds, metrics="map")
     assert found.convention == "letor"
     assert len(log) == 3 * (2 * len(KS) + 1)
@@ -108,7 +108,7 @@ def test_what_is_good_is_found_and_not_too_dear() -> None:
 def test_threads_do_not_matter() -> None:
     results = []
     for n in (1, 3):
-        with threads(n):
+        with force_threads(n):
             results.append(nested(RandomSearch(Guess(), {"guess": list(range(9))}, n=3, folds=2), P, LABELS, outer=3))
     one, other = results
     assert one.values["map"].tobytes() == other.values["map"].tobytes()

@@ -16,7 +16,7 @@ import concordant as cc
 from concordant.base.checks import CHECKS, Check, checks_for
 from concordant.data.splits import k_folds, train_validation_split
 from concordant.errors import ConcordantWarning, ContractError, DataError, KindError, NotFittedError, ParameterError
-from concordant.execution import threads, watch
+from concordant.execution import force_threads, watch
 from concordant.selection import GridSearch, RandomSearch, cross_validate
 
 LEARNS = cc.CPS(adherence="supervised", unjudged="drop")
@@ -203,7 +203,7 @@ def test_threads_do_not_matter(validation: bool) -> None:
     found = []
     for n in (1, 2, 5):
         search = GridSearch([(LEARNS, {"distance": ["kendall", "spearman"]}), (Guess(), {"guess": [1, 2, 3]})], folds=3)
-        with threads(n):
+        with force_threads(n):
             if validation:
                 search.fit(P[:16], LABELS[:16], validation=(P[16:], LABELS[16:]))
             else:
@@ -224,14 +224,14 @@ def test_progress_counts_fits(n: int) -> None:
         with lock:
             told.append((done, total))
 
-    with threads(n), watch(report):
+    with force_threads(n), watch(report):
         GridSearch(cc.RRF(), {"k": [1, 2]}, folds=3).fit(P, LABELS)
     assert sorted(told) == [(i, 6) for i in range(1, 7)]
 
 
 def test_the_last_fit_tells_of_its_own_steps() -> None:
     told: list[tuple[int, int]] = []
-    with threads(1), watch(lambda done, total: told.append((done, total))):
+    with force_threads(1), watch(lambda done, total: told.append((done, total))):
         GridSearch(LEARNS, {"max_iter": [77]}, folds=2).fit(P, LABELS)
     assert told[:2] == [(1, 2), (2, 2)]
     assert {total for _, total in told[2:]} == {77}

@@ -36,7 +36,7 @@ from concordant.errors import (
     ParameterError,
     listing,
 )
-from concordant.execution import threads
+from concordant.execution import force_threads, threads
 from concordant.kernels.lists import Floats
 
 __all__ = ["CHECKS", "Check", "Example", "Result", "check_method", "checks_for", "examples"]
@@ -676,7 +676,7 @@ def number_of_threads_is_irrelevant(method: Aggregator) -> None:
     for example in examples(method.tags):
         with threads(1):
             one = _answer(method, example)
-        with threads(4):
+        with force_threads(4):
             _agree(_answer(method, example), one, f"{example.kind} data on 4 threads", exact=True)
 
 

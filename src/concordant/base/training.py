@@ -22,7 +22,7 @@ from concordant.base.supervision import Judge, Truth
 from concordant.data.container import Container
 from concordant.data.streams import id_hash
 from concordant.errors import ConvergenceWarning, DataError, DataWarning, FormatError
-from concordant.execution import map_instances, n_threads, note, report, threads, unwatched
+from concordant.execution import force_threads, map_instances, n_threads, note, report, unwatched
 from concordant.kernels.keeping import UNKEPT, Keep, State
 from concordant.kernels.lists import Floats, Ints, ranges
 
@@ -214,7 +214,7 @@ def train(
             alone = size < _LITTLE or any(getattr(learner, "threaded", False) for learner in learners)
             with (
                 unwatched(),
-                threads(1 if alone else n_threads()),
+                force_threads(1 if alone else n_threads()),
                 np.errstate(over="ignore", invalid="ignore"),
             ):
                 results = map_instances(lambda t: work(alive[t]), len(alive))  # noqa: B023 - called before the next turn

@@ -271,19 +271,25 @@ def note_missing(session: Session, asked: Iterable[tuple[str, Aggregator]], vote
 
 
 @contextmanager
-def engine(name: str, scheduler: str | None) -> Iterator[bool]:
+def engine(name: str, scheduler: str | None, timeout: float | None = None) -> Iterator[bool]:
     """Have the work inside the block done where the options say, and tell whether that is a cluster."""
     one_of(name, ("local", "dask"), "--engine")
     if (name == "dask") != (scheduler is not None):
         raise typer.BadParameter(
             "--engine dask and --scheduler ADDRESS go together.", param_hint="--engine" if scheduler else "--scheduler"
         )
+    if timeout is not None and scheduler is None:
+        raise typer.BadParameter("goes with --scheduler ADDRESS.", param_hint="--scheduler-timeout")
+    if timeout is not None and not 0 < timeout < float("inf"):
+        raise typer.BadParameter(
+            f"must be a number of seconds > 0. Got {timeout:g} instead.", param_hint="--scheduler-timeout"
+        )
     if scheduler is None:
         yield False
         return
     from concordant.execution import connected
 
-    with connected(scheduler):
+    with connected(scheduler) if timeout is None else connected(scheduler, timeout=timeout):
         yield True
 
 

@@ -23,8 +23,9 @@ __all__ = [
     "Percent",
     "Quiet",
     "ReadOptions",
-    "Scheduler",
     "Relevant",
+    "Scheduler",
+    "SchedulerTimeout",
     "Sort",
     "Threads",
     "To",
@@ -145,7 +146,8 @@ ValidationPart = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only results and errors: no notes, warnings or progress.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output instead of tables.")]
 Threads = Annotated[
-    int | None, typer.Option("--threads", metavar="N", min=1, help="How many threads may work. Without it all cores.")
+    int | None,
+    typer.Option("--threads", metavar="N", help="How many threads may work, at most one per core. [default: all]"),
 ]
 Memory = Annotated[
     str | None,
@@ -165,5 +167,14 @@ Engine = Annotated[
 Scheduler = Annotated[
     str | None,
     typer.Option("--scheduler", metavar="ADDRESS", help="The Dask scheduler, such as tcp://10.0.0.1:8786."),
+]
+SchedulerTimeout = Annotated[
+    float | None,
+    typer.Option(
+        "--scheduler-timeout",
+        metavar="SECONDS",
+        help="How long to wait for a Dask scheduler that does not answer, or for workers when there are none. "
+        "[default: 15]",
+    ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

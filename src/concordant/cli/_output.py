@@ -24,7 +24,7 @@ from typing import Any, Self, TextIO
 import typer
 
 from concordant._version import __version__
-from concordant.errors import ConcordantError, ConcordantWarning
+from concordant.errors import ConcordantError, ConcordantWarning, ParameterError
 
 __all__ = ["Progress", "Session", "Table", "number", "visible"]
 
@@ -210,18 +210,29 @@ class Session:
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("always", ConcordantWarning)
-        warnings.showwarning = self._show_warning
         if self.threads is not None:
             from concordant.execution import threads
 
-            self._stack.enter_context(threads(self.threads))
+            try:
+                self._stack.enter_context(threads(self.threads))
+            except ParameterError as error:
+                raise typer.BadParameter(str(error), param_hint="--threads") from error
             # Polars sizes its pool once, when it is imported.
             before = os.environ.get("POLARS_MAX_THREADS")
-            os.environ["POLARS_MAX_THREADS"] = str(self.threads)
+            os.environ["POLARS_MAX_THREADS"] = str(self.at_most_cores(self.threads, "--threads"))
             self._stack.callback(_set_environment, "POLARS_MAX_THREADS", before)
+        self._stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("always", ConcordantWarning)
+        warnings.showwarning = self._show_warning
         return self
+
+    def at_most_cores(self, n: int, option: str) -> int:
+        """Return how many threads or processes to start: no more than cores, with a warning where fewer than asked."""
+        from concordant.execution import cores
+
+        if n > cores():
+            self.warn(f"{option} {n}: this process may use {cores()} cores, so only {cores()} are started.")
+        return min(n, cores())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

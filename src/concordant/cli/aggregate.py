@@ -43,6 +43,7 @@ from concordant.cli._options import (
     Quiet,
     ReadOptions,
     Scheduler,
+    SchedulerTimeout,
     Threads,
     To,
     Weights,
@@ -129,6 +130,7 @@ def command(
     ] = None,
     where: Engine = "local",
     scheduler: Scheduler = None,
+    scheduler_timeout: SchedulerTimeout = None,
     quiet: Quiet = False,
     as_json: Json = False,
     threads: Threads = None,
@@ -161,7 +163,7 @@ def command(
         whole = output is None or experts_out is not None or instance is not None or features is not None
         learns = model is None and chosen.learns()
         if not whole and chosen.tags.per_instance and (not learns or (chosen.adds_up() and not trust)):
-            with engine(where, scheduler) as remote:
+            with engine(where, scheduler, scheduler_timeout) as remote:
                 blocks = scan_input(
                     session,
                     inputs,

@@ -50,6 +50,7 @@ from concordant.cli._options import (
     Quiet,
     ReadOptions,
     Scheduler,
+    SchedulerTimeout,
     Threads,
     ValidationPart,
 )
@@ -138,6 +139,7 @@ def command(
     memory: Memory = None,
     where: Engine = "local",
     scheduler: Scheduler = None,
+    scheduler_timeout: SchedulerTimeout = None,
     quiet: Quiet = False,
     as_json: Json = False,
     threads: Threads = None,
@@ -169,7 +171,7 @@ def command(
             return read_input(session, paths, input_format, columns, expert_from, read_options)
 
         with ExitStack() as stack:
-            remote = stack.enter_context(engine(where, scheduler))
+            remote = stack.enter_context(engine(where, scheduler, scheduler_timeout))
             blocks, asked_for_blocks = None, memory is not None or remote
             plain = features is None and fold is None and validation_part is None
             if asked_for_blocks and plain and can_learn_from_blocks(chosen):

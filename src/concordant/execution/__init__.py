@@ -8,6 +8,8 @@ from concordant.execution._dask import connected, dask
 from concordant.execution.local import (
     Pace,
     ahead,
+    cores,
+    force_threads,
     free_memory,
     map_instances,
     n_threads,
@@ -29,7 +31,9 @@ __all__ = [
     "ahead",
     "cluster",
     "connected",
+    "cores",
     "dask",
+    "force_threads",
     "free_memory",
     "map_instances",
     "n_threads",

@@ -21,6 +21,8 @@ from concordant.errors import ParameterError
 __all__ = [
     "Pace",
     "ahead",
+    "cores",
+    "force_threads",
     "free_memory",
     "map_instances",
     "n_threads",
@@ -35,6 +37,8 @@ T = TypeVar("T")
 
 # Blocks of a map for each thread: many, so that nobody waits long for whoever has the last one.
 TURNS = 64
+# Nobody means more threads than this.
+MOST_THREADS = 10**6
 # Where the system says how much memory a container may use.
 _CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -43,12 +47,15 @@ _watcher: ContextVar[Callable[[int, int], None] | None] = ContextVar("concordant
 _listener: ContextVar[Callable[[str], None] | None] = ContextVar("concordant_listener", default=None)
 
 
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def n_threads() -> int:
     """Return how many threads work is spread over: as set by `threads`, else the cores this process may use."""
     chosen = _threads.get()
-    if chosen is not None:
-        return chosen
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores() if chosen is None else chosen
 
 
 def free_memory() -> int:
@@ -71,7 +78,10 @@ def free_memory() -> int:
 
 @contextmanager
 def threads(n: int) -> Iterator[None]:
-    """Run what is inside the block on n threads.
+    """Run what is inside the block on at most n threads.
+
+    There are never more threads than cores this process may use: more would only wait for each other. `n_threads`
+    says how many there are. Results do not depend on it.
 
     Examples
     --------
@@ -79,8 +89,18 @@ def threads(n: int) -> Iterator[None]:
     ...     n_threads()
     1
     """
-    if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-        raise ParameterError.invalid("n", "threads", "a whole number >= 1", n)
+    if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MOST_THREADS:
+        raise ParameterError.invalid("n", "threads", f"a whole number from 1 to {MOST_THREADS:,}", n)
+    with force_threads(min(n, cores())):
+        yield
+
+
+@contextmanager
+def force_threads(n: int) -> Iterator[None]:
+    """Run what is inside the block on n threads, also where there are fewer cores.
+
+    For a share of `n_threads`, and to test threaded code on any machine.
+    """
     token = _threads.set(n)
     try:
         yield

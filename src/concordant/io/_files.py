@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from concordant.errors import ConcordantError, DataError, FormatError, KindError, ParameterError, ParseError
+from concordant.io._claims import Claim
 
 if TYPE_CHECKING:
     import polars as pl
@@ -32,13 +33,12 @@ __all__ = [
     "check_writable",
     "compression",
     "expand",
-    "make_folder",
     "marked",
+    "naming_place",
     "open_bytes",
     "open_text",
     "read_bytes",
     "read_head",
-    "remove_unfinished",
     "stem",
     "text_blocks",
     "text_lines",
@@ -462,12 +462,13 @@ def _is_device(path: str) -> bool:
     return os.path.exists(path) and not os.path.isfile(path)
 
 
-def make_folder(path: PathLike, *, named: PathLike | None = None) -> None:
-    """Make a folder, and those it is in, unless it is there; an error names it, or the file it is for."""
+@contextmanager
+def naming_place(path: PathLike) -> Iterator[None]:
+    """Turn what the system says against making a file or folder into an error that names the place."""
     try:
-        os.makedirs(path, exist_ok=True)
+        yield
     except OSError as error:
-        raise DataError(f"cannot write {os.fspath(named or path)!r}: {error.strerror}. Name another place.") from error
+        raise DataError(f"cannot write {os.fspath(path)!r}: {error.strerror}. Name another place.") from error
 
 
 # How Polars hands on what the system says.
@@ -489,7 +490,8 @@ def atomic_write(path: PathLike, *, named: PathLike | None = None) -> Iterator[B
     r"""Open a file for writing bytes so that it appears complete or not at all.
 
     The bytes go to a hidden file in the same folder, which is flushed to disk and then takes the name. When anything is
-    raised inside the block, an interrupt included, the hidden file is removed and what was there before stays. An
+    raised inside the block, an interrupt included, the hidden file is removed and what was there before stays. Hidden
+    files that killed processes left of the same file are removed. An
     ending .gz, .xz, .bz2 or .zst compresses; .zst takes text only. A device or pipe is written directly. What the
     system says against it, such as that the disk is full, is an error that names the file, or the one it is a part of.
 
@@ -510,10 +512,12 @@ def atomic_write(path: PathLike, *, named: PathLike | None = None) -> Iterator[B
             yield direct
         return
     mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else None
-    temporary = os.path.join(folder, f".{name[:200]}.{os.urandom(6).hex()}.tmp")
+    claim = Claim(Path(folder), f".{name[:200]}.", ".tmp")
+    temporary = os.fspath(claim.path)
     kind = _SUFFIXES.get(os.path.splitext(name)[1].lower())
     try:
-        with open(temporary, "xb") as handle:
+        claim.take()
+        with open(temporary, "wb") as handle:
             if mode is not None:
                 os.chmod(temporary, mode)
             if kind is None or kind == "zst":
@@ -541,12 +545,8 @@ def atomic_write(path: PathLike, *, named: PathLike | None = None) -> Iterator[B
                 "there, or name another place."
             ) from error
         raise
-
-
-def remove_unfinished(folder: Path, pattern: str) -> None:
-    """Remove what processes were writing to files of such names when they were killed: it never took the name."""
-    for left in folder.glob(f".{pattern}.{'[0-9a-f]' * 12}.tmp"):
-        left.unlink(missing_ok=True)
+    finally:
+        claim.release()
 
 
 def _compressor(handle: BinaryIO, kind: str) -> BinaryIO:

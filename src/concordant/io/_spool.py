@@ -7,9 +7,9 @@ batch: a block is those slices, joined as the batches of anything else that was 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Hashable
 from pathlib import Path
@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 
 from concordant.data.index import Texts
 from concordant.errors import DataError, FormatError, shorten
+from concordant.io._claims import Claim, remove_unfinished
 from concordant.io._coding import Batch, CodedRows, Coder, Source, assemble
-from concordant.io._files import atomic_write, remove_unfinished
+from concordant.io._files import atomic_write
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
 
 __all__ = ["Spool"]
@@ -95,9 +96,14 @@ class Spool:
         self._known: tuple[Texts, list[Hashable], list[tuple[int, Source]], bool] | None = None
         self._job = job
         self._state: dict[str, Any] | None = None
+        self._claim: Claim | None = None
         try:
             if kept is None:
-                self.folder = Path(tempfile.mkdtemp(prefix="concordant-", dir=folder))
+                # Named after the files that are read: the next reading of them removes what a killed one left.
+                files = json.dumps([file[0] for file in (job or {}).get("files", ())])
+                key = hashlib.blake2b(files.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+                self._claim = Claim(Path(folder or tempfile.gettempdir()), f"concordant-{key}-", "", folder=True).take()
+                self.folder = self._claim.path
             else:
                 self.folder = Path(kept)
                 self.folder.mkdir(parents=True, exist_ok=True)
@@ -231,15 +237,17 @@ class Spool:
     @staticmethod
     def discard(folder: Path) -> None:
         """Remove what a reading that is of no more use kept in a folder, and nothing else."""
-        for own in ("[0-9]*.npy", "[0-9]*.items.arrow", _STATE):
+        # The state goes first: without it nobody looks for the rest.
+        for own in (_STATE, "[0-9]*.npy", "[0-9]*.items.arrow"):
             for path in folder.glob(own):
                 path.unlink(missing_ok=True)
-        remove_unfinished(folder, _STATE)
+        remove_unfinished(folder, f".{_STATE}.")
 
     def close(self) -> None:
         """Remove everything from the disk."""
         self._laid = []
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if self._claim is not None:
+            self._claim.remove()
 
 
 def _mapped(path: Path) -> NDArray[Any]:

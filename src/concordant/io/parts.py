@@ -17,12 +17,15 @@ import polars as pl
 
 from concordant.data.consensus import Consensus
 from concordant.errors import FormatError, ParameterError
-from concordant.io._files import PathLike, atomic_write, check_writable, make_folder, remove_unfinished
+from concordant.io._claims import Claim, remove_unfinished
+from concordant.io._files import PathLike, atomic_write, check_writable, naming_place
 from concordant.io.trec import write_run_lines
 from concordant.io.write import format_of, refuse_unwritable
 
 __all__ = ["PART_FORMATS", "Parts"]
 
+# What the parts are of.
+_JOB = "parts.json"
 PART_FORMATS = ("trec", "csv", "tsv", "jsonl", "parquet")
 
 
@@ -95,15 +98,20 @@ class Parts:
         self._kept = folder is not None
         target = Path(os.path.realpath(self.path))
         check_writable(path)
-        hidden = target.parent / f".{target.name[:200]}.{os.urandom(6).hex()}.parts"
-        self.folder = hidden if folder is None else Path(folder).expanduser()
-        make_folder(self.folder, named=None if self._kept else path)
-        if folder is not None:
+        if folder is None:
+            self._claim = Claim(target.parent, f".{target.name[:200]}.", ".parts", folder=True)
+            self.folder = self._claim.path
+            with naming_place(path):
+                self._claim.take()
+        else:
+            self.folder = Path(folder).expanduser()
+            with naming_place(self.folder):
+                self.folder.mkdir(parents=True, exist_ok=True)
             self._check_job({"job": job, "format": self.format, "options": options})
 
     def _check_job(self, job: dict[str, Any]) -> None:
         """Raise where the folder holds parts of another job, else say whose they are."""
-        path, now = self.folder / "parts.json", json.dumps(job, sort_keys=True)
+        path, now = self.folder / _JOB, json.dumps(job, sort_keys=True)
         if not path.exists():
             with self._writing(path) as handle:
                 handle.write(now.encode())
@@ -114,7 +122,7 @@ class Parts:
             )
 
     def _writing(self, part: Path) -> AbstractContextManager[BinaryIO]:
-        # Who gave no folder knows of none.
+        # Without a checkpoint folder the user knows only the name of the output.
         return atomic_write(part, named=None if self._kept else self.path)
 
     def _part(self, block: int) -> Path:
@@ -146,15 +154,16 @@ class Parts:
                 for part in parts:
                     with part.open("rb") as source:
                         shutil.copyfileobj(source, handle, 1 << 20)
-        for part in (*parts, *(self._count(block) for block in range(n_blocks)), self.folder / "parts.json"):
+        # The job goes last: parts without one could be taken for those of another job.
+        for part in (*parts, *(self._count(block) for block in range(n_blocks)), self.folder / _JOB):
             part.unlink(missing_ok=True)
-        remove_unfinished(self.folder, "part*")
+        remove_unfinished(self.folder, ".part*.")
         return items
 
     def close(self) -> None:
         """Remove the parts, unless the folder was given."""
         if not self._kept:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            self._claim.remove()
 
     def __enter__(self) -> Parts:
         return self

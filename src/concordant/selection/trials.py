@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from concordant.base.contract import Aggregator
 from concordant.errors import ParameterError
-from concordant.execution import map_instances, n_threads, threads
+from concordant.execution import force_threads, map_instances, n_threads
 
 __all__ = ["check_seeds", "fresh", "in_parallel", "seeds_of"]
 
@@ -26,7 +26,7 @@ def in_parallel(work: Callable[[int], T], n: int) -> list[T]:
     Examples
     --------
     >>> from concordant.execution import watch
-    >>> with threads(1), watch(lambda done, total: print(f"{done} of {total}")):
+    >>> with force_threads(1), watch(lambda done, total: print(f"{done} of {total}")):
     ...     in_parallel(lambda i: n_threads() + i, 2)
     1 of 2
     2 of 2
@@ -36,7 +36,7 @@ def in_parallel(work: Callable[[int], T], n: int) -> list[T]:
     share = max(1, available // max(1, min(n, available)))
 
     def alone(i: int) -> T:
-        with threads(share):
+        with force_threads(share):
             return work(i)
 
     # An empty context is what a thread of the pool has anyway; with one thread it must not be another: a watcher would

@@ -1,0 +1,140 @@
+"""Locks on temporary files and folders: what a running process writes is told from what a killed one left behind.
+
+The system ends a lock with the process that holds it, however that ends. Where there are no locks (Windows, some
+network file systems) nothing is ever removed.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import shutil
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["Claim", "remove_unfinished"]
+
+# The file that is locked for a folder.
+_LOCK = "lock"
+_RANDOM_BYTES = 6
+
+
+class Claim:
+    """A temporary file or folder of this process, locked from `take` to `release`.
+
+    Parameters
+    ----------
+    parent : Path
+        The folder to make it in.
+    before, after : str
+        What its name begins and ends with; random digits come between.
+    folder : bool
+        Whether it is a folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> home = Path(tempfile.mkdtemp())
+    >>> mine = Claim(home, "run.", ".parts", folder=True).take()
+    >>> remove_unfinished(home, "run.", ".parts")
+    >>> mine.path.exists()
+    True
+    >>> mine.remove()
+    >>> mine.path.exists()
+    False
+    """
+
+    def __init__(self, parent: Path, before: str, after: str, *, folder: bool = False) -> None:
+        self.path = parent / f"{before}{os.urandom(_RANDOM_BYTES).hex()}{after}"
+        self._is_folder = folder
+        self._handle = -1
+        remove_unfinished(parent, glob.escape(before), after)
+
+    def take(self) -> Self:
+        """Make it and lock it."""
+        locked = os.fspath(self.path / _LOCK if self._is_folder else self.path)
+        # Another process may remove it in the moment between both; then it is made again.
+        while self._handle < 0:
+            with suppress(FileExistsError):
+                if self._is_folder:
+                    self.path.mkdir(mode=0o700)
+            try:
+                handle = os.open(locked, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+            except FileNotFoundError:
+                if self._is_folder and not self.path.exists():
+                    continue
+                raise
+            if _lock(handle) is not False and os.path.exists(locked):
+                self._handle = handle
+            else:
+                os.close(handle)
+        return self
+
+    def release(self) -> None:
+        """End the lock; the file or folder stays."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def __del__(self) -> None:
+        self.release()
+
+    def remove(self) -> None:
+        """Remove the folder and all it holds."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        self.release()
+
+
+def remove_unfinished(folder: Path, before: str, after: str = ".tmp") -> None:
+    """Remove the temporary files and folders that killed processes left, and only those.
+
+    Parameters
+    ----------
+    folder : Path
+        Where to look.
+    before, after : str
+        What their names begin (a pattern) and end with.
+
+    Notes
+    -----
+    What is locked, or of another user, stays.
+    """
+    for left in folder.glob(f"{before}{'[0-9a-f]' * 2 * _RANDOM_BYTES}{after}"):
+        with suppress(OSError):
+            _remove_unlocked(left)
+
+
+def _remove_unlocked(left: Path) -> None:
+    about = left.lstat()
+    is_folder = stat.S_ISDIR(about.st_mode)
+    if fcntl is None or about.st_uid != os.getuid() or not (is_folder or stat.S_ISREG(about.st_mode)):
+        return
+    handle = os.open(left / _LOCK if is_folder else left, os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT if is_folder else 0))
+    try:
+        if _lock(handle):
+            if is_folder:
+                shutil.rmtree(left)
+            else:
+                left.unlink()
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int) -> bool | None:
+    """Lock an open file until it is closed; return False where another process holds it, None where nobody can."""
+    if fcntl is None:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return None
+    return True
