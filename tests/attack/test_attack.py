@@ -37,7 +37,7 @@ def test_tallies_of_parts_add_up(tmp_path: Path) -> None:
     whole = watch.share("tests.attack.fakes:numbered", {"at": at}, 0, 8, tmp_path, 2)
     assert (whole["inputs"], whole["outcomes"]["read"], whole["counts"]) == (8, 5, {"seen": 5})
     assert (whole["findings"]["foreign"], whole["findings"]["died"], whole["findings"]["hang"]) == (2, 1, 0)
-    assert [n for n, _ in whole["examples"]["foreign"]] == [2, 5]
+    assert [name for name, _ in whole["examples"]["foreign"]] == ["2", "5"]
     both = watch.joined([whole, whole])
     assert (both["inputs"], both["findings"]["foreign"], both["outcomes"]["read"]) == (16, 4, 10)
 

@@ -32,31 +32,46 @@ SHOWN = 5
 Judge = Callable[[int], dict[str, Any]]
 
 
+class InTurn:
+    """A judge of several cases taken in turn: the input of a number is the next one of its case."""
+
+    def __init__(self, cases: Iterable[str], judge: Callable[[str, int], dict[str, Any]]) -> None:
+        self._cases, self._judge = list(cases), judge
+
+    def label(self, number: int) -> tuple[str, str]:
+        """Return the case of an input, and case and number as its name."""
+        turn, case = divmod(number, len(self._cases))
+        return self._cases[case], f"{self._cases[case]} {turn}"
+
+    def __call__(self, number: int) -> dict[str, Any]:
+        turn, case = divmod(number, len(self._cases))
+        return self._judge(self._cases[case], turn)
+
+
 def judged(
     task: str, options: dict[str, Any], numbers: Iterable[int], folder: Path, limit: float = LIMIT
 ) -> Iterator[dict[str, Any]]:
     """Yield one record for every input: what `task` ("module:function") made of it, or that it hung or died.
 
     `task` is called in the child with the folder it may write to and the options, and returns a function from the
-    number of an input to its record, {"outcome": str, "findings": [[sort, detail], ...]}, perhaps with "counts", the
-    "group" it is counted in, and the name of the "input".
+    number of an input to its record, {"outcome": str, "findings": [[sort, detail], ...]}, perhaps with "counts". Its
+    attribute `label`, if it has one, gives the group in which an input is counted and the name of the input.
     """
     left = list(dict.fromkeys(numbers))
     again: set[int] = set()
     while left:
         with _Child(task, options, left, folder) as child:
-            n = None
             try:
                 for n, record in child.records(limit):
                     left.remove(n)
                     yield {"number": n, **record}
             except _LostError as lost:
-                n = lost.number
-                if n is None:
+                if lost.number is None:
                     raise RuntimeError(f"{task} did not start: {lost}") from None
+                n = lost.number
                 if n in again or lost.sort != "hang":
                     left.remove(n)
-                    yield {"number": n, "outcome": lost.sort, "findings": [[lost.sort, str(lost)]]}
+                    yield {"number": n, **lost.label, "outcome": lost.sort, "findings": [[lost.sort, str(lost)]]}
                 else:
                     # The machine may have been busy: once more, first thing in a new child.
                     again.add(n)
@@ -64,9 +79,9 @@ def judged(
 
 
 class _LostError(Exception):
-    def __init__(self, number: int | None, sort: str, said: str) -> None:
+    def __init__(self, number: int | None, label: dict[str, str], sort: str, said: str) -> None:
         super().__init__(said)
-        self.number, self.sort = number, sort
+        self.number, self.label, self.sort = number, label, sort
 
 
 class _Child:
@@ -101,21 +116,22 @@ class _Child:
     def records(self, limit: float) -> Iterator[tuple[int, dict[str, Any]]]:
         """Yield the number of an input and its record; raise when the child is slow or gone."""
         number, wait = None, START_LIMIT
+        label: dict[str, str] = {}
         while True:
             try:
                 line = self._lines.get(timeout=wait)
             except queue.Empty:
-                raise _LostError(number, "hang", f"more than {wait:g} s") from None
+                raise _LostError(number, label, "hang", f"more than {wait:g} s") from None
             if not line:
                 if self._process.wait() == 0:
                     return
                 self._errors.seek(0)
                 said = self._errors.read()[-1500:].decode(errors="replace").strip()
-                raise _LostError(number, "died", f"exit code {self._process.returncode}: {said}")
-            number, record = json.loads(line)
+                raise _LostError(number, label, "died", f"exit code {self._process.returncode}: {said}")
+            number, label, record = json.loads(line)
             wait = limit
             if record is not None:
-                yield number, record
+                yield number, label | record
 
     def __enter__(self) -> _Child:
         return self
@@ -140,11 +156,12 @@ def main() -> None:
     warnings.simplefilter("ignore")
     module, _, name = task.partition(":")
     judge: Judge = getattr(import_module(module), name)(Path(folder), **options)
+    label = getattr(judge, "label", lambda n: ("all", str(n)))
     for n in numbers:
-        out.write(json.dumps([n, None]).encode() + b"\n")
-        out.flush()
-        out.write(json.dumps([n, judge(n)]).encode() + b"\n")
-        out.flush()
+        names = dict(zip(("group", "input"), label(n), strict=True))
+        for record in (lambda: None, lambda n=n: judge(n)):
+            out.write(json.dumps([n, names, record()]).encode() + b"\n")
+            out.flush()
 
 
 def tally(records: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -155,11 +172,11 @@ def tally(records: Iterable[dict[str, Any]]) -> dict[str, Any]:
     for record in records:
         out["outcomes"][record["outcome"]] += 1
         out["counts"].update(record.get("counts", {}))
-        group = groups.setdefault(record.get("group", "lost"), Counter())
+        group = groups.setdefault(record["group"], Counter())
         group.update({"inputs": 1, "answered": record["outcome"] == "read", "faults": bool(record["findings"])})
         for sort, detail in record["findings"]:
             out["findings"][sort] += 1
-            examples.setdefault(sort, []).append([record.get("input", record["number"]), detail[:600]])
+            examples.setdefault(sort, []).append([record["input"], detail[:600]])
     return _plain(out, groups, examples)
 
 

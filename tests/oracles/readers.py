@@ -87,7 +87,7 @@ def qrels(data: bytes, path: Path) -> Any:
             continue
         if len(fields) != 4:
             raise RefusedError("fields")
-        label = repr(_number(fields[3]))
+        label = repr(_number(fields[3].strip()))
         if out.setdefault((fields[0], fields[2]), label) != label and float(out[fields[0], fields[2]]) != float(label):
             raise RefusedError("twice")
     return out
@@ -270,6 +270,8 @@ def _groups(order: str) -> Iterator[list[int]]:
 
 def _records(text: str, separator: str) -> list[list[str]]:
     """Return the fields of every record, without outer blanks; quotes follow the rules of RFC 4180."""
+    if separator == " ":
+        return [_WORDS.findall(line) for line in text.split("\n")]
     if _RETURN in text:
         raise UnsureError("a character that is used here")
     # A lone carriage return ends no line.
@@ -287,14 +289,14 @@ def _table(data: bytes, separator: str, names: Sequence[str] | None) -> list[lis
     text = _text(data)
     if "\0" in text:
         raise UnsureError("NUL")
-    rows = _records(text, separator)
-    while rows and not any(rows[0]):
-        rows.pop(0)
+    rows = _records(text.lstrip("\n"), separator)
     if not rows:
         raise RefusedError("no rows")
     width = len(rows[0]) if names is None else len(names)
-    if names is not None and rows.pop(0) != list(names):
-        raise UnsureError("another header")
+    if names is not None:
+        first = text.lstrip("\n").partition("\n")[0].removesuffix("\r")
+        if first != separator.join(names) or rows.pop(0) != list(names):
+            raise UnsureError("another header")
     rows = [row for row in rows if any(row)]
     if not rows:
         raise RefusedError("no rows")

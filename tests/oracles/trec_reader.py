@@ -35,7 +35,8 @@ def read_runs(files: Sequence[Path], *, expert_from: str = "auto", column: int =
         for number, line in enumerate(text.split("\n"), 1):
             fields = re.findall(r"[^ \t\r\f\v]+", line)
             if fields:
-                if len(fields) != 6 or not re.fullmatch(r"[0-9.eE+-]+", fields[column]):
+                # Blanks of other scripts separate no fields, and may stand around a number.
+                if len(fields) != 6 or not re.fullmatch(r"[0-9.eE+-]+", fields[column].strip()):
                     raise ValueError(f"line {number}")
                 if not math.isfinite(float(fields[column])):
                     raise ValueError(f"line {number}")
