@@ -1,8 +1,9 @@
-"""A judge for tests of the watchdog; it imports nothing heavy, so that a child of it starts at once."""
+"""A judge for tests of the watchdog, and a program to be killed; both import nothing heavy and start at once."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -32,3 +33,27 @@ def numbered(folder: Path, at: dict[str, str]) -> Callable[[int], dict[str, Any]
         return {"outcome": "read", "findings": [], "counts": {"seen": 1}}
 
     return one
+
+
+def program(kind: str, path: str, notes: str) -> None:
+    """Write a file with care, or without: the first time slowly, so that there is time for a kill."""
+    first = not os.path.exists(f"{notes}/seen")
+    if kind == "refusing" and not first:
+        sys.exit(3)
+    if kind in ("deaf", "complaining"):
+        signal.signal(signal.SIGTERM, lambda *_: 1 / 0 if kind == "complaining" else None)
+    if kind == "untidy":
+        Path(f"{path}.{os.getpid()}").touch()
+    unfinished = path if kind == "in place" else f"{path}.tmp"
+    with open(unfinished, "w") as file:
+        file.write("al")
+        file.flush()
+        Path(f"{notes}/seen").touch()
+        for _ in range(100 if first else 0):
+            time.sleep(0.1)
+        file.write("l")
+    os.replace(unfinished, path)
+
+
+if __name__ == "__main__":
+    program(*sys.argv[1:])

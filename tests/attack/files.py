@@ -605,7 +605,8 @@ def _stretch(data: bytes, chance: random.Random, case: Case) -> bytes:
             fields = lines[at].split(case.separator)
             k = chance.randrange(len(fields))
             fields[k] = chance.choice([b"1", b"a", b" ", b'"', b"{", b"0.", "é".encode(), b"\x1f", fields[k]]) * size
-            lines[at] = case.separator.join(fields) + chance.choice([b"", b"A"])
+            fields[k] += chance.choice([b"", b"A", b".", b"e"])
+            lines[at] = case.separator.join(fields)
         case 1:
             lines[at] = case.separator.join(lines[at].split(case.separator) * (size // 20))
         case 2:
@@ -658,6 +659,11 @@ def damaged(case: Case, number: int, seed: str) -> tuple[list[str], bytes]:
     if number % 50 == 49 and data:
         data = _stretch(data, chance, case)[:STRETCHED]
         done.append("stretched")
+    if number % 500 == 499:
+        # A short file that unpacks to one line without an end.
+        how = chance.choice([name for name in _PACKERS if name != "bz2"])
+        unit = chance.choice([b"1", b"a", b"1:1 ", b"x,", b'"', b"[", b"1\t"])
+        return [*done, "endless line"], _PACKERS[how](data + unit * (chance.randint(40, 160) * 1_000_000 // len(unit)))
     if number % 25 == 24:
         how = chance.choice(list(_PACKERS))
         data = _PACKERS[how](data)
@@ -810,6 +816,7 @@ def ways(case: Case, data: bytes) -> dict[str, Callable[[Path], Any]]:
     if not data.startswith(readers.PACKED):
         out |= {how: case.read for how in _PACKERS if how != "zst" or case.text}
     out["small blocks"] = partial(_in_small_blocks, case.read)
+    out["found"] = cc.read
     if case.scan is not None:
         out["scan"] = partial(_scanned, case.scan)
     out |= {f"as {ending}": partial(_written, case.read, ending) for ending in ("parquet", "csv", "jsonl.zst")}
@@ -850,7 +857,11 @@ def judge_file(case: Case, data: bytes, number: int, folder: Path, audit: Audit)
         place = places[1]
         place.write_bytes(_PACKERS[name](data))
     again = read(other[name], place, name)
-    if (answer.error is None) != (again.error is None) or (answer.error is None and answer.told != again.told):
+    if name == "found":
+        # What a damaged file is taken for without being told is its own matter; as the same thing it must be the same.
+        alike = answer.error is None and again.error is None and answer.told != again.told
+        counts["found: other contents"] += int(alike)
+    elif (answer.error is None) != (again.error is None) or (answer.error is None and answer.told != again.told):
         findings.append(("wrong", f"{name}: {_shown(again)}, and at once {_shown(answer)}{shown}"))
     elif answer.kind != again.kind:
         counts[f"{name}: another error"] += 1

@@ -188,6 +188,8 @@ def replaced(data: bytes, chance: random.Random) -> tuple[str, bytes]:
     places = list(_places(header))
     inside = [p for p in places if p[0] in ("state", "experts", "params")] or places
     path = chance.choice(inside if chance.random() < 0.8 else places)
+    if chance.random() < 0.1:
+        path = (chance.choice(list(header)),)
     holder = header
     for key in path[:-1]:
         holder = holder[key]

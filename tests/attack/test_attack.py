@@ -5,17 +5,20 @@ from __future__ import annotations
 import gzip
 import os
 import pickle
+import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from tests.attack import files, watch
+from tests.attack import fakes, files, fits, kills, models, watch
 
 import concordant as cc
-from concordant.errors import DataError, FormatError, ParseError
+from concordant.errors import DataError, FormatError, ParameterError, ParseError
 
 # The watchdog.
 
@@ -200,13 +203,195 @@ def test_damage_is_the_same_on_every_machine() -> None:
     assert gzip.decompress(files._PACKERS["gz"](b"x")) == b"x"
 
 
-# The campaign in small. One process for many cases: starting one costs more than judging a hundred inputs.
-
-FILES = 800
+# The judge of models.
 
 
-def test_damaged_files_are_read_rightly_or_refused_by_name(tmp_path: Path) -> None:
-    found = watch.share("tests.attack.files:judge", {"cases": list(files.CASES)}, 0, FILES, tmp_path, 2)
-    assert found["inputs"] == FILES
-    assert all(0 < group["answered"] < group["inputs"] for group in found["groups"].values())
+@pytest.fixture
+def saved(tmp_path: Path) -> tuple[bytes, Any, Any]:
+    """Return a saved model, the votes it is for, and what it makes of them."""
+    models.fitted("ulara").save(tmp_path / "saved")
+    votes = models.votes_of("ulara")
+    return (tmp_path / "saved").read_bytes(), votes, cc.load(tmp_path / "saved").predict(votes).score
+
+
+def test_a_model_taken_apart_and_put_together_is_the_same(saved: Any, tmp_path: Path) -> None:
+    data, votes, right = saved
+    header, arrays = models.taken_apart(data)
+    header.pop("checksum")
+    audit = watch.Audit(tmp_path)
+    found = models.judge_model(models.put_together(header, arrays), votes, right, tmp_path / "m", audit, same=True)
+    assert found == {"outcome": "read", "findings": []}
+    header["state"]["adherence_"] = None
+    found = models.judge_model(models.put_together(header, arrays), votes, right, tmp_path / "m", audit, same=True)
+    assert found == {"outcome": "FormatError at load", "findings": []}
+
+
+class Answering:
+    """A model that predicts what it is told to."""
+
+    def __init__(self, score: Any) -> None:
+        self.score = score
+
+    def predict(self, _: Any) -> Any:
+        if isinstance(self.score, BaseException):
+            raise self.score
+        return self
+
+
+@pytest.mark.parametrize(
+    ("load", "sort"),
+    [
+        (lambda _: Answering(np.array([1.0, np.nan])), "wrong"),
+        (lambda _: Answering(np.array([1.0, np.inf])), "wrong"),
+        (lambda _: Answering(np.array([1.0, 3.0])), "wrong"),
+        (lambda _: Answering(np.linalg.LinAlgError("no")), "foreign"),
+        (lambda _: pickle.loads(PICKLED) and Answering(np.array([1.0, 2.0])), "executed"),
+        (raising(lambda p: KeyError(str(p))), "foreign"),
+        (raising(lambda p: ParameterError(f"{p}: not an error of files")), "foreign"),
+        (raising(lambda _: FormatError("of no file")), "foreign"),
+        (raising(lambda p: FormatError(f"{p}: " + "x" * 2000)), "foreign"),
+        (raising(lambda p: FormatError(f"{p}: refused")), None),
+        (lambda _: Answering(DataError("unknown experts")), None),
+        (lambda _: Answering(np.array([1.0, 2.0])), None),
+    ],
+)
+def test_models_that_answer_wrongly_are_noticed(load: Any, sort: str | None, tmp_path: Path) -> None:
+    right = np.array([1.0, 2.0])
+    found = models.judge_model(b"", None, right, tmp_path / "m", watch.Audit(tmp_path), same=True, load=load)
+    assert [what for what, _ in found["findings"]] == ([sort] if sort else [])
+
+
+def test_every_value_of_a_model_is_replaced_sooner_or_later(saved: Any) -> None:
+    done = [models.input_of("ulara", 2 + 4 * n, saved[0])[1] for n in range(300)]
+    touched = {d.partition(" = ")[0].split(":")[0].split(".")[0] for d in done}
+    assert {"array adherence_", "params", "state", "experts", "fit_info", "class", "format"} <= touched
+    assert any("1e+308" in d for d in done)
+    assert any("nan" in d for d in done)
+
+
+# The judge of fits.
+
+
+class Fake(cc.Borda):
+    """A method that answers as it is told to."""
+
+    change: Any = None
+
+    def fit_predict(self, preferences: Any, labels: Any = None, **_: Any) -> Any:
+        return type(self).change(preferences, super().fit_predict(preferences))
+
+
+def consensus(votes: Any, scores: Any, **more: Any) -> cc.Consensus:
+    where = [votes.slots.where(s) for s in range(votes.n_slots)]
+    return cc.Consensus([q for q, _ in where], [i for _, i in where], scores, **more)
+
+
+def refuse(error: BaseException) -> Any:
+    raise error
+
+
+@pytest.mark.parametrize(
+    ("change", "number", "words"),
+    [
+        (lambda _, found: found, 0, ""),
+        (lambda _, found: found, 1, ""),
+        (lambda _, found: found, 2, ""),
+        (lambda *_: refuse(DataError("no")), 0, ""),
+        (lambda *_: refuse(ValueError("no")), 0, "ValueError"),
+        (lambda *_: refuse(DataError("x" * 3000)), 0, "a message of 3000"),
+        (lambda votes, _: consensus(votes[[]], []), 0, "other items"),
+        (lambda votes, _: consensus(votes, [3.0, 2.0, 1.0], rank=[1, 3, 2]), 0, "ranks 2 and 3"),
+        (lambda votes, _: consensus(votes, [3.0, 2.0, 1.0], rank=[1, 2, 2]), 0, "ranks 2 and 2"),
+        (lambda votes, _: consensus(votes, [3.0, 2.0, 1.0], rank=[1, 2, 4]), 0, "ranks that do not count"),
+        (lambda votes, _: consensus(votes, [3.0, 2.0, 1.0]), 0, "rows in another order: other ranks"),
+        (lambda votes, _: consensus(votes, [float(ord(i[0])) for i in votes.items]), 2, "items renamed: other ranks"),
+        (
+            lambda votes, found: found if votes.experts[0] == "e0" else refuse(DataError("no")),
+            1,
+            "experts in another order: Consensus becomes DataError",
+        ),
+    ],
+)
+def test_fits_that_answer_wrongly_are_noticed(change: Any, number: int, words: str) -> None:
+    rows = [("q", f"e{e}", i, float(v)) for e, word in enumerate(("abc", "bca", "abc")) for v, i in enumerate(word, 1)]
+    given = fits.Votes("rank", tuple(rows), tuple(("q", i) for i in "abc"), ("e0", "e1", "e2"), None, (0.0, 1.0, 2.0))
+    method = type("Told", (Fake,), {"change": staticmethod(change), "name": None})
+    found = [said for _, said in fits.judge_fit(method, given, number)["findings"]]
+    assert len(found) == bool(words)
+    assert all(said.startswith(words) for said in found)
+
+
+def test_degenerate_votes_are_of_every_shape() -> None:
+    drawn = [fits.votes(n, ["rank", "score", "comparisons"])[0] for n in range(600)]
+    assert {d.split(",")[0] for d in drawn} == set(fits.SHAPES)
+    assert all(any(word in d for d in drawn) for word in ("hostile ids", "weights both", "mixed", "comparisons"))
+
+
+# The judge of kills.
+
+
+class OtherPlace(kills.Place):
+    """A place where another program works."""
+
+    kind = ""
+
+    def command(self, job: str, *_: str) -> list[str]:
+        return [sys.executable, "-S", str(Path(fakes.__file__)), self.kind, str(self.output(job)), str(self.data)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "sorts"),
+    [
+        ("careful", []),
+        ("in place", ["wrong"]),
+        ("untidy", ["left"]),
+        ("refusing", ["wrong"]),
+        ("deaf", ["hang"]),
+        ("complaining", ["foreign"]),
+    ],
+)
+def test_programs_that_do_not_survive_a_kill_are_noticed(
+    kind: str, sorts: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kills, "STOPS", 0.5)
+    place = OtherPlace(tmp_path / "data", tmp_path / "work")
+    place.kind = kind
+    place.data.mkdir()
+    found = kills.judge_kill("convert", kills.Whole(b"all", 1.0, 1), place, signal.SIGTERM, 0.7)
+    assert found["outcome"] == "read"
+    assert [sort for sort, _ in found["findings"]] == sorts
+
+
+def test_a_command_can_be_killed_before_each_of_its_changes_to_files(tmp_path: Path) -> None:
+    place = kills.Place(tmp_path / "data", tmp_path / "work")
+    kills.write_runs(place.data, 3, 5, 2)
+    whole = kills.undisturbed("aggregate", place)
+    # The unfinished file is opened, and renamed.
+    assert whole.events == 2
+    place.fresh()
+    with place.start(place.command("aggregate", "kill", "9", "2")) as child:
+        child.communicate()
+    assert child.returncode == -9
+    assert [Path(name).suffix for name in place.left("aggregate")] == [".tmp"]
+    assert not place.output("aggregate").exists()
+
+
+# The campaign in small.
+
+SMALL = {
+    "files": (files, {"cases": list(files.CASES)}, 600),
+    "models": (models, {"models": ["rrf, learned", "ulara", "mpm, adherence", "plackett-luce, adherence", "crf"]}, 300),
+    "fits": (fits, {"methods": ["rrf", "comb-mnz", "isr", "mpm", "plackett-luce", "bradley-terry", "ulara"]}, 210),
+    "kills": (kills, {"jobs": ["aggregate with checkpoint"]}, 4),
+}
+
+
+@pytest.mark.parametrize("what", SMALL)
+def test_hostile_input_is_answered_rightly_or_refused_by_name(what: str, tmp_path: Path) -> None:
+    module, options, inputs = SMALL[what]
+    limit = getattr(module, "LIMIT", watch.LIMIT)
+    found = watch.share(f"tests.attack.{what}:judge", options, 0, inputs, tmp_path, 1, limit)
+    assert found["inputs"] == inputs
+    assert all(group["answered"] > 0 for group in found["groups"].values())
+    assert len(found["outcomes"]) > 1 or what == "kills"
     assert {sort: found["examples"][sort] for sort in watch.FAULTS if found["findings"][sort]} == {}

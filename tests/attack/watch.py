@@ -13,6 +13,7 @@ import resource
 import subprocess
 import sys
 import threading
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -25,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # Seconds for one input, seconds until a child is ready, and how much memory it may take.
 LIMIT, START_LIMIT, MEMORY = 5.0, 300.0, 6 << 30
 # What must not happen. Anything else that is counted is information.
-FAULTS = ("foreign", "hang", "died", "executed", "wrong")
+FAULTS = ("foreign", "hang", "died", "executed", "wrong", "left")
 # Inputs that are shown for every sort of finding.
 SHOWN = 5
 
@@ -159,9 +160,15 @@ def main() -> None:
     label = getattr(judge, "label", lambda n: ("all", str(n)))
     for n in numbers:
         names = dict(zip(("group", "input"), label(n), strict=True))
-        for record in (lambda: None, lambda n=n: judge(n)):
-            out.write(json.dumps([n, names, record()]).encode() + b"\n")
-            out.flush()
+        _say(out, n, names, None)
+        started = time.perf_counter()
+        record = judge(n)
+        _say(out, n, names, record | {"seconds": time.perf_counter() - started})
+
+
+def _say(out: IO[bytes], *line: Any) -> None:
+    out.write(json.dumps(line).encode() + b"\n")
+    out.flush()
 
 
 def tally(records: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -169,7 +176,9 @@ def tally(records: Iterable[dict[str, Any]]) -> dict[str, Any]:
     out: dict[str, Any] = {name: Counter() for name in ("outcomes", "counts", "findings")}
     groups: dict[str, Counter[str]] = {}
     examples: dict[str, list[Any]] = {}
+    slowest: list[Any] = [0.0, ""]
     for record in records:
+        slowest = max(slowest, [record.get("seconds", 0.0), record["input"]])
         out["outcomes"][record["outcome"]] += 1
         out["counts"].update(record.get("counts", {}))
         group = groups.setdefault(record["group"], Counter())
@@ -177,7 +186,7 @@ def tally(records: Iterable[dict[str, Any]]) -> dict[str, Any]:
         for sort, detail in record["findings"]:
             out["findings"][sort] += 1
             examples.setdefault(sort, []).append([record["input"], detail[:600]])
-    return _plain(out, groups, examples)
+    return _plain(out, groups, examples, slowest)
 
 
 def joined(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -185,20 +194,25 @@ def joined(parts: Iterable[dict[str, Any]]) -> dict[str, Any]:
     out: dict[str, Any] = {name: Counter() for name in ("outcomes", "counts", "findings")}
     groups: dict[str, Counter[str]] = {}
     examples: dict[str, list[Any]] = {}
+    slowest: list[Any] = [0.0, ""]
     for part in parts:
+        slowest = max(slowest, part["slowest"])
         for name, counter in out.items():
             counter.update(part[name])
         for name, counts in part["groups"].items():
             groups.setdefault(name, Counter()).update(counts)
         for sort, found in part["examples"].items():
             examples.setdefault(sort, []).extend(found)
-    return _plain(out, groups, examples)
+    return _plain(out, groups, examples, slowest)
 
 
-def _plain(out: dict[str, Any], groups: dict[str, Counter[str]], examples: dict[str, list[Any]]) -> dict[str, Any]:
+def _plain(
+    out: dict[str, Any], groups: dict[str, Counter[str]], examples: dict[str, list[Any]], slowest: list[Any]
+) -> dict[str, Any]:
     return {
         "inputs": out["outcomes"].total(),
         "findings": {sort: out["findings"][sort] for sort in dict.fromkeys([*FAULTS, *out["findings"]])},
+        "slowest": slowest,
         "outcomes": dict(out["outcomes"].most_common()),
         "counts": dict(out["counts"].most_common()),
         "groups": {name: dict(counts) for name, counts in groups.items()},
@@ -206,11 +220,13 @@ def _plain(out: dict[str, Any], groups: dict[str, Counter[str]], examples: dict[
     }
 
 
-def share(task: str, options: dict[str, Any], first: int, last: int, folder: Path, processes: int) -> dict[str, Any]:
+def share(
+    task: str, options: dict[str, Any], first: int, last: int, folder: Path, processes: int, limit: float = LIMIT
+) -> dict[str, Any]:
     """Judge the inputs `first` to `last` - 1 in several children at a time and return the tally."""
 
     def part(k: int) -> list[dict[str, Any]]:
-        return list(judged(task, options, range(first + k, last, processes), folder / str(k)))
+        return list(judged(task, options, range(first + k, last, processes), folder / str(k), limit))
 
     with ThreadPoolExecutor(processes) as pool:
         found = sorted((r for records in pool.map(part, range(processes)) for r in records), key=lambda r: r["number"])
