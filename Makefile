@@ -17,7 +17,7 @@ WHEELS := --only-binary :all:
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format types layers doctest pytest bench evidence reproduce docs pictures lock clean
+.PHONY: help demo test lint format types layers doctest pytest bench evidence attack reproduce docs pictures lock clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench: $(VENV)/.dev $(PEERS)/.peers ## the workloads through Concordant and its 
 
 evidence: $(VENV)/.dev $(PEERS)/.peers ## every figure the docs show, at full size; resumable
 	@CONCORDANT_PEERS_PYTHON="$(CURDIR)/$(PEERS)/bin/python" $(PY) benchmarks/evidence.py $(ARGS)
+
+attack: $(VENV)/.dev ## damaged files, hostile models, degenerate votes and kills, at full size; resumable
+	@$(PY) benchmarks/evidence.py --only attack_files,attack_models,attack_fits,attack_kills $(ARGS)
 
 reproduce: $(VENV)/.dev ## the published tables and figures for docs/, from DATA; an hour, resumable
 	@$(VENV)/bin/concordant reproduce all --data "$(DATA)" -o build/reproduced

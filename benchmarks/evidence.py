@@ -21,6 +21,8 @@ from measure import ROOT
 from render import render
 from sections import BENCHMARKS, EVIDENCE, SEED
 
+import attack
+
 RESULTS = ROOT / "docs" / "results"
 
 
@@ -28,21 +30,24 @@ def _git(*arguments: str) -> str:
     return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False).stdout.strip()
 
 
-def source_id() -> str:
-    """Return what identifies the code measured: three trees, marked when there are changes."""
-    trees = "-".join(_git("rev-parse", "--short", f"HEAD:{part}") for part in ("src", "papers", "benchmarks"))
-    return trees + ("+changes" if _git("status", "--porcelain", "--", "src", "papers", "benchmarks") else "")
+def source_id(section: str) -> str:
+    """Return what identifies the code measured: the trees it is in, marked when there are changes."""
+    parts = ["src", "papers", "benchmarks", *(["tests/attack", "tests/oracles"] if section in attack.SECTIONS else [])]
+    trees = "-".join(_git("rev-parse", "--short", f"HEAD:{part}") for part in parts)
+    return trees + ("+changes" if _git("status", "--porcelain", "--", *parts) else "")
 
 
-def run_sections(chosen: Iterable[str], table: dict[str, Callable[[], dict[str, Any]]], *, fresh: bool) -> None:
-    """Run what is not there yet and write each result as soon as it is known."""
+def run_sections(chosen: Iterable[str], table: dict[str, Callable[[], dict[str, Any]]], *, fresh: bool) -> list[str]:
+    """Run what is not there yet, write each result as soon as it is known, and return the sections that failed."""
     RESULTS.mkdir(parents=True, exist_ok=True)
-    source = source_id()
+    failed = []
     for name in chosen:
+        source = source_id(name)
         target = RESULTS / f"{name}.json"
         known = json.loads(target.read_text()) if target.exists() else {}
         if not fresh and known.get("source") == source:
             print(f"{name}: there already, from commit {known['commit']}\n{json.dumps(known['results'], indent=1)}")
+            failed += [name] if known["results"].get("failed") else []
             continue
         print(f"{name}: {(table[name].__doc__ or '').splitlines()[0]}", flush=True)
         started = time.perf_counter()
@@ -61,6 +66,8 @@ def run_sections(chosen: Iterable[str], table: dict[str, Callable[[], dict[str, 
         }
         target.write_text(json.dumps(record, indent=1) + "\n")
         print(json.dumps(results, indent=1), flush=True)
+        failed += [name] if results.get("failed") else []
+    return failed
 
 
 def main(table: dict[str, Callable[[], dict[str, Any]]]) -> None:
@@ -73,8 +80,10 @@ def main(table: dict[str, Callable[[], dict[str, Any]]]) -> None:
     unknown = [name for name in chosen if name not in table]
     if unknown:
         sys.exit(f"no section {unknown[0]!r}; there are {', '.join(table)}")
-    run_sections(chosen, table, fresh=options.fresh)
+    failed = run_sections(chosen, table, fresh=options.fresh)
     render(RESULTS, ROOT / "docs" / "results.md")
+    if failed:
+        sys.exit(f"what must not happen did, see docs/results.md: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,6 @@ passes are chosen on the validation part of a fold, and what was chosen is print
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -29,9 +28,8 @@ from render import table
 from studies import DATA
 
 import concordant as cc
-from concordant.base import saving
 from concordant.data.dataset import Fold
-from concordant.errors import ConcordantError, ConcordantWarning
+from concordant.errors import ConcordantWarning
 from concordant.selection import GridSearch, cross_validate
 from concordant_papers import crf as crf_study
 
@@ -47,13 +45,6 @@ FLOORS = {
     "SVDRank": {"ndcg@5": 50.3, "map": 50.0},
     "ListwiseLinear": {"ndcg@5": 50.9, "map": 50.3},
     "θ_sup-MPM": {"ndcg@5": 43.79, "map": 44.51},
-}
-MUTATIONS = 5000
-OUTCOMES = {
-    "refused": "refused with a named error",
-    "same": "loaded, same predictions",
-    "other": "loaded, other predictions",
-    "broken": "any other error",
 }
 PUBLISHED_STORY = {
     "relied on (large positive weights, negative bias)": crf_study.RELIED_ON,
@@ -326,90 +317,6 @@ def experts_story() -> dict[str, Any]:
     }
 
 
-def mutations() -> dict[str, Any]:
-    """5,000 byte-level changes to a saved CRF: refused with a named error, or the same predictions."""
-    votes, labels = cc.synthetic.labelled_runs(60, random_state=8)
-    model = cc.CRF(passes=20).fit(votes[:40], labels)
-    CACHE.mkdir(parents=True, exist_ok=True)
-    path = CACHE / "mutated.crf"
-    model.save(path)
-    data = path.read_bytes()
-    right = model.predict(votes).score
-    found = {}
-    for name, forged in (("as they are", False), ("with the checksum made right again", True)):
-        rng = np.random.default_rng(11)
-        kinds: dict[str, Counter[str]] = {}
-        errors: Counter[str] = Counter()
-        for _ in range(MUTATIONS):
-            kind, changed = mutated(data, rng)
-            path.write_bytes(_signed(changed) if forged else changed)
-            outcome, said = _reloaded(path, votes, right)
-            kinds.setdefault(kind, Counter())[outcome] += 1
-            if said:
-                errors[said] += 1
-        total = sum(kinds.values(), Counter())
-        found[name] = {
-            **{outcome: total[outcome] for outcome in OUTCOMES},
-            "kinds": {kind: dict(counts) for kind, counts in sorted(kinds.items())},
-            "errors": dict(errors.most_common(12)),
-        }
-    path.unlink()
-    return {"bytes": len(data), "mutations": MUTATIONS, "found": found}
-
-
-def _signed(data: bytes) -> bytes:
-    """Return the bytes with the checksum that they should have, where there is still a place for it."""
-    mark, blank = saving._MARK, saving._BLANK.encode()
-    at = data.find(mark) + len(mark)
-    if at < len(mark) or at + len(blank) > len(data):
-        return data
-    plain = data[:at] + blank + data[at + len(blank) :]
-    return data[:at] + hashlib.sha256(plain).hexdigest().encode() + data[at + len(blank) :]
-
-
-def _reloaded(path: Path, votes: cc.Preferences, right: Any) -> tuple[str, str]:
-    """Return what became of a changed file, and the words it was refused with, without what they are about."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConcordantWarning)
-            score = cc.load(path).predict(votes).score
-    except ConcordantError as error:
-        return "refused", f"{type(error).__name__}: {str(error).partition(': ')[2][:60]}"
-    except Exception as error:  # noqa: BLE001 - whatever else is raised is what must not happen
-        return "broken", f"{type(error).__name__}: {str(error)[:60]}"
-    return ("same", "") if np.array_equal(score, right) else ("other", "")
-
-
-def mutated(data: bytes, rng: np.random.Generator) -> tuple[str, bytes]:
-    """Return what was done to the bytes, and the bytes; they always differ from the original."""
-    while True:
-        kind = ("bit", "byte", "bytes", "cut", "inserted", "removed", "repeated", "zeroed", "swapped")[rng.integers(9)]
-        at, to = sorted(rng.integers(0, len(data), size=2).tolist())
-        short = min(to, at + 64)
-        body = bytearray(data)
-        if kind == "bit":
-            body[at] ^= 1 << int(rng.integers(8))
-        elif kind == "byte":
-            body[at] = int(rng.integers(256))
-        elif kind == "bytes":
-            for place in rng.integers(0, len(data), size=int(rng.integers(2, 9))).tolist():
-                body[place] = int(rng.integers(256))
-        elif kind == "cut":
-            del body[at:]
-        elif kind == "inserted":
-            body[at:at] = rng.bytes(int(rng.integers(1, 33)))
-        elif kind == "removed":
-            del body[at:short]
-        elif kind == "repeated":
-            body[short:short] = body[at:short]
-        elif kind == "zeroed":
-            body[at:short] = bytes(short - at)
-        else:
-            body[at], body[to] = body[to], body[at]
-        if bytes(body) != data:
-            return kind, bytes(body)
-
-
 def exact_gradients() -> dict[str, Any]:
     """Exact gradients of the expected metric by dynamic programming, beside vectorised enumeration of all orders."""
     crf_gradients = import_module("crf_gradients")
@@ -510,19 +417,6 @@ def _render_story(r: dict[str, Any]) -> str:
     )
 
 
-def _render_mutations(r: dict[str, Any]) -> str:
-    rows = [[name, *(f"{of[outcome]:,}" for outcome in OUTCOMES)] for name, of in r["found"].items()]
-    kinds = ", ".join(f"{kind} {sum(n.values())}" for kind, n in r["found"]["as they are"]["kinds"].items())
-    return "\n\n".join(
-        [
-            f"{r['mutations']:,} changes to a saved model of {r['bytes']:,} bytes ({kinds}).",
-            table(["", *OUTCOMES.values()], rows),
-            "Whoever makes the checksum right again has written another file, which may hold another model; what must "
-            "not happen then is that loading or predicting breaks.",
-        ]
-    )
-
-
 def _render_gradients(r: dict[str, Any]) -> str:
     crf_gradients = import_module("crf_gradients")
     text: str = crf_gradients.render(r)
@@ -537,7 +431,6 @@ SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {
     **crowd.SECTIONS,
     "exact_gradients": exact_gradients,
     **runtime_study.SECTIONS,
-    "mutations": mutations,
 }
 RENDER: dict[str, Callable[[dict[str, Any]], str]] = {
     "supervised_mq2008": _render_table,
@@ -547,5 +440,4 @@ RENDER: dict[str, Callable[[dict[str, Any]], str]] = {
     **crowd.RENDER,
     "exact_gradients": _render_gradients,
     **runtime_study.RENDER,
-    "mutations": _render_mutations,
 }

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import gzip
-import io
-import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.io.test_fuzz import attack
 
 from concordant.data.consensus import Consensus
 from concordant.data.features import Features
@@ -27,8 +24,6 @@ from concordant.io.letor import (
     write_letor_scores,
 )
 from concordant.io.read import read, sniff
-
-FUZZ = 5000 if os.environ.get("CONCORDANT_FUZZ") == "full" else 500
 
 AGG = """\
 0 qid:10 1:75 2:NULL 3:7 #docid = GX0 inc = 0.04 prob = 0.86
@@ -212,15 +207,6 @@ class TestReadLetor:
     def test_unknown_rule_for_duplicates(self, tmp_path: Path) -> None:
         with pytest.raises(ParameterError, match="'error' or 'last'"):
             read_letor(save(tmp_path, AGG), duplicates="best")
-
-    def test_damaged_files_are_read_or_refused_by_name(self, tmp_path: Path) -> None:
-        seen = attack("agg.txt", (AGG * 3).replace("GX", "D").encode(), _last, tmp_path, FUZZ, "letor-agg")
-        assert seen["read"] > FUZZ // 100
-        assert seen["ParseError"] > FUZZ // 4
-
-
-def _last(path: Path) -> Any:
-    return read_letor(path, duplicates="last")
 
 
 class TestFolds:
@@ -480,26 +466,6 @@ class TestReadFeatures:
         np.save(tmp_path / "t.npy", table)
         with pytest.raises(error, match=message):
             read_features(tmp_path / "t.npy")
-
-    @pytest.mark.parametrize("case", ["dense", "sparse", "side", "array"])
-    def test_damaged_files_are_read_or_refused_by_name(self, case: str, tmp_path: Path) -> None:
-        chance = np.random.default_rng(5)
-        if case == "array":
-            stream = io.BytesIO()
-            np.save(stream, np.column_stack([chance.integers(0, 3, (20, 2)), chance.random((20, 4))]))
-            data = stream.getvalue()
-        else:
-            words = [
-                " ".join(f"{k}:{chance.random():.3f}" for k in range(1, 9) if case == "dense" or chance.random() < 0.5)
-                for _ in range(20)
-            ]
-            head = "{} " if case == "side" else "{} qid:7 "
-            data = "".join(f"{head.format(i % 3)}{w} #docid = d{i}\n" for i, w in enumerate(words)).encode()
-            if case == "side":
-                save(tmp_path, "12\n8\n", "f.dat.query")
-        seen = attack("f.dat", data, read_features, tmp_path, FUZZ, f"letor-{case}")
-        assert seen["read"] > FUZZ // 100
-        assert sum(seen.values()) - seen["read"] > FUZZ // 4
 
 
 class TestWriting:

@@ -2,12 +2,10 @@ from __future__ import annotations
 
 import csv
 import gzip
-import io
 import json
 import random
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,6 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.io.test_fuzz import FULL, attack
 
 import concordant as cc
 from concordant.errors import (
@@ -30,7 +27,6 @@ from concordant.errors import (
     ParseError,
 )
 from concordant.io._tables import open_table
-from concordant.io.read import read
 from concordant.io.tabular import (
     read_comparisons,
     read_consensus,
@@ -682,37 +678,6 @@ def test_the_quick_and_the_exact_pass_agree(write: Write, monkeypatch: pytest.Mo
         slow, places = exact.read(range(width))
         assert quick.rows() == slow.rows()
         assert [table.line(k) for k in list(at)] == [exact.line(k) for k in list(places)]
-
-
-def _parquet() -> bytes:
-    out = io.BytesIO()
-    pl.DataFrame({"user": list("abc"), "item": list("xyz"), "rating": [1, 2, 3]}).write_parquet(out)
-    return out.getvalue()
-
-
-FUZZED: dict[str, tuple[str, bytes, Callable[[Path], Any]]] = {
-    "labels": ("l.csv", b"query,docno,relevance\n1,d1,2\n1,d2,0\n2,d1,1\n", read_labels),
-    "counts": ("c.csv", b",i,j,w_ij,w_ji,t_ij\n0,1,2,19,22,16\n1,1,3,16,19,12\n2,2,3,19,19,10\n", read_comparisons),
-    "long": ("k.tsv", b"judge\titem\trank\nann\ta\t1\nann\tb\t2.5\nbob\ta\t1\n", read_rankings),
-    "matrix": ("m.csv", b',"P1","P2",P3\nA1,1,2,3\nA2,3,1,2\n', read_rankings),
-    "columns": (
-        "x.txt",
-        b"1  11.0 10.0\n1 11.0\t14.0\n2 5.0 14.0\n",
-        partial(read_comparisons, columns="winner=2,loser=3"),
-    ),
-    "features": ("f.csv", b'instance,item,x,"y z"\nq,a,1,2\nq,"b\nb",3,4\n', read_feature_table),
-    "scores": ("s.jsonl", b'{"item":"a","score":1}\n{"item":"b","score":0.5}\n', read_consensus),
-    "parquet": ("r.parquet", _parquet(), read_ratings),
-    "anything": ("t", b"user,item,rating\nann,a,5\nbob,b,4\n", read),
-}
-
-
-@pytest.mark.parametrize("case", FUZZED)
-def test_damaged_tables_are_read_or_refused_by_name(case: str, tmp_path: Path) -> None:
-    name, content, reader = FUZZED[case]
-    seen = attack(name, content, reader, tmp_path, 1500 if FULL else 60, f"tables {case}")
-    assert seen["read"] > 0
-    assert len(seen) > 1, "no damage was ever noticed"
 
 
 BALLOTS = "a,b,c\nb,c,a\nc,a,b\n"

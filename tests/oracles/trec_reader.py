@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,15 +23,23 @@ class Runs:
 
 
 def read_runs(files: Sequence[Path], *, expert_from: str = "auto", column: int = 4, duplicates: str = "error") -> Runs:
-    """Read plain files whose fields are separated by blanks. Column 4 is the score, 3 the rank."""
+    """Read plain files whose fields are separated by blanks. Column 4 is the score, 3 the rank.
+
+    ValueError stands for text that is not UTF-8, a line without six fields and a value that is no finite number.
+    """
     rows = []
     tags_of = {}
     for path in files:
         tags_of[path] = []
         text = path.read_bytes().decode("utf-8-sig")
         for number, line in enumerate(text.split("\n"), 1):
-            fields = line.split()
+            fields = re.findall(r"[^ \t\r\f\v]+", line)
             if fields:
+                # Blanks of other scripts separate no fields, and may stand around a number.
+                if len(fields) != 6 or not re.fullmatch(r"[0-9.eE+-]+", fields[column].strip()):
+                    raise ValueError(f"line {number}")
+                if not math.isfinite(float(fields[column])):
+                    raise ValueError(f"line {number}")
                 rows.append((path, number, fields))
                 if fields[5] not in tags_of[path]:
                     tags_of[path].append(fields[5])
