@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,7 +18,7 @@ import polars as pl
 
 from concordant.data.consensus import Consensus
 from concordant.errors import FormatError, ParameterError
-from concordant.io._files import PathLike, atomic_write, check_writable, make_folder, remove_unfinished
+from concordant.io._files import PathLike, atomic_write, check_writable, is_stream, make_folder, remove_unfinished
 from concordant.io.trec import write_run_lines
 from concordant.io.write import format_of, refuse_unwritable
 
@@ -93,10 +94,14 @@ class Parts:
             raise ParameterError(f"writing {self.format!r} does not take {', '.join(options)}.")
         self._options = options
         self._kept = folder is not None
-        target = Path(os.path.realpath(self.path))
         check_writable(path)
-        hidden = target.parent / f".{target.name[:200]}.{os.urandom(6).hex()}.parts"
-        self.folder = hidden if folder is None else Path(folder).expanduser()
+        if folder is not None:
+            self.folder = Path(folder).expanduser()
+        elif is_stream(path):
+            self.folder = Path(tempfile.mkdtemp(prefix="concordant-"))
+        else:
+            target = Path(os.path.realpath(self.path))
+            self.folder = target.parent / f".{target.name[:200]}.{os.urandom(6).hex()}.parts"
         make_folder(self.folder, named=None if self._kept else path)
         if folder is not None:
             self._check_job({"job": job, "format": self.format, "options": options})
