@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -124,3 +126,136 @@ def test_a_number_of_threads_that_nobody_means_is_refused(files: Path, n: int) -
     said = run("aggregate", files / "runs", "--threads", n, code=2).stderr
     assert "--threads" in said
     assert f"must be a whole number from 1 to 1,000,000. Got {n} instead." in " ".join(said.split())
+
+
+# More than fits into a pipe and into the first look at a file.
+MANY = "".join(f"q{n // 100} Q0 d{n * 7 % 100} {n % 100 + 1} {20_000 - n}.5 t{n % 100 // 50}\n" for n in range(20_000))
+bash = pytest.mark.skipif(shutil.which("bash") is None, reason="process substitution needs bash")
+
+
+def piped(text: str | bytes, *args: object, code: int = 0) -> subprocess.CompletedProcess[bytes]:
+    done = subprocess.run(
+        [*COMMAND, *map(str, args)],
+        input=text.encode() if isinstance(text, str) else text,
+        capture_output=True,
+        check=False,
+        env=ENVIRONMENT,
+        timeout=120,
+    )
+    assert done.returncode == code, done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def fused(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
+    """Return a run in a file, and what aggregating it writes."""
+    folder = tmp_path_factory.mktemp("fused")
+    (folder / "many.trec").write_text(MANY)
+    run("aggregate", folder / "many.trec", "-o", folder / "out.trec")
+    return folder / "many.trec", (folder / "out.trec").read_bytes()
+
+
+@posix
+@pytest.mark.parametrize("name", ["-", "/dev/stdin"])
+@pytest.mark.parametrize("more", [(), ("--memory", "0")], ids=["whole", "in blocks"])
+def test_standard_input_and_output_lose_nothing(fused: tuple[Path, bytes], name: str, more: tuple[str, ...]) -> None:
+    _, wanted = fused
+    for out in ("-", "/dev/stdout"):
+        done = piped(MANY, "aggregate", name, "-o", out, "-q", *more)
+        assert done.stdout == wanted
+        assert done.stderr == b""
+    # Named twice it is the same input.
+    assert piped(MANY, "aggregate", name, "-", "/dev/stdin", "-o", "-", "-q", *more).stdout == wanted
+
+
+@posix
+def test_a_small_pipe_is_not_empty(files: Path) -> None:
+    text = (files / "runs" / "a.trec").read_text()
+    shown = piped(text, "aggregate", "-").stdout.decode()
+    assert shown == run("aggregate", files / "runs" / "a.trec").stdout
+    assert piped(text, "aggregate", "/dev/stdin").stdout.decode() == shown
+
+
+@posix
+@bash
+def test_process_substitution_and_named_pipes(fused: tuple[Path, bytes], tmp_path: Path) -> None:
+    path, wanted = fused
+    os.mkfifo(tmp_path / "pipe")
+    command = " ".join(map(shlex.quote, COMMAND))
+    script = f"""
+    {command} aggregate <(head -n 9000 {path} | gzip -c) <(tail -n +9001 {path}) \\
+        -q -o >(cat > {tmp_path}/first) --to trec
+    cat {path} > {tmp_path}/pipe &
+    {command} aggregate {tmp_path}/pipe {tmp_path}/pipe -q -o {tmp_path}/second.trec
+    echo kept > {tmp_path}/third
+    {command} aggregate - -q -o - < {path} >> {tmp_path}/third
+    {command} aggregate - -q -o /dev/stdout < {path} > {tmp_path}/fourth
+    """
+    subprocess.run(["bash", "-c", script], check=True, env=ENVIRONMENT, timeout=120)
+    assert (tmp_path / "second.trec").read_bytes() == wanted
+    assert (tmp_path / "third").read_bytes() == b"kept\n" + wanted
+    assert (tmp_path / "fourth").read_bytes() == wanted
+    end = time.monotonic() + 10
+    # The shell does not wait for the process behind >(...).
+    while (tmp_path / "first").read_bytes() != wanted and time.monotonic() < end:
+        time.sleep(0.05)
+    assert (tmp_path / "first").read_bytes() == wanted
+
+
+@posix
+def test_every_command_takes_standard_input(files: Path) -> None:
+    runs, qrels, votes = files / "runs", files / "qrels.txt", (files / "votes.csv").read_text()
+    labels = qrels.read_text()
+    from_file = run("evaluate", runs, "--labels", qrels, "--per-instance", files / "each.csv").stdout
+    done = piped(labels, "evaluate", runs, "--labels", "-", "--per-instance", "-")
+    assert done.stdout == (files / "each.csv").read_bytes()
+    assert from_file in done.stderr.decode()
+    assert run("compare", runs, "-l", qrels).stdout == piped(labels, "compare", runs, "-l", "-").stdout.decode()
+    both = "".join(path.read_text() for path in sorted(runs.iterdir()))
+    fit = ("--method", "rrf", "-p", "weights=learned", "--labels", qrels, "-o", files / "model", "--experts-out", "-")
+    assert piped(both, "fit", "-", *fit).stdout.startswith(b"expert,")
+    predicted = run("aggregate", runs, "--model", files / "model", "-q").stdout
+    model = (files / "model").read_bytes()
+    assert piped(model, "aggregate", runs, "--model", "-", "-q").stdout.decode() == predicted
+    assert b"a model is written to a file" in piped(both, "fit", "-", *fit[:-3], "-", code=1).stderr
+    rows = piped(votes, "convert", "-", "-o", "-", "--to", "csv").stdout
+    run("convert", files / "votes.csv", "-o", files / "back.csv")
+    assert rows == (files / "back.csv").read_bytes()
+    page = piped(both, "report", "-", "-o", "-", "-q").stdout
+    assert page.startswith(b"<!DOCTYPE html>")
+    assert b"standard input" in page
+
+
+@posix
+def test_errors_of_a_pipe_say_where(files: Path) -> None:
+    bad = piped(MANY + "q Q0 d 1 x t\n", "aggregate", "-", "-o", files / "o.trec", code=1)
+    assert bad.stderr.startswith(b"ParseError: standard input:20001: the score must be")
+    assert b"standard input: the file is empty" in piped("", "aggregate", "-", code=1).stderr
+    empty = piped("", "aggregate", "-", "--format", "trec", "-o", "-", "-m", "rrf")
+    assert b"warning: standard input: the input holds no rows." in empty.stderr
+    taken = piped(MANY, "aggregate", "-", "-o", "-", "--json", code=2)
+    assert b"standard output is taken by --json" in taken.stderr
+    closed = subprocess.run(
+        ["sh", "-c", f"{' '.join(map(shlex.quote, COMMAND))} aggregate - <&-"],
+        capture_output=True,
+        env=ENVIRONMENT,
+        check=False,
+    )
+    assert closed.returncode == 1
+    assert closed.stderr.startswith(b"DataError: standard input is closed")
+
+
+@posix
+@pytest.mark.parametrize("to", ["trec", "csv", "jsonl", "parquet"])
+def test_a_reader_of_the_output_who_has_gone_is_no_error(fused: tuple[Path, bytes], to: str) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "aggregate", str(fused[0]), "-o", "-", "--to", to, "-q"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (141, b"")

@@ -62,6 +62,7 @@ def small(monkeypatch: pytest.MonkeyPatch, batch: int, window: int = 1000) -> No
     monkeypatch.setattr(tabular, "_WINDOW", window)
 
 
+@pytest.mark.filterwarnings("ignore:.*the input holds no:concordant.errors.DataWarning")
 @settings(max_examples=60)
 @given(st.lists(run, min_size=1, max_size=4), st.sampled_from([1, 2, 5, 100]), st.sampled_from([1, 3, 100]))
 def test_blocks_of_runs_are_the_runs_read_whole(

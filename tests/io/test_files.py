@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import bz2
+import gc
 import gzip
 import lzma
 import os
+import pickle
 import stat
 import sys
+import tempfile
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.io.test_fuzz import SEEDS
 
+import concordant as cc
 from concordant.errors import DataError, FormatError, ParameterError, ParseError
 from concordant.io import _files as files
 
@@ -252,3 +259,129 @@ def test_impossible_targets_are_named(tmp_path: Path) -> None:
         pass
     with pytest.raises(DataError, match="it is a folder"), files.atomic_write(tmp_path):
         pass
+
+
+class Fifo:
+    """A named pipe through which some bytes come once."""
+
+    def __init__(self, path: Path, content: bytes) -> None:
+        os.mkfifo(path)
+        self.path = path
+        self.writer = threading.Thread(target=path.write_bytes, args=(content,), daemon=True)
+        self.writer.start()
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        self.writer.join(10)
+        assert not self.writer.is_alive(), "the pipe was not read to its end"
+
+
+posix = pytest.mark.skipif(os.name != "posix", reason="named pipes of POSIX")
+ROWS = "".join(f"q{n // 100} Q0 d{n * 7 % 100} 1 {n}.5 t{n % 100 // 50}\n" for n in range(20_000)).encode()
+
+
+@posix
+@pytest.mark.parametrize("case", SEEDS)
+def test_every_reader_takes_a_pipe(case: str, tmp_path: Path) -> None:
+    name, text, reader = SEEDS[case]
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "plain" / name).write_text(text)
+    with Fifo(tmp_path / name, text.encode()) as pipe:
+        found = reader(pipe)
+    assert found == reader(tmp_path / "plain" / name)
+    if case not in ("movielens", "ranks", "orders"):
+        with Fifo(tmp_path / f"again.{name}", text.encode()) as pipe:
+            assert [part for part in cc.read(pipe) if part is not None]
+
+
+def _in_blocks(path: Path) -> cc.Preferences:
+    with cc.scan(path, block_rows=500) as blocks:
+        return cc.concat(list(blocks))
+
+
+@posix
+@pytest.mark.parametrize("held", [1 << 26, 1000], ids=["in memory", "in a file"])
+@pytest.mark.parametrize("kind", PACKERS)
+def test_a_pipe_loses_nothing(tmp_path: Path, kind: str, held: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kept").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "kept"))
+    monkeypatch.setattr(files, "_HELD_BYTES", held)
+    (tmp_path / "a.trec").write_bytes(ROWS)
+    wanted = cc.read_runs(tmp_path / "a.trec")
+    packed = PACKERS[kind](ROWS)
+    for read in (
+        cc.read_runs,
+        lambda pipe: cc.read(pipe).preferences,
+        lambda pipe: cc.read_runs([pipe, pipe]),
+        _in_blocks,
+    ):
+        (tmp_path / "b.trec").unlink(missing_ok=True)
+        with Fifo(tmp_path / "b.trec", packed) as pipe:
+            assert read(pipe) == wanted
+    assert not list((tmp_path / "kept").iterdir())
+
+
+@posix
+@pytest.mark.parametrize("where", [files._OPEN_FILES, "/no/such/folder"])
+def test_what_is_held_goes_away_after_errors_too(tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "kept").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "kept"))
+    monkeypatch.setattr(files, "_HELD_BYTES", 1000)
+    monkeypatch.setattr(files, "_OPEN_FILES", where)
+    with Fifo(tmp_path / "a.trec", ROWS + b"q Q0 d 1 x t\n") as pipe, pytest.raises(ParseError) as caught:
+        cc.read(pipe)
+    assert str(caught.value).startswith(f"{pipe}:20001: the score must be a finite number")
+    del caught
+    gc.collect()
+    assert not list((tmp_path / "kept").iterdir())
+    with Fifo(tmp_path / "b.trec", ROWS) as pipe:
+        assert cc.read_runs(pipe).n_rows == 20_000
+    assert not list((tmp_path / "kept").iterdir())
+
+
+@posix
+def test_a_pipe_stays_on_this_machine(tmp_path: Path) -> None:
+    with Fifo(tmp_path / "a.trec", b"q Q0 d 1 1 t\n") as pipe:
+        (held,) = files.expand(pipe)
+    with pytest.raises(DataError, match=r"a\.trec: this input can be read on this machine only"):
+        pickle.dumps(held)
+
+
+@posix
+def test_a_checkpoint_knows_what_came_through_a_pipe_by_its_content(tmp_path: Path) -> None:
+    for n, content in enumerate([ROWS, ROWS, ROWS + ROWS[:30]]):
+        (tmp_path / "b.trec").unlink(missing_ok=True)
+        with Fifo(tmp_path / "b.trec", content) as pipe:
+            if n < 2:
+                assert cc.scan(pipe, checkpoint=tmp_path / "kept").n_rows == 20_000
+            else:
+                with pytest.raises(FormatError, match="the checkpoint of another job"):
+                    cc.scan(pipe, checkpoint=tmp_path / "kept", duplicates="first")
+
+
+@posix
+@pytest.mark.parametrize(
+    "writer", [lambda c, path: cc.write(c, path, "csv"), lambda c, path: cc.write(c, path, "trec")]
+)
+def test_a_pipe_is_written_to_as_a_file_is(tmp_path: Path, writer: Any) -> None:
+    consensus = cc.aggregate(cc.from_lists({"x": ["a", "b"], "y": ["b", "c"]}))
+    writer(consensus, tmp_path / "plain")
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit((tmp_path / "pipe").read_bytes)
+        writer(consensus, tmp_path / "pipe")
+        assert read.result(10) == (tmp_path / "plain").read_bytes()
+
+
+@posix
+def test_an_open_file_is_gone_on_with(tmp_path: Path) -> None:
+    with open(tmp_path / "log", "ab") as log:
+        log.write(b"first\n")
+        log.flush()
+        with files.atomic_write(f"/dev/fd/{log.fileno()}") as handle:
+            handle.write(b"second\n")
+    assert (tmp_path / "log").read_bytes() == b"first\nsecond\n"
+    with pytest.raises(DataError, match=r"cannot write '/dev/full': No space left on device"):
+        cc.write(cc.Labels(["q"], ["a"], [1]), "/dev/full", "csv")

@@ -106,6 +106,7 @@ class TestReading:
     def test_the_older_format_says_the_same(self, change: Any, tmp_path: Path) -> None:
         assert read_preflib(save(tmp_path, change(OLD))) == read_preflib(save(tmp_path, TOC, "small.toi"))
 
+    @pytest.mark.filterwarnings("ignore:.*the input holds no:concordant.errors.DataWarning")
     @given(election=elections(), spaced=st.booleans(), old=st.booleans())
     def test_any_ballots_give_the_container_of_their_rows(
         self, election: Any, spaced: bool, old: bool, tmp_path_factory: pytest.TempPathFactory
@@ -304,6 +305,7 @@ class TestReading:
 
 
 class TestWriting:
+    @pytest.mark.filterwarnings("ignore:.*the input holds no:concordant.errors.DataWarning")
     @given(election=elections(ordered=True), ending=st.sampled_from(["", ".gz"]))
     def test_ballots_come_back(self, election: Any, ending: str, tmp_path_factory: pytest.TempPathFactory) -> None:
         alternatives, ballots = election

@@ -27,7 +27,7 @@ from tests.oracles import trec_reader
 
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
-from concordant.errors import ConcordantError, DataError, DuplicateError, ParameterError, ParseError
+from concordant.errors import ConcordantError, DataError, DataWarning, DuplicateError, ParameterError, ParseError
 from concordant.io import trec
 from concordant.io.trec import read_qrels, read_runs, write_run
 
@@ -112,6 +112,7 @@ fields = st.tuples(
 contents = st.lists(st.tuples(styles, st.lists(fields, max_size=12)), min_size=1, max_size=3)
 
 
+@pytest.mark.filterwarnings("ignore:.*the input holds no:concordant.errors.DataWarning")
 @given(
     contents,
     st.sampled_from(["auto", "tag", "file"]),
@@ -235,6 +236,7 @@ def complaint(read: Any) -> str | None:
     return None
 
 
+@pytest.mark.filterwarnings("ignore:.*the input holds no:concordant.errors.DataWarning")
 @given(st.binary(max_size=60), st.sampled_from([None, " ", "\t", ","]))
 def test_any_bytes_are_read_or_refused_by_name(data: bytes, separator: str | None) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -279,7 +281,8 @@ def test_an_empty_file_is_an_expert_who_ranks_nothing(tmp_path: Path) -> None:
         p = read_runs(tmp_path, expert_from=expert_from)  # type: ignore[arg-type]
         assert p.experts.tolist() == ["a", "b" if expert_from == "file" else "x", "c"]
         assert p.n_lists == 1
-    nothing = read_runs(tmp_path / "a.trec")
+    with pytest.warns(DataWarning, match=r"a\.trec: the input holds no rows"):
+        nothing = read_runs(tmp_path / "a.trec")
     assert (len(nothing), nothing.n_rows, nothing.experts.tolist()) == (0, 0, ["a"])
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
+import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,17 +26,20 @@ if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
     from concordant.data.preferences import Preferences
+    from concordant.io._files import PathLike
     from concordant.io.blocks import Blocks
     from concordant.kernels.lists import Floats, Ints
 
 __all__ = [
     "Source",
+    "all_given",
     "as_learned",
     "beside",
     "check_features",
     "check_share",
     "data_of",
     "engine",
+    "given",
     "is_letor",
     "declaring",
     "make_method",
@@ -166,11 +172,46 @@ def one_of(value: str | None, allowed: Sequence[str], option: str) -> str | None
     return value
 
 
+def given(session: Session, name: PathLike) -> PathLike:
+    """Return the file that a name means: - is standard input, and what comes through a pipe is read here, once."""
+    try:
+        status = os.fstat(sys.stdin.fileno()) if name == "-" else os.stat(os.path.expanduser(name))
+        key: Any = status.st_dev, status.st_ino
+    except (OSError, ValueError, AttributeError):
+        if name != "-":
+            return name
+        # Something else stands in for standard input, or nothing.
+        key = name
+    else:
+        if name != "-" and (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            return name
+    if key not in session.held:
+        from concordant.io._files import expand, standard_input
+
+        _let_interrupt()
+        session.held[key] = standard_input() if name == "-" else expand(name)[0]
+    return cast("PathLike", session.held[key])
+
+
+def all_given(session: Session, inputs: Sequence[PathLike]) -> PathLike | list[PathLike]:
+    """Return the files that some names mean, one of them as itself."""
+    files = [given(session, name) for name in inputs]
+    return files[0] if len(files) == 1 else files
+
+
+def _let_interrupt() -> None:
+    """Have Ctrl-C end a read that waits for a pipe or a slow disk; Polars' handler lets it go on."""
+    import polars as pl  # noqa: F401 - so that its handler is there to be mended
+
+    if hasattr(signal, "siginterrupt"):
+        signal.siginterrupt(signal.SIGINT, True)
+
+
 @dataclass(frozen=True)
 class Source:
     """What was read, and where it came from."""
 
-    paths: str | list[str]
+    paths: PathLike | list[PathLike]
     dataset: Dataset
     given_format: str | None = None
 
@@ -195,9 +236,9 @@ class Source:
     @property
     def name(self) -> str:
         """What the input is called in messages."""
-        return (
-            self.paths if isinstance(self.paths, str) else ", ".join(self.paths[:2]) + ", ..." * (len(self.paths) > 2)
-        )
+        if not isinstance(self.paths, list):
+            return str(self.paths)
+        return ", ".join(map(str, self.paths[:2])) + ", ..." * (len(self.paths) > 2)
 
     @cached_property
     def leaves_out_zeros(self) -> bool:
@@ -225,18 +266,14 @@ def read_input(
     options = parse_params(read_options, "--read")
     if expert_from is not None:
         options["expert_from"] = one_of(expert_from, ("tag", "file"), "--expert-from")
-    import polars as pl  # noqa: F401 - so that its handler is there to be mended
-
     from concordant.io.read import read
 
-    # Polars' handler lets a read that waits, for a pipe or a slow disk, go on after Ctrl-C.
-    if hasattr(signal, "siginterrupt"):
-        signal.siginterrupt(signal.SIGINT, True)
-    paths = inputs[0] if len(inputs) == 1 else inputs
+    _let_interrupt()
     with (
         session.progress(f"reading {inputs[0]}" + (f" and {len(inputs) - 1} more" if len(inputs) > 1 else ""), 1),
         session.reading(),
     ):
+        paths = all_given(session, inputs)
         dataset = read(paths, input_format, columns=named, **options)
     return Source(paths, dataset, input_format)
 
@@ -313,7 +350,7 @@ def scan_input(
     from concordant.execution import free_memory
     from concordant.io.read import block_format, memory_needed, scan
 
-    paths = inputs[0] if len(inputs) == 1 else inputs
+    paths = all_given(session, inputs)
     limit = parse_size(memory, "--memory") if memory is not None else None
     needed = memory_needed(paths)
     always = always or checkpoint is not None
@@ -365,12 +402,13 @@ def own_labels(session: Session, labels: str) -> Labels:
     from concordant.io.tabular import read_labels
 
     with session.progress(f"reading {labels}"):
+        file = given(session, labels)
         # The labels of a LETOR or SVMlight file stand before its features or ranks.
-        own = read(labels).labels if is_letor(labels) else None
-        return read_labels(labels) if own is None else own
+        own = read(file).labels if is_letor(file) else None
+        return read_labels(file) if own is None else own
 
 
-def is_letor(path: str) -> bool:
+def is_letor(path: PathLike) -> bool:
     """Return whether there are LETOR or SVMlight files at a path."""
     from concordant.io.read import sniff
 
@@ -622,10 +660,14 @@ def _row_factors(votes: Comparisons, weights: dict[str, float]) -> Floats:
 
 
 def table_type(path: str) -> str:
-    """Return how a plain table is written to a file of this name, or raise when the ending does not tell."""
+    """Return how a plain table is written to a file of this name, or raise when the ending does not tell.
+
+    Standard output and pipes have no ending and get CSV.
+    """
+    from concordant.io._files import is_stream
     from concordant.io._tables import file_type
 
-    kind = file_type(path)
+    kind = file_type(path) or ("csv" if is_stream(path) else None)
     if kind not in ("csv", "tsv", "jsonl", "parquet"):
         raise FormatError(f"{path}: the ending does not say how to write a table. Use .csv, .tsv, .jsonl or .parquet.")
     return kind

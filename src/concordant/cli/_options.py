@@ -38,7 +38,7 @@ Inputs = Annotated[
     typer.Argument(
         metavar="INPUT",
         help="Files, folders or patterns, plain or compressed: TREC runs, LETOR, SVMlight, PrefLib, CSV, Parquet, "
-        "JSON lines.",
+        "JSON lines. - is standard input.",
         show_default=False,
     ),
 ]

@@ -206,6 +206,10 @@ class Session:
         self.code = 0
         # How the command line sets what the library calls a parameter.
         self.setting = "-p {name}={value}"
+        # What was read from standard input and pipes, by what it is: it can be read once only.
+        self.held: dict[Any, Any] = {}
+        # The option whose file goes to standard output; results then go to standard error.
+        self._taken = ""
         self._about = ""
         self._stack = ExitStack()
 
@@ -238,6 +242,7 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stack.close()
+        self.held.clear()
         if error is None:
             try:
                 if self.json:
@@ -276,6 +281,20 @@ class Session:
             text,
         )
 
+    def destination(self, path: str, option: str) -> str:
+        """Return where a file is written: - is standard output, which then takes nothing else."""
+        if path not in ("-", "/dev/stdout"):
+            return path
+        other = "--json" if self.json else self._taken
+        if other:
+            raise typer.BadParameter(f"standard output is taken by {other}. Name a file.", param_hint=option)
+        self._taken = option
+        return "/dev/stdout"
+
+    @property
+    def _results(self) -> TextIO:
+        return sys.stderr if self._taken else sys.stdout
+
     @contextmanager
     def about(self, what: str) -> Iterator[None]:
         """Begin the warnings inside the block with what they are about."""
@@ -312,16 +331,16 @@ class Session:
     def say(self, text: str = "") -> None:
         """Print a line of results."""
         if not self.json:
-            print(text)
+            print(text, file=self._results)
 
     def show(self, table: Table) -> None:
         """Print a table: drawn on a terminal, as aligned text anywhere else."""
         if self.json:
             return
-        if sys.stdout.isatty():
-            _draw(table)
+        if self._results.isatty():
+            _draw(table, self._results)
         else:
-            print(table.to_text())
+            print(table.to_text(), file=self._results)
 
     @contextmanager
     def progress(self, what: str, total: float | None = None) -> Iterator[Progress]:
@@ -391,7 +410,7 @@ def _leave_pipe(error: BaseException) -> None:
     raise typer.Exit(141) from error
 
 
-def _draw(table: Table) -> None:
+def _draw(table: Table, file: TextIO) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table as RichTable
@@ -406,7 +425,7 @@ def _draw(table: Table) -> None:
         drawn.add_column(Text(visible(name)), justify="left" if left else "right", no_wrap=not left)
     for r, row in enumerate(table.rows):
         drawn.add_row(*(Text(visible(cell), "bold" if (r, c) in table.bold else "") for c, cell in enumerate(row)))
-    console = Console(highlight=False)
+    console = Console(file=file, highlight=False)
     console.print(drawn)
     if table.caption:
         console.print(Text(table.caption, "dim"))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import os
 import shlex
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from concordant.cli._inputs import (
+    all_given,
     as_learned,
     beside,
     check_features,
@@ -87,7 +89,10 @@ def command(
     output: Annotated[
         str | None,
         typer.Option(
-            "--output", "-o", metavar="OUT", help="Write the consensus; the ending says how (.trec, .csv, ...)."
+            "--output",
+            "-o",
+            metavar="OUT",
+            help="Write the consensus; the ending says how (.trec, .csv, ...). - is standard output.",
         ),
     ] = None,
     to: To = None,
@@ -138,26 +143,29 @@ def command(
 ) -> None:
     """Reach a consensus: print the leaderboard, or write it with -o."""
     read_options = declaring(read_options, missing)
-    given, trust = parse_params(params), parse_weights(weights)
+    settings, trust = parse_params(params), parse_weights(weights)
     if model is not None:
-        _check_model_usage(method, given)
+        _check_model_usage(method, settings)
     asked = {"inputs": inputs, "method": method or ("rrf" if model is None else None), "model": model, "output": output}
     asked |= {"features": features} if features else {}
     with Session("aggregate", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
         from concordant.io._files import check_writable
 
-        chosen = _method(method or "rrf", given, model)
-        for path in (output, experts_out):
-            if path is not None:
-                check_writable(path)
+        chosen = _method(method or "rrf", settings, model)
+        if output is not None:
+            output = session.destination(output, "--output")
+            check_writable(output)
+        if experts_out is not None:
+            experts_out = session.destination(experts_out, "--experts-out")
+            check_writable(experts_out)
         if trust and not chosen.tags.weights:
             raise ParameterError(f"{type(chosen).__name__} does not weigh experts; leave --weights out.")
         if model is None and chosen.needs_labels():
-            settings = "".join(f" -p {shlex.quote(setting)}" for setting in params or ())
+            again = "".join(f" -p {shlex.quote(setting)}" for setting in params or ())
             truth = "[--labels QRELS]" if chosen.takes_features else "--labels QRELS"
             raise ParameterError(
                 f"{chosen.name} learns from labels. Fit it first: concordant fit INPUT... {truth} --method "
-                f"{chosen.name}{settings} -o MODEL; then: concordant aggregate INPUT... --model MODEL."
+                f"{chosen.name}{again} -o MODEL; then: concordant aggregate INPUT... --model MODEL."
             )
         session.params |= {"method": chosen.name, "params": chosen.get_params(), "weights": trust}
         whole = output is None or experts_out is not None or instance is not None or features is not None
@@ -238,7 +246,7 @@ def _counting(
     from concordant.io.read import memory_needed, sniff
     from concordant.io.tabular import names_experts
 
-    paths = inputs[0] if len(inputs) == 1 else inputs
+    paths = all_given(session, inputs)
     named = parse_columns(columns)
     try:
         if memory_needed(paths) < _MUCH:
@@ -312,7 +320,7 @@ def _method(name: str, params: dict[str, Any], model: str | None) -> Aggregator:
     if model is not None:
         from concordant.base.saving import load
 
-        return load(model).set_params(**params)
+        return load(sys.stdin.buffer if model == "-" else model).set_params(**params)
     return make_method(name, params)
 
 

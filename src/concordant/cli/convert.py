@@ -36,7 +36,12 @@ def command(
     inputs: Inputs,
     output: Annotated[
         str,
-        typer.Option("--output", "-o", metavar="OUT", help="The file to write; its ending says how (.csv, .soi, ...)."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="OUT",
+            help="The file to write; its ending says how (.csv, .soi, ...). - is standard output, with --to.",
+        ),
     ],
     to: To = None,
     part: Annotated[
@@ -61,6 +66,7 @@ def command(
         from concordant.io._files import check_writable
         from concordant.io.write import write
 
+        output = session.destination(output, "--output")
         check_writable(output)
         source = read_input(session, inputs, input_format, columns, expert_from, read_options)
         name, container = _choose(source.dataset, part)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from concordant.cli._inputs import is_letor, one_of, own_labels, read_input, read_truth, scan_input
+from concordant.cli._inputs import given, is_letor, one_of, own_labels, read_input, read_truth, scan_input
 from concordant.cli._options import (
     Columns,
     Convention,
@@ -73,13 +73,15 @@ def command(
 
         names = [str(m) for m in parse_metrics(metrics)]
         key = sorting_metric(sort, names)
+        if per_instance is not None:
+            per_instance = session.destination(per_instance, "--per-instance")
         blocks = None
         if labels is not None:
             blocks = scan_input(session, inputs, input_format, columns, expert_from, read_options, memory)
         elif memory is not None:
             raise ParameterError("--memory needs --labels: what is read in blocks brings no labels of its own.")
         if blocks is not None and labels is not None:
-            rules = convention or ("letor" if is_letor(labels) else "trec")
+            rules = convention or ("letor" if is_letor(given(session, labels)) else "trec")
             session.params["convention"] = rules
             truth = own_labels(session, labels)
             with blocks:
@@ -89,7 +91,9 @@ def command(
         source = read_input(session, inputs, input_format, columns, expert_from, read_options)
         truth = read_truth(session, source, labels)
         # Those of LETOR also where only the labels are in its form.
-        rules = convention or ("letor" if labels is not None and is_letor(labels) else source.convention)
+        rules = convention or (
+            "letor" if labels is not None and is_letor(given(session, labels)) else source.convention
+        )
         session.params["convention"] = rules
         preferences = source.dataset.preferences
         if preferences is None:

@@ -154,14 +154,20 @@ def command(
     asked |= {"features": features} if features else {}
     with Session("fit", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
         from concordant.base.saving import check_path
-        from concordant.io._files import check_writable
+        from concordant.io._files import check_writable, is_stream
 
         chosen = make_method(method, given)
+        if output == "-" or is_stream(output):
+            raise ParameterError(f"-o {output}: a model is written to a file, not to standard output or a pipe.")
         session.params["params"] = chosen.get_params()
         place = checkpoint or f"{output}.checkpoint"
         for path in (output, place):
             check_path(path)
             check_writable(path)
+        if experts_out is not None:
+            experts_out = session.destination(experts_out, "--experts-out")
+        if features_out is not None:
+            features_out = session.destination(features_out, "--features-out")
         for table in (experts_out, features_out):
             if table is not None:
                 table_type(table)

@@ -9,6 +9,7 @@ import typer
 
 from concordant.cli._inputs import (
     declaring,
+    given,
     make_method,
     matched,
     note_missing,
@@ -40,6 +41,7 @@ from concordant.errors import ColumnError, MissingExtraError
 
 if TYPE_CHECKING:
     from concordant.cli._inputs import Source
+    from concordant.io._files import PathLike
     from concordant.report.content import Report
 
 __all__ = ["command"]
@@ -110,6 +112,7 @@ def command(
     asked = {"inputs": inputs or [], "labels": labels, "methods": methods, "output": output, "weights": trust}
     asked |= {"names": names} if names else {}
     with Session("report", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
+        output = session.destination(output, "--output")
         _check(output)
         chosen = None if specs is None else [(spec.text, _create(spec)) for spec in specs]
         if demo:
@@ -117,13 +120,14 @@ def command(
 
             inputs, labels = [str(path("runs"))], labels or str(path("qrels.txt"))
             title = title or "The bundled sample: six search systems, forty queries"
-        called = None if names is None else _names(names, name_columns)
+        called = None if names is None else _names(given(session, names), name_columns)
         source = read_input(session, inputs or [], input_format, columns, expert_from, read_options)
         votes = weigh(votes_of(source), trust)
         truth = None
         if labels is not None or source.dataset.labels is not None:
             truth = matched(read_truth(session, source, labels), votes)
-        named = [Path(name).name or name for name in inputs or []]
+        files = ["standard input" if name == "-" else name for name in inputs or []]
+        named = [Path(name).name or name for name in files]
         from concordant.report.content import build_report
         from concordant.report.page import render
 
@@ -132,7 +136,7 @@ def command(
                 votes,
                 truth,
                 methods=chosen,
-                title=title or f"What the experts say: {_called(inputs or [])}",
+                title=title or f"What the experts say: {_called(files)}",
                 sources=[] if demo else named + [Path(more).name for more in (labels, names) if more],
                 convention=convention or source.convention,
                 folds=_folds(source, labels, trust),
@@ -154,7 +158,7 @@ def command(
         session.note(f"wrote {output}: {size / 1e3:,.0f} kB, complete in itself")
 
 
-def _names(path: str, columns: list[str] | None) -> dict[str, str]:
+def _names(path: PathLike, columns: list[str] | None) -> dict[str, str]:
     """Return what items are called."""
     from concordant.io.names import read_names
 

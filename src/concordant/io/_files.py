@@ -1,12 +1,13 @@
-"""Paths in, bytes and lines out, whole files back: the one place that knows about globs, folders and compression.
+"""Paths in, bytes and lines out, whole files back: the one place that knows about globs, folders, pipes, compression.
 
-Compression is recognised by the first bytes of a file, never by its name; on writing, the name decides. What is written
-appears under its name complete or not at all.
+Compression is recognised by the first bytes of a file, never by its name; on writing, the name decides. What comes
+through a pipe is read once and held. What is written appears under its name complete or not at all.
 """
 
 from __future__ import annotations
 
 import bz2
+import errno
 import glob
 import gzip
 import io
@@ -14,13 +15,26 @@ import lzma
 import os
 import re
 import stat
+import sys
+import weakref
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
-from concordant.errors import ConcordantError, DataError, FormatError, KindError, ParameterError, ParseError
+from concordant.errors import (
+    ConcordantError,
+    DataError,
+    DataWarning,
+    FormatError,
+    KindError,
+    ParameterError,
+    ParseError,
+    is_text,
+    shorten,
+    warn,
+)
 from concordant.io._claims import Claim
 
 if TYPE_CHECKING:
@@ -28,21 +42,26 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BLOCK_BYTES",
+    "Held",
     "PathLike",
     "atomic_write",
     "check_writable",
     "compression",
     "expand",
+    "is_stream",
     "marked",
     "naming_place",
     "open_bytes",
     "open_text",
     "read_bytes",
     "read_head",
+    "shown",
+    "standard_input",
     "stem",
     "text_blocks",
     "text_lines",
     "unchanged",
+    "warn_empty",
 ]
 
 PathLike = str | os.PathLike[str]
@@ -57,20 +76,115 @@ _SUFFIXES = {".gz": "gz", ".xz": "xz", ".zst": "zst", ".bz2": "bz2"}
 _TEXT_ENDINGS = (".trec", ".run", ".runs", ".res", ".txt", ".dat", ".out", ".qrel", ".qrels")
 _TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".parquet", ".pq", ".jsonl", ".ndjson")
 _KNOWN_ENDINGS = frozenset([*_SUFFIXES, *_TEXT_ENDINGS, *_TABLE_ENDINGS])
+# What comes through a pipe is held in memory up to this size, and in a file beyond it.
+_HELD_BYTES = 64 << 20
+# Where open files can be opened once more, each time from their beginning.
+_OPEN_FILES = "/proc/self/fd"
+_STANDARD_INPUT = "standard input"
 # How each decompressor says that its input is damaged.
 _DAMAGED = (EOFError, zlib.error, lzma.LZMAError, OSError)
+
+
+class Held(type(Path())):  # type: ignore[misc]
+    """A path whose content lies elsewhere: what was read from a pipe, or a file that Polars cannot open by its name.
+
+    Messages show the name; whoever opens the path gets the content, as often as they like. It lasts as long as this.
+    """
+
+    _real: str | None = None
+
+    @classmethod
+    def of(cls, name: str, file: IO[bytes], *, own: bool = True) -> Held:
+        """Return the path of an open file, or of a copy of it where open files cannot be opened once more.
+
+        A file of our own is closed when nobody has the path any more.
+        """
+        out = cls(name)
+        if os.path.isdir(_OPEN_FILES):
+            out._real = f"{_OPEN_FILES}/{file.fileno()}"
+        else:
+            import shutil
+            import tempfile
+
+            with tempfile.NamedTemporaryFile(delete=False) as copy:
+                out._real = copy.name
+                weakref.finalize(out, os.unlink, copy.name)
+                file.seek(0)
+                shutil.copyfileobj(file, copy, 1 << 20)
+        if own:
+            weakref.finalize(out, file.close)
+        return out
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return "stdin" if str(self) == _STANDARD_INPUT else str(super().name)
+
+    def __fspath__(self) -> str:
+        return self._real or str(self)
+
+    def __reduce__(self) -> Any:
+        raise DataError(f"{self}: this input can be read on this machine only. Write it to a file for the workers.")
+
+
+def shown(path: PathLike) -> str:
+    """Return a path as the user wrote it, cut where it is very long; bytes that are not UTF-8 are written out."""
+    text = str(path) if isinstance(path, Path) else os.fspath(path)
+    return shorten(text if is_text(text) else os.fsencode(text).decode("utf-8", "backslashreplace"), 500)
+
+
+@contextmanager
+def _readable(path: PathLike) -> Iterator[None]:
+    """Turn what the system says against reading a file into an error that names it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise DataError(f"cannot read {shown(path)!r}: {error.strerror}.") from error
+
+
+def standard_input() -> Held:
+    """Return standard input as a path that can be read more than once."""
+    stream = getattr(sys.stdin, "buffer", None)
+    if stream is None:
+        raise DataError("standard input is closed. Name a file, or pipe something in.")
+    with suppress(OSError):
+        if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and not stream.tell() and os.path.isdir(_OPEN_FILES):
+            return Held.of(_STANDARD_INPUT, stream, own=False)
+    return _copied(stream, _STANDARD_INPUT)
+
+
+def _copied(source: IO[bytes], name: str) -> Held:
+    """Return a copy of all that a stream gives: in memory where that is little, else in a file without a name."""
+    import shutil
+    import tempfile
+
+    try:
+        first = source.read(_HELD_BYTES)
+        small = len(first) < _HELD_BYTES and hasattr(os, "memfd_create")
+        opener: Any = tempfile.TemporaryFile if not small else lambda: os.fdopen(os.memfd_create("concordant"), "w+b")
+        held: IO[bytes] = opener()
+        held.write(first)
+        del first
+        shutil.copyfileobj(source, held, 1 << 20)
+        held.flush()
+        return Held.of(name, held)
+    except OSError as error:
+        raise DataError(f"{name}: what comes through this pipe cannot be held ({error.strerror or error}).") from error
 
 
 def expand(paths: PathLike | Iterable[PathLike]) -> list[Path]:
     """Return the files meant by a path, a glob, a folder, or a list of these.
 
     A folder stands for the files in it, a glob (``*``, ``?``, ``[...]``, ``**``) for the files that match, both sorted
-    by name and without hidden files. The order of a list is kept and a file named twice is taken once.
+    by name and without hidden files. The order of a list is kept and a file named twice is taken once. A pipe or a
+    device is read here, once; the path returned for it can be read again and again.
 
     Raises
     ------
     DataError
-        When a name matches no file.
+        When a name matches no file, or the system does not let it be read.
 
     Examples
     --------
@@ -84,11 +198,27 @@ def expand(paths: PathLike | Iterable[PathLike]) -> list[Path]:
     names = [paths] if isinstance(paths, (str, os.PathLike)) else _listed(paths)
     if not names:
         raise DataError("no files were given. Name a file, a folder, a glob such as 'runs/*.trec', or a list of these.")
-    found: dict[str, Path] = {}
+    found: dict[Any, Path] = {}
     for name in names:
-        for path in _expand_one(name):
-            found.setdefault(os.path.realpath(path), path)
+        with _readable(name):
+            for path in _expand_one(name):
+                if isinstance(path, Held):
+                    found.setdefault(id(path), path)
+                    continue
+                status = os.stat(path)
+                regular = stat.S_ISREG(status.st_mode)
+                key = os.path.realpath(path) if regular else (status.st_dev, status.st_ino)
+                if key not in found:
+                    found[key] = path if regular and is_text(str(path)) else _held(path, regular)
     return list(found.values())
+
+
+def _held(path: Path, regular: bool) -> Held:
+    """Return a path that can be read again and again by everybody."""
+    if regular:
+        return Held.of(shown(path), open(path, "rb"))
+    with open(path, "rb") as source:
+        return _copied(source, shown(path))
 
 
 def _listed(paths: Any) -> list[PathLike]:
@@ -114,23 +244,31 @@ def _listed(paths: Any) -> list[PathLike]:
 def _expand_one(name: PathLike) -> list[Path]:
     if not isinstance(name, (str, os.PathLike)):
         raise ParameterError.invalid("paths", "a reader", "a path, a glob, a folder or a list of these", name)
+    if isinstance(name, Held):
+        return [name]
     text = os.path.expanduser(os.fspath(name))
     if "\x00" in text:
-        raise DataError(f"a path cannot contain a NUL character: {text!r}.")
+        raise DataError(f"a path cannot contain a NUL character: {shorten(text)!r}.")
     path = Path(text)
     if path.is_dir():
         files = sorted(p for p in path.iterdir() if not p.name.startswith(".") and not p.is_dir())
         if not files:
-            raise DataError(f"the folder {str(path)!r} holds no files.")
+            raise DataError(f"the folder {shown(path)!r} holds no files.")
         return files
     if path.exists():
         return [path]
     if glob.has_magic(text):
         files = sorted(Path(p) for p in glob.glob(text, recursive=True) if not os.path.isdir(p))
         if not files:
-            raise DataError(f"no file matches {text!r} (looked from {os.getcwd()!r}).")
+            raise DataError(f"no file matches {shown(text)!r} (looked from {shown(os.getcwd())!r}).")
         return files
-    raise DataError(f"no such file or folder: {text!r} (looked from {os.getcwd()!r}).")
+    raise DataError(f"no such file or folder: {shown(text)!r} (looked from {shown(os.getcwd())!r}).")
+
+
+def warn_empty(files: Sequence[Path], what: str = "rows") -> None:
+    """Warn that nothing was read."""
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    warn(f"{shown(files[0])}{more}: the input holds no {what}.", DataWarning)
 
 
 def stem(path: PathLike) -> str:
@@ -139,7 +277,7 @@ def stem(path: PathLike) -> str:
     >>> stem("runs/bm25.v2.trec.gz"), stem("TREC-3/input.inq102")
     ('bm25.v2', 'input.inq102')
     """
-    name = os.path.basename(os.fspath(path))
+    name = path.name if isinstance(path, Path) else os.path.basename(shown(path))
     while True:
         head, ending = os.path.splitext(name)
         if not head or ending.lower() not in _KNOWN_ENDINGS:
@@ -149,7 +287,7 @@ def stem(path: PathLike) -> str:
 
 def compression(path: PathLike) -> str | None:
     """Return "gz", "xz", "zst" or "bz2" as the first bytes of the file say, None for anything else."""
-    with open(path, "rb") as handle:
+    with _readable(path), open(path, "rb") as handle:
         return _packed_as(handle.peek(8))
 
 
@@ -204,7 +342,8 @@ class _ZstandardText(io.RawIOBase):
     def __init__(self, path: PathLike, data: bytes | None) -> None:
         super().__init__()
         self._path = path
-        self._packed: Path | bytes = Path(path) if data is None else data
+        own = path if isinstance(path, Path) else Path(path)
+        self._packed: Path | bytes = own if data is None else data
         self._rest = memoryview(b"")
         self._pieces = self._read_text()
 
@@ -295,7 +434,8 @@ def open_bytes(path: PathLike) -> BinaryIO:
 
     Damaged data raises FormatError on reading. Zstandard files hold text, whose lines come with a line feed.
     """
-    raw = open(path, "rb")  # noqa: SIM115 - the caller closes what is returned
+    with _readable(path):
+        raw = open(path, "rb")  # noqa: SIM115 - the caller closes what is returned
     try:
         # A look ahead and no second opening: what comes through a pipe can be read once only.
         kind = _packed_as(raw.peek(8))
@@ -428,12 +568,11 @@ def open_text(path: PathLike) -> Iterator[IO[str]]:
 def unchanged(path: PathLike) -> Iterator[None]:
     """Raise at the end of the block if the file is not the one it was at the beginning.
 
-    What was read of it would be part of one content and part of another. A pipe or a device is not looked at.
+    What was read of it would be part of one content and part of another.
     """
-    before = os.stat(path)
+    with _readable(path):
+        before = os.stat(path)
     yield
-    if not stat.S_ISREG(before.st_mode):
-        return
     try:
         after = os.stat(path)
     except FileNotFoundError:
@@ -447,19 +586,57 @@ def unchanged(path: PathLike) -> Iterator[None]:
 
 def check_writable(path: PathLike) -> None:
     """Raise where a file could not be written: before hours of work rather than after them."""
+    if is_stream(path):
+        return
     target = os.path.realpath(os.path.expanduser(os.fspath(path)))
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
-        raise DataError(f"cannot write {os.fspath(path)!r}: there is no folder {folder!r}.")
+        raise DataError(f"cannot write {shown(path)!r}: there is no folder {shown(folder)!r}.")
     if os.path.isdir(target):
-        raise DataError(f"cannot write {os.fspath(path)!r}: it is a folder. Name a file in it.")
-    if not os.access(folder, os.W_OK) and not _is_device(target):
-        raise DataError(f"cannot write {os.fspath(path)!r}: the folder {folder!r} cannot be written to.")
+        raise DataError(f"cannot write {shown(path)!r}: it is a folder. Name a file in it.")
+    if not os.access(folder, os.W_OK):
+        raise DataError(f"cannot write {shown(path)!r}: the folder {shown(folder)!r} cannot be written to.")
+    try:
+        os.lstat(target)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise DataError(f"cannot write {shown(path)!r}: {error.strerror}. Name another place.") from error
 
 
-def _is_device(path: str) -> bool:
-    """Return whether this is something to write to that is no file, such as a pipe."""
-    return os.path.exists(path) and not os.path.isfile(path)
+def _descriptor(path: PathLike) -> int | None:
+    """Return the number of the open file that a name such as /dev/stdout stands for, None for other names."""
+    found = re.fullmatch(r"/dev/std(out|err)|/(?:dev|proc/self)/fd/([0-9]{1,6})", os.fspath(path))
+    if found is None:
+        return None
+    return {"out": 1, "err": 2}[found[1]] if found[1] else int(found[2])
+
+
+def is_stream(path: PathLike) -> bool:
+    """Return whether what is written there goes on at once and cannot be replaced: an open file, a pipe, a device."""
+    if _descriptor(path) is not None:
+        return True
+    try:
+        mode = os.stat(os.path.expanduser(path)).st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+
+
+@contextmanager
+def _stream(path: PathLike) -> Iterator[IO[bytes]]:
+    """Open a stream for writing; what is open already is neither closed nor written over."""
+    number = _descriptor(path)
+    if number == 1 and sys.stdout is not None:
+        sys.stdout.flush()
+        try:
+            number = sys.stdout.fileno()
+        except io.UnsupportedOperation:
+            # Something else stands in for standard output.
+            yield sys.stdout.buffer
+            return
+    with open(os.path.expanduser(path), "wb") if number is None else os.fdopen(os.dup(number), "wb") as handle:
+        yield handle
 
 
 @contextmanager
@@ -468,7 +645,7 @@ def naming_place(path: PathLike) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DataError(f"cannot write {os.fspath(path)!r}: {error.strerror}. Name another place.") from error
+        raise DataError(f"cannot write {shown(path)!r}: {error.strerror}. Name another place.") from error
 
 
 # How Polars hands on what the system says.
@@ -477,7 +654,7 @@ _FROM_POLARS = re.compile(r"([^:]{0,200}) \(os error \d+\)")
 
 def _said(error: Exception, own: str) -> str | None:
     """Return what the system says against writing a file, None where the error is about something else."""
-    if isinstance(error, ConcordantError):
+    if isinstance(error, (ConcordantError, BrokenPipeError)):
         return None
     if isinstance(error, OSError) and error.strerror is not None:
         return error.strerror if error.filename in (None, own) else None
@@ -491,9 +668,9 @@ def atomic_write(path: PathLike, *, named: PathLike | None = None) -> Iterator[B
 
     The bytes go to a hidden file in the same folder, which is flushed to disk and then takes the name. When anything is
     raised inside the block, an interrupt included, the hidden file is removed and what was there before stays. Hidden
-    files that killed processes left of the same file are removed. An
-    ending .gz, .xz, .bz2 or .zst compresses; .zst takes text only. A device or pipe is written directly. What the
-    system says against it, such as that the disk is full, is an error that names the file, or the one it is a part of.
+    files that killed processes left of the same file are removed. An ending .gz, .xz, .bz2 or .zst compresses; .zst
+    takes text only. A device, a pipe or standard output (/dev/stdout) is written directly. What the system says against
+    it, such as that the disk is full, is an error that names the file, or the one it is a part of.
 
     Examples
     --------
@@ -504,13 +681,22 @@ def atomic_write(path: PathLike, *, named: PathLike | None = None) -> Iterator[B
     >>> path.read_text()
     'done\n'
     """
+    check_writable(path)
+    if is_stream(path):
+        try:
+            with _stream(path) as direct:
+                yield cast(BinaryIO, direct)
+                direct.flush()
+        except Exception as error:
+            said = _said(error, os.fspath(path))
+            if said is None:
+                raise
+            if said == os.strerror(errno.EPIPE):
+                raise BrokenPipeError(errno.EPIPE, said) from error
+            raise DataError(f"cannot write {shown(named or path)!r}: {said}.") from error
+        return
     target = os.path.realpath(os.path.expanduser(os.fspath(path)))
     folder, name = os.path.split(target)
-    check_writable(path)
-    if _is_device(target):
-        with open(target, "wb") as direct:
-            yield direct
-        return
     mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else None
     claim = Claim(Path(folder), f".{name[:200]}.", ".tmp")
     temporary = os.fspath(claim.path)
@@ -531,7 +717,7 @@ def atomic_write(path: PathLike, *, named: PathLike | None = None) -> Iterator[B
                     _pack_zstandard(temporary, handle)
                 except UnicodeDecodeError:
                     raise FormatError(
-                        f"{os.fspath(named or path)!r}: .zst holds text only. Leave it out, or use .gz, .xz or .bz2."
+                        f"{shown(named or path)!r}: .zst holds text only. Leave it out, or use .gz, .xz or .bz2."
                     ) from None
             os.fsync(handle.fileno())
         os.replace(temporary, target)
@@ -541,7 +727,7 @@ def atomic_write(path: PathLike, *, named: PathLike | None = None) -> Iterator[B
         said = _said(error, temporary) if isinstance(error, Exception) else None
         if said is not None:
             raise DataError(
-                f"cannot write {os.fspath(named or path)!r}: {said}. What was under that name is as it was. Make room "
+                f"cannot write {shown(named or path)!r}: {said}. What was under that name is as it was. Make room "
                 "there, or name another place."
             ) from error
         raise

@@ -17,10 +17,10 @@ import numpy as np
 
 from concordant.data.index import Texts
 from concordant.data.preferences import Bools, Kind, Preferences
-from concordant.errors import ParameterError
+from concordant.errors import DataWarning, ParameterError, warn
 from concordant.execution import Pieces, Read, cluster, free_memory
 from concordant.io._coding import BATCH_ROWS, CodedRows, Coder
-from concordant.io._files import PathLike
+from concordant.io._files import Held, PathLike
 from concordant.io._remote import spread
 from concordant.io._spool import Spool
 from concordant.kernels.lists import Ints
@@ -89,8 +89,20 @@ class RowReader(Protocol):
 
 
 def fingerprint(files: Sequence[Path]) -> list[list[Any]]:
-    """Return names, sizes and times of change of files."""
-    return [[os.path.abspath(f), f.stat().st_size, f.stat().st_mtime_ns] for f in files]
+    """Return names, sizes and times of change of files; of what came through a pipe a hash of its content."""
+    return [
+        [str(f), f.stat().st_size, _hash(f)]
+        if isinstance(f, Held)
+        else [os.path.abspath(f), f.stat().st_size, f.stat().st_mtime_ns]
+        for f in files
+    ]
+
+
+def _hash(path: Path) -> str:
+    import hashlib
+
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()
 
 
 def discard(checkpoint: PathLike) -> None:
@@ -175,6 +187,8 @@ class Blocks(Sequence[Preferences]):
         found = spread(reader, engine, lambda rows: _edges(rows, block_rows))
         job = [reader.job(), block_rows]
         below = reader.below(found.instances)
+        if not found.rows.sum():
+            warn("the input holds no rows.", DataWarning)
         return cls(found.pieces, found.instances, Texts(found.experts), found.rows, reader.kind, below=below, job=job)
 
     @classmethod

@@ -28,7 +28,7 @@ from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Missing, Preferences, is_below
 from concordant.errors import DataError, DuplicateError, FormatError, ParameterError, ParseError, shorten
 from concordant.io._coding import code_slots
-from concordant.io._files import PathLike, atomic_write, expand, read_bytes, read_head, text_blocks, text_lines
+from concordant.io._files import PathLike, atomic_write, expand, read_bytes, read_head, shown, text_blocks, text_lines
 from concordant.io._sniff import UNKNOWN
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
 
@@ -374,7 +374,7 @@ def fold_files(folder: PathLike, owner: str = "read") -> list[list[Path]]:
     """Return the train, vali and test file of every fold of a folder."""
     root = Path(os.path.expanduser(os.fspath(folder)))
     if not root.is_dir():
-        raise DataError(f"{os.fspath(folder)!r} is not a folder. {owner} takes one with Fold1, Fold2, ...")
+        raise DataError(f"{shown(folder)!r} is not a folder. {owner} takes one with Fold1, Fold2, ...")
     folds = _fold_folders(root)
     if not folds:
         raise DataError(f"the folder {str(root)!r} holds no folds. Expected Fold1, Fold2, ... with train, vali, test.")
@@ -392,7 +392,7 @@ def _part(fold: Path, part: str) -> Path:
         path = fold / f"{part}.txt{ending}"
         if path.is_file():
             return path
-    there = ", ".join(sorted(p.name for p in fold.iterdir())[:10]) or "nothing"
+    there = ", ".join(sorted(shown(p.name) for p in fold.iterdir())[:10]) or "nothing"
     raise DataError(
         f"{str(fold)!r} has no {part}.txt. A fold needs train.txt, vali.txt and test.txt; it holds {there}."
     )

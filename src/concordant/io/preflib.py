@@ -18,7 +18,7 @@ import numpy as np
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Missing, Preferences, is_below
 from concordant.errors import DataError, FormatError, ParameterError, ParseError, shorten
-from concordant.io._files import PathLike, atomic_write, expand, text_lines
+from concordant.io._files import PathLike, atomic_write, expand, is_stream, shown, text_lines, warn_empty
 from concordant.kernels.lists import offsets_of, order_lists
 
 __all__ = ["read_preflib", "write_preflib"]
@@ -115,6 +115,8 @@ def read_preflib(
         sizes.append(len(names))
         starts.append(len(ballots.lengths))
         most = max(most, voted)
+    if not ballots.lengths:
+        warn_empty(files, "ballots")
     weight = np.array(ballots.weight, dtype=np.float64)
     return Preferences.from_codes(
         Slots(Texts(_instances(files)), Texts(items), offsets_of(np.array(sizes))),
@@ -140,14 +142,14 @@ def _files(path: PathLike | Iterable[PathLike]) -> list[Path]:
             continue
         ordinal = [file for file in expand(name) if _type_of_name(file) in TYPES]
         if not ordinal:
-            raise DataError(f"the folder {os.fspath(name)!r} holds no PrefLib files ending in .{', .'.join(TYPES)}.")
+            raise DataError(f"the folder {shown(name)!r} holds no PrefLib files ending in .{', .'.join(TYPES)}.")
         chosen += ordinal
     return expand(chosen)
 
 
 def _type_of_name(path: PathLike) -> str:
     """Return what the name of a file ends in, compression aside, in lower case and without the dot."""
-    name, ending = os.path.splitext(os.path.basename(os.fspath(path)))
+    name, ending = os.path.splitext(os.path.basename(shown(path)))
     if ending.lower() in _PACKED:
         ending = os.path.splitext(name)[1]
     return ending[1:].lower()
@@ -537,6 +539,8 @@ def _target(path: PathLike, narrowest: str) -> tuple[Path, str]:
     """Return the path with its ending and the type that goes into the header."""
     target = Path(path)
     kind = _type_of_name(target)
+    if is_stream(path) and kind not in TYPES:
+        return target, narrowest
     if kind not in TYPES:
         packed = target.suffix if target.suffix.lower() in _PACKED else ""
         plain = target.name[: len(target.name) - len(packed)]
@@ -544,7 +548,7 @@ def _target(path: PathLike, narrowest: str) -> tuple[Path, str]:
     if (narrowest[0] == "t" and kind[0] == "s") or (narrowest[2] == "i" and kind[2] == "c"):
         holds = f"{'tied' if narrowest[0] == 't' else 'strict'}, {'complete' if narrowest[2] == 'c' else 'incomplete'}"
         raise DataError(
-            f"cannot write {os.fspath(path)!r}: these ballots are {holds}, which a {kind} file may not hold. "
+            f"cannot write {shown(path)!r}: these ballots are {holds}, which a {kind} file may not hold. "
             f"Name it .{narrowest}, or leave the ending out."
         )
     return target, kind

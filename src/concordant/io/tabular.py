@@ -534,14 +534,14 @@ def read_comparisons(
 def _collapsed_elsewhere(engine: Cluster, files: list[Path], how: dict[str, Any]) -> Comparisons:
     """Return the counts of all files, each of them read and collapsed by a worker of a cluster."""
     tally = Tally()
-    handles = [engine.submit(_collapsed_file, str(file), how) for file in files]
+    handles = [engine.submit(_collapsed_file, file, how) for file in files]
     for done, handle in enumerate(handles, 1):
         tally.add(engine.result(handle))
         report(done, len(files))
     return tally.comparisons()
 
 
-def _collapsed_file(file: str, how: dict[str, Any]) -> Comparisons:
+def _collapsed_file(file: Path, how: dict[str, Any]) -> Comparisons:
     return read_comparisons(file, collapse=True, **how)
 
 

@@ -40,6 +40,7 @@ from concordant.io._files import (
     stem,
     text_blocks,
     unchanged,
+    warn_empty,
 )
 from concordant.io._tables import is_number
 from concordant.io.blocks import fingerprint
@@ -257,6 +258,8 @@ class RunReader:
                 report(sizes[n], self.size)
             self._add(coder, n, piece)
             note(pace.words(coder.n_rows))
+        if not coder.n_rows:
+            warn_empty(self.files)
 
     def _add(self, coder: Coder, n: int, piece: _Piece | None) -> None:
         if piece is None:
@@ -412,7 +415,11 @@ def read_qrels(path: PathLike | Iterable[PathLike], *, separator: str | None = N
     Labels: 1 instance, 2 items, labels -1 to 1
     """
     _check_separator(separator, "read_qrels")
-    return code_labels((p.frame, p.source) for file in expand(path) for p in _read(file, _QRELS, separator))
+    files = expand(path)
+    labels = code_labels((p.frame, p.source) for file in files for p in _read(file, _QRELS, separator))
+    if not labels.n_slots:
+        warn_empty(files, "labels")
+    return labels
 
 
 def _check_separator(separator: str | None, owner: str) -> None:
