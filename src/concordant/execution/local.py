@@ -73,6 +73,13 @@ def free_memory() -> int:
     for most in _CONTAINER:
         with suppress(OSError, ValueError):
             free.append(int(Path(most).read_text()) // 2)
+    with suppress(ImportError):
+        # Windows knows no such limits.
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            free.append(limit)
     return min(free)
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from concordant.kernels.jit import jit
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
+from concordant.kernels.pairs import pair_room, pairs_held
 
 __all__ = [
     "Pairs",
@@ -23,7 +24,6 @@ __all__ = [
     "locked",
     "moved_keys",
     "outcome_counts",
-    "pair_room",
     "sums",
 ]
 
@@ -461,20 +461,6 @@ def _list_rows(lists: Any, binary: bool, with_ties: bool, ends: Any, out: Any) -
     return place
 
 
-def _pairs_held(list_offsets: Ints, list_starts: Ints) -> Ints:
-    """Return how many pairs the lists of every instance hold, counted list by list."""
-    lengths = np.diff(list_offsets)
-    held = offsets_of(lengths * (lengths - 1) // 2)
-    return np.diff(held[list_starts])
-
-
-def pair_room(list_offsets: Ints, list_starts: Ints, offsets: Ints) -> Ints:
-    """Return for every instance how many different pairs its lists can hold at most."""
-    sizes = np.diff(offsets)
-    out: Ints = np.minimum(_pairs_held(list_offsets, list_starts), sizes * (sizes - 1) // 2)
-    return out
-
-
 def from_lists(
     value: Floats,
     slot: Codes,
@@ -506,7 +492,7 @@ def from_lists(
     n = len(offsets) - 1
     lengths = np.diff(list_offsets)
     w = np.ones(len(lengths)) if weight is None else weight
-    held, sizes = _pairs_held(list_offsets, list_starts), np.diff(offsets)
+    held, sizes = pairs_held(list_offsets, list_starts), np.diff(offsets)
     room = pair_room(list_offsets, list_starts, offsets)
     reach = np.ones(len(lengths))
     if not binary and len(value):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.kernels.lists import Floats, Ints, by_length
+from concordant.kernels.lists import Floats, Ints, by_length, offsets_of
 
 __all__ = [
     "Ballots",
@@ -25,6 +25,8 @@ __all__ = [
     "merge_order",
     "pair_matrix",
     "pair_outcomes",
+    "pair_room",
+    "pairs_held",
     "sparse",
     "tile_outcomes",
     "tiles",
@@ -192,6 +194,20 @@ def _count_one_by_one(test: Callable[..., Any], left: NDArray[Any], right: NDArr
         return counter
     total += counter
     return total
+
+
+def pairs_held(list_offsets: Ints, list_starts: Ints) -> Ints:
+    """Return how many pairs the lists of every instance hold, counted list by list."""
+    lengths = np.diff(list_offsets)
+    held = offsets_of(lengths * (lengths - 1) // 2)
+    return np.diff(held[list_starts])
+
+
+def pair_room(list_offsets: Ints, list_starts: Ints, offsets: Ints) -> Ints:
+    """Return for every instance how many different pairs its lists can hold at most."""
+    sizes = np.diff(offsets)
+    out: Ints = np.minimum(pairs_held(list_offsets, list_starts), sizes * (sizes - 1) // 2)
+    return out
 
 
 def sparse(list_offsets: Ints, n_items: int) -> bool:

@@ -369,7 +369,9 @@ class Laws:
             # Root finding and the gradient ask for the ends and the present value again.
             return cache(value)
 
-        by_expert = [others[self.expert[others] == e] for e in range(self.n_experts)]
+        owner = self.expert[others]
+        ends = np.cumsum(np.bincount(owner, minlength=self.n_experts))
+        by_expert = np.split(others[np.argsort(owner, kind="stable")], ends[:-1]) if self.n_experts else []
         expected = [expectation(table[e], float(constant[e]), by_expert[e]) for e in range(self.n_experts)]
         if prior and len(self.weight):
             every = expectation(table.sum(axis=0), float(constant.sum()), others)

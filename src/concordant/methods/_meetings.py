@@ -18,6 +18,7 @@ from concordant.data.index import Slots
 from concordant.data.preferences import Preferences
 from concordant.data.streams import bayesian_bootstrap_weights
 from concordant.kernels.lists import Codes, Floats, Ints
+from concordant.kernels.pairs import pair_room
 
 if TYPE_CHECKING:
     from concordant.kernels.paircounts import Pairs
@@ -245,8 +246,6 @@ class ListMeetings(Meetings):
         return v.slot[:-1][same], v.slot[1:][same]
 
     def windows(self) -> list[Meetings]:
-        from concordant.kernels.paircounts import pair_room
-
         v = self.votes
         room = np.cumsum(pair_room(v.list_offsets, v.list_starts, self.slots.offsets))
         if not len(room) or room[-1] <= _BLOCK_PAIRS:

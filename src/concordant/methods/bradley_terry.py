@@ -17,6 +17,7 @@ from concordant.base import uncertainty as intervals
 from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.experts import check_known
+from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, boolean, integer, number, one_of
 from concordant.base.registry import register
 from concordant.base.uncertainty import ScoreCovariance
@@ -39,6 +40,7 @@ from concordant.errors import (
 )
 from concordant.kernels.keeping import UNKEPT, Keep, apart, joined
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
+from concordant.kernels.pairs import pair_room, pairs_held
 from concordant.methods._existence import loose_instances, parted_instances, why_loose, why_parted
 from concordant.methods._meetings import ListMeetings, Meetings, RowMeetings, pairs_per_choice
 
@@ -323,7 +325,10 @@ class BradleyTerry(Aggregator):
     def _meetings(self, preferences: Votes, ties: bool) -> Meetings:
         """Return the votes as meetings; where `ties` are not to be counted, say how many observed ones are left out."""
         if isinstance(preferences, Preferences):
-            return ListMeetings.of(preferences, self.transform, ties)
+            p = preferences
+            pairs = pair_room(p.list_offsets, p.list_starts, p.slots.offsets)
+            check_limits("BradleyTerry", p, "all pairs in lists", n_bytes=32.0 * pairs)
+            return ListMeetings.of(p, self.transform, ties)
         n_ties = float(preferences.n_ties.sum())
         if n_ties and not ties:
             self._warn(
@@ -967,6 +972,9 @@ class BradleyTerry(Aggregator):
         """Return the votes as comparisons by experts."""
         if isinstance(preferences, Comparisons):
             return preferences
+        pairs = pairs_held(preferences.list_offsets, preferences.list_starts)
+        # One row for each pair of each expert.
+        check_limits("BradleyTerry", preferences, "the pairs of every list", n_bytes=64.0 * pairs)
         return preferences.comparisons(self.transform, ties=ties and self.transform == "binary", missing="unknown")
 
     def _judged_meetings(self, preferences: Votes, rows: Comparisons, ties: bool) -> RowMeetings:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.experts import check_known
+from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, integer, number, one_of
 from concordant.base.registry import register
 from concordant.base.supervision import match_labels, validation_pair
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
     from concordant.data.labels import Labels
 
 __all__ = ["CPS"]
+
+# What a stage takes for each item and list, at least.
+_STEP_SECONDS = 2e-9
 
 
 @register
@@ -126,6 +130,7 @@ class CPS(Aggregator):
         p: Preferences = preferences
         # Nothing is chosen, so a validation part is only looked at for what it is.
         validation_pair(validation, "CPS")
+        _check_work(p)
         truth = match_labels(p, labels, "CPS(adherence='supervised')", unjudged=self.unjudged)
         self.fit_info_.labels = truth.counts
         training = _Training(p, truth.label, self.distance)
@@ -197,6 +202,7 @@ class CPS(Aggregator):
         from concordant.kernels.cps import DISTANCES, greedy
 
         p = preferences
+        _check_work(p)
         theta = p.weights * self._learned(p)[p.list_expert]
         table = _tables(p)
         code = DISTANCES[self.distance]
@@ -217,6 +223,13 @@ class CPS(Aggregator):
         known = dict(zip(self.experts_, self.adherence_.tolist(), strict=True))
         check_known(p, known, type(self).__name__, self.unknown_experts)
         return np.array([known.get(e, 0.0) for e in p.experts], dtype=np.float64)
+
+
+def _check_work(p: Preferences) -> None:
+    """Raise where an instance has too many positions, or too many stages times positions."""
+    sizes, lists = p.slots.sizes.astype(np.float64), np.diff(p.list_starts)
+    cells = sizes * lists
+    check_limits("CPS", p, "stages over all positions", n_bytes=8.0 * cells, seconds=_STEP_SECONDS * cells * sizes)
 
 
 def _tables(p: Preferences, keep: NDArray[np.bool_] | None = None) -> Callable[[int], Floats]:

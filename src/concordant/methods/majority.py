@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.base.contract import Aggregator, Tags, Votes
+from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, boolean, integer, number, one_of
 from concordant.base.registry import register
 from concordant.data.comparisons import Comparisons
@@ -46,6 +47,8 @@ LARGE = 1000
 # Meetings of two items in a list, each counted twice, for which the compiler is loaded, and used once it is loaded.
 _MANY_MEETINGS, _SOME_MEETINGS = 1 << 31, 1 << 24
 _COMPILED = "concordant.kernels.duels"
+# From this many pairs on an instance may be too large.
+_MANY_CELLS = 1e9
 
 T = TypeVar("T")
 
@@ -186,8 +189,12 @@ class Duels:
         """Return what `work` gives for every instance, in threads where that is quicker."""
         return map_instances(work, len(self.sizes)) if self.compiled else each_instance(work, self.sizes)
 
-    def all_outcomes(self) -> tuple[Floats, Floats]:
-        """Return how many others every slot beats and loses to."""
+    def check_work(self, owner: str) -> None:
+        """Raise where meetings of all pairs of an instance take too much."""
+
+    def all_outcomes(self, owner: str) -> tuple[Floats, Floats]:
+        """Return how many others every slot beats and loses to, or raise in the name of a method that asks too much."""
+        self.check_work(owner)
         if len(self.sizes) == 1:
             found = [self.outcomes(0, spread=True)]
         else:
@@ -230,6 +237,14 @@ class ListDuels(Duels):
 
     def fallback(self) -> Floats:
         return reciprocal_ranks(self.votes, _RRF_K, "average", self.votes.list_weight)
+
+    def check_work(self, owner: str) -> None:
+        cells = np.square(self.sizes, dtype=np.float64)
+        for n in np.flatnonzero(cells > _MANY_CELLS).tolist():
+            if not self.below[n] and pairs.sparse(self._rows(n)[0], self.sizes[n]):
+                cells[n] = 0.0
+        # The outcomes of tiles until they are added up, and the time of one list.
+        check_limits(owner, self.votes, "meetings of all pairs", n_bytes=0.12 * cells, seconds=1e-9 * cells)
 
     def _rows(self, instance: int) -> tuple[Ints, Codes, Codes]:
         """Return where the lists of an instance begin, and the local item and the position of its rows."""
@@ -356,7 +371,7 @@ class Condorcet(MajorityVote):
         duels = Duels.of(preferences, self.missing)
         equal = duels.fallback()
         if not self.fusion:
-            wins, losses = duels.all_outcomes()
+            wins, losses = duels.all_outcomes("Condorcet")
             return break_ties(wins, [wins - losses, equal], duels.offsets)
         level = dense_ranks(equal, duels.offsets)
         edges = duels.offsets.tolist()
@@ -424,7 +439,7 @@ class Copeland(MajorityVote):
         self.missing = missing
 
     def _scores(self, preferences: Votes) -> Floats:
-        wins, losses = Duels.of(preferences, self.missing).all_outcomes()
+        wins, losses = Duels.of(preferences, self.missing).all_outcomes("Copeland")
         return wins - losses
 
 
@@ -549,6 +564,7 @@ class Kemeny(Aggregator):
 
     def _proofs(self, preferences: Votes) -> list[_Proof]:
         """Return the ranking of every instance and what is known about it, and warn of those that are not proven."""
+        check_tables(preferences, "Kemeny")
         duels = Duels.of(preferences, self.missing)
         equal = duels.fallback()
         edges = duels.offsets.tolist()
@@ -632,6 +648,11 @@ class _Clock:
         with self._lock:
             left, self._left = self._left, self._left - 1
         return max(self._end - monotonic(), 0.0) * min(1.0, n_threads() / max(left, 1))
+
+
+def check_tables(votes: Votes, owner: str) -> None:
+    """Raise where counts, margins and costs of all pairs of items do not fit into memory."""
+    check_limits(owner, votes, "tables of all pairs", n_bytes=32.0 * np.square(votes.slots.sizes, dtype=np.float64))
 
 
 def _joined(parts: list[Floats]) -> Floats:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.experts import check_known
+from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, boolean, integer, number, one_of, optional, seed
 from concordant.base.registry import register
 from concordant.base.supervision import match_labels
@@ -52,7 +53,7 @@ from concordant.methods._mallows import (
     taken_walks,
 )
 from concordant.methods.fusion import LISTS
-from concordant.methods.majority import MISSING, Kemeny
+from concordant.methods.majority import MISSING, Kemeny, check_tables
 
 if TYPE_CHECKING:
     from concordant.data.features import Features
@@ -67,6 +68,9 @@ _NEGATIVE = Constraint("a number < 0", lambda value: number(most=0).test(value) 
 
 # Up to this many items the sum over all rankings is no dearer than a chain; up to the other it can be asked for.
 _SOON_EXACT, _MOST_EXACT = 10, 16
+# Instances of fewer items are never too large; what a pair of items takes in so many steps of EM, and an expert, at
+# least.
+_MANY_ITEMS, _USUAL_STEPS, _PAIR_SECONDS, _EXPERT_SECONDS = 1000, 20, 2e-6, 5e-4
 # From this many items on an instance keeps a thread busy outside the interpreter.
 _LARGE = 100
 # Chains of the first iteration, and the longest of one iteration, in moves per item.
@@ -203,6 +207,7 @@ class Mallows(Aggregator):
     def _consensus(self, preferences: Any, known: bool = False) -> Consensus:
         """Return the consensus; keep the dispersions where these are the fitted preferences."""
         p: Preferences = preferences
+        check_tables(p, type(self).__name__)
         centre = Kemeny(solver=self.solver, max_items=self.max_items, time_limit=self.time_limit, missing=self.missing)
         place = -centre.fit_predict(p).score
         found = pools_of(p, max(p.n_slots, 1), self.missing, np.zeros(p.n_experts, dtype=np.int32))
@@ -659,6 +664,7 @@ class ExtendedMallows(Aggregator):
         p: Preferences = preferences
         self._check_combination(labels)
         pools = self._pools(p)
+        self._check_work(p, pools, learning=True)
         laws = Laws(pools, p.n_experts, self.formula, self.norm)
         by_truth = self.e_step == "oracle" and labels is not None
 
@@ -744,6 +750,21 @@ class ExtendedMallows(Aggregator):
                 f"instance {large[0].name!r} has {large[0].n} items; e_step='exact' sums over all rankings of up to "
                 f"{_MOST_EXACT}. Use e_step='auto' or 'sampling'."
             )
+
+    def _check_work(self, p: Preferences, pools: list[Pool], *, learning: bool) -> None:
+        """Raise where chains over very many items, or weights of very many experts, take too much."""
+        by_order = self.inference == "borda" and self.e_step in ("borda", "oracle")
+        if not by_order:
+            cells = np.zeros(len(p))
+            for pool in pools:
+                if pool.n > _MANY_ITEMS and pool.one_order(pool.weight) is None:
+                    cells[p.instances.codes[pool.name]] = float(pool.n) ** 2
+            seconds = _PAIR_SECONDS * min(self.max_iter / _USUAL_STEPS, 1.0) * cells
+            check_limits("ExtendedMallows", p, "chains over all pairs", n_bytes=16.0 * cells, seconds=seconds)
+        if learning:
+            n_bytes = 16.0 * p.n_experts * (max((pool.n for pool in pools), default=0) + 2.0)
+            what = f"the weights of {p.n_experts:,} experts"
+            check_limits("ExtendedMallows", p, what, n_bytes=n_bytes, seconds=_EXPERT_SECONDS * p.n_experts)
 
     def _exactly(self, pool: Pool) -> bool:
         most = {"exact": _MOST_EXACT, "sampling": 0}.get(self.e_step, _SOON_EXACT)
@@ -928,6 +949,7 @@ class ExtendedMallows(Aggregator):
         pools = known
         if pools is None:
             pools = self._pools(p, self._codes(p))
+            self._check_work(p, pools, learning=False)
         parted = _parted(p, [pool for pool in pools if not pool.below])
         if parted:
             self._warn(

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from concordant.base.contract import Tags, Votes
+from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, number, one_of
 from concordant.base.registry import register
 from concordant.data.preferences import Preferences
@@ -76,6 +77,9 @@ class MarkovChain(MajorityVote):
 
     def _scores(self, preferences: Votes) -> Floats:
         if self.chain == 4:
+            # Truth values, and those of the other side.
+            n_bytes = 2.0 * np.square(preferences.slots.sizes, dtype=np.float64)
+            check_limits("MarkovChain", preferences, "a table of all pairs", n_bytes=n_bytes)
             parts = self._by_majority(Duels.of(preferences, self.missing))
         elif isinstance(preferences, Preferences):
             parts = self._by_lists(preferences)

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from concordant.base.contract import Aggregator, Tags, Votes
+from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, boolean, integer, number, one_of
 from concordant.base.registry import register
 from concordant.data.comparisons import Comparisons
@@ -21,6 +22,7 @@ from concordant.data.preferences import Preferences
 from concordant.errors import ConvergenceWarning, IdentifiabilityWarning, KindError, listing
 from concordant.execution import map_instances
 from concordant.kernels.lists import Codes, Floats, Ints
+from concordant.kernels.pairs import pair_room
 from concordant.methods.majority import PAIRED
 
 __all__ = ["SVP"]
@@ -135,6 +137,9 @@ class SVP(Aggregator):
 
     def _consensus(self, preferences: Votes, known: Any = None) -> Consensus:
         votes = preferences
+        if isinstance(votes, Preferences):
+            pairs = pair_room(votes.list_offsets, votes.list_starts, votes.slots.offsets)
+            check_limits("SVP", votes, "all pairs in lists", n_bytes=16.0 * pairs)
         tables = self._of_lists(votes) if isinstance(votes, Preferences) else self._of_outcomes(votes)
         sizes: list[int] = votes.slots.sizes.tolist()
         done = map_instances(lambda n: self._complete(tables(n), sizes[n]), len(sizes))

@@ -1,0 +1,86 @@
+"""What would take more memory than is free, or minutes of time, is refused before it begins, with a way out."""
+
+from __future__ import annotations
+
+import re
+import resource
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import concordant as cc
+from concordant.base import limits
+from concordant.errors import DataError
+
+
+def lists(n_items: int, n_lists: int = 1) -> cc.Preferences:
+    """Return lists of all items, each in another order."""
+    items = np.tile(np.arange(n_items), n_lists)
+    ranks = np.concatenate([np.roll(np.arange(1.0, n_items + 1), 7 * k) for k in range(n_lists)])
+    return cc.Preferences(["q"] * len(items), np.repeat(np.arange(n_lists), n_items), items, ranks)
+
+
+@pytest.mark.parametrize(
+    ("name", "what"),
+    [
+        ("bradley-terry", "all pairs in lists"),
+        ("kemeny", "tables of all pairs"),
+        ("mallows", "tables of all pairs"),
+        ("markov-chain", "a table of all pairs"),
+        ("svp", "all pairs in lists"),
+        ("extended-mallows", "chains over all pairs"),
+    ],
+)
+def test_tables_larger_than_memory_are_refused_by_name(monkeypatch: pytest.MonkeyPatch, name: str, what: str) -> None:
+    monkeypatch.setattr(limits, "free_memory", lambda: 6 * 10**9)
+    two = lists(200_000, 2)
+    with pytest.raises(DataError) as caught:
+        cc.aggregate(two, name)
+    owner, needed = re.match(r"(\w+) needs about ([\d,.]+) GB of memory for ", str(caught.value)).groups()  # type: ignore[union-attr]
+    assert owner == cc.METHODS[name].__name__
+    # A table of all pairs has 4e10 cells, of a byte at least.
+    assert float(needed.replace(",", "")) >= 40
+    assert f"{what} of instance 'q' (200,000 items in 2 lists), and 6.0 GB are free. Use borda," in str(caught.value)
+
+
+def test_rows_of_pairs_of_every_expert_are_counted_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "free_memory", lambda: 10**9)
+    with pytest.raises(DataError, match=r"about 3\.2 GB .* the pairs of every list .* \(1,000 items in 100 lists\)"):
+        cc.aggregate(lists(1000, 100), "bradley-terry", reliability=True)
+
+
+def test_work_of_minutes_is_refused_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    many = 300_000
+    pairs = cc.Preferences(["q"] * many, np.arange(many), np.arange(many) % 5, np.ones(many))
+    for votes, name in ((lists(200_000), "cps"), (pairs, "extended-mallows")):
+        with pytest.raises(DataError, match=r"would take about \d+ (seconds|minutes) .* CONCORDANT_MAX_SECONDS=1000?"):
+            cc.aggregate(votes, name)
+    small = lists(40, 3)
+    assert cc.aggregate(small, "cps").n_slots == 40
+    monkeypatch.setenv(limits.MAX_SECONDS, "1e-6")
+    with pytest.raises(DataError, match=r"CPS would take about 0 seconds .* \(40 items in 3 lists\)"):
+        cc.aggregate(small, "cps")
+    monkeypatch.setenv(limits.MAX_SECONDS, "inf")
+    assert cc.aggregate(small, "cps").n_slots == 40
+
+
+def test_short_lists_over_many_items_are_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100,000 items whose lists hold ten each have few pairs, and are counted one by one."""
+    monkeypatch.setattr(limits, "free_memory", lambda: 10**9)
+    n = 100_000
+    p = cc.Preferences(["q"] * n, np.arange(n) // 10, np.arange(n), np.arange(n) % 10 + 1.0)
+    assert cc.aggregate(p, "copeland").score.max() == 9
+
+
+def test_a_limit_of_the_address_space_is_no_free_memory() -> None:
+    code = (
+        "import resource, concordant.execution as e\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (3 << 30, resource.getrlimit(resource.RLIMIT_AS)[1]))\n"
+        "print(e.free_memory() <= 3 << 30)"
+    )
+    if resource.getrlimit(resource.RLIMIT_AS)[1] not in (resource.RLIM_INFINITY, -1):
+        pytest.skip("the address space is limited already")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "True", done.stderr
