@@ -62,7 +62,8 @@ def _list(session: Session, known: list[Study]) -> None:
     session.results = [{"name": s.name, "paper": s.paper, "title": s.title, "needs": list(s.needs)} for s in known]
     rows = [[s.name, s.title, ", ".join(s.needs)] for s in known]
     session.show(Table(["name", "what it shows", "data"], rows, left=frozenset({0, 1, 2})))
-    session.say("\nconcordant reproduce NAME --data DIR, or all for every one; --quick needs no data.")
+    session.say()
+    session.say("concordant reproduce NAME --data DIR, or all for every one; --quick needs no data.")
 
 
 def _reproduce(
@@ -120,11 +121,13 @@ def _reproduce(
     ]
     session.show(Table(columns, rows))
     if setting.quick:
-        session.say(f"\n{QUICK}")
+        session.say()
+        session.say(QUICK)
     for name, why in skipped.items():
         session.say(f"{name}: not computable, {why}")
     _complain(session, found)
-    session.say(f"\n{output / 'index.md'} and index.html lead to all tables and pictures.")
+    session.say()
+    session.say(f"{output / 'index.md'} and index.html lead to all tables and pictures.")
 
 
 def _absent(study: Study, setting: Setting) -> str:
