@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -81,8 +82,11 @@ def test_a_signal_ends_it_and_leaves_what_was_there(tmp_path: Path, number: sign
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.trec", "slow.trec"]
 
 
+PRINTING = [("--version",), ("--help",), ("aggregate", "--help"), ("methods",), ("methods", "--json")]
+
+
 @posix
-@pytest.mark.parametrize("args", [("methods",), ("methods", "--json")])
+@pytest.mark.parametrize("args", PRINTING)
 def test_a_reader_who_has_gone_is_no_error(args: tuple[str, ...]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -198,3 +202,54 @@ def test_nothing_in_the_data_acts_on_the_terminal(hostile: Path, args: list[str]
         assert sequence.encode() not in seen
     if code == 0 and "--json" not in args:
         assert rb"\x1b" in seen
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")
+@pytest.mark.parametrize("args", PRINTING)
+def test_a_standard_output_that_is_full_or_closed_is_said(args: tuple[str, ...]) -> None:
+    for to, said in ((">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")):
+        command = f"{shlex.join([*COMMAND, *args])} {to}"
+        done = subprocess.run(["sh", "-c", command], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 1
+        assert done.stderr == f"OSError: cannot write to standard output: {said}\n"
+
+
+@posix
+def test_a_closed_stream_takes_nothing_from_the_result(files: Path) -> None:
+    run("aggregate", files / "runs", "-o", files / "expected.trec")
+    for closed in ("", ">&-", "2>&-", "<&-", "<&- >&- 2>&-", "2>/dev/full"):
+        command = shlex.join([*COMMAND, "aggregate", str(files / "runs"), "-o", str(files / "out.trec")])
+        subprocess.run(["sh", "-c", f"{command} {closed}"], env=ENVIRONMENT, capture_output=True, check=True)
+        assert (files / "out.trec").read_bytes() == (files / "expected.trec").read_bytes()
+        (files / "out.trec").unlink()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")
+@pytest.mark.parametrize("args", [("--to", "csv"), ("--to", "parquet"), ("--to", "trec", "--memory", "0")])
+def test_an_output_that_is_full_is_named(files: Path, args: tuple[str, ...]) -> None:
+    done = run("aggregate", files / "runs", "-q", "-o", "/dev/full", *args, code=1)
+    assert done.stderr == "DataError: cannot write '/dev/full': No space left on device.\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "option"),
+    [
+        (("aggregate", "runs", "-m", ""), "'--method' / '-m'"),
+        (("fit", "runs", "-m", "", "-o", "x.model"), "'--method' / '-m'"),
+        (("compare", "runs", "-l", "qrels.txt", "-m", " "), "'--methods' / '-m'"),
+        (("aggregate", ""), "'INPUT'"),
+        (("aggregate", "runs", "-o", ""), "'--output' / '-o'"),
+        (("aggregate", "runs", "--columns", ""), "'--columns'"),
+        (("evaluate", "runs", "-l", ""), "'--labels' / '-l'"),
+        (("reproduce", "runtime", "--data", ""), "'--data'"),
+    ],
+)
+def test_an_empty_value_is_refused(files: Path, args: tuple[str, ...], option: str) -> None:
+    done = subprocess.run(
+        [*COMMAND, *args], cwd=files, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 2, done.stdout
+    said = " ".join(done.stderr.split())
+    assert f"Invalid value for {option}: the value is empty." in said
+    if "method" in option:
+        assert "There are: borda, bradley-terry, " in said

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from concordant._version import __version__
 
@@ -22,6 +22,25 @@ Start with: concordant demo
 """
 
 
+class Command(TyperCommand):
+    """A command that takes no empty text for a value: an empty variable of a script must not mean a default."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, or raise a usage error that names the option or argument without a value."""
+        parameters: list[Any] = list(self.params)
+        for parameter in parameters:
+            given = ctx.params.get(parameter.name)
+            texts = given if isinstance(given, (list, tuple)) else [given]
+            if any(isinstance(text, str) and not text.strip(" \t") for text in texts):
+                hint = ""
+                if parameter.name in ("method", "methods"):
+                    from concordant.base.registry import METHODS
+
+                    hint = f" There are: {', '.join(METHODS)}."
+                raise typer.BadParameter(f"the value is empty.{hint}", ctx=ctx, param=parameter)
+        return super().invoke(ctx)
+
+
 class LazyGroup(TyperGroup):
     """Commands, each built from the function `command` of the module of its name when somebody asks for it."""
 
@@ -35,7 +54,7 @@ class LazyGroup(TyperGroup):
             return None
         module = import_module(f"concordant.cli.{cmd_name}")
         single = typer.Typer(add_completion=False, rich_markup_mode=getattr(self, "rich_markup_mode", None))
-        single.command(cmd_name)(module.command)
+        single.command(cmd_name, cls=Command)(module.command)
         return typer.main.get_command(single)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

@@ -24,6 +24,7 @@ from typing import Any, Self, TextIO
 import typer
 
 from concordant._version import __version__
+from concordant.cli._streams import tell, writing_output
 from concordant.errors import ConcordantError, ConcordantWarning, ParameterError, visible
 
 __all__ = ["Progress", "Session", "Table", "number"]
@@ -239,23 +240,23 @@ class Session:
     ) -> None:
         self._stack.close()
         if error is None:
-            try:
+            with writing_output():
                 if self.json:
                     self._print_json()
                 sys.stdout.flush()
-            except BrokenPipeError as broken:
-                _leave_pipe(broken)
             if self.code:
                 raise typer.Exit(self.code)
         elif isinstance(error, KeyboardInterrupt):
-            print("interrupted", file=sys.stderr)
+            tell("interrupted")
             raise typer.Exit(130) from error
         elif isinstance(error, BrokenPipeError):
-            _leave_pipe(error)
+            # The reader of a pipe that is the output file.
+            with writing_output():
+                raise error
         elif isinstance(error, (ConcordantError, OSError)):
             if self.debug:
-                print(_visible_lines("".join(traceback.format_exception(error))), file=sys.stderr, end="")
-            print(f"{type(error).__name__}: {visible(self._worded(_message(error)))}", file=sys.stderr)
+                tell(_visible_lines("".join(traceback.format_exception(error)).rstrip("\n")))
+            tell(f"{type(error).__name__}: {visible(self._worded(_message(error)))}")
             raise typer.Exit(1) from error
 
     def _show_warning(
@@ -298,30 +299,32 @@ class Session:
         if text not in self.warnings:
             self.warnings.append(text)
             if not self.quiet:
-                print(f"warning: {visible(text)}", file=sys.stderr)
+                tell(f"warning: {visible(text)}")
 
     def note(self, text: str) -> None:
         """Say something in one line beside the results, on standard error."""
         if not self.quiet and not self.json:
-            print(visible(text), file=sys.stderr)
+            tell(visible(text))
 
     def complain(self, text: str) -> None:
         """Say in one line on standard error, also to those who want no notes, what did not go as asked."""
-        print(visible(text), file=sys.stderr)
+        tell(visible(text))
 
     def say(self, text: str = "", *, lines: bool = False) -> None:
         """Print a line of results, or several where line breaks are part of the text and not of an id in it."""
         if not self.json:
-            print(_visible_lines(text) if lines else visible(text))
+            with writing_output():
+                print(_visible_lines(text) if lines else visible(text))
 
     def show(self, table: Table) -> None:
         """Print a table: drawn on a terminal, as aligned text anywhere else."""
         if self.json:
             return
-        if sys.stdout.isatty():
-            _draw(table)
-        else:
-            print(table.to_text())
+        with writing_output():
+            if sys.stdout.isatty():
+                _draw(table)
+            else:
+                print(table.to_text())
 
     @contextmanager
     def progress(self, what: str, total: float | None = None) -> Iterator[Progress]:
@@ -385,14 +388,6 @@ def _message(error: BaseException) -> str:
         where = "" if error.filename is None else f"{error.filename}: "
         return f"{where}{error.strerror}"
     return str(error)
-
-
-def _leave_pipe(error: BaseException) -> None:
-    """End quietly when the reader of our output has gone, as `| head` does."""
-    # The interpreter flushes standard output once more when it ends; that must go nowhere.
-    if hasattr(sys.stdout, "fileno"):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    raise typer.Exit(141) from error
 
 
 def _draw(table: Table) -> None:

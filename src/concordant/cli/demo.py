@@ -55,7 +55,7 @@ def _step(session: Session, title: str, command: str) -> None:
         console.print(Text(title, "bold"))
         console.print(Text(f"$ {command}", "cyan"), soft_wrap=True)
     else:
-        print(f"\n{title}\n$ {command}")
+        session.say(f"\n{title}\n$ {command}", lines=True)
 
 
 def _look(session: Session, lines: list[str], runs: Preferences, labels: Labels) -> None:

@@ -30,6 +30,7 @@ __all__ = [
     "check_writable",
     "compression",
     "expand",
+    "is_device",
     "naming_place",
     "open_bytes",
     "open_text",
@@ -407,11 +408,11 @@ def check_writable(path: PathLike) -> None:
         raise DataError(f"cannot write {os.fspath(path)!r}: there is no folder {folder!r}.")
     if os.path.isdir(target):
         raise DataError(f"cannot write {os.fspath(path)!r}: it is a folder. Name a file in it.")
-    if not os.access(folder, os.W_OK) and not _is_device(target):
+    if not os.access(folder, os.W_OK) and not is_device(target):
         raise DataError(f"cannot write {os.fspath(path)!r}: the folder {folder!r} cannot be written to.")
 
 
-def _is_device(path: str) -> bool:
+def is_device(path: PathLike) -> bool:
     """Return whether this is something to write to that is no file, such as a pipe."""
     return os.path.exists(path) and not os.path.isfile(path)
 
@@ -461,9 +462,15 @@ def atomic_write(path: PathLike, *, named: PathLike | None = None) -> Iterator[B
     target = os.path.realpath(os.path.expanduser(os.fspath(path)))
     folder, name = os.path.split(target)
     check_writable(path)
-    if _is_device(target):
-        with open(target, "wb") as direct:
-            yield direct
+    if is_device(target):
+        try:
+            with open(target, "wb") as direct:
+                yield direct
+        except Exception as error:
+            told = None if isinstance(error, BrokenPipeError) else _said(error, target)
+            if told is None:
+                raise
+            raise DataError(f"cannot write {os.fspath(path)!r}: {told}.") from error
         return
     mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else None
     claim = Claim(Path(folder), f".{name[:200]}.", ".tmp")

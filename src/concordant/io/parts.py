@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,7 +19,7 @@ import polars as pl
 from concordant.data.consensus import Consensus
 from concordant.errors import FormatError, ParameterError
 from concordant.io._claims import Claim, remove_unfinished
-from concordant.io._files import PathLike, atomic_write, check_writable, naming_place
+from concordant.io._files import PathLike, atomic_write, check_writable, is_device, naming_place
 from concordant.io.trec import write_run_lines
 from concordant.io.write import format_of, refuse_unwritable
 
@@ -99,7 +100,9 @@ class Parts:
         target = Path(os.path.realpath(self.path))
         check_writable(path)
         if folder is None:
-            self._claim = Claim(target.parent, f".{target.name[:200]}.", ".parts", folder=True)
+            # Parts of what goes to a pipe or a device are temporary files like any other.
+            place = Path(tempfile.gettempdir()) if is_device(target) else target.parent
+            self._claim = Claim(place, f".{target.name[:200]}.", ".parts", folder=True)
             self.folder = self._claim.path
             with naming_place(path):
                 self._claim.take()
