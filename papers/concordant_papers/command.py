@@ -21,11 +21,11 @@ def command(
         typer.Argument(metavar="[NAME...]", help="Which studies; all for every one. Without a name they are listed."),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option("--data", metavar="DIR", help="The folder that holds the data sets, each in its own.")
+        str | None, typer.Option("--data", metavar="DIR", help="The folder that holds the data sets, each in its own.")
     ] = None,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", help="Where tables, pictures and finished cells go.")
-    ] = Path("reproduced"),
+        str, typer.Option("--output", "-o", metavar="DIR", help="Where tables, pictures and finished cells go.")
+    ] = "reproduced",
     quick: Annotated[
         bool, typer.Option("--quick", help="The same shape in about a minute, on synthetic data; no data is needed.")
     ] = False,
@@ -41,7 +41,7 @@ def command(
     debug: Debug = False,
 ) -> None:
     """Regenerate the published tables and figures, ours beside theirs."""
-    params = {"names": names or [], "data": None if data is None else str(data), "quick": quick, "seeds": seeds}
+    params = {"names": names or [], "data": data, "quick": quick, "seeds": seeds}
     with Session("reproduce", params, quiet=quiet, as_json=as_json, debug=debug) as session:
         from concordant.errors import DataError
         from concordant_papers.engine import Setting
@@ -50,18 +50,21 @@ def command(
         if not names:
             _list(session, studies())
             return
-        if data is not None and not data.is_dir():
-            raise DataError(f"no folder {str(data)!r} to read data from.")
+        folder = None if data is None else Path(data)
+        if folder is not None and not folder.is_dir():
+            raise DataError(f"no folder {data!r} to read data from.")
         if data is None and not quick:
             raise DataError("say where the data sets are with --data DIR, or pass --quick to use synthetic ones.")
-        _reproduce(session, chosen(names), Setting(data, quick, min(seeds, 2) if quick else seeds), output, jobs, fresh)
+        setting = Setting(folder, quick, min(seeds, 2) if quick else seeds)
+        _reproduce(session, chosen(names), setting, Path(output), jobs, fresh)
 
 
 def _list(session: Session, known: list[Study]) -> None:
     session.results = [{"name": s.name, "paper": s.paper, "title": s.title, "needs": list(s.needs)} for s in known]
     rows = [[s.name, s.title, ", ".join(s.needs)] for s in known]
     session.show(Table(["name", "what it shows", "data"], rows, left=frozenset({0, 1, 2})))
-    session.say("\nconcordant reproduce NAME --data DIR, or all for every one; --quick needs no data.")
+    session.say()
+    session.say("concordant reproduce NAME --data DIR, or all for every one; --quick needs no data.")
 
 
 def _reproduce(
@@ -119,11 +122,13 @@ def _reproduce(
     ]
     session.show(Table(columns, rows))
     if setting.quick:
-        session.say(f"\n{QUICK}")
+        session.say()
+        session.say(QUICK)
     for name, why in skipped.items():
         session.say(f"{name}: not computable, {why}")
     _complain(session, found)
-    session.say(f"\n{output / 'index.md'} and index.html lead to all tables and pictures.")
+    session.say()
+    session.say(f"{output / 'index.md'} and index.html lead to all tables and pictures.")
 
 
 def _absent(study: Study, setting: Setting) -> str:

@@ -54,6 +54,19 @@ def is_text(text: str) -> bool:
     return True
 
 
+def visible(text: str) -> str:
+    r"""Return `text` safe for one line of a terminal: what does not print is escaped, line breaks included.
+
+    That are control characters, which could clear or rewrite the screen, and marks that change the direction of text.
+
+    >>> print(visible("d1\x1b[2J\n寿司"))
+    d1\x1b[2J\n寿司
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
 def listing(values: Iterable[Any], limit: int = 10) -> str:
     """Return the first `limit` values as a Python list display, with a count of the rest."""
     values = list(values)

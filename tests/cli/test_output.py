@@ -10,8 +10,8 @@ import pytest
 import typer
 
 from concordant.base.contract import FitInfo
-from concordant.cli._output import Progress, Session, Table, number, visible
-from concordant.errors import ConcordantWarning, DataError, ParseError
+from concordant.cli._output import Progress, Session, Table, number
+from concordant.errors import ConcordantWarning, DataError, ParseError, visible
 
 
 @pytest.mark.parametrize(

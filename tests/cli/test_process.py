@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -82,8 +83,11 @@ def test_a_signal_ends_it_and_leaves_what_was_there(tmp_path: Path, number: sign
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.trec", "slow.trec"]
 
 
+PRINTING = [("--version",), ("--help",), ("aggregate", "--help"), ("methods",), ("methods", "--json")]
+
+
 @posix
-@pytest.mark.parametrize("args", [("methods",), ("methods", "--json")])
+@pytest.mark.parametrize("args", PRINTING)
 def test_a_reader_who_has_gone_is_no_error(args: tuple[str, ...]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -259,3 +263,127 @@ def test_a_reader_of_the_output_who_has_gone_is_no_error(fused: tuple[Path, byte
         process.stdout.close()
         said = process.stderr.read()
     assert (process.returncode, said) == (141, b"")
+
+
+# Ids, names of experts and names of files that a terminal would obey, and that Rich would take for its markup.
+CLEAR, TITLE, MARKUP = "\x1b[2J", "\x1b]0;mine\x07", "[/b][red]"
+HOSTILE = f"{CLEAR}{TITLE}{MARKUP}\x9b2J\u202e"
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Path:
+    """Return a folder of files whose names, instances, experts, items and features are hostile."""
+    q, d, e = f"q{HOSTILE}", f"d{HOSTILE}", f"e{HOSTILE}"
+    runs = "".join(f"{q}{n} Q0 {d}{i} {r} {9 - r} {e}{x}\n" for n in "12" for x in "ab" for r, i in enumerate("xyz"))
+    (tmp_path / f"{HOSTILE.replace('/', '')}.trec").write_text(runs)
+    (tmp_path / "qrels.txt").write_text("".join(f"{q}{n} 0 {d}{i} {v}\n" for n in "12" for i, v in ("x0", "y1")))
+    (tmp_path / f"bad{CLEAR}.trec").write_text(f"{q}1 Q0 {d}x 1 {CLEAR} {e}\n")
+    lines = f'expert,winner,loser\n"{e}\nrow",{d}x,{d}y\n{e},{d}y,{d}x\n{e},{d}x,{d}x\n'
+    (tmp_path / "votes.csv").write_text(lines)
+    return tmp_path
+
+
+def on_terminal(args: list[str], folder: Path) -> bytes:
+    """Return everything a command writes to a terminal."""
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*COMMAND, *args], stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=ENVIRONMENT | {"TERM": "xterm"}
+    )
+    os.close(theirs)
+    seen = b""
+    # The system says the end of a terminal whose other side is closed by an error.
+    with contextlib.suppress(OSError):
+        while part := os.read(ours, 1 << 16):
+            seen += part
+    os.close(ours)
+    assert process.wait(timeout=60) is not None
+    return seen
+
+
+@posix
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (["aggregate", "*.trec"], 0),
+        (["aggregate", "*.trec", "--json"], 0),
+        (["aggregate", "votes.csv", "-m", "bradley-terry", "-p", "reliability=true", "--read", "self_pairs=drop"], 0),
+        (["evaluate", "*.trec", "-l", "qrels.txt"], 0),
+        (["compare", "*.trec", "-l", "qrels.txt", "--experts", "--details", "--baseline", f"e{HOSTILE}a"], 0),
+        (["compare", "*.trec", "-l", "qrels.txt", "--experts", "--markdown"], 0),
+        (["fit", "*.trec", "-l", "qrels.txt", "-m", "listwise-linear", "-o", f"{CLEAR}.model"], 0),
+        (["convert", "*.trec", "-o", f"{CLEAR}.csv"], 0),
+        (["report", "*.trec", "-o", f"{CLEAR}.html"], 0),
+        (["aggregate", f"bad{CLEAR}.trec", "--format", "trec"], 1),
+        (["aggregate", f"bad{CLEAR}.trec", "--format", "trec", "--debug"], 1),
+        (["aggregate", "*.trec", "-i", CLEAR], 1),
+        (["aggregate", "*.trec", "-o", f"{CLEAR}/out.trec"], 1),
+    ],
+)
+def test_nothing_in_the_data_acts_on_the_terminal(hostile: Path, args: list[str], code: int) -> None:
+    given = [
+        word for arg in args for word in ([p.name for p in hostile.glob(HOSTILE[:1] + arg)] if "*" in arg else [arg])
+    ]
+    piped = subprocess.run(
+        [*COMMAND, *given], cwd=hostile, env=ENVIRONMENT, capture_output=True, check=False, timeout=120
+    )
+    assert piped.returncode == code, piped.stderr
+    for text in (piped.stdout.decode(), piped.stderr.decode()):
+        assert all(line.isprintable() for line in text.split("\n")), text
+    seen = on_terminal(given, hostile)
+    assert b"Traceback" not in seen or "--debug" in args
+    for sequence in (CLEAR, TITLE, "\x9b", "\u202e"):
+        assert sequence.encode() not in seen
+    if code == 0 and "--json" not in args:
+        assert rb"\x1b" in seen
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")
+@pytest.mark.parametrize("args", PRINTING)
+def test_a_standard_output_that_is_full_or_closed_is_said(args: tuple[str, ...]) -> None:
+    for to, said in ((">/dev/full", "No space left on device"), (">&-", "Bad file descriptor")):
+        command = f"{shlex.join([*COMMAND, *args])} {to}"
+        done = subprocess.run(["sh", "-c", command], env=ENVIRONMENT, stderr=subprocess.PIPE, text=True, check=False)
+        assert done.returncode == 1
+        assert done.stderr == f"OSError: cannot write to standard output: {said}\n"
+
+
+@posix
+def test_a_closed_stream_takes_nothing_from_the_result(files: Path) -> None:
+    run("aggregate", files / "runs", "-o", files / "expected.trec")
+    for closed in ("", ">&-", "2>&-", "<&-", "<&- >&- 2>&-", "2>/dev/full"):
+        command = shlex.join([*COMMAND, "aggregate", str(files / "runs"), "-o", str(files / "out.trec")])
+        subprocess.run(["sh", "-c", f"{command} {closed}"], env=ENVIRONMENT, capture_output=True, check=True)
+        assert (files / "out.trec").read_bytes() == (files / "expected.trec").read_bytes()
+        (files / "out.trec").unlink()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device that is always full")
+@pytest.mark.parametrize("args", [("--to", "csv"), ("--to", "parquet"), ("--to", "trec", "--memory", "0")])
+def test_an_output_that_is_full_is_named(files: Path, args: tuple[str, ...]) -> None:
+    done = run("aggregate", files / "runs", "-q", "-o", "/dev/full", *args, code=1)
+    assert done.stderr == "DataError: cannot write '/dev/full': No space left on device.\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "option"),
+    [
+        (("aggregate", "runs", "-m", ""), "'--method' / '-m'"),
+        (("fit", "runs", "-m", "", "-o", "x.model"), "'--method' / '-m'"),
+        (("compare", "runs", "-l", "qrels.txt", "-m", " "), "'--methods' / '-m'"),
+        (("aggregate", ""), "'INPUT'"),
+        (("aggregate", "runs", "-o", ""), "'--output' / '-o'"),
+        (("aggregate", "runs", "--columns", ""), "'--columns'"),
+        (("evaluate", "runs", "-l", ""), "'--labels' / '-l'"),
+        (("reproduce", "runtime", "--data", ""), "'--data'"),
+    ],
+)
+def test_an_empty_value_is_refused(files: Path, args: tuple[str, ...], option: str) -> None:
+    done = subprocess.run(
+        [*COMMAND, *args], cwd=files, env=ENVIRONMENT, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 2, done.stdout
+    said = " ".join(done.stderr.split())
+    assert f"Invalid value for {option}: the value is empty." in said
+    if "method" in option:
+        assert "There are: borda, bradley-terry, " in said

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from concordant._version import __version__
 
@@ -38,6 +38,25 @@ def _plugins() -> dict[str, Any]:
     return {e.name: e for e in entry_points(group=PLUGINS) if e.name not in COMMANDS}
 
 
+class Command(TyperCommand):
+    """A command that takes no empty text for a value: an empty variable of a script must not mean a default."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command, or raise a usage error that names the option or argument without a value."""
+        parameters: list[Any] = list(self.params)
+        for parameter in parameters:
+            given = ctx.params.get(parameter.name)
+            texts = given if isinstance(given, (list, tuple)) else [given]
+            if any(isinstance(text, str) and not text.strip(" \t") for text in texts):
+                hint = ""
+                if parameter.name in ("method", "methods"):
+                    from concordant.base.registry import METHODS
+
+                    hint = f" There are: {', '.join(METHODS)}."
+                raise typer.BadParameter(f"the value is empty.{hint}", ctx=ctx, param=parameter)
+        return super().invoke(ctx)
+
+
 class LazyGroup(TyperGroup):
     """Commands, each built when somebody asks for it: those of this package, then those of plug-ins."""
 
@@ -54,7 +73,7 @@ class LazyGroup(TyperGroup):
         else:
             return None
         single = typer.Typer(add_completion=False, rich_markup_mode=getattr(self, "rich_markup_mode", None))
-        single.command(cmd_name)(run)
+        single.command(cmd_name, cls=Command)(run)
         return typer.main.get_command(single)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

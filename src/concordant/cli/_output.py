@@ -24,9 +24,10 @@ from typing import Any, Self, TextIO
 import typer
 
 from concordant._version import __version__
-from concordant.errors import ConcordantError, ConcordantWarning, ParameterError
+from concordant.cli._streams import tell, writing_output
+from concordant.errors import ConcordantError, ConcordantWarning, ParameterError, visible
 
-__all__ = ["Progress", "Session", "Table", "number", "visible"]
+__all__ = ["Progress", "Session", "Table", "number"]
 
 # Work shorter than this needs no progress bar.
 PATIENCE = 2.0
@@ -35,9 +36,9 @@ PATIENCE = 2.0
 _ADVICE = re.compile(r"""\b([Pp]ass|[Ff]it with) (\w+)=(?:'([^']+)'|"([^"]+)"|(\w+))(?! \(--)""")
 
 
-def visible(text: str) -> str:
-    """Return a text fit for one cell of a table: control characters and line breaks are shown escaped."""
-    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+def _visible_lines(text: str) -> str:
+    """Return a text of several lines, each safe for a terminal."""
+    return "\n".join(map(visible, text.split("\n")))
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -104,14 +105,14 @@ class Table:
         """
         lines = [[visible(cell) for cell in row] for row in [self.columns, *self.rows]]
         widths = [max(_width(row[c]) for row in lines) for c in range(len(self.columns))]
-        out = [self.title] if self.title else []
+        out = [visible(self.title)] if self.title else []
         for row in lines:
             cells = []
             for c, cell in enumerate(row):
                 pad = " " * (widths[c] - _width(cell))
                 cells.append(cell + pad if c in self.left else pad + cell)
             out.append("  ".join(cells).rstrip())
-        return "\n".join(out + ([self.caption] if self.caption else []))
+        return "\n".join(out + ([visible(self.caption)] if self.caption else []))
 
 
 class Progress:
@@ -165,10 +166,10 @@ class _Bar(Progress):
         if self._total is not None:
             columns += [BarColumn(), TaskProgressColumn(), TimeRemainingColumn()]
         with RichProgress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bars:
-            task = bars.add_task(self._what, total=self._total)
+            task = bars.add_task(visible(self._what), total=self._total)
             while not self._finished.wait(0.1):
                 now = f"{self._what}: {self._state}" if self._state else self._what
-                bars.update(task, description=now, completed=self._done + self._part)
+                bars.update(task, description=visible(now), completed=self._done + self._part)
 
 
 class Session:
@@ -244,23 +245,23 @@ class Session:
         self._stack.close()
         self.held.clear()
         if error is None:
-            try:
+            with writing_output():
                 if self.json:
                     self._print_json()
                 sys.stdout.flush()
-            except BrokenPipeError as broken:
-                _leave_pipe(broken)
             if self.code:
                 raise typer.Exit(self.code)
         elif isinstance(error, KeyboardInterrupt):
-            print("interrupted", file=sys.stderr)
+            tell("interrupted")
             raise typer.Exit(130) from error
         elif isinstance(error, BrokenPipeError):
-            _leave_pipe(error)
+            # The reader of a pipe that is the output file.
+            with writing_output():
+                raise error
         elif isinstance(error, (ConcordantError, OSError)):
             if self.debug:
-                traceback.print_exception(error)
-            print(f"{type(error).__name__}: {self._worded(_message(error))}", file=sys.stderr)
+                tell(_visible_lines("".join(traceback.format_exception(error)).rstrip("\n")))
+            tell(f"{type(error).__name__}: {visible(self._worded(_message(error)))}")
             raise typer.Exit(1) from error
 
     def _show_warning(
@@ -317,30 +318,32 @@ class Session:
         if text not in self.warnings:
             self.warnings.append(text)
             if not self.quiet:
-                print(f"warning: {text}", file=sys.stderr)
+                tell(f"warning: {visible(text)}")
 
     def note(self, text: str) -> None:
-        """Say something beside the results, on standard error."""
+        """Say something in one line beside the results, on standard error."""
         if not self.quiet and not self.json:
-            print(text, file=sys.stderr)
+            tell(visible(text))
 
     def complain(self, text: str) -> None:
-        """Say on standard error, also to those who want no notes, what did not go as asked."""
-        print(text, file=sys.stderr)
+        """Say in one line on standard error, also to those who want no notes, what did not go as asked."""
+        tell(visible(text))
 
-    def say(self, text: str = "") -> None:
-        """Print a line of results."""
+    def say(self, text: str = "", *, lines: bool = False) -> None:
+        """Print a line of results, or several where line breaks are part of the text and not of an id in it."""
         if not self.json:
-            print(text, file=self._results)
+            with writing_output():
+                print(_visible_lines(text) if lines else visible(text), file=self._results)
 
     def show(self, table: Table) -> None:
         """Print a table: drawn on a terminal, as aligned text anywhere else."""
         if self.json:
             return
-        if self._results.isatty():
-            _draw(table, self._results)
-        else:
-            print(table.to_text(), file=self._results)
+        with writing_output():
+            if self._results.isatty():
+                _draw(table, self._results)
+            else:
+                print(table.to_text(), file=self._results)
 
     @contextmanager
     def progress(self, what: str, total: float | None = None) -> Iterator[Progress]:
@@ -370,7 +373,11 @@ class Session:
             "fit_info": self.fit_info,
         }
         ascii_only = (sys.stdout.encoding or "").lower().replace("-", "") != "utf8"
-        print(json.dumps(_plain(content), ensure_ascii=ascii_only, allow_nan=False))
+        text = json.dumps(_plain(content), ensure_ascii=ascii_only, allow_nan=False)
+        if not text.isprintable():
+            # Escapes that every reader of JSON undoes, for what would act on a terminal.
+            text = "".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text)
+        print(text)
 
 
 def _set_environment(name: str, value: str | None) -> None:
@@ -402,14 +409,6 @@ def _message(error: BaseException) -> str:
     return str(error)
 
 
-def _leave_pipe(error: BaseException) -> None:
-    """End quietly when the reader of our output has gone, as `| head` does."""
-    # The interpreter flushes standard output once more when it ends; that must go nowhere.
-    if hasattr(sys.stdout, "fileno"):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    raise typer.Exit(141) from error
-
-
 def _draw(table: Table, file: TextIO) -> None:
     from rich import box
     from rich.console import Console
@@ -417,7 +416,11 @@ def _draw(table: Table, file: TextIO) -> None:
     from rich.text import Text
 
     drawn = RichTable(
-        box=box.SIMPLE_HEAD, title=table.title or None, title_justify="left", show_edge=False, pad_edge=False
+        box=box.SIMPLE_HEAD,
+        title=Text(visible(table.title)) if table.title else None,
+        title_justify="left",
+        show_edge=False,
+        pad_edge=False,
     )
     drawn.title_style = "bold"
     for c, name in enumerate(table.columns):
@@ -428,4 +431,4 @@ def _draw(table: Table, file: TextIO) -> None:
     console = Console(file=file, highlight=False)
     console.print(drawn)
     if table.caption:
-        console.print(Text(table.caption, "dim"))
+        console.print(Text(visible(table.caption), "dim"))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import NoReturn
 
 from concordant._version import __version__
+from concordant.cli._streams import open_closed_streams, tell, writing_output
 
 __all__ = ["main"]
 
@@ -18,24 +19,49 @@ _SIGNALLED = (130, 143)
 
 def main() -> None:
     """Run the command line on `sys.argv`."""
-    if sys.argv[1:] in (["--version"], ["-V"]):
-        print(f"concordant {__version__}")
-        return
+    open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # An id the terminal's encoding does not know is shown escaped, it does not end the program.
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+    sys.excepthook = _show_unexpected
     signal.signal(signal.SIGTERM, _terminate)
-    from concordant.cli._group import build
-
     try:
-        build(rich=sys.stdout.isatty())(prog_name="concordant")
+        with writing_output():
+            _run()
+            sys.stdout.flush()
     except SystemExit as end:
         if end.code in _SIGNALLED:
             # All is cleaned up; threads that still compute what nobody wants must not hold up the end.
             sys.stderr.flush()
             os._exit(int(end.code))
         raise
+
+
+def _run() -> None:
+    if sys.argv[1:] in (["--version"], ["-V"]):
+        print(f"concordant {__version__}")
+        return
+    from concordant.cli._group import build
+
+    try:
+        build(rich=sys.stdout.isatty())(prog_name="concordant")
+    except SystemExit as end:
+        # Typer ends with 1 when the reader of its help has gone.
+        if isinstance(end.__context__, BrokenPipeError):
+            raise end.__context__ from None
+        sys.stdout.flush()
+        raise
+
+
+def _show_unexpected(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print the traceback of an error that nobody expected, which may quote the user's data."""
+    from traceback import format_exception
+
+    from concordant.errors import visible
+
+    for line in "".join(format_exception(kind, error, trace)).splitlines():
+        tell(visible(line))
 
 
 def _terminate(signum: int, _: FrameType | None) -> NoReturn:

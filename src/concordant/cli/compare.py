@@ -536,11 +536,11 @@ def _show(
         "about": about,
     }
     if form == "markdown":
-        session.say(table.to_markdown(digits=digits, percent=percent))
+        session.say(table.to_markdown(digits=digits, percent=percent), lines=True)
     elif form == "latex":
-        session.say(table.to_latex(digits=digits, percent=percent))
+        session.say(table.to_latex(digits=digits, percent=percent), lines=True)
     else:
-        session.say(table.to_text(digits=digits, percent=percent, details=details))
+        session.say(table.to_text(digits=digits, percent=percent, details=details), lines=True)
     before, after = {"markdown": ("", "  "), "latex": ("% ", "")}.get(form, ("", ""))
     for line in [*about, *(f"left out: {label}: {reason}" for label, reason in left_out.items())]:
         session.say(f"{before}{line}{after}")

@@ -55,7 +55,7 @@ def _step(session: Session, title: str, command: str) -> None:
         console.print(Text(title, "bold"))
         console.print(Text(f"$ {command}", "cyan"), soft_wrap=True)
     else:
-        print(f"\n{title}\n$ {command}")
+        session.say(f"\n{title}\n$ {command}", lines=True)
 
 
 def _look(session: Session, lines: list[str], runs: Preferences, labels: Labels) -> None:
@@ -100,7 +100,7 @@ def _compare(session: Session, runs: Preferences, labels: Labels, best: str) -> 
         "3. Fused they beat the best of them",
         f"concordant compare runs --labels qrels.txt --methods {','.join(_FUSIONS)} --experts --baseline {best}",
     )
-    session.say(table.to_text())
+    session.say(table.to_text(), lines=True)
 
 
 def _find_bad_expert(session: Session, runs: Preferences) -> dict[str, float]:
@@ -165,7 +165,7 @@ def _learn(session: Session, runs: Preferences, labels: Labels) -> None:
         "6. Or learn whom to believe from labels, measured on queries it has not seen",
         f"concordant compare runs --labels qrels.txt --methods rrf,{_LEARNER} --metrics {','.join(_METRICS)}",
     )
-    session.say(table.to_text())
+    session.say(table.to_text(), lines=True)
     session.say(f"To keep it: concordant fit runs --labels qrels.txt --method {_LEARNER} -o believe.model")
 
 

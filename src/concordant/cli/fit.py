@@ -220,9 +220,8 @@ def command(
         session.note(f"wrote {output}: {chosen.name}, {os.path.getsize(output):,} bytes")
         same = "features" if _is_features(data.votes) else "experts"
         beside_it = " --features FILE" if features is not None and chosen.takes_features else ""
-        session.note(
-            f"Next, on any input of the same {same}:\n  concordant aggregate INPUT... --model {output}{beside_it}"
-        )
+        session.note(f"Next, on any input of the same {same}:")
+        session.note(f"  concordant aggregate INPUT... --model {output}{beside_it}")
 
 
 class _Data(NamedTuple):

@@ -92,22 +92,24 @@ def _show_page(session: Session, cls: type[Aggregator]) -> None:
     page = inspect.cleandoc(cls.__doc__ or "")
     parameters = _parameters(cls)
     session.results = described | {"page": page, "parameters": parameters}
-    session.say(f"{cls.name}: {cls.__name__}\n\n{page}\n")
-    session.say(f"Takes {_takes(described)}. Tags: {_all_tags(described)}. Cost {described['cost']}.\n")
+    session.say(f"{cls.name}: {cls.__name__}\n\n{page}\n", lines=True)
+    session.say(f"Takes {_takes(described)}. Tags: {_all_tags(described)}. Cost {described['cost']}.")
+    session.say()
     if parameters:
         rows = [[p["name"], repr(p["default"]), p["allowed"]] for p in parameters]
         session.show(Table(["parameter", "default", "allowed"], rows, left=frozenset({0, 1, 2})))
+    session.say()
     if cls.takes_features:
         session.say(
-            f"\nUse: concordant fit TRAIN.txt --method {cls.name} -o MODEL    (LETOR or SVMlight: features, labels)"
+            f"Use: concordant fit TRAIN.txt --method {cls.name} -o MODEL    (LETOR or SVMlight: features, labels)"
         )
         session.say(f"     concordant fit INPUT... --labels QRELS --method {cls.name} -o MODEL    (what experts said)")
         session.say("     concordant aggregate INPUT... --model MODEL")
     elif cls.tags.supervised:
-        session.say(f"\nUse: concordant fit INPUT... --labels QRELS --method {cls.name} -o MODEL")
+        session.say(f"Use: concordant fit INPUT... --labels QRELS --method {cls.name} -o MODEL")
         session.say("     concordant aggregate INPUT... --model MODEL")
     else:
-        session.say(f"\nUse: concordant aggregate INPUT... --method {cls.name}" + _example(parameters))
+        session.say(f"Use: concordant aggregate INPUT... --method {cls.name}" + _example(parameters))
 
 
 def _all_tags(described: dict[str, Any]) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from concordant.data.consensus import Consensus
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, KindError, ParameterError, listing
+from concordant.errors import DataError, KindError, ParameterError, listing, visible
 from concordant.kernels.lists import Floats
 from concordant.metrics.evaluation import Evaluation, evaluate, evaluate_experts
 from concordant.metrics.ranking import MetricLike, parse_metrics
@@ -155,7 +155,7 @@ class Comparison:
         marks = self._marks("*", "†", "‡")
         for m, method in enumerate(self.methods):
             cells = [self._cell(m, q, digits, percent, " ±") + marks[m][q] for q in range(len(self.metrics))]
-            rows.append([method, *cells])
+            rows.append([visible(method), *cells])
         lines = _aligned(rows)
         lines += self._legend("* best", "†", "‡", percent)
         if details and self.baseline is not None:
@@ -170,7 +170,7 @@ class Comparison:
             _markdown_row(["---", *["---:"] * len(self.metrics)]),
         ]
         for m, method in enumerate(self.methods):
-            row = [method]
+            row = [visible(method)]
             for q in range(len(self.metrics)):
                 cell = self._cell(m, q, digits, percent, " ± ")
                 row.append((f"**{cell}**" if best[m, q] else cell) + signs[m][q])
@@ -189,7 +189,7 @@ class Comparison:
             r"\midrule",
         ]
         for m, method in enumerate(self.methods):
-            row = [_latex(method)]
+            row = [_latex(visible(method))]
             for q in range(len(self.metrics)):
                 cell = self._cell(m, q, digits, percent, r" $\pm$ ")
                 row.append((rf"\textbf{{{cell}}}" if best[m, q] else cell) + signs[m][q])
@@ -233,15 +233,16 @@ class Comparison:
             test = next(iter(self.adjusted))
             others = len(self.methods) - 1
             lines.append(
-                f"{better} significantly better, {worse} significantly worse than {self.baseline}: {TESTS[test]}, "
-                f"two-sided, p < {self.alpha:g}, {_CORRECTIONS[self.correction]} over {others} "
+                f"{better} significantly better, {worse} significantly worse than {visible(self.baseline)}: "
+                f"{TESTS[test]}, two-sided, p < {self.alpha:g}, {_CORRECTIONS[self.correction]} over {others} "
                 f"method{'s' if others != 1 else ''} per metric"
             )
-        return lines + [f"note: {note}" for note in self.notes]
+        return lines + [f"note: {visible(note)}" for note in self.notes]
 
     def _details(self, digits: int, percent: bool) -> list[str]:
         corrected = "" if self.correction == "none" else f" after {_CORRECTIONS[self.correction]}"
-        title = f"difference to {self.baseline}, its {1 - self.alpha:.0%} bootstrap interval, and p-values{corrected}:"
+        against = visible(str(self.baseline))
+        title = f"difference to {against}, its {1 - self.alpha:.0%} bootstrap interval, and p-values{corrected}:"
         rows = [["method", "metric", "difference", "interval", *self.adjusted]]
         for m, method in enumerate(self.methods):
             if method == self.baseline:
@@ -250,7 +251,7 @@ class Comparison:
                 low, high = (_number(v[m, q], digits, percent, sign=True) for v in (self.lower, self.upper))
                 rows.append(
                     [
-                        method,
+                        visible(method),
                         metric,
                         _number(self.difference[m, q], digits, percent, sign=True),
                         f"[{low}, {high}]",
