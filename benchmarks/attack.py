@@ -22,7 +22,7 @@ if str(ROOT) not in sys.path:
 PROCESSES = min(os.cpu_count() or 1, 4)
 WORK = CACHE / "attack"
 # How many inputs there are, and how many are judged before the result is kept.
-SIZES = {"files": (105_000, 5_000), "models": (12_900, 1_290), "fits": (14_800, 1_850), "kills": (280, 28)}
+SIZES = {"files": (105_000, 5_000), "models": (12_900, 1_290), "fits": (13_500, 1_350), "kills": (280, 28)}
 GENERATORS = tuple(f"../tests/attack/{name}" for name in ("watch", *SIZES))
 ORACLES = tuple(f"../tests/oracles/{name}" for name in ("readers", "trec_reader", "contents"))
 FAULTS = {

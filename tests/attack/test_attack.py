@@ -381,7 +381,7 @@ def test_a_command_can_be_killed_before_each_of_its_changes_to_files(tmp_path: P
 SMALL = {
     "files": (files, {"cases": list(files.CASES)}, 600),
     "models": (models, {"models": ["rrf, learned", "ulara", "mpm, adherence", "plackett-luce, adherence", "crf"]}, 300),
-    "fits": (fits, {"methods": ["rrf", "comb-mnz", "isr", "mpm", "plackett-luce", "bradley-terry", "ulara"]}, 210),
+    "fits": (fits, {"methods": ["rrf", "comb-sum, z-score", "isr", "mpm", "plackett-luce", "ulara"]}, 240),
     "kills": (kills, {"jobs": ["aggregate with checkpoint"]}, 4),
 }
 
