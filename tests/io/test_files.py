@@ -12,6 +12,7 @@ import stat
 import sys
 import tempfile
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,8 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.io.test_fuzz import SEEDS
+from tests.attack.files import CASES
+from tests.oracles.contents import contents
 
 import concordant as cc
 from concordant.errors import DataError, FormatError, ParameterError, ParseError
@@ -283,17 +285,25 @@ ROWS = "".join(f"q{n // 100} Q0 d{n * 7 % 100} 1 {n}.5 t{n % 100 // 50}\n" for n
 
 
 @posix
-@pytest.mark.parametrize("case", SEEDS)
+@pytest.mark.parametrize("case", [name for name, case in CASES.items() if not case.beside])
 def test_every_reader_takes_a_pipe(case: str, tmp_path: Path) -> None:
-    name, text, reader = SEEDS[case]
+    name, data, reader = CASES[case].name, CASES[case].data, CASES[case].read
     (tmp_path / "plain").mkdir()
-    (tmp_path / "plain" / name).write_text(text)
-    with Fifo(tmp_path / name, text.encode()) as pipe:
-        found = reader(pipe)
-    assert found == reader(tmp_path / "plain" / name)
-    if case not in ("movielens", "ranks", "orders"):
-        with Fifo(tmp_path / f"again.{name}", text.encode()) as pipe:
-            assert [part for part in cc.read(pipe) if part is not None]
+    (tmp_path / "plain" / name).write_bytes(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with Fifo(tmp_path / name, data) as pipe:
+            found = reader(pipe)
+        assert contents_of(found) == contents_of(reader(tmp_path / "plain" / name))
+        if CASES[case].found and case != "movielens":
+            with Fifo(tmp_path / f"again.{name}", data) as pipe:
+                assert [part for part in cc.read(pipe) if part is not None]
+
+
+def contents_of(found: Any) -> list[Any]:
+    """Return what a reader found, container by container; NaN equals NaN."""
+    parts = found if isinstance(found, tuple) else (found,)
+    return [repr(contents(part)) for part in parts if part is not None]
 
 
 def _in_blocks(path: Path) -> cc.Preferences:
