@@ -36,8 +36,13 @@ __all__ = [
 
 
 def shorten(text: str, width: int = 120) -> str:
-    """Return `text` cut to `width` characters; messages show its repr, which makes control characters visible."""
+    """Return `text` cut to `width` characters."""
     return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def quote(value: object, width: int = 120) -> str:
+    """Return a value as messages show it: its repr, which makes control characters visible, cut where it is long."""
+    return repr(shorten(value, width)) if isinstance(value, str) else shorten(repr(value), width)
 
 
 # What is wrong with text that no file and no table can hold, said after the text.
@@ -70,7 +75,7 @@ def visible(text: str) -> str:
 def listing(values: Iterable[Any], limit: int = 10) -> str:
     """Return the first `limit` values as a Python list display, with a count of the rest."""
     values = list(values)
-    shown = ", ".join(repr(v) for v in values[:limit])
+    shown = ", ".join(quote(v) for v in values[:limit])
     rest = len(values) - limit
     return f"[{shown}, … {rest} more]" if rest > 0 else f"[{shown}]"
 
@@ -143,12 +148,12 @@ class ParseError(ConcordantError, ValueError):
     @classmethod
     def fields(cls, path: object, line: int, expected: int | str, found: int, text: str) -> ParseError:
         """Return the error for a line with the wrong number of fields."""
-        return cls(path, line, f"expected {expected} fields, found {found}: {shorten(text)!r}.")
+        return cls(path, line, f"expected {expected} fields, found {found}: {quote(text)}.")
 
     @classmethod
     def number(cls, path: object, line: int, what: str, text: str) -> ParseError:
         """Return the error for a field that should be a finite number."""
-        return cls(path, line, f"{what} must be a finite number, found {shorten(text)!r}.")
+        return cls(path, line, f"{what} must be a finite number, found {quote(text)}.")
 
 
 class FormatError(ConcordantError, ValueError):
@@ -157,7 +162,7 @@ class FormatError(ConcordantError, ValueError):
     @classmethod
     def unknown(cls, path: object, known: Sequence[str], found: str = "") -> FormatError:
         """Return the error for a file whose format was not recognised."""
-        seen = f" It begins {shorten(found, 60)!r}." if found else ""
+        seen = f" It begins {quote(found, 60)}." if found else ""
         return cls(f"{path}: the format was not recognised.{seen} Pass format= (--format), one of {', '.join(known)}.")
 
 
@@ -182,7 +187,7 @@ class DuplicateError(DataError):
         """Return the error naming the two places, as row numbers or as file:line."""
         rows = f"rows {first} and {second}" if isinstance(first, int) else f"{first} and {second}"
         return cls(
-            f"expert {expert!r} ranks item {item!r} twice in instance {instance!r} ({rows}). "
+            f"expert {quote(expert)} ranks item {quote(item)} twice in instance {quote(instance)} ({rows}). "
             'Pass duplicates="best" to keep the better.'
         )
 
@@ -206,14 +211,14 @@ class ParameterError(ConcordantError, ValueError):
     @classmethod
     def invalid(cls, name: str, owner: str, allowed: str, got: object) -> ParameterError:
         """Return the one sentence in which every bad parameter is reported."""
-        return cls(f"the {name!r} parameter of {owner} must be {allowed}. Got {got!r} instead.")
+        return cls(f"the {quote(name)} parameter of {owner} must be {allowed}. Got {quote(got)} instead.")
 
     @classmethod
     def unknown(cls, name: str, owner: str, known: Sequence[str]) -> ParameterError:
         """Return the error for a parameter that is not there, naming the nearest that is."""
-        near = get_close_matches(name, known, n=1, cutoff=0.7)
+        near = get_close_matches(shorten(name), known, n=1, cutoff=0.7)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        return cls(f"{owner} has no parameter {name!r}.{hint} It has: {', '.join(known) or 'none'}.")
+        return cls(f"{owner} has no parameter {quote(name)}.{hint} It has: {', '.join(known) or 'none'}.")
 
 
 class ContractError(ConcordantError, AssertionError):

@@ -13,7 +13,7 @@ import numpy as np
 
 from concordant.data.container import Container, as_values, counted, describe, frame_of, readonly, same
 from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze
-from concordant.errors import DataError, listing
+from concordant.errors import DataError, listing, quote
 from concordant.kernels import lists
 from concordant.kernels.lists import Codes, Floats, Ints
 
@@ -98,7 +98,9 @@ class Comparisons(Container):
                 counts = [_counts(c * w, "weight times the count", n) for c in counts]
         for row, (a, b) in enumerate(zip(left_ids, right_ids, strict=True)):
             if a == b:
-                raise DataError(f"row {row} compares item {a!r} of instance {instance_ids[row]!r} with itself.")
+                raise DataError(
+                    f"row {row} compares item {quote(a)} of instance {quote(instance_ids[row])} with itself."
+                )
         # Interleaved so that first-seen order is the order in which a reader meets the items.
         both = [i for pair in zip(left_ids, right_ids, strict=True) for i in pair]
         slots, slot = code_slots([q for q in instance_ids for _ in (0, 1)], both, items)

@@ -17,7 +17,7 @@ import numpy as np
 from concordant.data.container import Container, as_values, counted, describe, frame_of, readonly, same
 from concordant.data.index import Slots, Texts, as_ids, freeze
 from concordant.data.labels import slots_once
-from concordant.errors import DataError, ParameterError
+from concordant.errors import DataError, ParameterError, quote
 from concordant.kernels import lists
 from concordant.kernels.lists import Codes, Floats, Ints
 
@@ -206,7 +206,7 @@ class Consensus(Container):
     ) -> None:
         if not np.isfinite(score).all():
             q, i = slots.where(int(np.flatnonzero(~np.isfinite(score))[0]))
-            raise DataError(f"the score of item {i!r} in instance {q!r} is not a finite number.")
+            raise DataError(f"the score of item {quote(i)} in instance {quote(q)} is not a finite number.")
         known = self.__dict__
         if rank is None:
             rank, order = rank_scores(score, slots.offsets)
@@ -244,7 +244,7 @@ class Consensus(Container):
             return self.items.take(self.order()).tolist()
         code = self.instances.codes.get(str(instance))
         if code is None:
-            raise DataError(f"no instance {instance!r} in this consensus.")
+            raise DataError(f"no instance {quote(instance)} in this consensus.")
         a, b = self.slots.offsets[code], self.slots.offsets[code + 1]
         return self.items.take(self.order()[a:b]).tolist()
 
@@ -410,7 +410,7 @@ class Consensus(Container):
             raise DataError(f"there are {len(self)} instances; name the one the items belong to.")
         n = 0 if instance is None else self.instances.codes.get(str(instance), -1)
         if n < 0:
-            raise DataError(f"no instance {instance!r} in this consensus.")
+            raise DataError(f"no instance {quote(instance)} in this consensus.")
         return n
 
     def _slot(self, item: Any, instance: Any) -> int:
@@ -419,7 +419,7 @@ class Consensus(Container):
         first, end = int(self.slots.offsets[n]), int(self.slots.offsets[n + 1])
         items = self.items[first:end].tolist()
         if str(item) not in items:
-            raise DataError(f"no item {item!r} in instance {self.instances[n]!r}.")
+            raise DataError(f"no item {quote(item)} in instance {quote(self.instances[n])}.")
         return first + items.index(str(item))
 
     def __eq__(self, other: object) -> bool:

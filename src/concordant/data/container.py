@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.data.index import Slots, Texts, freeze, instance_index
-from concordant.errors import DataError, shorten
+from concordant.errors import DataError, quote
 from concordant.kernels.lists import Ints
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ class Container:
     __hash__ = None  # type: ignore[assignment]
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"{type(self).__name__} is frozen: {name!r} cannot be set. Build a new one instead.")
+        raise AttributeError(f"{type(self).__name__} is frozen: {quote(name)} cannot be set. Build a new one instead.")
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{type(self).__name__} is frozen: {name!r} cannot be deleted.")
+        raise AttributeError(f"{type(self).__name__} is frozen: {quote(name)} cannot be deleted.")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # A pickle does not remember that an array is read-only.
@@ -93,8 +93,7 @@ def as_values(values: Any, what: str, n: int, *, missing: bool = False) -> NDArr
             try:
                 float(value)
             except (OverflowError, TypeError, ValueError):
-                found = shorten(repr(value), 60)
-                raise DataError(f"the {what} in row {row} must be a number. Got {found} instead.") from None
+                raise DataError(f"the {what} in row {row} must be a number. Got {quote(value)} instead.") from None
         raise
     if out.shape != (n,):
         raise DataError(f"the {what} column has shape {out.shape}, the ids have {n} rows.")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from concordant.data.container import Container, counted, describe, frame_of, same
 from concordant.data.index import Slots, Texts, as_ids, freeze
 from concordant.data.labels import slots_once
-from concordant.errors import DataError
+from concordant.errors import DataError, shorten
 from concordant.kernels.lists import Ints
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Features(Container):
         try:
             matrix = np.array(X, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise DataError(f"X must hold numbers, as many in every row: {error}.") from None
+            raise DataError(f"X must hold numbers, as many in every row: {shorten(str(error))}.") from None
         if matrix.ndim != 2 or len(matrix) != len(rows):
             raise DataError(f"X must have one row per item: {len(rows)} ids, X of shape {matrix.shape}.")
         if np.isinf(matrix).any():

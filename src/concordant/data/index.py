@@ -14,7 +14,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.errors import DataError, listing
+from concordant.errors import DataError, listing, quote
 from concordant.kernels.lists import Codes, Ints, list_ids, offsets_of, ranges
 
 __all__ = ["Slots", "Texts", "as_ids", "freeze", "group_ids", "instance_index", "code_experts", "code_slots"]
@@ -36,7 +36,8 @@ def as_ids(values: Iterable[Any], what: str) -> list[str]:
         return values.tolist()
     if isinstance(values, str):
         raise DataError(
-            f"the {what} ids must be a sequence of ids, not one text. Got {values!r}; did you mean [{values!r}]?"
+            f"the {what} ids must be a sequence of ids, not one text. Got {quote(values)}; did you mean "
+            f"[{quote(values)}]?"
         )
     native = getattr(values, "tolist", None) or getattr(values, "to_list", None)
     out = native() if callable(native) else list(values)
@@ -53,7 +54,7 @@ def _id_text(value: Any, what: str, row: int) -> str:
         return str(value)
     if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
         return str(int(value))
-    raise DataError(f"the {what} id in row {row} must be text or a whole number. Got {value!r} instead.")
+    raise DataError(f"the {what} id in row {row} must be text or a whole number. Got {quote(value)} instead.")
 
 
 class Texts(Sequence[str]):
@@ -290,12 +291,12 @@ def instance_index(key: Any, slots: Slots) -> Ints:
     n = len(slots)
     if isinstance(key, tuple):
         if len(key) != 2 or key[1] is not Ellipsis:
-            raise DataError(f"a container is a sequence of instances and takes one index. Got {key!r} instead.")
+            raise DataError(f"a container is a sequence of instances and takes one index. Got {quote(key)} instead.")
         key = key[0]
     if isinstance(key, str):
         code = slots.instances.codes.get(key)
         if code is None:
-            raise DataError(f"no instance {key!r}. There are {n}: {listing(slots.instances[:10].tolist())}.")
+            raise DataError(f"no instance {quote(key)}. There are {n}: {listing(slots.instances[:10].tolist())}.")
         return np.array([code], dtype=np.int64)
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         if not -n <= key < n:
@@ -313,7 +314,7 @@ def instance_index(key: Any, slots: Slots) -> Ints:
     if index.ndim == 1 and index.dtype.kind in "UO" and all(isinstance(k, str) for k in index.tolist()):
         index = np.concatenate([instance_index(k, slots) for k in index.tolist()])
     if index.ndim != 1 or index.dtype.kind not in "iu":
-        raise DataError(f"instances are chosen by whole numbers, a mask, a slice or ids. Got {key!r} instead.")
+        raise DataError(f"instances are chosen by whole numbers, a mask, a slice or ids. Got {quote(key)} instead.")
     index = index.astype(np.int64)
     outside = (index < -n) | (index >= n)
     if outside.any():
@@ -334,12 +335,14 @@ def code_slots(
         for q, i in zip(as_ids([p[0] for p in pairs], "instance"), as_ids([p[1] for p in pairs], "item"), strict=True):
             slots_of = table.setdefault(q, {})
             if i in slots_of:
-                raise DataError(f"items= names item {i!r} of instance {q!r} twice.")
+                raise DataError(f"items= names item {quote(i)} of instance {quote(q)} twice.")
             slots_of[i] = len(slots_of)
     local: list[int] = []
     for q, i in zip(instance_ids, item_ids, strict=True):
         if items is not None and i not in table.get(q, ()):
-            raise DataError(f"item {i!r} is ranked in instance {q!r} but not among items=. Name every pair there.")
+            raise DataError(
+                f"item {quote(i)} is ranked in instance {quote(q)} but not among items=. Name every pair there."
+            )
         slots_of = table.setdefault(q, {})
         local.append(slots_of.setdefault(i, len(slots_of)))
     slots = Slots.of({q: list(v) for q, v in table.items()})

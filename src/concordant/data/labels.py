@@ -9,7 +9,7 @@ import numpy as np
 
 from concordant.data.container import Container, as_values, counted, describe, frame_of, same
 from concordant.data.index import Slots, as_ids, code_slots, freeze
-from concordant.errors import DataError
+from concordant.errors import DataError, quote
 from concordant.kernels.lists import Floats, Ints
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ def slots_once(instance: Iterable[Any], item: Iterable[Any], what: str) -> tuple
         for row, s in enumerate(slot.tolist()):
             if s in seen:
                 q, i = slots.where(s)
-                raise DataError(f"item {i!r} of instance {q!r} has two {what} (rows {seen[s]} and {row}). Keep one.")
+                raise DataError(
+                    f"item {quote(i)} of instance {quote(q)} has two {what} (rows {seen[s]} and {row}). Keep one."
+                )
             seen[s] = row
     rows = np.empty(len(slot), dtype=np.int64)
     rows[slot] = np.arange(len(slot))
@@ -119,6 +121,6 @@ class Labels(Container):
             clash = ~np.isnan(label[new]) & ~np.isnan(part.label) & (label[new] != part.label)
             if clash.any():
                 q, i = part.slots.where(int(np.flatnonzero(clash)[0]))
-                raise DataError(f"item {i!r} of instance {q!r} has different labels in the parts to join.")
+                raise DataError(f"item {quote(i)} of instance {quote(q)} has different labels in the parts to join.")
             label[new] = np.where(np.isnan(part.label), label[new], part.label)
         return Labels.from_codes(slots, label)

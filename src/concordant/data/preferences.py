@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from concordant.data.container import Container, as_values, counted, describe, frame_of, readonly, same
 from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze
-from concordant.errors import DataError, DuplicateError, ParameterError, listing, shorten
+from concordant.errors import DataError, DuplicateError, ParameterError, listing, quote
 from concordant.kernels import lists
 from concordant.kernels.lists import Codes, Floats, Ints
 
@@ -145,8 +145,9 @@ class Preferences(Container):
         if kind == "rank" and n and values.min() < 1:
             row = int(np.argmin(values))
             raise DataError(
-                f"ranks begin at 1 (best). Got {values[row]:g} for item {item_ids[row]!r} by {expert_ids[row]!r} "
-                f"in instance {instance_ids[row]!r}. Leave out what is not ranked; scores take kind='score'."
+                f"ranks begin at 1 (best). Got {values[row]:g} for item {quote(item_ids[row])} by "
+                f"{quote(expert_ids[row])} "
+                f"in instance {quote(instance_ids[row])}. Leave out what is not ranked; scores take kind='score'."
             )
         slots, slot = code_slots(instance_ids, item_ids, items)
         expert_code, vocabulary = code_experts(expert_ids, experts)
@@ -218,7 +219,8 @@ class Preferences(Container):
             which = int(self.row_list[int(np.flatnonzero(differs)[0])])
             expert, instance = self._list_name(which)
             raise DataError(
-                f"expert {expert!r} has two weights in instance {instance!r}. A weight is for the whole list; give one."
+                f"expert {quote(expert)} has two weights in instance {quote(instance)}. A weight is for the whole "
+                "list; give one."
             )
 
     def _map_weights(self, weights: Mapping[Any, float]) -> Floats:
@@ -229,15 +231,15 @@ class Preferences(Container):
         for key, weight in weights.items():
             instance, expert = key if isinstance(key, tuple) and len(key) == 2 else (None, key)
             if str(expert) not in codes:
-                raise DataError(f"no expert {expert!r} to weigh. Experts: {listing(self.experts.tolist(), 20)}.")
+                raise DataError(f"no expert {quote(expert)} to weigh. Experts: {listing(self.experts.tolist(), 20)}.")
             if not isinstance(weight, Real) or not 0 <= weight <= sys.float_info.max:
-                raise DataError(f"a weight must be a finite number >= 0. Got {shorten(repr(weight), 40)} for {key!r}.")
+                raise DataError(f"a weight must be a finite number >= 0. Got {quote(weight)} for {quote(key)}.")
             if instance is None:
                 by_expert[codes[str(expert)]] = weight
             elif str(instance) in places:
                 by_pair[places[str(instance)], codes[str(expert)]] = float(weight)
             else:
-                raise DataError(f"no instance {instance!r} to weigh expert {expert!r} in.")
+                raise DataError(f"no instance {quote(instance)} to weigh expert {quote(expert)} in.")
         out = by_expert[self.list_expert]
         if by_pair:
             lists_of = zip(self.list_instance.tolist(), self.list_expert.tolist(), strict=True)
@@ -704,7 +706,8 @@ def _joined_declarations(parts: Sequence[Preferences], slots: Slots) -> bool | B
         differ = np.flatnonzero((said[code] >= 0) & (said[code] != own))
         if len(differ):
             raise DataError(
-                f"the parts differ in what lists of instance {slots.instances[int(code[differ[0]])]!r} say about items "
+                f"the parts differ in what lists of instance {quote(slots.instances[int(code[differ[0]])])} say "
+                "about items "
                 "they leave out: 'below' and 'unknown'. Say which holds, such as .with_missing('below') on each part."
             )
         said[code] = own
@@ -721,7 +724,8 @@ def _check_weights(weights: Floats, owner: Preferences) -> None:
         which = int(np.flatnonzero(bad)[0])
         expert, instance = owner._list_name(which)
         raise DataError(
-            f"a weight must be a finite number >= 0. Got {weights[which]:g} for {expert!r} in instance {instance!r}."
+            f"a weight must be a finite number >= 0. Got {weights[which]:g} for {quote(expert)} in instance "
+            f"{quote(instance)}."
         )
 
 

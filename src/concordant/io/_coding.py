@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from concordant.data.index import Slots, Texts, group_ids
 from concordant.data.labels import Labels
 from concordant.data.preferences import Bools, Kind, Preferences
-from concordant.errors import DataError, DuplicateError, ParameterError
+from concordant.errors import DataError, DuplicateError, ParameterError, quote
 from concordant.execution import map_instances
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of, ranges
 
@@ -896,7 +896,7 @@ class CodedRows:
             if len(bad):
                 expert = experts[int(list_expert[bad[0]])]
                 instance = self.slots.instances[int(list_instance[bad[0]])]
-                raise DataError(f"expert {expert!r} has {what}, in instance {instance!r}.")
+                raise DataError(f"expert {quote(expert)} has {what}, in instance {quote(instance)}.")
         return out
 
 
@@ -948,7 +948,7 @@ def code_labels(parts: Iterable[tuple[pl.DataFrame, Source]], *, hash_bits: int 
         instance, item = slots.where(int(slot[second]))
         a, b = (rows.place(int(r)) for r in rows.source_rows(np.array([first, second])))
         raise DuplicateError(
-            f"item {item!r} of instance {instance!r} has two labels, {given[first]:g} and {given[second]:g} "
+            f"item {quote(item)} of instance {quote(instance)} has two labels, {given[first]:g} and {given[second]:g} "
             f"({'rows ' if isinstance(a, int) else ''}{a} and {b}). Keep one."
         )
     return Labels.from_codes(slots, label)

@@ -11,7 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from concordant.errors import ColumnError, ConcordantError, DataWarning, FormatError, ParameterError, warn
+from concordant.errors import (
+    ColumnError,
+    ConcordantError,
+    DataWarning,
+    FormatError,
+    ParameterError,
+    quote,
+    shorten,
+    warn,
+)
 from concordant.io._files import stem, unchanged
 from concordant.io._rows import MISSING_WORDS, ONE_INSTANCE, FileRows, JoinedRows, Rows, ids, named, numbers
 from concordant.io._tables import FILE_TYPES, Table, is_number, open_table
@@ -186,13 +195,15 @@ class Found:
         if isinstance(name, str):
             same = [c for c, n in enumerate(names) if n == name]
             if len(same) > 1:
-                raise ColumnError(f"{self.table.path}: {len(same)} columns are called {name!r}. Say which by number.")
+                raise ColumnError(
+                    f"{self.table.path}: {len(same)} columns are called {quote(name)}. Say which by number."
+                )
             if same:
                 return same[0]
             if not name.isdecimal() or len(name) > 9:
                 if not names:
                     raise ColumnError(
-                        f"{self.table.path}: there is no column {name!r} for {word!r}: "
+                        f"{self.table.path}: there is no column {quote(name)} for {word!r}: "
                         f"the file has no header. {self.table.described()} Say which by number, counted from 1."
                     )
                 raise named(ColumnError.missing([name], names, f"columns={{{word!r}: ...}}."), self.table.path)
@@ -212,10 +223,10 @@ class Found:
         for names in ((normal(word),), ALIASES.get(word, ()) if aliases is None else aliases):
             found = sorted({c for n in names for c in self.by_name.get(n, ()) if c not in taken})
             if len(found) > 1 and not optional:
-                those = ", ".join(repr(self.table.names[c]) for c in found)
+                those = ", ".join(quote(self.table.names[c]) for c in found[:10])
                 raise ColumnError(
                     f"{self.table.path}: the columns {those} might all be the {word}. Say which: "
-                    f"columns='{word}={self.table.names[found[0]]}' (--columns)."
+                    f"columns='{word}={shorten(self.table.names[found[0]])}' (--columns)."
                 )
             if len(found) == 1:
                 return found[0]
@@ -229,7 +240,7 @@ class Found:
             return
         raise ColumnError(
             f"{self.table.path}: no column for {' and '.join(self.lacking)} was found; {what} need {needs}. "
-            f"{self.table.described()} Say which is which: columns={self._example()!r} (--columns)."
+            f"{self.table.described()} Say which is which: columns={quote(self._example())} (--columns)."
         )
 
     def _example(self) -> str:
@@ -237,7 +248,7 @@ class Found:
         free = iter(c for c in range(len(self.table.names)) if c not in self.given.values())
         for word in self.lacking:
             c = next(free, None)
-            name = "..." if c is None else self.table.names[c] if self.table.header else str(c + 1)
+            name = "..." if c is None else shorten(self.table.names[c], 40) if self.table.header else str(c + 1)
             parts.append(f"{word}={name or (c or 0) + 1}")
         return ",".join(parts)
 

@@ -32,6 +32,7 @@ from concordant.errors import (
     ParameterError,
     ParseError,
     is_text,
+    quote,
     shorten,
     warn,
 )
@@ -248,7 +249,7 @@ def _expand_one(name: PathLike) -> list[Path]:
         return [name]
     text = os.path.expanduser(os.fspath(name))
     if "\x00" in text:
-        raise DataError(f"a path cannot contain a NUL character: {shorten(text)!r}.")
+        raise DataError(f"a path cannot contain a NUL character: {quote(text)}.")
     path = Path(text)
     if path.is_dir():
         files = sorted(p for p in path.iterdir() if not p.name.startswith(".") and not p.is_dir())

@@ -58,7 +58,7 @@ class Matrix:
         names = [table.names[c] for c in self.body]
         unnamed = [c + 1 for c, n in zip(self.body, names, strict=True) if not n]
         if unnamed and table.header:
-            raise ColumnError(f"{table.path}: columns {unnamed} have no name. {table.described()}")
+            raise ColumnError(f"{table.path}: columns {listing(unnamed)} have no name. {table.described()}")
         self.names = names if table.header else [str(k + 1) for k in range(len(self.body))]
 
     @cached_property
@@ -276,7 +276,10 @@ def _guess_matrix(found: Found, experts: str) -> tuple[Layout | None, str]:
         return None, " The columns are numbered: they might be items (layout 'ranks') or positions (layout 'orders')."
     if columns if experts == "rows" else rows:
         other = "columns" if experts == "rows" else "rows"
-        return None, f" The {other} look like rankings: layout='ranks', experts={other!r} (--format ranks-{other})."
+        return (
+            None,
+            f" The {other} look like rankings: layout='ranks', experts={other!r} (--format ranks-{other}).",
+        )
     return None, ""
 
 

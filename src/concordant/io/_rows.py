@@ -26,6 +26,7 @@ from concordant.errors import (
     DuplicateError,
     ParameterError,
     ParseError,
+    quote,
     shorten,
     warn,
 )
@@ -140,13 +141,15 @@ def ids(column: pl.Series, what: str, rows: Rows, *, optional: Any = None) -> pl
         broken = (column.is_not_null() & column.is_not_nan() & ~(column.round() == column)).fill_null(False)
         if broken.any():
             row = int(broken.arg_true()[0])
-            raise rows.error(row, f"the {what} id must be text or a whole number, found {column[row]!r}.")
+            raise rows.error(row, f"the {what} id must be text or a whole number, found {quote(column[row])}.")
         column = column.fill_nan(None).cast(pl.Int64, strict=False)
     elif dtype == pl.Object or not (
         dtype.is_integer() or dtype in (pl.String, pl.Null) or isinstance(dtype, (pl.Categorical, pl.Enum))
     ):
         row = int(column.is_not_null().arg_true()[0]) if column.null_count() < len(column) else 0
-        raise rows.error(row, f"the {what} id must be text or a whole number, found {column[row]!r} of type {dtype}.")
+        raise rows.error(
+            row, f"the {what} id must be text or a whole number, found {quote(column[row])} of type {dtype}."
+        )
     column = column.cast(pl.String)
     missing = column.is_null()
     if missing.any():
@@ -165,8 +168,8 @@ def say_odd_names(columns: Mapping[str, pl.Series], rows: Rows) -> None:
             place = rows.place(row)
             where = place if isinstance(place, str) else f"row {place}"
             warn(
-                f"{where}: the {what} {column[row]!r} is taken for a name, in {len(at):,} rows in all. If it stands "
-                "for a missing value, leave these rows out.",
+                f"{where}: the {what} {quote(column[row])} is taken for a name, in {len(at):,} rows in all. If it "
+                "stands for a missing value, leave these rows out.",
                 DataWarning,
             )
 
@@ -182,7 +185,7 @@ def numbers(
         column = column.fill_nan(None) if column.is_nan().any() else column
     elif not (column.dtype.is_integer() or column.dtype.is_decimal() or column.dtype in (pl.Boolean, pl.Null)):
         row = int(column.is_not_null().arg_true()[0]) if column.null_count() < len(column) else 0
-        raise rows.error(row, f"the {what} must be a number, found {column[row]!r} of type {column.dtype}.")
+        raise rows.error(row, f"the {what} must be a number, found {quote(column[row])} of type {column.dtype}.")
     out = column.cast(pl.Float64, strict=False)
     bad = column.is_not_null() & ~(out.is_finite() if finite else out.is_not_nan()).fill_null(False)
     if bad.any():
@@ -213,7 +216,7 @@ def _parsed(column: pl.Series, what: str, rows: Rows, missing: Sequence[str], fi
 
 def _no_number(column: pl.Series, row: int, what: str, rows: Rows, finite: bool) -> ConcordantError:
     found = shorten(str(column[row]))
-    return rows.error(row, f"the {what} must be a{' finite' if finite else ''} number, found {found!r}.")
+    return rows.error(row, f"the {what} must be a{' finite' if finite else ''} number, found {quote(found)}.")
 
 
 def _filled(column: pl.Series, what: str, rows: Rows) -> Floats:
@@ -279,13 +282,15 @@ def note_declared(frame: pl.DataFrame, checked: pl.DataFrame, rows: Rows, known:
         raise rows.error(
             row,
             "the column 'missing' says whether items that a list leaves out are 'unknown' or 'below'; found "
-            f"{shorten(str(word[row]))!r}. Pass missing='unknown' to declare it for all and let the column be.",
+            f"{quote(str(word[row]))}. Pass missing='unknown' to declare it for all and let the column be.",
         )
     each = pl.DataFrame({"instance": checked["instance"], "missing": word}).with_row_index("row")
     first = each.unique(["instance", "missing"], keep="first", maintain_order=True)
     for row, instance, said in first.iter_rows():
         if known.setdefault(instance, said == "below") != (said == "below"):
-            raise rows.error(row, f"instance {instance!r} is declared missing={said!r} here, and otherwise before.")
+            raise rows.error(
+                row, f"instance {quote(instance)} is declared missing={said!r} here, and otherwise before."
+            )
 
 
 def _below(frame: pl.DataFrame, checked: pl.DataFrame, slots: Slots, rows: Rows) -> Bools:
@@ -305,7 +310,7 @@ def checked_preferences(frame: pl.DataFrame, kind: Kind, rows: Rows) -> pl.DataF
         row = int((value < 1).arg_true()[0])
         raise rows.error(
             row,
-            f"ranks begin at 1 (best). Got {value[row]:g} for item {item[row]!r} by expert {expert[row]!r}. "
+            f"ranks begin at 1 (best). Got {value[row]:g} for item {quote(item[row])} by expert {quote(expert[row])}. "
             "Leave out what is not ranked; where larger is better, say kind='score'.",
         )
     out = pl.DataFrame({"instance": instance, "expert": expert, "item": item, "value": value})
@@ -318,7 +323,7 @@ def checked_weights(column: pl.Series, rows: Rows) -> Floats:
     wrong = np.flatnonzero(~(weight >= 0))
     if len(wrong):
         row = int(wrong[0])
-        found = "it is missing" if column[row] is None else f"found {column[row]}"
+        found = "it is missing" if column[row] is None else f"found {quote(column[row])}"
         raise rows.error(row, f"the weight must be a finite number >= 0; {found}.")
     return weight
 
@@ -396,7 +401,9 @@ def _list_weights(
         row = int(order[differs[0]])
         name, instance = experts[int(expert[row])], slots.where(int(slot[row]))[0]
         raise rows.error(
-            row, f"expert {name!r} has two weights in instance {instance!r}. A weight is for the whole list; give one."
+            row,
+            f"expert {quote(name)} has two weights in instance {quote(instance)}. A weight is for the whole list; "
+            "give one.",
         )
     return out
 
@@ -424,7 +431,7 @@ def build_comparisons(
     if same.any() and self_pairs == "error":
         row = int(same.arg_true()[0])
         raise rows.error(
-            row, f"item {left[row]!r} is compared with itself. Pass self_pairs='drop' to leave such rows out."
+            row, f"item {quote(left[row])} is compared with itself. Pass self_pairs='drop' to leave such rows out."
         )
     counted = (~(alone | same)).to_numpy()
     slots, left_slot, right_slot = _pair_slots(instance, left, right.set(alone, None))
@@ -505,7 +512,7 @@ def _once(instance: pl.Series, item: pl.Series, what: str, rows: Rows, keep: Any
             places = (
                 f"rows {first} and {rows.place(row)}" if isinstance(first, int) else f"{first} and {rows.place(row)}"
             )
-            raise DuplicateError(f"item {i!r} of instance {q!r} has two {what} ({places}). Keep one.")
+            raise DuplicateError(f"item {quote(i)} of instance {quote(q)} has two {what} ({places}). Keep one.")
         fill = keep(slots, slot, fill, again)
     return slots, slot, fill
 
@@ -530,7 +537,7 @@ def build_labels(frame: pl.DataFrame, rows: Rows, *, duplicates: str = "error") 
             q, i = slots.where(int(slot[row]))
             places = [rows.place(before), rows.place(row)]
             raise DuplicateError(
-                f"item {i!r} of instance {q!r} has two labels, {label[before]:g} and {label[row]:g} "
+                f"item {quote(i)} of instance {quote(q)} has two labels, {label[before]:g} and {label[row]:g} "
                 f"({'rows ' if isinstance(places[0], int) else ''}{places[0]} and {places[1]}). "
                 'Keep one, or pass duplicates="best" for the larger.'
             )
@@ -550,7 +557,8 @@ def build_features(frame: pl.DataFrame, columns: Mapping[str, str], rows: Rows) 
         ids(frame["instance"], "instance", rows), ids(frame["item"], "item", rows), "feature rows", rows
     )
     values = [
-        _filled(numbers(frame[c], f"feature {name!r}", rows), f"feature {name!r}", rows) for c, name in columns.items()
+        _filled(numbers(frame[c], f"feature {quote(name)}", rows), f"feature {quote(name)}", rows)
+        for c, name in columns.items()
     ]
     return Features.from_codes(slots, np.column_stack(values)[fill], Texts(list(columns.values())))
 

@@ -23,7 +23,7 @@ from concordant.data.index import Texts
 from concordant.errors import DataError, FormatError, shorten
 from concordant.io._claims import Claim, remove_unfinished
 from concordant.io._coding import Batch, CodedRows, Coder, Source, assemble
-from concordant.io._files import atomic_write
+from concordant.io._files import atomic_write, shown
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
 
 __all__ = ["Spool"]
@@ -110,7 +110,7 @@ class Spool:
         except OSError as error:
             where = tempfile.gettempdir() if folder is None and kept is None else os.fspath(kept or folder or "")
             raise DataError(
-                f"no folder for rows that do not fit in memory can be made in {where!r} ({error.strerror}). "
+                f"no folder for rows that do not fit in memory can be made in {shown(where)!r} ({error.strerror}). "
                 "Name another one."
             ) from error
         if kept is not None:
@@ -178,7 +178,7 @@ class Spool:
             mapped = {name: _mapped(self._path(n, name)) for name in (*_ARRAYS, *more)}
         except OSError as error:
             raise DataError(
-                f"rows that do not fit in memory cannot be kept in {str(self.folder)!r} "
+                f"rows that do not fit in memory cannot be kept in {shown(self.folder)!r} "
                 f"({error.strerror or error}). Make room there, or name another folder."
             ) from error
         self._enter(n, mapped, batch.length, batch.counts, batch.repeated)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from concordant.errors import NOT_TEXT, FormatError, ParameterError, ParseError, is_text, listing, shorten
+from concordant.errors import NOT_TEXT, FormatError, ParameterError, ParseError, is_text, listing, quote, shorten
 from concordant.io._files import compression, marked, read_bytes, read_head, text_blocks, text_lines
 from concordant.io._words import normal
 from concordant.kernels.lists import Ints
@@ -437,18 +437,18 @@ class _JsonTable(_LinedTable):
         try:
             found = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_Object)
         except (ValueError, RecursionError) as error:
-            raise ParseError(self.path, line, f"expected one JSON object, found {shorten(text)!r} ({error}).") from None
+            raise ParseError(self.path, line, f"expected one JSON object, found {quote(text)} ({error}).") from None
         if not isinstance(found, _Object):
-            raise ParseError(self.path, line, f"expected one JSON object, found {shorten(text)!r}.")
+            raise ParseError(self.path, line, f"expected one JSON object, found {quote(text)}.")
         wrong = next((key for key in found if not is_text(key)), None)
         if wrong is not None:
-            raise ParseError(self.path, line, f"the key {shorten(wrong)!r} {NOT_TEXT}")
+            raise ParseError(self.path, line, f"the key {quote(wrong)} {NOT_TEXT}")
         for key in keys:
             if key in found.repeated:
-                raise ParseError(self.path, line, f"the key {shorten(key)!r} is given twice. Keep one of them.")
+                raise ParseError(self.path, line, f"the key {quote(key)} is given twice. Keep one of them.")
             value = found.get(key)
             if isinstance(value, str) and not is_text(value):
-                raise ParseError(self.path, line, f"the value {shorten(value)!r} of {shorten(key)!r} {NOT_TEXT}")
+                raise ParseError(self.path, line, f"the value {quote(value)} of {quote(key)} {NOT_TEXT}")
         return found
 
     def _read(self, wanted: list[int]) -> pl.DataFrame:
@@ -731,7 +731,7 @@ def _json_text(value: Any) -> str | None:
 
 
 def _unclosed(path: Path, line: int, text: str) -> ParseError:
-    return ParseError(path, line, f"a quoted field does not end as it should: {shorten(text)!r}.")
+    return ParseError(path, line, f"a quoted field does not end as it should: {quote(text)}.")
 
 
 class _Record:

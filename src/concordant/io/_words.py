@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from concordant.errors import shorten
+
 __all__ = ["ALIASES", "COUNT_PAIRS", "HEADER_WORDS", "SIDE_PAIRS", "frame_call", "normal"]
 
 
@@ -91,5 +93,5 @@ def frame_call(names: Iterable[str]) -> str:
     else:
         return ""
     columns = {"instance": named("instance")} | columns
-    named_columns = ", ".join(f'{word}="{name}"' for word, name in columns.items() if name is not None)
+    named_columns = ", ".join(f'{word}="{shorten(name)}"' for word, name in columns.items() if name is not None)
     return f"from_frame(df, {named_columns})"

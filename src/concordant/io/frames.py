@@ -17,7 +17,7 @@ from concordant.data.container import Container
 from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import KINDS, Kind, Missing, Preferences, is_below
-from concordant.errors import ColumnError, DataError, KindError, ParameterError
+from concordant.errors import ColumnError, DataError, KindError, ParameterError, shorten
 from concordant.io._rows import (
     ONE_EXPERT,
     ONE_INSTANCE,
@@ -296,7 +296,7 @@ class _Frame:
                 "df", "from_frame", f"a dataframe (Polars, pandas, PyArrow, ...); {more}", type(df).__name__
             ) from None
         except nw.exceptions.NarwhalsError as error:
-            raise DataError(f"the dataframe cannot be read: {error}") from None
+            raise DataError(f"the dataframe cannot be read: {shorten(str(error))}") from None
 
     def columns(self, roles: Mapping[str, str | None]) -> pl.DataFrame:
         """Return the columns under the names of their roles; roles that all rows share are filled in."""
@@ -339,14 +339,14 @@ class _Frame:
         for role, name in wanted.items():
             if name in self.names:
                 if name != role and not (role == "value" and name in KINDS):
-                    found.append(f'{role}="{name}"')
+                    found.append(f'{role}="{shorten(name)}"')
                 continue
             known = ALIASES.get(role, ()) if role != "value" else (*ALIASES["rank"], *ALIASES["rating"])
             like = next((n for n in self.names if normal(n) in known and n not in wanted.values()), None)
-            found.append(f'{role}="{like}"' if like is not None else f"{role}=...")
+            found.append(f'{role}="{shorten(like)}"' if like is not None else f"{role}=...")
         if "instance" not in wanted:
             like = next((n for n in self.names if normal(n) in ALIASES["instance"]), None)
-            found[:0] = [] if like is None else [f'instance="{like}"']
+            found[:0] = [] if like is None else [f'instance="{shorten(like)}"']
         return f"from_frame(df, {', '.join(found)})."
 
 

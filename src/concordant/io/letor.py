@@ -26,7 +26,7 @@ from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Missing, Preferences, is_below
-from concordant.errors import DataError, DuplicateError, FormatError, ParameterError, ParseError, shorten
+from concordant.errors import DataError, DuplicateError, FormatError, ParameterError, ParseError, quote, shorten
 from concordant.io._coding import code_slots
 from concordant.io._files import PathLike, atomic_write, expand, read_bytes, read_head, shown, text_blocks, text_lines
 from concordant.io._sniff import UNKNOWN
@@ -157,7 +157,7 @@ class _Table:
             instance, item = slots.where(int(slot[by_slot[at]]))
             (earlier, first), (path, line) = self.where(int(by_slot[at])), self.where(int(by_slot[at + 1]))
             raise DuplicateError(
-                f"{path}:{line}: item {shorten(item)!r} of instance {shorten(instance)!r} has a line already, "
+                f"{path}:{line}: item {quote(item)} of instance {quote(instance)} has a line already, "
                 f"{earlier}:{first}. Pass duplicates='last' to keep the later one, as LETOR's script does."
             )
         kept = np.ones(len(slot), dtype=np.bool_)
@@ -373,11 +373,13 @@ def _widened(features: Features, names: Texts) -> Features:
 def fold_files(folder: PathLike, owner: str = "read") -> list[list[Path]]:
     """Return the train, vali and test file of every fold of a folder."""
     root = Path(os.path.expanduser(os.fspath(folder)))
-    if not root.is_dir():
+    if not os.path.isdir(root):
         raise DataError(f"{shown(folder)!r} is not a folder. {owner} takes one with Fold1, Fold2, ...")
     folds = _fold_folders(root)
     if not folds:
-        raise DataError(f"the folder {str(root)!r} holds no folds. Expected Fold1, Fold2, ... with train, vali, test.")
+        raise DataError(
+            f"the folder {shown(root)!r} holds no folds. Expected Fold1, Fold2, ... with train, vali, test."
+        )
     return [[_part(fold, part) for part in ("train", "vali", "test")] for fold in folds]
 
 
@@ -394,7 +396,7 @@ def _part(fold: Path, part: str) -> Path:
             return path
     there = ", ".join(sorted(shown(p.name) for p in fold.iterdir())[:10]) or "nothing"
     raise DataError(
-        f"{str(fold)!r} has no {part}.txt. A fold needs train.txt, vali.txt and test.txt; it holds {there}."
+        f"{shown(fold)!r} has no {part}.txt. A fold needs train.txt, vali.txt and test.txt; it holds {there}."
     )
 
 
@@ -591,7 +593,8 @@ class _Sizes:
                 name = str(number)
                 if name in table.instances:
                     raise DataError(
-                        f"{self.path}: instance {name!r} is taken by a qid of another file. Read the files one by one."
+                        f"{self.path}: instance {quote(name)} is taken by a qid of another file. Read the files one "
+                        "by one."
                     )
                 table.instances[name] = number - 1
         rows = np.arange(self.taken, self.taken + n)
@@ -631,7 +634,7 @@ def _side_sizes(file: Path) -> _Sizes | None:
         if not text.strip():
             continue
         if not re.fullmatch(r"[0-9]{1,9}", text.strip()) or int(text) < 1:
-            raise ParseError(path, line, f"expected the number of items of an instance, found {shorten(text)!r}.")
+            raise ParseError(path, line, f"expected the number of items of an instance, found {quote(text)}.")
         sizes.append(int(text))
     return _Sizes(path, file, sizes)
 
@@ -668,7 +671,9 @@ def _load_array(file: Path) -> NDArray[np.float64]:
     try:
         array = _array_of(data)
     except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError) as error:
-        raise FormatError(f"{file}: not a NumPy file with an array of plain numbers ({error}).") from error
+        raise FormatError(
+            f"{file}: not a NumPy file with an array of plain numbers ({shorten(str(error))})."
+        ) from error
     if array.ndim != 2 or array.shape[1] < 3:
         raise FormatError(
             f"{file}: expected a table with a label, a query and at least one feature in each row, found an array of "
@@ -707,9 +712,10 @@ def _feature_files(path: PathLike | Iterable[PathLike]) -> list[Path]:
 def _letor_files(path: PathLike | Iterable[PathLike]) -> list[Path]:
     if isinstance(path, (str, os.PathLike)):
         folder = Path(os.path.expanduser(os.fspath(path)))
-        if folder.is_dir() and _fold_folders(folder):
+        if os.path.isdir(folder) and _fold_folders(folder):
             raise DataError(
-                f"{str(folder)!r} holds folds. Read them with read_letor_folds or read_feature_folds, or name one file."
+                f"{shown(folder)!r} holds folds. Read them with read_letor_folds or read_feature_folds, or name one "
+                "file."
             )
     return expand(path)
 
@@ -766,7 +772,7 @@ def _take_apart(file: Path, first: int, text: str, meaning: _Meaning) -> _Block:
     labels = word.gather(head)
     label = labels.cast(pl.Float64, strict=False).to_numpy()
     faults.note(
-        np.arange(n), ~np.isfinite(label), lambda at: f"the label must be a finite number, found {labels[at]!r}."
+        np.arange(n), ~np.isfinite(label), lambda at: f"the label must be a finite number, found {quote(labels[at])}."
     )
 
     second = np.minimum(head + 1, len(row) - 1)
@@ -814,15 +820,13 @@ def _pairs(pair: pl.Series, row: Ints, faults: _Faults, meaning: _Meaning) -> tu
     """Return indices and values (NaN for NULL) of the index:value words, noting what is wrong with them."""
     fields = pair.str.splitn(":", 2).struct
     key, text = fields.field("field_0"), fields.field("field_1")
-    faults.note(
-        row, text.is_null().to_numpy(), lambda at: f"expected {meaning.column}:value, found {shorten(pair[at])!r}."
-    )
+    faults.note(row, text.is_null().to_numpy(), lambda at: f"expected {meaning.column}:value, found {quote(pair[at])}.")
     lowest, highest = (1, _MOST_EXPERTS) if meaning.experts else (0, _MOST_FEATURES)
     index = key.cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
     faults.note(
         row,
         (index < lowest) | (index > highest),
-        lambda at: f"{meaning.column}s are numbered from {lowest} to {highest}, found {shorten(pair[at])!r}.",
+        lambda at: f"{meaning.column}s are numbered from {lowest} to {highest}, found {quote(pair[at])}.",
     )
     value = text.cast(pl.Float64, strict=False).to_numpy()
     wrong = ~np.isfinite(value)
@@ -840,7 +844,7 @@ def _pairs(pair: pl.Series, row: Ints, faults: _Faults, meaning: _Meaning) -> tu
         wrong,
         lambda at: (
             f"{meaning.value} {shorten(key[at])} must be a finite number or {'NULL' if meaning.experts else 'nan'}, "
-            f"found {shorten(text[at] or '')!r}."
+            f"found {quote(text[at] or '')}."
             + (" NULL stands in rank-aggregation files, which read_letor reads." if text[at] == "NULL" else "")
         ),
     )
@@ -907,8 +911,8 @@ def write_letor_scores(consensus: Consensus, path: PathLike, like: Container | N
         if (found < 0).any():
             instance, item = like.slots.where(int(np.argmax(found < 0)))
             raise DataError(
-                f"the consensus has no score for item {item!r} of instance {instance!r}, and a score file needs one "
-                "for each line. Was it made from the same file?"
+                f"the consensus has no score for item {quote(item)} of instance {quote(instance)}, and a score file "
+                "needs one for each line. Was it made from the same file?"
             )
         score = score[found]
     with atomic_write(path) as handle:
@@ -951,7 +955,7 @@ def write_letor(preferences: Preferences, path: PathLike, labels: Labels | None 
             if not name or not name.isprintable() or re.search(taboo, name):
                 also = " and no '#'" if what == "instance" else ""
                 raise DataError(
-                    f"{what} {name!r} cannot be written to a LETOR file: ids there are not empty and hold "
+                    f"{what} {quote(name)} cannot be written to a LETOR file: ids there are not empty and hold "
                     f"no blanks, no control characters{also}."
                 )
     label = np.zeros(preferences.n_slots)

@@ -9,7 +9,7 @@ import numpy as np
 
 from concordant.data.index import Slots, Texts, as_ids
 from concordant.data.preferences import KINDS, Kind, Missing, Preferences, is_below
-from concordant.errors import DataError, DuplicateError, ParameterError, shorten
+from concordant.errors import DataError, DuplicateError, ParameterError, quote, shorten
 
 __all__ = ["from_lists"]
 
@@ -65,17 +65,19 @@ def from_lists(
     for e, (expert, ranked) in enumerate(lists.items()):
         has_scores = isinstance(ranked, Mapping)
         if isinstance(ranked, (str, bytes)):
-            raise DataError(f"expert {expert!r} gives one text, {ranked!r}; give a list of items.")
+            raise DataError(f"expert {quote(expert)} gives one text, {quote(ranked)}; give a list of items.")
         if isinstance(ranked, Set) and not isinstance(ranked, KeysView):
             raise DataError(
-                f"expert {expert!r} gives a {type(ranked).__name__}, which has no order; give a list of items, best "
-                "first, or a mapping from item to score."
+                f"expert {quote(expert)} gives a {type(ranked).__name__}, which has no order; give a list of items, "
+                "best first, or a mapping from item to score."
             )
         try:
             items = list(ranked)
             span = [setdefault(item, len(slot_of)) for item in items]
         except TypeError as error:
-            raise DataError(f"expert {expert!r} must give a list of ids or a mapping of scores: {error}.") from None
+            raise DataError(
+                f"expert {quote(expert)} must give a list of ids or a mapping of scores: {error}."
+            ) from None
         if not items:
             continue
         if scored is not None and has_scores != scored:
@@ -100,7 +102,7 @@ def from_lists(
     if not set(map(type, ids)) <= {str}:
         ids = as_ids(ids, "item")
         if len(set(ids)) < len(ids):
-            raise DataError(f"two items of instance {instance!r} have the same id once written as text.")
+            raise DataError(f"two items of instance {quote(instance)} have the same id once written as text.")
     n = len(codes)
     lengths = np.array(spans, dtype=np.int64)
     offsets = np.zeros(len(spans) + 1, dtype=np.int64)
@@ -110,11 +112,12 @@ def from_lists(
             value = np.array(values, dtype=np.float64)
         except (TypeError, ValueError):
             raise DataError(
-                f"the scores of instance {instance!r} must be numbers. Got {shorten(repr(values))}."
+                f"the scores of instance {quote(instance)} must be numbers. Got {shorten(repr(values))}."
             ) from None
         if not np.isfinite(value).all():
             raise DataError(
-                f"the score {values[int(np.argmin(np.isfinite(value)))]!r} in instance {instance!r} is not finite."
+                f"the score {quote(values[int(np.argmin(np.isfinite(value)))])} in instance {quote(instance)} is not "
+                "finite."
             )
     else:
         value = np.arange(1, n + 1, dtype=np.float64) - np.repeat(offsets[:-1], lengths)
@@ -124,7 +127,7 @@ def from_lists(
             raise DataError(f"a list gives ranks; for kind={kind!r} give each expert a mapping from item to number.")
     slots = Slots(Texts([instance]), Texts(ids), np.array([0, len(ids)], dtype=np.int64))
     if len(set(experts)) < len(experts):
-        raise DataError(f"two experts of instance {instance!r} have the same id once written as text.")
+        raise DataError(f"two experts of instance {quote(instance)} have the same id once written as text.")
     out = Preferences.from_codes(
         slots,
         Texts(experts),
@@ -137,5 +140,5 @@ def from_lists(
         below=is_below(missing, "from_lists"),
     )
     if kind == "rank" and scored and n and value.min() < 1:
-        raise DataError(f"ranks begin at 1 (best). Got {value.min():g} in instance {instance!r}.")
+        raise DataError(f"ranks begin at 1 (best). Got {value.min():g} in instance {quote(instance)}.")
     return out if weights is None else out.with_weights(weights)

@@ -16,11 +16,11 @@ from concordant.errors import (
     DuplicateError,
     ParameterError,
     ParseError,
-    shorten,
+    quote,
     warn,
 )
 from concordant.io._columns import Asked, Columns, Found, naming
-from concordant.io._files import PathLike, expand, read_bytes
+from concordant.io._files import PathLike, expand, read_bytes, shown
 from concordant.io._tables import file_type, open_table
 from concordant.io._words import HEADER_WORDS
 
@@ -61,7 +61,7 @@ def read_names(path: PathLike, *, columns: Columns | None = None) -> dict[str, s
         raise ParameterError.invalid("columns", "read_names", "for words among item, name", "instance")
     files = expand(path)
     if len(files) != 1:
-        raise DataError(f"names are read from one file, and {str(path)!r} stands for {len(files):,}.")
+        raise DataError(f"names are read from one file, and {shown(path)!r} stands for {len(files):,}.")
     with naming(files), _as_text(files[0]) as readable:
         return _names(files[0], readable, asked)
 
@@ -84,7 +84,7 @@ def _names(path: Path, readable: Path, asked: Asked) -> dict[str, str]:
         item = frame["item"].filter(repeated)[0]
         first, second = (int(row) for row in (frame["item"] == item).arg_true()[:2])
         raise DuplicateError(
-            f"item {shorten(item)!r} is named twice ({rows.place(first)} and {rows.place(second)}). Keep one of them."
+            f"item {quote(item)} is named twice ({rows.place(first)} and {rows.place(second)}). Keep one of them."
         )
     named = frame.select("item", pl.col("name").cast(pl.String).str.strip_chars()).filter(pl.col("name") != "")
     return dict(zip(named["item"].to_list(), named["name"].to_list(), strict=True))

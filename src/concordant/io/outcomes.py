@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from concordant.errors import ConcordantError, ParameterError, shorten
+from concordant.errors import ConcordantError, ParameterError, quote
 from concordant.io._rows import Rows
 from concordant.kernels.lists import Floats
 
@@ -219,7 +219,8 @@ class Outcomes:
                 return
         raise rows.error(
             row,
-            f"the outcome {column.winner[row]!r} of {column.left[row]!r} against {column.right[row]!r} may be the name "
+            f"the outcome {quote(column.winner[row])} of {quote(column.left[row])} against "
+            f"{quote(column.right[row])} may be the name "
             "of an item or the word for a side. Say which with outcomes='items' or outcomes='sides'.",
         )
 
@@ -227,7 +228,7 @@ class Outcomes:
         by = {"sides": self._by_side(column.winner), "items": self._by_item(column)}
         unknown = np.logical_and.reduce([by[reading] < 0 for reading in self._asked])
         seen = column.winner.value_counts(sort=True).rows()
-        listed = ", ".join(f"{shorten(w, 30)!r} ({n})" for w, n in seen[:12]) + (", …" if len(seen) > 12 else "")
+        listed = ", ".join(f"{quote(w, 30)} ({n})" for w, n in seen[:12]) + (", …" if len(seen) > 12 else "")
         if not unknown.any():
             rows, row = self._no_side or (rows, int(np.flatnonzero(by["sides"] < 0)[0]))
             return rows.error(
@@ -236,7 +237,8 @@ class Outcomes:
         row = int(np.flatnonzero(unknown)[0])
         return rows.error(
             row,
-            f"the outcome {shorten(column.winner[row], 60)!r} of {column.left[row]!r} against {column.right[row]!r} is "
+            f"the outcome {quote(column.winner[row], 60)} of {quote(column.left[row])} against "
+            f"{quote(column.right[row])} is "
             f"not known. Seen: {listed}. Known: {_SHOWN}; or the name of the item, or of its column.",
         )
 

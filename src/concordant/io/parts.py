@@ -17,9 +17,9 @@ from typing import Any, BinaryIO
 import polars as pl
 
 from concordant.data.consensus import Consensus
-from concordant.errors import FormatError, ParameterError
+from concordant.errors import FormatError, ParameterError, quote
 from concordant.io._claims import Claim, remove_unfinished
-from concordant.io._files import PathLike, atomic_write, check_writable, is_stream, naming_place
+from concordant.io._files import PathLike, atomic_write, check_writable, is_stream, naming_place, shown
 from concordant.io.trec import write_run_lines
 from concordant.io.write import format_of, refuse_unwritable
 
@@ -90,11 +90,11 @@ class Parts:
         self.format = format or format_of(path)
         if self.format not in PART_FORMATS:
             raise FormatError(
-                f"{path}: the format {self.format!r} cannot be written block by block. "
+                f"{shown(path)}: the format {quote(self.format)} cannot be written block by block. "
                 f"Formats that can: {', '.join(PART_FORMATS)}."
             )
         if options and self.format != "trec":
-            raise ParameterError(f"writing {self.format!r} does not take {', '.join(options)}.")
+            raise ParameterError(f"writing {quote(self.format)} does not take {', '.join(options)}.")
         self._options = options
         self._kept = folder is not None
         check_writable(path)

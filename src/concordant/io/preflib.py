@@ -17,7 +17,7 @@ import numpy as np
 
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Missing, Preferences, is_below
-from concordant.errors import DataError, FormatError, ParameterError, ParseError, shorten
+from concordant.errors import DataError, FormatError, ParameterError, ParseError, quote, shorten
 from concordant.io._files import PathLike, atomic_write, expand, is_stream, shown, text_lines, warn_empty
 from concordant.kernels.lists import offsets_of, order_lists
 
@@ -246,7 +246,7 @@ class _Election:
             self._refuse_other(value.lower(), line)
             if value.lower() not in TYPES:
                 raise FormatError(
-                    f"{self.path}:{line}: DATA TYPE must be one of {', '.join(TYPES)}, found {shorten(value)!r}."
+                    f"{self.path}:{line}: DATA TYPE must be one of {', '.join(TYPES)}, found {quote(value)}."
                 )
             self.type = value.lower()
         elif named:
@@ -256,7 +256,7 @@ class _Election:
 
     def _set_count(self, line: int, key: str, value: str) -> None:
         if not re.fullmatch("[0-9]{1,15}", value):
-            raise ParseError(self.path, line, f"{key} must be a whole number, found {shorten(value)!r}.")
+            raise ParseError(self.path, line, f"{key} must be a whole number, found {quote(value)}.")
         if key in self.header:
             raise ParseError(self.path, line, f"{key} is given twice, on lines {self.header[key][1]} and {line}.")
         self.header[key] = int(value), line
@@ -308,15 +308,13 @@ class _Election:
             number, comma, name = text.partition(",")
             if not comma or not re.fullmatch("[ \t]*[0-9]+[ \t]*", number):
                 raise ParseError(
-                    self.path, line, f"expected 'number,name' for {count} alternatives, found {shorten(text)!r}."
+                    self.path, line, f"expected 'number,name' for {count} alternatives, found {quote(text)}."
                 )
             self._name(line, number.strip(), name.strip())
         line, text = next(lines, (line, ""))
         counts = re.fullmatch(r"[ \t]*([0-9]+)[ \t]*,[ \t]*([0-9]+)[ \t]*,[ \t]*([0-9]+)[ \t]*", text)
         if counts is None:
-            raise ParseError(
-                self.path, line, f"expected 'voters,sum of counts,unique orders', found {shorten(text)!r}."
-            )
+            raise ParseError(self.path, line, f"expected 'voters,sum of counts,unique orders', found {quote(text)}.")
         self._set_count(line, "NUMBER VOTERS", counts[2])
         self._set_count(line, "NUMBER UNIQUE ORDERS", counts[3])
         self._settle_alternatives(line)
@@ -324,7 +322,7 @@ class _Election:
     def _ballot(self, line: int, text: str) -> None:
         match = _COUNT.fullmatch(text)
         if match is None:
-            raise ParseError(self.path, line, f"expected 'count: 1,{{4,3}},2', found {shorten(text)!r}.")
+            raise ParseError(self.path, line, f"expected 'count: 1,{{4,3}},2', found {quote(text)}.")
         times, order = int(match[1]), match[3]
         self.n_ballots += 1
         self.n_voters += times
@@ -339,7 +337,7 @@ class _Election:
             raise ParseError(
                 self.path,
                 line,
-                f"expected alternatives' numbers separated by commas, tied ones in braces, found {shorten(order)!r}.",
+                f"expected alternatives' numbers separated by commas, tied ones in braces, found {quote(order)}.",
             )
         self._check_ballot(line, alternatives)
         if not alternatives or not times:
@@ -361,7 +359,7 @@ class _Election:
             inside = (inside or part[0] == "{") and part[-1] != "}"
             alternatives.append(int(part.strip("{} \t")))
         if self.type.startswith("s") and self.type in TYPES and len(set(ranks)) < len(ranks):
-            raise ParseError(self.path, line, f"a {self.type} file holds no ties, found {shorten(order.strip())!r}.")
+            raise ParseError(self.path, line, f"a {self.type} file holds no ties, found {quote(order.strip())}.")
         return alternatives, ranks
 
     def _check_ballot(self, line: int, alternatives: list[int]) -> None:
@@ -473,8 +471,8 @@ def _names_to_write(preferences: Preferences) -> list[str]:
         # The reader trims names and reads line by line, so such a name would come back as another.
         if not name or name != name.strip() or "\n" in name or "\r" in name or not _encodes(name):
             raise DataError(
-                f"item {name!r} cannot be the name of a PrefLib alternative: names are not empty, hold no line breaks "
-                "and do not begin or end in blanks."
+                f"item {quote(name)} cannot be the name of a PrefLib alternative: names are not empty, hold no line "
+                "breaks and do not begin or end in blanks."
             )
     return names
 
@@ -495,8 +493,8 @@ def _orders(preferences: Preferences) -> tuple[dict[str, int], bool, bool]:
         which = int(np.flatnonzero(~whole)[0])
         expert = preferences.experts[int(preferences.list_expert[which])]
         raise DataError(
-            f"PrefLib counts voters, so weights must be whole numbers. Expert {expert!r} weighs {weights[which]:g}. "
-            "Scale the weights, or clear them with preferences.with_weights(None)."
+            f"PrefLib counts voters, so weights must be whole numbers. Expert {quote(expert)} weighs "
+            f"{weights[which]:g}. Scale the weights, or clear them with preferences.with_weights(None)."
         )
     position = preferences.positions("min")
     rows = order_lists(position, preferences.list_offsets)

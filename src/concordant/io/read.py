@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from concordant.data.dataset import Dataset, concat
-from concordant.errors import ConcordantError, FormatError, ParameterError, listing, shorten
+from concordant.errors import ConcordantError, FormatError, ParameterError, listing, quote, shorten
 from concordant.io import tabular
 from concordant.io._columns import Asked, Columns, Found, is_movielens, pair_form
-from concordant.io._files import PathLike, compression, expand
+from concordant.io._files import PathLike, compression, expand, shown
 from concordant.io._matrix import guess_layout, layout_hint
 from concordant.io._sniff import Head, is_features, is_letor, is_preflib, is_qrels, is_run, mostly
 from concordant.io._tables import FILE_TYPES, Table, file_type, is_number, open_table, parquet_rows
@@ -487,7 +487,7 @@ def _check_reader(name: str, reader: Callable[..., Any], options: Mapping[str, A
     wrong = [k for k in options if k not in allowed]
     if wrong:
         raise ParameterError(
-            f"the format {name!r} does not take {listing(wrong)}. It takes {', '.join(allowed) or 'no options'}."
+            f"the format {quote(name)} does not take {listing(wrong)}. It takes {', '.join(allowed) or 'no options'}."
         )
 
 
@@ -527,7 +527,7 @@ def _plan(path: PathLike | Iterable[PathLike], wanted: str | None) -> dict[str, 
 def _folder(path: PathLike | Iterable[PathLike]) -> Path | None:
     if isinstance(path, (str, os.PathLike)):
         folder = Path(os.path.expanduser(os.fspath(path)))
-        return folder if folder.is_dir() else None
+        return folder if os.path.isdir(folder) else None
     return None
 
 
@@ -563,7 +563,7 @@ def _grouped(files: list[Path], folder: Path | None) -> dict[str, list[Path]]:
         where = folder if folder is not None else files[0].parent
         raise FormatError(
             f"{where}: the files have no one format. Found {'; '.join(held)}. Name those to read, such as "
-            f"{str(groups[order[0]][0] if order else files[0])!r}, and say what they are: format= (--format), or for "
+            f"{shown(groups[order[0]][0] if order else files[0])!r}, and say what they are: format= (--format), or for "
             "tables columns='expert=1,winner=2,loser=3' (--columns)."
         )
     return {name: groups[name] for name in order}

@@ -23,7 +23,7 @@ from concordant.data.features import Features
 from concordant.data.index import Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import KINDS, Bools, Kind, Missing, Preferences, is_below
-from concordant.errors import DataError, DataWarning, FormatError, ParameterError, warn
+from concordant.errors import DataError, DataWarning, FormatError, ParameterError, listing, quote, warn
 from concordant.execution import Cluster, Pace, ahead, cluster, note, report
 from concordant.io._coding import CodedRows, Coder, check_duplicates, hashed
 from concordant.io._columns import (
@@ -167,7 +167,8 @@ def _declared(
     if isinstance(missing, str):
         return ("below" if is_below(cast(Missing, missing), owner) else "unknown"), null_values
     warn(
-        f"words that mean no value go to null_values={tuple(missing)!r} of {owner}; missing= is 'unknown' or 'below'.",
+        f"words that mean no value go to null_values={quote(tuple(missing))} of {owner}; missing= is 'unknown' or "
+        "'below'.",
         DataWarning,
     )
     return None, missing
@@ -264,7 +265,7 @@ class LongReader:
             for instance, below in state.items():
                 if self._declared.setdefault(instance, below) != below:
                     raise DataError(
-                        f"instance {instance!r} is declared missing='below' in some rows and 'unknown' in others."
+                        f"instance {quote(instance)} is declared missing='below' in some rows and 'unknown' in others."
                     )
 
     def read(self, coder: Coder, done: int = 0, mark: Callable[[int], object] = int) -> None:
@@ -651,7 +652,9 @@ def read_feature_table(path: PathLike | Iterable[PathLike], *, columns: Columns 
         rest = [c for c in range(len(table.names)) if c not in roles.values()]
         names.append([table.names[c] for c in rest])
         if names[-1] != names[0]:
-            raise FormatError(f"{table.path}: the features are {names[-1]}, those of {files[0]} are {names[0]}.")
+            raise FormatError(
+                f"{table.path}: the features are {listing(names[-1])}, those of {files[0]} are {listing(names[0])}."
+            )
         features = {f"feature {k}": c for k, c in enumerate(rest)}
         return found.part({**roles, **features}, ("item",), {f: table.names[c] for f, c in features.items()}, None)
 
@@ -757,7 +760,10 @@ def read_rankings(
             return _long_ranks(found, instance_from, words, declared)
         if "rank" in asked.columns or (experts == "rows" and "item" in asked.columns):
             raise ParameterError.invalid(
-                "columns", "read_rankings", f"of the words instance, expert, weight in the layout {chosen!r}", columns
+                "columns",
+                "read_rankings",
+                f"of the words instance, expert, weight in the layout {chosen!r}",
+                columns,
             )
         matrix = Matrix(found, experts)
         if header is None and not table.header:

@@ -27,7 +27,7 @@ from concordant.data.consensus import Consensus
 from concordant.data.index import Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Missing, Preferences, is_below
-from concordant.errors import DataError, ParameterError, ParseError, shorten
+from concordant.errors import DataError, ParameterError, ParseError, quote
 from concordant.execution import Pace, ahead, note, report
 from concordant.io._coding import CodedRows, Coder, Source, check_duplicates, code_labels, hashed
 from concordant.io._files import (
@@ -566,7 +566,7 @@ def _read_lines(
             text = raw.decode()
             parts: list[str | float] = [f.decode() for f in fields]
         except UnicodeDecodeError as error:
-            raise ParseError(path, n, f"expected UTF-8 text: {error.reason} in {raw[:120]!r}.") from None
+            raise ParseError(path, n, f"expected UTF-8 text: {error.reason} in {quote(raw[:120])}.") from None
         if len(parts) != expected or not all(parts):
             raise ParseError.fields(path, n, expected, sum(map(bool, parts)), text)
         parts[number] = _finite(path, n, f"the {layout.number}", str(parts[number]))
@@ -676,7 +676,7 @@ def _ids(texts: Texts, index: Ints, what: str) -> pl.Series:
     if bad.any():
         found = ids.filter(bad)[0]
         raise DataError(
-            f"{what} {shorten(found)!r} cannot be written to a TREC run: blanks separate its fields, so none may be "
+            f"{what} {quote(found)} cannot be written to a TREC run: blanks separate its fields, so none may be "
             "empty, hold a blank or a NUL, or begin with a byte-order mark. Rename it, or write another format."
         )
     return ids

@@ -21,8 +21,8 @@ from concordant.data.container import Container
 from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, FormatError, ParameterError, shorten
-from concordant.io._files import PathLike, atomic_write
+from concordant.errors import DataError, FormatError, ParameterError, quote
+from concordant.io._files import PathLike, atomic_write, shown
 from concordant.io._tables import file_type
 from concordant.io.letor import write_letor_scores
 from concordant.io.preflib import write_preflib
@@ -89,14 +89,14 @@ def write(obj: Container, path: PathLike, format: str | None = None, **options: 
     if not isinstance(obj, accepts):
         would = [n for n, (kinds, _) in WRITERS.items() if isinstance(obj, kinds)]
         raise FormatError(
-            f"{path}: the format {name!r} cannot hold {type(obj).__name__}. "
+            f"{shown(path)}: the format {quote(name)} cannot hold {type(obj).__name__}. "
             f"Formats for {type(obj).__name__}: {', '.join(would)}."
         )
     allowed = [p.name for p in inspect.signature(writer).parameters.values()][2:]
     wrong = [k for k in options if k not in allowed]
     if wrong:
         raise ParameterError(
-            f"writing {name!r} does not take {', '.join(wrong)}. It takes {', '.join(allowed) or 'no options'}."
+            f"writing {quote(name)} does not take {', '.join(wrong)}. It takes {', '.join(allowed) or 'no options'}."
         )
     writer(obj, path, **options)
 
@@ -113,7 +113,7 @@ def format_of(path: PathLike) -> str:
     if found is None:
         known = ", ".join([".csv", ".tsv", ".jsonl", ".parquet", *(e for ends in _ENDINGS.values() for e in ends)])
         raise FormatError(
-            f"{path}: the ending does not say the format. Use one of {known}, "
+            f"{shown(path)}: the ending does not say the format. Use one of {known}, "
             f"or pass format= (--to), one of {', '.join(WRITERS)}."
         )
     return found
@@ -181,8 +181,8 @@ def refuse_unwritable(frame: pl.DataFrame, path: PathLike) -> None:
             bad = bad.filter((bad == "") | (bad != bad.str.strip_chars()) | bad.str.contains("\0", literal=True))
             if len(bad):
                 raise DataError(
-                    f"{path}: the id {bad[0]!r} cannot be written to a text table, which has no NUL and drops blanks "
-                    "around fields. Rename it, or write Parquet."
+                    f"{shown(path)}: the id {quote(bad[0])} cannot be written to a text table, which has no NUL and "
+                    "drops blanks around fields. Rename it, or write Parquet."
                 )
 
 
@@ -219,8 +219,8 @@ def _qrels(obj: Labels, path: PathLike) -> None:
         bad = frame[name].filter(frame[name].str.contains(r"[\s\x00]|^\ufeff") | (frame[name] == ""))
         if len(bad):
             raise DataError(
-                f"{path}: {name} {shorten(bad[0])!r} cannot be written to qrels: fields are not empty, hold no blanks "
-                "and no NUL, and do not begin with a byte-order mark."
+                f"{shown(path)}: {name} {quote(bad[0])} cannot be written to qrels: fields are not empty, hold no "
+                "blanks and no NUL, and do not begin with a byte-order mark."
             )
     label = frame["label"]
     whole = (label == label.round()).all() and (label.abs() < 2**53).all()
@@ -238,18 +238,20 @@ def _svmlight(obj: Features, path: PathLike, labels: Labels | None = None) -> No
         label = labels.align(obj).label
         if np.isnan(label).any():
             q, i = obj.slots.where(int(np.flatnonzero(np.isnan(label))[0]))
-            raise DataError(f"{path}: item {i!r} of instance {q!r} has features and no label.")
+            raise DataError(f"{shown(path)}: item {quote(i)} of instance {quote(q)} has features and no label.")
     texts = io.StringIO()
     for n, q in enumerate(obj.instances):
         if q.split() != [q] or "#" in q:
             raise DataError(
-                f"{path}: instance {q!r} cannot be written after qid:, for it is empty or holds a blank or #."
+                f"{shown(path)}: instance {quote(q)} cannot be written after qid:, for it is empty or holds a blank "
+                "or #."
             )
         for s in range(int(obj.slots.offsets[n]), int(obj.slots.offsets[n + 1])):
             item = obj.items[s]
             if item.split() != [item]:
                 raise DataError(
-                    f"{path}: item {item!r} cannot be written after #docid =, for it is empty or holds a blank."
+                    f"{shown(path)}: item {quote(item)} cannot be written after #docid =, for it is empty or holds a "
+                    "blank."
                 )
             values = " ".join(f"{j + 1}:{v!r}" for j, v in enumerate(obj.X[s].tolist()))
             texts.write(f"{_short(label[s])} qid:{q} {values} #docid = {item}\n")
