@@ -18,6 +18,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -55,8 +56,9 @@ def judged(
     """Yield one record for every input: what `task` ("module:function") made of it, or that it hung or died.
 
     `task` is called in the child with the folder it may write to and the options, and returns a function from the
-    number of an input to its record, {"outcome": str, "findings": [[sort, detail], ...]}, perhaps with "counts". Its
-    attribute `label`, if it has one, gives the group in which an input is counted and the name of the input.
+    number of an input to its record, {"outcome": str, "findings": [[sort, detail], ...]}, perhaps with "counts" and the
+    "seconds" of its longest step. Its attribute `label`, if it has one, gives the group in which an input is counted
+    and the name of the input.
     """
     left = list(dict.fromkeys(numbers))
     again: set[int] = set()
@@ -160,10 +162,20 @@ def main() -> None:
     label = getattr(judge, "label", lambda n: ("all", str(n)))
     for n in numbers:
         names = dict(zip(("group", "input"), label(n), strict=True))
-        _say(out, n, names, None)
+        _beats[:] = [partial(_say, out, n, names, None)]
+        beat()
         started = time.perf_counter()
         record = judge(n)
-        _say(out, n, names, record | {"seconds": time.perf_counter() - started})
+        _say(out, n, names, {"seconds": time.perf_counter() - started} | record)
+
+
+_beats: list[Callable[[], None]] = []
+
+
+def beat() -> None:
+    """Tell the parent that a step is done: its watch starts anew. Elsewhere than in a child nobody is told."""
+    for say in _beats:
+        say()
 
 
 def _say(out: IO[bytes], *line: Any) -> None:
@@ -319,4 +331,5 @@ def _inside(place: str) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    # As the module that judges import.
+    import_module("tests.attack.watch").main()
