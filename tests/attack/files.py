@@ -925,7 +925,8 @@ def judge(folder: Path, cases: list[str] | None = None) -> InTurn:
         (folder / name / "packed").mkdir(parents=True)
         for number in range(len(ways(case, case.data))):
             found = judge_file(case, case.data, number, folder / name, audit)
-            if found["outcome"] != "read" or found["findings"]:
+            # The head of a real file may lack what its end or a side file says.
+            if found["findings"] or (name in CASES and found["outcome"] != "read"):
                 raise RuntimeError(f"{name}: the file as it should be is not read: {found}")
 
     def one(name: str, turn: int) -> dict[str, Any]:
