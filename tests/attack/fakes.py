@@ -17,11 +17,13 @@ def numbered(folder: Path, at: dict[str, str]) -> Callable[[int], dict[str, Any]
     def one(number: int) -> dict[str, Any]:
         match at.get(str(number)):
             case "hang":
-                time.sleep(60)
+                _spin(60)
             case "slow once":
                 if not (folder / "seen").exists():
                     (folder / "seen").touch()
-                    time.sleep(60)
+                    _spin(60)
+            case "late":
+                time.sleep(1.5)
             case "abort":
                 os.abort()
             case "exit":
@@ -33,6 +35,12 @@ def numbered(folder: Path, at: dict[str, str]) -> Callable[[int], dict[str, Any]
         return {"outcome": "read", "findings": [], "counts": {"seen": 1}}
 
     return one
+
+
+def _spin(seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        pass
 
 
 def program(kind: str, path: str, notes: str) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.attack.files import LONGEST_MESSAGE
-from tests.attack.watch import InTurn
+from tests.attack.watch import InTurn, beat
 
 import concordant as cc
 from concordant.errors import ConcordantError
@@ -289,6 +289,7 @@ def judge_fit(make: Callable[[], cc.Aggregator], given: Votes, number: int) -> d
     """Return the record of one fit."""
     method = make()
     found = answer(method, given)
+    beat()
     findings: list[tuple[str, str]] = []
     if isinstance(found, BaseException):
         said = f"{type(found).__name__}: {str(found)[:300]}"

@@ -1,7 +1,8 @@
 """Judges numbered inputs in child processes, with a watchdog in the parent.
 
 An input that takes too long is killed, tried once more alone, and counted as a hang if it is killed again; one that
-ends the child is counted as well. Either way the next child goes on behind it, so that a run always ends.
+ends the child is counted as well. Either way the next child goes on behind it, so that a run always ends. On a busy
+machine a child has its seconds of computing, and six times as long in all.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import IO, Any
@@ -25,6 +27,8 @@ from typing import IO, Any
 ROOT = Path(__file__).resolve().parents[2]
 # Seconds for one input, seconds until a child is ready, and how much memory it may take.
 LIMIT, START_LIMIT, MEMORY = 5.0, 300.0, 6 << 30
+# How much longer an input may take that does not get the processor.
+PATIENCE = 6
 # What must not happen. Anything else that is counted is information.
 FAULTS = ("foreign", "hang", "died", "executed", "wrong", "left")
 # Inputs that are shown for every sort of finding.
@@ -55,8 +59,9 @@ def judged(
     """Yield one record for every input: what `task` ("module:function") made of it, or that it hung or died.
 
     `task` is called in the child with the folder it may write to and the options, and returns a function from the
-    number of an input to its record, {"outcome": str, "findings": [[sort, detail], ...]}, perhaps with "counts". Its
-    attribute `label`, if it has one, gives the group in which an input is counted and the name of the input.
+    number of an input to its record, {"outcome": str, "findings": [[sort, detail], ...]}, perhaps with "counts" and the
+    "seconds" of its longest step. Its attribute `label`, if it has one, gives the group in which an input is counted
+    and the name of the input.
     """
     left = list(dict.fromkeys(numbers))
     again: set[int] = set()
@@ -119,10 +124,9 @@ class _Child:
         number, wait = None, START_LIMIT
         label: dict[str, str] = {}
         while True:
-            try:
-                line = self._lines.get(timeout=wait)
-            except queue.Empty:
-                raise _LostError(number, label, "hang", f"more than {wait:g} s") from None
+            line = self._next(wait)
+            if line is None:
+                raise _LostError(number, label, "hang", f"more than {wait:g} s")
             if not line:
                 if self._process.wait() == 0:
                     return
@@ -133,6 +137,25 @@ class _Child:
             wait = limit
             if record is not None:
                 yield number, label | record
+
+    def _next(self, wait: float) -> bytes | None:
+        """Return the next line; None when the child has worked so many seconds without one, or waited much longer."""
+        busy = self._worked()
+        for _ in range(PATIENCE):
+            try:
+                return self._lines.get(timeout=wait)
+            except queue.Empty:
+                if self._worked() - busy >= wait:
+                    return None
+        return None
+
+    def _worked(self) -> float:
+        """Return the seconds that the child has computed, where the system tells."""
+        try:
+            fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return float("inf")
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def __enter__(self) -> _Child:
         return self
@@ -160,10 +183,20 @@ def main() -> None:
     label = getattr(judge, "label", lambda n: ("all", str(n)))
     for n in numbers:
         names = dict(zip(("group", "input"), label(n), strict=True))
-        _say(out, n, names, None)
+        _beats[:] = [partial(_say, out, n, names, None)]
+        beat()
         started = time.perf_counter()
         record = judge(n)
-        _say(out, n, names, record | {"seconds": time.perf_counter() - started})
+        _say(out, n, names, {"seconds": time.perf_counter() - started} | record)
+
+
+_beats: list[Callable[[], None]] = []
+
+
+def beat() -> None:
+    """Tell the parent that a step is done: its watch starts anew. Elsewhere than in a child nobody is told."""
+    for say in _beats:
+        say()
 
 
 def _say(out: IO[bytes], *line: Any) -> None:
@@ -319,4 +352,5 @@ def _inside(place: str) -> bool:
 
 
 if __name__ == "__main__":
-    main()
+    # As the module that judges import.
+    import_module("tests.attack.watch").main()
