@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import csv
 import gzip
 import os
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, FormatError, ParameterError
 from concordant.io.letor import read_features
+from concordant.io.parts import Parts
 from concordant.io.preflib import read_preflib
 from concordant.io.read import read
 from concordant.io.tabular import read_consensus, read_labels
@@ -251,7 +253,7 @@ def test_features_as_svmlight_with_and_without_labels(tmp_path: Path) -> None:
         (("x.xyz",), {}, FormatError, "the ending does not say the format"),
         (("x.csv", "xml"), {}, ParameterError, "'format' parameter of write"),
         (("x.qrels",), {}, FormatError, "the format 'qrels' cannot hold Consensus. Formats for Consensus: csv, tsv"),
-        (("x.csv",), {"top": 3}, ParameterError, "writing 'csv' does not take top. It takes no options"),
+        (("x.csv",), {"top": 3}, ParameterError, "writing 'csv' does not take top. It takes quote_formulas"),
         (("x.trec",), {"like": 3}, ParameterError, "It takes top, tag, break_ties"),
         (("nowhere/x.csv",), {}, DataError, "there is no folder"),
     ],
@@ -307,3 +309,26 @@ def test_a_failure_while_writing_leaves_what_was_there(
 
 def test_every_writer_names_what_it_accepts() -> None:
     assert set(WRITERS) == {"csv", "tsv", "jsonl", "parquet", "trec", "letor-scores", "qrels", "preflib", "svmlight"}
+
+
+@given(st.lists(st.text("=+-@'ab＝,\"é", min_size=1, max_size=4), unique=True))
+def test_quoted_formulas_come_back_without_one_character(folder: Path, ids: list[str]) -> None:
+    write(Labels(["q"] * len(ids), ids, [-1.0] * len(ids)), folder / "quoted.csv", quote_formulas=True)
+    with (folder / "quoted.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))[1:]
+    assert not [item for _, item, _ in rows if item[0] in "=+-@＝"]
+    assert [item.removeprefix("'") for _, item, _ in rows] == ids
+    assert {label for _, _, label in rows} <= {"-1.0"}
+
+
+def test_names_of_columns_are_quoted_too(tmp_path: Path) -> None:
+    write(Features(["q"], ["-d"], [[-1.0, 2.0]], names=["=f", "g"]), tmp_path / "f.tsv", quote_formulas=True)
+    assert (tmp_path / "f.tsv").read_text() == "instance\titem\t'=f\tg\nq\t'-d\t-1.0\t2.0\n"
+
+
+def test_only_spreadsheets_quote_formulas(tmp_path: Path) -> None:
+    labels = Labels(["q"], ["=1"], [1])
+    with pytest.raises(ParameterError, match="writing 'jsonl' does not take quote_formulas"):
+        write(labels, tmp_path / "x.jsonl", quote_formulas=True)
+    with pytest.raises(ParameterError, match="writing 'jsonl' does not take quote_formulas"):
+        Parts(tmp_path / "x.jsonl", quote_formulas=True)

@@ -66,7 +66,7 @@ def aggregate_blocks(
         A folder in which finished blocks, and before them how far a fit is, stay until the file is there: broken off at
         any time, the same call goes on from there. See also `scan`.
     **options
-        For a run: `tag` and `break_ties`, as for `write_run`.
+        For a run: `tag` and `break_ties`, as for `write_run`. For "csv" and "tsv": `quote_formulas`, as for `write`.
 
     Notes
     -----

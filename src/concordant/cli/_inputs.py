@@ -8,11 +8,11 @@ import re
 import signal
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import typer
 
@@ -36,6 +36,7 @@ __all__ = [
     "as_learned",
     "beside",
     "check_features",
+    "check_quoting",
     "check_share",
     "data_of",
     "engine",
@@ -673,19 +674,30 @@ def table_type(path: str) -> str:
     return kind
 
 
-def write_table(columns: dict[str, list[Any]], path: str) -> None:
+def check_quoting(quote_formulas: bool, *outputs: str | None) -> None:
+    """Raise a usage error where --quote-formulas is given and none of the outputs, files or formats, is CSV or TSV."""
+    if not quote_formulas:
+        return
+    from concordant.io._tables import file_type
+    from concordant.io.write import SPREADSHEETS
+
+    if not any(out in SPREADSHEETS or file_type(out) in SPREADSHEETS for out in outputs if out is not None):
+        raise typer.BadParameter("is for CSV and TSV files, and none is written.", param_hint="--quote-formulas")
+
+
+def write_table(columns: dict[str, list[Any]], path: str, quote_formulas: bool = False) -> None:
     """Write a plain table, whole or not at all; the ending says how (.csv, .tsv, .jsonl, .parquet)."""
     import polars as pl
 
     from concordant.io._files import atomic_write
+    from concordant.io.write import write_separated
 
     frame = pl.DataFrame(columns)
     kind = table_type(path)
-    writers: dict[str, Callable[[BinaryIO], None]] = {
-        "csv": frame.write_csv,
-        "tsv": lambda handle: frame.write_csv(handle, separator="\t"),
-        "jsonl": frame.write_ndjson,
-        "parquet": frame.write_parquet,
-    }
     with atomic_write(path) as handle:
-        writers[kind](handle)
+        if kind == "jsonl":
+            frame.write_ndjson(handle)
+        elif kind == "parquet":
+            frame.write_parquet(handle)
+        else:
+            write_separated(frame, handle, kind, quote_formulas=quote_formulas)

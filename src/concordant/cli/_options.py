@@ -22,6 +22,7 @@ __all__ = [
     "Params",
     "Percent",
     "Quiet",
+    "QuoteFormulas",
     "ReadOptions",
     "Relevant",
     "Scheduler",
@@ -141,6 +142,14 @@ ValidationPart = Annotated[
         "--validation-part",
         metavar="SHARE",
         help="Hold out this share of the labelled instances to choose by, such as 0.2, in place of cross-validation.",
+    ),
+]
+QuoteFormulas = Annotated[
+    bool,
+    typer.Option(
+        "--quote-formulas",
+        help="In CSV and TSV, put a ' before ids that a spreadsheet would run as a formula, such as =HYPERLINK(...). "
+        "Without it ids are written exactly.",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only results and errors: no notes, warnings or progress.")]

@@ -16,6 +16,7 @@ from concordant.cli._inputs import (
     as_learned,
     beside,
     check_features,
+    check_quoting,
     declaring,
     engine,
     make_method,
@@ -29,6 +30,7 @@ from concordant.cli._inputs import (
     scan_input,
     votes_of,
     weigh,
+    write_table,
 )
 from concordant.cli._options import (
     Columns,
@@ -43,6 +45,7 @@ from concordant.cli._options import (
     Missing,
     Params,
     Quiet,
+    QuoteFormulas,
     ReadOptions,
     Scheduler,
     SchedulerTimeout,
@@ -110,6 +113,7 @@ def command(
         str | None,
         typer.Option("--experts-out", metavar="FILE", help="Write a table of experts: coverage, weight, agreement."),
     ] = None,
+    quote_formulas: QuoteFormulas = False,
     weights: Weights = None,
     instance: Annotated[
         list[str] | None,
@@ -151,6 +155,7 @@ def command(
     with Session("aggregate", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
         from concordant.io._files import check_writable
 
+        check_quoting(quote_formulas, output if to is None else to, experts_out)
         chosen = _method(method or "rrf", settings, model)
         if output is not None:
             output = session.destination(output, "--output")
@@ -186,7 +191,17 @@ def command(
                 if blocks is not None and output is not None:
                     with blocks:
                         _write_blocks(
-                            session, blocks, chosen, output, to, top, break_ties, trust, model is not None, checkpoint
+                            session,
+                            blocks,
+                            chosen,
+                            output,
+                            to,
+                            top,
+                            break_ties,
+                            quote_formulas,
+                            trust,
+                            model is not None,
+                            checkpoint,
                         )
                     return
         elif memory is not None or checkpoint is not None or where != "local":
@@ -222,10 +237,11 @@ def command(
         session.fit_info = getattr(chosen, "fit_info_", None)
         session.params |= {"missing": note_missing(session, [(chosen.name, chosen)], weighed).get(chosen.name)}
         if experts_out is not None:
-            _write_experts(session, weighed, consensus, trust, chosen, experts_out)
+            _write_experts(session, weighed, consensus, trust, chosen, experts_out, quote_formulas)
         if output is not None:
             consensus = consensus if instance is None else consensus[instance]
-            _write(session, consensus, output, _output_format(output, to, source), top, break_ties, chosen.name)
+            kind = _output_format(output, to, source)
+            _write(session, consensus, output, kind, top, break_ties, quote_formulas, chosen.name)
         else:
             leaderboard(session, consensus, votes, chosen=instance, rows=rows if top is None else top)
 
@@ -339,9 +355,16 @@ def _output_format(output: str, to: str | None, source: Source) -> str | None:
 
 
 def _write(
-    session: Session, consensus: Consensus, output: str, to: str | None, top: int | None, break_ties: bool, tag: str
+    session: Session,
+    consensus: Consensus,
+    output: str,
+    to: str | None,
+    top: int | None,
+    break_ties: bool,
+    quote_formulas: bool,
+    tag: str,
 ) -> None:
-    from concordant.io.write import write
+    from concordant.io.write import SPREADSHEETS, write
 
     options: dict[str, Any] = {}
     if to == "trec":
@@ -350,6 +373,8 @@ def _write(
         raise ParameterError(f"--break-ties is for TREC runs; {output} is written as {to}.")
     elif top is not None:
         consensus = consensus.top(top)
+    if to in SPREADSHEETS:
+        options["quote_formulas"] = quote_formulas
     with session.progress(f"writing {output}"):
         write(consensus, output, to, **options)
     session.results = {"output": output, "format": to, "instances": len(consensus), "items": consensus.n_slots}
@@ -365,6 +390,7 @@ def _write_blocks(
     to: str | None,
     top: int | None,
     break_ties: bool,
+    quote_formulas: bool,
     trust: dict[str, float],
     fitted: bool,
     checkpoint: str | None,
@@ -372,7 +398,7 @@ def _write_blocks(
     """Write the consensus of data that is read in blocks of instances."""
     from concordant.base.streaming import aggregate_blocks
     from concordant.io.blocks import discard
-    from concordant.io.write import format_of
+    from concordant.io.write import SPREADSHEETS, format_of
 
     if to is None:
         try:
@@ -380,6 +406,8 @@ def _write_blocks(
         except FormatError:
             to = "trec"
     options: dict[str, Any] = {"tag": method.name, "break_ties": break_ties} if to == "trec" else {}
+    if to in SPREADSHEETS:
+        options["quote_formulas"] = quote_formulas
     if break_ties and to != "trec":
         raise ParameterError(f"--break-ties is for TREC runs; {output} is written as {to}.")
     with session.progress(f"{method.name} over {len(blocks.instances):,} instances in {len(blocks)} blocks", 1):
@@ -411,13 +439,14 @@ def _write_experts(
     trust: dict[str, float],
     method: Aggregator,
     path: str,
+    quote_formulas: bool,
 ) -> None:
     from concordant.base.experts import expert_records
-    from concordant.cli._inputs import write_table
 
     with session.progress("looking at the experts"):
         records = expert_records(votes, consensus, trust, method)
-    write_table({name: [r[name] for r in records] for name in records[0]} if records else {"expert": []}, path)
+    columns = {name: [r[name] for r in records] for name in records[0]} if records else {"expert": []}
+    write_table(columns, path, quote_formulas)
     session.note(f"wrote {path}: {len(records):,} experts")
 
 

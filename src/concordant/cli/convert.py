@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from concordant.cli._inputs import declaring, one_of, read_input
+from concordant.cli._inputs import check_quoting, declaring, one_of, read_input
 from concordant.cli._options import (
     Columns,
     Debug,
@@ -16,6 +16,7 @@ from concordant.cli._options import (
     Json,
     Missing,
     Quiet,
+    QuoteFormulas,
     ReadOptions,
     Threads,
     To,
@@ -48,6 +49,7 @@ def command(
         str | None,
         typer.Option("--part", metavar="P", help=f"What to write of an input that holds several: {', '.join(_PARTS)}."),
     ] = None,
+    quote_formulas: QuoteFormulas = False,
     input_format: Format = None,
     columns: Columns = None,
     expert_from: ExpertFrom = None,
@@ -66,12 +68,13 @@ def command(
         from concordant.io._files import check_writable
         from concordant.io.write import write
 
+        check_quoting(quote_formulas, output if to is None else to)
         output = session.destination(output, "--output")
         check_writable(output)
         source = read_input(session, inputs, input_format, columns, expert_from, read_options)
         name, container = _choose(source.dataset, part)
         with session.progress(f"writing {output}"):
-            write(container, output, format=to)
+            write(container, output, format=to, **({"quote_formulas": True} if quote_formulas else {}))
         others = [p for p in _PARTS if p != name and getattr(source.dataset, p) is not None]
         session.results = {"output": output, "part": name, "content": repr(container), "left_behind": others}
         session.note(f"wrote {output}: {container!r}")

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from concordant.cli._inputs import given, is_letor, one_of, own_labels, read_input, read_truth, scan_input
+from concordant.cli._inputs import (
+    check_quoting,
+    given,
+    is_letor,
+    one_of,
+    own_labels,
+    read_input,
+    read_truth,
+    scan_input,
+    write_table,
+)
 from concordant.cli._options import (
     Columns,
     Convention,
@@ -20,6 +30,7 @@ from concordant.cli._options import (
     Memory,
     Percent,
     Quiet,
+    QuoteFormulas,
     ReadOptions,
     Relevant,
     Sort,
@@ -50,6 +61,7 @@ def command(
     per_instance: Annotated[
         str | None, typer.Option("--per-instance", metavar="FILE", help="Write the value of every run and instance.")
     ] = None,
+    quote_formulas: QuoteFormulas = False,
     top: Annotated[
         int | None, typer.Option("--top", metavar="K", min=1, help="Look at the K best of each instance only.")
     ] = None,
@@ -71,6 +83,7 @@ def command(
     with Session("evaluate", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
         from concordant.metrics.ranking import parse_metrics
 
+        check_quoting(quote_formulas, per_instance)
         names = [str(m) for m in parse_metrics(metrics)]
         key = sorting_metric(sort, names)
         if per_instance is not None:
@@ -86,7 +99,7 @@ def command(
             truth = own_labels(session, labels)
             with blocks:
                 measured = _measure_blocks(session, blocks, truth, metrics, rules, rel, top)
-            _conclude(session, measured, len(blocks.experts), per_instance, key, percent, rules)
+            _conclude(session, measured, len(blocks.experts), per_instance, quote_formulas, key, percent, rules)
             return
         source = read_input(session, inputs, input_format, columns, expert_from, read_options)
         truth = read_truth(session, source, labels)
@@ -112,7 +125,7 @@ def command(
 
         with session.progress("evaluating", preferences.n_experts) as bar:
             measured = evaluate_experts(preferences, measure, lambda: bar.update(advance=1))
-        _conclude(session, measured, preferences.n_experts, per_instance, key, percent, rules)
+        _conclude(session, measured, preferences.n_experts, per_instance, quote_formulas, key, percent, rules)
 
 
 def _conclude(
@@ -120,6 +133,7 @@ def _conclude(
     measured: Measured,
     n_experts: int,
     per_instance: str | None,
+    quote_formulas: bool,
     key: str | None,
     percent: bool | None,
     rules: str,
@@ -129,7 +143,7 @@ def _conclude(
     if not measured.found:
         raise DataError("the input ranks nothing, so that there is nothing to evaluate.")
     if per_instance is not None:
-        _write_values(session, measured.found, per_instance)
+        _write_values(session, measured.found, per_instance, quote_formulas)
     _show(session, measured.found, key, rules == "letor" if percent is None else percent)
 
 
@@ -212,9 +226,7 @@ def _show(session: Session, found: dict[str, Evaluation], key: str | None, perce
     session.show(Table(["run", *names], rows, caption=caption, bold=frozenset(bold)))
 
 
-def _write_values(session: Session, found: dict[str, Evaluation], path: str) -> None:
-    from concordant.cli._inputs import write_table
-
+def _write_values(session: Session, found: dict[str, Evaluation], path: str, quote_formulas: bool) -> None:
     columns: dict[str, list[Any]] = {"run": [], "instance": []}
     names = next(iter(found.values())).metrics
     columns |= {m: [] for m in names}
@@ -223,5 +235,5 @@ def _write_values(session: Session, found: dict[str, Evaluation], path: str) -> 
         columns["instance"] += evaluation.instances.tolist()
         for m in names:
             columns[m] += evaluation.values[m].tolist()
-    write_table(columns, path)
+    write_table(columns, path, quote_formulas)
     session.note(f"wrote {path}: {len(columns['run']):,} rows")

@@ -17,6 +17,7 @@ from concordant.cli._inputs import (
     as_learned,
     beside,
     check_features,
+    check_quoting,
     check_share,
     data_of,
     declaring,
@@ -48,6 +49,7 @@ from concordant.cli._options import (
     Missing,
     Params,
     Quiet,
+    QuoteFormulas,
     ReadOptions,
     Scheduler,
     SchedulerTimeout,
@@ -131,6 +133,7 @@ def command(
         str | None,
         typer.Option("--features-out", metavar="FILE", help="Write a table of the weights of features or columns."),
     ] = None,
+    quote_formulas: QuoteFormulas = False,
     input_format: Format = None,
     columns: Columns = None,
     expert_from: ExpertFrom = None,
@@ -156,6 +159,7 @@ def command(
         from concordant.base.saving import check_path
         from concordant.io._files import check_writable, is_stream
 
+        check_quoting(quote_formulas, experts_out, features_out)
         chosen = make_method(method, given)
         if output == "-" or is_stream(output):
             raise ParameterError(f"-o {output}: a model is written to a file, not to standard output or a pipe.")
@@ -206,9 +210,9 @@ def command(
         if not interrupted and checkpoint is None and os.path.exists(place):
             os.unlink(place)
         if experts_out is not None:
-            _write_experts(session, chosen, experts_out)
+            _write_experts(session, chosen, experts_out, quote_formulas)
         if features_out is not None:
-            _write_features(session, chosen, features_out)
+            _write_features(session, chosen, features_out, quote_formulas)
         _report(session, chosen, data, output)
         note_missing(session, [(chosen.name, chosen)], data.votes)
         if interrupted:
@@ -392,22 +396,26 @@ def _noted(session: Session, place: str, resume: bool) -> AbstractContextManager
     return checkpoint(place, resume=resume)
 
 
-def _write_experts(session: Session, method: Aggregator, path: str) -> None:
+def _write_experts(session: Session, method: Aggregator, path: str, quote_formulas: bool) -> None:
     learned = method.learned_experts()
     if not learned:
         # No error: a model that took hours must not be lost over a table.
         session.warn(f"{method.name} has learned nothing about experts; {path} is not written.")
         return
-    write_table(learned, path)
+    write_table(learned, path, quote_formulas)
     session.note(f"wrote {path}: {len(learned['expert']):,} experts")
 
 
-def _write_features(session: Session, method: Aggregator, path: str) -> None:
+def _write_features(session: Session, method: Aggregator, path: str, quote_formulas: bool) -> None:
     learned = _weights(method)
     if not learned:
         session.warn(f"{method.name} has learned no weights of features; {path} is not written.")
         return
-    write_table({"feature": [name for name, _ in learned], "weight": [weight for _, weight in learned]}, path)
+    columns: dict[str, list[Any]] = {
+        "feature": [name for name, _ in learned],
+        "weight": [weight for _, weight in learned],
+    }
+    write_table(columns, path, quote_formulas)
     session.note(f"wrote {path}: {len(learned):,} weights")
 
 

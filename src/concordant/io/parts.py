@@ -21,13 +21,14 @@ from concordant.errors import FormatError, ParameterError, quote
 from concordant.io._claims import Claim, remove_unfinished
 from concordant.io._files import PathLike, atomic_write, check_writable, is_stream, naming_place, shown
 from concordant.io.trec import write_run_lines
-from concordant.io.write import format_of, refuse_unwritable
+from concordant.io.write import SPREADSHEETS, format_of, refuse_unwritable, write_separated
 
 __all__ = ["PART_FORMATS", "Parts"]
 
 # What the parts are of.
 _JOB = "parts.json"
 PART_FORMATS = ("trec", "csv", "tsv", "jsonl", "parquet")
+_OPTIONS = {"trec": ("tag", "top", "break_ties"), **dict.fromkeys(SPREADSHEETS, ("quote_formulas",))}
 
 
 def _lines(consensus: Consensus, handle: BinaryIO, kind: str, *, first: bool, **options: Any) -> None:
@@ -43,7 +44,7 @@ def _lines(consensus: Consensus, handle: BinaryIO, kind: str, *, first: bool, **
     if kind == "jsonl":
         frame.write_ndjson(handle)
     else:
-        frame.write_csv(handle, separator="," if kind == "csv" else "\t", include_header=first)
+        write_separated(frame, handle, kind, header=first, **options)
 
 
 class Parts:
@@ -61,7 +62,7 @@ class Parts:
     job : optional
         What the parts are of, as JSON can hold it; parts of another job are refused.
     **options
-        Those of `write_run`, for a run.
+        Those of `write_run` for a run, `quote_formulas` of `write` for "csv" and "tsv".
 
     Examples
     --------
@@ -93,8 +94,9 @@ class Parts:
                 f"{shown(path)}: the format {quote(self.format)} cannot be written block by block. "
                 f"Formats that can: {', '.join(PART_FORMATS)}."
             )
-        if options and self.format != "trec":
-            raise ParameterError(f"writing {quote(self.format)} does not take {', '.join(options)}.")
+        wrong = [name for name in options if name not in _OPTIONS.get(self.format, ())]
+        if wrong:
+            raise ParameterError(f"writing {quote(self.format)} does not take {', '.join(wrong)}.")
         self._options = options
         self._kept = folder is not None
         check_writable(path)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import inspect
 import io
 import json
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import polars as pl
@@ -28,7 +29,12 @@ from concordant.io.letor import write_letor_scores
 from concordant.io.preflib import write_preflib
 from concordant.io.trec import write_run
 
-__all__ = ["WRITERS", "format_of", "refuse_unwritable", "write"]
+__all__ = ["SPREADSHEETS", "WRITERS", "format_of", "refuse_unwritable", "write", "write_separated"]
+
+# The formats that spreadsheets open, with the character between two fields.
+SPREADSHEETS = {"csv": ",", "tsv": "\t"}
+# How a formula begins for spreadsheets; and the quote itself, so that taking one off always gives the text back.
+_FORMULA = r"^([=+\-@\t\r\n'\uFF1D\uFF0B\uFF0D\uFF20])"
 
 _PACKED = (".gz", ".xz", ".zst", ".bz2")
 _ENDINGS = {
@@ -52,7 +58,9 @@ def write(obj: Container, path: PathLike, format: str | None = None, **options: 
         "csv", "tsv", "jsonl", "parquet" for any container; "trec" (a run) and "letor-scores" for a Consensus, "qrels"
         for Labels, "preflib" for Preferences of one instance, "svmlight" for Features.
     **options
-        "trec": those of `write_run`. "letor-scores": ``like=``. "svmlight": ``labels=`` (Labels, 0 without).
+        "csv" and "tsv": ``quote_formulas=True`` puts a ``'`` before ids and column names that a spreadsheet would take
+        for a formula, such as ``=HYPERLINK(...)``; by default all are written exactly. "trec": those of `write_run`.
+        "letor-scores": ``like=``. "svmlight": ``labels=`` (Labels, 0 without).
 
     Notes
     -----
@@ -61,7 +69,8 @@ def write(obj: Container, path: PathLike, format: str | None = None, **options: 
     are not known are written with the columns item_i, item_j, wins_i, wins_j, ties. A table of a consensus is read by
     `read_consensus`, or, as the scores of one expert, by `read`. Ids such as "7.0" lose their fraction in a text table
     when all of the column are whole numbers. A run holds the top 1000 of each instance unless ``top=None``; a PrefLib
-    file the order of each ballot only.
+    file the order of each ballot only. With ``quote_formulas=True`` an id that begins with ``=``, ``+``, ``-``, ``@``,
+    ``'``, a tab or a line break comes back with a ``'`` before it; take that one character off to undo it.
 
     Raises
     ------
@@ -186,19 +195,40 @@ def refuse_unwritable(frame: pl.DataFrame, path: PathLike) -> None:
                 )
 
 
-def _csv(obj: Container, path: PathLike) -> None:
-    _separated(obj, path, ",")
+def write_separated(
+    frame: pl.DataFrame, handle: BinaryIO, kind: str, *, quote_formulas: bool = False, header: bool = True
+) -> None:
+    """Write a table as "csv" or "tsv".
+
+    `quote_formulas` puts a ``'`` before every text and column name that a spreadsheet would take for a formula, which
+    guards against CSV injection, also called formula injection.
+
+    >>> out = io.BytesIO()
+    >>> write_separated(pl.DataFrame({"item": ["=1+1", "a"], "score": [-1, 2]}), out, "csv", quote_formulas=True)
+    >>> print(out.getvalue().decode(), end="")
+    item,score
+    '=1+1,-1
+    a,2
+    """
+    if quote_formulas:
+        frame = frame.with_columns(pl.col(pl.String).str.replace(_FORMULA, "'$1"))
+        frame = frame.rename({name: f"'{name}" for name in frame.columns if re.search(_FORMULA, name)})
+    frame.write_csv(handle, separator=SPREADSHEETS[kind], include_header=header)
 
 
-def _tsv(obj: Container, path: PathLike) -> None:
-    _separated(obj, path, "\t")
+def _csv(obj: Container, path: PathLike, quote_formulas: bool = False) -> None:
+    _separated(obj, path, "csv", quote_formulas)
 
 
-def _separated(obj: Container, path: PathLike, separator: str) -> None:
+def _tsv(obj: Container, path: PathLike, quote_formulas: bool = False) -> None:
+    _separated(obj, path, "tsv", quote_formulas)
+
+
+def _separated(obj: Container, path: PathLike, kind: str, quote_formulas: bool) -> None:
     frame = _table(obj)
     refuse_unwritable(frame, path)
     with atomic_write(path) as handle:
-        frame.write_csv(handle, separator=separator)
+        write_separated(frame, handle, kind, quote_formulas=quote_formulas)
 
 
 def _jsonl(obj: Container, path: PathLike) -> None:
