@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.data.strategies import ids
 
+import concordant as cc
 from concordant.data.index import Slots, Texts, as_ids, freeze, group_ids, instance_index
+from concordant.data.preferences import Preferences
 from concordant.errors import DataError
+from concordant.io.trec import read_runs
 
 TEXTS = ["b", "a", "b", "", "é"]
 STORES: list[Any] = [TEXTS, tuple(TEXTS), pl.Series(TEXTS), np.array(TEXTS), Texts(TEXTS), iter(TEXTS)]
@@ -217,3 +224,81 @@ def test_what_may_stand_in_brackets(key: Any, want: list[int]) -> None:
 def test_what_may_not(key: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         instance_index(key, SLOTS)
+
+
+def _from_list() -> Preferences:
+    return Preferences(["q", "q"], ["x", "x"], ["a", "b"], [1, 2])
+
+
+def _from_column(tmp_path: Path) -> Preferences:
+    (tmp_path / "a.trec").write_text("q Q0 a 1 2.0 x\nq Q0 b 2 1.0 x\n")
+    return read_runs(tmp_path / "a.trec")
+
+
+@pytest.mark.parametrize("native", [False, True], ids=["texts", "a native column"])
+def test_nothing_of_a_container_can_be_changed(native: bool, tmp_path: Path) -> None:
+    p = _from_column(tmp_path) if native else _from_list()
+    before = p.to_frame()
+    for texts in (p.instances, p.items, p.experts):
+        store: Any = texts.native
+        with contextlib.suppress(TypeError, AttributeError):
+            store[0] = "changed"
+        with contextlib.suppress(TypeError, AttributeError):
+            store.append("more")
+        codes: Any = texts.codes
+        with pytest.raises(TypeError, match="does not support item assignment"):
+            codes["changed"] = 0
+        with pytest.raises(AttributeError, match="Texts is frozen"):
+            texts.codes = {}  # type: ignore[misc]
+        with pytest.raises(AttributeError, match="Texts is frozen"):
+            texts._store = ["changed"]
+    for name, value in (("offsets", np.array([0, 1])), ("items", Texts("ab")), ("instances", Texts("q"))):
+        with pytest.raises(AttributeError, match=f"Slots is frozen: '{name}' cannot be set"):
+            setattr(p.slots, name, value)
+    with pytest.raises(ValueError, match="read-only"):
+        p.slots.offsets[0] = 1
+    assert p.to_frame().equals(before)
+    assert p["q"] == p
+    assert "changed" not in p.instances
+    again = pickle.loads(pickle.dumps(p))
+    assert again == p
+    with pytest.raises(AttributeError, match="Slots is frozen"):
+        again.slots.offsets = p.slots.offsets
+
+
+def test_texts_do_not_change_with_the_list_they_were_made_of() -> None:
+    names = ["a", "b"]
+    t = Texts(names)
+    names[0] = "changed"
+    assert t == ["a", "b"]
+
+
+@pytest.mark.parametrize("half", ["\ud800", "x\udc00y"])
+def test_half_of_a_character_is_no_id(half: str) -> None:
+    attempts: dict[str, Callable[[], Any]] = {
+        "item": lambda: cc.from_lists({"x": ["a", half]}),
+        "expert": lambda: cc.from_lists({half: ["a"]}),
+        "instance": lambda: cc.from_lists({"x": ["a"]}, half),
+        "instance ": lambda: Preferences([half], ["x"], ["a"], [1]),
+        "expert ": lambda: Preferences(["q"], [half], ["a"], [1]),
+        "item ": lambda: Preferences(["q"], ["x"], [half], [1]),
+        "item  ": lambda: Preferences(["q"], ["x"], ["a"], [1], items=[("q", "a"), ("q", half)]),
+        "expert  ": lambda: Preferences(["q"], ["x"], ["a"], [1], experts=["x", half]),
+        "item   ": lambda: cc.Labels(["q"], [half], [1]),
+        "feature": lambda: cc.Features(["q"], ["a"], [[1]], [half]),
+        "item    ": lambda: cc.Consensus(["q"], [half], [1.0]),
+        "left": lambda: cc.Comparisons("q", None, [half], ["b"]),
+        "name": lambda: cc.from_frame(
+            pd.DataFrame({"name": pd.Series([half], dtype=object), "rank": [1]}), item="name", expert=None
+        ),
+    }
+    for what, attempt in attempts.items():
+        with pytest.raises(DataError) as caught:
+            attempt()
+        assert f"{what.strip()}" in str(caught.value)
+        assert "half of a character (a lone surrogate)" in str(caught.value)
+        str(caught.value).encode()
+    # Two halves of one character, each with its own id, are no character either.
+    with pytest.raises(DataError, match="half of a character"):
+        cc.from_lists({"x": ["\ud83d", "\ude00"]})
+    assert cc.from_lists({"x": ["\U0001f600", "é"]}).to_frame()["item"].to_list() == ["\U0001f600", "é"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gc
 import gzip
 import lzma
 import os
 import pickle
+import socket
 import stat
 import sys
 import tempfile
@@ -25,8 +27,10 @@ from tests.attack.files import CASES
 from tests.oracles.contents import contents
 
 import concordant as cc
-from concordant.errors import DataError, FormatError, ParameterError, ParseError
+from concordant.errors import ConcordantError, DataError, FormatError, ParameterError, ParseError
 from concordant.io import _files as files
+from concordant.io.names import read_names
+from concordant.io.trec import read_qrels
 
 PACKERS = {
     "plain": bytes,
@@ -395,3 +399,125 @@ def test_an_open_file_is_gone_on_with(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_bytes() == b"first\nsecond\n"
     with pytest.raises(DataError, match=r"cannot write '/dev/full': No space left on device"):
         cc.write(cc.Labels(["q"], ["a"], [1]), "/dev/full", "csv")
+
+
+ENDLESS = {
+    "letters": b"a" * 3_000_000,
+    "run": b"q Q0 d 1 2.0 " + b"t" * 3_000_000,
+    "numbers": b"1 qid:1 " + b"1:2 " * 700_000,
+    "cells": b"user,item,rating\nu," + b"i" * 3_000_000 + b",1\n",
+    "ballot": b"# NUMBER ALTERNATIVES: 9\n1: " + b"1," * 1_500_000,
+    "object": b'{"user": "' + b"u" * 3_000_000 + b'"}',
+}
+
+
+@pytest.mark.parametrize("kind", ["gz", "zst"])
+@pytest.mark.parametrize("case", ENDLESS)
+def test_an_endless_line_is_refused_by_name(
+    case: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_LONGEST_LINE", 1 << 20)
+    path = tmp_path / "a.bin"
+    path.write_bytes(PACKERS[kind](b"x Q0 d 1 2.0 t\n"[: 15 * (case == "run")] + ENDLESS[case]))
+    line = {"letters": 1, "numbers": 1, "object": 1}.get(case, 2)
+    for read in (cc.read_runs, cc.read_features, cc.read_preflib, cc.read_labels, read_qrels, read_names):
+        with pytest.raises(ConcordantError) as caught:
+            read(path)
+        assert str(path) in str(caught.value)
+    # Whoever reads the text to the end says which line it is.
+    with pytest.raises(ParseError, match=rf"a\.bin:{line}: the line is longer than 1 MB"):
+        list(files.text_lines(path))
+
+
+def test_lines_of_data_are_not_endless(tmp_path: Path) -> None:
+    # A ranking of a million items, and one more than any reader takes.
+    path = tmp_path / "a.gz"
+    for n, fits in ((8_000_000, True), (40_000_000, False)):
+        path.write_bytes(gzip.compress(b"1" * n, 1))
+        if fits:
+            assert len(files.read_head(path, 1 << 25)) == sum(len(b) for _, b in files.text_blocks(path)) == n
+        else:
+            with pytest.raises(ParseError, match=r"a\.gz:1: the line is longer than 32 MB"):
+                cc.read_runs(path)
+
+
+def test_a_table_of_too_many_columns_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv.gz"
+    path.write_bytes(gzip.compress(b"ab," * 1_000_000 + b"\n" + b"1," * 1_000_000 + b"\n", 1))
+    with pytest.raises(FormatError, match=r"wide\.csv\.gz: the table has 1,000,001 columns; 100,000 are read at most"):
+        cc.read_rankings(path)
+
+
+@pytest.mark.parametrize("content", [b"a\x00b\xff\n", b"q Q0 d 1 \xff\x00 t\n", b"\x00\n\r\x00\xfe\r\n"])
+def test_zst_of_damaged_text_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "a.zst"
+    path.write_bytes(PACKERS["zst"](content))
+    for read in (cc.read, cc.read_runs, cc.read_ratings, cc.read_labels, cc.read_letor):
+        with pytest.raises(ConcordantError, match=r"a\.zst"):
+            read(path)
+    with pytest.raises(ParseError, match=r"a\.zst:\d: expected UTF-8 text"):
+        list(files.text_lines(path))
+
+
+@posix
+def test_a_name_that_is_not_utf8_is_a_name(tmp_path: Path) -> None:
+    folder = os.path.join(os.fsencode(tmp_path), b"f\xff")
+    os.mkdir(folder)
+    for name, text in (
+        (b"a\xfe.trec", b"q Q0 d1 1 2.0 t\n"),
+        (b"b\xfe.trec.gz", gzip.compress(b"q Q0 d2 1 2.0 t\n")),
+    ):
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write(text)
+    first = os.fsdecode(os.path.join(folder, b"a\xfe.trec"))
+    assert cc.read_runs(first).items.tolist() == ["d1"]
+    both = cc.read(os.fsdecode(folder)).preferences
+    assert both is not None
+    assert both.experts.tolist() == ["a\\xfe", "b\\xfe"]
+    assert both.to_frame()["item"].to_list() == ["d1", "d2"]
+    with open(first, "ab") as file:
+        file.write(b"q Q0 d2 2 1.0 t\nq Q0 d1 1 x t\n")
+    with pytest.raises(ParseError, match=r"f\\xff/a\\xfe\.trec:3: the score") as caught:
+        cc.read(first)
+    str(caught.value).encode()
+    for text, suffix in (("user,item,rating\nu,i,1\n", b".csv"), ('{"user":"u","item":"i","rating":1}\n', b".jsonl")):
+        path = os.path.join(folder, b"t\xfe" + suffix)
+        with open(path, "wb") as file:
+            file.write(text.encode())
+        assert cc.read_ratings(os.fsdecode(path)).experts.tolist() == ["u"]
+    out = os.fsdecode(os.path.join(folder, b"out\xfd.csv"))
+    for ending in ("", ".gz", ".zst"):
+        cc.write(both, out + ending)
+        assert cc.read(out + ending).preferences == both
+    with pytest.raises(DataError, match=r"no such file or folder: .*none\\\\xfd"):
+        cc.read(os.fsdecode(os.path.join(folder, b"none\xfd")))
+
+
+@posix
+def test_what_the_system_does_not_let_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readers = (cc.read, cc.read_runs, cc.read_ratings, cc.read_letor, cc.read_features, cc.read_preflib, cc.read_labels)
+    for read in readers:
+        with pytest.raises(DataError, match=r"cannot read 'x+…': File name too long") as caught:
+            read("x" * 5000)
+        assert len(str(caught.value)) < 1000
+    # A socket, which no user may open by its name, and root neither.
+    with socket.socket(socket.AF_UNIX) as listening:
+        monkeypatch.chdir(tmp_path)
+        listening.bind("a.trec")
+        for read in readers:
+            with pytest.raises(DataError, match=r"cannot read 'a\.trec': No such device"):
+                read("a.trec")
+    (tmp_path / "secret.trec").write_text("q Q0 d 1 1 t\n")
+    builtin = open
+
+    def refused(path: Any, *args: Any, **kwargs: Any) -> Any:
+        if str(path).endswith("secret.trec"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return builtin(path, *args, **kwargs)
+
+    monkeypatch.setattr("builtins.open", refused)
+    for read in readers:
+        with pytest.raises(DataError, match=r"cannot read '.*secret\.trec': Permission denied"):
+            read(tmp_path / "secret.trec")
+    with pytest.raises(DataError, match=r"cannot write 'y+…': File name too long"):
+        files.check_writable("y" * 5000)

@@ -6,18 +6,29 @@ on slots; text is touched only when it enters, when two containers meet, and whe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import repeat
+from types import MappingProxyType
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.errors import DataError, listing, quote
+from concordant.errors import NOT_TEXT, DataError, is_text, listing, quote
 from concordant.kernels.lists import Codes, Ints, list_ids, offsets_of, ranges
 
-__all__ = ["Slots", "Texts", "as_ids", "freeze", "group_ids", "instance_index", "code_experts", "code_slots"]
+__all__ = [
+    "Slots",
+    "Texts",
+    "as_ids",
+    "check_text",
+    "freeze",
+    "group_ids",
+    "instance_index",
+    "code_experts",
+    "code_slots",
+]
 
 
 def freeze(array: NDArray[Any]) -> NDArray[Any]:
@@ -41,12 +52,20 @@ def as_ids(values: Iterable[Any], what: str) -> list[str]:
         )
     native = getattr(values, "tolist", None) or getattr(values, "to_list", None)
     out = native() if callable(native) else list(values)
-    if set(map(type, out)) <= {str}:
-        return out
-    for i, value in enumerate(out):
-        if type(value) is not str:
-            out[i] = _id_text(value, what, i)
+    if not set(map(type, out)) <= {str}:
+        for i, value in enumerate(out):
+            if type(value) is not str:
+                out[i] = _id_text(value, what, i)
+    check_text(out, what)
     return out
+
+
+def check_text(ids: Sequence[str], what: str) -> None:
+    """Raise for an id that no table and no file can hold."""
+    together = "".join(ids)
+    if not together.isascii() and not is_text(together):
+        row = next(i for i, text in enumerate(ids) if not is_text(text))
+        raise DataError(f"the {what} id {quote(ids[row])} in row {row} {NOT_TEXT}")
 
 
 def _id_text(value: Any, what: str, row: int) -> str:
@@ -60,8 +79,8 @@ def _id_text(value: Any, what: str, row: int) -> str:
 class Texts(Sequence[str]):
     """An immutable column of texts.
 
-    The store is a list of str, or a native column of a dataframe library (anything with `gather` and `to_list`), which
-    is only turned into Python objects when somebody looks.
+    The store is a tuple of str, or a native column of a dataframe library (anything with `gather`, `to_list` and
+    `clone`), which is only turned into Python objects when somebody looks.
 
     Examples
     --------
@@ -71,19 +90,28 @@ class Texts(Sequence[str]):
     """
 
     __slots__ = ("__dict__", "_store")
+    _store: Any
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, values: Any = ()) -> None:
-        if isinstance(values, Texts):
-            values = values.native
-        if not isinstance(values, list) and not hasattr(values, "gather"):
-            values = list(values)
-        self._store: Any = values
+        if type(values) is list:
+            values = tuple(values)
+        elif isinstance(values, Texts):
+            values = values._store
+        elif not hasattr(values, "gather"):
+            values = tuple(values)
+        object.__setattr__(self, "_store", values)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"Texts is frozen: {quote(name)} cannot be set.")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Texts, (self._store,)
 
     @property
     def native(self) -> Any:
-        """The store: a list of str or a native column."""
-        return self._store
+        """The store: a tuple of str, or a native column, which is a copy that costs nothing."""
+        return self._store if isinstance(self._store, tuple) else self._store.clone()
 
     def __len__(self) -> int:
         return len(self._store)
@@ -103,14 +131,14 @@ class Texts(Sequence[str]):
     def take(self, index: NDArray[Any]) -> Texts:
         """Return the texts at these positions."""
         store = self._store
-        if isinstance(store, list):
+        if isinstance(store, tuple):
             return Texts([store[i] for i in index.tolist()])
         return Texts(store.gather(index))
 
     def tolist(self) -> list[str]:
         """Return the texts as a new list of str."""
         store = self._store
-        return list(store) if isinstance(store, list) else store.to_list()
+        return list(store) if isinstance(store, tuple) else store.to_list()
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.tolist())
@@ -119,7 +147,7 @@ class Texts(Sequence[str]):
         return value in self.codes
 
     @cached_property
-    def codes(self) -> dict[str, int]:
+    def codes(self) -> Mapping[str, int]:
         """The position of every text (the first one where it repeats)."""
         texts = self.tolist()
         out = dict(zip(texts, range(len(texts)), strict=True))
@@ -127,7 +155,7 @@ class Texts(Sequence[str]):
             out = {}
             for i, text in enumerate(texts):
                 out.setdefault(text, i)
-        return out
+        return MappingProxyType(out)
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -178,12 +206,17 @@ class Slots:
     (2, 3, [0, 0, 1])
     """
 
+    instances: Texts
+    items: Texts
+    offsets: Ints
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, instances: Texts, items: Texts, offsets: Ints) -> None:
-        self.instances = instances
-        self.items = items
-        self.offsets = freeze(offsets)
+        own = self.__dict__
+        own["instances"], own["items"], own["offsets"] = instances, items, freeze(offsets)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"Slots is frozen: {quote(name)} cannot be set.")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # A pickle does not remember that an array is read-only.

@@ -146,8 +146,8 @@ class Preferences(Container):
             row = int(np.argmin(values))
             raise DataError(
                 f"ranks begin at 1 (best). Got {values[row]:g} for item {quote(item_ids[row])} by "
-                f"{quote(expert_ids[row])} "
-                f"in instance {quote(instance_ids[row])}. Leave out what is not ranked; scores take kind='score'."
+                f"{quote(expert_ids[row])} in instance {quote(instance_ids[row])}. Leave out what is not ranked; "
+                "scores take kind='score'."
             )
         slots, slot = code_slots(instance_ids, item_ids, items)
         expert_code, vocabulary = code_experts(expert_ids, experts)
@@ -707,8 +707,8 @@ def _joined_declarations(parts: Sequence[Preferences], slots: Slots) -> bool | B
         if len(differ):
             raise DataError(
                 f"the parts differ in what lists of instance {quote(slots.instances[int(code[differ[0]])])} say "
-                "about items "
-                "they leave out: 'below' and 'unknown'. Say which holds, such as .with_missing('below') on each part."
+                "about items they leave out: 'below' and 'unknown'. Say which holds, such as .with_missing('below') on "
+                "each part."
             )
         said[code] = own
     below: Bools = said == 1

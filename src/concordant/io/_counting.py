@@ -90,7 +90,7 @@ class Tally:
 def _frame(slots: Slots) -> pl.DataFrame:
     """Return the instance and the item of every slot."""
     instances, items = (
-        pl.Series(t.native, dtype=pl.String) if isinstance(t.native, list) else t.native
+        pl.Series(t.native, dtype=pl.String) if isinstance(t.native, tuple) else t.native
         for t in (slots.instances, slots.items)
     )
     return pl.DataFrame({"instance": instances.gather(slots.instance), "item": items})

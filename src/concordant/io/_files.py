@@ -70,6 +70,9 @@ PathLike = str | os.PathLike[str]
 # Text is handed on in pieces of this size: large enough to keep every core busy, small enough to forget.
 BLOCK_BYTES = 64 << 20
 
+# No line is longer, unless the file is damaged or no text: a few bytes of a packed file may stand for gigabytes.
+_LONGEST_LINE = 32 << 20
+
 _MAGIC = ((b"\x1f\x8b", "gz"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zst"), (b"BZh", "bz2"))
 _MARK = b"\xef\xbb\xbf"
 _SUFFIXES = {".gz": "gz", ".xz": "xz", ".zst": "zst", ".bz2": "bz2"}
@@ -380,6 +383,9 @@ class _ZstandardText(io.RawIOBase):
         n, marked = 0, False
         for batch in pl.scan_lines(self._packed, glob=False).collect_batches(chunk_size=1 << 16):
             lines = batch.to_series()
+            long = (lines.str.len_bytes() > _LONGEST_LINE).arg_true()
+            if len(long):
+                raise _endless(self._path, n + 1 + int(long[0]))
             marked = marked or (n == 0 and len(lines) > 0 and lines[0].startswith("\ufeff"))
             odd = (lines.str.count_matches('"', literal=True) % 2 == 1).arg_true()
             if len(odd):
@@ -481,7 +487,12 @@ def text_blocks(path: PathLike, size: int = BLOCK_BYTES) -> Iterator[tuple[int, 
     """Yield the decompressed content in blocks of whole lines, each with the number of its first line (from 1).
 
     Blocks have about `size` bytes and end with a line feed, the last one as the file does. No byte-order mark is kept.
-    Memory: two blocks, or the longest line.
+    Memory: two blocks and a line.
+
+    Raises
+    ------
+    ParseError
+        At a line that is longer than any line of data.
     """
     line = 1
     with open_bytes(path) as stream:
@@ -491,16 +502,27 @@ def text_blocks(path: PathLike, size: int = BLOCK_BYTES) -> Iterator[tuple[int, 
         pending = [rest]
         while data := _read_full(stream, size):
             cut = data.rfind(b"\n") + 1
-            if not cut:
+            if cut:
+                block = b"".join([*pending, data[:cut]])
+                pending, data = [data[cut:]], b""
+                yield line, block
+                line += block.count(b"\n")
+            else:
                 pending.append(data)
-                continue
-            block = b"".join([*pending, data[:cut]])
-            pending = [data[cut:]]
-            yield line, block
-            line += block.count(b"\n")
+            if sum(map(len, pending)) > _LONGEST_LINE:
+                raise _endless(path, line)
         block = b"".join(pending)
         if block:
             yield line, block
+
+
+def _endless(path: PathLike, line: int) -> ParseError:
+    return ParseError(
+        shown(path),
+        line,
+        f"the line is longer than {_LONGEST_LINE >> 20} MB, longer than lines of data are. Is the file damaged, or no "
+        "text?",
+    )
 
 
 def marked(text: bytes) -> bytes:

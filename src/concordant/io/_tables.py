@@ -69,6 +69,7 @@ _ROW_BYTES = 32
 _SHORTEST_ROW = 6
 # Keys up to this number are looked for in every line by pattern; with more, lines are taken apart one by one.
 _FEW_KEYS = 16
+_MOST_COLUMNS = 100_000
 # Cells of a table that always fit in memory; with more of them, one cell in so many must be given.
 _SMALL_TABLE, _SPARSE = 1 << 20, 50
 # In JSON: an escape in what may be a key, or of half a character.
@@ -343,7 +344,7 @@ class _LinedTable(Table):
     def _content(self) -> bytes:
         """Return the text of a part, or of the whole file."""
         if self._of is None:
-            return read_bytes(self.path)
+            return b"".join(block for _, block in text_blocks(self.path))
         if self._text is not None:
             return self._text
         stretches = self._stretches(max(self._of[1], 1) * _ROW_BYTES)
@@ -412,6 +413,7 @@ class _JsonTable(_LinedTable):
 
     def _set_names(self, names: Iterable[str], rows: list[_Object]) -> None:
         self.names, self._rows = list(names), rows
+        _check_width(self.path, len(self.names))
         few = rows[: max(_SMALL_TABLE // (1 + len(self.names)), 1)]
         self.sample = [[_json_text(row.get(name)) or "" for name in self.names] for row in few]
 
@@ -521,6 +523,7 @@ class _TextTable(_LinedTable):
         else:
             below.insert(0, first)
             self.names = [str(c + 1) for c in range(width)]
+        _check_width(path, width)
         self.regular = all(len(r) == width for r in below if any(r))
         self._skip = rows[0][0] - 1 if not self.header else (rows[1][0] - 1 if below else rows[0][0])
         self.sample = [(r + [""] * width)[:width] for r in below if any(r)][:SAMPLE_LINES]
@@ -572,9 +575,9 @@ class _TextTable(_LinedTable):
     def _scan(self, source: Path | bytes, separator: str, wanted: list[int]) -> pl.DataFrame | None:
         """Return the columns as Polars sees them, None when anything about the file looks suspicious."""
         width = len(self.names)
-        if isinstance(source, bytes) and self._of is not None:
+        if isinstance(source, bytes):
             source = marked(source)
-        elif self._skip and self.sample and self.sample[0][0].startswith("\ufeff"):
+        if self._of is None and self._skip and self.sample and self.sample[0][0].startswith("\ufeff"):
             # Polars takes this for the mark of the file.
             return None
         # One column more than there are catches lines that are too long.
@@ -715,6 +718,14 @@ def _head_lines(path: Path, head: bytes, whole: bool) -> Iterator[tuple[int, str
         started = started or bool(text.strip())
         if started:
             yield number, text
+
+
+def _check_width(path: Path, width: int) -> None:
+    if width > _MOST_COLUMNS:
+        raise FormatError(
+            f"{path}: the table has {width:,} columns; {_MOST_COLUMNS:,} are read at most. Write a row for each expert "
+            "and item: expert, item, rank."
+        )
 
 
 def _no_constant(name: str) -> float:

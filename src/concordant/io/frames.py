@@ -15,6 +15,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.container import Container
 from concordant.data.features import Features
+from concordant.data.index import check_text
 from concordant.data.labels import Labels
 from concordant.data.preferences import KINDS, Kind, Missing, Preferences, is_below
 from concordant.errors import ColumnError, DataError, KindError, ParameterError, shorten
@@ -327,7 +328,10 @@ class _Frame:
             return cast(pl.DataFrame, frame.to_polars())
         except (ImportError, TypeError, ValueError, nw.exceptions.NarwhalsError, pl.exceptions.PolarsError):
             # pandas without PyArrow, or a column of mixed Python objects.
-            return pl.DataFrame([_series(name, frame[name].to_list()) for name in names])
+            columns = {name: frame[name].to_list() for name in names}
+        for name, values in columns.items():
+            check_text([value for value in values if isinstance(value, str)], shorten(name))
+        return pl.DataFrame([_series(name, values) for name, values in columns.items()])
 
     def _hint(self, wanted: Mapping[str, str]) -> str:
         """Return the call that names the columns which look like those missing."""

@@ -667,9 +667,8 @@ def _add_array(file: Path, table: _Table, matrix: _Matrix) -> None:
 
 def _load_array(file: Path) -> NDArray[np.float64]:
     """Return the table of a .npy file."""
-    data = read_bytes(file)
     try:
-        array = _array_of(data)
+        array = _array_of(read_bytes(file))
     except (ValueError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError) as error:
         raise FormatError(
             f"{file}: not a NumPy file with an array of plain numbers ({shorten(str(error))})."

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from concordant.data.index import Slots, Texts, as_ids
+from concordant.data.index import Slots, Texts, as_ids, check_text
 from concordant.data.preferences import KINDS, Kind, Missing, Preferences, is_below
 from concordant.errors import DataError, DuplicateError, ParameterError, quote, shorten
 
@@ -99,7 +99,9 @@ def from_lists(
         spans.append(len(span))
         owners.append(e)
     ids, experts, (instance,) = list(slot_of), as_ids(lists, "expert"), as_ids([instance], "instance")
-    if not set(map(type, ids)) <= {str}:
+    if set(map(type, ids)) <= {str}:
+        check_text(ids, "item")
+    else:
         ids = as_ids(ids, "item")
         if len(set(ids)) < len(ids):
             raise DataError(f"two items of instance {quote(instance)} have the same id once written as text.")

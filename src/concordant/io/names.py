@@ -20,7 +20,7 @@ from concordant.errors import (
     warn,
 )
 from concordant.io._columns import Asked, Columns, Found, naming
-from concordant.io._files import PathLike, expand, read_bytes, shown
+from concordant.io._files import PathLike, expand, read_head, shown, text_blocks
 from concordant.io._tables import file_type, open_table
 from concordant.io._words import HEADER_WORDS
 
@@ -93,10 +93,9 @@ def _names(path: Path, readable: Path, asked: Asked) -> dict[str, str]:
 @contextmanager
 def _as_text(path: Path) -> Iterator[Path]:
     """Give the file, or a copy of it in UTF-8 where it is text of another kind; errors name the file itself."""
-    content = read_bytes(path)
     try:
-        if content[:4] != b"PAR1":
-            content.decode()
+        for _, block in text_blocks(path) if read_head(path, 4) != b"PAR1" else ():
+            block.decode()
     except UnicodeDecodeError:
         warn(f"{path}: not UTF-8; its names were read as Latin-1.", DataWarning)
     else:
@@ -104,7 +103,9 @@ def _as_text(path: Path) -> Iterator[Path]:
         return
     with TemporaryDirectory() as folder:
         copy = Path(folder, "names")
-        copy.write_bytes(content.decode("latin-1").encode())
+        with copy.open("wb") as file:
+            for _, block in text_blocks(path):
+                file.write(block.decode("latin-1").encode())
         try:
             yield copy
         except ParseError as error:

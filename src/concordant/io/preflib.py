@@ -17,7 +17,7 @@ import numpy as np
 
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Missing, Preferences, is_below
-from concordant.errors import DataError, FormatError, ParameterError, ParseError, quote, shorten
+from concordant.errors import DataError, FormatError, ParameterError, ParseError, is_text, quote, shorten
 from concordant.io._files import PathLike, atomic_write, expand, is_stream, shown, text_lines, warn_empty
 from concordant.kernels.lists import offsets_of, order_lists
 
@@ -469,20 +469,12 @@ def _names_to_write(preferences: Preferences) -> list[str]:
         raise DataError("a PrefLib file needs at least one item; these preferences have none.")
     for name in names:
         # The reader trims names and reads line by line, so such a name would come back as another.
-        if not name or name != name.strip() or "\n" in name or "\r" in name or not _encodes(name):
+        if not name or name != name.strip() or "\n" in name or "\r" in name or not is_text(name):
             raise DataError(
                 f"item {quote(name)} cannot be the name of a PrefLib alternative: names are not empty, hold no line "
                 "breaks and do not begin or end in blanks."
             )
     return names
-
-
-def _encodes(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _orders(preferences: Preferences) -> tuple[dict[str, int], bool, bool]:
