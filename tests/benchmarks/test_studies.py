@@ -32,7 +32,7 @@ def bench() -> Any:
 @pytest.fixture
 def one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the cells of a study, which are quick here, in this process."""
-    monkeypatch.setattr("concordant_papers.engine._cores", lambda: 1)
+    monkeypatch.setattr("concordant_papers.engine.cores", lambda: 1)
 
 
 def as_read_back(found: dict[str, Any]) -> Any:
@@ -183,7 +183,7 @@ def test_what_fails_in_a_study_stops_its_section(bench: Any, monkeypatch: pytest
         raise ValueError("no")
 
     monkeypatch.setattr(crowd_study, "counts", broken)
-    monkeypatch.setattr("concordant_papers.engine._cores", lambda: 1)
+    monkeypatch.setattr("concordant_papers.engine.cores", lambda: 1)
     with pytest.raises(SystemExit, match="crowd, data: ValueError: no"):
         bench.studies.values_of("crowd", 1, quick=True)
 
