@@ -11,8 +11,9 @@ import struct
 import subprocess
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
@@ -318,6 +319,174 @@ def test_state_that_does_not_fit_together_is_refused_by_name(
     assert refused > 5 * len(learned)
 
 
+# Learned numbers that no fit gives, one by one.
+
+FEATURES, GRADES = cc.synthetic.graded_features(8, random_state=1)
+OBSERVED = cc.Features(["q"] * 5, [str(i) for i in VOTES.items.tolist()], np.arange(10.0).reshape(5, 2) ** 2)
+# Other parameters than the defaults that learn something else, and what is learned from where that is not lists.
+LEARNERS: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in registry.METHODS),
+    ("bradley-terry", {"reliability": True}),
+    ("bradley-terry", {"side_effect": True, "uncertainty": "information"}),
+    ("bradley-terry", {"features": True}),
+    ("mpm", {"adherence": "learned", "uncertainty": "none"}),
+    ("mpm", {"adherence": "supervised", "uncertainty": "none"}),
+    ("mpm", {"variances": True, "uncertainty": "none"}),
+    ("cps", {"adherence": "supervised"}),
+    ("plackett-luce", {"adherence": True, "uncertainty": "none"}),
+    ("rrf", {"k": "learned", "weights": "learned"}),
+    ("weighted-sum", {"weights": "learned"}),
+    ("svd-rank", {"hidden": 2}),
+    ("crf", {"weights": "mixed"}),
+    ("ranknet", {"hidden": 2}),
+    ("ranknet", {"expert_features": "svd"}),
+    ("lambdarank", {"features": True}),
+    ("pair-ties", {"features": True, "second_order": True, "max_products": 3}),
+]
+HOSTILE = [np.nan, np.inf, -np.inf, 1e308, -1e308, 10**300, -1, 0, 10**18, 2**63]
+# What is not known is NaN, and two chains may be infinitely far apart; neither is read by `predict`.
+FOR_THE_READER = ("chain_", "variance_", "expert_details_.agreement")
+
+
+def learned(name: str, params: dict[str, Any]) -> tuple[cc.Aggregator, Any]:
+    """Return a fitted method that has predicted what it was fitted on, and that."""
+    cls = registry.METHODS[name]
+    few = {"passes": 3} if "passes" in cls.param_names() else {}
+    given = {n: v for n, v in params.items() if n != "features"}
+    method = registry.create(name, **few, **given)
+    data: Any = VOTES if name == "bradley-terry" else LISTS.preferences
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConcordantWarning)
+        if "features" not in params:
+            method.fit_predict(data, LISTS.labels)
+        elif name == "bradley-terry":
+            method.fit_predict(data, features=OBSERVED)
+        else:
+            data = FEATURES
+            method.fit_predict(data, GRADES)
+    return method, data
+
+
+def parts_of(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the header and the arrays of a saved method."""
+    from safetensors.numpy import load as from_bytes
+
+    head = json.loads(data[8 : 8 + struct.unpack("<Q", data[:8])[0]])
+    return json.loads(head["__metadata__"]["concordant"]), from_bytes(data)
+
+
+def numbers_in(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Return the paths to the numbers of nested mappings, and of lists the first and the last."""
+    if isinstance(value, dict):
+        return [at for key, inner in value.items() for at in numbers_in(inner, (*path, key))]
+    if isinstance(value, list):
+        ends = sorted({0, len(value) - 1}) if value else []
+        return [at for key in ends for at in numbers_in(value[key], (*path, key))]
+    return [path] if isinstance(value, (int, float)) and not isinstance(value, bool) else []
+
+
+def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
+    """Return nested mappings and lists with one number replaced."""
+    if not path:
+        wild = isinstance(new, float) and not np.isfinite(new)
+        return {"__number__": str(new)} if wild else new
+    out = value.copy()
+    out[path[0]] = replaced(value[path[0]], path[1:], new)
+    return out
+
+
+def hostile_models(data: bytes) -> Iterator[tuple[str, Any, bytes]]:
+    """Yield the name of a learned number, what it is replaced by, and the file with a checksum that is right."""
+    from safetensors.numpy import save as to_bytes
+
+    header, arrays = parts_of(data)
+
+    def file(header: dict[str, Any], arrays: dict[str, Any]) -> bytes:
+        return signed(to_bytes(arrays, metadata={"concordant": json.dumps(header)}))
+
+    for path in numbers_in(header["state"]):
+        for new in HOSTILE:
+            yield ".".join(map(str, path)), new, file(header | {"state": replaced(header["state"], path, new)}, arrays)
+    for name, array in arrays.items():
+        # The first, the last and one between; all numbers of an array go through one check.
+        for at in sorted({0, array.size // 2, array.size - 1} if array.size else ()):
+            for new in HOSTILE:
+                other = array.copy()
+                try:
+                    other.flat[at] = new
+                except (OverflowError, ValueError):
+                    continue
+                yield name, new, file(header, arrays | {name: other})
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::concordant.errors.ConcordantWarning")
+@pytest.mark.parametrize(("name", "params"), LEARNERS, ids=str)
+def test_a_learned_number_that_no_fit_gives_is_refused_or_does_no_harm(
+    tmp_path: Path, name: str, params: dict[str, Any]
+) -> None:
+    method, votes = learned(name, params)
+    method.save(tmp_path / "m")
+    data, want = (tmp_path / "m").read_bytes(), method.predict(votes)
+    assert load(tmp_path / "m").predict(votes) == want
+    for where, value, content in hostile_models(data):
+        try:
+            found = load(content)
+        except FormatError:
+            continue
+        known = where.startswith(FOR_THE_READER)
+        assert known or (np.isfinite(float(value)) and abs(value) < 1e308), f"{where} may be {value}"
+        assert np.isfinite(found.predict(votes).score).all(), f"{where} = {value}"
+        assert not found.learned_experts() or len(found.expert_weights_) == len(found.experts_)
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "attribute", "value"),
+    [
+        ("plackett-luce", {"adherence": True, "uncertainty": "none"}, "adherence_", -1.0),
+        ("ulara", {}, "adherence_", -1.0),
+        ("mpm", {"adherence": "learned", "uncertainty": "none"}, "adherence_", 1.5),
+        ("cps", {"adherence": "supervised"}, "adherence_", -1.0),
+        ("rrf", {"k": "learned", "weights": "learned"}, "adherence_", -1.0),
+        ("rrf", {"k": "learned", "weights": "learned"}, "k_", 0.0),
+        ("extended-mallows", {}, "theta_", 1.0),
+        ("bradley-terry", {"reliability": True}, "scale_", -1.0),
+        ("bradley-terry", {}, "tie_", -1.0),
+    ],
+)
+def test_what_is_out_of_the_range_of_a_model_is_refused_by_name(
+    tmp_path: Path, name: str, params: dict[str, Any], attribute: str, value: float
+) -> None:
+    method, _ = learned(name, params)
+    if isinstance(method.__dict__[attribute], np.ndarray):
+        method.__dict__[attribute][0] = value
+    else:
+        method.__dict__[attribute] = value
+    method.save(tmp_path / "m")
+    with pytest.raises(FormatError, match=f"m: what it learned is out of range: '{attribute}' holds a number that"):
+        load(tmp_path / "m")
+
+
+@pytest.mark.parametrize(("name", "params"), LEARNERS, ids=str)
+def test_every_method_declares_the_bounds_of_the_numbers_it_learns(name: str, params: dict[str, Any]) -> None:
+    method, _ = learned(name, params)
+    hints = get_type_hints(type(method), include_extras=True)
+    apart = ("fit_info_", "consensus_", "experts_")
+
+    def has_numbers(value: Any) -> bool:
+        return (
+            isinstance(value, np.ndarray)
+            or bool(numbers_in(value))
+            or (isinstance(value, dict) and any(map(has_numbers, value.values())))
+        )
+
+    bare = [
+        n
+        for n, v in method.__dict__.items()
+        if n.endswith("_") and n not in apart and has_numbers(v) and not getattr(hints.get(n), "__metadata__", ())
+    ]
+    assert bare == []
+
+
 # Hostile files, their checksum being right.
 
 
@@ -447,6 +616,9 @@ for _ in range(200):
         (good(experts=["x"], state={"expert_details_": {"a": 1}}), "not one entry for each of 1"),
         (good(experts=["x"], state={"expert_details_": {"a": [1, 2]}}), "not one entry for each of 1"),
         (good(experts=["x"], state={"expert_details_": 7}), "not one entry for each of 1"),
+        (good(experts=["x", "y"], state={"expert_details_": {"a": [[1], [1, 2]]}}), "not one entry for each of 2"),
+        (good(experts=["x", "y"], state={"expert_details_": {"a": [1, "two"]}}), "not one entry for each of 2"),
+        (good(experts=["x"], state={"expert_details_": {"expert": ["y"]}}), "not one entry for each of 1"),
         (good(fit_info=3), "fit_info is no mapping"),
         (good(fit_info={"n_iter": "three"}), r"fit_info has values of the wrong type: \['n_iter'\]"),
         (good(fit_info={"n_iter": True}), "wrong type"),

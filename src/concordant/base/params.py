@@ -8,10 +8,14 @@ from functools import cache
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from concordant.errors import ParameterError
 
 __all__ = [
+    "IN_UNITS",
     "Constraint",
+    "Within",
     "boolean",
     "check_params",
     "integer",
@@ -33,6 +37,47 @@ class Constraint(NamedTuple):
 
     allowed: str
     test: Callable[[Any], bool]
+
+
+class Within(NamedTuple):
+    """What every number of a learned attribute must be, written into its annotation: finite and within bounds.
+
+    `load` refuses a model in which one is not. No fit gives weights beyond the usual bounds: beside one of them the
+    others would be lost among rounding errors.
+
+    Attributes
+    ----------
+    least, most : float
+        The bounds.
+    missing : bool
+        Whether NaN may stand for what is not known.
+
+    Examples
+    --------
+    >>> Within(least=0).holds({"alpha": [0.5, 2], "name": "x"}), Within(least=0).holds([-1.0])
+    (True, False)
+    """
+
+    least: float = -1e12
+    most: float = 1e12
+    missing: bool = False
+
+    def holds(self, value: Any) -> bool:
+        """Return whether all numbers of an array, of a list or mapping of lists, or one by itself, are within."""
+        if isinstance(value, Mapping):
+            return all(self.holds(v) for v in value.values())
+        if isinstance(value, (list, tuple)):
+            return all(self.holds(v) for v in value)
+        if value is None or isinstance(value, (bool, str)):
+            return True
+        if isinstance(value, int):
+            return self.least <= value <= self.most
+        inside = (value >= self.least) & (value <= self.most)
+        return bool(np.all(inside | np.isnan(value) if self.missing else inside))
+
+
+# For numbers in the unit of the user's data; products of three of them are still finite.
+IN_UNITS = Within(-1e50, 1e50)
 
 
 def _is_real(value: Any) -> bool:

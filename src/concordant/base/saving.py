@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from concordant._version import __version__
 from concordant.base.contract import FitInfo
-from concordant.base.params import check_params
+from concordant.base.params import Within, check_params
 from concordant.base.registry import METHODS
 from concordant.errors import ConcordantError, DataError, FormatError, ParameterError, listing, shorten
 from concordant.io._files import atomic_write
@@ -476,15 +476,31 @@ def _may_be_learned(cls: type[Aggregator], name: str) -> bool:
 
 
 def _check_types(method: Aggregator) -> None:
-    """Raise where what was learned is not of the sort that the class declares."""
+    """Raise where what was learned is not of the sort, or not within the bounds, that the class declares."""
     try:
-        declared = {n: h for n, h in get_type_hints(type(method)).items() if n.endswith("_")}
+        hints = get_type_hints(type(method), include_extras=True)
     except NameError:
         # Somebody's class names types that only its checker knows.
         return
-    wrong = [n for n, v in method.__dict__.items() if n in declared and not _is_sort(v, declared[n])]
+    declared = {n: h for n, h in hints.items() if n.endswith("_")}
+    state = method.__dict__
+    wrong = [n for n, v in state.items() if n in declared and not _is_sort(v, _plain_hint(declared[n]))]
     if wrong:
         raise _UnfitError(f"what it learned is of the wrong type: {listing(wrong)}.")
+    for name, hint in declared.items():
+        for bounds in getattr(hint, "__metadata__", ()):
+            if name in state and isinstance(bounds, Within) and not bounds.holds(state[name]):
+                raise _UnfitError(
+                    f"what it learned is out of range: {name!r} holds a number that is not finite, or not between "
+                    f"{bounds.least:g} and {bounds.most:g}."
+                )
+        if name in state and _plain_hint(hint) is float:
+            state[name] = float(state[name])
+
+
+def _plain_hint(hint: Any) -> Any:
+    """Return a declared type without what is said beside it."""
+    return hint.__origin__ if hasattr(hint, "__metadata__") else hint
 
 
 def _is_sort(value: Any, hint: Any) -> bool:
@@ -509,8 +525,17 @@ def _check_experts(method: Aggregator) -> None:
     details = method.__dict__.get("expert_details_", {})
     # Methods that keep no details do not declare them.
     columns = list(details.values()) if isinstance(details, dict) else [None]
-    if not all(isinstance(c, (list, np.ndarray)) and np.shape(c)[:1] == (n,) for c in columns):
+    if not all(_is_detail(c, n) for c in columns) or not {"expert", "weight"}.isdisjoint(details):
         raise _UnfitError(f"what it says of experts is not one entry for each of {n}.")
+
+
+def _is_detail(column: Any, n: int) -> bool:
+    """Return whether a column is an array or a list of n numbers, or a list of n texts."""
+    if isinstance(column, np.ndarray):
+        return bool(column.shape[:1] == (n,))
+    if not isinstance(column, list) or len(column) != n:
+        return False
+    return all(isinstance(c, str) for c in column) or all(isinstance(c, (int, float)) for c in column)
 
 
 def _fit_info(found: Any) -> FitInfo:

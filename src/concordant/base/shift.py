@@ -7,11 +7,13 @@ the data differ in a way that the method cannot make up for.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from concordant.base.params import Within
 from concordant.data.comparisons import Comparisons
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError
@@ -22,6 +24,7 @@ __all__ = [
     "SLACK",
     "Reached",
     "Seen",
+    "RECORDED",
     "check_record",
     "coverage_of",
     "deepest",
@@ -202,6 +205,12 @@ def coverage_of(votes: Preferences) -> Floats:
     return out
 
 
+# More items than codes can number.
+_MOST_ITEMS = 2**31
+# Scores that experts gave are recorded as they were, however large.
+RECORDED = Within(-sys.float_info.max, sys.float_info.max)
+
+
 def check_record(method: Any) -> None:
     """Raise DataError where a loaded record cannot be that of a fit with these experts."""
     record = method.__dict__.get("training_")
@@ -215,8 +224,8 @@ def check_record(method: Any) -> None:
         and isinstance(items, list)
         and len(items) == 2
         and all(isinstance(number, int) and not isinstance(number, bool) for number in items)
-        and 0 <= items[0] <= items[1]
-        and all(_is_column(record.get(name), n, least=least) for name in ("length", "rank"))
+        and 0 <= items[0] <= items[1] <= _MOST_ITEMS
+        and all(_is_column(record.get(name), n, least=least, most=1e50) for name in ("length", "rank"))
         and _is_column(record.get("coverage"), n, least=0.0, most=1.0)
         and isinstance(record.get("widest"), float)
         and 0.0 <= record["widest"] <= 1.0

@@ -7,14 +7,14 @@ strongly it is preferred to others, beta- for how strongly others are preferred 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from concordant.base.contract import Aggregator, Votes
 from concordant.base.experts import DISCOUNTED
-from concordant.base.params import Constraint
-from concordant.base.shift import Reached, Seen, check_record, depth_shift, kind_shift
+from concordant.base.params import Constraint, Within
+from concordant.base.shift import RECORDED, Reached, Seen, check_record, depth_shift, kind_shift
 from concordant.data.comparisons import Comparisons
 from concordant.data.index import Texts
 from concordant.data.streams import id_hash
@@ -93,12 +93,13 @@ class LinearAggregator(Aggregator):
     unknown_experts: str
     scaling: str = "mean"
 
-    weights_: Floats
-    shared_: int
+    weights_: Annotated[Floats, Within()]
+    shared_: Annotated[int, Within(least=-1)]
     transforms_: list[str]
     pruned_: list[str]
-    expert_details_: dict[str, Any]
-    training_: dict[str, Any]
+    adherence_: Annotated[Floats, Within()]
+    expert_details_: Annotated[dict[str, Any], Within()]
+    training_: Annotated[dict[str, Any], RECORDED]
 
     def _blocks(self) -> Blocks:
         """Return which weights there are, or raise when nothing was learned."""
@@ -244,7 +245,7 @@ class LinearAggregator(Aggregator):
             and w.dtype == np.float64
             and w.shape == (n, wide)
             and isinstance(getattr(self, "shared_", None), int)
-            and self.shared_ in (-1, n - 1)
+            and self.shared_ == (n - 1 if self.experts_[-1:] == [SHARED] else -1)
             and set(self.transforms_) <= set(TRANSFORMS)
             and isinstance(getattr(self, "pruned_", None), list)
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.experts import check_known
 from concordant.base.limits import check_limits
-from concordant.base.params import Constraint, boolean, integer, number, one_of
+from concordant.base.params import IN_UNITS, Constraint, Within, boolean, integer, number, one_of
 from concordant.base.registry import register
 from concordant.base.uncertainty import ScoreCovariance
 from concordant.data.comparisons import Comparisons
@@ -64,6 +64,8 @@ _MUCH_MEMORY = 2e9
 _FARTHEST = 30.0
 # Curvature below this part of the largest, or of the outcomes, says that nothing bounds some weights of features.
 _FLAT = 1e-12
+# Rounding errors of a covariance are smaller.
+_CLOSE = 1e-6
 
 
 class _Found(NamedTuple):
@@ -213,15 +215,16 @@ class BradleyTerry(Aggregator):
     }
 
     ties_: str
-    tie_: float
-    side_: float
-    coefficients_: dict[str, float]
-    shared_covariance_: Floats
-    expert_details_: dict[str, list[float]]
-    scale_: float
-    feature_slots_: dict[str, list[Any]]
-    feature_basis_: Floats
-    feature_scores_: Floats
+    tie_: Annotated[float, Within(least=0)]
+    side_: Annotated[float, Within(-1e3, 1e3)]
+    coefficients_: Annotated[dict[str, float], IN_UNITS]
+    shared_covariance_: Annotated[Floats, IN_UNITS._replace(missing=True)]
+    adherence_: Annotated[Floats, Within(-1e3, 1e3)]
+    expert_details_: Annotated[dict[str, list[float]], Within()]
+    scale_: Annotated[float, Within(1e-12)]
+    feature_slots_: Annotated[dict[str, list[Any]], Within(least=0)]
+    feature_basis_: Annotated[Floats, IN_UNITS]
+    feature_scores_: Annotated[Floats, IN_UNITS]
 
     def __init__(
         self,
@@ -441,12 +444,16 @@ class BradleyTerry(Aggregator):
             missing += [n for n in ("slope", "slope_stderr", "side", "tie_tendency") if n not in details]
         if missing:
             raise DataError(f"parts of what BradleyTerry learns are missing: {listing(missing)}.")
-        if self.ties_ not in ("none", "davidson", "rao-kupper") or not (np.isfinite(self.tie_) and self.tie_ >= 0):
-            raise DataError(f"BradleyTerry has no ties {self.ties_!r} with the parameter {self.tie_:g}.")
-        if self.reliability and not 0 < self.scale_ < 1e100:
-            raise DataError(f"the scale of the scores must be a number > 0, not {self.scale_:g}.")
-        if self.shared_covariance_.ndim != 2 or len(set(self.shared_covariance_.shape)) != 1:
+        if self.reliability and min(self.expert_details_["slope_stderr"], default=0.0) < 0:
+            raise DataError("a standard error is below 0.")
+        if self.ties_ not in ("none", "davidson", "rao-kupper"):
+            raise DataError(f"BradleyTerry has no ties {self.ties_!r}.")
+        table = self.shared_covariance_
+        if table.ndim != 2 or len(set(table.shape)) != 1:
             raise DataError("the covariance of what is shared is no square table.")
+        # Without experts to tell how far they differ, weights of features have no covariance at all.
+        if not (np.isnan(table).all() and "coefficients_" in state) and not _is_covariance(table):
+            raise DataError("the covariance of what is shared is none.")
         if "coefficients_" in state:
             rows = sum(self.feature_slots_["sizes"])
             if not len(self.feature_basis_) == len(self.feature_scores_) == len(self.feature_slots_["items"]) == rows:
@@ -1060,7 +1067,7 @@ class BradleyTerry(Aggregator):
         """Return the scores given the judges, with intervals."""
         from concordant.kernels import judges
 
-        ties = self.ties_ != "none"
+        ties = self.ties_ != "none" and self.tie_ > 0
         rows = self._judge_rows(preferences, ties)
         if known is None:
             rows = self._known_experts(rows)
@@ -1103,6 +1110,14 @@ class BradleyTerry(Aggregator):
             )
         words = self._in_words(how, has_experts=True)
         return self._answer(preferences.slots, score, anchors, made, words, votes.known)
+
+
+def _is_covariance(table: Floats) -> bool:
+    """Return whether a square table has two sides alike, and no variance below 0 or correlation beyond 1."""
+    variance = np.diagonal(table)
+    limit = np.sqrt(np.maximum(variance[:, None] * variance[None, :], 0.0)) * (1.0 + _CLOSE)
+    alike = np.abs(table - table.T) <= _CLOSE * limit
+    return bool((variance >= 0).all() and alike.all() and (np.abs(table) <= limit).all())
 
 
 def _instances(votes: Meetings) -> Iterator[tuple[int, slice]]:

@@ -7,7 +7,7 @@ their mean. The model picks the next item by how little that distance grows, wei
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.experts import check_known
 from concordant.base.limits import check_limits
-from concordant.base.params import Constraint, integer, number, one_of
+from concordant.base.params import Constraint, Within, integer, number, one_of
 from concordant.base.registry import register
 from concordant.base.supervision import match_labels, validation_pair
 from concordant.data.preferences import Preferences
@@ -103,6 +103,8 @@ class CPS(Aggregator):
         "max_iter": integer(least=1),
         "tol": number(above=0),
     }
+
+    adherence_: Annotated[Floats, Within(least=0)]
 
     def __init__(
         self,

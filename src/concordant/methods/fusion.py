@@ -8,18 +8,18 @@ learning is more than that; what it needs is imported when it begins.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from concordant.base.contract import Aggregator, Tags, expert_weights
 from concordant.base.experts import check_known
-from concordant.base.params import Constraint, integer, mapping, metric_name, number, one_of, optional
+from concordant.base.params import Constraint, Within, integer, mapping, metric_name, number, one_of, optional
 from concordant.base.registry import register
-from concordant.base.shift import check_record, value_shift
+from concordant.base.shift import RECORDED, check_record, value_shift
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, KindError, NotFittedError
+from concordant.errors import KindError, NotFittedError
 from concordant.kernels.cells import blocks, weighted_median
 from concordant.kernels.lists import TIES, Floats, Ints, exact_sums
 from concordant.kernels.ties import merge_ties
@@ -126,7 +126,8 @@ class Weighing(Aggregator):
     select: str
     cv: int
 
-    training_: dict[str, Any]
+    adherence_: Annotated[Floats, Within(least=0)]
+    training_: Annotated[dict[str, Any], RECORDED]
 
     def _learns(self) -> bool:
         return self.needs_labels()
@@ -145,9 +146,6 @@ class Weighing(Aggregator):
         return out if preferences.list_weight is None else out * preferences.list_weight
 
     def _check_state(self) -> None:
-        trust = getattr(self, "adherence_", None)
-        if trust is not None and not (np.isfinite(trust).all() and (trust >= 0).all()):
-            raise DataError("its weights are not all finite numbers >= 0.")
         check_record(self)
 
 
@@ -246,7 +244,7 @@ class RRF(Weighing):
         **_LEARNING,
     }
 
-    k_: float
+    k_: Annotated[float, Within(1e-12)]
 
     def __init__(
         self,
@@ -302,11 +300,6 @@ class RRF(Weighing):
     def _contributions(self, preferences: Preferences) -> tuple[list[str], Floats, Floats]:
         terms = 1.0 / (self._decay() + preferences.ranks(self.ties))
         return by_expert(preferences, terms, self._list_weights(preferences))
-
-    def _check_state(self) -> None:
-        super()._check_state()
-        if "k_" in self.__dict__ and not number(above=0).test(self.k_):
-            raise DataError("its k is not a number > 0.")
 
 
 @register

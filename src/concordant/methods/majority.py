@@ -11,14 +11,14 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.limits import check_limits
-from concordant.base.params import Constraint, boolean, integer, number, one_of
+from concordant.base.params import Constraint, Within, boolean, integer, number, one_of
 from concordant.base.registry import register
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
@@ -524,7 +524,7 @@ class Kemeny(Aggregator):
         "missing": MISSING,
     }
 
-    optimality_: dict[str, list[Any]]
+    optimality_: Annotated[dict[str, list[Any]], Within(least=-1e150, most=1e150)]
 
     def __init__(
         self, *, solver: str = "auto", max_items: int = 100, time_limit: float = 30.0, missing: str = "auto"

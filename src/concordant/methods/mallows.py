@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from math import lgamma
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.experts import check_known
 from concordant.base.limits import check_limits
-from concordant.base.params import Constraint, boolean, integer, number, one_of, optional, seed
+from concordant.base.params import Constraint, Within, boolean, integer, number, one_of, optional, seed
 from concordant.base.registry import register
 from concordant.base.supervision import match_labels
 from concordant.data.consensus import Consensus
@@ -181,7 +181,7 @@ class Mallows(Aggregator):
         **{name: Kemeny.constraints[name] for name in ("solver", "max_items", "time_limit")},
     }
 
-    dispersion_: dict[str, float]
+    dispersion_: Annotated[dict[str, float], Within(most=0)]
 
     def __init__(
         self,
@@ -621,9 +621,11 @@ class ExtendedMallows(Aggregator):
         "random_state": seed(),
     }
 
-    theta_: Floats
-    expert_details_: dict[str, list[float]]
-    chain_: dict[str, Any]
+    theta_: Annotated[Floats, Within(mallows.LEAST_THETA, 0)]
+    adherence_: Annotated[Floats, Within(0, -mallows.LEAST_THETA)]
+    expert_details_: Annotated[dict[str, list[float]], Within(mallows.LEAST_THETA, 0)]
+    # How chains agreed, for the reader; two that never met are infinitely far apart.
+    chain_: Annotated[dict[str, Any], Within(0, np.inf, missing=True)]
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ variances all that counts are net counts, so that the fit is one scalar root.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, FitInfo, Tags, Votes
 from concordant.base.experts import check_known
-from concordant.base.params import Constraint, integer, number, one_of
+from concordant.base.params import Constraint, Within, integer, number, one_of
 from concordant.base.registry import register
 from concordant.base.supervision import match_labels, validation_pair
 from concordant.base.uncertainty import (
@@ -250,9 +250,10 @@ class MPM(Aggregator):
     }
 
     adherence_used_: str
-    training_instances_: int
-    variance_: Floats
-    expert_details_: dict[str, Any]
+    training_instances_: Annotated[int, Within(least=0)]
+    adherence_: Annotated[Floats, Within(0, 1)]
+    variance_: Annotated[Floats, Within(least=0, missing=True)]
+    expert_details_: Annotated[dict[str, Any], Within(least=0, missing=True)]
 
     def __init__(
         self,

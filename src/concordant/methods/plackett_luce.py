@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.experts import check_known
-from concordant.base.params import Constraint, boolean, integer, number, one_of, optional
+from concordant.base.params import Constraint, Within, boolean, integer, number, one_of, optional
 from concordant.base.registry import register
 from concordant.base.uncertainty import (
     CONSTRAINTS,
@@ -187,7 +187,9 @@ class PlackettLuce(Aggregator):
         "unknown_experts": one_of("error", "ignore"),
     }
 
-    training_instances_: int
+    # On the ellipsoid no expert follows the scores more closely than the root of all choices over its own.
+    adherence_: Annotated[Floats, Within(0, 1e12)]
+    training_instances_: Annotated[int, Within(least=0)]
 
     def __init__(
         self,

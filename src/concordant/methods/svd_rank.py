@@ -7,15 +7,15 @@ them: `transform` hands them to any learning-to-rank library.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from concordant.base.contract import Aggregator, Tags, Votes
-from concordant.base.params import Constraint, boolean, integer, metric_name, number, one_of, optional, seed
+from concordant.base.params import Constraint, Within, boolean, integer, metric_name, number, one_of, optional, seed
 from concordant.base.registry import register
-from concordant.base.shift import Seen, check_record, depth_shift, kind_shift
+from concordant.base.shift import RECORDED, Seen, check_record, depth_shift, kind_shift
 from concordant.errors import DataError, DataShiftWarning, NotFittedError
 from concordant.kernels.lists import Floats, exact_sums, list_ids, offsets_of
 from concordant.kernels.svd_tables import Rows
@@ -212,15 +212,15 @@ class SVDRank(Aggregator):
     }
 
     experts_: list[str]
-    shared_: int
+    shared_: Annotated[int, Within(least=-1)]
     strength_: str
-    weights_: Floats
-    adherence_: Floats
-    expert_details_: dict[str, Any]
-    hidden_: Floats
-    bias_: Floats
-    top_: Floats
-    training_: dict[str, Any]
+    weights_: Annotated[Floats, Within()]
+    adherence_: Annotated[Floats, Within()]
+    expert_details_: Annotated[dict[str, Any], Within()]
+    hidden_: Annotated[Floats, Within()]
+    bias_: Annotated[Floats, Within()]
+    top_: Annotated[Floats, Within()]
+    training_: Annotated[dict[str, Any], RECORDED]
 
     def __init__(
         self,
@@ -463,7 +463,7 @@ class SVDRank(Aggregator):
             and len(w) == n
             and w.shape[1] >= 4
             and w.shape[1] % 3 == 1
-            and state.get("shared_") in (-1, n - 1)
+            and state.get("shared_") == (n - 1 if state.get("experts_", [])[-1:] == [SHARED] else -1)
             and state.get("strength_") in STRENGTHS
         )
         if right and "hidden_" in state:

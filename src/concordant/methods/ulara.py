@@ -7,14 +7,14 @@ experts scatter, so they lose their weight without anybody saying who they are.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.experts import check_known
-from concordant.base.params import Constraint, integer, number, one_of, optional
+from concordant.base.params import Constraint, Within, integer, number, one_of, optional
 from concordant.base.registry import register
 from concordant.data.preferences import Preferences
 from concordant.errors import IdentifiabilityWarning, NotFittedError, listing
@@ -110,7 +110,9 @@ class ULARA(Aggregator):
         "unknown_experts": one_of("error", "ignore"),
     }
 
-    expert_details_: dict[str, list[float]]
+    # Light lists make for large weights.
+    adherence_: Annotated[Floats, Within(0, 1e50)]
+    expert_details_: Annotated[dict[str, list[float]], Within(0, 1e50)]
 
     def __init__(
         self,

@@ -10,13 +10,15 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
 
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.params import (
+    IN_UNITS,
     Constraint,
+    Within,
     boolean,
     check_params,
     integer,
@@ -26,7 +28,7 @@ from concordant.base.params import (
     optional,
     seed,
 )
-from concordant.base.shift import Seen, check_record, depth_shift, kind_shift
+from concordant.base.shift import RECORDED, Seen, check_record, depth_shift, kind_shift
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.features import Features
@@ -207,18 +209,18 @@ class Ranker(Aggregator):
     feature_names_: list[str]
     item_features_: list[str]
     experts_: list[str]
-    shared_: int
-    coefficients_: Floats
-    training_: dict[str, Any]
-    products_: Ints
-    product_centre_: Floats
-    product_scale_: Floats
-    centre_: Floats
-    scale_: Floats
-    mean_: Floats
-    bias_: Floats
-    top_: Floats
-    extra_: Floats
+    shared_: Annotated[int, Within(least=-1)]
+    coefficients_: Annotated[Floats, Within()]
+    training_: Annotated[dict[str, Any], RECORDED]
+    products_: Annotated[Ints, Within(least=0)]
+    product_centre_: Annotated[Floats, IN_UNITS]
+    product_scale_: Annotated[Floats, IN_UNITS._replace(least=0)]
+    centre_: Annotated[Floats, IN_UNITS]
+    scale_: Annotated[Floats, IN_UNITS._replace(least=0)]
+    mean_: Annotated[Floats, IN_UNITS]
+    bias_: Annotated[Floats, Within()]
+    top_: Annotated[Floats, Within()]
+    extra_: Annotated[Floats, Within()]
 
     def __init__(
         self,
@@ -557,11 +559,13 @@ class Ranker(Aggregator):
                 self.product_centre_.shape == self.product_scale_.shape == (len(pairs),),
             ]
         arrays = (self.coefficients_, self.centre_, self.scale_, self.mean_, self.bias_, self.top_, self.extra_)
-        fits += [a.dtype == np.float64 and bool(np.isfinite(a).all()) for a in arrays]
+        fits += [a.dtype == np.float64 for a in arrays]
+        # A column that lies so far from 0, in units of its deviation, counts as constant.
+        fits.append(bool((np.abs(self.centre_ * self.scale_) <= 2e12).all()))
         if "experts_" in self.__dict__:
             said = columns - len(self.item_features_)
             width = 4 if self.expert_features == "svd" else 3
-            fits += [said == width * len(self.experts_), -1 <= self.shared_ < len(self.experts_)]
+            fits += [said == width * len(self.experts_), self.shared_ in (-1, len(self.experts_) - 1)]
         if not all(fits):
             raise DataError(f"the parts of this {type(self).__name__} do not go together.")
         check_record(self)
