@@ -179,3 +179,11 @@ def test_a_bar_tells_how_a_training_stands(monkeypatch: pytest.MonkeyPatch, caps
             time.sleep(0.05)
         bar.update(advance=1)
     assert "fitting crf: ndcg@10 0.5123 at pass 20" in seen
+
+
+def test_the_traceback_of_an_unexpected_error_does_not_act_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    from concordant.cli.app import _show_unexpected
+
+    _show_unexpected(KeyError, KeyError(), None)
+    _show_unexpected(ValueError, ValueError("q\x1b[2J\x9b"), None)
+    assert capsys.readouterr().err == "KeyError\nValueError: q\\x1b[2J\\x9b\n"
