@@ -387,7 +387,16 @@ SMALL = {
 }
 
 
-@pytest.mark.parametrize("what", SMALL)
+# Findings that are not mended yet; the test fails once they are, so that this goes.
+OPEN = {
+    "files": "a record with a quote inside an unquoted field may be dropped with those before it; a quoted field in a "
+    "table of blanks is read in two ways; small arrays are all refused",
+}
+
+
+@pytest.mark.parametrize(
+    "what", [pytest.param(name, marks=pytest.mark.xfail(reason=OPEN[name]) if name in OPEN else ()) for name in SMALL]
+)
 def test_hostile_input_is_answered_rightly_or_refused_by_name(what: str, tmp_path: Path) -> None:
     module, options, inputs = SMALL[what]
     limit = getattr(module, "LIMIT", watch.LIMIT)

@@ -901,3 +901,12 @@ def test_bootstrap_of_few_experts_is_as_wide_as_the_sandwich() -> None:
     ratio = np.sqrt(np.trace(drawn.covariance[0]) / np.trace(exact.covariance[0]))
     assert 0.95 < ratio < 1.2
     np.testing.assert_allclose(drawn.upper - drawn.lower, exact.upper - exact.lower, rtol=0.2)
+
+
+@pytest.mark.parametrize("transform", ["count", "rating"])
+def test_values_whose_differences_overflow_are_refused_by_name(transform: str) -> None:
+    kind = "rating" if transform == "rating" else "rank"
+    far = cc.Preferences(["q"] * 4, ["x", "x", "y", "y"], ["a", "b", "b", "c"], [1.0, 2.0, 1.0, 1e308], kind=kind)
+    with pytest.raises(DataError, match=r"the ra(nk|ting) of item 'c' in instance 'q' is beyond 1e\+100"):
+        cc.MPM(transform=transform).fit_predict(far)
+    assert np.isfinite(cc.MPM(transform="binary").fit_predict(far).score).all()

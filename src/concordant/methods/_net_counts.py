@@ -12,7 +12,7 @@ import numpy as np
 from concordant.base.contract import Votes
 from concordant.data.comparisons import Comparisons
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError
+from concordant.errors import DataError, quote
 from concordant.kernels.lists import Codes, Floats, Ints, exact_sums, order_lists, ranges
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ __all__ = ["NetCounts", "net_counts"]
 
 # Sums this small beside their terms are rounding.
 _NOTHING = 1e-12
+# Differences of values up to this size can be squared and added up.
+_LARGEST = 1e100
 
 
 class NetCounts(NamedTuple):
@@ -198,6 +200,12 @@ def net_counts(votes: Votes, transform: str, pairs: bool) -> NetCounts:
 
 def _of_lists(p: Preferences, transform: str, pairs: bool) -> NetCounts:
     value = _values(p, transform)
+    if transform != "binary" and len(value) and not np.abs(value).max() <= _LARGEST:
+        instance, item = p.slots.where(int(p.slot[np.abs(value).argmax()]))
+        raise DataError(
+            f"transform={transform!r} takes differences of {p.kind}s, and the {p.kind} of item {quote(item)} in "
+            f"instance {quote(instance)} is beyond {_LARGEST:g}. Use smaller numbers, or transform='binary'."
+        )
     if transform == "binary":
         row, col = p.pair_sums("binary")
         net, total = row - col, np.add.reduceat(row, p.list_offsets[:-1]) if p.n_lists else np.zeros(0)
