@@ -397,7 +397,7 @@ class TestWriting:
         for one in two:
             assert write_preflib(one, tmp_path / one.instances[0]).name == f"{one.instances[0]}.soc"
 
-    @pytest.mark.parametrize("name", ["", " a", "a\t", "a\nb", "\ud800"])
+    @pytest.mark.parametrize("name", ["", " a", "a\t", "a\nb"])
     def test_names_that_would_not_come_back_are_refused(self, name: str, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="cannot be the name of a PrefLib alternative"):
             write_preflib(Preferences(["q"], ["x"], [name], [1]), tmp_path / "o")
