@@ -72,8 +72,10 @@ class Within(NamedTuple):
             return True
         if isinstance(value, int):
             return self.least <= value <= self.most
-        inside = (value >= self.least) & (value <= self.most)
-        return bool(np.all(inside | np.isnan(value) if self.missing else inside))
+        # In double precision: the bounds may be beyond what the array's own holds.
+        number = np.asarray(value, dtype=np.float64)
+        inside = (number >= self.least) & (number <= self.most)
+        return bool(np.all(inside | np.isnan(number) if self.missing else inside))
 
 
 # For numbers in the unit of the user's data; products of three of them are still finite.
