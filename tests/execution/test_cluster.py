@@ -55,6 +55,7 @@ items = st.sampled_from(["d1", "d2", "d3", "clueweb09-en0000-00-00001"])
 run = st.lists(st.tuples(names, items, st.sampled_from([1, 2, 3])), max_size=10, unique_by=lambda r: r[:2])
 
 
+@pytest.mark.filterwarnings("ignore:.*the input holds no rows")
 @settings(max_examples=40)
 @given(
     st.lists(run, min_size=1, max_size=4),

@@ -41,7 +41,6 @@ HOSTILE = [
     "",
     "  ",
     "\u202eturned",
-    "\ud800",
     r"%s {0} \alpha",
 ]
 
