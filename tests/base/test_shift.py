@@ -282,7 +282,7 @@ def test_a_record_that_no_fit_wrote_is_refused(
     model = copy(fitted[name])
     model.training_ = model.training_ | change
     model.save(tmp_path / "m")
-    with pytest.raises(FormatError, match="training data|'training_' holds"):
+    with pytest.raises(FormatError, match=r"training data|'training_' holds"):
         cc.load(tmp_path / "m")
 
 
