@@ -750,3 +750,9 @@ def test_a_reader_given_a_table_names_the_call_that_takes_it() -> None:
         cc.from_frame(ready)
     with pytest.raises(ParameterError, match="must be a path"):
         read_rankings(7)  # type: ignore[arg-type]
+
+
+def test_a_damaged_first_record_is_refused_and_not_passed_over(write: Write) -> None:
+    path = write('user,item,rating\n"u, 1","a ""b""",5"u, 1","two\nlines","" ,3\nu2,c,1\n')
+    with pytest.raises(ParseError, match=r"t\.csv:2: a quoted field does not end as it should"):
+        read_ratings(path)

@@ -507,7 +507,9 @@ class _TextTable(_LinedTable):
             raise FormatError(f"{path}: the file holds no rows.")
         self.separator = _find_separator([text for _, text in lines], kind)
         rows: list[tuple[int, list[str]]] = []
+        starts: list[int] = []
         for line, text, fields in _records(iter(lines), self.separator):
+            starts.append(line)
             if fields is not None:
                 rows.append((line, [f.strip() for f in fields]))
             elif not rows:
@@ -525,7 +527,8 @@ class _TextTable(_LinedTable):
             self.names = [str(c + 1) for c in range(width)]
         _check_width(path, width)
         self.regular = all(len(r) == width for r in below if any(r))
-        self._skip = rows[0][0] - 1 if not self.header else (rows[1][0] - 1 if below else rows[0][0])
+        # The record below the header is the next one, also where it is damaged and no row.
+        self._skip = starts[0] - 1 if not self.header else (starts[1] - 1 if len(starts) > 1 else starts[0])
         self.sample = [(r + [""] * width)[:width] for r in below if any(r)][:SAMPLE_LINES]
 
         self._nothing = _SPACES + self.separator.encode() + b'"'
