@@ -756,3 +756,13 @@ def test_a_damaged_first_record_is_refused_and_not_passed_over(write: Write) -> 
     path = write('user,item,rating\n"u, 1","a ""b""",5"u, 1","two\nlines","" ,3\nu2,c,1\n')
     with pytest.raises(ParseError, match=r"t\.csv:2: a quoted field does not end as it should"):
         read_ratings(path)
+
+
+@pytest.mark.parametrize("blank", ["\t", "\v", "\f", " \v "])
+def test_every_blank_parts_the_fields_of_a_table_of_blanks(blank: str, write: Write) -> None:
+    lines = ["user item rating", "u0 m0 1", f"u1 m1{blank}2", "u2 m2 3"]
+    wanted = [("all", "u0", "m0", 1.0), ("all", "u1", "m1", 2.0), ("all", "u2", "m2", 3.0)]
+    assert sorted(rows(read_ratings(write("\n".join(lines), "t.txt")))) == wanted
+    lines[2] = f"u1 m1{blank}2 9"
+    with pytest.raises(ParseError, match=r"t\.txt:3: expected 3 fields, found 4"):
+        read_ratings(write("\n".join(lines), "t.txt"))

@@ -549,7 +549,9 @@ class _TextTable(_LinedTable):
         if self.separator == "::":
             frame = self._scan(self._content().replace(b"::", b"\x1f"), "\x1f", wanted)
         elif self._quotes_are_regular():
-            frame = self._scan(self._source(), self.separator, wanted)
+            # Tabs and their like part fields as well, and Polars knows one separator.
+            if self.separator != " " or not self._holds(b"\t", b"\v", b"\f"):
+                frame = self._scan(self._source(), self.separator, wanted)
             if frame is None and self.separator == " ":
                 packed = b"\n".join(_BLANKS.sub(b" ", x).strip() for x in self._content().split(b"\n"))
                 frame = self._scan(packed, " ", wanted)
@@ -565,8 +567,7 @@ class _TextTable(_LinedTable):
         if self._quote is None:
             return True
         rest = b""
-        blocks = text_blocks(self.path) if self._of is None else [(1, self._content())]
-        for _, block in blocks:
+        for block in self._blocks():
             if not rest and b'"' not in block:
                 continue
             end = _last_regular_end(rest + block, ord(self.separator))
@@ -574,6 +575,13 @@ class _TextTable(_LinedTable):
                 return False
             rest = (rest + block)[end:]
         return True
+
+    def _blocks(self) -> Iterator[bytes]:
+        """Yield the text in blocks of whole lines."""
+        return (block for _, block in text_blocks(self.path)) if self._of is None else iter([self._content()])
+
+    def _holds(self, *parts: bytes) -> bool:
+        return any(part in block for block in self._blocks() for part in parts)
 
     def _scan(self, source: Path | bytes, separator: str, wanted: list[int]) -> pl.DataFrame | None:
         """Return the columns as Polars sees them, None when anything about the file looks suspicious."""
