@@ -1,7 +1,7 @@
 """Judges numbered inputs in child processes, with a watchdog in the parent.
 
-An input that takes too long is killed, tried once more alone, and counted as a hang if it is killed again; one that
-ends the child is counted as well. Either way the next child goes on behind it, so that a run always ends. On a busy
+An input that takes too long is killed, tried once more, and counted as a hang if it is killed again; one that ends its
+child twice is counted as well. Either way the next child goes on behind it, so that a run always ends. On a busy
 machine a child has its seconds of computing, and six times as long in all.
 """
 
@@ -75,11 +75,11 @@ def judged(
                 if lost.number is None:
                     raise RuntimeError(f"{task} did not start: {lost}") from None
                 n = lost.number
-                if n in again or lost.sort != "hang":
+                if n in again:
                     left.remove(n)
                     yield {"number": n, **lost.label, "outcome": lost.sort, "findings": [[lost.sort, str(lost)]]}
                 else:
-                    # The machine may have been busy: once more, first thing in a new child.
+                    # The machine may have been busy or short of memory: once more, first thing in a new child.
                     again.add(n)
                     left.insert(0, left.pop(left.index(n)))
 

@@ -271,7 +271,7 @@ def _groups(order: str) -> Iterator[list[int]]:
 def _records(text: str, separator: str) -> list[list[str]]:
     """Return the fields of every record, without outer blanks; quotes follow the rules of RFC 4180."""
     if separator == " ":
-        return [_WORDS.findall(line) for line in text.split("\n")]
+        return [[f.strip(BLANKS) for f in _WORDS.findall(line)] for line in text.split("\n")]
     if _RETURN in text:
         raise UnsureError("a character that is used here")
     # A lone carriage return ends no line.
