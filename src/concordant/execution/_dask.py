@@ -52,14 +52,17 @@ class _Dask:
         return self._client.submit(_alone, __version__, function, *arguments, pure=False, retries=_RETRIES)
 
     def result(self, handle: Any) -> Any:
-        seen = monotonic()
+        seen, look = monotonic(), min(_LOOK, self._timeout)
         try:
             while True:
                 try:
-                    return handle.result(timeout=min(_LOOK, self._timeout))
+                    return handle.result(timeout=look)
                 except TimeoutError:
-                    if handle.done():
+                    if handle.status == "error":
                         raise
+                    if handle.done():
+                        # The answer is there and takes longer to arrive.
+                        look *= 2
                     # A task may take hours; it is given up when there are no workers to do it.
                     if self.workers():
                         seen = monotonic()
