@@ -12,7 +12,7 @@ import pytest
 
 import concordant as cc
 from concordant.base import limits
-from concordant.errors import DataError
+from concordant.errors import DataError, ParameterError
 
 
 def lists(n_items: int, n_lists: int = 1) -> cc.Preferences:
@@ -64,6 +64,13 @@ def test_work_of_minutes_is_refused_unless_asked_for(monkeypatch: pytest.MonkeyP
         cc.aggregate(small, "cps")
     monkeypatch.setenv(limits.MAX_SECONDS, "inf")
     assert cc.aggregate(small, "cps").n_slots == 40
+
+
+@pytest.mark.parametrize("value", ["ten", "-1", "nan"])
+def test_a_limit_that_is_no_number_of_seconds_is_refused(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv(limits.MAX_SECONDS, value)
+    with pytest.raises(ParameterError, match=f"CONCORDANT_MAX_SECONDS must be a number of seconds, not '{value}'"):
+        cc.aggregate(lists(40, 3), "cps")
 
 
 def test_short_lists_over_many_items_are_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -85,6 +85,31 @@ def test_a_signal_ends_it_and_leaves_what_was_there(tmp_path: Path, number: sign
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.trec", "slow.trec"]
 
 
+@posix
+@pytest.mark.parametrize(("number", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+def test_a_signal_that_arrives_where_python_drops_exceptions_is_heard(number: str, code: int) -> None:
+    # It arrives in the callback of a weak reference, as it may while modules are imported.
+    program = (
+        "import signal, sys, time, weakref\n"
+        "import concordant.cli.app as app\n"
+        "class Thing: pass\n"
+        "def hit(_):\n"
+        f"    signal.raise_signal(signal.{number})\n"
+        "def run():\n"
+        "    thing = Thing()\n"
+        "    kept = weakref.ref(thing, hit)\n"
+        "    del thing\n"
+        "    time.sleep(20)\n"
+        "app._run = run\n"
+        "try: app.main()\n"
+        "except KeyboardInterrupt: sys.exit(130)\n"
+    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, env=ENVIRONMENT, timeout=15, check=False)
+    assert done.returncode == code
+    assert done.stderr == ""
+
+
 PRINTING = [("--version",), ("--help",), ("aggregate", "--help"), ("methods",), ("methods", "--json")]
 
 

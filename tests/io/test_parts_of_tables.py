@@ -160,6 +160,14 @@ def test_a_table_without_rows_has_none_in_parts_either(tmp_path: Path) -> None:
         [p.read([0]) for p in open_table(path, header=True).windows(1)]
 
 
+@pytest.mark.parametrize("text", ["winner,loser\n", "winner,loser", "winner,loser\n\n"])
+def test_a_packed_header_alone_is_refused_while_collapsing(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "votes.csv.gz"
+    path.write_bytes(gzip.compress(text.encode()))
+    with pytest.raises(FormatError, match=r"votes\.csv\.gz: the table has no rows"):
+        cc.read_comparisons(path, collapse=True)
+
+
 def test_numbers_lose_their_point_if_all_in_the_file_are_numbers(tmp_path: Path) -> None:
     path = tmp_path / "stars.csv"
     rows = [f"u{k},{k}.0,3" for k in range(20)]

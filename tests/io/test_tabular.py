@@ -264,6 +264,14 @@ def test_files_whose_numbers_are_read_differently_are_said(write: Write) -> None
             read_comparisons(files)
 
 
+@pytest.mark.parametrize("name", ["t.tsv", "t.txt"])
+def test_a_tab_too_many_in_a_table_of_tabs_is_refused(write: Write, name: str) -> None:
+    rows = "".join(f"ann\t{item}\t{rank}\n" for rank, item in enumerate("abcd", 1))
+    path = write(f"user\titem\trank\n{rows}bob\ta\t\t2.5\n", name)
+    with pytest.raises(ParseError, match=rf"{name}:6: expected 3 fields, found 4"):
+        read_rankings(path)
+
+
 @pytest.mark.parametrize("text", ["", "\n \n", "user,item,rating\n", "user,item,rating\n\n,,\n"])
 def test_a_file_without_rows_is_refused(write: Write, text: str) -> None:
     with pytest.raises(FormatError, match=r"t\.csv: .*no rows"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 
 import numpy as np
@@ -10,7 +11,7 @@ from numpy.typing import ArrayLike
 from concordant.data.comparisons import Comparisons
 from concordant.data.container import counted
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError
+from concordant.errors import DataError, ParameterError, quote
 from concordant.execution import free_memory
 
 __all__ = ["MAX_SECONDS", "check_limits"]
@@ -71,10 +72,14 @@ def check_limits(
 
 def _patience() -> float:
     """Return how many seconds an instance may take."""
+    asked = os.environ.get(MAX_SECONDS, "").strip() or str(_USUAL_SECONDS)
     try:
-        return float(os.environ.get(MAX_SECONDS, _USUAL_SECONDS))
+        seconds = float(asked)
     except ValueError:
-        return _USUAL_SECONDS
+        seconds = math.nan
+    if not seconds >= 0.0:
+        raise ParameterError(f"the environment variable {MAX_SECONDS} must be a number of seconds, not {quote(asked)}.")
+    return seconds
 
 
 def _instead(votes: Preferences | Comparisons) -> str:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from types import FrameType, TracebackType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from concordant._version import __version__
 from concordant.cli._streams import open_closed_streams, tell, writing_output
+
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
 
 __all__ = ["main"]
 
@@ -25,6 +29,7 @@ def main() -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     sys.excepthook = _show_unexpected
+    sys.unraisablehook = _send_again
     signal.signal(signal.SIGTERM, _terminate)
     try:
         with writing_output():
@@ -62,6 +67,16 @@ def _show_unexpected(kind: type[BaseException], error: BaseException, trace: Tra
 
     for line in "".join(format_exception(kind, error, trace)).splitlines():
         tell(visible(line))
+
+
+def _send_again(dropped: UnraisableHookArgs) -> None:
+    """Send a signal once more whose exception was raised where Python drops exceptions, as in a weak reference."""
+    number = {KeyboardInterrupt: signal.SIGINT, SystemExit: signal.SIGTERM}.get(dropped.exc_type)
+    if number is None:
+        sys.__unraisablehook__(dropped)
+    else:
+        # A little later: here it would be dropped again.
+        threading.Timer(0.01, os.kill, [os.getpid(), number]).start()
 
 
 def _terminate(signum: int, _: FrameType | None) -> NoReturn:

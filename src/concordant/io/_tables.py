@@ -312,8 +312,8 @@ class _LinedTable(Table):
             else:
                 yield held
                 held = stretch
-        if held is not None:
-            yield held
+        # A table without rows is one part without rows.
+        yield held or _Stretch(self._skip + 1, b"")
 
     def _cuts(self, size: int) -> Iterator[_Stretch]:
         rest, line = b"", 1
@@ -878,6 +878,9 @@ def _find_separator(lines: list[str], kind: str | None) -> str:
     lines = lines[:SAMPLE_LINES]
     best, best_share = order[0], 0.0
     for separator in [*order, " "]:
+        if separator == " " and best == "\t" and best_share > 0.5:
+            # A tab is a blank too: blanks would part a line that has a tab too many like any other.
+            break
         widths: list[int | None] = []
         records = list(_records(enumerate(lines), separator))
         for (line, _, fields), end in zip(records, [*(r[0] for r in records[1:]), len(lines)], strict=True):
