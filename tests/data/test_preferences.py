@@ -22,7 +22,7 @@ from tests.oracles import lists as oracle
 import concordant as cc
 from concordant.data.dataset import concat
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, DuplicateError, ParameterError
+from concordant.errors import DataError, DuplicateError, KindError, ParameterError
 from concordant.kernels.lists import TIES
 
 Cell = tuple[str, str, str]
@@ -506,7 +506,7 @@ def test_items_are_selected_by_id_or_by_test(rows: Rows, data: Any) -> None:
 def test_comparisons_are_all_pairs(transform: str, missing: str, rows: Rows, ties: bool) -> None:
     p = rows.build()
     if transform == "rating" and rows.kind == "rank":
-        with pytest.raises(DataError, match=r"these are ranks\. Use 'count'"):
+        with pytest.raises(KindError, match=r"these are ranks\. Use 'count'"):
             p.comparisons(transform)
         return
     c = p.comparisons(transform, ties=ties, missing=missing)

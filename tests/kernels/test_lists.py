@@ -101,7 +101,8 @@ ranks = st.lists(st.integers(1, 9).map(float) | st.floats(1, 50), max_size=8)
 @given(parts=st.lists(ranks, max_size=5))
 def test_pair_sums(transform: str, parts: list[list[float]]) -> None:
     key, offsets = flat(parts)
-    row, col = lists.pair_sums(key, offsets, transform)
+    value, scale = lists.transform_ranks(key, offsets, transform)
+    row, col = lists.pair_sums(value, scale, offsets, binary=transform == "binary")
     want_row, want_col = [], []
     for part in parts:
         y = oracle.strength(part, transform)
@@ -117,7 +118,8 @@ def test_pair_sums_are_the_published_ones(golden: Any) -> None:
             seen = [i for i, r in enumerate(column) if r > 0]
             key, offsets = flat([[float(column[i]) for i in seen]])
             for transform, expected in case["expected"].items():
-                row, col = lists.pair_sums(key, offsets, transform)
+                value, scale = lists.transform_ranks(key, offsets, transform)
+                row, col = lists.pair_sums(value, scale, offsets, binary=transform == "binary")
                 assert row == pytest.approx([expected["row_sums"][i][k] for i in seen], abs=1e-9)
                 assert col == pytest.approx([expected["col_sums"][i][k] for i in seen], abs=1e-9)
 
@@ -127,9 +129,10 @@ def test_a_list_gives_the_same_bits_alone_and_in_company(parts: list[list[float]
     positive = [[abs(v) + 1 for v in p] for p in parts]
     key, offsets = flat(positive)
     for transform in ("count", "rankdiff", "log"):
-        row, col = lists.pair_sums(key, offsets, transform)
+        row, col = lists.pair_sums(*lists.transform_ranks(key, offsets, transform), offsets)
         for n, part in enumerate(positive):
-            alone = lists.pair_sums(*flat([part]), transform)
+            own, ends = flat([part])
+            alone = lists.pair_sums(*lists.transform_ranks(own, ends, transform), ends)
             assert row[offsets[n] : offsets[n + 1]].tolist() == alone[0].tolist()
             assert col[offsets[n] : offsets[n + 1]].tolist() == alone[1].tolist()
 

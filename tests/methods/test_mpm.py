@@ -21,7 +21,14 @@ from tests.oracles import spread
 import concordant as cc
 from concordant.base.checks import Check, checks_for
 from concordant.data.consensus import rank_scores
-from concordant.errors import ConcordantWarning, DataError, NotFittedError, ParameterError, UncertaintyWarning
+from concordant.errors import (
+    ConcordantWarning,
+    DataError,
+    KindError,
+    NotFittedError,
+    ParameterError,
+    UncertaintyWarning,
+)
 from concordant.kernels import multinomial
 from concordant.kernels import multinomial_pairs as pairs
 from concordant.kernels.inversions import order_agreement
@@ -256,7 +263,7 @@ def test_counts_of_ratings_are_differences_of_ratings_and_of_scores_of_positions
     assert not np.allclose(quiet(plain, votes).score, quiet(plain, votes.to_ranks()).score)
     scored = cc.from_lists({"x": {"a": 9.0, "b": 1.0, "c": 0.5}, "y": {"b": 3.0, "a": 2.0}, "z": {"c": 2.0, "b": 1.0}})
     np.testing.assert_array_equal(quiet(plain, scored).score, quiet(plain, scored.to_ranks()).score)
-    with pytest.raises(DataError, match="these are ranks"):
+    with pytest.raises(KindError, match="these are ranks"):
         cc.MPM(transform="rating").fit(corpus())
 
 

@@ -107,7 +107,7 @@ def test_ratings_and_scores_may_be_subtracted() -> None:
     margin = np.array([[0, 1, 7], [-1, 0, 6], [-7, -6, 0]], dtype=float)
     want = oracle.project(margin, 2).mean(axis=1)
     np.testing.assert_allclose(cc.SVP(transform="rating").fit_predict(stars).score, want, atol=1e-12)
-    with pytest.raises(KindError, match=r"does not work on ranks. Use transform='count'"):
+    with pytest.raises(KindError, match=r"these are ranks\. Use 'count'"):
         cc.SVP(transform="rating").fit_predict(stars.to_ranks())
 
 

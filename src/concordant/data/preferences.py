@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from concordant.data.container import Container, as_values, counted, describe, frame_of, readonly, same
 from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze
-from concordant.errors import DataError, DuplicateError, ParameterError, listing, quote
+from concordant.errors import DataError, DuplicateError, KindError, ParameterError, listing, quote
 from concordant.kernels import lists
 from concordant.kernels.lists import Codes, Floats, Ints
 
@@ -360,21 +360,31 @@ class Preferences(Container):
         >>> [s.tolist() for s in p.pair_sums("count")]
         [[4.0, 2.0, 0.0], [0.0, 1.0, 5.0]]
         """
-        values, transform = self._pair_values(transform)
-        return lists.pair_sums(values, self.list_offsets, transform)
+        return lists.pair_sums(*self.rank_transform(transform), self.list_offsets, binary=transform == "binary")
 
-    def _pair_values(self, transform: str) -> tuple[Floats, str]:
-        """Return the values that are subtracted to compare two items (smaller is better) and the array transform."""
+    def rank_transform(self, transform: str) -> tuple[Floats, Floats]:
+        """Return a value x for every row and a scale z for every list: the strength of a preference is (x_j - x_i) / z.
+
+        Smaller values are better. Transforms as in `comparisons`; "binary" asks for the sign of the difference only.
+
+        Examples
+        --------
+        >>> Preferences(["q"] * 3, ["x"] * 3, list("abc"), [1, 2, 4]).rank_transform("rankdiff")
+        (array([1., 2., 4.]), array([4.]))
+        """
         known = ("binary", "count", "rankdiff", "log", "rating")
         if transform not in known:
             raise ParameterError.invalid("transform", "comparisons", f"one of {', '.join(map(repr, known))}", transform)
-        if transform == "rating":
-            if self.kind == "rank":
-                raise DataError(
-                    "transform='rating' takes differences of ratings or scores; these are ranks. Use 'count'."
-                )
-            return -self.value, "count"
-        return self.ranks("average"), transform
+        if transform == "rating" and self.kind == "rank":
+            raise KindError("transform='rating' takes differences of ratings or scores; these are ranks. Use 'count'.")
+        if transform == "rating" or (transform == "binary" and self.kind != "rank"):
+            return -self.value, np.ones(self.n_lists)
+        return lists.transform_ranks(self.ranks("average"), self.list_offsets, transform)
+
+    def transformed(self, transform: str) -> Floats:
+        """Return the values of `rank_transform` over their scales: their differences are strengths of preference."""
+        value, scale = self.rank_transform(transform)
+        return value if (scale == 1.0).all() else value / np.repeat(scale, self.list_lengths)
 
     def comparisons(self, transform: str = "binary", *, ties: bool = False, missing: str = "auto") -> Comparisons:
         """Return every list as pairwise preferences, expert by expert.
@@ -404,9 +414,9 @@ class Preferences(Container):
         from concordant.data.comparisons import Comparisons
 
         check_missing(missing, "comparisons", ("auto", *MISSING))
-        values, array_transform = self._pair_values(transform)
+        (values, scale), binary = self.rank_transform(transform), transform == "binary"
         parts: list[_Pairs] = [
-            _list_pairs(self, values, array_transform, rows, which, ties)
+            _list_pairs(self, values, scale, rows, which, binary=binary, ties=ties)
             for which, rows in lists.by_length(self.list_offsets)
         ]
         below = self.below(missing)
@@ -790,20 +800,16 @@ def _resolve_duplicates(
 _Pairs = tuple[Ints, Codes, Codes, Floats, Floats, Floats]
 
 
-def _list_pairs(p: Preferences, values: Floats, transform: str, rows: Ints, which: Ints, ties: bool) -> _Pairs:
+def _list_pairs(
+    p: Preferences, values: Floats, scale: Floats, rows: Ints, which: Ints, *, binary: bool, ties: bool
+) -> _Pairs:
     """Return the pairs of all lists of one length: list, left, right (left has the smaller slot) and counts."""
     m = rows.shape[1]
     a, b = np.triu_indices(m, 1)
     by_slot = np.take_along_axis(rows, np.argsort(p.slot[rows], axis=1), axis=1)
     x = values[by_slot]
-    z = np.ones((len(rows), 1))
-    if transform == "log":
-        x = np.log(x)
-    if transform in ("rankdiff", "log"):
-        z = x.max(axis=1, keepdims=True)
-        z[z == 0] = 1.0
-    gap = (x[:, b] - x[:, a]) / z
-    if transform == "binary":
+    gap = (x[:, b] - x[:, a]) / scale[which][:, None]
+    if binary:
         gap = np.sign(gap)
     left, right = p.slot[by_slot][:, a], p.slot[by_slot][:, b]
     keep = np.ones(gap.shape, dtype=np.bool_) if ties else gap != 0

@@ -118,7 +118,6 @@ def list_terms(
     offsets: Ints,
     width: Floats,
     binary: bool,
-    over_largest: bool,
     plus: Floats,
     minus: Floats,
     none: Floats,
@@ -128,18 +127,17 @@ def list_terms(
 ) -> None:
     """Write what every row of every list adds to its item: -none + plus * row - minus * col, all by list.
 
-    row = Σ (x_j - x_i) / z over the items behind, col over those ahead, both over `width`; `binary` counts them
-    instead, `over_largest` makes z the largest x of the list, else it is 1. `order` and `spare` are room for as many
-    rows as there are, and as the longest list has. Every number is the result of the same operations in the same order
-    as in `lists.pair_sums`, so that few rows, which are left to NumPy, get the same bits.
+    row = Σ (x_j - x_i) over the items behind, col over those ahead, both over `width`; `binary` counts them instead.
+    `order` and `spare` are room for as many rows as there are, and as the longest list has. Every number is the result
+    of the same operations in the same order as in `lists.pair_sums`, so that few rows, which are left to NumPy, get the
+    same bits.
     """
     for k in range(len(offsets) - 1):
         first, last = offsets[k], offsets[k + 1]
         if first == last:
             continue
         _sort(x, first, last, order, spare)
-        largest = x[order[last - 1]]
-        scale = 1.0 / (width[k] * largest) if over_largest and largest != 0.0 else 1.0 / width[k]
+        scale = 1.0 / width[k]
         up, down = plus[k] * scale, minus[k] * scale
         whole = 0.0
         for at in range(first, last):

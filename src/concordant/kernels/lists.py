@@ -163,12 +163,8 @@ def by_length(offsets: Ints) -> list[tuple[Ints, Ints]]:
     return out
 
 
-def pair_sums(rank: Floats, offsets: Ints, transform: str) -> tuple[Floats, Floats]:
-    """Return the row and column sums of every list's pairwise matrix, in O(m log m) per list of m rows.
-
-    With x = rank (`count`, `rankdiff`) or ln rank (`log`), Y(i, j) = (x_j - x_i) / z for x_i < x_j, else 0; z is 1,
-    the largest rank of the list, or its logarithm; `binary` has Y = 1. The sums over all j are all that net counts,
-    the base multinomial model and the CRF need.
+def transform_ranks(rank: Floats, offsets: Ints, transform: str) -> tuple[Floats, Floats]:
+    """Return values x and the scale z of every list: (x_j - x_i) / z is how strongly a list prefers item i to item j.
 
     Parameters
     ----------
@@ -177,41 +173,66 @@ def pair_sums(rank: Floats, offsets: Ints, transform: str) -> tuple[Floats, Floa
     offsets : int64[L + 1]
         Where the lists begin.
     transform : {"binary", "count", "rankdiff", "log"}
-        The strength of a preference.
+        "count": ranks; "rankdiff": ranks, scaled by the largest rank of the list; "log": log ranks, scaled by the
+        largest log rank. "binary" counts the sign of a difference, so the ranks serve as they are.
 
-    >>> row, col = pair_sums(np.array([1.0, 2.0, 4.0]), np.array([0, 3]), "count")
+    >>> transform_ranks(np.array([1.0, 2.0, 4.0]), np.array([0, 3]), "rankdiff")
+    (array([1., 2., 4.]), array([4.]))
+    """
+    value, scale = np.log(rank) if transform == "log" else rank, np.ones(len(offsets) - 1)
+    if transform in ("rankdiff", "log") and len(rank):
+        full = offsets[1:] > offsets[:-1]
+        largest = np.maximum.reduceat(value, offsets[:-1][full])
+        # A list whose largest rank is 1 prefers nothing: its logarithms are all 0.
+        scale[full] = np.where(largest == 0, 1.0, largest)
+    return value, scale
+
+
+def pair_sums(value: Floats, scale: Floats, offsets: Ints, *, binary: bool = False) -> tuple[Floats, Floats]:
+    """Return the row and column sums of every list's pairwise matrix, in O(m log m) per list of m rows.
+
+    Y(i, j) = (x_j - x_i) / z for x_i < x_j, else 0; `binary` has Y = 1 instead. The sums over all j are all that net
+    counts, the base multinomial model and the CRF need.
+
+    Parameters
+    ----------
+    value : float64[R]
+        Smaller is better, as `transform_ranks` returns them.
+    scale : float64[L]
+        The scale of every list.
+    offsets : int64[L + 1]
+        Where the lists begin.
+    binary : bool
+        Count the pairs instead of their differences.
+
+    >>> row, col = pair_sums(np.array([1.0, 2.0, 4.0]), np.ones(1), np.array([0, 3]))
     >>> row.tolist(), col.tolist()
     ([4.0, 2.0, 0.0], [0.0, 1.0, 5.0])
     """
-    row = np.zeros(len(rank), dtype=np.float64)
-    col = np.zeros(len(rank), dtype=np.float64)
-    order = order_lists(rank, offsets)
-    for _, rows in by_length(offsets):
+    row = np.zeros(len(value), dtype=np.float64)
+    col = np.zeros(len(value), dtype=np.float64)
+    order = order_lists(value, offsets)
+    for which, rows in by_length(offsets):
         m = rows.shape[1]
         sorted_rows = order[rows]
-        r = rank[sorted_rows]
+        x, z = value[sorted_rows], scale[which][:, None]
         index = np.arange(m)
-        differs = r[:, 1:] != r[:, :-1]
+        differs = x[:, 1:] != x[:, :-1]
         untied = bool(differs.all())
         if untied:
             lo, hi = index, index + 1
         else:
-            new = np.ones(r.shape, dtype=np.bool_)
+            new = np.ones(x.shape, dtype=np.bool_)
             new[:, 1:] = differs
             lo = np.maximum.accumulate(np.where(new, index, 0), axis=1)
-            last = np.ones(r.shape, dtype=np.bool_)
+            last = np.ones(x.shape, dtype=np.bool_)
             last[:, :-1] = differs
             hi = np.minimum.accumulate(np.where(last, index + 1, m)[:, ::-1], axis=1)[:, ::-1]
-        if transform == "binary":
+        if binary:
             row[sorted_rows] = m - hi
             col[sorted_rows] = lo
             continue
-        x = np.log(r) if transform == "log" else r
-        z = np.ones((len(r), 1))
-        if transform in ("rankdiff", "log"):
-            z = x[:, -1:].copy()
-            z[z == 0] = 1.0  # a list whose largest rank is 1 prefers nothing
-        total = np.zeros((len(r), m + 1))
+        total = np.zeros((len(x), m + 1))
         np.cumsum(x, axis=1, out=total[:, 1:])
         above = total[:, 1:] if untied else np.take_along_axis(total, hi, axis=1)
         below = total[:, :-1] if untied else np.take_along_axis(total, lo, axis=1)

@@ -209,15 +209,8 @@ class ListMeetings(Meetings):
     @staticmethod
     def of(votes: Preferences, transform: str, ties: bool) -> ListMeetings:
         """Return the meetings in lists under a transform; `ties` counts tied pairs of a binary one."""
-        value = -votes.value if transform == "rating" else votes.ranks("average")
-        if transform in ("rankdiff", "log"):
-            value = np.log(value) if transform == "log" else value.astype(np.float64)
-            if votes.n_lists:
-                largest = np.maximum.reduceat(value, votes.list_offsets[:-1])
-                # A list whose largest rank is 1 prefers nothing.
-                value = value / np.repeat(np.where(largest > 0, largest, 1.0), votes.list_lengths)
         binary = transform == "binary"
-        return ListMeetings(votes, value, binary, ties and binary)
+        return ListMeetings(votes, votes.transformed(transform), binary, ties and binary)
 
     @cached_property
     def calibration(self) -> Floats:

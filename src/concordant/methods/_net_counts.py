@@ -199,7 +199,8 @@ def net_counts(votes: Votes, transform: str, pairs: bool) -> NetCounts:
 
 
 def _of_lists(p: Preferences, transform: str, pairs: bool) -> NetCounts:
-    value = _values(p, transform)
+    # Ratings have sizes of their own, which ranks lack: counts are differences of ratings where there are any.
+    value = p.transformed("rating" if transform == "count" and p.kind == "rating" else transform)
     if transform != "binary" and len(value) and not np.abs(value).max() <= _LARGEST:
         instance, item = p.slots.where(int(p.slot[np.abs(value).argmax()]))
         raise DataError(
@@ -226,21 +227,6 @@ def _of_lists(p: Preferences, transform: str, pairs: bool) -> NetCounts:
         value if pairs else np.zeros(0),
         transform == "binary",
     )
-
-
-def _values(p: Preferences, transform: str) -> Floats:
-    """Return what the rows of a list are compared by: smaller is better, and the difference is the preference."""
-    if transform == "rating" or (transform == "count" and p.kind == "rating"):
-        if p.kind == "rank":
-            raise DataError("transform='rating' takes differences of ratings or scores; these are ranks. Use 'count'.")
-        return -p.value
-    value = p.ranks("average")
-    value = np.log(value) if transform == "log" else value
-    if transform in ("rankdiff", "log") and p.n_lists:
-        top = np.maximum.reduceat(value, p.list_offsets[:-1])
-        # A list whose largest rank is 1 prefers nothing.
-        value = value / np.repeat(np.where(top > 0, top, 1.0), p.list_lengths)
-    return value
 
 
 def _differences(value: Floats, list_offsets: Ints) -> tuple[Floats, Floats]:

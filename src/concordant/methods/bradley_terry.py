@@ -310,19 +310,14 @@ class BradleyTerry(Aggregator):
                 f"{found}: nobody knows which item was shown where. Give Comparisons with sided=True, or leave "
                 "side_effect=False."
             )
-        if isinstance(preferences, Preferences):
-            self._check_transform(preferences)
-
-    def _check_transform(self, preferences: Preferences) -> None:
-        if self.ties in ("davidson", "rao-kupper") and self.transform != "binary":
+        if (
+            isinstance(preferences, Preferences)
+            and self.ties in ("davidson", "rao-kupper")
+            and self.transform != "binary"
+        ):
             raise ParameterError(
                 f"BradleyTerry(ties={self.ties!r}) counts tied pairs of a list, and transform={self.transform!r} "
                 "counts differences, of which a tie has none. Use transform='binary', or ties='auto'."
-            )
-        if self.transform == "rating" and preferences.kind == "rank":
-            raise KindError(
-                "BradleyTerry(transform='rating') takes differences of ratings or scores; these are ranks. Use "
-                "transform='count'."
             )
 
     def _meetings(self, preferences: Votes, ties: bool) -> Meetings:

@@ -19,7 +19,7 @@ from concordant.base.registry import register
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
-from concordant.errors import ConvergenceWarning, IdentifiabilityWarning, KindError, listing
+from concordant.errors import ConvergenceWarning, IdentifiabilityWarning, listing
 from concordant.execution import map_instances
 from concordant.kernels.lists import Codes, Floats, Ints
 from concordant.kernels.pairs import pair_room
@@ -150,7 +150,7 @@ class SVP(Aggregator):
         """Return the function from an instance to its table of margins."""
         from concordant.kernels.skew import pair_table
 
-        x = self._values(p)
+        x = p.transformed(self.transform)
         weights = p.weights
 
         def table(n: int) -> Table:
@@ -169,26 +169,6 @@ class SVP(Aggregator):
             )
 
         return table
-
-    def _values(self, p: Preferences) -> Floats:
-        """Return what is subtracted to compare two items of a list; smaller is better."""
-        if self.transform == "rating":
-            if p.kind == "rank":
-                raise KindError(
-                    "SVP(transform='rating') takes differences of ratings or scores and does not work on ranks. "
-                    "Use transform='count'."
-                )
-            return -p.value
-        x = p.ranks("average")
-        if self.transform not in ("rankdiff", "log"):
-            return x
-        if self.transform == "log":
-            x = np.log(x)
-        # A list whose largest rank is 1 prefers nothing: its logarithms are all 0.
-        largest = np.zeros(p.n_lists)
-        np.maximum.at(largest, p.row_list, x)
-        out: Floats = x / np.where(largest > 0, largest, 1.0)[p.row_list]
-        return out
 
     def _of_outcomes(self, comparisons: Comparisons) -> Any:
         """Return the function from an instance to its table of wins less losses."""

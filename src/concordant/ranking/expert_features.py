@@ -635,22 +635,17 @@ def item_sums(
 
 def _terms(votes: Preferences, transform: str, none: Floats, plus: Floats, minus: Floats, width: Floats) -> Floats:
     """Return what every row adds: -none + (plus * row - minus * col) / width of its list."""
-    # Only differences of ranks matter, and for counting their order: values will do where they are not ranks.
-    binary, largest = transform == "binary", transform in ("rankdiff", "log")
-    rank = -votes.value if binary and votes.kind != "rank" else votes.ranks("average")
-    x = np.log(rank) if transform == "log" else rank
+    binary, (x, z) = transform == "binary", votes.rank_transform(transform)
     offsets, lengths = votes.list_offsets, votes.list_lengths
+    width = width * z
     if votes.n_rows < _MANY_ROWS:
-        row, col = pair_sums(x, offsets, "binary" if binary else "count")
-        z = np.ones(len(lengths))
-        if largest and len(x):
-            z[lengths > 0] = np.maximum.reduceat(x, offsets[:-1][lengths > 0])
-        scale = 1.0 / (width * np.where(z == 0, 1.0, z))
+        row, col = pair_sums(x, np.ones(len(z)), offsets, binary=binary)
+        scale = 1.0 / width
         up, down, off = (np.repeat(each, lengths) for each in (plus * scale, minus * scale, none))
         return up * row - down * col - off
     from concordant.kernels.expert_rows import list_terms
 
     out = np.empty(votes.n_rows)
     order, spare = np.empty(votes.n_rows, dtype=np.int64), np.empty(int(lengths.max()), dtype=np.int64)
-    list_terms(x, offsets, width, binary, largest, plus, minus, none, order, spare, out)
+    list_terms(x, offsets, width, binary, plus, minus, none, order, spare, out)
     return out

@@ -18,7 +18,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
-from concordant.kernels.lists import Floats, Ints, offsets_of, order_lists, ranges
+from concordant.kernels.lists import Floats, Ints, offsets_of, order_lists, ranges, transform_ranks
 from concordant.kernels.scramble import Keys, mixed
 from concordant.kernels.svd_tables import Pool, Rows
 from concordant.ranking.expert_features import SHARED, Blocks, loudness
@@ -230,12 +230,10 @@ def _gaps(rank: Floats, offsets: Ints, strength: str) -> Floats:
     new[last] = False
     if strength == "binary":
         return new.astype(np.float64)
-    x = np.log(rank) if strength == "log" else rank
-    gap = np.zeros(len(x))
-    gap[:-1] = np.where(new[:-1], x[1:] - x[:-1], 0.0)
-    if strength in ("rankdiff", "log"):
-        # Sorted, so the largest stands last. A list whose largest rank is 1 prefers nothing.
-        gap /= np.repeat(np.where(x[last] > 0, x[last], 1.0), lengths[lengths > 0])
+    value, scale = transform_ranks(rank, offsets, strength)
+    gap = np.zeros(len(value))
+    gap[:-1] = np.where(new[:-1], value[1:] - value[:-1], 0.0)
+    gap /= np.repeat(scale, lengths)
     return gap
 
 
