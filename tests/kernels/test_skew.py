@@ -151,14 +151,3 @@ def test_pair_table_adds_up_lists(seed: int, binary: bool, average: bool, least:
         if count[i, j] > 0 and count[i, j] >= least
     }
     assert got == pytest.approx(want, abs=1e-12)
-
-
-@given(st.integers(1, 12), st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=14))
-def test_components_are_what_pairs_connect(n: int, pairs: list[tuple[int, int]]) -> None:
-    pairs = [(a % n, b % n) for a, b in pairs]
-    want = list(range(n))
-    for _ in range(n):
-        for a, b in pairs:
-            want[a] = want[b] = min(want[a], want[b])
-    first, second = (np.array(c, np.int32) for c in zip(*pairs, strict=True)) if pairs else (np.zeros(0, np.int32),) * 2
-    assert skew.components(first, second, n).tolist() == want

@@ -12,7 +12,7 @@ import numpy as np
 from concordant.kernels.jit import jit
 from concordant.kernels.lists import Codes, Floats, Ints
 
-__all__ = ["complete", "components", "pair_table"]
+__all__ = ["complete", "pair_table"]
 
 # The Lanczos process starts again from what it has found after this many vectors.
 _BASIS = 48
@@ -106,31 +106,6 @@ def pair_table(
             total[j] = 0.0
             count[j] = 0.0
     return first[:used], second[:used], value[:used]
-
-
-@jit
-def components(first: Codes, second: Codes, n: int) -> Codes:
-    """Return for every one of n items the smallest item that pairs connect it with."""
-    root = np.empty(n, np.int32)
-    for i in range(n):
-        root[i] = i
-    for e in range(len(first)):
-        a = first[e]
-        while root[a] != a:
-            root[a] = root[root[a]]
-            a = root[a]
-        b = second[e]
-        while root[b] != b:
-            root[b] = root[root[b]]
-            b = root[b]
-        if a < b:
-            root[b] = a
-        else:
-            root[a] = b
-    for i in range(n):
-        # Roots are smaller than what hangs on them, so one pass in ascending order reaches all of them.
-        root[i] = root[root[i]]
-    return root
 
 
 @jit

@@ -193,15 +193,16 @@ class SVP(Aggregator):
     def _complete(self, table: Table, n: int) -> _Completed:
         """Return the completed instance of n items; every part that comparisons connect is completed by itself."""
         from concordant.kernels import skew
+        from concordant.kernels.graph import weak_components
 
         first, second, value = table
         score = np.zeros(n)
-        root = skew.components(first, second, n)
-        sizes = np.bincount(root, minlength=n)
+        group = weak_components(first, second, n)
+        sizes = np.bincount(group)
         parts, runs, free = [], [], False
-        for r in np.flatnonzero(sizes > 1).tolist():
-            items = np.flatnonzero(root == r)
-            rows = np.flatnonzero(root[first] == r)
+        for g in np.flatnonzero(sizes > 1).tolist():
+            items = np.flatnonzero(group == g)
+            rows = np.flatnonzero(group[first] == g)
             local = np.empty(n, dtype=np.int32)
             local[items] = np.arange(len(items), dtype=np.int32)
             left, right, *run = skew.complete(
