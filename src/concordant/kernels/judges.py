@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from concordant.kernels.jit import jit
 from concordant.kernels.keeping import UNKEPT, Keep, State
+from concordant.kernels.linear_systems import conjugate_gradients
 from concordant.kernels.lists import Codes, Floats, Ints
 
 __all__ = [
@@ -476,7 +477,7 @@ def _newton_direction(rows: _Rows, look: _Look, prior: Floats, wanted: NDArray[n
             diagonal += 1e-10 * max(float(diagonal.max()), 1e-12)
             step = cho_solve(cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False), pull)
         else:
-            step = _conjugate_gradients(rows, look.bend, prior, int(n), pull)
+            step = _newton_step(rows, look.bend, prior, int(n), pull)
         out[first:last] = step * min(1.0, _REACH / max(float(np.abs(step).max()), 1e-300))
     return out
 
@@ -489,7 +490,7 @@ def _curvature(rows: _Rows, bend: Floats, prior: Floats, n: int) -> Floats:
     return out
 
 
-def _conjugate_gradients(rows: _Rows, bend: Floats, prior: Floats, n: int, pull: Floats) -> Floats:
+def _newton_step(rows: _Rows, bend: Floats, prior: Floats, n: int, pull: Floats) -> Floats:
     """Return an instance's Newton step without forming its matrix; the diagonal is the preconditioner."""
     first, m = int(rows.offsets[n]), len(pull)
     start, stop = int(rows.starts[n]), int(rows.starts[n + 1])
@@ -497,24 +498,11 @@ def _conjugate_gradients(rows: _Rows, bend: Floats, prior: Floats, n: int, pull:
     ridge = prior[first : first + m]
     diagonal = np.bincount(left - first, bend, m) + np.bincount(right - first, bend, m) + ridge
     diagonal += 1e-10 * max(float(diagonal.max()), 1e-12)
-    x, rest = np.zeros(m), pull.copy()
-    scaled = rest / diagonal
-    way, size = scaled.copy(), float(rest @ scaled)
-    enough = size * 1e-16
-    for _ in range(2000):
-        if not size > enough:
-            break
-        image = _product(left, right, bend, first, way) + ridge * way
-        curve = float(way @ image)
-        if not curve > 0:
-            break
-        length = size / curve
-        x += length * way
-        rest -= length * image
-        scaled = rest / diagonal
-        size, before = float(rest @ scaled), size
-        way = scaled + (size / before) * way
-    return x
+
+    def product(vector: Floats) -> Floats:
+        return _product(left, right, bend, first, vector) + ridge * vector
+
+    return conjugate_gradients(product, pull, diagonal, rtol=1e-8, max_iter=2000)[0]
 
 
 def _advance(

@@ -15,9 +15,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.kernels.cholesky import cholesky_solve
 from concordant.kernels.jit import jit
 from concordant.kernels.keeping import UNKEPT, Keep, State, minimise
+from concordant.kernels.linear_systems import cholesky_solve
 from concordant.kernels.lists import Codes, Floats, Ints
 
 __all__ = [

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from concordant.kernels.cholesky import cholesky_solve
 from concordant.kernels.jit import jit
+from concordant.kernels.linear_systems import cholesky_solve
 from concordant.kernels.lists import Codes, Floats, Ints
 
 __all__ = [

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.kernels import staged
-from concordant.kernels.cholesky import cholesky_solve
 from concordant.kernels.keeping import UNKEPT, Keep, State
+from concordant.kernels.linear_systems import cholesky_solve, conjugate_gradients
 from concordant.kernels.lists import Floats
 from concordant.kernels.staged import Stages
 from concordant.kernels.staged_lists import written_out
@@ -223,29 +223,16 @@ class Model:
         """Return Newton's step by conjugate gradients, and whether the objective curved the right way all along."""
         x = score - score.max()
         phi, prior = np.exp(x), self.curvature(score)
-        step, product = np.zeros(self.size), np.empty(self.size)
-        residual = point.gradient.copy()
-        if self.free:
-            # What rounding leaves along the free shift can never be solved away.
-            residual -= residual.mean()
-        goal = accuracy * float(np.abs(residual).max())
-        scaled = residual / point.diagonal
-        along = scaled.copy()
-        size = _dot(residual, scaled)
-        for _ in range(2 * self.size):
-            staged.product(x, phi, *self.stages, along, curved, product)
-            product += prior * along
-            bend = _dot(along, product)
-            if bend <= 0:
-                return step, False
-            step += size / bend * along
-            residual -= size / bend * product
-            if float(np.abs(residual).max()) <= goal:
-                break
-            scaled = residual / point.diagonal
-            size, before = _dot(residual, scaled), size
-            along = scaled + size / before * along
-        return step, True
+
+        def product(vector: Floats) -> Floats:
+            out = np.empty(self.size)
+            staged.product(x, phi, *self.stages, vector, curved, out)
+            out += prior * vector
+            return out
+
+        # What rounding leaves along the free shift can never be solved away.
+        right = point.gradient - point.gradient.mean() if self.free else point.gradient
+        return conjugate_gradients(product, right, point.diagonal, rtol=accuracy, max_iter=2 * self.size)
 
     @staticmethod
     def _over(hessian: Floats, right: Floats) -> Floats:

@@ -377,7 +377,7 @@ class _Solver:
 
 def _newton(problem: _Problem, start: Floats, l2: float, instances: Ints, tol: float, max_iter: int) -> Floats:
     """Return the minimum, by Newton steps that are halved until they help."""
-    from concordant.kernels.cholesky import cholesky_solve
+    from concordant.kernels.linear_systems import cholesky_solve
 
     at = start
     value, slope = problem.value(at, l2, instances)
