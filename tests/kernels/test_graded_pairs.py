@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from concordant.kernels import graded_pairs
 from concordant.kernels.graded import Graded
@@ -162,18 +160,3 @@ def test_hinge_and_squares_equal_a_table_of_all_pairs(levels: int) -> None:
     pull = 2 * np.where(win, gap, 0)
     np.testing.assert_allclose(value[0], (np.where(win, gap, 0) ** 2).sum(), rtol=1e-12)
     np.testing.assert_allclose(slope, pull.sum(0) - pull.sum(1), rtol=1e-10, atol=1e-9)
-
-
-@given(
-    st.lists(
-        st.one_of(st.floats(allow_nan=False), st.sampled_from([0.0, -0.0, 1.0, -1.0, 1.5, np.inf, -np.inf])),
-        min_size=0,
-        max_size=120,
-    )
-)
-def test_the_sort_by_bytes_is_a_sort(values: list[float]) -> None:
-    score = np.array(values)
-    spare = np.empty((4, len(score)), dtype=np.int64)
-    order = graded_pairs._sorted(score, *spare, np.empty(2048, dtype=np.int64))
-    assert sorted(order.tolist()) == list(range(len(score)))
-    np.testing.assert_array_equal(score[order], np.sort(score))

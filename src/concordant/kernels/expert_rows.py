@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from concordant.kernels.jit import jit
 from concordant.kernels.lists import Codes, Floats, Ints
+from concordant.kernels.sorting import stable_sort
 
 __all__ = ["add_outer", "linear_scores", "list_terms", "worst_places"]
 
@@ -68,51 +69,6 @@ def worst_places(score: Floats, offsets: Ints, hit: Ints, hit_starts: Ints, labe
 
 
 @jit
-def _sort(x: Floats, first: int, last: int, order: Ints, spare: Ints) -> None:
-    """Write the rows first..last - 1 into `order` at the same places, by x ascending, equal ones in row order.
-
-    In a short list whoever is smaller is counted, which takes no branch; in a long one short runs are sorted by
-    insertion, then merged: lists that are sorted already cost one look.
-    """
-    n = last - first
-    if n <= 64:
-        own, places = x[first:last], order[first:last]
-        for i in range(n):
-            value, ahead = own[i], 0
-            for j in range(n):
-                ahead += (own[j] < value) + ((own[j] == value) & (j < i))
-            places[ahead] = first + i
-        return
-    run = 16
-    for a in range(first, last, run):
-        b = min(a + run, last)
-        for row in range(a, b):
-            at = row
-            while at > a and x[order[at - 1]] > x[row]:
-                order[at] = order[at - 1]
-                at -= 1
-            order[at] = row
-    while run < n:
-        for a in range(first, last, 2 * run):
-            middle = min(a + run, last)
-            b = min(a + 2 * run, last)
-            if middle >= b or x[order[middle - 1]] <= x[order[middle]]:
-                continue
-            for i in range(a, middle):
-                spare[i - a] = order[i]
-            left, right, at = 0, middle, a
-            while left < middle - a:
-                if right < b and x[order[right]] < x[spare[left]]:
-                    order[at] = order[right]
-                    right += 1
-                else:
-                    order[at] = spare[left]
-                    left += 1
-                at += 1
-        run *= 2
-
-
-@jit
 def list_terms(
     x: Floats,
     offsets: Ints,
@@ -136,7 +92,9 @@ def list_terms(
         first, last = offsets[k], offsets[k + 1]
         if first == last:
             continue
-        _sort(x, first, last, order, spare)
+        for row in range(first, last):
+            order[row] = row
+        stable_sort(x, order[first:last], spare)
         scale = 1.0 / width[k]
         up, down = plus[k] * scale, minus[k] * scale
         whole = 0.0

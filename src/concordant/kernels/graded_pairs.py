@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from concordant.kernels.jit import jit, jit_fused
 from concordant.kernels.lists import Floats, Ints
+from concordant.kernels.sorting import stable_sort
 from concordant.kernels.staged import longest_of
 
 __all__ = ["DAVIDSON", "LOGISTIC", "RAO_KUPPER", "hinge", "near_zero", "pairs", "squares"]
@@ -37,9 +38,6 @@ LOGISTIC, RAO_KUPPER, DAVIDSON = 0, 1, 2
 _RANGE, _FULL = 340.0, 708.0
 # So many rows and what is summed for them stay in the fastest memory while the others pass by.
 _TILE = 512
-# Up to so many rows insertion is the fastest sort.
-_SHORT = 40
-_SIGN = np.int64(-(1 << 63))
 
 
 @jit
@@ -378,52 +376,6 @@ def pairs(
 
 
 @jit
-def _sorted(score: Floats, order: Ints, key: Ints, other_order: Ints, other_key: Ints, seen: Ints) -> Ints:
-    """Return which entries of `score` come first, second, ...: the lowest first, equal ones as they stand.
-
-    Short lists by insertion; others byte by byte, from the lowest to the highest, in time linear in their length. What
-    is returned is one of the two orders given; all other arguments are overwritten.
-    """
-    n = len(score)
-    if n <= _SHORT:
-        for i in range(n):
-            own = score[i]
-            k = i
-            while k > 0 and score[order[k - 1]] > own:
-                order[k] = order[k - 1]
-                k -= 1
-            order[k] = i
-        return order
-    bits = score.view(np.int64)
-    seen[:] = 0
-    for i in range(n):
-        # Read as unsigned numbers, these keys come in the order of the scores: negative ones turn around.
-        k = bits[i] ^ ((bits[i] >> 63) | _SIGN)
-        key[i] = k
-        order[i] = i
-        for byte in range(8):
-            seen[256 * byte + ((k >> (8 * byte)) & 255)] += 1
-    for byte in range(8):
-        at = seen[256 * byte : 256 * byte + 256]
-        shift = 8 * byte
-        if at[(key[0] >> shift) & 255] == n:
-            continue
-        total = 0
-        for v in range(256):
-            total += at[v]
-            at[v] = total - at[v]
-        for i in range(n):
-            v = (key[i] >> shift) & 255
-            to = at[v]
-            at[v] = to + 1
-            other_key[to] = key[i]
-            other_order[to] = order[i]
-        order, other_order = other_order, order
-        key, other_key = other_key, key
-    return order
-
-
-@jit
 def hinge(score: Floats, level: Ints, offsets: Ints, slope: Floats, value: Floats) -> None:
     """Write Σ max(0, 1 − (s_i − s_j)) over the pairs of every list with i of a higher label, and its slope.
 
@@ -441,8 +393,7 @@ def hinge(score: Floats, level: Ints, offsets: Ints, slope: Floats, value: Float
         Written.
     """
     longest = longest_of(offsets)
-    spare = np.empty((4, longest), dtype=np.int64)
-    seen = np.empty(8 * 256, dtype=np.int64)
+    room, spare = np.empty(longest, dtype=np.int64), np.empty(longest, dtype=np.int64)
     x, rung = np.empty(longest), np.empty(longest, dtype=np.int64)
     count, total = np.empty(longest + 1, dtype=np.int64), np.empty(longest + 1)
     for n in range(len(offsets) - 1):
@@ -456,7 +407,10 @@ def hinge(score: Floats, level: Ints, offsets: Ints, slope: Floats, value: Float
         if levels == 1:
             g[:] = 0.0
             continue
-        order = _sorted(s, spare[0], spare[1], spare[2], spare[3], seen)
+        order = room[:m]
+        for r in range(m):
+            order[r] = r
+        stable_sort(s, order, spare)
         for r in range(m):
             x[r] = s[order[r]]
             rung[r] = level[a + order[r]]

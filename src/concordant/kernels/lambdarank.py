@@ -13,6 +13,7 @@ import numpy as np
 
 from concordant.kernels.jit import jit
 from concordant.kernels.lists import Floats, Ints
+from concordant.kernels.sorting import stable_sort
 from concordant.kernels.svd_tables import Goal, Rows
 
 __all__ = [
@@ -36,36 +37,6 @@ _RANGE = 600.0
 
 
 @jit
-def _sorted(key: Floats, order: Ints) -> None:
-    """Sort `order` by key descending; equal keys stay as they are. Runs of 16 by insertion, then merged."""
-    n = len(order)
-    run = 16
-    for first in range(0, n, run):
-        for i in range(first + 1, min(first + run, n)):
-            item = order[i]
-            k = i
-            while k > first and key[order[k - 1]] < key[item]:
-                order[k] = order[k - 1]
-                k -= 1
-            order[k] = item
-    other = np.empty(n, dtype=np.int64)
-    while run < n:
-        for first in range(0, n, 2 * run):
-            middle = min(first + run, n)
-            last = min(first + 2 * run, n)
-            a, b = first, middle
-            for k in range(first, last):
-                if b >= last or (a < middle and key[order[a]] >= key[order[b]]):
-                    other[k] = order[a]
-                    a += 1
-                else:
-                    other[k] = order[b]
-                    b += 1
-        order[:] = other
-        run *= 2
-
-
-@jit
 def _ranking(score: Floats, by_tie: Ints, order: Ints) -> None:
     """Write the items, best first; scores that agree to 1e-12 of the largest are ties, in the order of `by_tie`."""
     n = len(score)
@@ -77,8 +48,8 @@ def _ranking(score: Floats, by_tie: Ints, order: Ints) -> None:
     key = np.empty(n)
     for i in range(n):
         order[i] = by_tie[i]
-        key[i] = np.rint(score[i] * unit)
-    _sorted(key, order)
+        key[i] = -np.rint(score[i] * unit)
+    stable_sort(key, order, np.empty(n, dtype=np.int64))
 
 
 @jit

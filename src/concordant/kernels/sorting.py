@@ -1,0 +1,63 @@
+"""Stable sorting inside compiled loops: by counting for short lists, by radix for long ones."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from concordant.kernels.jit import jit
+from concordant.kernels.lists import Floats, Ints
+
+__all__ = ["stable_sort"]
+
+# Up to this length, counting the smaller keys takes no branches and is fastest.
+_SHORT = 64
+_SIGN = np.int64(-(1 << 63))
+
+
+@jit
+def stable_sort(key: Floats, order: Ints, spare: Ints) -> None:
+    """Sort the numbers in `order` by their key, ascending; those with equal keys keep their order.
+
+    `spare` is room for as many numbers.
+    """
+    n = len(order)
+    if n <= _SHORT:
+        own = np.empty(n)
+        for i in range(n):
+            spare[i] = order[i]
+            own[i] = key[order[i]]
+        for i in range(n):
+            value, ahead = own[i], 0
+            for j in range(n):
+                ahead += (own[j] < value) + ((own[j] == value) & (j < i))
+            order[ahead] = spare[i]
+        return
+    bits, next_bits = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    values, seen = bits.view(np.float64), np.zeros((8, 256), dtype=np.int64)
+    for i in range(n):
+        # Adding 0 makes one of the two zeros.
+        values[i] = key[order[i]] + 0.0
+        # Read as unsigned numbers, these come in the order of the keys: negative ones turn around.
+        bits[i] ^= (bits[i] >> 63) | _SIGN
+        for byte in range(8):
+            seen[byte, (bits[i] >> (8 * byte)) & 255] += 1
+    source, target = order, spare[:n]
+    for byte in range(8):
+        at, shift = seen[byte], 8 * byte
+        if at[(bits[0] >> shift) & 255] == n:
+            continue
+        total = 0
+        for v in range(256):
+            total += at[v]
+            at[v] = total - at[v]
+        for i in range(n):
+            v = (bits[i] >> shift) & 255
+            to = at[v]
+            at[v] = to + 1
+            next_bits[to] = bits[i]
+            target[to] = source[i]
+        bits, next_bits = next_bits, bits
+        source, target = target, source
+    for i in range(n):
+        # Half of the time they are in place already.
+        order[i] = source[i]
