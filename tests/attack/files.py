@@ -297,7 +297,7 @@ CASES: dict[str, Case] = {
     ),
     "table of features": Case("f.csv", b'instance,item,x,"y z"\nq,a,1,2\nq,"b\nb",3,4\n', _by("read")),
     "table of scores": Case(
-        "s.csv", b"instance,item,score\nq,a,1\nq,b,0.5\np,a,2\n", _by("read"), None, b",", {"format": "scores"}
+        "s.csv", b"instance,item,score\nq,a,1\nq,b,0.5\np,a,2\n", tabular.read_scores, None, b",", {"format": "scores"}
     ),
     "consensus": Case(
         "s.jsonl", b'{"item":"a","score":1}\n{"item":"b","score":0.5}\n', tabular.read_consensus, found=False

@@ -398,3 +398,28 @@ def test_hostile_input_is_answered_rightly_or_refused_by_name(what: str, tmp_pat
     assert all(group["answered"] > 0 for name, group in found["groups"].items() if name not in binary)
     assert len(found["outcomes"]) > 1 or what == "kills"
     assert {sort: found["examples"][sort] for sort in watch.FAULTS if found["findings"][sort]} == {}
+
+
+# What the campaign found at full size, judged once more; by case, and the number of the input of that case.
+FOUND = {
+    "files": {
+        "orders": (18,),
+        "long": (3775,),
+        "sparse": (222,),
+        "toi": (264,),
+        "toc": (273,),
+        "soi": (506,),
+        "table of scores": (386, 498),
+    },
+    "models": {"plackett-luce, adherence": (85,), "mpm, adherence": (171, 266)},
+    "fits": {"plackett-luce, adherence": (66,), "bradley-terry, reliability": (161,)},
+}
+
+
+@pytest.mark.parametrize("what", FOUND)
+def test_what_the_campaign_found_stays_mended(what: str, tmp_path: Path) -> None:
+    names = list(FOUND[what])
+    option = {"files": "cases", "models": "models", "fits": "methods"}[what]
+    numbers = [turn * len(names) + at for at, name in enumerate(names) for turn in FOUND[what][name]]
+    records = watch.judged(f"tests.attack.{what}:judge", {option: names}, numbers, tmp_path, limit=20.0)
+    assert {r["input"]: r["findings"] for r in records if r["findings"]} == {}

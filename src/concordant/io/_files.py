@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 __all__ = [
+    "BLANKS",
     "BLOCK_BYTES",
     "Held",
     "PathLike",
@@ -66,6 +67,9 @@ __all__ = [
 ]
 
 PathLike = str | os.PathLike[str]
+
+# White space by Unicode, as Polars strips it. `str.strip` alone would strip the separators \x1c to \x1f too.
+BLANKS = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 
 # Text is handed on in pieces of this size: large enough to keep every core busy, small enough to forget.
 BLOCK_BYTES = 64 << 20

@@ -24,7 +24,7 @@ import numpy as np
 import polars as pl
 
 from concordant.errors import NOT_TEXT, FormatError, ParameterError, ParseError, is_text, listing, quote, shorten
-from concordant.io._files import compression, marked, read_bytes, read_head, text_blocks, text_lines
+from concordant.io._files import BLANKS, compression, marked, read_bytes, read_head, text_blocks, text_lines
 from concordant.io._words import normal
 from concordant.kernels.lists import Ints
 
@@ -338,7 +338,7 @@ class _LinedTable(Table):
     def _is_blank(self, text: bytes) -> bool:
         # What other scripts take for a blank is one too. All is looked at only where text begins with nothing.
         return not any(
-            part.translate(None, self._nothing).decode(errors="ignore").strip() for part in (text[:4096], text)
+            part.translate(None, self._nothing).decode(errors="ignore").strip(BLANKS) for part in (text[:4096], text)
         )
 
     def _content(self) -> bytes:
@@ -405,7 +405,7 @@ class _JsonTable(_LinedTable):
         self.sample = []
         rows: list[_Object] = []
         for line, text in _head_lines(path, head, whole):
-            if text.strip():
+            if text.strip(BLANKS):
                 rows.append(self._object(line, text))
                 names.update(dict.fromkeys(rows[-1]))
         self._whole = whole and len(rows) < SAMPLE_LINES
@@ -423,7 +423,7 @@ class _JsonTable(_LinedTable):
         self._whole = True
         names, n, given = dict.fromkeys(self.names), 0, 0
         for line, text in self._lines():
-            if text.strip():
+            if text.strip(BLANKS):
                 row = self._object(line, text)
                 names.update(dict.fromkeys(row))
                 n, given = n + 1, given + len(row)
@@ -458,7 +458,7 @@ class _JsonTable(_LinedTable):
         frame = self._scan(keys) if len(keys) <= _FEW_KEYS else None
         if frame is not None:
             return frame.select(_stripped(k).fill_null("").alias(str(c)) for k, c in zip(keys, wanted, strict=True))
-        rows = [self._object(line, text, keys) for line, text in self._lines() if text.strip()]
+        rows = [self._object(line, text, keys) for line, text in self._lines() if text.strip(BLANKS)]
         columns = {str(c): [_json_text(row.get(k)) or "" for row in rows] for k, c in zip(keys, wanted, strict=True)}
         return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String)).with_columns(pl.all().str.strip_chars())
 
@@ -493,7 +493,7 @@ class _JsonTable(_LinedTable):
         return rows[:0]
 
     def line(self, row: int) -> int | None:
-        filled = (line for line, text in self._lines() if text.strip())
+        filled = (line for line, text in self._lines() if text.strip(BLANKS))
         return next((line for n, line in enumerate(filled) if n == row), None)
 
 
@@ -502,6 +502,8 @@ class _TextTable(_LinedTable):
         self, path: Path, head: bytes, whole: bool, header: bool | None, kind: str | None, words: _Words
     ) -> None:
         super().__init__(path)
+        if b"\n" not in head and b"\r" in head.rstrip():
+            raise FormatError(f"{path}: the lines end in carriage returns alone. Write the file with line feeds.")
         lines = list(_head_lines(path, head, whole))
         if not lines:
             raise FormatError(f"{path}: the file holds no rows.")
@@ -511,7 +513,7 @@ class _TextTable(_LinedTable):
         for line, text, fields in _records(iter(lines), self.separator):
             starts.append(line)
             if fields is not None:
-                rows.append((line, [f.strip() for f in fields]))
+                rows.append((line, [f.strip(BLANKS) for f in fields]))
             elif not rows:
                 raise _unclosed(path, line, text)
         first = rows[0][1]
@@ -630,10 +632,10 @@ class _TextTable(_LinedTable):
         for line, text, fields in _records(self._lines(), self.separator):
             if fields is None:
                 raise _unclosed(self.path, line, text)
-            while len(fields) > width and not fields[-1].strip():
+            while len(fields) > width and not fields[-1].strip(BLANKS):
                 fields.pop()
             if len(fields) != width:
-                if any(f.strip() for f in fields):
+                if any(f.strip(BLANKS) for f in fields):
                     raise ParseError.fields(self.path, line, width, len(fields), text)
                 fields = [""] * width
             yield line, fields
@@ -643,7 +645,7 @@ class _TextTable(_LinedTable):
         blank = [
             n
             for n, (_, _, fields) in enumerate(_records(self._lines(), self.separator))
-            if n in suspects and fields is not None and not any(f.strip() for f in fields)
+            if n in suspects and fields is not None and not any(f.strip(BLANKS) for f in fields)
         ]
         return np.array(blank, dtype=np.int64)
 
@@ -726,7 +728,7 @@ def _head_lines(path: Path, head: bytes, whole: bool) -> Iterator[tuple[int, str
                     f"expected UTF-8 text, found byte 0x{line[error.start]:02x} at column {error.start + 1}. "
                     "Convert the file to UTF-8 first.",
                 ) from None
-        started = started or bool(text.strip())
+        started = started or bool(text.strip(BLANKS))
         if started:
             yield number, text
 
@@ -886,7 +888,7 @@ def _find_separator(lines: list[str], kind: str | None) -> str:
         for (line, _, fields), end in zip(records, [*(r[0] for r in records[1:]), len(lines)], strict=True):
             # A quoted field may run over lines. Where it never ends, a line is damaged and the others are looked at.
             split = [fields] if fields is not None else [_Record(x, separator).fields for x in lines[line:end]]
-            widths += [None if f is None else len(f) for f in split if f is None or any(x.strip() for x in f)]
+            widths += [None if f is None else len(f) for f in split if f is None or any(x.strip(BLANKS) for x in f)]
         width = next((w for w in widths if w is not None), 0)
         # Lines may be damaged, the table is still separated by what most of them agree on.
         share = widths.count(width) / len(widths) if width >= 2 else 0.0

@@ -18,7 +18,7 @@ import numpy as np
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Missing, Preferences, is_below
 from concordant.errors import DataError, FormatError, ParameterError, ParseError, is_text, quote, shorten
-from concordant.io._files import PathLike, atomic_write, expand, is_stream, shown, text_lines, warn_empty
+from concordant.io._files import BLANKS, PathLike, atomic_write, expand, is_stream, shown, text_lines, warn_empty
 from concordant.kernels.lists import offsets_of, order_lists
 
 __all__ = ["read_preflib", "write_preflib"]
@@ -205,15 +205,15 @@ class _Election:
 
     def read(self, check_counts: bool) -> tuple[list[str], int]:
         """Return the ids of the alternatives and the number of ballot lines, which go to `ballots`."""
-        lines = ((number, text) for number, text in text_lines(self.path) if text.strip())
+        lines = ((number, text) for number, text in text_lines(self.path) if text.strip(BLANKS))
         number = 1
         for number, text in lines:
             if text.startswith("#"):
                 self._header_line(number, text)
                 continue
             if not self.n_alternatives:
-                if not self.header and not self.names and text.strip().isdecimal():
-                    self._old_header(number, text.strip(), lines)
+                if not self.header and not self.names and text.strip(BLANKS).isdecimal():
+                    self._old_header(number, text.strip(BLANKS), lines)
                     continue
                 self._settle_alternatives(number)
             self._ballot(number, text)
@@ -236,7 +236,7 @@ class _Election:
         match = _HEADER.fullmatch(text)
         if match is None:
             return  # a remark
-        key, number, value = match[1], match[2], match[3].strip()
+        key, number, value = match[1], match[2], match[3].strip(BLANKS)
         named = key == "ALTERNATIVE NAME" and number is not None
         if not named and key not in ("DATA TYPE", "NUMBER ALTERNATIVES", "NUMBER VOTERS", "NUMBER UNIQUE ORDERS"):
             return
@@ -310,7 +310,7 @@ class _Election:
                 raise ParseError(
                     self.path, line, f"expected 'number,name' for {count} alternatives, found {quote(text)}."
                 )
-            self._name(line, number.strip(), name.strip())
+            self._name(line, number.strip(BLANKS), name.strip(BLANKS))
         line, text = next(lines, (line, ""))
         counts = re.fullmatch(r"[ \t]*([0-9]+)[ \t]*,[ \t]*([0-9]+)[ \t]*,[ \t]*([0-9]+)[ \t]*", text)
         if counts is None:
@@ -331,7 +331,7 @@ class _Election:
             ranks: Iterable[int] = range(1, len(alternatives) + 1)
         elif _TIED.fullmatch(order):
             alternatives, ranks = self._tied(line, order)
-        elif not order.strip():
+        elif not order.strip(BLANKS):
             alternatives, ranks = [], []
         else:
             raise ParseError(
@@ -354,12 +354,12 @@ class _Election:
         ranks: list[int] = []
         inside = False
         for field in order.split(","):
-            part = field.strip()
+            part = field.strip(BLANKS)
             ranks.append(ranks[-1] if inside else len(ranks) + 1)
             inside = (inside or part[0] == "{") and part[-1] != "}"
             alternatives.append(int(part.strip("{} \t")))
         if self.type.startswith("s") and self.type in TYPES and len(set(ranks)) < len(ranks):
-            raise ParseError(self.path, line, f"a {self.type} file holds no ties, found {quote(order.strip())}.")
+            raise ParseError(self.path, line, f"a {self.type} file holds no ties, found {quote(order.strip(BLANKS))}.")
         return alternatives, ranks
 
     def _check_ballot(self, line: int, alternatives: list[int]) -> None:
@@ -469,7 +469,7 @@ def _names_to_write(preferences: Preferences) -> list[str]:
         raise DataError("a PrefLib file needs at least one item; these preferences have none.")
     for name in names:
         # The reader trims names and reads line by line, so such a name would come back as another.
-        if not name or name != name.strip() or "\n" in name or "\r" in name or not is_text(name):
+        if not name or name != name.strip(BLANKS) or "\n" in name or "\r" in name or not is_text(name):
             raise DataError(
                 f"item {quote(name)} cannot be the name of a PrefLib alternative: names are not empty, hold no line "
                 "breaks and do not begin or end in blanks."

@@ -650,7 +650,8 @@ def read_feature_table(path: PathLike | Iterable[PathLike], *, columns: Columns 
         roles = {"instance": found.column("instance", ALIASES["instance"], optional=True), "item": found.column("item")}
         found.refuse("features", "instance, item and the features")
         rest = [c for c in range(len(table.names)) if c not in roles.values()]
-        names.append([table.names[c] for c in rest])
+        # A column without a name gets its number, as all do where there is no header.
+        names.append([table.names[c] or str(c + 1) for c in rest])
         if names[-1] != names[0]:
             raise FormatError(
                 f"{table.path}: the features are {listing(names[-1])}, those of {files[0]} are {listing(names[0])}."

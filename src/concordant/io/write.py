@@ -134,6 +134,8 @@ def _table(obj: Container) -> pl.DataFrame:
         return _preferences(obj)
     if isinstance(obj, Comparisons):
         return _comparisons(obj)
+    if isinstance(obj, Features) and not obj.X.shape[1]:
+        raise DataError("features without a column cannot be written as a table: no reader could tell what it holds.")
     return obj.to_frame()
 
 

@@ -61,6 +61,10 @@ _DENSE = 2500
 _REACH = 2.0
 # The gradient norm at which scores given the judges count as exact; a few roundings above what can be reached.
 _EXACT = 1e-13
+# Sweeps with the same objective after which the search ends.
+_STALL = 10
+# How often a Newton step that does not help is halved before it is given up.
+_HALVINGS = 14
 
 
 class Variance(NamedTuple):
@@ -511,14 +515,14 @@ def _advance(
     """Return the scores moved along the step, shortened in instances where that would not help, and the look there."""
     instance = np.repeat(np.arange(len(value)), np.diff(rows.offsets))
     length = np.ones(len(value))
-    for attempt in range(41):
+    for attempt in range(_HALVINGS + 1):
         moved = score + length[instance] * step
         found = look(moved)
         # Rounding may lower the last bits of a value that cannot rise any more.
         worse = ~(found.value >= value - 1e-13 * np.abs(value))
         if not worse.any():
             break
-        length[worse] *= 0.5 if attempt < 39 else 0.0
+        length[worse] *= 0.5 if attempt < _HALVINGS - 1 else 0.0
     return moved, found
 
 
@@ -817,7 +821,7 @@ def fit_judges(
         return found | {"score": at.score, "trace": np.array(at.trace), "converged": np.array(at.converged)}
 
     with keep.steps(max_iter):
-        while not at.converged and len(at.trace) < max_iter:
+        while not at.converged and len(at.trace) < max_iter and not _stalled(at.trace):
             before = at.judges.variance
             score, judges, seen, norm = _sweep(rows, at.score, at.judges, seen, ridge, len(at.trace) > 0)
             trace = [*at.trace, float(seen.value.sum()) - judges.penalty]
@@ -857,6 +861,11 @@ def fit_judges(
         converged=converged and norm <= tol,
         trace=trace,
     )
+
+
+def _stalled(trace: list[float]) -> bool:
+    """Return whether the objective has not changed for some sweeps: rounding keeps the gradient from its goal."""
+    return len(trace) >= _STALL and len(set(trace[-_STALL:])) == 1
 
 
 def _on_trusted_scale(score: Floats, judges: _Judges, look: _Look) -> tuple[Floats, _Judges, _Look, float]:

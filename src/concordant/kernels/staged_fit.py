@@ -324,6 +324,11 @@ def newton(
             keep.note(at.n_iter, lambda: at.kept(model))  # noqa: B023 - called at once or never
             if tell is not None and (moved is not None or done):
                 tell(norm)
+    if 0.0 < largest(at.score) < 1e-9:
+        even = model.at(np.zeros(model.size))
+        if largest(even.gradient) <= _ROUNDING * model.scale:
+            # The votes say nothing: what is left of the start would tell items apart.
+            at = at._replace(score=np.zeros(model.size), point=even)
     return Found(at.score, at.point.value, norm, at.n_iter, norm <= tol)
 
 

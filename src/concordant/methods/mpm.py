@@ -255,6 +255,15 @@ class MPM(Aggregator):
     variance_: Annotated[Floats, Within(least=0, missing=True)]
     expert_details_: Annotated[dict[str, Any], Within(least=0, missing=True)]
 
+    def _check_state(self) -> None:
+        """Raise where a part of what is learned is missing, or where nobody is trusted by more than a trace."""
+        state = self.__dict__
+        if "adherence_" in state:
+            if not {"adherence_used_", "training_instances_"} <= state.keys():
+                raise DataError("a part of what MPM learns is missing.")
+            if 0.0 < self.adherence_.max(initial=0.0) < 1e-100:
+                raise DataError("no expert has an adherence above 1e-100.")
+
     def __init__(
         self,
         *,

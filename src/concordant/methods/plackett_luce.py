@@ -38,6 +38,7 @@ from concordant.data.preferences import Preferences
 from concordant.data.streams import bayesian_bootstrap_weights, id_hash, instance_stream
 from concordant.errors import (
     ConvergenceWarning,
+    DataError,
     IdentifiabilityWarning,
     NoFiniteEstimateError,
     NotFittedError,
@@ -190,6 +191,11 @@ class PlackettLuce(Aggregator):
     # On the ellipsoid no expert follows the scores more closely than the root of all choices over its own.
     adherence_: Annotated[Floats, Within(0, 1e12)]
     training_instances_: Annotated[int, Within(least=0)]
+
+    def _check_state(self) -> None:
+        """Raise where a part of what is learned is missing."""
+        if ("adherence_" in self.__dict__) != ("training_instances_" in self.__dict__):
+            raise DataError("a part of what PlackettLuce learns is missing.")
 
     def __init__(
         self,
