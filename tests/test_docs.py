@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from scripts import console_sessions
 
-from concordant.base import registry
 from concordant.base.registry import METHODS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -59,7 +58,7 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
     module = ModuleType(f"page_{page.stem}")
     monkeypatch.setitem(sys.modules, module.__name__, module)
     assert METHODS
-    monkeypatch.setattr(registry, "_classes", dict(registry._classes))
+    monkeypatch.setattr(METHODS, "entries", dict(METHODS.entries))
     for line, code in blocks(page, "python"):
         run_block(code, page, line, module.__dict__)
 

@@ -1,4 +1,5 @@
 from concordant import base as base
+from concordant import cli as cli
 from concordant import data as data
 from concordant import errors as errors
 from concordant import execution as execution
