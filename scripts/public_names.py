@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "src"))
 import concordant  # noqa: E402 - the path must be set first
 from concordant._registry import Registry  # noqa: E402
 from concordant.base.registry import METHODS  # noqa: E402
+from concordant.metrics.ranking import METRICS  # noqa: E402
 
 PACKAGE = ROOT / "src" / "concordant"
 NAMES, STUB = PACKAGE / "_names.py", PACKAGE / "__init__.pyi"
@@ -34,9 +35,12 @@ def table(registry: Registry[type]) -> dict[str, str]:
 
 def names() -> str:
     """Return the text of `_names.py`."""
-    lines = ['"""Names of the built-in methods and where each is. Written by scripts/public_names.py."""', ""]
-    for title, registry in (("METHODS", METHODS),):
-        lines.append(f"{title} = {{")
+    lines = [
+        '"""Names of the built-in methods and metrics, and where each is. Written by scripts/public_names.py."""',
+        "",
+    ]
+    for title, registry in (("METHODS", METHODS), ("METRICS", METRICS)):
+        lines += [f"{title} = {{"]
         lines += [f'    "{name}": "{where}",' for name, where in table(registry).items()]
         lines.append("}")
     return "\n".join(lines) + "\n"

@@ -75,8 +75,11 @@ def chromium() -> Iterator[browser.Browser]:
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Return a function that installs a package for one test: its name, its code and its groups of entry points."""
     from concordant.base.registry import METHODS
+    from concordant.metrics.ranking import METRICS
 
-    for registry in (METHODS,):
+    for registry in (METHODS, METRICS):
+        # Modules that a test imports must not register in what it leaves behind.
+        registry.own()
         monkeypatch.setattr(registry, "_complete", False)
         monkeypatch.setattr(registry, "entries", dict(registry.entries))
     monkeypatch.syspath_prepend(tmp_path)

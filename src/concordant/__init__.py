@@ -35,6 +35,7 @@ _WHERE = {
     "io.tabular": ("read_ratings", "read_rankings", "read_comparisons", "read_labels"),
     "io.write": ("write",),
     "metrics.evaluation": ("Evaluation", "combine_folds", "evaluate"),
+    "metrics.ranking": ("register_metric",),
     "metrics.comparison": ("Comparison", "compare"),
     "base.contract": ("Aggregator", "Tags"),
     "base.registry": ("METHODS", "aggregate", "methods", "register"),

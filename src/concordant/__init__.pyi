@@ -88,6 +88,7 @@ from concordant.metrics.comparison import compare as compare
 from concordant.metrics.evaluation import Evaluation as Evaluation
 from concordant.metrics.evaluation import combine_folds as combine_folds
 from concordant.metrics.evaluation import evaluate as evaluate
+from concordant.metrics.ranking import register_metric as register_metric
 from concordant.ranking import partitions as partitions
 from concordant.ranking.expert_features import expert_features as expert_features
 from concordant.ranking.pmop import PMOP as PMOP

@@ -1,4 +1,4 @@
-"""Names of the built-in methods and where each is. Written by scripts/public_names.py."""
+"""Names of the built-in methods and metrics, and where each is. Written by scripts/public_names.py."""
 
 METHODS = {
     "borda": "concordant.methods.positional:Borda",
@@ -38,4 +38,27 @@ METHODS = {
     "svp": "concordant.methods.svp:SVP",
     "ulara": "concordant.methods.ulara:ULARA",
     "weighted-sum": "concordant.methods.fusion:WeightedSum",
+}
+METRICS = {
+    "ap": "concordant.metrics.ranking:AP",
+    "err": "concordant.metrics.ranking:ERR",
+    "hit": "concordant.metrics.ranking:HitRate",
+    "hitrate": "concordant.metrics.ranking:HitRate",
+    "iprec": "concordant.metrics.ranking:InterpolatedPrecision",
+    "map": "concordant.metrics.ranking:AP",
+    "meanndcg": "concordant.metrics.ranking:MeanNDCG",
+    "mrpr": "concordant.metrics.ranking:MRPR",
+    "mrr": "concordant.metrics.ranking:RR",
+    "ndcg": "concordant.metrics.ranking:NDCG",
+    "p": "concordant.metrics.ranking:P",
+    "precision": "concordant.metrics.ranking:P",
+    "r": "concordant.metrics.ranking:Recall",
+    "r-prec": "concordant.metrics.ranking:RPrecision",
+    "rbp": "concordant.metrics.ranking:RBP",
+    "recall": "concordant.metrics.ranking:Recall",
+    "recip_rank": "concordant.metrics.ranking:RR",
+    "rprec": "concordant.metrics.ranking:RPrecision",
+    "rprecision": "concordant.metrics.ranking:RPrecision",
+    "rr": "concordant.metrics.ranking:RR",
+    "success": "concordant.metrics.ranking:HitRate",
 }

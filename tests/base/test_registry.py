@@ -171,7 +171,7 @@ def test_a_method_that_is_not_in_the_table_yet_is_found_in_its_file(
     (tmp_path / "newcomer.py").write_text(OWN_FILE)
     monkeypatch.setattr(concordant.methods, "__path__", [*concordant.methods.__path__, str(tmp_path)])
     monkeypatch.setattr(METHODS, "_complete", False)
-    monkeypatch.setattr(METHODS, "entries", dict(METHODS.entries))
+    monkeypatch.setattr(METHODS, "entries", METHODS.own())
     assert aggregate(P, "count").ranking() == ["b", "a", "c"]
     del sys.modules["concordant.methods.newcomer"]
 
