@@ -10,6 +10,7 @@ import argparse
 import inspect
 import sys
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
@@ -17,19 +18,20 @@ sys.path.insert(0, str(ROOT / "src"))
 import concordant  # noqa: E402 - the path must be set first
 from concordant._registry import Registry  # noqa: E402
 from concordant.base.registry import METHODS  # noqa: E402
+from concordant.io.formats import FORMATS  # noqa: E402
 from concordant.metrics.ranking import METRICS  # noqa: E402
 
 PACKAGE = ROOT / "src" / "concordant"
 NAMES, STUB = PACKAGE / "_names.py", PACKAGE / "__init__.pyi"
 
 
-def table(registry: Registry[type]) -> dict[str, str]:
-    """Return ``module:class`` of every entry of this package by name."""
-    found = {name: registry[name] for name in registry}
+def table(registry: Registry[Any]) -> dict[str, str]:
+    """Return ``module:class`` of every entry of this package by name, ``module`` of a format."""
+    found = {name: (registry.owners[name], registry[name]) for name in registry}
     return {
-        name: f"{cls.__module__}:{cls.__name__}"
-        for name, cls in found.items()
-        if cls.__module__.startswith("concordant.")
+        name: f"{module}:{entry.__name__}" if isinstance(entry, type) else module
+        for name, (module, entry) in found.items()
+        if module.startswith("concordant.")
     }
 
 
@@ -39,7 +41,7 @@ def names() -> str:
         '"""Names of the built-in methods and metrics, and where each is. Written by scripts/public_names.py."""',
         "",
     ]
-    for title, registry in (("METHODS", METHODS), ("METRICS", METRICS)):
+    for title, registry in (("METHODS", METHODS), ("METRICS", METRICS), ("FORMATS", FORMATS)):
         lines += [f"{title} = {{"]
         lines += [f'    "{name}": "{where}",' for name, where in table(registry).items()]
         lines.append("}")

@@ -74,10 +74,13 @@ def chromium() -> Iterator[browser.Browser]:
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Return a function that installs a package for one test: its name, its code and its groups of entry points."""
+    from concordant._registry import Registry
     from concordant.base.registry import METHODS
+    from concordant.io.formats import FORMATS
     from concordant.metrics.ranking import METRICS
 
-    for registry in (METHODS, METRICS):
+    registries: tuple[Registry[Any], ...] = (METHODS, METRICS, FORMATS)
+    for registry in registries:
         # Modules that a test imports must not register in what it leaves behind.
         registry.own()
         monkeypatch.setattr(registry, "_complete", False)

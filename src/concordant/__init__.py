@@ -21,6 +21,7 @@ _WHERE = {
     "io.lists": ("from_lists",),
     "io.frames": ("from_frame",),
     "io.blocks": ("Blocks",),
+    "io.formats": ("register_format",),
     "io.read": ("read", "scan"),
     "io.trec": ("read_runs", "write_run"),
     "io.letor": (

@@ -38,6 +38,8 @@ class Registry(Mapping[str, T]):
     ----------
     entries : dict
         What is registered so far.
+    owners : dict
+        The module that registered each of them.
 
     Examples
     --------
@@ -52,7 +54,7 @@ class Registry(Mapping[str, T]):
         self.builtin = builtin
         self.entries: dict[str, T] = {}
         self._packages = packages
-        self._owners: dict[str, str] = {}
+        self.owners: dict[str, str] = {}
         self._complete = False
 
     def add(self, name: str, entry: T, module: str) -> None:
@@ -62,14 +64,14 @@ class Registry(Mapping[str, T]):
                 f"the name of a {self.what} must be text in lower case, without commas or blanks around it. "
                 f"Got {quote(name)} in {module}."
             )
-        taken = self._owners.get(name) if name in self.entries else self._module(name)
+        taken = self.owners.get(name) if name in self.entries else self._module(name)
         if taken is not None and taken != module:
             raise ParameterError(
                 f"{module} registers the {self.what} {quote(name)}, and {taken} has one of that name. "
                 "Choose another name."
             )
         self.entries[name] = entry
-        self._owners[name] = module
+        self.owners[name] = module
 
     def find(self, name: object) -> T | None:
         """Return the entry of this name, None where there is none; only its own module is imported."""
