@@ -39,7 +39,7 @@ _WHERE = {
     "metrics.ranking": ("register_metric",),
     "metrics.comparison": ("Comparison", "compare"),
     "base.contract": ("Aggregator", "Tags"),
-    "base.registry": ("METHODS", "aggregate", "methods", "register"),
+    "base.registry": ("METHODS", "aggregate", "methods", "register_method"),
     "base.checks": ("check_method",),
     "base.experts": ("describe_experts",),
     "base.saving": ("load",),

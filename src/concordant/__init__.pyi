@@ -17,7 +17,7 @@ from concordant.base.experts import describe_experts as describe_experts
 from concordant.base.registry import METHODS as METHODS
 from concordant.base.registry import aggregate as aggregate
 from concordant.base.registry import methods as methods
-from concordant.base.registry import register as register
+from concordant.base.registry import register_method as register_method
 from concordant.base.saving import load as load
 from concordant.base.streaming import aggregate_blocks as aggregate_blocks
 from concordant.data import synthetic as synthetic

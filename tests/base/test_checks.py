@@ -496,7 +496,7 @@ def test_the_recipe_of_the_docstring_works_in_somebody_elses_suite(tmp_path: Pat
             from concordant.base.checks import checks_for
 
 
-            @cc.register
+            @cc.register_method
             class First(cc.Aggregator):
                 name = "first-come"
                 tags = cc.Tags(accepts=frozenset({"rank"}), faithful=False)

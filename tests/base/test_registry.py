@@ -13,7 +13,7 @@ from scripts import public_names
 
 import concordant as cc
 import concordant.methods
-from concordant.base.registry import METHODS, aggregate, create, methods, register
+from concordant.base.registry import METHODS, aggregate, create, methods, register_method
 from concordant.errors import ConcordantWarning, ParameterError
 
 Install = Callable[[str, str, dict[str, dict[str, str]]], None]
@@ -54,7 +54,7 @@ def test_an_unknown_name_is_answered_with_close_ones() -> None:
 
 @pytest.fixture
 def mine() -> Iterator[type[cc.Aggregator]]:
-    @register
+    @register_method
     class Mine(cc.Aggregator):
         """Every item scores its own number; nobody should use it.
 
@@ -153,7 +153,7 @@ OWN_FILE = """
 import numpy as np
 import concordant as cc
 
-@cc.register
+@cc.register_method
 class Count(cc.Aggregator):
     \"\"\"Every item scores how many lists hold it.\"\"\"
 
@@ -201,9 +201,9 @@ def test_a_package_that_registers_another_name_is_named(installed: Install) -> N
 
 def test_a_name_belongs_to_whom_it_was_first() -> None:
     with pytest.raises(ParameterError, match=r"registers the method 'rrf', and concordant\.methods\.fusion has one"):
-        register(type("Mine", (cc.Aggregator,), {"name": "rrf"}))
+        register_method(type("Mine", (cc.Aggregator,), {"name": "rrf"}))
     with pytest.raises(ParameterError, match=r"the name of a method must be text in lower case.* Got 'Mine'"):
-        register(type("Mine", (cc.Aggregator,), {"name": "Mine"}))
+        register_method(type("Mine", (cc.Aggregator,), {"name": "Mine"}))
 
 
 def test_a_slip_names_the_nearest_parameter() -> None:

@@ -1,4 +1,4 @@
-"""Registry of the methods: `METHODS` by name, `aggregate` by name, and `register` for new ones."""
+"""Registry of the methods: `METHODS` by name, `aggregate` by name, and `register_method` for new ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.preferences import Preferences
 
-__all__ = ["METHODS", "aggregate", "create", "methods", "register"]
+__all__ = ["METHODS", "aggregate", "create", "methods", "register_method"]
 
 A = TypeVar("A", bound="type[Aggregator]")
 
@@ -25,7 +25,7 @@ A = TypeVar("A", bound="type[Aggregator]")
 METHODS: Registry[type[Aggregator]] = Registry("method", _BUILTIN, ("concordant.methods", "concordant.ranking"))
 
 
-def register(cls: A) -> A:
+def register_method(cls: A) -> A:
     """Register a method under its `name`; `aggregate`, the command line and `load` know it from then on.
 
     Parameters
