@@ -18,7 +18,7 @@ sys.path.insert(0, str(ROOT / "src"))
 import concordant  # noqa: E402 - the path must be set first
 from concordant._registry import Registry  # noqa: E402
 from concordant.base.registry import METHODS  # noqa: E402
-from concordant.io.formats import FORMATS  # noqa: E402
+from concordant.io.formats import FORMATS, Format  # noqa: E402
 from concordant.metrics.ranking import METRICS  # noqa: E402
 
 PACKAGE = ROOT / "src" / "concordant"
@@ -26,13 +26,18 @@ NAMES, STUB = PACKAGE / "_names.py", PACKAGE / "__init__.pyi"
 
 
 def table(registry: Registry[Any]) -> dict[str, str]:
-    """Return ``module:class`` of every entry of this package by name, ``module`` of a format."""
+    """Return ``module:class`` of every entry of this package by name; of a format what it can do."""
     found = {name: (registry.owners[name], registry[name]) for name in registry}
     return {
-        name: f"{module}:{entry.__name__}" if isinstance(entry, type) else module
+        name: f"{module}:{entry.__name__ if isinstance(entry, type) else ','.join(abilities(entry))}"
         for name, (module, entry) in found.items()
         if module.startswith("concordant.")
     }
+
+
+def abilities(entry: Format) -> list[str]:
+    """Return whether a format can be read, written or both."""
+    return [what for what in ("read", "write") if getattr(entry, what) is not None]
 
 
 def names() -> str:

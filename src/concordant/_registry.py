@@ -30,7 +30,7 @@ class Registry(Mapping[str, T]):
     what : str
         What an entry is: "method", "metric" or "format".
     builtin : mapping
-        From the name of each entry of this package to ``module:object``.
+        From the name of each entry of this package to ``module:...``.
     packages : sequence of str
         The packages whose modules register the entries of this package.
 

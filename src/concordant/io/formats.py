@@ -23,12 +23,25 @@ from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import ParameterError, listing, quote
+from concordant.io._files import atomic_write, open_text, text_lines
 
 if TYPE_CHECKING:
     from concordant.io._sniff import Head
     from concordant.io.blocks import RowReader
 
-__all__ = ["CONTAINERS", "FORMATS", "Format", "check_options", "name_ending", "options_of", "register_format"]
+__all__ = [
+    "CONTAINERS",
+    "FORMATS",
+    "Format",
+    # for readers and writers of other packages
+    "atomic_write",
+    "open_text",
+    "text_lines",
+    "check_options",
+    "name_ending",
+    "options_of",
+    "register_format",
+]
 
 CONTAINERS: tuple[type[Container], ...] = (Consensus, Preferences, Comparisons, Labels, Features)
 _PACKED = (".gz", ".xz", ".zst", ".bz2")
