@@ -77,7 +77,10 @@ class Registry(Mapping[str, T]):
         """Return the entry of this name, None where there is none; only its own module is imported."""
         if not isinstance(name, str):
             return None
-        if name not in self.entries and (module := self._module(name)) is not None:
+        found = self.entries.get(name)
+        if found is not None:
+            return found
+        if (module := self._module(name)) is not None:
             import_module(module)
         if name not in self.entries and not self._complete:
             from importlib.metadata import entry_points

@@ -45,7 +45,7 @@ def register_method(cls: A) -> A:
 def create(method: str | Aggregator | type[Aggregator], **params: Any) -> Aggregator:
     """Return a method from its name or class, or a ready one (a new one where parameters are to be set)."""
     if isinstance(method, str):
-        return METHODS[method](**_known(METHODS[method], params))
+        method = METHODS[method]
     if isinstance(method, type):
         return method(**_known(method, params))
     return type(method)(**(method.get_params() | _known(type(method), params))) if params else method
