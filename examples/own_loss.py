@@ -12,7 +12,7 @@ import numpy as np
 import concordant as cc
 
 
-@cc.register
+@cc.register_method
 class Softmax(cc.Ranker):
     """The scores whose softmax comes closest to the gains of the labels."""
 

@@ -15,7 +15,7 @@ from concordant.base.params import Constraint, integer
 from concordant.data.sample import path
 
 
-@cc.register
+@cc.register_method
 class KApproval(cc.Aggregator):
     """Approval: an item scores the weight of the lists that have it among their k best."""
 

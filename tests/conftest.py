@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -67,3 +69,34 @@ def chromium() -> Iterator[browser.Browser]:
         pytest.skip(f"no browser: none of {', '.join(browser.NAMES)} is installed")
     with browser.started(program) as running:
         yield running
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Return a function that installs a package for one test: its name, its code and its groups of entry points."""
+    from concordant._registry import Registry
+    from concordant.base.registry import METHODS
+    from concordant.io.formats import FORMATS
+    from concordant.metrics.ranking import METRICS
+
+    registries: tuple[Registry[Any], ...] = (METHODS, METRICS, FORMATS)
+    for registry in registries:
+        # Modules that a test imports must not register in what it leaves behind.
+        registry.own()
+        monkeypatch.setattr(registry, "_complete", False)
+        monkeypatch.setattr(registry, "entries", dict(registry.entries))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")]))
+
+    def install(name: str, code: str, groups: dict[str, dict[str, str]]) -> None:
+        # The module is taken out of sys.modules again when the test ends.
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+        monkeypatch.delitem(sys.modules, name)
+        (tmp_path / f"{name}.py").write_text(code, encoding="utf-8")
+        about = tmp_path / f"{name}-1.0.dist-info"
+        about.mkdir()
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: 1.0\n")
+        sections = ("\n".join([f"[{g}]", *(f"{n} = {v}" for n, v in points.items())]) for g, points in groups.items())
+        (about / "entry_points.txt").write_text("\n\n".join(sections) + "\n")
+
+    return install

@@ -17,8 +17,10 @@ from typing import Any
 import pytest
 from scripts import console_sessions
 
-from concordant.base import registry
+from concordant._registry import Registry
 from concordant.base.registry import METHODS
+from concordant.io.formats import FORMATS
+from concordant.metrics.ranking import METRICS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -58,8 +60,10 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
     # A page may define and register a class: it needs a module to be pickled from, and nobody after it may see it.
     module = ModuleType(f"page_{page.stem}")
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    assert METHODS
-    monkeypatch.setattr(registry, "_classes", dict(registry._classes))
+    registries: tuple[Registry[Any], ...] = (METHODS, METRICS, FORMATS)
+    for registry in registries:
+        registry.load()
+        monkeypatch.setattr(registry, "entries", dict(registry.entries))
     for line, code in blocks(page, "python"):
         run_block(code, page, line, module.__dict__)
 

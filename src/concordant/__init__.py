@@ -5,6 +5,7 @@ The public names are resolved when first used (PEP 562), so that importing the p
 
 from importlib import import_module as _import_module
 
+from concordant._names import METHODS as _METHODS
 from concordant._version import __version__
 
 _WHERE = {
@@ -20,6 +21,7 @@ _WHERE = {
     "io.lists": ("from_lists",),
     "io.frames": ("from_frame",),
     "io.blocks": ("Blocks",),
+    "io.formats": ("register_format",),
     "io.read": ("read", "scan"),
     "io.trec": ("read_runs", "write_run"),
     "io.letor": (
@@ -34,9 +36,10 @@ _WHERE = {
     "io.tabular": ("read_ratings", "read_rankings", "read_comparisons", "read_labels"),
     "io.write": ("write",),
     "metrics.evaluation": ("Evaluation", "combine_folds", "evaluate"),
+    "metrics.ranking": ("register_metric",),
     "metrics.comparison": ("Comparison", "compare"),
     "base.contract": ("Aggregator", "Tags"),
-    "base.registry": ("METHODS", "aggregate", "methods", "register"),
+    "base.registry": ("METHODS", "aggregate", "methods", "register_method"),
     "base.checks": ("check_method",),
     "base.experts": ("describe_experts",),
     "base.saving": ("load",),
@@ -44,41 +47,14 @@ _WHERE = {
     "base.checkpoints": ("checkpoint",),
     "execution": ("threads",),
     "selection": ("GridSearch", "RandomSearch", "cross_validate", "nested", "scorer", "selection"),
-    "methods.positional": ("Borda", "MeanRank", "MedianRank"),
-    "methods.fusion": (
-        "RRF",
-        "ISR",
-        "LogISR",
-        "CombSUM",
-        "CombMIN",
-        "CombMAX",
-        "CombMED",
-        "CombANZ",
-        "CombMNZ",
-        "CombMNZRank",
-        "WeightedSum",
-    ),
-    "methods.majority": ("Condorcet", "Copeland", "Kemeny"),
-    "methods.markov": ("MarkovChain",),
-    "methods.robust": ("RobustRank",),
-    "methods.bradley_terry": ("BradleyTerry",),
-    "methods.plackett_luce": ("PlackettLuce",),
-    "methods.mpm": ("MPM",),
-    "methods.mallows": ("ExtendedMallows", "Mallows"),
-    "methods.ulara": ("ULARA",),
-    "methods.svp": ("SVP",),
-    "methods.cps": ("CPS",),
-    "methods.svd_rank": ("SVDRank",),
-    "methods.crf": ("CRF",),
-    "methods.listwise": ("ListwiseLinear",),
     "ranking.expert_features": ("expert_features",),
     "ranking.partitions": ("partitions",),
-    "ranking.pmop": ("PMOP",),
     "ranking.ranker": ("Ranker",),
-    "ranking.rankers": ("LambdaRank", "ListMLE", "PairTies", "RankNet", "RankRegress", "RankSVM"),
     "report.plots": ("plots",),
 }
 _MODULE_OF = {name: module for module, names in _WHERE.items() for name in names}
+# The class of every method is public.
+_MODULE_OF |= {where.partition(":")[2]: where.partition(":")[0].partition(".")[2] for where in _METHODS.values()}
 # Packages that the documentation names are there whatever was imported before. They are not in `__all__`: `import *`
 # should not import them, nor hide Python's own `io`.
 _PACKAGES = frozenset({"base", "cli", "data", "execution", "io", "ranking", "report"})

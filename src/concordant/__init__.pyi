@@ -1,4 +1,5 @@
 from concordant import base as base
+from concordant import cli as cli
 from concordant import data as data
 from concordant import errors as errors
 from concordant import execution as execution
@@ -16,7 +17,7 @@ from concordant.base.experts import describe_experts as describe_experts
 from concordant.base.registry import METHODS as METHODS
 from concordant.base.registry import aggregate as aggregate
 from concordant.base.registry import methods as methods
-from concordant.base.registry import register as register
+from concordant.base.registry import register_method as register_method
 from concordant.base.saving import load as load
 from concordant.base.streaming import aggregate_blocks as aggregate_blocks
 from concordant.data import synthetic as synthetic
@@ -33,6 +34,7 @@ from concordant.data.labels import Labels as Labels
 from concordant.data.preferences import Preferences as Preferences
 from concordant.execution import threads as threads
 from concordant.io.blocks import Blocks as Blocks
+from concordant.io.formats import register_format as register_format
 from concordant.io.frames import from_frame as from_frame
 from concordant.io.letor import read_feature_folds as read_feature_folds
 from concordant.io.letor import read_features as read_features
@@ -87,6 +89,7 @@ from concordant.metrics.comparison import compare as compare
 from concordant.metrics.evaluation import Evaluation as Evaluation
 from concordant.metrics.evaluation import combine_folds as combine_folds
 from concordant.metrics.evaluation import evaluate as evaluate
+from concordant.metrics.ranking import register_metric as register_metric
 from concordant.ranking import partitions as partitions
 from concordant.ranking.expert_features import expert_features as expert_features
 from concordant.ranking.pmop import PMOP as PMOP

@@ -143,7 +143,8 @@ def settings(method: str) -> list[Settings]:
 def questions(name: str) -> Iterator[tuple[str, int]]:
     """Yield the methods, and the numbers of their settings, that a case can be asked."""
     accepts = "comparisons" if "votes" in name or "llmfao" in name else "rank"
-    for method, cls in cc.METHODS.items():
+    for method in SETTINGS:
+        cls = cc.METHODS[method]
         if accepts in cls.tags.accepts:
             for k, params in enumerate(settings(method)):
                 if CASES[name] in (_sample_runs, _mq2008_agg) or not cls(**params).needs_labels():

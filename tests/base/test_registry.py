@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import polars as pl
 import pytest
+from scripts import public_names
 
 import concordant as cc
-from concordant.base import registry
-from concordant.base.registry import METHODS, aggregate, create, methods, register
-from concordant.errors import ParameterError
+import concordant.methods
+from concordant.base.registry import METHODS, aggregate, create, methods, register_method
+from concordant.errors import ConcordantWarning, ParameterError
+
+Install = Callable[[str, str, dict[str, dict[str, str]]], None]
 
 P = cc.from_lists({"x": ["a", "b"], "y": ["b", "c"]})
 
@@ -51,7 +54,7 @@ def test_an_unknown_name_is_answered_with_close_ones() -> None:
 
 @pytest.fixture
 def mine() -> Iterator[type[cc.Aggregator]]:
-    @register
+    @register_method
     class Mine(cc.Aggregator):
         """Every item scores its own number; nobody should use it.
 
@@ -68,7 +71,7 @@ def mine() -> Iterator[type[cc.Aggregator]]:
             return preferences.slot[: preferences.n_slots] * 0.0
 
     yield Mine
-    registry._classes.pop("mine")
+    METHODS.entries.pop("mine")
 
 
 def test_a_third_party_enters_by_register(mine: type[cc.Aggregator]) -> None:
@@ -113,16 +116,94 @@ def test_the_table_of_methods_has_every_tag() -> None:
     assert all(text and not text.startswith("\n") for text in frame["summary"])
 
 
-def test_the_modules_are_imported_when_somebody_looks() -> None:
-    code = (
-        "import sys\n"
-        "from concordant.base.registry import METHODS\n"
-        "assert not any(m.startswith('concordant.methods.') for m in sys.modules)\n"
-        "assert 'borda' in METHODS\n"
-        "assert 'concordant.methods.majority' in sys.modules\n"
-        "assert 'numba' not in sys.modules and 'scipy' not in sys.modules, 'looking at the methods needs no compiler'\n"
+def loaded_after(code: str, *arguments: str) -> set[str]:
+    """Return which of the methods' modules a fresh interpreter has loaded after running the code."""
+    code += (
+        "\nprint(*(m for m in sys.modules if m.startswith(('concordant.methods.', 'concordant.ranking.', 'numba'))))"
     )
-    subprocess.run([sys.executable, "-c", code], check=True)
+    call = [sys.executable, "-c", f"import sys\n{code}", *arguments]
+    done = subprocess.run(call, capture_output=True, text=True, check=True)
+    return set(done.stdout.splitlines()[-1].split()) if done.stdout.strip() else set()
+
+
+def test_a_name_imports_the_module_of_its_family_and_no_other() -> None:
+    assert loaded_after("import concordant as cc\nassert 'borda' in cc.METHODS") == set()
+    assert loaded_after("import concordant as cc\ncc.METHODS['rrf']") == {"concordant.methods.fusion"}
+    every = loaded_after("import concordant as cc\nassert len(cc.METHODS) > 30")
+    assert {"concordant.methods.majority", "concordant.ranking.rankers"} < every
+    assert "numba" not in every, "looking at the methods needs no compiler"
+
+
+def test_the_command_line_imports_the_family_of_the_method_and_no_other(tmp_path: Path) -> None:
+    runs = str(Path(str(cc.__file__)).parent / "data" / "sample" / "runs")
+    call = (
+        "from concordant.cli.app import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+    )
+    arguments = ("aggregate", runs, "--method", "rrf", "-o", str(tmp_path / "fused.trec"))
+    assert loaded_after(call, *arguments) == {"concordant.methods.fusion"}
+
+
+def test_the_tables_of_names_are_up_to_date() -> None:
+    stale = [path.name for path, text in public_names.files().items() if path.read_text(encoding="utf-8") != text]
+    assert not stale, "Run: python scripts/public_names.py"
+
+
+OWN_FILE = """
+import numpy as np
+import concordant as cc
+
+@cc.register_method
+class Count(cc.Aggregator):
+    \"\"\"Every item scores how many lists hold it.\"\"\"
+
+    name = "count"
+    tags = cc.Tags(accepts=frozenset({"rank"}), faithful=False)
+
+    def _scores(self, preferences):
+        return np.bincount(preferences.slot, minlength=preferences.n_slots).astype(float)
+"""
+
+
+def test_a_method_that_is_not_in_the_table_yet_is_found_in_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "newcomer.py").write_text(OWN_FILE)
+    monkeypatch.setattr(concordant.methods, "__path__", [*concordant.methods.__path__, str(tmp_path)])
+    monkeypatch.setattr(METHODS, "_complete", False)
+    monkeypatch.setattr(METHODS, "entries", METHODS.own())
+    assert aggregate(P, "count").ranking() == ["b", "a", "c"]
+    del sys.modules["concordant.methods.newcomer"]
+
+
+def test_an_installed_package_adds_a_method(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed("plugin_count", OWN_FILE, {"concordant.methods": {"count": "plugin_count:Count"}})
+    assert aggregate(P, "count").ranking() == ["b", "a", "c"]
+    assert "count" in METHODS
+    assert "count" in list(METHODS)
+
+
+def test_a_package_that_cannot_be_loaded_is_named(installed: Install) -> None:
+    points = {"broken": "plugin_broken", "absent": "plugin_broken.absent"}
+    installed("plugin_broken", "raise OSError('no licence')", {"concordant.methods": points})
+    message = "the method 'broken' of the installed package plugin-broken cannot be loaded: OSError: no licence"
+    with pytest.raises(ParameterError, match=message):
+        METHODS["broken"]
+    with pytest.warns(ConcordantWarning, match=r"no licence It is left out\."):
+        assert "rrf" in list(METHODS)
+
+
+def test_a_package_that_registers_another_name_is_named(installed: Install) -> None:
+    installed("plugin_other", OWN_FILE, {"concordant.methods": {"counts": "plugin_other:Count"}})
+    with pytest.raises(ParameterError, match="plugin_other:Count registers no method of that name"):
+        METHODS["counts"]
+
+
+def test_a_name_belongs_to_whom_it_was_first() -> None:
+    with pytest.raises(ParameterError, match=r"registers the method 'rrf', and concordant\.methods\.fusion has one"):
+        register_method(type("Mine", (cc.Aggregator,), {"name": "rrf"}))
+    with pytest.raises(ParameterError, match=r"the name of a method must be text in lower case.* Got 'Mine'"):
+        register_method(type("Mine", (cc.Aggregator,), {"name": "Mine"}))
 
 
 def test_a_slip_names_the_nearest_parameter() -> None:

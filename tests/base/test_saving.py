@@ -71,7 +71,7 @@ class NoMethod:
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "rrf" in registry.METHODS
-    monkeypatch.setitem(registry._classes, Learner.name, Learner)
+    monkeypatch.setitem(registry.METHODS.entries, Learner.name, Learner)
 
 
 def equal(left: Any, right: Any) -> bool:

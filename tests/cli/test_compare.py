@@ -214,7 +214,7 @@ class Dice(cc.Aggregator):
 
 @pytest.mark.parametrize("folds", ["none", "3"])
 def test_seeds_give_means_and_a_spread(runs: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch, folds: str) -> None:
-    monkeypatch.setitem(registry._classes, Dice.name, Dice)
+    monkeypatch.setitem(registry.METHODS.entries, Dice.name, Dice)
     args = ("--folds", folds, "-m")
     found = compared(invoke, runs, *args, "rrf,test-dice", "--seeds", "3")["results"]
     dice, rrf = (next(m for m in found["methods"] if m["method"] == name) for name in ("test-dice", "rrf"))

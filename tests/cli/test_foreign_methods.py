@@ -59,7 +59,7 @@ class Failing(Aggregator):
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     for cls in (Uncertain, Learner, Failing):
-        monkeypatch.setitem(registry._classes, cls.name, cls)
+        monkeypatch.setitem(registry.METHODS.entries, cls.name, cls)
 
 
 def test_intervals_are_shown(files: Path, invoke: Invoke) -> None:

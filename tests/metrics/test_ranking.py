@@ -231,8 +231,9 @@ def test_equal_metrics_are_equal_whatever_number_class_came_in() -> None:
     [
         (
             "bpref",
-            r"unknown metric 'bpref'\. Known metrics: ndcg@k, map, p@k, recall@k, mrr, err@k, rprec, rbp@k, hit@k",
+            r"unknown metric 'bpref'\. Did you mean .*'rprec'.*\? Known metrics: err@k, hit@k, iprec, map, meanndcg, ",
         ),
+        ("ndgc@10", r"unknown metric 'ndgc@10'\. Did you mean 'ndcg'"),
         ("ndcg@", "cutoff must be a whole number or a range such as 1-5"),
         ("ndcg@ten", "cutoff must be a whole number"),
         ("ndcg@5-1", "cutoff must be a whole number or a range"),

@@ -871,7 +871,7 @@ def silent_expert_changes_nothing(method: Aggregator) -> None:
 
 @_check()
 def saved_is_loaded(method: Aggregator) -> None:
-    """Require that a method saved and loaded gives the same answer to the bit; `register` makes load know the class."""
+    """Require that a method saved and loaded gives the same answer to the bit; `register_method` lets load find it."""
     for example in examples(method.tags):
         fitted = _fitted(method, example)
         with tempfile.TemporaryDirectory() as folder:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from functools import cache
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -152,7 +151,6 @@ def metric_name() -> Constraint:
     )
 
 
-@cache
 def _names_metric(text: str) -> bool:
     from concordant.metrics.ranking import parse_metric
 

@@ -1,13 +1,11 @@
-"""Every method under its name: it enters by `@register`; the command line, the docs and the checks read from here."""
+"""Registry of the methods: `METHODS` by name, `aggregate` by name, and `register_method` for new ones."""
 
 from __future__ import annotations
 
-import difflib
-import importlib
-import pkgutil
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from concordant._names import METHODS as _BUILTIN
+from concordant._registry import Registry
 from concordant.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -19,69 +17,35 @@ if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.preferences import Preferences
 
-__all__ = ["METHODS", "aggregate", "create", "methods", "register"]
+__all__ = ["METHODS", "aggregate", "create", "methods", "register_method"]
 
-_classes: dict[str, type[Aggregator]] = {}
 A = TypeVar("A", bound="type[Aggregator]")
 
-# Named as text: the rooms above are found when somebody asks for a method, never imported for the contract's sake.
-_ROOMS = ("concordant.methods", "concordant.ranking")
+# The packages are named as text: the contract does not import the methods.
+METHODS: Registry[type[Aggregator]] = Registry("method", _BUILTIN, ("concordant.methods", "concordant.ranking"))
 
 
-def register(cls: A) -> A:
-    """Enter a class under its `name` and return it; for Concordant's own methods and for anybody else's."""
-    _classes[cls.name] = cls
+def register_method(cls: A) -> A:
+    """Register a method under its `name`; `aggregate`, the command line and `load` know it from then on.
+
+    Parameters
+    ----------
+    cls : subclass of Aggregator
+        The method.
+
+    Returns
+    -------
+    class
+        The same class, so that this works as a decorator.
+    """
+    METHODS.add(cls.name, cls, cls.__module__)
     return cls
-
-
-class _Methods(Mapping[str, "type[Aggregator]"]):
-    """The methods by name; the modules are imported when somebody first looks."""
-
-    _loaded = False
-
-    def _load(self) -> dict[str, type[Aggregator]]:
-        if not self._loaded:
-            for room in _ROOMS:
-                try:
-                    package = importlib.import_module(room)
-                except ModuleNotFoundError as error:
-                    if error.name != room:
-                        raise
-                    continue
-                for module in pkgutil.iter_modules(package.__path__):
-                    importlib.import_module(f"{room}.{module.name}")
-            self._loaded = True
-        return _classes
-
-    def __getitem__(self, name: str) -> type[Aggregator]:
-        known = self._load()
-        found = known.get(name) if isinstance(name, str) else None
-        if found is None:
-            close = difflib.get_close_matches(str(name), known, n=3)
-            hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
-            raise ParameterError(f"no method {name!r}.{hint} There are: {', '.join(sorted(known))}.")
-        return found
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._load()
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(sorted(self._load()))
-
-    def __len__(self) -> int:
-        return len(self._load())
-
-    def __repr__(self) -> str:
-        return f"METHODS({', '.join(self)})"
-
-
-METHODS: Mapping[str, type[Aggregator]] = _Methods()
 
 
 def create(method: str | Aggregator | type[Aggregator], **params: Any) -> Aggregator:
     """Return a method from its name or class, or a ready one (a new one where parameters are to be set)."""
     if isinstance(method, str):
-        return METHODS[method](**_known(METHODS[method], params))
+        method = METHODS[method]
     if isinstance(method, type):
         return method(**_known(method, params))
     return type(method)(**(method.get_params() | _known(type(method), params))) if params else method

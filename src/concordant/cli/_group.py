@@ -24,6 +24,8 @@ Start with: concordant demo
 
 # Packages add commands under this group of entry points.
 PLUGINS = "concordant.commands"
+# What the formats of an option can do.
+_FORMAT_OPTIONS = {"input_format": "read", "to": "write"}
 # A command that a package of this repository adds, and what to say where it is not installed.
 _ELSEWHERE = {
     "reproduce": "the command 'reproduce' comes with the package concordant-papers, which is in the folder papers of "
@@ -55,6 +57,25 @@ class Command(TyperCommand):
                     hint = f" There are: {', '.join(METHODS)}."
                 raise typer.BadParameter(f"the value is empty.{hint}", ctx=ctx, param=parameter)
         return super().invoke(ctx)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help; an option for a format lists those there are."""
+        parameters: list[Any] = list(self.params)
+        for parameter in parameters:
+            if parameter.name in _FORMAT_OPTIONS:
+                before = parameter.help.partition(" One of ")[0]
+                parameter.help = f"{before} One of {', '.join(_formats(_FORMAT_OPTIONS[parameter.name]))}."
+        super().format_help(ctx, formatter)
+
+
+def _formats(can: str) -> list[str]:
+    """Return the formats that can be read or written, and those of other packages, without an import of any."""
+    from importlib.metadata import entry_points
+
+    from concordant._names import FORMATS
+
+    own = [name for name, where in FORMATS.items() if can in where.partition(":")[2].split(",")]
+    return [*own, *sorted(point.name for point in entry_points(group="concordant.formats"))]
 
 
 class LazyGroup(TyperGroup):

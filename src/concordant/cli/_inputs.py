@@ -219,9 +219,11 @@ class Source:
     @cached_property
     def format(self) -> str:
         """The name of the input's format; looked for only where it matters."""
-        from concordant.io.read import FORMATS, sniff
+        from concordant.io._tables import FILE_TYPES
+        from concordant.io.read import sniff
 
-        return self.given_format if self.given_format in FORMATS else sniff(self.paths)
+        # A file type says how a table is written, and not what it holds.
+        return sniff(self.paths) if self.given_format in (None, *FILE_TYPES) else self.given_format
 
     @property
     def is_runs(self) -> bool:
@@ -679,7 +681,7 @@ def check_quoting(quote_formulas: bool, *outputs: str | None) -> None:
     if not quote_formulas:
         return
     from concordant.io._tables import file_type
-    from concordant.io.write import SPREADSHEETS
+    from concordant.io.table_files import SPREADSHEETS
 
     if not any(out in SPREADSHEETS or file_type(out) in SPREADSHEETS for out in outputs if out is not None):
         raise typer.BadParameter("is for CSV and TSV files, and none is written.", param_hint="--quote-formulas")
@@ -690,7 +692,7 @@ def write_table(columns: dict[str, list[Any]], path: str, quote_formulas: bool =
     import polars as pl
 
     from concordant.io._files import atomic_write
-    from concordant.io.write import write_separated
+    from concordant.io.table_files import write_separated
 
     frame = pl.DataFrame(columns)
     kind = table_type(path)

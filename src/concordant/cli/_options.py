@@ -45,7 +45,12 @@ Inputs = Annotated[
 ]
 Format = Annotated[
     str | None,
-    typer.Option("--format", metavar="F", help="The format of the input, when its content and name do not tell it."),
+    typer.Option(
+        "--format",
+        metavar="F",
+        help="The format of the input, when its content and name do not tell it; csv, tsv, parquet or jsonl say only "
+        "how a table is written.",
+    ),
 ]
 Columns = Annotated[
     list[str] | None,

@@ -364,7 +364,8 @@ def _write(
     quote_formulas: bool,
     tag: str,
 ) -> None:
-    from concordant.io.write import SPREADSHEETS, write
+    from concordant.io.table_files import SPREADSHEETS
+    from concordant.io.write import write
 
     options: dict[str, Any] = {}
     if to == "trec":
@@ -398,7 +399,8 @@ def _write_blocks(
     """Write the consensus of data that is read in blocks of instances."""
     from concordant.base.streaming import aggregate_blocks
     from concordant.io.blocks import discard
-    from concordant.io.write import SPREADSHEETS, format_of
+    from concordant.io.table_files import SPREADSHEETS
+    from concordant.io.write import format_of
 
     if to is None:
         try:

@@ -9,10 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from concordant.errors import ConcordantError
 from concordant.io._files import read_head
-from concordant.io._tables import blank_fields, is_number
+from concordant.io._tables import Table, blank_fields, is_number, open_table
+from concordant.io._words import HEADER_WORDS
+
+if TYPE_CHECKING:
+    from concordant.io._columns import Found
 
 __all__ = ["UNKNOWN", "Head", "is_features", "is_letor", "is_preflib", "is_qrels", "is_run", "mostly"]
 
@@ -29,7 +36,19 @@ UNKNOWN = ("nan", "na")
 
 @dataclass(frozen=True)
 class Head:
-    """The beginning of a file."""
+    """The beginning of a file, decompressed.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    data : bytes
+        Its first bytes, 256 KB at most.
+    lines : list of str
+        Its first lines, 1000 at most, without blank ones and without blanks around them; none where it is no text.
+    text : bool
+        Whether it is text: it holds no NUL.
+    """
 
     path: Path
     data: bytes
@@ -56,6 +75,23 @@ class Head:
         for packed in (".gz", ".xz", ".zst", ".bz2"):
             name = name.removesuffix(packed)
         return name.rpartition(".")[2] if "." in name else ""
+
+    @cached_property
+    def table(self) -> Table | None:
+        """The columns, where the file is a table."""
+        try:
+            return open_table(self.path, words=HEADER_WORDS)
+        except ConcordantError:
+            return None
+
+    @cached_property
+    def columns(self) -> Found | None:
+        """The columns by name, where there is a header."""
+        from concordant.io._columns import Asked, Found
+
+        if self.table is None or not self.table.header:
+            return None
+        return Found(self.table, Asked("read", None, (), None))
 
 
 def mostly(test: Callable[[Head], bool], head: Head) -> bool:

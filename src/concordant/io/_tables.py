@@ -29,6 +29,7 @@ from concordant.io._words import normal
 from concordant.kernels.lists import Ints
 
 __all__ = [
+    "ENDINGS",
     "FILE_TYPES",
     "SAMPLE_LINES",
     "Table",
@@ -42,11 +43,11 @@ __all__ = [
 ]
 
 FILE_TYPES = ("csv", "tsv", "parquet", "jsonl")
-_ENDINGS = {
-    "csv": ".csv",
-    "tsv": ".tsv .tab",
-    "parquet": ".parquet .pq",
-    "jsonl": ".jsonl .ndjson",
+ENDINGS = {
+    "csv": (".csv",),
+    "tsv": (".tsv", ".tab"),
+    "parquet": (".parquet", ".pq"),
+    "jsonl": (".jsonl", ".ndjson"),
 }
 _PACKED = (".gz", ".xz", ".zst", ".bz2")
 
@@ -107,7 +108,7 @@ def file_type(path: object) -> str | None:
     name = str(path).lower()
     for ending in _PACKED:
         name = name.removesuffix(ending)
-    return next((kind for kind, ends in _ENDINGS.items() if name.endswith(tuple(ends.split()))), None)
+    return next((kind for kind, endings in ENDINGS.items() if name.endswith(endings)), None)
 
 
 class Table:

@@ -8,10 +8,12 @@ costs no second reading.
 from __future__ import annotations
 
 import ast
+import io
 import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +23,7 @@ from numpy.typing import NDArray
 
 from concordant.data.consensus import Consensus
 from concordant.data.container import Container
-from concordant.data.dataset import FeatureFold, FeaturePart, Fold, Part
+from concordant.data.dataset import Dataset, FeatureFold, FeaturePart, Fold, Part, concat
 from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.labels import Labels
@@ -29,7 +31,8 @@ from concordant.data.preferences import Kind, Missing, Preferences, is_below
 from concordant.errors import DataError, DuplicateError, FormatError, ParameterError, ParseError, quote, shorten
 from concordant.io._coding import code_slots
 from concordant.io._files import PathLike, atomic_write, expand, read_bytes, read_head, shown, text_blocks, text_lines
-from concordant.io._sniff import UNKNOWN
+from concordant.io._sniff import UNKNOWN, Head, is_features, is_letor
+from concordant.io.formats import check_options, register_format
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
 
 __all__ = [
@@ -989,3 +992,105 @@ def _number_texts(values: Floats) -> pl.Series:
     integers = pl.Series(np.where(whole, values, 0.0).astype(np.int64)).cast(pl.String)
     texts = integers.zip_with(pl.Series(whole), pl.Series(values).cast(pl.String))
     return texts.zip_with(pl.Series(~np.isnan(values)), pl.Series(["NULL"]))
+
+
+def _write_svmlight(features: Features, path: PathLike, labels: Labels | None = None) -> None:
+    if labels is None:
+        label = np.zeros(features.n_slots)
+    else:
+        if not isinstance(labels, Labels):
+            raise ParameterError.invalid("labels", "write", "Labels", type(labels).__name__)
+        label = labels.align(features).label
+        if np.isnan(label).any():
+            q, i = features.slots.where(int(np.flatnonzero(np.isnan(label))[0]))
+            raise DataError(f"{shown(path)}: item {quote(i)} of instance {quote(q)} has features and no label.")
+    texts = io.StringIO()
+    for n, q in enumerate(features.instances):
+        if q.split() != [q] or "#" in q:
+            raise DataError(
+                f"{shown(path)}: instance {quote(q)} cannot be written after qid:, for it is empty or holds a blank "
+                "or #."
+            )
+        for s in range(int(features.slots.offsets[n]), int(features.slots.offsets[n + 1])):
+            item = features.items[s]
+            if item.split() != [item]:
+                raise DataError(
+                    f"{shown(path)}: item {quote(item)} cannot be written after #docid =, for it is empty or holds a "
+                    "blank."
+                )
+            values = " ".join(f"{j + 1}:{v!r}" for j, v in enumerate(features.X[s].tolist()))
+            texts.write(f"{_short(label[s])} qid:{q} {values} #docid = {item}\n")
+    with atomic_write(path) as handle:
+        handle.write(texts.getvalue().encode())
+
+
+def _short(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+_ABOUT_FOLDS = "a LETOR folder with Fold1, Fold2, ..."
+
+
+@wraps(read_letor)
+def _read_ranks(paths: list[Path], **options: Any) -> Dataset:
+    preferences, labels = read_letor(paths, **options)
+    return Dataset(preferences=preferences, labels=labels)
+
+
+@wraps(read_features)
+def _read_vectors(paths: list[Path], **options: Any) -> Dataset:
+    features, labels = read_features(paths, **options)
+    return Dataset(features=features, labels=labels)
+
+
+def _read_folds(
+    paths: list[Path],
+    *,
+    higher_is_better: bool | None = None,
+    n_features: int | None = None,
+    duplicates: str = "error",
+    missing: str | None = None,
+) -> Dataset:
+    """Return the folds of a folder, and its preferences or features and labels with every instance once."""
+    if len(paths) != 1 or not paths[0].is_dir():
+        raise FormatError(f"{paths[0]}: the format letor-folds is {_ABOUT_FOLDS}.")
+    ranked = not is_features(Head.of(fold_files(paths[0], "letor-folds")[0][0]))
+    reader: Callable[..., Any] = read_letor_folds if ranked else read_feature_folds
+    given = {"higher_is_better": higher_is_better, "n_features": n_features, "duplicates": duplicates}
+    given |= {"missing": missing}
+    options = {name: value for name, value in given.items() if value is not None}
+    check_options("letor-folds", reader, options)
+    folds = reader(paths[0], **options)
+    data, labels = [], []
+    seen: set[str] = set()
+    for own, truth in (fold[part] for part in (2, 1, 0) for fold in folds):
+        new = [n for n, q in enumerate(own.instances) if q not in seen]
+        if new:
+            seen.update(own.instances)
+            data.append(own[new])
+            labels.append(truth[[q for q in data[-1].instances if q in truth.instances]])
+    return Dataset(**{"preferences" if ranked else "features": concat(data)}, labels=concat(labels), folds=folds)
+
+
+def _has_folds(folder: Path) -> bool:
+    return any(re.fullmatch(r"fold[ _-]?\d+", p.name.lower()) and p.is_dir() for p in folder.iterdir())
+
+
+register_format("letor-agg", "LETOR rank aggregation", read=_read_ranks, sniff=is_letor, line_by_line=True)
+register_format("letor-folds", _ABOUT_FOLDS, read=_read_folds, sniff_folder=_has_folds)
+register_format(
+    "letor",
+    "LETOR or SVMlight features, or a .npy table",
+    read=_read_vectors,
+    sniff=is_features,
+    beside=(r".*\.(query|group|conf)",),
+    line_by_line=True,
+)
+register_format("letor-scores", "LETOR scores", write=write_letor_scores, writes=(Consensus,))
+register_format(
+    "svmlight",
+    "SVMlight features",
+    write=_write_svmlight,
+    writes=(Features,),
+    extensions=(".svm", ".svmlight", ".libsvm", ".letor"),
+)

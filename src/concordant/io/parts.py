@@ -8,43 +8,22 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import tempfile
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import polars as pl
-
 from concordant.data.consensus import Consensus
 from concordant.errors import FormatError, ParameterError, quote
 from concordant.io._claims import Claim, remove_unfinished
 from concordant.io._files import PathLike, atomic_write, check_writable, is_stream, naming_place, shown
-from concordant.io.trec import write_run_lines
-from concordant.io.write import SPREADSHEETS, format_of, refuse_unwritable, write_separated
+from concordant.io.formats import FORMATS, options_of
+from concordant.io.write import format_of
 
-__all__ = ["PART_FORMATS", "Parts"]
+__all__ = ["Parts"]
 
 # What the parts are of.
 _JOB = "parts.json"
-PART_FORMATS = ("trec", "csv", "tsv", "jsonl", "parquet")
-_OPTIONS = {"trec": ("tag", "top", "break_ties"), **dict.fromkeys(SPREADSHEETS, ("quote_formulas",))}
-
-
-def _lines(consensus: Consensus, handle: BinaryIO, kind: str, *, first: bool, **options: Any) -> None:
-    """Write one block; every block but the first goes on where the last one ended."""
-    if kind == "trec":
-        write_run_lines(consensus, handle, **options)
-        return
-    frame = consensus.to_frame()
-    if kind == "parquet":
-        frame.write_parquet(handle)
-        return
-    refuse_unwritable(frame, "the consensus")
-    if kind == "jsonl":
-        frame.write_ndjson(handle)
-    else:
-        write_separated(frame, handle, kind, header=first, **options)
 
 
 class Parts:
@@ -89,12 +68,14 @@ class Parts:
     ) -> None:
         self.path = Path(path).expanduser()
         self.format = format or format_of(path)
-        if self.format not in PART_FORMATS:
+        chosen = FORMATS.find(self.format)
+        if chosen is None or chosen.append is None:
             raise FormatError(
                 f"{shown(path)}: the format {quote(self.format)} cannot be written block by block. "
-                f"Formats that can: {', '.join(PART_FORMATS)}."
+                f"Formats that can: {', '.join(name for name in FORMATS if FORMATS[name].append is not None)}."
             )
-        wrong = [name for name in options if name not in _OPTIONS.get(self.format, ())]
+        self._append, self._join = chosen.append, chosen.join
+        wrong = [name for name in options if name not in options_of(chosen.append, ("first",))[2:]]
         if wrong:
             raise ParameterError(f"writing {quote(self.format)} does not take {', '.join(wrong)}.")
         self._options = options
@@ -142,7 +123,7 @@ class Parts:
         with self._writing(self._count(block)) as handle:
             handle.write(str(consensus.n_slots).encode())
         with self._writing(self._part(block)) as handle:
-            _lines(consensus, handle, self.format, first=block == 0, **self._options)
+            self._append(consensus, handle, first=block == 0, **self._options)
 
     def _count(self, block: int) -> Path:
         return self.folder / f"part-{block:06d}.items"
@@ -152,13 +133,7 @@ class Parts:
         parts = [self._part(block) for block in range(n_blocks)]
         items = sum(int(self._count(block).read_text()) for block in range(n_blocks))
         with atomic_write(self.path) as handle:
-            if self.format == "parquet":
-                handle.flush()
-                pl.scan_parquet(parts).sink_parquet(handle)
-            else:
-                for part in parts:
-                    with part.open("rb") as source:
-                        shutil.copyfileobj(source, handle, 1 << 20)
+            self._join(parts, handle)
         # The job goes last: parts without one could be taken for those of another job.
         for part in (*parts, *(self._count(block) for block in range(n_blocks)), self.folder / _JOB):
             part.unlink(missing_ok=True)

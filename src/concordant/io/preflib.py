@@ -19,6 +19,8 @@ from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Missing, Preferences, is_below
 from concordant.errors import DataError, FormatError, ParameterError, ParseError, is_text, quote, shorten
 from concordant.io._files import BLANKS, PathLike, atomic_write, expand, is_stream, shown, text_lines, warn_empty
+from concordant.io._sniff import is_preflib
+from concordant.io.formats import register_format
 from concordant.kernels.lists import offsets_of, order_lists
 
 __all__ = ["read_preflib", "write_preflib"]
@@ -542,3 +544,15 @@ def _target(path: PathLike, narrowest: str) -> tuple[Path, str]:
             f"Name it .{narrowest}, or leave the ending out."
         )
     return target, kind
+
+
+register_format(
+    "preflib",
+    "PrefLib ballots (soc, soi, toc, toi)",
+    read=read_preflib,
+    write=write_preflib,
+    writes=(Preferences,),
+    sniff=is_preflib,
+    extensions=(".soc", ".soi", ".toc", ".toi"),
+    beside=(r"metadata\.csv", r"info\.txt", r".*\.(dat|cat|wmd)(\.(gz|xz|zst|bz2))?"),
+)

@@ -61,9 +61,11 @@ from concordant.io.outcomes import Column, Outcomes, OutcomeWords
 from concordant.io.trec import read_qrels
 
 __all__ = [
-    "LONG",
     "Long",
     "LongReader",
+    "long_rankings",
+    "long_ratings",
+    "long_scores",
     "names_experts",
     "read_comparisons",
     "read_consensus",
@@ -142,7 +144,7 @@ def read_ratings(
     >>> read_ratings(path)
     Preferences: 1 instance, 2 experts, 2 items, 3 ratings in 2 lists
     """
-    return _ratings(
+    return long_ratings(
         "read_ratings",
         path,
         columns=columns,
@@ -307,7 +309,7 @@ def _everyone_named(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(pl.col("expert").fill_null(strategy="forward").fill_null(strategy="backward"))
 
 
-def _ratings(
+def long_ratings(
     owner: str,
     path: PathLike | Iterable[PathLike],
     *,
@@ -322,6 +324,7 @@ def _ratings(
     header: bool | None = None,
     file_type: str | None = None,
 ) -> Long:
+    """Return the plan of a long table of ratings or scores; parameters as for `read_ratings`."""
     if kind not in KINDS:
         raise ParameterError.invalid("kind", owner, f"one of {', '.join(map(repr, KINDS))}", kind)
     check_duplicates(duplicates, owner)
@@ -375,7 +378,7 @@ def read_scores(
     >>> read_scores(path).experts.tolist()
     ['fused']
     """
-    return _scores(
+    return long_scores(
         "read_scores",
         path,
         columns=columns,
@@ -388,7 +391,7 @@ def read_scores(
     ).preferences()
 
 
-def _scores(
+def long_scores(
     owner: str,
     path: PathLike | Iterable[PathLike],
     *,
@@ -400,6 +403,7 @@ def _scores(
     header: bool | None = None,
     file_type: str | None = None,
 ) -> Long:
+    """Return the plan of tables of one expert's scores each; parameters as for `read_scores`."""
     check_duplicates(duplicates, owner)
     declared, words = _declared(missing, null_values, owner)
     asked = Asked(owner, columns, ("item", "score"), instance)
@@ -802,7 +806,7 @@ def _long_ranks(
     return found.part(roles, ("expert", "item"), {"value": "rank", "weight": "weight"}, instance_from, null_values)
 
 
-def _rankings(
+def long_rankings(
     owner: str,
     path: PathLike | Iterable[PathLike],
     *,
@@ -824,12 +828,3 @@ def _rankings(
         return _long_ranks(Found(table, asked), instance_from, words, declared)
 
     return Long(expand(path), take, asked, header, file_type, "rank", duplicates, below=declared == "below")
-
-
-# How tables that can be read in blocks are read, by the name of their format.
-LONG: dict[str, Callable[..., Long]] = {
-    "ratings": _ratings,
-    "rankings": _rankings,
-    "long": _rankings,
-    "scores": _scores,
-}

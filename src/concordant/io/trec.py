@@ -37,13 +37,16 @@ from concordant.io._files import (
     expand,
     marked,
     read_head,
+    shown,
     stem,
     text_blocks,
     unchanged,
     warn_empty,
 )
+from concordant.io._sniff import is_qrels, is_run
 from concordant.io._tables import is_number
 from concordant.io.blocks import fingerprint
+from concordant.io.formats import check_options, register_format
 from concordant.kernels.lists import Floats, Ints, offsets_of, ranges
 
 __all__ = ["RunReader", "read_qrels", "read_runs", "write_run", "write_run_lines"]
@@ -700,3 +703,61 @@ def _decreasing(score: Floats, offsets: Ints) -> Floats:
             back = np.where(strict < 0, least - strict, strict)[moved]
             out[begin + moved] = back.view(np.float64) if wide else back.astype(np.int32).view(np.float32)
     return out
+
+
+def _write_qrels(labels: Labels, path: PathLike) -> None:
+    frame = labels.to_frame().drop_nulls("label")
+    for name in ("instance", "item"):
+        bad = frame[name].filter(frame[name].str.contains(r"[\s\x00]|^\ufeff") | (frame[name] == ""))
+        if len(bad):
+            raise DataError(
+                f"{shown(path)}: {name} {quote(bad[0])} cannot be written to qrels: fields are not empty, hold no "
+                "blanks and no NUL, and do not begin with a byte-order mark."
+            )
+    label = frame["label"]
+    whole = (label == label.round()).all() and (label.abs() < 2**53).all()
+    frame = frame.select("instance", pl.lit("0").alias("iteration"), "item", label.cast(pl.Int64) if whole else label)
+    with atomic_write(path) as handle:
+        frame.write_csv(handle, separator=" ", include_header=False, quote_style="never")
+
+
+def _scan_runs(paths: list[Path], options: dict[str, Any]) -> RunReader:
+    check_options("trec", read_runs, options)
+    return RunReader("scan", paths, **options)
+
+
+def _append_run(
+    consensus: Consensus,
+    handle: BinaryIO,
+    *,
+    first: bool,  # noqa: ARG001 - a run has no header
+    top: int | None = 1000,
+    tag: str = "concordant",
+    break_ties: bool = False,
+) -> None:
+    write_run_lines(consensus, handle, top=top, tag=tag, break_ties=break_ties)
+
+
+register_format(
+    "trec",
+    "TREC runs",
+    read=read_runs,
+    write=write_run,
+    writes=(Consensus,),
+    sniff=is_run,
+    extensions=(".trec", ".run", ".res"),
+    append=_append_run,
+    scan=_scan_runs,
+    line_by_line=True,
+)
+register_format(
+    "qrels",
+    "TREC qrels",
+    read=read_qrels,
+    write=_write_qrels,
+    writes=(Labels,),
+    sniff=is_qrels,
+    extensions=(".qrels", ".qrel"),
+    is_truth=True,
+    line_by_line=True,
+)

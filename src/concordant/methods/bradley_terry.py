@@ -19,7 +19,7 @@ from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.experts import check_known
 from concordant.base.limits import check_limits
 from concordant.base.params import IN_UNITS, Constraint, Within, boolean, integer, number, one_of
-from concordant.base.registry import register
+from concordant.base.registry import register_method
 from concordant.base.uncertainty import ScoreCovariance
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
@@ -76,7 +76,7 @@ class _Found(NamedTuple):
     jointly: bool
 
 
-@register
+@register_method
 class BradleyTerry(Aggregator):
     """Strengths of items from how often each beats each other, with ties, a prior, sides, covariates and judges.
 

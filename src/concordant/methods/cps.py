@@ -17,7 +17,7 @@ from concordant.base.contract import Aggregator, Tags
 from concordant.base.experts import check_known
 from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, Within, integer, number, one_of
-from concordant.base.registry import register
+from concordant.base.registry import register_method
 from concordant.base.supervision import match_labels, validation_pair
 from concordant.data.preferences import Preferences
 from concordant.errors import ConvergenceWarning, DataError, IdentifiabilityWarning, NotFittedError, listing
@@ -35,7 +35,7 @@ __all__ = ["CPS"]
 _STEP_SECONDS = 2e-9
 
 
-@register
+@register_method
 class CPS(Aggregator):
     """M + 1 less the place of the item in the ranking that a stagewise model builds greedily from the top.
 

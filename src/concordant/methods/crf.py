@@ -15,7 +15,7 @@ import numpy as np
 
 from concordant.base.contract import Tags, Votes
 from concordant.base.params import Constraint, boolean, integer, metric_name, number, one_of, optional, seed
-from concordant.base.registry import register
+from concordant.base.registry import register_method
 from concordant.data.comparisons import Comparisons
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, KindError, ParameterError
@@ -75,7 +75,7 @@ _METRIC = Constraint(
 _L2 = Constraint("'auto' or a number >= 0", lambda v: (isinstance(v, str) and v == "auto") or number(least=0).test(v))
 
 
-@register
+@register_method
 class CRF(LinearAggregator):
     """The weighted sum of what experts say whose ranking has the greatest expected metric.
 

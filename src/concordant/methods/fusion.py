@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from concordant.base.contract import Aggregator, Tags, expert_weights
 from concordant.base.experts import check_known
 from concordant.base.params import Constraint, Within, integer, mapping, metric_name, number, one_of, optional
-from concordant.base.registry import register
+from concordant.base.registry import register_method
 from concordant.base.shift import RECORDED, check_record, value_shift
 from concordant.data.preferences import Preferences
 from concordant.errors import KindError, NotFittedError
@@ -163,7 +163,7 @@ def reciprocal_ranks(preferences: Preferences, k: float, ties: str, weights: Flo
     return add_up(preferences, 1.0 / (k + preferences.ranks(ties)), weights)
 
 
-@register
+@register_method
 class RRF(Weighing):
     """Reciprocal rank fusion: each list gives its item at rank r the score 1 / (k + r).
 
@@ -302,7 +302,7 @@ class RRF(Weighing):
         return by_expert(preferences, terms, self._list_weights(preferences))
 
 
-@register
+@register_method
 class ISR(Aggregator):
     """Inverse square rank: the number of lists that hold the item times the sum of 1 / r² over them.
 
@@ -348,7 +348,7 @@ class ISR(Aggregator):
         return count * total
 
 
-@register
+@register_method
 class LogISR(Aggregator):
     """Logarithmic inverse square rank: the logarithm of the number of lists times the sum of 1 / r² over them.
 
@@ -510,7 +510,7 @@ def _number(preferences: Preferences, absent: Floats | None, weights: Floats | N
     return add_lists(preferences, np.ones(preferences.n_lists), weights)[preferences.slots.instance]
 
 
-@register
+@register_method
 class CombSUM(_Comb):
     """The sum of the normalised scores that the lists give the item.
 
@@ -560,7 +560,7 @@ class CombSUM(_Comb):
         return _total(preferences, value, absent, weights)
 
 
-@register
+@register_method
 class CombMNZ(_Comb):
     """The sum of the normalised scores of the item times the number of lists that hold it.
 
@@ -597,7 +597,7 @@ class CombMNZ(_Comb):
         return _number(preferences, absent, weights) * _total(preferences, value, absent, weights)
 
 
-@register
+@register_method
 class CombANZ(_Comb):
     """The mean of the normalised scores of the item over the lists that hold it.
 
@@ -660,7 +660,7 @@ def _cells(preferences: Preferences, value: Floats, absent: Floats | None) -> It
     return blocks(value, absent, p.slot, p.list_offsets, p.list_starts, p.slots.offsets)
 
 
-@register
+@register_method
 class CombMIN(_Comb):
     """The smallest normalised score of the item over the lists that hold it.
 
@@ -697,7 +697,7 @@ class CombMIN(_Comb):
         return _extreme(np.minimum, preferences, value, absent, weights)
 
 
-@register
+@register_method
 class CombMAX(_Comb):
     """The largest normalised score of the item over the lists that hold it.
 
@@ -734,7 +734,7 @@ class CombMAX(_Comb):
         return _extreme(np.maximum, preferences, value, absent, weights)
 
 
-@register
+@register_method
 class CombMED(_Comb):
     """The median of the normalised scores of the item over the lists that hold it.
 
@@ -776,7 +776,7 @@ class CombMED(_Comb):
         return out
 
 
-@register
+@register_method
 class WeightedSum(Weighing, _Comb):
     """The sum of the normalised scores of the item, each list weighed by the trust in its expert.
 
@@ -885,7 +885,7 @@ class WeightedSum(Weighing, _Comb):
         return "" if self.norm in ("rank", "borda") else value_shift(self, preferences)
 
 
-@register
+@register_method
 class CombMNZRank(Aggregator):
     """CombMNZ on ranks: the number of top-k lists that hold the item times the sum of k + 1 - r over them.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from concordant.base.contract import Tags, Votes
 from concordant.base.params import Constraint, integer, metric_name, number, one_of, seed
-from concordant.base.registry import register
+from concordant.base.registry import register_method
 from concordant.data.index import Texts
 from concordant.errors import ConvergenceWarning, DataError
 from concordant.kernels.lists import Codes, Floats, Ints, list_ids
@@ -54,7 +54,7 @@ _TRANSFORM = Constraint("'binary', 'rankdiff', 'log' or several joined by '+'", 
 _L2 = Constraint("'auto' or a number > 0", lambda v: (isinstance(v, str) and v == "auto") or number(above=0).test(v))
 
 
-@register
+@register_method
 class ListwiseLinear(LinearAggregator):
     """The weighted sum of what experts say whose softmax comes closest to the gains of the labels.
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, Within, boolean, integer, number, one_of
-from concordant.base.registry import register
+from concordant.base.registry import register_method
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
@@ -317,7 +317,7 @@ class ObservedDuels(Duels):
         return np.concatenate([left, right]), np.concatenate([right, left]), weight
 
 
-@register
+@register_method
 class Condorcet(MajorityVote):
     """The number of items that the item beats by majority; a Condorcet winner, where there is one, comes first.
 
@@ -393,7 +393,7 @@ def _merged(duels: Duels, instance: int, level: Ints) -> Floats:
     return score
 
 
-@register
+@register_method
 class Copeland(MajorityVote):
     """The number of items that the item beats by majority minus the number it loses to.
 
@@ -453,7 +453,7 @@ class _Proof(NamedTuple):
     solver: str
 
 
-@register
+@register_method
 class Kemeny(Aggregator):
     """Minus the place of the item in a ranking that contradicts as few votes as possible.
 

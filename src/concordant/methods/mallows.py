@@ -21,7 +21,7 @@ from concordant.base.contract import Aggregator, Tags
 from concordant.base.experts import check_known
 from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, Within, boolean, integer, number, one_of, optional, seed
-from concordant.base.registry import register
+from concordant.base.registry import register_method
 from concordant.base.supervision import match_labels
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
@@ -121,7 +121,7 @@ def _scores(preferences: Preferences, pools: list[Pool], places: list[Floats]) -
     return np.where(np.isnan(score), -rest[slots.instance], score)
 
 
-@register
+@register_method
 class Mallows(Aggregator):
     """Minus the mean position of the item in rankings drawn from the Mallows model that fits the lists best.
 
@@ -501,7 +501,7 @@ def _going_on(pools: list[Pool], owner: ExtendedMallows, known: State) -> dict[s
     return {walk.pool.name: walk for walk in taken}
 
 
-@register
+@register_method
 class ExtendedMallows(Aggregator):
     """Minus the posterior mean position of the item, every expert being believed as far as its lists deserve.
 

@@ -10,7 +10,7 @@ import numpy as np
 from concordant.base.contract import Tags, Votes
 from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, number, one_of
-from concordant.base.registry import register
+from concordant.base.registry import register_method
 from concordant.data.preferences import Preferences
 from concordant.errors import KindError
 from concordant.kernels import markov
@@ -20,7 +20,7 @@ from concordant.methods.majority import MISSING, PAIRED, Duels, MajorityVote, ea
 __all__ = ["MarkovChain"]
 
 
-@register
+@register_method
 class MarkovChain(MajorityVote):
     """The share of time that a random walk towards better items spends at the item.
 

@@ -17,7 +17,7 @@ from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, FitInfo, Tags, Votes
 from concordant.base.experts import check_known
 from concordant.base.params import Constraint, Within, integer, number, one_of
-from concordant.base.registry import register
+from concordant.base.registry import register_method
 from concordant.base.supervision import match_labels, validation_pair
 from concordant.base.uncertainty import (
     CONSTRAINTS,
@@ -114,7 +114,7 @@ class _Solution(NamedTuple):
     beta: Floats | None = None
 
 
-@register
+@register_method
 class MPM(Aggregator):
     """Scores of the multinomial preference model, in which preferences are draws from one law over all ordered pairs.
 

@@ -19,7 +19,7 @@ from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.experts import check_known
 from concordant.base.params import Constraint, Within, boolean, integer, number, one_of, optional
-from concordant.base.registry import register
+from concordant.base.registry import register_method
 from concordant.base.uncertainty import (
     CONSTRAINTS,
     WEAK_PRIOR,
@@ -83,7 +83,7 @@ def _is_prior(value: Any) -> bool:
     return number(least=0).test(value)
 
 
-@register
+@register_method
 class PlackettLuce(Aggregator):
     """The score s of each item in the model that picks the next item i with probability exp(s_i) / Σ exp(s_left).
 

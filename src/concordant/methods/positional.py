@@ -13,7 +13,7 @@ import numpy as np
 
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.params import Constraint, one_of
-from concordant.base.registry import register
+from concordant.base.registry import register_method
 from concordant.data.preferences import Preferences
 from concordant.kernels.cells import blocks, weighted_median
 from concordant.kernels.lists import Floats
@@ -23,7 +23,7 @@ from concordant.methods.fusion import LISTS, add_lists, add_up, count_lists
 __all__ = ["Borda", "MeanRank", "MedianRank"]
 
 
-@register
+@register_method
 class Borda(Aggregator):
     """Borda count: M points for the first place of M items, one less for each place below.
 
@@ -90,7 +90,7 @@ def _mean_positions(preferences: Preferences, position: Floats, missing: str) ->
     return total / np.where(number > 0, number, 1.0)
 
 
-@register
+@register_method
 class MeanRank(Aggregator):
     """Minus the mean position of the item over the lists.
 
@@ -127,7 +127,7 @@ class MeanRank(Aggregator):
         return -_mean_positions(preferences, preferences.positions("average"), self.missing)
 
 
-@register
+@register_method
 class MedianRank(Aggregator):
     """Minus the median position of the item over the lists; equal medians are ordered by the mean.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.params import Constraint, integer, one_of, optional
-from concordant.base.registry import register
+from concordant.base.registry import register_method
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError
 from concordant.kernels.beta import log_beta_cdf
@@ -24,7 +24,7 @@ from concordant.methods.fusion import LISTS, count_lists, put_last
 __all__ = ["RobustRank"]
 
 
-@register
+@register_method
 class RobustRank(Aggregator):
     """Minus the decimal logarithm of the p-value that the item ranks this high by chance.
 

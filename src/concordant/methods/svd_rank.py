@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.params import Constraint, Within, boolean, integer, metric_name, number, one_of, optional, seed
-from concordant.base.registry import register
+from concordant.base.registry import register_method
 from concordant.base.shift import RECORDED, Seen, check_record, depth_shift, kind_shift
 from concordant.errors import DataError, DataShiftWarning, NotFittedError
 from concordant.kernels.lists import Floats, exact_sums, list_ids, offsets_of
@@ -52,7 +52,7 @@ _TRIED = ("log", "rankdiff", "binary")
 _RATES = (0.01, 0.03, 0.1)
 
 
-@register
+@register_method
 class SVDRank(Aggregator):
     """The weighted sum of singular vectors of what experts prefer, learned by LambdaRank for the metric you name.
 

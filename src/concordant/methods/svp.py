@@ -15,7 +15,7 @@ import numpy as np
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, boolean, integer, number, one_of
-from concordant.base.registry import register
+from concordant.base.registry import register_method
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
@@ -45,7 +45,7 @@ class _Completed(NamedTuple):
     gradient: float
 
 
-@register
+@register_method
 class SVP(Aggregator):
     """The mean margin by which the item beats the others, in a table of margins completed to rank two.
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.experts import check_known
 from concordant.base.params import Constraint, Within, integer, number, one_of, optional
-from concordant.base.registry import register
+from concordant.base.registry import register_method
 from concordant.data.preferences import Preferences
 from concordant.errors import IdentifiabilityWarning, NotFittedError, listing
 from concordant.execution import report
@@ -36,7 +36,7 @@ _SHARE = 0.2
 _AGREED = 1e-10
 
 
-@register
+@register_method
 class ULARA(Aggregator):
     """Minus the mean position of the item, each expert weighing as much as it agrees with the others elsewhere.
 

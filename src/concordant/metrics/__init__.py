@@ -36,8 +36,10 @@ from concordant.metrics.ranking import (
     Recall,
     RPrecision,
     known_metrics,
+    parameter,
     parse_metric,
     parse_metrics,
+    register_metric,
 )
 from concordant.metrics.significance import (
     PairedTest,
@@ -67,8 +69,10 @@ __all__ = [
     "RankedLabels",
     "Recall",
     "known_metrics",
+    "parameter",
     "parse_metric",
     "parse_metrics",
+    "register_metric",
     # rankings against each other
     "KendallCounts",
     "TopKCounts",

@@ -18,11 +18,22 @@ import numpy as np
 from concordant.data.consensus import Consensus
 from concordant.data.index import Slots, Texts, as_ids, freeze
 from concordant.data.labels import Labels
-from concordant.errors import ConcordantWarning, DataError, DataWarning, KindError, ParameterError, listing, warn
+from concordant.errors import (
+    ConcordantWarning,
+    ContractError,
+    DataError,
+    DataWarning,
+    KindError,
+    ParameterError,
+    listing,
+    quote,
+    warn,
+)
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of, order_lists, ranges
 from concordant.metrics.ranking import (
     Convention,
     InterpolatedPrecision,
+    Metric,
     MetricLike,
     RankedLabels,
     convention_named,
@@ -263,7 +274,7 @@ def evaluate(
             DataWarning,
         )
         notes.append(f"{len(missing)} of {len(chosen)} labelled instances have no result and count 0")
-    values = {str(m): m.compute(ranked, rule, threshold) for m in wanted}
+    values = {str(m): _computed(m, ranked, rule, threshold) for m in wanted}
     if skip_empty:
         kept = ranked.relevant(threshold).total > 0
         notes.append(f"{int((~kept).sum())} instances without a relevant item are left out")
@@ -472,6 +483,17 @@ def combine_folds(folds: Sequence[Evaluation]) -> Evaluation:
         freeze(np.repeat(np.arange(len(folds), dtype=np.int32), [len(f) for f in folds])),
         tuple(f"fold {k}: {note}" for k, f in enumerate(folds, start=1) for note in f.notes),
     )
+
+
+def _computed(metric: Metric, ranked: RankedLabels, rule: Convention, threshold: float) -> Floats:
+    """Return the values of a metric, which anybody may have written: one finite number for each instance."""
+    values = np.asarray(metric.compute(ranked, rule, threshold), dtype=np.float64)
+    if values.shape != (len(ranked),) or not np.isfinite(values).all():
+        raise ContractError(
+            f"{type(metric).__name__}.compute must return one finite number for each of {len(ranked)} instances. "
+            f"Got {quote(values.tolist())} instead."
+        )
+    return values
 
 
 def _threshold(rel: float | None) -> float:

@@ -11,14 +11,17 @@ from __future__ import annotations
 import re
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import Field, dataclass, field, fields, replace
 from functools import cached_property
+from inspect import isabstract
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeAlias, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from concordant._names import METRICS as _BUILTIN
+from concordant._registry import Registry
 from concordant.errors import DataError, ParameterError
 from concordant.kernels.lists import (
     Codes,
@@ -36,6 +39,7 @@ __all__ = [
     "AP",
     "CONVENTIONS",
     "ERR",
+    "METRICS",
     "MRPR",
     "NDCG",
     "P",
@@ -51,9 +55,11 @@ __all__ = [
     "Recall",
     "convention_named",
     "known_metrics",
+    "parameter",
     "parse_metric",
     "parse_metrics",
     "place_items",
+    "register_metric",
 ]
 
 M = TypeVar("M", bound="Metric")
@@ -355,6 +361,8 @@ class Metric(metaclass=_MetricType):
     name: ClassVar[str] = ""
     aliases: ClassVar[tuple[str, ...]] = ()
     summary: ClassVar[str] = ""
+    # Whether lists of metrics show @k; without it the whole list is usual.
+    shows_cutoff: ClassVar[bool] = True
 
     @abstractmethod
     def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
@@ -371,7 +379,7 @@ class Metric(metaclass=_MetricType):
         """
 
     def __matmul__(self: M, cutoff: int) -> M:
-        if "cutoff" not in {f.name for f in fields(self)}:
+        if not _takes_cutoff(type(self)):
             raise ParameterError(f"{self.name} takes no cutoff. Got @{cutoff}.")
         return replace(self, cutoff=cutoff)  # type: ignore[call-arg]
 
@@ -394,26 +402,116 @@ class Metric(metaclass=_MetricType):
     def __post_init__(self) -> None:
         for f in fields(self):
             value = getattr(self, f.name)
-            allowed, test = _RULES[f.name]
             if value is None and f.default is None:
                 continue
+            allowed, test = _rule(f)
             if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not test(value):
                 raise ParameterError.invalid(f.name, type(self).__name__, allowed, value)
             # One value has one type, so that equal metrics print alike whatever number class came in.
-            object.__setattr__(self, f.name, int(value) if f.name in ("cutoff", "page") else float(value))
+            object.__setattr__(self, f.name, int(value) if _is_whole(f) else float(value))
 
 
-_RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
-    "cutoff": ("a whole number >= 1, or None for the whole list", lambda v: float(v).is_integer() and v >= 1),
+_Rule: TypeAlias = tuple[str, Callable[[Any], bool]]
+
+
+def _is_count(value: Any) -> bool:
+    return float(value).is_integer() and value >= 1
+
+
+# Parameters that mean the same in every metric.
+_RULES: dict[str, _Rule] = {
+    "cutoff": ("a whole number >= 1, or None for the whole list", _is_count),
     "rel": ("a number > 0", lambda v: 0 < v < np.inf),
-    "lmax": ("a number > 0", lambda v: 0 < v < np.inf),
-    "p": ("a number between 0 and 1, both excluded", lambda v: 0 < v < 1),
-    "recall": ("a number from 0 to 1", lambda v: 0 <= v <= 1),
-    "page": ("a whole number >= 1", lambda v: float(v).is_integer() and v >= 1),
 }
 
 
-@dataclass(frozen=True, repr=False)
+def parameter(default: float | None, allowed: str, test: Callable[[Any], bool], *, always: bool = False) -> Any:
+    """Return the field of a metric's parameter: a number, and what it may be.
+
+    Parameters
+    ----------
+    default : number or None
+        The value without one.
+    allowed : str
+        What the value must be, in words for the error.
+    test : callable
+        From a number to whether it is allowed.
+    always : bool
+        Whether the name of the metric says the value even where it is the default.
+
+    Examples
+    --------
+    >>> parameter(0.5, "a number > 0", lambda v: v > 0).default
+    0.5
+    """
+    return field(default=default, metadata={"rule": (allowed, test), "always": always})
+
+
+def _is_whole(f: Field[Any]) -> bool:
+    # The annotation is text where its module postpones annotations, else a type.
+    annotation = f.type.__name__ if isinstance(f.type, type) else str(f.type)
+    return f.name == "cutoff" or annotation in ("int", "int | None", "Optional[int]", "typing.Optional[int]")
+
+
+def _rule(f: Field[Any]) -> _Rule:
+    rule: _Rule | None = f.metadata.get("rule") or _RULES.get(f.name)
+    if rule is not None:
+        return rule
+    return ("a whole number", lambda v: float(v).is_integer()) if _is_whole(f) else ("a number", np.isfinite)
+
+
+def _takes_cutoff(cls: type[Metric]) -> bool:
+    return any(f.name == "cutoff" for f in fields(cls))
+
+
+METRICS: Registry[type[Metric]] = Registry("metric", _BUILTIN, ("concordant.metrics",))
+
+
+@dataclass_transform(frozen_default=True)
+def register_metric(cls: type[M]) -> type[M]:
+    """Register a metric under its `name` and `aliases`; `evaluate`, `select=` and the command line then know it.
+
+    The class becomes a frozen dataclass: annotated attributes are its parameters.
+
+    Parameters
+    ----------
+    cls : subclass of Metric
+        The metric, with `name`, `summary` and `compute`. A parameter `cutoff` lets it be written ``name@10``.
+
+    Returns
+    -------
+    class
+        The same class, so that this works as a decorator.
+
+    Examples
+    --------
+    >>> class First(Metric):
+    ...     name, summary = "first", "whether the first item is relevant"
+    ...
+    ...     def compute(self, ranked, convention, rel=1.0):
+    ...         found = ranked.relevant(rel)
+    ...         return ranked.sums(found.instance[found.position == 1])
+    >>> First = register_metric(First)
+    >>> parse_metric("first").compute(RankedLabels.from_order([1, 0, 0, 1], [0, 2, 4]), CONVENTIONS["trec"])
+    array([1., 0.])
+    >>> _ = METRICS.entries.pop("first")
+    """
+    if not isinstance(cls, type) or not issubclass(cls, Metric) or isabstract(cls):
+        raise ParameterError.invalid("cls", "register_metric", "a subclass of Metric that has compute", cls)
+    if "__dataclass_fields__" not in vars(cls):
+        dataclass(frozen=True, repr=False)(cls)
+    for name in (cls.name, *cls.aliases):
+        if not isinstance(name, str) or re.fullmatch(r"[a-z][\w-]*", name) is None:
+            raise ParameterError.invalid("name", cls.__name__, "small letters, digits, - and _, a letter first", name)
+        METRICS.add(name, cls, cls.__module__)
+    return cls
+
+
+_NAME = re.compile(r"\s*(?P<name>[A-Za-z][\w-]*?)\s*(?:\((?P<params>[^()]*)\))?\s*(?:@\s*(?P<cut>[^@]*?))?\s*")
+_CUT = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
+
+
+@register_metric
 class NDCG(Metric):
     """Normalised discounted cumulative gain: the gain of the first k positions over the best possible.
 
@@ -460,7 +558,7 @@ class NDCG(Metric):
         return ranked.sums(instance, convention.gain(label) * convention.discount(position))
 
 
-@dataclass(frozen=True, repr=False)
+@register_metric
 class MeanNDCG(Metric):
     """The mean of NDCG@1, NDCG@2, ..., NDCG@M of an instance with M items, as LETOR's script prints it.
 
@@ -496,7 +594,7 @@ class MeanNDCG(Metric):
         return out
 
 
-@dataclass(frozen=True, repr=False)
+@register_metric
 class ERR(Metric):
     """Expected reciprocal rank: 1/position at which a reader who stops with probability V(label) stops.
 
@@ -518,7 +616,7 @@ class ERR(Metric):
     """
 
     cutoff: int | None = None
-    lmax: float | None = None
+    lmax: float | None = parameter(None, "a number > 0", lambda v: 0 < v < np.inf)
     name: ClassVar[str] = "err"
     summary: ClassVar[str] = "expected reciprocal rank"
 
@@ -542,7 +640,7 @@ class ERR(Metric):
         return ranked.sums(ranked.instance[keep], terms[keep])
 
 
-@dataclass(frozen=True, repr=False)
+@register_metric
 class P(Metric):
     """Precision at a cutoff: the share of relevant items among the first k positions.
 
@@ -578,7 +676,7 @@ class P(Metric):
         return ranked.sums(found.instance[found.position <= self.cutoff]) / self.cutoff
 
 
-@dataclass(frozen=True, repr=False)
+@register_metric
 class Recall(Metric):
     """Recall at a cutoff: the share of all relevant items that stand in the first k positions.
 
@@ -611,7 +709,7 @@ class Recall(Metric):
         return _ratio(ranked.sums(found.instance[keep]), found.total)
 
 
-@dataclass(frozen=True, repr=False)
+@register_metric
 class AP(Metric):
     """Average precision: the mean over all relevant items of the precision at their positions.
 
@@ -637,6 +735,7 @@ class AP(Metric):
     cutoff: int | None = None
     rel: float | None = None
     name: ClassVar[str] = "map"
+    shows_cutoff: ClassVar[bool] = False
     aliases: ClassVar[tuple[str, ...]] = ("ap",)
     summary: ClassVar[str] = "average precision (its mean is MAP)"
 
@@ -648,7 +747,7 @@ class AP(Metric):
         return _ratio(ranked.sums(found.instance[keep], precision), found.total)
 
 
-@dataclass(frozen=True, repr=False)
+@register_metric
 class RR(Metric):
     """Reciprocal rank: 1 / the position of the first relevant item, 0 when none was ranked. Its mean is MRR.
 
@@ -668,6 +767,7 @@ class RR(Metric):
     cutoff: int | None = None
     rel: float | None = None
     name: ClassVar[str] = "mrr"
+    shows_cutoff: ClassVar[bool] = False
     aliases: ClassVar[tuple[str, ...]] = ("rr", "recip_rank")
     summary: ClassVar[str] = "reciprocal rank of the first relevant item"
 
@@ -680,7 +780,7 @@ class RR(Metric):
         return out
 
 
-@dataclass(frozen=True, repr=False)
+@register_metric
 class RPrecision(Metric):
     """R-precision: the precision at R, the number of relevant items of the instance, ranked or not.
 
@@ -707,7 +807,7 @@ class RPrecision(Metric):
         return _ratio(ranked.sums(found.instance[keep]), found.total)
 
 
-@dataclass(frozen=True, repr=False)
+@register_metric
 class RBP(Metric):
     """Rank-biased precision: what a reader of persistence p finds per item looked at.
 
@@ -732,7 +832,7 @@ class RBP(Metric):
 
     cutoff: int | None = None
     # Tools disagree on the default, so the name always says it.
-    p: float = field(default=0.8, metadata={"always": True})
+    p: float = parameter(0.8, "a number between 0 and 1, both excluded", lambda v: 0 < v < 1, always=True)
     rel: float | None = None
     name: ClassVar[str] = "rbp"
     summary: ClassVar[str] = "rank-biased precision"
@@ -745,7 +845,7 @@ class RBP(Metric):
         return ranked.sums(found.instance[keep], weight)
 
 
-@dataclass(frozen=True, repr=False)
+@register_metric
 class HitRate(Metric):
     """Hit rate at a cutoff: 1 when any relevant item stands in the first k positions, else 0.
 
@@ -776,7 +876,7 @@ class HitRate(Metric):
         return (ranked.sums(found.instance[_within(found, self.cutoff)]) > 0).astype(np.float64)
 
 
-@dataclass(frozen=True, repr=False)
+@register_metric
 class MRPR(Metric):
     """Reciprocal page rank: 1 / the page on which the first relevant item stands, page = ceil(position / 10).
 
@@ -793,7 +893,7 @@ class MRPR(Metric):
     0.5
     """
 
-    page: int = 10
+    page: int = parameter(10, "a whole number >= 1", _is_count)
     rel: float | None = None
     name: ClassVar[str] = "mrpr"
     summary: ClassVar[str] = "reciprocal page of the first relevant item"
@@ -807,7 +907,7 @@ class MRPR(Metric):
         return out
 
 
-@dataclass(frozen=True, repr=False)
+@register_metric
 class InterpolatedPrecision(Metric):
     """Interpolated precision at a recall: the best precision at any position where that recall is reached.
 
@@ -832,7 +932,7 @@ class InterpolatedPrecision(Metric):
     iprec(recall=0.1)
     """
 
-    recall: float = field(default=0.0, metadata={"always": True})
+    recall: float = parameter(0.0, "a number from 0 to 1", lambda v: 0 <= v <= 1, always=True)
     rel: float | None = None
     name: ClassVar[str] = "iprec"
     summary: ClassVar[str] = "interpolated precision at a recall"
@@ -856,25 +956,6 @@ def _within(found: Relevant, cutoff: int | None) -> NDArray[np.bool_]:
 
 MetricLike: TypeAlias = "str | Metric | type[Metric]"
 
-_METRICS: tuple[type[Metric], ...] = (
-    NDCG,
-    AP,
-    P,
-    Recall,
-    RR,
-    ERR,
-    RPrecision,
-    RBP,
-    HitRate,
-    MRPR,
-    InterpolatedPrecision,
-    MeanNDCG,
-)
-_BY_NAME: dict[str, type[Metric]] = {name: cls for cls in _METRICS for name in (cls.name, *cls.aliases)}
-
-_NAME = re.compile(r"\s*(?P<name>[A-Za-z][\w-]*?)\s*(?:\((?P<params>[^()]*)\))?\s*(?:@\s*(?P<cut>[^@]*?))?\s*")
-_CUT = re.compile(r"(\d+)(?:\s*-\s*(\d+))?")
-
 
 def known_metrics() -> dict[str, str]:
     """Return the name of every metric, as it is written, and what it measures.
@@ -882,11 +963,8 @@ def known_metrics() -> dict[str, str]:
     >>> known_metrics()["map"]
     'average precision (its mean is MAP)'
     """
-    out = {}
-    for cls in _METRICS:
-        at = "@k" if any(f.name == "cutoff" for f in fields(cls)) else ""
-        out[cls.name + ("" if cls is AP or cls is RR else at)] = cls.summary
-    return out
+    found = (METRICS[name] for name in METRICS if name == METRICS[name].name)
+    return {cls.name + ("@k" if cls.shows_cutoff and _takes_cutoff(cls) else ""): cls.summary for cls in found}
 
 
 def parse_metric(text: MetricLike) -> Metric:
@@ -942,12 +1020,13 @@ def _split(text: str) -> list[str]:
 
 
 def _unknown(metric: object) -> ParameterError:
-    return ParameterError(f"unknown metric {metric!r}. Known metrics: {', '.join(known_metrics())}.")
+    near = METRICS.near(re.split(r"[@(]", metric)[0].strip().lower()) if isinstance(metric, str) else ""
+    return ParameterError(f"unknown metric {metric!r}.{near} Known metrics: {', '.join(known_metrics())}.")
 
 
 def _parse(text: str) -> list[Metric]:
     match = _NAME.fullmatch(text)
-    cls = _BY_NAME.get(match["name"].lower()) if match else None
+    cls = METRICS.find(match["name"].lower()) if match else None
     if match is None or cls is None:
         raise _unknown(text.strip())
     params: dict[str, float] = {}
@@ -960,7 +1039,8 @@ def _parse(text: str) -> list[Metric]:
         try:
             params[key] = float(value)
         except ValueError:
-            raise ParameterError.invalid(key, cls.__name__, _RULES[key][0], value) from None
+            rule = next(_rule(f) for f in fields(cls) if f.name == key)
+            raise ParameterError.invalid(key, cls.__name__, rule[0], value) from None
     metric = cls(**params)
     if match["cut"] is None:
         return [metric]

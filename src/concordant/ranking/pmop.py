@@ -9,7 +9,7 @@ import numpy as np
 
 from concordant.base.contract import Tags
 from concordant.base.params import Constraint, integer, one_of
-from concordant.base.registry import register
+from concordant.base.registry import register_method
 from concordant.errors import ParameterError
 from concordant.kernels.graded import Graded
 from concordant.kernels.lists import Floats
@@ -22,7 +22,7 @@ _NOTHING: Floats = np.zeros(0)
 _SAMPLED = ("gibbs", "mh")
 
 
-@register
+@register_method
 class PMOP(Ranker):
     """The scores under which the ordered partition of the items by label is most likely.
 

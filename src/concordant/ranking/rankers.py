@@ -9,7 +9,7 @@ import numpy as np
 
 from concordant.base.contract import Tags
 from concordant.base.params import Constraint, boolean, integer, one_of, optional
-from concordant.base.registry import register
+from concordant.base.registry import register_method
 from concordant.errors import DataError
 from concordant.kernels.graded import Graded
 from concordant.kernels.lists import Floats, list_ids
@@ -24,7 +24,7 @@ __all__ = ["LambdaRank", "ListMLE", "PairTies", "RankNet", "RankRegress", "RankS
 _NOTHING: Floats = np.zeros(0)
 
 
-@register
+@register_method
 class RankNet(Ranker):
     """The scores under which the order of every two items with different labels is most likely.
 
@@ -66,7 +66,7 @@ class RankNet(Ranker):
         return losses.logistic(score, lists, slope), _NOTHING
 
 
-@register
+@register_method
 class RankSVM(Ranker):
     """The scores that put items of different labels a margin of 1 apart, as far as they can.
 
@@ -110,7 +110,7 @@ class RankSVM(Ranker):
         return losses.hinge(score, lists, slope), _NOTHING
 
 
-@register
+@register_method
 class RankRegress(Ranker):
     """The scores whose differences are closest to 1 for every two items with different labels.
 
@@ -153,7 +153,7 @@ class RankRegress(Ranker):
         return losses.quadratic(score, lists, slope), _NOTHING
 
 
-@register
+@register_method
 class ListMLE(Ranker):
     """The scores under which the list sorted by label is most likely, chosen from the top, one item after another.
 
@@ -196,7 +196,7 @@ class ListMLE(Ranker):
         return losses.list_mle(score, lists, slope), _NOTHING
 
 
-@register
+@register_method
 class PairTies(Ranker):
     """The scores under which wins, losses and ties of all pairs of items are most likely, the share of ties learned.
 
@@ -257,7 +257,7 @@ class PairTies(Ranker):
         return loss(score, lists, slope, extra, by_extra), by_extra
 
 
-@register
+@register_method
 class LambdaRank(Ranker):
     """The scores that come of pulling every two items apart as hard as exchanging them would change a metric.
 

@@ -1,0 +1,204 @@
+"""Registry of file formats: `FORMATS` by name, and `register_format` for new ones.
+
+Each format registers in the file that reads or writes it. `read`, `scan`, `write` and `aggregate_blocks` look here and
+know no format by themselves.
+"""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from concordant._names import FORMATS as _BUILTIN
+from concordant._registry import Registry
+from concordant.data.comparisons import Comparisons
+from concordant.data.consensus import Consensus
+from concordant.data.container import Container
+from concordant.data.features import Features
+from concordant.data.labels import Labels
+from concordant.data.preferences import Preferences
+from concordant.errors import ParameterError, listing, quote
+from concordant.io._files import atomic_write, open_text, text_lines
+
+if TYPE_CHECKING:
+    from concordant.io._sniff import Head
+    from concordant.io.blocks import RowReader
+
+__all__ = [
+    "CONTAINERS",
+    "FORMATS",
+    "Format",
+    # for readers and writers of other packages
+    "atomic_write",
+    "open_text",
+    "text_lines",
+    "check_options",
+    "name_ending",
+    "options_of",
+    "register_format",
+]
+
+CONTAINERS: tuple[type[Container], ...] = (Consensus, Preferences, Comparisons, Labels, Features)
+_PACKED = (".gz", ".xz", ".zst", ".bz2")
+
+
+def _concatenate(parts: list[Path], handle: BinaryIO) -> None:
+    for part in parts:
+        with part.open("rb") as source:
+            shutil.copyfileobj(source, handle, 1 << 20)
+
+
+@dataclass(frozen=True)
+class Format:
+    """How one format is recognised, read and written.
+
+    Parameters
+    ----------
+    name : str
+        How it is asked for.
+    about : str
+        What it is, in a few words.
+    read : callable, optional
+        From a list of paths and keyword options to a container or a Dataset.
+    write : callable, optional
+        Writes a container to a path, with keyword options.
+    sniff : callable, optional
+        From the `Head` of a file (``path``, ``ending``, ``data``, ``lines``) to whether it has this format. Without it
+        the extensions tell.
+    extensions : tuple of str
+        Endings of file names, such as ".trec", that ask for this format on writing.
+    writes : tuple of classes
+        The containers that `write` takes; all without it.
+    append : callable, optional
+        Writes one block of a consensus to an open file: ``append(consensus, handle, first=..., **options)``.
+        `aggregate_blocks` needs it.
+    join : callable
+        Makes one file of the blocks that `append` wrote; one after the other without it.
+    scan : callable, optional
+        From paths and a mapping of options to what `Blocks.of` reads. `scan` needs it.
+    is_long : callable, optional
+        From the `Head` of a file to whether it can be scanned, where the format alone does not tell.
+    sniff_folder : callable, optional
+        From a folder to whether the folder as a whole has this format.
+    beside : tuple of str
+        Patterns of files that lie beside such data in folders and are no data themselves.
+    table : bool
+        Whether it is a table, whose columns can be named. Tables are recognised after everything else.
+    is_truth : bool
+        Whether it holds labels, which may lie beside the data they are of.
+    line_by_line : bool
+        Whether `sniff` can judge each line alone, so that a file with a few damaged lines is recognised.
+    """
+
+    name: str
+    about: str
+    read: Callable[..., Any] | None = None
+    write: Callable[..., Any] | None = None
+    sniff: Callable[[Head], bool] | None = None
+    extensions: tuple[str, ...] = ()
+    writes: tuple[type[Container], ...] = CONTAINERS
+    append: Callable[..., None] | None = None
+    join: Callable[[list[Path], BinaryIO], None] = _concatenate
+    scan: Callable[[list[Path], dict[str, Any]], RowReader] | None = None
+    is_long: Callable[[Head], bool] | None = None
+    sniff_folder: Callable[[Path], bool] | None = None
+    beside: tuple[str, ...] = ()
+    table: bool = False
+    is_truth: bool = False
+    line_by_line: bool = False
+
+    def recognises(self, head: Head) -> bool:
+        """Return whether a file can be read as this format, as far as its beginning tells."""
+        if self.read is None:
+            return False
+        if self.sniff is None:
+            return name_ending(head.path, self.extensions)
+        return self.sniff(head)
+
+
+FORMATS: Registry[Format] = Registry("format", _BUILTIN, ("concordant.io",))
+
+
+def register_format(
+    name: str,
+    about: str,
+    *,
+    read: Callable[..., Any] | None = None,
+    write: Callable[..., Any] | None = None,
+    sniff: Callable[[Head], bool] | None = None,
+    extensions: tuple[str, ...] = (),
+    **more: Any,
+) -> Format:
+    """Register a file format; `read`, `write`, `convert`, ``--format`` and ``--to`` then know it.
+
+    A file that a format of Concordant recognises is read as that one; formats of others are asked after them.
+
+    Parameters
+    ----------
+    name, about, read, write, sniff, extensions
+        As for `concordant.io.formats.Format`.
+    **more
+        The rarer parameters of `concordant.io.formats.Format`: ``writes``, ``append``, ``join``, ``scan``, ``beside``.
+
+    Returns
+    -------
+    Format
+        What was registered.
+
+    Examples
+    --------
+    >>> import concordant as cc, pathlib, tempfile
+    >>> def read_lines(paths):
+    ...     return cc.from_lists({path.stem: path.read_text().split() for path in paths})
+    >>> _ = cc.register_format("one-per-line", "a file per expert, an item per line", read=read_lines)
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "ann.txt")
+    >>> _ = path.write_text("b a c")
+    >>> cc.read(path, "one-per-line").preferences
+    Preferences: 1 instance, 1 expert, 3 items, 3 ranks in 1 list
+    >>> _ = FORMATS.entries.pop("one-per-line")
+    """
+    if read is None and write is None:
+        raise ParameterError(f"the format {quote(name)} can neither be read nor written. Pass read= or write=.")
+    if isinstance(extensions, str) or not all(e[:1] == "." and e == e.lower() for e in extensions):
+        raise ParameterError.invalid(
+            "extensions", "register_format", "a tuple of endings in lower case, such as ('.trec',)", extensions
+        )
+    unknown = [key for key in more if key not in Format.__dataclass_fields__]
+    if unknown:
+        raise ParameterError.unknown(unknown[0], "register_format", list(Format.__dataclass_fields__))
+    made = Format(name, about, read, write, sniff, tuple(extensions), **more)
+    FORMATS.add(name, made, sys._getframe(1).f_globals.get("__name__", "?"))
+    return made
+
+
+def name_ending(path: object, endings: tuple[str, ...]) -> bool:
+    """Return whether the name of a file ends so, an ending of compression left aside.
+
+    >>> name_ending("fused.TREC.gz", (".trec", ".run"))
+    True
+    """
+    name = str(path).lower()
+    for packed in _PACKED:
+        name = name.removesuffix(packed)
+    return name.endswith(endings)
+
+
+def options_of(function: Callable[..., Any], leave_out: tuple[str, ...]) -> list[str]:
+    """Return the options that a reader or writer takes: its keyword parameters but some."""
+    parameters = inspect.signature(function).parameters
+    return [k for k, v in parameters.items() if v.kind is not v.POSITIONAL_ONLY and k not in leave_out]
+
+
+def check_options(name: str, reader: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Raise for options that the reader of a format does not take."""
+    allowed = options_of(reader, ("owner", "path", "paths", "folder"))
+    wrong = [k for k in options if k not in allowed]
+    if wrong:
+        raise ParameterError(
+            f"the format {quote(name)} does not take {listing(wrong)}. It takes {', '.join(allowed) or 'no options'}."
+        )
