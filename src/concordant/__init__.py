@@ -19,7 +19,7 @@ _WHERE = {
     "data.synthetic": ("synthetic",),
     "io.lists": ("from_lists",),
     "io.frames": ("from_frame",),
-    "io.blocks": ("Blocks",),
+    "execution.blocks": ("Blocks",),
     "io.read": ("read", "scan"),
     "io.trec": ("read_runs", "write_run"),
     "io.letor": (

@@ -24,8 +24,8 @@ from concordant.io.write import format_of
 if TYPE_CHECKING:
     from concordant.data.consensus import Consensus
     from concordant.data.preferences import Preferences
+    from concordant.execution.blocks import Blocks
     from concordant.io._files import PathLike
-    from concordant.io.blocks import Blocks
 
 __all__ = ["aggregate_blocks"]
 
@@ -88,7 +88,7 @@ def aggregate_blocks(
     if not chosen.tags.per_instance:
         raise KindError(f"{type(chosen).__name__} ranks all instances together, so that it cannot go block by block.")
     learning = chosen.learns() and not fitted
-    if learning and (not chosen.adds_up() or adjust is not None):
+    if learning and (chosen.needs_labels() or not chosen.learns_from_blocks() or adjust is not None):
         raise KindError(
             f"{type(chosen).__name__} learns from all instances together, so that it cannot be fitted block by block. "
             "Fit it on some of them first and pass it with fitted=True."

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from concordant.data.consensus import Consensus
     from concordant.data.features import Features as FeaturesOf
     from concordant.data.preferences import Preferences
-    from concordant.io.blocks import Blocks
+    from concordant.execution.blocks import Blocks
     from concordant.kernels.lists import Floats
 
 __all__ = ["command", "leaderboard", "leaderboard_rows"]
@@ -175,7 +175,7 @@ def command(
         session.params |= {"method": chosen.name, "params": chosen.get_params(), "weights": trust}
         whole = output is None or experts_out is not None or instance is not None or features is not None
         learns = model is None and chosen.learns()
-        if not whole and chosen.tags.per_instance and (not learns or (chosen.adds_up() and not trust)):
+        if not whole and chosen.tags.per_instance and (not learns or (chosen.learns_from_blocks() and not trust)):
             with engine(where, scheduler, scheduler_timeout) as remote:
                 blocks = scan_input(
                     session,

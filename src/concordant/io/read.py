@@ -17,6 +17,7 @@ from typing import Any
 
 from concordant.data.dataset import Dataset, concat
 from concordant.errors import ConcordantError, FormatError, ParameterError, listing, quote, shorten
+from concordant.execution.blocks import Blocks
 from concordant.io import tabular
 from concordant.io._columns import Asked, Columns, Found, is_movielens, pair_form
 from concordant.io._files import PathLike, compression, expand, shown
@@ -24,7 +25,7 @@ from concordant.io._matrix import guess_layout, layout_hint
 from concordant.io._sniff import Head, is_features, is_letor, is_preflib, is_qrels, is_run, mostly
 from concordant.io._tables import FILE_TYPES, Table, file_type, is_number, open_table, parquet_rows
 from concordant.io._words import ALIASES, HEADER_WORDS, normal
-from concordant.io.blocks import BLOCK_ROWS, Blocks
+from concordant.io.blocks import BLOCK_ROWS, open_blocks
 from concordant.io.letor import fold_files, read_feature_folds, read_features, read_letor, read_letor_folds
 from concordant.io.preflib import read_preflib
 from concordant.io.trec import RunReader, read_qrels, read_runs
@@ -419,7 +420,7 @@ def scan(
     how: dict[str, Any] = {"block_rows": block_rows, "folder": folder, "checkpoint": checkpoint, "memory": memory}
     if chosen == "trec":
         _check_reader(chosen, FORMATS[chosen].options, options)
-        return Blocks.of(RunReader("scan", files, **options), **how)
+        return open_blocks(RunReader("scan", files, **options), **how)
     if chosen == "ratings" and "kind" not in options:
         options |= _kind_of_ratings(files, options.get("columns"))
     layout = options.pop("layout", "long")
@@ -427,7 +428,7 @@ def scan(
         raise ParameterError.invalid("layout", "scan", "'long'; a matrix is one instance", layout)
     _check_reader(chosen, tabular.LONG[chosen], options)
     reader = tabular.LongReader(tabular.LONG[chosen]("scan", files, **options), {"format": chosen, **options})
-    return Blocks.of(reader, **how)
+    return open_blocks(reader, **how)
 
 
 def _named(name: str | None, columns: Columns | None, options: dict[str, Any]) -> str | None:

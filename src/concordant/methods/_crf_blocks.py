@@ -29,7 +29,7 @@ from concordant.ranking.expert_features import Blocks, ExpertRows, anybody, bloc
 if TYPE_CHECKING:
     from concordant.data.labels import Labels
     from concordant.data.preferences import Preferences
-    from concordant.io.blocks import Blocks as BlocksOfInstances
+    from concordant.execution.blocks import Blocks as BlocksOfInstances
     from concordant.kernels.crf import Aim, Samples
     from concordant.methods.crf import CRF
 

@@ -20,6 +20,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, KindError, ParameterError
 from concordant.execution import map_instances, unwatched
+from concordant.execution.blocks import Blocks as BlocksOfInstances
 from concordant.kernels.keeping import UNKEPT, Keep, minimise
 from concordant.kernels.lists import Floats, Ints, list_ids
 from concordant.methods._linear import (
@@ -36,7 +37,6 @@ from concordant.methods._linear import (
 if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
-    from concordant.io.blocks import Blocks as BlocksOfInstances
     from concordant.kernels.crf import Aim, Pools, Slices
     from concordant.ranking.expert_features import Blocks, ExpertRows
 
@@ -199,6 +199,7 @@ class CRF(LinearAggregator):
         supervised=True,
         stochastic=True,
         faithful=False,
+        blocks=True,
         cost="O(R log m)",
     )
     constraints: ClassVar[Mapping[str, Constraint]] = {
@@ -294,6 +295,9 @@ class CRF(LinearAggregator):
         from concordant.base.training import train
 
         before = self.__dict__.pop("_before", None)
+        if isinstance(preferences, BlocksOfInstances):
+            self._fit_blocks(preferences, labels, validation)
+            return
         votes, name = preferences, type(self).__name__
         truth = match_labels(votes, labels, name, unjudged=self.unjudged)
         aim = self._aim(truth.label, votes.slots.offsets)
