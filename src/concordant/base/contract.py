@@ -7,7 +7,7 @@ scores in one hook. Checking, naming, timing and saving are done here, once.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -33,7 +33,7 @@ from concordant.errors import (
     listing,
     warn,
 )
-from concordant.execution import map_instances
+from concordant.execution import Pieces, map_instances, report, unwatched
 from concordant.execution.blocks import Blocks
 from concordant.kernels.lists import Codes, Floats, Ints
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from concordant.base.explanation import Explanation
     from concordant.data.labels import Labels
 
-__all__ = ["Aggregator", "FitInfo", "Tags", "expert_weights"]
+__all__ = ["Aggregator", "FitInfo", "Tags", "consensus_of_blocks", "expert_weights"]
 
 Votes = Preferences | Comparisons
 
@@ -99,6 +99,8 @@ class Tags:
     faithful : bool
         Whether one expert gets its own order back and unanimous preferences are kept, as far as scores differ by more
         than the tie rule allows (1e-12 of the largest).
+    counts : bool
+        Whether of comparisons only the counts of pairs matter, and not who compared (see `counts_suffice`).
     blocks : bool
         Whether `fit` also learns from blocks of instances that do not fit in memory (see `learns_from_blocks`).
     cost : str
@@ -113,6 +115,7 @@ class Tags:
     uncertainty: bool = False
     stochastic: bool = False
     faithful: bool = True
+    counts: bool = False
     blocks: bool = False
     cost: str = "O(R)"
 
@@ -312,8 +315,15 @@ class Aggregator:
         self._learn(self._accepted(preferences), labels, validation, features)
         return self
 
-    def predict(self, preferences: Votes) -> Consensus:
-        """Return the consensus of each instance of `preferences`, what `fit` learned being held fixed."""
+    def predict(self, preferences: Votes | Blocks) -> Consensus:
+        """Return the consensus of each instance of `preferences`, what `fit` learned being held fixed.
+
+        Blocks are read one by one; the consensus of all of them is held in memory. `aggregate_blocks` writes it to a
+        file instead.
+        """
+        if isinstance(preferences, Blocks):
+            self._accepted(preferences)
+            return Consensus.concat(list(consensus_of_blocks(preferences.pieces, self)))
         votes = self._checked(preferences)
         if self._leaves_unknown:
             self._heed(votes)
@@ -322,16 +332,19 @@ class Aggregator:
 
     def fit_predict(
         self,
-        preferences: Votes,
+        preferences: Votes | Blocks,
         labels: Labels | None = None,
         *,
         validation: Any = None,
         features: Features | None = None,
     ) -> Consensus:
         """Fit, then return the consensus of the same preferences (kept as `consensus_`)."""
-        votes = self._checked(preferences)
+        votes = self._accepted(preferences)
         known = self._learn(votes, labels, validation, features)
-        self.consensus_ = self._consensus(votes) if known is None else self._consensus(votes, known)
+        if isinstance(votes, Blocks):
+            self.consensus_ = self.predict(votes)
+        else:
+            self.consensus_ = self._consensus(votes) if known is None else self._consensus(votes, known)
         return self.consensus_
 
     def learned_experts(self) -> dict[str, list[Any]]:
@@ -443,6 +456,39 @@ class Aggregator:
         (True, False)
         """
         return not self._blocks_obstacle()
+
+    def goes_block_by_block(self, *, fitted: bool = False) -> bool:
+        """Return whether the consensus of blocks can be reached block by block, without labels.
+
+        A method that is `fitted`, or learns nothing, needs no more than the instances of one block. One that learns
+        goes over the blocks first.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> [m.goes_block_by_block() for m in (cc.RRF(), cc.ULARA(), cc.SVDRank())]
+        [True, True, False]
+        >>> cc.SVDRank().goes_block_by_block(fitted=True)
+        True
+        """
+        learned = fitted or not self.learns() or (self.learns_from_blocks() and not self.needs_labels())
+        return self.tags.per_instance and learned
+
+    def counts_suffice(self, has_experts: bool) -> bool:
+        """Return whether comparisons may be collapsed to counts of pairs first, the answer staying the same.
+
+        Parameters
+        ----------
+        has_experts : bool
+            Whether the comparisons say who compared.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> cc.Copeland().counts_suffice(True), cc.BradleyTerry().counts_suffice(True), cc.MPM().counts_suffice(True)
+        (True, False, False)
+        """
+        return self.tags.counts
 
     def _blocks_obstacle(self) -> str:
         """Return why a fit with these parameters cannot learn from blocks, "" where it can."""
@@ -589,6 +635,46 @@ class Aggregator:
             regressor_tags=None,
             input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
         )
+
+
+def consensus_of_blocks(
+    blocks: Pieces[Preferences],
+    method: Aggregator,
+    adjust: Callable[[Preferences], Preferences] | None = None,
+    top: int | None = None,
+) -> Iterator[Consensus]:
+    """Yield the consensus of every block by a fitted method; a shift in the data is warned of once.
+
+    Parameters
+    ----------
+    blocks : Pieces of Preferences
+        The blocks, wherever they lie.
+    method : Aggregator
+        One that is fitted, or learns nothing.
+    adjust : function, optional
+        What is done to every block before.
+    top : int, optional
+        How many items of each instance to keep; all of them when absent.
+    """
+    told = False
+    for done, (consensus, shift) in enumerate(blocks.map(_consensus_of_block, method, adjust, top), 1):
+        if shift and not told:
+            warn(shift, DataShiftWarning)
+            told = True
+        report(done, len(blocks))
+        yield consensus
+
+
+def _consensus_of_block(
+    block: Preferences, method: Aggregator, adjust: Callable[[Preferences], Preferences] | None, top: int | None
+) -> tuple[Consensus, str]:
+    """Return the consensus of a block, and how it differs from what the method learned from."""
+    votes = block if adjust is None else adjust(block)
+    shift = method._shift(votes)
+    with unwatched():
+        # A shift is said once for all blocks, and not by each.
+        consensus = method._consensus(method._checked(votes)) if shift else method.predict(votes)
+    return consensus if top is None else consensus.top(top), shift
 
 
 def _within(column: Floats, least: float, most: float) -> bool:

@@ -354,6 +354,8 @@ def _hold_out(data: _Data, share: float) -> _Data:
 
 def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: bool) -> int:
     """Fit; return 0, or the code to end with when an interrupt left a method with what it had learned so far."""
+    from concordant.execution.blocks import Blocks
+
     try:
         with (
             session.progress(f"fitting {method.name} to {data.n_instances:,} instances", 1),
@@ -361,7 +363,7 @@ def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: 
         ):
             votes: Any = data.votes
             labels = data.labels
-            if labels is not None and not hasattr(votes, "pieces"):
+            if labels is not None and not isinstance(votes, Blocks):
                 labels = matched(labels, votes)
             method.fit(votes, labels, validation=data.validation, features=data.features)
     except (KeyboardInterrupt, SystemExit) as stop:

@@ -582,7 +582,7 @@ class BradleyTerry(Aggregator):
         self.ties_, self.tie_, self.side_ = "none", 0.0, 0.0
         self.shared_covariance_ = np.zeros((0, 0))
         self.fit_info_.uncertainty = self._in_words(self._how(has_experts=True), has_experts=True)
-        if not any(blocks.pieces.map(parted.is_tied, self)):
+        if not self.learns() or not any(blocks.pieces.map(parted.is_tied, self)):
             return
         parts = blocks.pieces.keep(parted.part_of, self)
         told = parted.Told.of_all(parts.map(parted.tell, self))

@@ -19,6 +19,7 @@ from concordant.data.consensus import Consensus
 from concordant.data.index import Slots, Texts, as_ids, freeze
 from concordant.data.labels import Labels
 from concordant.errors import ConcordantWarning, DataError, DataWarning, KindError, ParameterError, listing, warn
+from concordant.execution.blocks import Blocks
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of, order_lists, ranges
 from concordant.metrics.ranking import (
     Convention,
@@ -238,9 +239,11 @@ def evaluate(
     label 1
     """
     if not isinstance(consensus, Consensus) or not isinstance(labels, Labels):
-        hint = " Aggregate preferences first, or compare(preferences, ...) measures every expert." * (
-            type(consensus).__name__ == "Preferences"
-        )
+        hint = ""
+        if isinstance(consensus, Blocks):
+            hint = " Aggregate the blocks first: evaluate(aggregate(blocks, ...), labels, ...)."
+        elif type(consensus).__name__ == "Preferences":
+            hint = " Aggregate preferences first, or compare(preferences, ...) measures every expert."
         raise KindError(
             "evaluate compares a Consensus with Labels. "
             f"Got {type(consensus).__name__} and {type(labels).__name__} instead.{hint}"
