@@ -20,8 +20,8 @@ _WHERE = {
     "data.synthetic": ("synthetic",),
     "io.lists": ("from_lists",),
     "io.frames": ("from_frame",),
-    "io.blocks": ("Blocks",),
     "io.formats": ("register_format",),
+    "execution.blocks": ("Blocks",),
     "io.read": ("read", "scan"),
     "io.trec": ("read_runs", "write_run"),
     "io.letor": (

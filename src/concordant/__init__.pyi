@@ -33,7 +33,7 @@ from concordant.data.features import Features as Features
 from concordant.data.labels import Labels as Labels
 from concordant.data.preferences import Preferences as Preferences
 from concordant.execution import threads as threads
-from concordant.io.blocks import Blocks as Blocks
+from concordant.execution.blocks import Blocks as Blocks
 from concordant.io.formats import register_format as register_format
 from concordant.io.frames import from_frame as from_frame
 from concordant.io.letor import read_feature_folds as read_feature_folds

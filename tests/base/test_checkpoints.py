@@ -346,13 +346,15 @@ def test_a_fit_on_blocks_is_interrupted_and_goes_on_as_well(name: str, tmp_path:
     early = method(name)
     with cc.checkpoint(mark), stop_at(2), pytest.raises(KeyboardInterrupt):
         fit(early, learned_from)
-    assert early.fit_info_.interrupted.startswith("after step 2 of ")
+    in_passes = name == "blocks-crf"
+    assert early.fit_info_.interrupted.startswith("after pass 2 of " if in_passes else "after step 2 of ")
     part = saved(early, tmp_path / "early")
     assert part != whole
     # Pressed again before a step of its own, it is where it was.
     again = method(name)
     with pytest.MonkeyPatch.context() as patch, cc.checkpoint(mark):
-        patch.setattr("concordant.base.checkpoints.Mark.note", press)
+        kept_by = "training._Mark.note_within" if in_passes else "checkpoints.Mark.note"
+        patch.setattr(f"concordant.base.{kept_by}", press)
         with pytest.raises(KeyboardInterrupt):
             fit(again, learned_from)
     with cc.checkpoint(mark):
@@ -368,7 +370,7 @@ def test_a_fit_on_blocks_is_interrupted_and_goes_on_as_well(name: str, tmp_path:
 
 
 @pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
-def test_what_a_checkpoint_of_the_crf_holds_is_no_model_before_it_is_gone_through(tmp_path: Path) -> None:
+def test_what_a_checkpoint_of_the_crf_holds_is_no_model_before_it_is_taken_up(tmp_path: Path) -> None:
     mark, learned_from = tmp_path / "mark", data("blocks-crf")
     with cc.checkpoint(mark), stop_at(3), pytest.raises(KeyboardInterrupt):
         fit(method("blocks-crf"), learned_from)
@@ -380,10 +382,6 @@ def test_what_a_checkpoint_of_the_crf_holds_is_no_model_before_it_is_gone_throug
     assert early.fit_info_.interrupted == ""
     assert early.fit_info_.warnings == []
     assert not hasattr(early, "weights_")
-    with cc.checkpoint(mark), stop_at(1), pytest.raises(KeyboardInterrupt):
-        fit(early, learned_from)
-    assert early.fit_info_.interrupted.startswith("after step 1 of ")
-    assert early.fit_info_.n_iter == 1
     with cc.checkpoint(mark):
         fit(early, learned_from)
     assert saved(early, tmp_path / "out") == saved(fit(method("blocks-crf"), learned_from), tmp_path / "whole")

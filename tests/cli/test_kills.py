@@ -24,8 +24,8 @@ from concordant.io import blocks
 
 # Small blocks, so that there are several.
 blocks._MARK_ROWS = 120
-for make in (blocks.Blocks.of, blocks.Blocks.spooled):
-    make.__func__.__kwdefaults__["block_rows"] = 120
+for make in (blocks.open_blocks, blocks.spool_blocks):
+    make.__kwdefaults__["block_rows"] = 120
 below = sys.argv[1]
 tempfile.gettempdir()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.kernels.test_multinomial import profile_of
 
 from concordant.kernels import judges, keeping, multinomial, paired, staged_fit
 from concordant.kernels.paircounts import Pairs
@@ -178,8 +179,9 @@ def packed(lists: int, items: int) -> multinomial.Packed:
 def test_adherence(dense: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multinomial, "_DENSE_EXPERTS", dense)
     data = packed(6, 7)
-    how: dict[str, Any] = {"ridge": 1e-3, "tol": 1e-9, "max_iter": 40, "report": nobody}
-    taken_up_anywhere(lambda keep: multinomial.learn(data, 6, **how, keep=keep))
+    how: dict[str, Any] = {"tol": 1e-9, "max_iter": 40, "report": nobody}
+    heard = np.ones(6, dtype=np.bool_)
+    taken_up_anywhere(lambda keep: multinomial.climb(profile_of(data, 1e-3), heard, 7, **how, keep=keep))
     taken_up_anywhere(
         lambda keep: multinomial.ascend(data, np.ones(6), 6, learning=True, report=nobody, keep=keep), least=6
     )

@@ -630,12 +630,12 @@ def test_the_expert_story_on_real_data(data_dir: Path) -> None:
 
 
 def test_the_full_batch_does_not_depend_on_threads_or_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
-    from concordant.methods import crf
+    from concordant.methods import _crf_blocks
 
     runs, labels = cc.synthetic.labelled_runs(40, random_state=4)
     method = cc.CRF(solver="lbfgs", l2=1e-3, n_samples=4)
     whole = method.fit(runs[:30], labels, validation=(runs[30:], labels)).weights_.copy()
-    monkeypatch.setattr(crf, "_STRETCH", 4)
+    monkeypatch.setattr(_crf_blocks, "_STRETCH", 4)
     found = []
     for n in (1, 3):
         with force_threads(n):

@@ -32,7 +32,7 @@ from concordant.kernels.keeping import State
 
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
-    from concordant.io.blocks import Blocks
+    from concordant.execution.blocks import Blocks
 
 __all__ = ["File", "Mark", "checkpoint", "fingerprint"]
 

@@ -7,12 +7,11 @@ scores in one hook. Checking, naming, timing and saving are done here, once.
 from __future__ import annotations
 
 import inspect
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -34,7 +33,8 @@ from concordant.errors import (
     listing,
     warn,
 )
-from concordant.execution import map_instances
+from concordant.execution import Pieces, map_instances, report, unwatched
+from concordant.execution.blocks import Blocks
 from concordant.kernels.lists import Codes, Floats, Ints
 
 if TYPE_CHECKING:
@@ -44,17 +44,10 @@ if TYPE_CHECKING:
 
     from concordant.base.explanation import Explanation
     from concordant.data.labels import Labels
-    from concordant.io.blocks import Blocks
 
-__all__ = ["Aggregator", "FitInfo", "Tags", "expert_weights"]
+__all__ = ["Aggregator", "FitInfo", "Tags", "consensus_of_blocks", "expert_weights"]
 
 Votes = Preferences | Comparisons
-
-
-def _are_blocks(data: object) -> TypeGuard[Blocks]:
-    """Return whether data is read in blocks, without importing what reads it."""
-    module = sys.modules.get("concordant.io.blocks")
-    return module is not None and isinstance(data, module.Blocks)
 
 
 def _declared_below(data: Votes | Blocks) -> Bools:
@@ -64,7 +57,7 @@ def _declared_below(data: Votes | Blocks) -> Bools:
     """
     if isinstance(data, Preferences):
         return data.below()[data.leaves_out()]
-    if _are_blocks(data):
+    if isinstance(data, Blocks):
         return np.broadcast_to(np.asarray(data.below), len(data.instances))
     return np.zeros(0, dtype=np.bool_)
 
@@ -106,6 +99,10 @@ class Tags:
     faithful : bool
         Whether one expert gets its own order back and unanimous preferences are kept, as far as scores differ by more
         than the tie rule allows (1e-12 of the largest).
+    counts : bool
+        Whether of comparisons only the counts of pairs matter, and not who compared (see `counts_suffice`).
+    blocks : bool
+        Whether `fit` also learns from blocks of instances that do not fit in memory (see `learns_from_blocks`).
     cost : str
         The cost for an instance of M items, K experts and R rows.
     """
@@ -118,6 +115,8 @@ class Tags:
     uncertainty: bool = False
     stochastic: bool = False
     faithful: bool = True
+    counts: bool = False
+    blocks: bool = False
     cost: str = "O(R)"
 
 
@@ -284,7 +283,7 @@ class Aggregator:
             self.fit_info_.missing = self.missing_as(preferences)
         if not self._leaves_unknown or not _declared_below(preferences).any():
             return
-        if _are_blocks(preferences) and not _some_left_out(preferences):
+        if isinstance(preferences, Blocks) and not _some_left_out(preferences):
             return
         able = [n for n in METHODS if METHODS[n]._obeys]
         message = (
@@ -313,14 +312,18 @@ class Aggregator:
         Blocks, from `scan`, are gone through where they lie, on disk or on the workers of a cluster, by methods whose
         statistics add up over instances.
         """
-        if _are_blocks(preferences):
-            self._learn_blocks(preferences, labels, validation, features)
-        else:
-            self._learn(self._checked(cast(Votes, preferences)), labels, validation, features)
+        self._learn(self._accepted(preferences), labels, validation, features)
         return self
 
-    def predict(self, preferences: Votes) -> Consensus:
-        """Return the consensus of each instance of `preferences`, what `fit` learned being held fixed."""
+    def predict(self, preferences: Votes | Blocks) -> Consensus:
+        """Return the consensus of each instance of `preferences`, what `fit` learned being held fixed.
+
+        Blocks are read one by one; the consensus of all of them is held in memory. `aggregate_blocks` writes it to a
+        file instead.
+        """
+        if isinstance(preferences, Blocks):
+            self._accepted(preferences)
+            return Consensus.concat(list(consensus_of_blocks(preferences.pieces, self)))
         votes = self._checked(preferences)
         if self._leaves_unknown:
             self._heed(votes)
@@ -329,16 +332,19 @@ class Aggregator:
 
     def fit_predict(
         self,
-        preferences: Votes,
+        preferences: Votes | Blocks,
         labels: Labels | None = None,
         *,
         validation: Any = None,
         features: Features | None = None,
     ) -> Consensus:
         """Fit, then return the consensus of the same preferences (kept as `consensus_`)."""
-        votes = self._checked(preferences)
+        votes = self._accepted(preferences)
         known = self._learn(votes, labels, validation, features)
-        self.consensus_ = self._consensus(votes) if known is None else self._consensus(votes, known)
+        if isinstance(votes, Blocks):
+            self.consensus_ = self.predict(votes)
+        else:
+            self.consensus_ = self._consensus(votes) if known is None else self._consensus(votes, known)
         return self.consensus_
 
     def learned_experts(self) -> dict[str, list[Any]]:
@@ -391,16 +397,21 @@ class Aggregator:
 
         save(self, path)
 
-    def _learn(self, votes: Votes, labels: Labels | None, validation: Any, features: Features | None) -> Any:
+    def _learn(self, votes: Votes | Blocks, labels: Labels | None, validation: Any, features: Features | None) -> Any:
         """Fit afresh on checked votes and return what `_fit` found out about these very instances."""
         self._check_features(features)
+        if isinstance(votes, Blocks):
+            self._check_blocks(features)
         self._forget()
         started = perf_counter()
         self.fit_info_ = FitInfo()
         self._heed(votes)
         with self._ending_where_stopped():
-            known = self._fit(votes, labels, validation, features)
-            self._say_inverted(votes, labels)
+            known = None
+            if self.tags.blocks or not isinstance(votes, Blocks):
+                known = self._fit(votes, labels, validation, features)
+            if not isinstance(votes, Blocks):
+                self._say_inverted(votes, labels)
             self.fit_info_.seconds = perf_counter() - started
         return known
 
@@ -416,21 +427,6 @@ class Aggregator:
             self.__dict__["expert_details_"]["meaning"] = [
                 text.replace(DISCOUNTED, INVERTED) if known else text for text, known in zip(said, sure, strict=True)
             ]
-
-    def _learn_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any, features: Features | None) -> None:
-        """Fit afresh on data that is not in memory."""
-        self._check_kind(blocks.kind)
-        self._check_features(features)
-        if features is not None:
-            raise KindError(f"{type(self).__name__} takes no features beside blocks.")
-        self._forget()
-        started = perf_counter()
-        self.fit_info_ = FitInfo()
-        self._heed(blocks)
-        with self._ending_where_stopped():
-            if self.learns():
-                self._fit_blocks(blocks, labels, validation)
-            self.fit_info_.seconds = perf_counter() - started
 
     @contextmanager
     def _ending_where_stopped(self) -> Iterator[None]:
@@ -450,27 +446,71 @@ class Aggregator:
             del self._stop
             raise stop
 
-    def adds_up(self) -> bool:
-        """Return whether what it learns without labels is a matter of sums over blocks of instances.
+    def learns_from_blocks(self) -> bool:
+        """Return whether a fit with these parameters learns from blocks of instances as from preferences in memory.
 
         Examples
         --------
         >>> import concordant as cc
-        >>> cc.ULARA().adds_up(), cc.SVP().adds_up()
+        >>> cc.ULARA().learns_from_blocks(), cc.SVDRank().learns_from_blocks()
         (True, False)
         """
-        return type(self)._fit_blocks is not Aggregator._fit_blocks and not self.needs_labels()
+        return not self._blocks_obstacle()
 
-    def _fit_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any) -> None:
-        """Learn what is shared over instances by sums over blocks of them; the default cannot."""
-        able = [n for n in METHODS if METHODS[n]._fit_blocks is not Aggregator._fit_blocks]
-        raise KindError(
-            f"{type(self).__name__} learns from preferences in memory, not from blocks. Read a part of them, such as "
-            f"concat(blocks[:2]), or use one of {', '.join(able)}."
-        )
+    def goes_block_by_block(self, *, fitted: bool = False) -> bool:
+        """Return whether the consensus of blocks can be reached block by block, without labels.
 
-    def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> Any:
+        A method that is `fitted`, or learns nothing, needs no more than the instances of one block. One that learns
+        goes over the blocks first.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> [m.goes_block_by_block() for m in (cc.RRF(), cc.ULARA(), cc.SVDRank())]
+        [True, True, False]
+        >>> cc.SVDRank().goes_block_by_block(fitted=True)
+        True
+        """
+        learned = fitted or not self.learns() or (self.learns_from_blocks() and not self.needs_labels())
+        return self.tags.per_instance and learned
+
+    def counts_suffice(self, has_experts: bool) -> bool:
+        """Return whether comparisons may be collapsed to counts of pairs first, the answer staying the same.
+
+        Parameters
+        ----------
+        has_experts : bool
+            Whether the comparisons say who compared.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> cc.Copeland().counts_suffice(True), cc.BradleyTerry().counts_suffice(True), cc.MPM().counts_suffice(True)
+        (True, False, False)
+        """
+        return self.tags.counts
+
+    def _blocks_obstacle(self) -> str:
+        """Return why a fit with these parameters cannot learn from blocks, "" where it can."""
+        return "" if self.tags.blocks else f"{type(self).__name__} learns from preferences in memory, not from blocks."
+
+    def _check_blocks(self, features: Features | None) -> None:
+        """Raise where a fit with these parameters, or with features, cannot learn from blocks."""
+        if features is not None:
+            raise KindError(f"{type(self).__name__} takes no features beside blocks. Leave features= out.")
+        obstacle = self._blocks_obstacle() if self.learns() else ""
+        if obstacle:
+            able = [n for n in METHODS if METHODS[n].tags.blocks]
+            raise KindError(
+                f"{obstacle} Read a part of the preferences, such as concat(blocks[:2]), or use one of "
+                f"{', '.join(able)}."
+            )
+
+    def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> Any:
         """Learn what is shared over instances; the default shares nothing and so learns nothing.
+
+        `preferences` are Preferences or Comparisons, and also Blocks where `tags.blocks` is set: `pieces_of` makes
+        one block of what is in memory, so that a method has one way to learn from all of them.
 
         What a fit finds out about the training instances on the way may be returned: `fit_predict` hands it to
         `_consensus`, so that nothing is inferred twice.
@@ -523,6 +563,13 @@ class Aggregator:
     def _check_state(self) -> None:
         """Raise DataError where what was loaded does not fit together; for shapes that compiled loops rely on."""
 
+    def _accepted(self, preferences: Votes | Blocks) -> Votes | Blocks:
+        """Return the container after the checks of `_checked`; blocks are checked one by one when they are read."""
+        if isinstance(preferences, Blocks):
+            self._check_kind(preferences.kind)
+            return preferences
+        return self._checked(preferences)
+
     def _checked(self, preferences: Votes) -> Votes:
         """Return the container after checking the parameters and that the method works on it.
 
@@ -535,6 +582,11 @@ class Aggregator:
         elif isinstance(preferences, Features):
             others = [n for n in METHODS if METHODS[n].takes_features]
             raise KindError.unaccepted(type(self).__name__, "features", self.tags.accepts, others)
+        elif isinstance(preferences, Blocks):
+            raise KindError(
+                f"{type(self).__name__} does this with preferences in memory, not with blocks. Pass one block, such as "
+                "blocks[0], or several: concat(blocks[:2])."
+            )
         else:
             raise KindError(
                 f"{type(self).__name__} works on Preferences or Comparisons. Got {type(preferences).__name__}. "
@@ -583,6 +635,46 @@ class Aggregator:
             regressor_tags=None,
             input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
         )
+
+
+def consensus_of_blocks(
+    blocks: Pieces[Preferences],
+    method: Aggregator,
+    adjust: Callable[[Preferences], Preferences] | None = None,
+    top: int | None = None,
+) -> Iterator[Consensus]:
+    """Yield the consensus of every block by a fitted method; a shift in the data is warned of once.
+
+    Parameters
+    ----------
+    blocks : Pieces of Preferences
+        The blocks, wherever they lie.
+    method : Aggregator
+        One that is fitted, or learns nothing.
+    adjust : function, optional
+        What is done to every block before.
+    top : int, optional
+        How many items of each instance to keep; all of them when absent.
+    """
+    told = False
+    for done, (consensus, shift) in enumerate(blocks.map(_consensus_of_block, method, adjust, top), 1):
+        if shift and not told:
+            warn(shift, DataShiftWarning)
+            told = True
+        report(done, len(blocks))
+        yield consensus
+
+
+def _consensus_of_block(
+    block: Preferences, method: Aggregator, adjust: Callable[[Preferences], Preferences] | None, top: int | None
+) -> tuple[Consensus, str]:
+    """Return the consensus of a block, and how it differs from what the method learned from."""
+    votes = block if adjust is None else adjust(block)
+    shift = method._shift(votes)
+    with unwatched():
+        # A shift is said once for all blocks, and not by each.
+        consensus = method._consensus(method._checked(votes)) if shift else method.predict(votes)
+    return consensus if top is None else consensus.top(top), shift
 
 
 def _within(column: Floats, least: float, most: float) -> bool:

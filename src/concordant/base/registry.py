@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from concordant.data.consensus import Consensus
     from concordant.data.features import Features
     from concordant.data.preferences import Preferences
+    from concordant.execution.blocks import Blocks
 
 __all__ = ["METHODS", "aggregate", "create", "methods", "register_method"]
 
@@ -59,7 +60,7 @@ def _known(cls: type[Aggregator], params: dict[str, Any]) -> dict[str, Any]:
 
 
 def aggregate(
-    preferences: Preferences | Comparisons,
+    preferences: Preferences | Comparisons | Blocks,
     method: str | Aggregator = "rrf",
     *,
     features: Features | None = None,
@@ -69,8 +70,8 @@ def aggregate(
 
     Parameters
     ----------
-    preferences : Preferences or Comparisons
-        What the experts said.
+    preferences : Preferences, Comparisons or Blocks
+        What the experts said; blocks, from `scan`, are read one by one, and the consensus is held in memory.
     method : str or Aggregator
         A name of `METHODS`, such as "rrf", "borda" or "copeland".
     features : Features, optional

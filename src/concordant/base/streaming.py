@@ -14,18 +14,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from concordant.base.checkpoints import checkpoint as keeping_steps
-from concordant.base.contract import Aggregator
+from concordant.base.contract import Aggregator, consensus_of_blocks
 from concordant.base.registry import create
-from concordant.errors import DataShiftWarning, KindError, warn
-from concordant.execution import report, unwatched
+from concordant.errors import KindError
 from concordant.io.parts import Parts
 from concordant.io.write import format_of
 
 if TYPE_CHECKING:
-    from concordant.data.consensus import Consensus
     from concordant.data.preferences import Preferences
+    from concordant.execution.blocks import Blocks
     from concordant.io._files import PathLike
-    from concordant.io.blocks import Blocks
 
 __all__ = ["aggregate_blocks"]
 
@@ -85,10 +83,10 @@ def aggregate_blocks(
     2 Q0 d2 1 0.016393442622950824 concordant
     """
     chosen = create(method)
+    learning = chosen.learns() and not fitted
     if not chosen.tags.per_instance:
         raise KindError(f"{type(chosen).__name__} ranks all instances together, so that it cannot go block by block.")
-    learning = chosen.learns() and not fitted
-    if learning and (not chosen.adds_up() or adjust is not None):
+    if not chosen.goes_block_by_block(fitted=fitted) or (learning and adjust is not None):
         raise KindError(
             f"{type(chosen).__name__} learns from all instances together, so that it cannot be fitted block by block. "
             "Fit it on some of them first and pass it with fitted=True."
@@ -99,47 +97,23 @@ def aggregate_blocks(
     known = {name: _digest(value) for name, value in sorted(state.items()) if name != "fit_info_"}
     job = {"blocks": blocks.job, "method": chosen.name, "state": known, "top": top, "adjusted": adjust is not None}
     with Parts(output, format, checkpoint, job, **options) as parts:
-        if learning:
+        if not fitted:
             with nullcontext() if checkpoint is None else keeping_steps(parts.folder / "fit"):
                 chosen.fit(blocks)
+        missing = [b for b in range(len(blocks)) if not parts.has(b)]
         with ThreadPoolExecutor(1) as writer:
             pending: Future[None] | None = None
-            missing = [b for b in range(len(blocks)) if not parts.has(b)]
-            answers = blocks.pieces.some(missing).map(_aggregated, chosen, fitted or learning, adjust, top)
-            told = False
-            for b, (consensus, shift) in zip(missing, answers, strict=True):
-                if shift and not told:
-                    warn(shift, DataShiftWarning)
-                    told = True
+            answers = consensus_of_blocks(blocks.pieces.some(missing), chosen, adjust, top)
+            for b, consensus in zip(missing, answers, strict=True):
                 if pending is not None:
                     pending.result()
                 pending = writer.submit(parts.put, b, consensus)
-                report(b + 1, len(blocks))
             if pending is not None:
                 pending.result()
         items = parts.join(len(blocks))
         if learning:
             (parts.folder / "fit").unlink(missing_ok=True)
         return items
-
-
-def _aggregated(
-    block: Preferences,
-    method: Aggregator,
-    fitted: bool,
-    adjust: Callable[[Preferences], Preferences] | None,
-    top: int | None,
-) -> tuple[Consensus, str]:
-    """Return the consensus of a block, and how it differs from what the method learned from."""
-    votes = block if adjust is None else adjust(block)
-    shift = method._shift(votes) if fitted else ""
-    with unwatched():
-        if shift:
-            # Said once for all blocks, and not by each.
-            consensus = method._consensus(method._checked(votes))
-        else:
-            consensus = method.predict(votes) if fitted else method.fit_predict(votes)
-    return consensus if top is None else consensus.top(top), shift
 
 
 def _digest(value: Any) -> str:

@@ -21,8 +21,9 @@ from concordant.base.checkpoints import File, checkpoint
 from concordant.base.supervision import Judge, Truth
 from concordant.data.container import Container
 from concordant.data.streams import id_hash
-from concordant.errors import ConvergenceWarning, DataError, DataWarning, FormatError
+from concordant.errors import ConvergenceWarning, DataError, DataWarning, FormatError, KindError
 from concordant.execution import force_threads, map_instances, n_threads, note, report, unwatched
+from concordant.execution.blocks import Blocks
 from concordant.kernels.keeping import UNKEPT, Keep, State
 from concordant.kernels.lists import Floats, Ints, ranges
 
@@ -139,7 +140,7 @@ def train(
     owner: Aggregator,
     learners: Sequence[Learner],
     *,
-    votes: Container,
+    votes: Container | Blocks,
     labels: Labels | None,
     truth: Truth,
     validation: tuple[Container, Labels] | None,
@@ -159,7 +160,7 @@ def train(
     learners : sequence of Learner
         The candidates; of equals the first is kept.
     votes, labels, truth
-        What is learned from.
+        What is learned from. Blocks of instances need a validation part.
     validation : pair (votes, labels), optional
         What passes and learners are chosen by. Without it they are chosen by cross-validation over `cv` folds of the
         usable instances (fewer where these are few), and the model kept has seen all of them. With cv=None nothing is
@@ -189,7 +190,10 @@ def train(
     mark = _Mark.of(owner, learners, (votes, labels), truth, held, validation)
     done = mark.restore(runs) if mark else 0
     part = "train" if validation is None else "validation"
-    size = sum(int(votes.slots.sizes[h.learned].sum()) for h in held)
+    if isinstance(votes, Blocks):
+        size = votes.n_rows
+    else:
+        size = sum(int(votes.slots.sizes[h.learned].sum()) for h in held)
 
     def work(task: tuple[int, int]) -> tuple[Floats, Floats | None]:
         which, model = task
@@ -253,7 +257,7 @@ def _is_finished(learner: Learner, models: Sequence[Floats]) -> bool:
 
 def _plan(
     owner: Aggregator,
-    votes: Container,
+    votes: Container | Blocks,
     labels: Labels | None,
     truth: Truth,
     validation: tuple[Container, Labels] | None,
@@ -276,6 +280,8 @@ def _plan(
         return judge, [_Held(usable, judge.instances, _slots_of(validation[0], judge.instances))]
     if cv is None:
         return None, [_Held(usable, None)]
+    if isinstance(votes, Blocks):
+        raise KindError(f"{name} learns from blocks with a validation part to choose by. Pass validation=.")
     if labels is None or len(usable) < FEWEST:
         owner._warn(
             f"{name} learns from {len(usable)} instance{'s' if len(usable) != 1 else ''}, too few to hold any out: "
@@ -472,7 +478,7 @@ class _Mark:
         cls,
         owner: Aggregator,
         learners: Sequence[Learner],
-        data: tuple[Container, Labels | None],
+        data: tuple[Container | Blocks, Labels | None],
         truth: Truth,
         held: list[_Held],
         validation: tuple[Container, Labels] | None,

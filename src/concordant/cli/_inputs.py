@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
     from concordant.data.preferences import Preferences
+    from concordant.execution.blocks import Blocks
     from concordant.io._files import PathLike
-    from concordant.io.blocks import Blocks
     from concordant.kernels.lists import Floats, Ints
 
 __all__ = [

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from concordant.data.consensus import Consensus
     from concordant.data.features import Features as FeaturesOf
     from concordant.data.preferences import Preferences
-    from concordant.io.blocks import Blocks
+    from concordant.execution.blocks import Blocks
     from concordant.kernels.lists import Floats
 
 __all__ = ["command", "leaderboard", "leaderboard_rows"]
@@ -74,7 +74,6 @@ _RUN_DEPTH = 1000
 # Comparisons that would take more memory than this are collapsed while they are read, by methods to which it is all the
 # same who compared.
 _MUCH = 10**9
-_OF_COUNTS = ("condorcet", "copeland", "kemeny", "markov-chain", "svp")
 # What a fitted method may still be told: nothing it has learned depends on these.
 _AT_PREDICTION = ("unknown_experts", "level", "n_bootstrap", "nan")
 
@@ -174,8 +173,9 @@ def command(
             )
         session.params |= {"method": chosen.name, "params": chosen.get_params(), "weights": trust}
         whole = output is None or experts_out is not None or instance is not None or features is not None
-        learns = model is None and chosen.learns()
-        if not whole and chosen.tags.per_instance and (not learns or (chosen.adds_up() and not trust)):
+        fitted = model is not None
+        in_blocks = chosen.goes_block_by_block(fitted=fitted) and not (trust and chosen.learns() and not fitted)
+        if not whole and in_blocks:
             with engine(where, scheduler, scheduler_timeout) as remote:
                 blocks = scan_input(
                     session,
@@ -255,8 +255,7 @@ def _counting(
     read_options: list[str] | None,
 ) -> list[str] | None:
     """Return how to read the input: many comparisons are collapsed to counts if the answer stays the same."""
-    suffice = getattr(method, "counts_suffice", None)
-    if (suffice is None and method.name not in _OF_COUNTS) or "collapse" in parse_params(read_options, "--read"):
+    if not method.counts_suffice(has_experts=False) or "collapse" in parse_params(read_options, "--read"):
         return read_options
     from concordant.io._tables import FILE_TYPES
     from concordant.io.read import memory_needed, sniff
@@ -275,12 +274,11 @@ def _counting(
     except ConcordantError:
         # The reader says what is wrong.
         return read_options
-    if suffice is not None and not suffice(experts):
-        if experts:
-            session.note(
-                "all rows are held in memory, because the answer depends on who compared. Counts of pairs take less: "
-                "--read collapse=true -p uncertainty=information, if intervals need not be clustered by expert."
-            )
+    if not method.counts_suffice(experts):
+        session.note(
+            "all rows are held in memory, because the answer depends on who compared. Counts of pairs take less: "
+            "--read collapse=true -p uncertainty=information, if intervals need not be clustered by expert."
+        )
         return read_options
     return [*(read_options or ()), "collapse=true"]
 

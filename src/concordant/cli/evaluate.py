@@ -42,7 +42,7 @@ from concordant.errors import DataError, ParameterError, listing
 if TYPE_CHECKING:
     from concordant.data.consensus import Consensus
     from concordant.data.labels import Labels as LabelsOf
-    from concordant.io.blocks import Blocks
+    from concordant.execution.blocks import Blocks
     from concordant.metrics.evaluation import Evaluation, Measured
 
 __all__ = ["CONVENTIONS", "command", "sorting_metric"]

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from concordant.data.features import Features as FeaturesOf
     from concordant.data.labels import Labels as LabelsOf
     from concordant.data.preferences import Preferences
-    from concordant.io.blocks import Blocks
+    from concordant.execution.blocks import Blocks
 
 __all__ = ["command"]
 
@@ -156,6 +156,7 @@ def command(
     asked |= {"validation": validation, "validation_labels": validation_labels, "validation_part": validation_part}
     asked |= {"features": features} if features else {}
     with Session("fit", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
+        from concordant.base.registry import METHODS
         from concordant.base.saving import check_path
         from concordant.io._files import check_writable, is_stream
 
@@ -184,14 +185,15 @@ def command(
             remote = stack.enter_context(engine(where, scheduler, scheduler_timeout))
             blocks, asked_for_blocks = None, memory is not None or remote
             plain = features is None and fold is None and validation_part is None
-            if asked_for_blocks and plain and can_learn_from_blocks(chosen):
+            if asked_for_blocks and plain and chosen.tags.blocks:
                 blocks = scan_input(
                     session, inputs, input_format, columns, expert_from, read_options, memory, always=remote
                 )
             elif asked_for_blocks:
+                able = [name for name in METHODS if METHODS[name].tags.blocks]
                 raise ParameterError(
                     f"{'--engine' if remote else '--memory'} is for methods that add up over blocks of instances, "
-                    f"without --features, --fold and --validation-part: {', '.join(_able_with_blocks())}."
+                    f"without --features, --fold and --validation-part: {', '.join(able)}."
                 )
             if blocks is not None:
                 data = _from_blocks(session, chosen, stack.enter_context(blocks), labels)
@@ -243,19 +245,6 @@ class _Data(NamedTuple):
     def n_instances(self) -> int:
         """How many instances there are."""
         return len(self.votes.instances)
-
-
-def can_learn_from_blocks(method: Aggregator) -> bool:
-    """Return whether a method can be fitted on data that is read in blocks."""
-    from concordant.base.contract import Aggregator
-
-    return type(method)._fit_blocks is not Aggregator._fit_blocks
-
-
-def _able_with_blocks() -> list[str]:
-    from concordant.base.registry import METHODS
-
-    return [name for name in METHODS if can_learn_from_blocks(METHODS[name]())]
 
 
 def _from_blocks(session: Session, method: Aggregator, blocks: Blocks, labels: str | None) -> _Data:
@@ -365,6 +354,8 @@ def _hold_out(data: _Data, share: float) -> _Data:
 
 def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: bool) -> int:
     """Fit; return 0, or the code to end with when an interrupt left a method with what it had learned so far."""
+    from concordant.execution.blocks import Blocks
+
     try:
         with (
             session.progress(f"fitting {method.name} to {data.n_instances:,} instances", 1),
@@ -372,7 +363,7 @@ def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: 
         ):
             votes: Any = data.votes
             labels = data.labels
-            if labels is not None and not hasattr(votes, "pieces"):
+            if labels is not None and not isinstance(votes, Blocks):
                 labels = matched(labels, votes)
             method.fit(votes, labels, validation=data.validation, features=data.features)
     except (KeyboardInterrupt, SystemExit) as stop:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from concordant.execution.local import ahead, map_instances, unwatched
 
@@ -23,6 +23,10 @@ U = TypeVar("U")
 
 class Pieces(ABC, Generic[T]):
     """Pieces of data in an order."""
+
+    # Whether a piece that is lost is made again from the one before it, so that functions must not change what they
+    # are given.
+    recomputed: ClassVar[bool] = False
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -135,6 +139,8 @@ class Cluster(Protocol):
 
 class OnCluster(Pieces[T]):
     """Pieces that lie on the workers of a cluster."""
+
+    recomputed = True
 
     def __init__(self, engine: Cluster, handles: Sequence[Any]) -> None:
         self._engine = engine

@@ -1,31 +1,27 @@
-"""Preferences that do not fit in memory, as a sequence of blocks of whole instances.
-
-Instances are independent, so whatever is done to them one by one can be done block by block: aggregate, evaluate,
-write. A block is made when it is asked for and forgotten when nobody holds it any more.
-"""
+"""Reads preferences that do not fit in memory into blocks of whole instances, on disk or on a cluster."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol, Self, overload
+from typing import Any, Protocol
 
 import numpy as np
 
 from concordant.data.index import Texts
 from concordant.data.preferences import Bools, Kind, Preferences
 from concordant.errors import DataWarning, ParameterError, warn
-from concordant.execution import Pieces, Read, cluster, free_memory
+from concordant.execution import Read, cluster, free_memory
+from concordant.execution.blocks import Blocks
 from concordant.io._coding import BATCH_ROWS, CodedRows, Coder
 from concordant.io._files import Held, PathLike
 from concordant.io._remote import spread
 from concordant.io._spool import Spool
 from concordant.kernels.lists import Ints
 
-__all__ = ["BLOCK_ROWS", "Blocks", "RowReader", "fingerprint"]
+__all__ = ["BLOCK_ROWS", "RowReader", "discard", "fingerprint", "open_blocks", "spool_blocks"]
 
 # Rows of a block: enough to keep every core busy, about a hundred bytes each while they are worked on.
 BLOCK_ROWS = 4_000_000
@@ -114,171 +110,76 @@ def discard(checkpoint: PathLike) -> None:
             empty.rmdir()
 
 
-class Blocks(Sequence[Preferences]):
-    r"""Preferences in blocks of whole instances, each read from disk when it is asked for.
+def open_blocks(
+    reader: RowReader,
+    *,
+    block_rows: int = BLOCK_ROWS,
+    folder: PathLike | None = None,
+    checkpoint: PathLike | None = None,
+    memory: int | None = None,
+) -> Blocks:
+    """Return what a reader reads: on the workers of a cluster where one is in use, else kept on disk."""
+    for name, value, least in (("block_rows", block_rows, 1), ("memory", 0 if memory is None else memory, 0)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < least:
+            raise ParameterError.invalid(name, "scan", f"a whole number >= {least}", value)
+    engine = cluster()
+    if engine is None:
+        return spool_blocks(reader, block_rows=block_rows, folder=folder, checkpoint=checkpoint, memory=memory)
+    if checkpoint is not None:
+        raise ParameterError("a checkpoint is kept on this machine; data that is read on a cluster stays there.")
+    found = spread(reader, engine, lambda rows: _edges(rows, block_rows))
+    job = [reader.job(), block_rows]
+    below = reader.below(found.instances)
+    if not found.rows.sum():
+        warn("the input holds no rows.", DataWarning)
+    return Blocks(found.pieces, found.instances, Texts(found.experts), found.rows, reader.kind, below=below, job=job)
 
-    Made by `scan`. The blocks together are what the reader of the same files gives: the same instances in the same
-    order, the same items, experts and values. Use it as a context manager, or `close` it, to free the disk.
 
-    Attributes
-    ----------
-    instances, experts : Texts
-        All of them; every block knows all experts.
-    kind : {"rank", "score", "rating"}
-        What the values are.
-    rows : int64[instances]
-        How many rows every instance has.
-    below : bool or bool[instances]
-        Whether items that a list leaves out are declared below what it holds.
-    pieces : Pieces
-        The blocks, wherever they lie, for work that goes to them.
+def spool_blocks(
+    reader: RowReader,
+    *,
+    block_rows: int = BLOCK_ROWS,
+    folder: PathLike | None = None,
+    checkpoint: PathLike | None = None,
+    memory: int | None = None,
+) -> Blocks:
+    """Return what a reader hands to a coder, kept on disk."""
+    kept = None if checkpoint is None else Path(checkpoint).expanduser() / "rows"
+    spool = Spool(folder, kept=kept, job=reader.job())
+    try:
+        coder = Coder(shelf=spool, batch_rows=_batch_rows(memory), reserve=reader.most_rows())
+        steps, state, finished = spool.restore(coder)
+        if state is not None:
+            reader.restore(state)
+        marked = coder.n_rows
 
-    Examples
-    --------
-    >>> import concordant as cc, pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp(), "a.trec")
-    >>> _ = path.write_text("1 Q0 d1 1 9.5 bm25\n2 Q0 d2 1 8.1 bm25\n2 Q0 d1 2 7.5 bm25\n")
-    >>> with cc.scan(path, block_rows=1) as blocks:
-    ...     [block.instances.tolist() for block in blocks]
-    [['1'], ['2']]
-    """
+        def mark(done: int) -> None:
+            nonlocal marked
+            # Each one ends a batch, so that many of them make many small batches.
+            if kept is not None and coder.n_rows - marked >= _MARK_ROWS:
+                spool.mark(coder, done, reader.state())
+                marked = coder.n_rows
 
-    def __init__(
-        self,
-        pieces: Pieces[Preferences],
-        instances: Texts,
-        experts: Texts,
-        rows: Ints,
-        kind: Kind,
-        *,
-        below: bool | Bools = False,
-        close: Callable[[], None] = lambda: None,
-        job: Any = None,
-    ) -> None:
-        self.pieces = pieces
-        self.instances = instances
-        self.experts = experts
-        self.rows = rows
-        self.kind: Kind = kind
-        self.below = below
-        # What these are blocks of, for those who have to know whether they are the same.
-        self.job = job
-        self._close = close
-
-    @classmethod
-    def of(
-        cls,
-        reader: RowReader,
-        *,
-        block_rows: int = BLOCK_ROWS,
-        folder: PathLike | None = None,
-        checkpoint: PathLike | None = None,
-        memory: int | None = None,
-    ) -> Self:
-        """Return what a reader reads: on the workers of a cluster where one is in use, else kept on disk."""
-        for name, value, least in (("block_rows", block_rows, 1), ("memory", 0 if memory is None else memory, 0)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise ParameterError.invalid(name, "scan", f"a whole number >= {least}", value)
-        engine = cluster()
-        if engine is None:
-            return cls.spooled(reader, block_rows=block_rows, folder=folder, checkpoint=checkpoint, memory=memory)
-        if checkpoint is not None:
-            raise ParameterError("a checkpoint is kept on this machine; data that is read on a cluster stays there.")
-        found = spread(reader, engine, lambda rows: _edges(rows, block_rows))
-        job = [reader.job(), block_rows]
-        below = reader.below(found.instances)
-        if not found.rows.sum():
-            warn("the input holds no rows.", DataWarning)
-        return cls(found.pieces, found.instances, Texts(found.experts), found.rows, reader.kind, below=below, job=job)
-
-    @classmethod
-    def spooled(
-        cls,
-        reader: RowReader,
-        *,
-        block_rows: int = BLOCK_ROWS,
-        folder: PathLike | None = None,
-        checkpoint: PathLike | None = None,
-        memory: int | None = None,
-    ) -> Self:
-        """Return what a reader hands to a coder, kept on disk."""
-        kept = None if checkpoint is None else Path(checkpoint).expanduser() / "rows"
-        spool = Spool(folder, kept=kept, job=reader.job())
-        try:
-            coder = Coder(shelf=spool, batch_rows=_batch_rows(memory), reserve=reader.most_rows())
-            steps, state, finished = spool.restore(coder)
-            if state is not None:
-                reader.restore(state)
-            marked = coder.n_rows
-
-            def mark(done: int) -> None:
-                nonlocal marked
-                # Each one ends a batch, so that many of them make many small batches.
-                if kept is not None and coder.n_rows - marked >= _MARK_ROWS:
-                    spool.mark(coder, done, reader.state())
-                    marked = coder.n_rows
-
-            if not finished:
-                reader.read(coder, steps, mark)
-            spool.seal(coder)
-            if kept is not None and not finished:
-                spool.mark(coder, steps, reader.state(), sealed=True)
-            edges = _edges(spool.rows, block_rows)
-            return cls(
-                Read(len(edges) - 1, lambda n: reader.preferences(spool.block(edges[n], edges[n + 1]))),
-                spool.instances,
-                Texts(reader.names(spool.experts)),
-                spool.rows,
-                reader.kind,
-                below=reader.below(spool.instances),
-                close=spool.close if kept is None else (lambda: None),
-                job=[reader.job(), block_rows],
-            )
-        except BaseException:
-            if kept is None:
-                spool.close()
-            raise
-
-    @property
-    def n_rows(self) -> int:
-        """How many rows there are in all."""
-        return int(self.rows.sum())
-
-    def __len__(self) -> int:
-        return len(self.pieces)
-
-    @overload
-    def __getitem__(self, key: int) -> Preferences: ...
-    @overload
-    def __getitem__(self, key: slice) -> list[Preferences]: ...
-    def __getitem__(self, key: Any) -> Preferences | list[Preferences]:
-        if isinstance(key, slice):
-            return [self[b] for b in range(*key.indices(len(self)))]
-        block = key + len(self) if key < 0 else key
-        if not 0 <= block < len(self):
-            raise IndexError(f"there are {len(self)} blocks; got block {key}")
-        return next(iter(self.pieces.some([block]).map(_itself)))
-
-    def __iter__(self) -> Iterator[Preferences]:
-        return iter(self.pieces.map(_itself))
-
-    def __repr__(self) -> str:
-        return (
-            f"Blocks: {len(self.instances):,} instances, {len(self.experts):,} experts, {self.n_rows:,} rows in "
-            f"{len(self):,} blocks"
+        if not finished:
+            reader.read(coder, steps, mark)
+        spool.seal(coder)
+        if kept is not None and not finished:
+            spool.mark(coder, steps, reader.state(), sealed=True)
+        edges = _edges(spool.rows, block_rows)
+        return Blocks(
+            Read(len(edges) - 1, lambda n: reader.preferences(spool.block(edges[n], edges[n + 1]))),
+            spool.instances,
+            Texts(reader.names(spool.experts)),
+            spool.rows,
+            reader.kind,
+            below=reader.below(spool.instances),
+            close=spool.close if kept is None else (lambda: None),
+            job=[reader.job(), block_rows],
         )
-
-    def close(self) -> None:
-        """Free the disk; no block can be read any more."""
-        self._close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    except BaseException:
+        if kept is None:
+            spool.close()
+        raise
 
 
 def _batch_rows(memory: int | None) -> int:
@@ -288,10 +189,6 @@ def _batch_rows(memory: int | None) -> int:
     """
     room = (memory or free_memory() // 2) // 2
     return max(_FEWEST_ROWS, min(room // _ROW_BYTES, BATCH_ROWS))
-
-
-def _itself(block: Preferences) -> Preferences:
-    return block
 
 
 def _edges(rows: Ints, block_rows: int) -> list[int]:

@@ -18,12 +18,13 @@ from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import ContractError, FormatError, ParameterError, listing, shorten
+from concordant.execution.blocks import Blocks
 from concordant.io._columns import Columns
 from concordant.io._files import PathLike, compression, expand, shown
 from concordant.io._matrix import layout_hint
 from concordant.io._sniff import Head, mostly
 from concordant.io._tables import FILE_TYPES, file_type, open_table, parquet_rows
-from concordant.io.blocks import BLOCK_ROWS, Blocks
+from concordant.io.blocks import BLOCK_ROWS, open_blocks
 from concordant.io.formats import FORMATS, Format, check_options, options_of
 
 __all__ = ["block_format", "memory_needed", "read", "scan", "sniff"]
@@ -192,7 +193,7 @@ def scan(
             f"{files[0]}: {chosen.about} cannot be read in blocks of instances. "
             f"Formats that can: {', '.join(n for n in FORMATS if FORMATS[n].scan is not None)}."
         )
-    return Blocks.of(
+    return open_blocks(
         chosen.scan(files, options), block_rows=block_rows, folder=folder, checkpoint=checkpoint, memory=memory
     )
 

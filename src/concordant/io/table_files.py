@@ -13,6 +13,7 @@ import polars as pl
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.container import Container
+from concordant.data.features import Features
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, quote
 from concordant.io._files import PathLike, atomic_write, shown

@@ -10,7 +10,7 @@ Objectives are divided by the number of preferences of the instance: they are me
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,9 @@ from concordant.kernels.linear_systems import cholesky_solve
 from concordant.kernels.lists import Codes, Floats, Ints
 
 __all__ = [
+    "BlockProfile",
     "Adherence",
     "Laws",
-    "LocalProfile",
     "Packed",
     "Profile",
     "ascend",
@@ -31,7 +31,6 @@ __all__ = [
     "gradients",
     "infer",
     "laws",
-    "learn",
     "net_scores",
     "solve_positive",
 ]
@@ -621,8 +620,6 @@ class Adherence(NamedTuple):
     ----------
     theta : float64[K]
         The adherence, the largest 1.
-    score : float64[S]
-        The scores it was learned with.
     objective, norm : float
         The mean over instances of the objective, and the largest entry of its projected gradient in θ.
     n_iter, converged, trace
@@ -630,7 +627,6 @@ class Adherence(NamedTuple):
     """
 
     theta: Floats
-    score: Floats
     objective: float
     norm: float
     n_iter: int
@@ -639,15 +635,15 @@ class Adherence(NamedTuple):
 
 
 class Profile(Protocol):
-    """The mean objective as a function of the adherence alone, wherever the preferences are.
+    """The mean objective as a function of the adherence alone, over blocks of instances.
 
     Attributes
     ----------
-    score : float64[]
-        The scores found last, from which the next ones are looked for; empty where each search begins anew.
+    position
+        The scores found last, from which the next ones are looked for; whoever steps back sets it again.
     """
 
-    score: Floats
+    position: Any
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """Return the objective and its gradient."""
@@ -657,60 +653,53 @@ class Profile(Protocol):
         """Return the second derivatives, the objective having been asked for at the same adherence before."""
         ...
 
+    def state(self) -> State:
+        """Return the position as arrays."""
+        ...
 
-class LocalProfile:
-    """The mean objective as a function of the adherence alone, the scores being the best ones for it."""
+    def restore(self, known: State) -> None:
+        """Set the position to that of a state."""
+        ...
+
+
+class BlockProfile:
+    """The objective of a block of instances as a function of the adherence alone, the scores being the best for it.
+
+    All values are sums over the instances.
+    """
 
     def __init__(self, packed: Packed, ridge: float) -> None:
         self.packed = packed
         self.ridge = ridge
-        sizes, lists = np.diff(packed.offsets), np.diff(packed.list_starts)
-        owner = np.repeat(np.arange(len(lists)), lists)
-        told = np.bincount(owner, weights=packed.share, minlength=len(lists)) > 0
-        self.wanted = told & (sizes > 1)
-        self.count = max(int(self.wanted.sum()), 1)
+        self.wanted = _wanted(packed)
         self.row_expert = np.repeat(packed.expert, np.diff(packed.list_offsets))
-        self.score = np.zeros(int(packed.offsets[-1]))
-        self._by_score = np.zeros(len(self.score))
-        self._norm, self._values = np.zeros(len(lists)), np.zeros(len(lists))
 
-    def afresh(self) -> LocalProfile:
-        """Return the same with scores of 0, sharing the preferences."""
-        return LocalProfile(self.packed, self.ridge)
+    def evaluate(self, theta: Floats, start: Floats) -> tuple[float, Floats, Floats]:
+        """Return the objective, its gradient, and the scores found from a start.
 
-    def __call__(self, theta: Floats) -> tuple[float, Floats]:
-        """Return the objective and its gradient; by the envelope theorem the scores' own change plays no part."""
-        p = self.packed
+        By the envelope theorem the scores' own change plays no part in the gradient.
+        """
+        p, score = self.packed, start.copy()
         terms = theta[self.row_expert] * p.net
-        net: Floats = np.bincount(p.slot, weights=terms, minlength=len(self.score)).astype(np.float64)
-        infer(
-            p.offsets,
-            p.list_starts,
-            p.share,
-            theta[p.expert],
-            net,
-            self.ridge,
-            self.wanted,
-            self.score,
-            self._norm,
-            self._values,
-        )
-        by_theta = np.zeros(len(theta))
-        gradients(*p, theta, self.score, self.ridge, self._by_score, by_theta, self._values)
-        return float(self._values.sum()) / self.count, by_theta / self.count
+        net: Floats = np.bincount(p.slot, weights=terms, minlength=len(score)).astype(np.float64)
+        norm, values = np.zeros(len(self.wanted)), np.zeros(len(self.wanted))
+        infer(p.offsets, p.list_starts, p.share, theta[p.expert], net, self.ridge, self.wanted, score, norm, values)
+        by_score, by_theta = np.zeros(len(score)), np.zeros(len(theta))
+        gradients(*p, theta, score, self.ridge, by_score, by_theta, values)
+        return float(values.sum()), by_theta, score
 
-    def curvature(self, theta: Floats) -> Floats:
-        """Return the second derivatives: F_θθ − F_θs F_ss⁻¹ F_sθ, added up over instances."""
+    def curvature(self, theta: Floats, best: Floats) -> Floats:
+        """Return the second derivatives, F_θθ − F_θs F_ss⁻¹ F_sθ, at the best scores for θ."""
         p = self.packed
         out = np.zeros((len(theta), len(theta)))
         # Small instances in compiled loops, large ones by matrix products.
         large = np.diff(p.offsets) > _SMALL_ITEMS
-        _bend(*p, theta, self.score, self.ridge, self.wanted & ~large, out)
+        _bend(*p, theta, best, self.ridge, self.wanted & ~large, out)
         for n in np.flatnonzero(self.wanted & large).tolist():
             first, last = int(p.offsets[n]), int(p.offsets[n + 1])
             spoke = np.arange(p.list_starts[n], p.list_starts[n + 1])
             spoke = spoke[p.share[spoke] > 0]
-            score, share, who = self.score[first:last], p.share[spoke], p.expert[spoke]
+            score, share, who = best[first:last], p.share[spoke], p.expert[spoke]
             trust = theta[who]
             expected = laws(score, trust)
             own = expected.curvature(share * trust * trust)
@@ -723,28 +712,15 @@ class LocalProfile:
             block = cross @ np.linalg.solve(own, cross.T)
             block[np.diag_indices(len(block))] -= moved @ score
             np.add.at(out, (who[:, None], who[None, :]), block)
-        return out / self.count
+        return out
 
 
-def learn(
-    packed: Packed,
-    n_experts: int,
-    *,
-    ridge: float,
-    tol: float,
-    max_iter: int,
-    report: Callable[[int, int], None],
-    keep: Keep = UNKEPT,
-) -> Adherence:
-    """Return the adherence in [0, 1] at which the mean objective is stationary, climbing from trust in everybody.
-
-    Newton's method on the adherence alone, the scores of every instance being the best for it; experts at a bound that
-    the gradient presses against stay there. Costs O(L M² + L² M) per instance and step. Beyond 1,000 experts or 1,000
-    items in an instance L-BFGS-B takes over, at O(L M) per instance and step. `keep` keeps the state after every step.
-    """
-    heard = np.bincount(packed.expert, weights=packed.share, minlength=n_experts) > 0
-    largest = int(np.diff(packed.offsets).max(initial=0))
-    return climb(LocalProfile(packed, ridge), heard, largest, tol=tol, max_iter=max_iter, report=report, keep=keep)
+def _wanted(packed: Packed) -> NDArray[np.bool_]:
+    """Return the instances in which some list prefers something."""
+    sizes, lists = np.diff(packed.offsets), np.diff(packed.list_starts)
+    owner = np.repeat(np.arange(len(lists)), lists)
+    told = np.bincount(owner, weights=packed.share, minlength=len(lists)) > 0
+    return told & (sizes > 1)
 
 
 def climb(
@@ -757,13 +733,19 @@ def climb(
     report: Callable[[int, int], None],
     keep: Keep = UNKEPT,
 ) -> Adherence:
-    """Return the same for preferences that lie elsewhere: who is heard, and how many items the largest instance has."""
+    """Return the adherence in [0, 1] at which the mean objective is stationary, climbing from trust in everybody.
+
+    Newton's method on the adherence alone, the scores of every instance being the best for it; experts at a bound that
+    the gradient presses against stay there. Costs O(L M² + L² M) per instance and step. Beyond 1,000 experts or 1,000
+    items in the largest instance L-BFGS-B takes over, at O(L M) per instance and step. `heard` says which experts
+    prefer anything; `keep` keeps the state after every step.
+    """
     n_experts = len(heard)
     way = _newton if n_experts <= _DENSE_EXPERTS and largest <= _DENSE_ITEMS else _quasi_newton
     at = way(profile, n_experts, tol, max_iter, report, keep)
     norm = _projected(at.theta, at.gradient)
-    theta, top = _scaled(at.theta, heard)
-    return Adherence(theta, at.score * top, at.value, norm, at.turns, bool(norm <= tol), at.trace)
+    theta, _ = _scaled(at.theta, heard)
+    return Adherence(theta, at.value, norm, at.turns, bool(norm <= tol), at.trace)
 
 
 def _scaled(theta: Floats, heard: NDArray[np.bool_]) -> tuple[Floats, float]:
@@ -781,7 +763,7 @@ class _Found(NamedTuple):
     """Where a climb stands: adherence and scores, the objective and its gradient in θ, and its way so far."""
 
     theta: Floats
-    score: Floats
+    position: Any
     value: float
     gradient: Floats
     trace: list[float]
@@ -795,15 +777,15 @@ def _newton(
     if known is None:
         theta = np.ones(n_experts)
         value, gradient = profile(theta)
-        at = _Found(theta, profile.score.copy(), value, gradient, [value], 0)
+        at = _Found(theta, profile.position, value, gradient, [value], 0)
     else:
         trace = known["trace"].tolist()
-        at = _Found(known["theta"], known["score"], trace[-1], known["gradient"], trace, int(known["turns"]))
-        profile.score[:] = at.score
+        profile.restore(known)
+        at = _Found(known["theta"], profile.position, trace[-1], known["gradient"], trace, int(known["turns"]))
 
     def state() -> State:
-        flat = {"theta": at.theta, "score": at.score, "gradient": at.gradient}
-        return flat | {"trace": np.array(at.trace), "turns": np.array(at.turns)}
+        flat = {"theta": at.theta, "gradient": at.gradient, "trace": np.array(at.trace), "turns": np.array(at.turns)}
+        return flat | dict(profile.state())
 
     turn = at.turns
     with keep.steps(max_iter):
@@ -821,14 +803,14 @@ def _newton(
                 rise = float(at.gradient @ (trial - at.theta))
                 if reached >= at.value + 1e-4 * max(rise, 0.0) - 1e-15 * abs(at.value) or pace < 1e-10:
                     break
-                profile.score[:] = at.score
+                profile.position = at.position
                 pace *= 0.5
             done = norm <= tol and _projected(trial, slope) >= 0.5 * norm
             if pace < 1e-10 or done:
                 # As good as it gets: what is left is rounding.
                 at = at._replace(turns=turn)
                 break
-            at = _Found(trial, profile.score.copy(), reached, slope, [*at.trace, reached], turn)
+            at = _Found(trial, profile.position, reached, slope, [*at.trace, reached], turn)
             keep.note(turn, state)
             report(turn, max_iter)
     return at
@@ -864,7 +846,7 @@ def _quasi_newton(
 
     known = keep.restored()
     if known is not None:
-        profile.score[:] = known["score"]
+        profile.restore(known)
     found = minimise(
         negative,
         np.ones(n_experts),
@@ -873,10 +855,10 @@ def _quasi_newton(
         options={"maxiter": max_iter, "gtol": tol, "ftol": 1e-16, "maxcor": 30},
         keep=keep,
         # Scores are looked for from those found before.
-        hidden=lambda: {"score": profile.score.copy()},
+        hidden=profile.state,
     )
     value, gradient = profile(found.x)
-    return _Found(found.x, profile.score, value, gradient, trace, found.n_iter)
+    return _Found(found.x, profile.position, value, gradient, trace, found.n_iter)
 
 
 def ascend(
@@ -887,15 +869,17 @@ def ascend(
     learning: bool,
     report: Callable[[int, int], None],
     keep: Keep = UNKEPT,
-) -> tuple[Adherence, Floats, Floats]:
-    """Return what plain gradient ascent from scores 0 comes to; of every instance the largest gradient entry and value.
+) -> tuple[Adherence, Floats, Floats, Floats]:
+    """Return what plain gradient ascent from scores 0 comes to: adherence, scores, and by instance gradient and value.
+
+    The gradient of an instance is its largest entry.
 
     Scores move by ½ M times their gradient; where that makes an instance worse the step is taken back and halved from
     then on. The adherence (when `learning`) moves by a fifth of its gradient per preference of the expert and is put
     back into [0, 1]. `keep` keeps the state after every step.
     """
     p = packed
-    count = LocalProfile(packed, 0.0).count
+    count = max(int(_wanted(packed).sum()), 1)
     sizes = np.diff(p.offsets)
     spoken = np.maximum(np.bincount(p.expert, weights=p.share, minlength=len(theta)), 1e-300)
     none = np.zeros(int(sizes.sum()))
@@ -928,7 +912,7 @@ def ascend(
         theta, top = _scaled(theta, np.bincount(p.expert, weights=p.share, minlength=len(theta)) > 0)
         best = best * top
     made = min(len(at.trace), steps)
-    return Adherence(theta, best, float(at.trace[-1]), norm, made, False, at.trace.tolist()), norms, at.highest
+    return Adherence(theta, float(at.trace[-1]), norm, made, False, at.trace.tolist()), best, norms, at.highest
 
 
 class _Ascent(NamedTuple):

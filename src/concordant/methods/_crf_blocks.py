@@ -1,4 +1,4 @@
-"""The CRF learned from blocks of instances, wherever they are: what it climbs, and what sets its scale, are sums.
+"""The training data of the CRF in blocks of instances; preferences in memory are one block.
 
 A block keeps its labelled instances as rows and draws; the weights go out, the value and the slope come back. Terms are
 rounded to a grid on which their sums are exact, so that the climb is the same, bit for bit, however the instances are
@@ -8,32 +8,184 @@ spread.
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from concordant.base.checkpoints import Mark
 from concordant.base.experts import speaking
 from concordant.base.shift import Reached, Seen
-from concordant.base.supervision import Judge, match_labels, validation_pair
+from concordant.base.supervision import Truth, check_told_apart, match_labels
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, KindError
-from concordant.execution import Pieces, note, report, unwatched
-from concordant.kernels.keeping import State
-from concordant.kernels.lists import Floats, Ints
-from concordant.methods._linear import TRANSFORMS, Said, arranged, candidates, ordered
+from concordant.execution import Held, Pieces, map_instances
+from concordant.kernels.lists import Floats, Ints, list_ids
+from concordant.methods._linear import TRANSFORMS, Said, Training, arranged, candidates, ordered
 from concordant.ranking.expert_features import Blocks, ExpertRows, anybody, blocks_by_lists
 
 if TYPE_CHECKING:
+    from concordant.base.contract import Votes
     from concordant.data.labels import Labels
     from concordant.data.preferences import Preferences
-    from concordant.io.blocks import Blocks as BlocksOfInstances
-    from concordant.kernels.crf import Aim, Samples
+    from concordant.execution.blocks import Blocks as BlocksOfInstances
+    from concordant.kernels.crf import Aim, Pools, Samples, Slices
     from concordant.methods.crf import CRF
 
-__all__ = ["fit_blocks"]
+__all__ = ["BLOCKS_NEED", "LabelledBlock", "Task", "from_blocks", "from_memory"]
+
+# Instances that a thread goes through at a time in the full batch, at least, and how many such stretches there are at
+# most: each looks over all draws once.
+_STRETCH, _STRETCHES = 16, 32
+BLOCKS_NEED = (
+    "CRF learns from blocks with solver='lbfgs', sums='full' and a validation part in memory to choose by: "
+    "CRF(solver='lbfgs').fit(blocks, labels, validation=(preferences, labels))."
+)
+
+
+class LabelledBlock(NamedTuple):
+    """The rows of the labelled instances of a block by one transform, in the units of the climb.
+
+    Attributes
+    ----------
+    own : ExpertRows
+        The rows, in an order that does not depend on that of the items.
+    aim : Aim
+        The metric to climb, and the gain of every slot.
+    telling : int64[]
+        The instances in which one order can be better than another, by id.
+    seeds : uint64[N]
+        The seed of every instance.
+    pools : Pools
+        What is drawn from.
+    slices : Slices or None
+        How rows are cut to the items drawn, where sums are over those.
+    """
+
+    own: ExpertRows
+    aim: Aim
+    telling: Ints
+    seeds: Any
+    pools: Pools
+    slices: Slices | None
+
+
+class Task(NamedTuple):
+    """What one transform gives to learn from.
+
+    Attributes
+    ----------
+    transform : str
+        The transform.
+    rows : Training
+        The rows to score the validation part by and, of preferences in memory, the training part.
+    blocks : Pieces of LabelledBlock or None
+        The training data; None for blocks without a label.
+    unit, size : float64[3], float
+        The units the columns are learned in, and how far they spread then.
+    held_out : bool
+        Whether some of the telling instances may be held out; of blocks all are learned from.
+    said : callable
+        Gives what all lists say, for what the weights mean.
+    """
+
+    transform: str
+    rows: Training
+    blocks: Pieces[Any]
+    unit: Floats
+    size: float
+    held_out: bool
+    said: Callable[[], Said]
+
+    def weights(self, parameters: Floats) -> Floats:
+        """Return the weights, one row for each block of weights, in their own units."""
+        return parameters.reshape(-1, 3) * self.unit
+
+    def objective(self, owner: CRF, instances: Ints) -> _Objective:
+        """Return the sum of the expected metric over some instances, with draws that stay."""
+        draws = self.blocks.keep(_drawn, owner, instances if self.held_out else None)
+        return _Objective(draws, len(instances), len(self.rows.blocks))
+
+
+class _Objective:
+    """The value and the slope of all instances at some weights."""
+
+    def __init__(self, draws: Pieces[_Draws | None], n: int, n_blocks: int) -> None:
+        from concordant.kernels.crf import grids_of
+
+        self._draws = draws
+        self._grids = grids_of(n, max(draws.map(_largest), default=0.0))
+        self._shape = (n_blocks, 3)
+
+    def __call__(self, w: Floats) -> tuple[float, Floats]:
+        value, slope = 0.0, np.zeros(self._shape)
+        for part, own in self._draws.map(_evaluated, w, self._grids):
+            value += part
+            slope += own
+        return value, slope
+
+
+def from_memory(
+    owner: CRF, votes: Votes, labels: Labels | None, pair: tuple[Votes, Labels] | None
+) -> tuple[Truth, list[Task]]:
+    """Return what preferences in memory give to learn from: one task for each transform."""
+    name = type(owner).__name__
+    truth = match_labels(votes, labels, name, unjudged=owner.unjudged)
+    aim = owner._aim(truth.label, votes.slots.offsets)
+    telling = owner._telling(aim, truth.instances, votes.slots.offsets)
+    owner._require_telling(len(telling), len(truth.instances))
+    truth = truth._replace(instances=telling)
+    weights = owner._learnable(votes)
+    tasks = []
+    for transform in candidates(owner.transform, TRANSFORMS):
+        rows = owner._prepared(votes, pair, weights, (transform,), truth.instances)
+        check_told_apart(rows.train.key, truth, votes, name)
+        block = _arranged(rows.train, aim, telling, votes.instances)
+        blocks, unit, size, _ = _scaled(Held([block]), owner, transform, len(weights))
+        said = partial(Said.of, rows.train, len(weights))
+        tasks.append(Task(transform, rows, blocks, unit, size, held_out=True, said=said))
+    return truth, tasks
+
+
+def from_blocks(
+    owner: CRF, blocks: BlocksOfInstances, labels: Labels | None, pair: tuple[Votes, Labels] | None
+) -> tuple[Truth, list[Task]]:
+    """Return what blocks of instances give to learn from; the validation part to choose by is in memory."""
+    name, n_instances = type(owner).__name__, len(blocks.instances)
+    if pair is None:
+        raise KindError(BLOCKS_NEED)
+    if labels is None:
+        raise DataError(f"{name} learns from labels and got none. Call fit(blocks, labels, validation=...).")
+    judged = blocks.pieces.keep(_judged, owner, labels)
+    told = list(judged.map(_tell))
+    counts = {key: sum(t[3][key] for t in told) for key in told[0][3]} | {"instances": n_instances}
+    if not counts["labelled"]:
+        raise DataError(f"{name} found no label: none of {n_instances:,} instances has any. Do the ids match?")
+    lists = np.sum([t[0] for t in told], axis=0)
+    weights = blocks_by_lists(blocks.experts.tolist(), lists, owner.weights, owner.min_lists)
+    weights = owner._checked_blocks(weights, any(t[1] for t in told), n_instances)
+    own_names = set(weights.names[: weights.n_own])
+    taught = any(n and e not in own_names for e, n in zip(blocks.experts, lists.tolist(), strict=True))
+    highest = max(t[2] for t in told)
+    owner._require_telling(counts["usable"], counts["usable"])
+    seen = Seen.over([part for part in judged.map(_reached, owner, weights) if part is not None])
+    tasks, n_telling = [], 0
+    for transform in candidates(owner.transform, TRANSFORMS):
+        rows = judged.keep(_rows, owner, weights, transform, highest)
+        own, unit, size, n_telling = _scaled(rows, owner, transform, len(weights))
+        owner._require_telling(n_telling, counts["usable"])
+        held = owner._rows_of(pair[0], weights, (transform,), " of the validation part", seen)
+        training = Training(None, held, weights, seen, taught)
+        said = partial(_said_in_blocks, blocks, owner, weights, transform)
+        tasks.append(Task(transform, training, own, unit, size, held_out=False, said=said))
+    return Truth(np.zeros(0), np.arange(n_telling), counts), tasks
+
+
+def _said_in_blocks(blocks: BlocksOfInstances, owner: CRF, weights: Blocks, transform: str) -> Said:
+    parts = list(blocks.pieces.map(_said, owner, weights, transform))
+    return Said(*(np.sum(part, axis=0) for part in zip(*parts, strict=True)))
+
+
+# What is done to a block, in order.
 
 
 class _Judged(NamedTuple):
@@ -49,7 +201,7 @@ class _Judged(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """The rows of those instances by one transform, and the instances in which one order can be better than another."""
+    """The rows of labelled instances by one transform, and the instances in which one order can be better."""
 
     own: ExpertRows
     aim: Aim
@@ -58,7 +210,7 @@ class _Rows(NamedTuple):
 
 
 class _Scale(NamedTuple):
-    """What sets the scale of the climb, added up."""
+    """What sets the scale of the climb: mean variances over the slots of the telling instances."""
 
     n_telling: int
     n_slots: int
@@ -66,159 +218,13 @@ class _Scale(NamedTuple):
 
 
 class _Draws(NamedTuple):
-    """The draws of a block, in the units of the climb."""
+    """The draws of a block, and the rows of the items drawn."""
 
     samples: Samples
-    own: ExpertRows
+    starts: Ints
+    block: Any
+    X: Floats
     aim: Aim
-
-
-def fit_blocks(owner: CRF, blocks: BlocksOfInstances, labels: Labels | None, validation: Any) -> None:
-    """Fit by L-BFGS on sums over blocks; transform and penalty are chosen by the validation part."""
-    from concordant.methods.crf import climb, path_of, units_of
-
-    name = type(owner).__name__
-    pair = validation_pair(validation, name)
-    if owner.solver != "lbfgs" or owner.sums != "full" or pair is None:
-        raise KindError(
-            f"{name} learns from blocks with solver='lbfgs', sums='full' and a validation part in memory to choose by: "
-            "CRF(solver='lbfgs').fit(blocks, labels, validation=(preferences, labels))."
-        )
-    if labels is None:
-        raise DataError(f"{name} learns from labels and got none. Call fit(blocks, labels, validation=...).")
-    judged = blocks.pieces.keep(_judged, owner, labels)
-    told = list(judged.map(_tell))
-    counts = {key: sum(t[3][key] for t in told) for key in told[0][3]} | {"instances": len(blocks.instances)}
-    if not counts["labelled"]:
-        raise DataError(
-            f"{name} found no label: none of {len(blocks.instances):,} instances has any. Do the ids match?"
-        )
-    lists = np.sum([t[0] for t in told], axis=0)
-    weights = blocks_by_lists(blocks.experts.tolist(), lists, owner.weights, owner.min_lists)
-    weights = owner._checked_blocks(weights, any(t[1] for t in told), len(blocks.instances))
-    own_names = set(weights.names[: weights.n_own])
-    strangers = any(n and e not in own_names for e, n in zip(blocks.experts, lists.tolist(), strict=True))
-    highest = max(t[2] for t in told)
-    owner._require_telling(counts["usable"], counts["usable"])
-    seen = Seen.over([part for part in judged.map(_reached, owner, weights) if part is not None])
-    judge = Judge(*pair, metric=owner.select, unjudged=owner.unjudged)
-    if not len(judge.instances):
-        raise DataError(f"{name} cannot choose by the validation part: none of its instances has a label.")
-    transforms = candidates(owner.transform, TRANSFORMS)
-    best: tuple[float, Any] = (-np.inf, None)
-    course = _Course(Mark(owner, [blocks, labels, *pair]), 3 * len(weights))
-    done, total = 0, len(path_of(owner, 1.0)) * len(transforms)
-    with course.mark.steps(total):
-        for transform in transforms:
-            rows = judged.keep(_rows, owner, weights, transform, highest)
-            scale = _added(rows, len(weights))
-            owner._require_telling(scale.n_telling, counts["usable"])
-            unit, size = units_of(scale.variance / max(scale.n_slots, 1), owner)
-            held = owner._rows_of(pair[0], weights, (transform,), " of the validation part", seen)
-            w = (owner._first(weights, None) / unit).ravel()
-            trace, objective = [], None
-            for number, l2 in enumerate(path_of(owner, size)):
-                if done < len(course.found):
-                    w = course.found[done]
-                else:
-                    objective = objective or _Total(rows.keep(_drawn, owner, unit), scale.n_telling, len(weights))
-                    with unwatched():
-                        w = climb(objective, scale.n_telling, l2, size, w, course)
-                own = _heard(w.reshape(-1, 3) * unit, weights, strangers)
-                value = round(judge(held.scores(own, judge.instances), judge.instances), 12)
-                trace.append(value)
-                if value > best[0]:
-                    chosen = {"transform": transform, "passes": number + 1, "l2": l2}
-                    best = (value, (own, transform, chosen, trace, scale.n_telling))
-                done += 1
-                course.reached(done, w)
-                report(done, total)
-                note(f"{owner.select} {best[0]:.4f}")
-    if best[1] is None:
-        raise DataError(f"{name} cannot choose by the validation part: {owner.select} is not defined on it.")
-    own, transform, chosen, trace, usable = best[1]
-    info = owner.fit_info_
-    info.labels, info.chosen, info.trace = counts | {"usable": usable}, chosen, trace
-    info.n_iter, info.validation, info.objective = len(trace), best[0], best[0]
-    parts = list(blocks.pieces.map(_said, owner, weights, transform))
-    said = Said(*(np.sum(part, axis=0) for part in zip(*parts, strict=True)))
-    owner._take_over(own, (transform,), weights, said, seen)
-
-
-def _reached(piece: _Judged, owner: CRF, weights: Blocks) -> Reached | None:
-    if piece.votes is None or not len(piece.usable):
-        return None
-    return owner._reached(piece.votes, weights, piece.usable)
-
-
-def _said(block: Preferences, owner: CRF, weights: Blocks, transform: str) -> Said:
-    return Said.of(owner._rows_of(block, weights, (transform,)), len(weights))
-
-
-def _heard(w: Floats, weights: Blocks, shared_taught: bool) -> Floats:
-    """Return the weights to score with: where nobody taught the shared ones, a stranger is an average expert."""
-    if weights.shared < 0 or not weights.n_own or shared_taught:
-        return w
-    w = w.copy()
-    w[weights.shared] = w[: weights.n_own].mean(axis=0)
-    return w
-
-
-class _Course:
-    """The climbs of a fit, one after another: where those that are done ended, and how far the next one is.
-
-    To a climb it is a `kernels.keeping.Keep`; an interrupt is the business of the whole.
-    """
-
-    def __init__(self, mark: Mark, size: int) -> None:
-        self.mark = mark
-        known = mark.restored()
-        self.found: list[Floats] = [] if known is None else list(known["found"].reshape(-1, size))
-        self._next = known if known is not None and "points" in known else None
-        # What is known has yet to be gone through.
-        mark.done = 0
-
-    @property
-    def wanted(self) -> bool:
-        return self.mark.wanted
-
-    def restored(self) -> State | None:
-        known, self._next = self._next, None
-        return known
-
-    def steps(self, total: int) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def note(self, done: int, state: Callable[[], State]) -> None:
-        self.mark.note(len(self.found), lambda: self._ends() | dict(state()))
-
-    def reached(self, done: int, w: Floats) -> None:
-        """Keep where a climb ended, unless that is known."""
-        self.mark.done = done
-        if done > len(self.found):
-            self.found.append(w)
-            self.mark.note(done, self._ends)
-
-    def _ends(self) -> dict[str, NDArray[Any]]:
-        return {"found": np.concatenate([np.zeros(0), *self.found])}
-
-
-class _Total:
-    """The value and the slope of all instances at some weights."""
-
-    def __init__(self, draws: Pieces[_Draws | None], n: int, n_blocks: int) -> None:
-        from concordant.kernels.crf import grids_of
-
-        self._draws = draws
-        self._grids = grids_of(n, max(draws.map(_largest), default=0.0))
-        self._shape = (n_blocks, 3)
-
-    def __call__(self, w: Floats) -> tuple[float, Floats]:
-        value, slope = 0.0, np.zeros(self._shape)
-        for part, own in self._draws.map(_objective, w, self._grids):
-            value += part
-            slope += own
-        return value, slope
 
 
 def _judged(block: Preferences, owner: CRF, labels: Labels) -> _Judged:
@@ -241,22 +247,51 @@ def _tell(piece: _Judged) -> tuple[Ints, bool, float, dict[str, int]]:
     return piece.lists, piece.speaks, piece.highest, piece.counts
 
 
+def _reached(piece: _Judged, owner: CRF, weights: Blocks) -> Reached | None:
+    if piece.votes is None or not len(piece.usable):
+        return None
+    return owner._reached(piece.votes, weights, piece.usable)
+
+
+def _said(block: Preferences, owner: CRF, weights: Blocks, transform: str) -> Said:
+    return Said.of(owner._rows_of(block, weights, (transform,)), len(weights))
+
+
 def _rows(piece: _Judged, owner: CRF, weights: Blocks, transform: str, highest: float) -> _Rows | None:
     if piece.votes is None:
         return None
     offsets = piece.votes.slots.offsets
     aim = owner._aim(piece.label, offsets, highest)
     telling = owner._telling(aim, piece.usable, offsets)
-    own, slots = arranged(owner._rows_of(piece.votes, weights, (transform,)), aim.label)
+    return _arranged(owner._rows_of(piece.votes, weights, (transform,)), aim, telling, piece.votes.instances)
+
+
+def _arranged(rows: ExpertRows, aim: Aim, telling: Ints, instances: Any) -> _Rows:
+    """Return rows in an order that depends on nothing but labels and what is said."""
+    own, slots = arranged(rows, aim.label)
     aim = aim._replace(gain=aim.gain[slots], label=aim.label[slots])
-    return _Rows(own, aim, ordered(telling, piece.votes.instances), piece.votes.instances.tolist())
+    return _Rows(own, aim, ordered(telling, instances), instances.tolist())
 
 
-def _added(rows: Pieces[_Rows | None], n_blocks: int) -> _Scale:
+def _scaled(
+    rows: Pieces[_Rows | None] | Pieces[_Rows], owner: CRF, transform: str, n_blocks: int
+) -> tuple[Pieces[LabelledBlock | None], Floats, float, int]:
+    """Return the blocks in the units they are learned in, the units, how far columns spread, and the instances."""
+    from concordant.methods.crf import units_of
+
+    scale = _added(rows, n_blocks)
+    unit, size = units_of(scale.variance, owner)
+    return rows.keep(_in_units, owner, transform, unit), unit, size, scale.n_telling
+
+
+def _added(rows: Pieces[Any], n_blocks: int) -> _Scale:
     """Return what sets the scale, over all blocks."""
     parts = [part for part in rows.map(_scale, n_blocks) if part is not None]
-    variance = np.sum([part.variance for part in parts], axis=0)
-    return _Scale(sum(part.n_telling for part in parts), sum(part.n_slots for part in parts), variance)
+    if len(parts) == 1:
+        return parts[0]
+    n_slots = sum(part.n_slots for part in parts)
+    variance = np.sum([part.variance * part.n_slots for part in parts], axis=0) / max(n_slots, 1)
+    return _Scale(sum(part.n_telling for part in parts), n_slots, variance)
 
 
 def _scale(piece: _Rows | None, n_blocks: int) -> _Scale | None:
@@ -268,36 +303,66 @@ def _scale(piece: _Rows | None, n_blocks: int) -> _Scale | None:
     variance = np.zeros((n_blocks, 3))
     spreads(own.offsets, own.starts, own.block, own.X, piece.telling, variance)
     slots = int((own.offsets[piece.telling + 1] - own.offsets[piece.telling]).sum())
-    return _Scale(len(piece.telling), slots, variance * slots)
+    return _Scale(len(piece.telling), slots, variance)
 
 
-def _drawn(piece: _Rows | None, owner: CRF, unit: Floats) -> _Draws | None:
-    from concordant.kernels.crf import draw_samples, pools_of, visit_order
-    from concordant.methods.crf import FIXED_DRAWS
+def _in_units(piece: _Rows | None, owner: CRF, transform: str, unit: Floats) -> LabelledBlock | None:
+    """Return a block with its columns in the units they are learned in."""
+    from concordant.kernels.crf import Slices, pools_of
 
-    if piece is None or not len(piece.telling):
+    if piece is None:
         return None
-    own = piece.own._replace(X=piece.own.X * unit)
+    own, slices = piece.own, None
+    if owner.sums == "slice":
+        order = np.lexsort((own.source, own.block, list_ids(own.starts)))
+        own = own._replace(X=own.X[order], block=own.block[order], value=own.value[order], source=own.source[order])
+        below, mean = owner.missing == "below", owner.scaling == "mean"
+        slices = Slices(own.source, own.value, transform == "binary", below, mean)
+    own = own._replace(X=own.X * unit)
     seeds = np.array([id_hash(f"{owner.random_state}:{q}") for q in piece.instances], dtype=np.uint64)
     pools = pools_of(own.offsets, piece.aim.label, own.key)
+    return LabelledBlock(own, piece.aim, piece.telling, seeds, pools, slices)
+
+
+def _drawn(piece: LabelledBlock | None, owner: CRF, instances: Ints | None) -> _Draws | None:
+    """Return draws of some instances of a block, by default of all that tell something."""
+    from concordant.kernels.crf import draw_samples, slice_rows, visit_order
+    from concordant.methods.crf import FIXED_DRAWS
+
+    if piece is None:
+        return None
+    which = piece.telling if instances is None else instances
+    if not len(which):
+        return None
     samples = draw_samples(
-        visit_order(piece.telling, seeds, 0),
-        pools,
-        seeds,
+        visit_order(which, piece.seeds, 0),
+        piece.pools,
+        piece.seeds,
         epsilon=owner.epsilon,
         n_samples=owner.n_samples or FIXED_DRAWS,
     )
-    return _Draws(samples, own, piece.aim)
+    starts, block, X = piece.own.starts, piece.own.block, piece.own.X
+    if piece.slices is not None:
+        samples, starts, block, X = slice_rows(samples, starts, block, X, piece.slices)
+    return _Draws(samples, starts, block, X, piece.aim)
 
 
 def _largest(piece: _Draws | None) -> float:
-    return 0.0 if piece is None else float(np.abs(piece.own.X).max(initial=0.0))
+    return 0.0 if piece is None else float(np.abs(piece.X).max(initial=0.0))
 
 
-def _objective(piece: _Draws | None, w: Floats, grids: tuple[float, float]) -> tuple[float, Floats]:
+def _evaluated(piece: _Draws | None, w: Floats, grids: tuple[float, float]) -> tuple[float, Floats]:
+    """Return the value and the slope of a block; the cores share its instances."""
     from concordant.kernels.crf import batch_objective
 
     if piece is None:
         return 0.0, np.zeros_like(w)
-    own = piece.own
-    return batch_objective(w, piece.samples, own.starts, own.block, own.X, piece.aim, grids=grids)
+    samples, starts, block, X, aim = piece
+    n = len(samples.sample_starts) - 1
+    edges = [*range(0, n, max(_STRETCH, -(-n // _STRETCHES))), n]
+
+    def stretch(k: int) -> tuple[float, Floats]:
+        return batch_objective(w, samples, starts, block, X, aim, edges[k], edges[k + 1], grids)
+
+    parts = map_instances(stretch, len(edges) - 1)
+    return sum(part for part, _ in parts), np.sum([part for _, part in parts], axis=0)

@@ -60,15 +60,25 @@ def candidates(value: Any, every: Sequence[Any]) -> tuple[Any, ...]:
 class Training(NamedTuple):
     """What one way to look at the lists gives to learn from and to choose by."""
 
-    train: ExpertRows
+    # None of blocks of instances, whose rows stay where they are.
+    train_rows: ExpertRows | None
     validation: ExpertRows | None
     blocks: Blocks
     seen: Seen
+    # Whether some expert without weights of its own taught the shared ones.
+    shared_taught: bool
+
+    @property
+    def train(self) -> ExpertRows:
+        """The rows to learn from."""
+        if self.train_rows is None:
+            raise TypeError("the rows of blocks stay where they are")
+        return self.train_rows
 
     def weights(self, w: Floats) -> Floats:
         """Return the weights to score with: where nobody taught the shared ones, a stranger is an average expert."""
         shared = self.blocks.shared
-        if shared < 0 or not self.blocks.n_own or (self.train.list_block == shared).any():
+        if shared < 0 or not self.blocks.n_own or self.shared_taught:
             return w
         w = w.copy()
         w[shared] = w[: self.blocks.n_own].mean(axis=0)
@@ -197,7 +207,8 @@ class LinearAggregator(Aggregator):
         if validation is not None:
             # Read as at prediction: it may go deeper than what is learned from.
             held = self._rows_of(validation[0], blocks, transforms, " of the validation part", seen)
-        return Training(self._rows_of(votes, blocks, transforms), held, blocks, seen)
+        train = self._rows_of(votes, blocks, transforms)
+        return Training(train, held, blocks, seen, bool((train.list_block == blocks.shared).any()))
 
     def _reached(self, votes: Votes, blocks: Blocks, instances: Ints) -> Reached:
         """Return how far the lists of some instances go."""
@@ -211,13 +222,10 @@ class LinearAggregator(Aggregator):
         rows = potentials(votes, blocks, of_expert, transforms, missing=self.missing, scaling=self.scaling, seen=seen)
         return tidy_rows(rows, blocks)
 
-    def _keep(self, w: Floats, transforms: Sequence[str], found: Training) -> None:
-        """Take over what was learned, and say what it means."""
-        said = Said.of(found.train, len(w))
-        self._take_over(found.weights(w.copy()), transforms, found.blocks, said, found.seen)
-
-    def _take_over(self, w: Floats, transforms: Sequence[str], blocks: Blocks, said: Said, seen: Seen) -> None:
-        self.training_ = seen.record()
+    def _keep(self, w: Floats, transforms: Sequence[str], found: Training, said: Said) -> None:
+        """Take over what was learned, and say what it means, given what all lists say."""
+        w, blocks = found.weights(w.copy()), found.blocks
+        self.training_ = found.seen.record()
         self.experts_ = list(blocks.names)
         self.shared_ = blocks.shared
         self.transforms_ = list(transforms)

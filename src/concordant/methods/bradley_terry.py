@@ -38,6 +38,7 @@ from concordant.errors import (
     UncertaintyWarning,
     listing,
 )
+from concordant.execution.blocks import Blocks
 from concordant.kernels.keeping import UNKEPT, Keep, apart, joined
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
 from concordant.kernels.pairs import pair_room, pairs_held
@@ -47,7 +48,6 @@ from concordant.methods._meetings import ListMeetings, Meetings, RowMeetings, pa
 if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
-    from concordant.io.blocks import Blocks
     from concordant.kernels.judges import JudgeFit
     from concordant.kernels.paircounts import Pairs
     from concordant.kernels.paired import Profile, Shared, Solution
@@ -190,6 +190,7 @@ class BradleyTerry(Aggregator):
     tags = Tags(
         accepts=frozenset({"rank", "score", "rating", "comparisons"}),
         uncertainty=True,
+        blocks=True,
         cost="O(R + P) and O(P) per Newton step, P pairs that met",
     )
     _leaves_unknown = True
@@ -460,6 +461,8 @@ class BradleyTerry(Aggregator):
         return self.reliability or self.side_effect or (self.ties != "none" and self.optimizer == "newton")
 
     def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> Any:
+        if isinstance(preferences, Blocks):
+            return self._fit_blocks(preferences, labels, validation)
         self._check_asked(preferences, features)
         self._anchors(preferences.slots)
         votes = self._meetings(preferences, ties=self.ties != "none" and self.optimizer == "newton")
@@ -561,24 +564,20 @@ class BradleyTerry(Aggregator):
             self.shared_covariance_ = self._shared_spread(votes, solved)
         return _Found([votes], solved.score, jointly=len(votes.slots) == 1 and any(which.values()))
 
-    def adds_up(self) -> bool:
-        """Return whether what it learns without labels is a matter of sums over blocks of instances."""
-        return not self.reliability
+    def _blocks_obstacle(self) -> str:
+        if not self.reliability:
+            return ""
+        return "BradleyTerry(reliability=True) learns whom to believe from all instances at once, not from blocks."
 
     def _fit_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any) -> None:
         """Learn the tie parameter by sums over blocks of what the likelihood is where their scores are best."""
         from concordant.kernels import paired
         from concordant.methods import _bt_blocks as parted
 
-        if not self.adds_up():
-            raise KindError(
-                "BradleyTerry(reliability=True) learns whom to believe from all instances at once, not from blocks. "
-                "Read the preferences, or use PlackettLuce(adherence=True) or MPM, which add up over blocks."
-            )
         self.ties_, self.tie_, self.side_ = "none", 0.0, 0.0
         self.shared_covariance_ = np.zeros((0, 0))
         self.fit_info_.uncertainty = self._in_words(self._how(has_experts=True), has_experts=True)
-        if not any(blocks.pieces.map(parted.is_tied, self)):
+        if not self.learns() or not any(blocks.pieces.map(parted.is_tied, self)):
             return
         parts = blocks.pieces.keep(parted.part_of, self)
         told = parted.Told.of_all(parts.map(parted.tell, self))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -17,28 +17,24 @@ from concordant.base.contract import Tags, Votes
 from concordant.base.params import Constraint, boolean, integer, metric_name, number, one_of, optional, seed
 from concordant.base.registry import register_method
 from concordant.data.comparisons import Comparisons
-from concordant.data.streams import id_hash
 from concordant.errors import DataError, KindError, ParameterError
-from concordant.execution import map_instances, unwatched
+from concordant.execution.blocks import Blocks as BlocksOfInstances
 from concordant.kernels.keeping import UNKEPT, Keep, minimise
 from concordant.kernels.lists import Floats, Ints, list_ids
 from concordant.methods._linear import (
     TRANSFORMS,
     LinearAggregator,
-    Training,
     alternatives,
-    arranged,
     candidates,
-    ordered,
     start_weights,
 )
 
 if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
-    from concordant.io.blocks import Blocks as BlocksOfInstances
-    from concordant.kernels.crf import Aim, Pools, Slices
-    from concordant.ranking.expert_features import Blocks, ExpertRows
+    from concordant.kernels.crf import Aim
+    from concordant.methods._crf_blocks import LabelledBlock, Task
+    from concordant.ranking.expert_features import Blocks
 
 __all__ = ["CRF"]
 
@@ -47,9 +43,6 @@ _RATES, _RATES_PAPER = (1.0, 2.0, 5.0, 10.0), (0.1, 1.0, 10.0, 100.0)
 _PATH = tuple(float(f"{10.0 ** (-e / 2):.3g}") for e in range(3, 11))
 # The spread of the first weights, draws of a visit, fixed draws of an instance, steps of the solver for each penalty.
 _START, _DRAWS, FIXED_DRAWS, _MOST_STEPS = 0.01, 8, 32, 200
-# Instances that a thread goes through at a time in the full batch, at least, and how many such stretches there are at
-# most: each looks over all draws once.
-_STRETCH, _STRETCHES = 16, 32
 # How widely columns are spread over items in balanced units; about that of "log" on the papers' data.
 _SPREAD = 0.05
 # Shares of the strongest influence up to which experts are tried as useless, where none is given.
@@ -199,6 +192,7 @@ class CRF(LinearAggregator):
         supervised=True,
         stochastic=True,
         faithful=False,
+        blocks=True,
         cost="O(R log m)",
     )
     constraints: ClassVar[Mapping[str, Constraint]] = {
@@ -289,35 +283,27 @@ class CRF(LinearAggregator):
         if kept is not None:
             self._before = kept
 
-    def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> None:
-        from concordant.base.supervision import check_told_apart, match_labels, validation_pair
+    def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> None:
+        from concordant.base.supervision import validation_pair
         from concordant.base.training import train
+        from concordant.methods import _crf_blocks as parted
 
         before = self.__dict__.pop("_before", None)
-        votes, name = preferences, type(self).__name__
-        truth = match_labels(votes, labels, name, unjudged=self.unjudged)
-        aim = self._aim(truth.label, votes.slots.offsets)
-        telling = self._telling(aim, truth.instances, votes.slots.offsets)
-        self._require_telling(len(telling), len(truth.instances))
-        truth = truth._replace(instances=telling)
-        pair = validation_pair(validation, name)
-        blocks = self._learnable(votes)
+        pair = validation_pair(validation, type(self).__name__)
+        prepare = parted.from_blocks if isinstance(preferences, BlocksOfInstances) else parted.from_memory
+        truth, tasks = prepare(self, preferences, labels, pair)
         learners: list[_Ascent | _Batch] = []
-        seeds = np.array([id_hash(f"{self.random_state}:{q}") for q in votes.instances], dtype=np.uint64)
-        for transform in candidates(self.transform, TRANSFORMS):
-            rows = self._prepared(votes, pair, blocks, (transform,), truth.instances)
-            check_told_apart(rows.train.key, truth, votes, name)
-            task = _Task.of(self, votes, rows, blocks, aim, seeds, truth.instances, transform)
-            first = self._first(blocks, before) / task.unit
+        for task in tasks:
+            first = self._first(task.rows.blocks, before) / task.unit
             if self.solver == "lbfgs":
-                learners.append(_Batch(self, transform, task, first))
+                learners.append(_Batch(self, task, first))
                 continue
             rates = _RATES if self.scaling == "mean" else _RATES_PAPER
-            learners += [_Ascent(self, transform, task, first, rate) for rate in candidates(self.learning_rate, rates)]
+            learners += [_Ascent(self, task, first, rate) for rate in candidates(self.learning_rate, rates)]
         found = train(
             self,
             learners,
-            votes=votes,
+            votes=preferences,
             labels=labels,
             truth=truth,
             validation=pair,
@@ -331,12 +317,13 @@ class CRF(LinearAggregator):
         best = learners[found.learner]
         if self.solver == "lbfgs":
             self.fit_info_.chosen |= {"l2": best.path[found.passes - 1]}
-        self._keep(best.task.weights(found.parameters), (best.transform,), best.task.rows)
+        task = best.task
+        self._keep(task.weights(found.parameters), (task.transform,), task.rows, task.said())
 
-    def _fit_blocks(self, blocks: BlocksOfInstances, labels: Labels | None, validation: Any) -> None:
-        from concordant.methods._crf_blocks import fit_blocks
+    def _blocks_obstacle(self) -> str:
+        from concordant.methods._crf_blocks import BLOCKS_NEED
 
-        fit_blocks(self, blocks, labels, validation)
+        return "" if self.solver == "lbfgs" and self.sums == "full" else BLOCKS_NEED
 
     def _first(self, blocks: Blocks, before: tuple[list[str], Floats] | None) -> Floats:
         """Return the weights a fit begins with."""
@@ -467,54 +454,6 @@ def _without(votes: Votes, names: Sequence[str]) -> Votes:
     return votes.drop_experts([e for e in names if e in votes.experts.codes])
 
 
-class _Task(NamedTuple):
-    """The draws and the rows that one transform gives to learn from."""
-
-    rows: Training
-    own: ExpertRows
-    unit: Floats
-    pools: Pools
-    seeds: Any
-    aim: Aim
-    slices: Slices | None
-    size: float
-
-    @classmethod
-    def of(
-        cls,
-        owner: CRF,
-        votes: Votes,
-        rows: Training,
-        blocks: Blocks,
-        aim: Aim,
-        seeds: Any,
-        usable: Ints,
-        transform: str,
-    ) -> _Task:
-        """Return what is learned from, alpha in the unit it is to be learned in."""
-        from concordant.kernels.crf import Slices, pools_of
-        from concordant.kernels.listwise import spreads
-
-        own, slots = arranged(rows.train, aim.label)
-        aim = aim._replace(gain=aim.gain[slots], label=aim.label[slots])
-        variance = np.zeros((len(blocks), 3))
-        spreads(own.offsets, own.starts, own.block, own.X, ordered(usable, votes.instances), variance)
-        slices = None
-        if owner.sums == "slice":
-            order = np.lexsort((own.source, own.block, list_ids(own.starts)))
-            own = own._replace(X=own.X[order], block=own.block[order], value=own.value[order], source=own.source[order])
-            below, mean = owner.missing == "below", owner.scaling == "mean"
-            slices = Slices(own.source, own.value, transform == "binary", below, mean)
-        unit, size = units_of(variance, owner)
-        own = own._replace(X=own.X * unit)
-        pools = pools_of(own.offsets, aim.label, own.key)
-        return cls(rows, own, unit, pools, seeds, aim, slices, size)
-
-    def weights(self, parameters: Floats) -> Floats:
-        """Return the weights, one row for each block, in their own units."""
-        return parameters.reshape(-1, 3) * self.unit
-
-
 def units_of(variance: Floats, owner: CRF) -> tuple[Floats, float]:
     """Return the units the columns are learned in, given their variances in every block, and how far they spread then.
 
@@ -557,10 +496,10 @@ class _Ascent:
 
     path: tuple[float, ...] = ()
 
-    def __init__(self, owner: CRF, transform: str, task: _Task, first: Floats, rate: float) -> None:
-        self.chosen = {"transform": transform, "learning_rate": rate}
-        self.transform = transform
+    def __init__(self, owner: CRF, task: Task, first: Floats, rate: float) -> None:
+        self.chosen = {"transform": task.transform, "learning_rate": rate}
         self.task = task
+        (self._block,) = task.blocks.map(_itself)
         self._owner = owner
         self._first = first
         self._rate = rate
@@ -571,24 +510,24 @@ class _Ascent:
     def advance(self, parameters: Floats, instances: Ints, number: int) -> Floats:
         from concordant.kernels.crf import sgd_pass, visit_order
 
-        task, owner, own = self.task, self._owner, self.task.own
+        block, owner, own = self._block, self._owner, self._block.own
         draws = owner.n_samples or _DRAWS
         w = parameters.reshape(-1, 3).copy()
         sgd_pass(
             w,
-            visit_order(instances, task.seeds, number),
-            task.pools,
-            task.seeds,
+            visit_order(instances, block.seeds, number),
+            block.pools,
+            block.seeds,
             number,
             own.starts,
             own.block,
             own.X,
-            task.aim,
+            block.aim,
             epsilon=owner.epsilon,
             n_samples=draws,
             learning_rate=self._rate * draws,
             l2=0.0 if isinstance(owner.l2, str) else owner.l2,
-            slices=task.slices,
+            slices=block.slices,
         )
         return w.ravel()
 
@@ -597,11 +536,10 @@ class _Ascent:
 
 
 class _Batch:
-    """L-BFGS on draws that stay fixed, for one penalty after another."""
+    """The full batch, on draws that stay: pass by pass the next weaker penalty, from where the last one ended."""
 
-    def __init__(self, owner: CRF, transform: str, task: _Task, first: Floats) -> None:
-        self.chosen: dict[str, Any] = {"transform": transform}
-        self.transform = transform
+    def __init__(self, owner: CRF, task: Task, first: Floats) -> None:
+        self.chosen: dict[str, Any] = {"transform": task.transform}
         self.task = task
         self.path = path_of(owner, task.size)
         self._owner = owner
@@ -614,32 +552,12 @@ class _Batch:
         return self.advance_in_steps(parameters, instances, number, UNKEPT)
 
     def advance_in_steps(self, parameters: Floats, instances: Ints, number: int, keep: Keep) -> Floats:
-        from concordant.kernels.crf import batch_objective, draw_samples, grids_of, slice_rows, visit_order
-
-        task, owner, own = self.task, self._owner, self.task.own
-        samples = draw_samples(
-            visit_order(instances, task.seeds, 0),
-            task.pools,
-            task.seeds,
-            epsilon=owner.epsilon,
-            n_samples=owner.n_samples or FIXED_DRAWS,
-        )
-        starts, block, X = own.starts, own.block, own.X
-        if task.slices is not None:
-            samples, starts, block, X = slice_rows(samples, starts, block, X, task.slices)
-        n = len(instances)
-        edges = [*range(0, n, max(_STRETCH, -(-n // _STRETCHES))), n]
-        grids = grids_of(n, float(np.abs(X).max(initial=0.0)))
-
-        def total(w: Floats) -> tuple[float, Floats]:
-            def stretch(k: int) -> tuple[float, Floats]:
-                return batch_objective(w, samples, starts, block, X, task.aim, edges[k], edges[k + 1], grids)
-
-            with unwatched():
-                parts = map_instances(stretch, len(edges) - 1)
-            return sum(part for part, _ in parts), np.sum([part for _, part in parts], axis=0)
-
-        return climb(total, n, self.path[number], task.size, parameters, keep)
+        total = self.task.objective(self._owner, instances)
+        return climb(total, len(instances), self.path[number], self.task.size, parameters, keep)
 
     def scores(self, parameters: Floats, part: str, instances: Ints | None) -> Floats:
         return self.task.rows.scores(self.task.weights(parameters), part, instances)
+
+
+def _itself(block: LabelledBlock) -> LabelledBlock:
+    return block

@@ -20,6 +20,7 @@ from concordant.kernels.lists import Codes, Floats, Ints, list_ids
 from concordant.methods._linear import (
     TRANSFORMS,
     LinearAggregator,
+    Said,
     Training,
     alternatives,
     arranged,
@@ -240,7 +241,7 @@ class ListwiseLinear(LinearAggregator):
                 ConvergenceWarning,
             )
         w = best.weights(found.parameters)
-        self._keep(w, best.transform.split("+"), best.rows)
+        self._keep(w, best.transform.split("+"), best.rows, Said.of(best.rows.train, len(w)))
 
 
 def gaining(truth: Truth, votes: Votes, owner: str, gain: str = "exponential") -> tuple[Truth, Floats]:

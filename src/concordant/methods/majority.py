@@ -25,6 +25,7 @@ from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
 from concordant.errors import ConvergenceWarning, DataError
 from concordant.execution import map_instances, n_threads, threads
+from concordant.execution.blocks import Blocks
 from concordant.kernels import kemeny, pairs
 from concordant.kernels.lists import Codes, Floats, Ints
 from concordant.kernels.ties import TOLERANCE, break_ties, dense_ranks
@@ -359,7 +360,7 @@ class Condorcet(MajorityVote):
     """
 
     name = "condorcet"
-    tags = Tags(accepts=PAIRED, cost="O(K M²)")
+    tags = Tags(accepts=PAIRED, counts=True, cost="O(K M²)")
     _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"fusion": boolean(), "missing": MISSING}
 
@@ -431,7 +432,7 @@ class Copeland(MajorityVote):
     """
 
     name = "copeland"
-    tags = Tags(accepts=PAIRED, cost="O(K M²)")
+    tags = Tags(accepts=PAIRED, counts=True, cost="O(K M²)")
     _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"missing": MISSING}
 
@@ -515,7 +516,7 @@ class Kemeny(Aggregator):
     """
 
     name = "kemeny"
-    tags = Tags(accepts=PAIRED, cost="NP-hard; O(2^n n) for n items in a circle")
+    tags = Tags(accepts=PAIRED, counts=True, cost="NP-hard; O(2^n n) for n items in a circle")
     _relative_weights = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "solver": one_of("auto", "exact", "milp", "local"),
@@ -536,13 +537,15 @@ class Kemeny(Aggregator):
 
     def fit_predict(
         self,
-        preferences: Votes,
+        preferences: Votes | Blocks,
         labels: Labels | None = None,
         *,
         validation: Any = None,
         features: Features | None = None,
     ) -> Consensus:
-        """Return the consensus of the preferences, and keep it and what is known about it."""
+        """Return the consensus of the preferences, and keep it and, of preferences in memory, how good it is."""
+        if isinstance(preferences, Blocks):
+            return super().fit_predict(preferences, labels, validation=validation, features=features)
         votes = self._checked(preferences)
         self._learn(votes, labels, validation, features)
         proofs = self._proofs(votes)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import replace
 from math import lgamma
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +30,12 @@ from concordant.errors import (
     ConvergenceWarning,
     DataError,
     IdentifiabilityWarning,
-    KindError,
     NotFittedError,
     ParameterError,
     listing,
 )
 from concordant.execution import Pieces, map_instances, report, threads, unwatched
+from concordant.execution.blocks import Blocks, pieces_of
 from concordant.kernels import kemeny, mallows
 from concordant.kernels.keeping import Keep, State, apart, joined
 from concordant.kernels.lists import Codes, Floats
@@ -58,7 +58,6 @@ from concordant.methods.majority import MISSING, Kemeny, check_tables
 if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
-    from concordant.io.blocks import Blocks
 
 __all__ = ["ExtendedMallows", "Mallows"]
 
@@ -367,56 +366,6 @@ class _Look(NamedTuple):
     moved: list[float]
 
 
-class _Lot(Protocol):
-    """The instances that EM goes over, wherever they are.
-
-    Attributes
-    ----------
-    laws : Laws
-        What distances are expected.
-    sampled : bool
-        Whether some instance is too large for sums over all its rankings.
-    differ : bool
-        Whether the lists of some instance leave more than one order open.
-    """
-
-    laws: Laws
-    sampled: bool
-    differ: bool
-
-    def look(self, theta: Floats, sweeps: float) -> _Look:
-        """Return how far the lists are from the true rankings given θ."""
-        ...
-
-    def kept(self) -> dict[str, Any]:
-        """Return where the chains stand."""
-        ...
-
-    def take_up(self, known: State) -> None:
-        """Have the chains go on from where others were kept."""
-        ...
-
-
-class _Here:
-    """Instances in memory."""
-
-    def __init__(self, owner: ExtendedMallows, pools: list[Pool], laws: Laws) -> None:
-        self.laws = laws
-        self.sampled = _sampled(owner, pools)
-        self.differ = _differ(pools)
-        self._owner, self._pools, self._room = owner, pools, Room()
-        self._walks: dict[str, Walk] = {}
-
-    def look(self, theta: Floats, sweeps: float) -> _Look:
-        return self._owner._look(self._pools, theta, self._walks, self._room, sweeps)
-
-    def kept(self) -> dict[str, Any]:
-        return _standing(self._pools, self._walks)
-
-    def take_up(self, known: State) -> None:
-        self._walks = _going_on(self._pools, self._owner, known)
-
-
 class _Piece(NamedTuple):
     """The instances of a block with their chains, and what the last look showed."""
 
@@ -425,54 +374,73 @@ class _Piece(NamedTuple):
     look: _Look | None
 
 
-class _Told(NamedTuple):
-    """What is told of a block."""
+class _Summary(NamedTuple):
+    """What has to be known of a block before the first iteration.
+
+    Attributes
+    ----------
+    outlines : list of Outline
+        The shape of its lists.
+    sampled : bool
+        Whether some instance is too large for sums over all its rankings.
+    differ : bool
+        Whether the lists of some instance leave more than one order open.
+    """
 
     outlines: list[Outline]
     sampled: bool
     differ: bool
 
 
-class _There:
-    """Instances in pieces, on disk or on a cluster; the chains stay with them."""
+class _EStep:
+    """The E step over blocks of instances, in memory or on workers; the chains stay with their block."""
 
-    def __init__(self, owner: ExtendedMallows, laws: Laws, pieces: Pieces[_Piece], sampled: bool, differ: bool) -> None:
-        self.laws, self.sampled, self.differ = laws, sampled, differ
+    def __init__(self, owner: ExtendedMallows, pieces: Pieces[_Piece], n_experts: int) -> None:
+        summaries = list(pieces.map(_summary_of, owner))
+        outlines = [outline for summary in summaries for outline in summary.outlines]
+        self.laws = Laws(outlines, n_experts, owner.formula, owner.norm)
+        self.sampled = any(summary.sampled for summary in summaries)
+        self.differ = any(summary.differ for summary in summaries)
         self._owner, self._pieces = owner, pieces
 
-    def look(self, theta: Floats, sweeps: float) -> _Look:
-        self._pieces = self._pieces.keep(_walked, self._owner, theta, sweeps)
+    def run(self, theta: Floats, sweeps: float) -> _Look:
+        """Return how far the lists are from the true rankings given θ."""
+        self._pieces = self._pieces.keep(_walked, self._owner, theta, sweeps, self._pieces.recomputed)
         looks = [look for look in self._pieces.map(_look_of) if look is not None]
         seen = Seen(*(np.concatenate(parts, axis=1) for parts in zip(*(look.seen for look in looks), strict=True)))
         return _Look(seen, [v for look in looks for v in look.log_odds], [m for look in looks for m in look.moved])
 
-    def kept(self) -> dict[str, Any]:
-        return joined(list(self._pieces.map(_kept_of)))
+    def state(self) -> dict[str, Any]:
+        """Return where the chains stand."""
+        return joined(list(self._pieces.map(_state_of)))
 
-    def take_up(self, known: State) -> None:
-        self._pieces = self._pieces.keep_each(_taken_up, apart(known), self._owner)
+    def restore(self, known: State) -> None:
+        """Have the chains go on from a state."""
+        self._pieces = self._pieces.keep_each(_restored, apart(known), self._owner)
+
+
+def _piece_of(block: Preferences, owner: ExtendedMallows) -> _Piece:
+    owner._checked(block)
+    pools = owner._pools(block)
+    owner._check_work(block, pools, learning=True)
+    return _Piece(pools, {}, None)
+
+
+def _summary_of(piece: _Piece, owner: ExtendedMallows) -> _Summary:
+    outlines = [Outline.of(pool) for pool in piece.pools]
+    differ = any(pool.one_order(pool.weight) is None for pool in piece.pools)
+    return _Summary(outlines, _sampled(owner, piece.pools), differ)
 
 
 def _sampled(owner: ExtendedMallows, pools: list[Pool]) -> bool:
     return owner.e_step in ("auto", "sampling") and not all(map(owner._exactly, pools))
 
 
-def _differ(pools: list[Pool]) -> bool:
-    return any(pool.one_order(pool.weight) is None for pool in pools)
-
-
-def _piece_of(block: Preferences, owner: ExtendedMallows) -> _Piece:
-    owner._checked(block)
-    return _Piece(owner._pools(block), {}, None)
-
-
-def _tell_of(piece: _Piece, owner: ExtendedMallows) -> _Told:
-    return _Told([Outline.of(pool) for pool in piece.pools], _sampled(owner, piece.pools), _differ(piece.pools))
-
-
-def _walked(piece: _Piece, owner: ExtendedMallows, theta: Floats, sweeps: float) -> _Piece:
-    """Return the piece after a look; what was given stays as it is, so that the look can be taken again."""
-    walks = {name: Walk(w.pool, w.orders, deepcopy(w.rng), w.swaps) for name, w in piece.walks.items()}
+def _walked(piece: _Piece, owner: ExtendedMallows, theta: Floats, sweeps: float, copy: bool) -> _Piece:
+    """Return the piece after a look; with `copy` the chains of the given piece stay where they are."""
+    walks = piece.walks
+    if copy:
+        walks = {name: Walk(w.pool, w.orders, deepcopy(w.rng), w.swaps) for name, w in walks.items()}
     look = owner._look(piece.pools, theta, walks, Room(), sweeps)
     return _Piece(piece.pools, walks, look)
 
@@ -481,24 +449,20 @@ def _look_of(piece: _Piece) -> _Look | None:
     return piece.look
 
 
-def _kept_of(piece: _Piece) -> State:
-    return _standing(piece.pools, piece.walks)
+def _state_of(piece: _Piece) -> State:
+    return kept_walks([piece.walks[pool.name] for pool in piece.pools if pool.name in piece.walks])
 
 
-def _taken_up(piece: _Piece, known: State, owner: ExtendedMallows) -> _Piece:
-    return _Piece(piece.pools, _going_on(piece.pools, owner, known), None)
-
-
-def _standing(pools: list[Pool], walks: Mapping[str, Walk]) -> dict[str, NDArray[Any]]:
-    """Return where the chains of some instances stand."""
-    return kept_walks([walks[pool.name] for pool in pools if pool.name in walks])
-
-
-def _going_on(pools: list[Pool], owner: ExtendedMallows, known: State) -> dict[str, Walk]:
-    """Return the chains of the same instances, as they stood."""
+def _restored(piece: _Piece, known: State, owner: ExtendedMallows) -> _Piece:
+    """Return the piece with the chains of a state."""
+    pools = piece.pools
     walked = [pool for pool in pools if not owner._exactly(pool)] if _sampled(owner, pools) else []
     taken = taken_walks(walked, [owner._stream(pool) for pool in walked], owner.moves == "swap", known)
-    return {walk.pool.name: walk for walk in taken}
+    return _Piece(pools, {walk.pool.name: walk for walk in taken}, None)
+
+
+def _pools_of(piece: _Piece) -> list[Pool]:
+    return piece.pools
 
 
 @register_method
@@ -602,7 +566,7 @@ class ExtendedMallows(Aggregator):
     """
 
     name = "extended-mallows"
-    tags = Tags(accepts=LISTS, stochastic=True, faithful=False, cost="O(k) a move; O(n²) an iteration")
+    tags = Tags(accepts=LISTS, stochastic=True, faithful=False, blocks=True, cost="O(k) a move; O(n²) an iteration")
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "k": optional(integer(least=1)),
         "missing": MISSING,
@@ -662,36 +626,26 @@ class ExtendedMallows(Aggregator):
         self.unknown_experts = unknown_experts
         self.random_state = random_state
 
-    def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> list[Pool]:
-        p: Preferences = preferences
+    def _fit(
+        self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None
+    ) -> list[Pool] | None:
         self._check_combination(labels)
-        pools = self._pools(p)
-        self._check_work(p, pools, learning=True)
-        laws = Laws(pools, p.n_experts, self.formula, self.norm)
-        by_truth = self.e_step == "oracle" and labels is not None
+        pieces = pieces_of(preferences).keep(_piece_of, self)
+        experts = preferences.experts.tolist()
+        e_step = _EStep(self, pieces, len(experts))
+        pools = None if isinstance(preferences, Blocks) else next(pieces.map(_pools_of))
 
         def learn(theta: Floats) -> Floats:
-            if by_truth and labels is not None:
-                return self._by_truth(p, pools, laws, labels, theta)
-            return self._by_em(_Here(self, pools, laws), theta, p.experts.tolist(), Mark(self, [p]))
+            if self.e_step == "oracle" and labels is not None and pools is not None:
+                return self._by_truth(preferences, pools, e_step.laws, labels, theta)
+            return self._by_em(e_step, theta, experts, Mark(self, [preferences]))
 
-        self._settle(laws, p.experts.tolist(), learn, alone=by_truth)
+        self._settle(e_step.laws, experts, learn, alone=self.e_step == "oracle")
         return pools
 
-    def adds_up(self) -> bool:
-        """Return whether what it learns without labels is a matter of sums over blocks of instances."""
-        return self.e_step != "oracle"
-
-    def _fit_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any) -> None:
-        self._check_combination(labels)
-        if not self.adds_up():
-            raise KindError("ExtendedMallows(e_step='oracle') learns from preferences in memory, not from blocks.")
-        pieces = blocks.pieces.keep(_piece_of, self)
-        told = list(pieces.map(_tell_of, self))
-        experts = blocks.experts.tolist()
-        laws = Laws([o for t in told for o in t.outlines], len(experts), self.formula, self.norm)
-        there = _There(self, laws, pieces, any(t.sampled for t in told), any(t.differ for t in told))
-        self._settle(laws, experts, lambda theta: self._by_em(there, theta, experts, Mark(self, [blocks])))
+    def _blocks_obstacle(self) -> str:
+        oracle = "ExtendedMallows(e_step='oracle') learns from preferences in memory, not from blocks."
+        return oracle if self.e_step == "oracle" else ""
 
     def _pools(self, p: Preferences, code: Codes | None = None) -> list[Pool]:
         """Return the instances in which somebody ranks something; experts go by `code` where that is given."""
@@ -792,23 +746,23 @@ class ExtendedMallows(Aggregator):
         self.fit_info_.gradient_norm = given.gradient_norm(theta)
         return theta
 
-    def _by_em(self, lot: _Lot, theta: Floats, experts: list[str], keep: Keep) -> Floats:
+    def _by_em(self, e_step: _EStep, theta: Floats, experts: list[str], keep: Keep) -> Floats:
         """Return θ by EM; what chains show is averaged over iterations once θ has settled."""
-        info, laws, sampled = self.fit_info_, lot.laws, lot.sampled
+        info, laws, sampled = self.fit_info_, e_step.laws, e_step.sampled
         chosen = self.chain_steps is None
         at = _Standing(theta, None, _FIRST_SWEEPS if self.chain_steps is None else float(self.chain_steps), [])
         known = keep.restored()
         if known is not None:
             at = _Standing.of(known)
-            lot.take_up(known)
+            e_step.restore(known)
 
         def state() -> State:
-            return at.kept() | lot.kept()
+            return at.kept() | e_step.state()
 
         with keep.steps(self.max_iter):
             while not at.converged and len(at.trace) < self.max_iter:
                 with unwatched():
-                    now, log_odds, moved = lot.look(at.theta, at.sweeps)
+                    now, log_odds, moved = e_step.run(at.theta, at.sweeps)
                 seen = now if at.seen is None else at.seen.towards(now, (at.averaged + 1.0) ** -_FORGET)
                 given = laws.given(seen.mean(), self.prior)
                 new = given.solve(at.theta)
@@ -847,10 +801,10 @@ class ExtendedMallows(Aggregator):
         info.gradient_norm, info.objective = at.norm, at.objective
         if sampled:
             self.chain_ = {"steps": at.sweeps, "gap": at.gap, "moved": at.moved}
-        self._tell(lot, at.theta, experts, at.agreed)
+        self._tell(e_step, at.theta, experts, at.agreed)
         return at.theta
 
-    def _tell(self, lot: _Lot, theta: Floats, experts: list[str], agreed: bool) -> None:
+    def _tell(self, e_step: _EStep, theta: Floats, experts: list[str], agreed: bool) -> None:
         """Warn of a fit that did not settle, settled at an end of its range, or rests on too few lists."""
         info = self.fit_info_
         if info.interrupted:
@@ -874,8 +828,8 @@ class ExtendedMallows(Aggregator):
                 "Use a method without learned weights, or more instances.",
                 IdentifiabilityWarning,
             )
-        elif lot.differ:
-            self._tell_weights(lot.laws, theta, experts)
+        elif e_step.differ:
+            self._tell_weights(e_step.laws, theta, experts)
 
     def _tell_weights(self, laws: Laws, theta: Floats, experts: list[str]) -> None:
         """Warn of weights that experts who differ do not owe to the data."""

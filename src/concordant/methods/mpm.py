@@ -7,7 +7,7 @@ variances all that counts are net counts, so that the fit is one scalar root.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -38,14 +38,16 @@ from concordant.data.streams import bayesian_bootstrap_weights, instance_stream
 from concordant.errors import (
     ConvergenceWarning,
     DataError,
+    FormatError,
     IdentifiabilityWarning,
-    KindError,
     NotFittedError,
     UncertaintyWarning,
     listing,
 )
-from concordant.execution import Pieces, map_instances, report
+from concordant.execution import Held, Pieces, map_instances, report
+from concordant.execution.blocks import Blocks
 from concordant.kernels.inversions import order_agreement
+from concordant.kernels.keeping import State, apart, joined
 from concordant.kernels.lists import Floats, Ints, exact_sums, offsets_of, ranges
 from concordant.methods._existence import parted_instances, why_parted
 from concordant.methods._net_counts import NetCounts, net_counts
@@ -54,8 +56,7 @@ from concordant.methods.majority import PAIRED, each_instance
 if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
-    from concordant.io.blocks import Blocks
-    from concordant.kernels.multinomial import Adherence, LocalProfile, Packed
+    from concordant.kernels.multinomial import Adherence, BlockProfile, Packed
 
 __all__ = ["MPM"]
 
@@ -234,7 +235,9 @@ class MPM(Aggregator):
     """
 
     name = "mpm"
-    tags = Tags(accepts=PAIRED, uncertainty=True, cost="O(R log M); O(K M²) a step for adherence or variances")
+    tags = Tags(
+        accepts=PAIRED, uncertainty=True, blocks=True, cost="O(R log M); O(K M²) a step for adherence or variances"
+    )
     _leaves_unknown = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "variances": one_of(False, True, "force"),
@@ -307,35 +310,56 @@ class MPM(Aggregator):
         self.training_instances_ = spoken
         return learned
 
-    def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> NetCounts:
+    def _fit(
+        self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None
+    ) -> NetCounts | None:
+        if isinstance(preferences, Blocks):
+            if self.learns():
+                pieces = preferences.pieces.keep(_piece_of, self)
+                self._learn_adherence(preferences, list(pieces.map(_summary_of)), lambda: pieces)
+            return None
         counts = net_counts(preferences, self.transform, bool(self.variances))
         kind = self._interval_kind(counts.named)
-        if self._learned_from(int((counts.per_instance(counts.total) > 0).sum())):
-            self._learn_adherence(counts)
-        elif self.adherence == "supervised":
+        self._learn_adherence(preferences, [_Summary.of(counts)], lambda: Held([_Piece.of(counts)]))
+        if self.adherence == "supervised":
             self._ask_labels(preferences, labels, validation)
         self.fit_info_.uncertainty = None if kind is None else self._interval_method(kind, counts.named)
         return counts
 
-    def _learn_adherence(self, counts: NetCounts) -> None:
-        """Learn the adherence of the experts, or nothing where nobody is named."""
+    def _learn_adherence(
+        self, votes: Votes | Blocks, summaries: Sequence[_Summary], pieces: Callable[[], Pieces[_Piece]]
+    ) -> None:
+        """Learn the adherence of the experts by sums over blocks; nothing where few speak, or nobody is named.
+
+        `pieces` makes the blocks to learn from when they are needed.
+        """
         from concordant.kernels import multinomial
 
-        self.experts_ = counts.votes.experts.tolist() if counts.named else []
+        spoken = sum(s.instances for s in summaries)
+        if not self._learned_from(spoken):
+            return
+        unnamed = isinstance(votes, Comparisons) and votes.expert is None
+        self.experts_ = [] if unnamed else votes.experts.tolist()
         self.adherence_ = np.ones(len(self.experts_))
         if not self.experts_:
             return
-        packed = counts.packed()
-        how: dict[str, Any] = {"report": report, "keep": Mark(self, [counts.votes])}
+        heard = sum((s.heard for s in summaries), np.zeros(len(self.experts_)))
+        how: dict[str, Any] = {"report": report, "keep": Mark(self, [votes])}
         if self.optimizer == "gd":
-            found, _, _ = multinomial.ascend(packed, self.adherence_, self.max_iter, learning=True, **how)
+            (packed,) = pieces().map(_packed_of)
+            found = multinomial.ascend(packed, self.adherence_, self.max_iter, learning=True, **how)[0]
         else:
-            found = multinomial.learn(
-                packed, len(self.experts_), ridge=_SCORE_RIDGE, tol=self.tol, max_iter=self.max_iter, **how
-            )
-        heard = np.bincount(counts.expert, weights=counts.total, minlength=len(self.experts_)).astype(np.float64)
+            profile = Profile(pieces(), spoken, len(self.experts_))
+            largest = max(s.largest for s in summaries)
+            found = multinomial.climb(profile, heard > 0, largest, tol=self.tol, max_iter=self.max_iter, **how)
         self._settle(found, heard)
-        self._mention_belief(counts, self.adherence_, heard > 0)
+        if spoken == 1 and (self.adherence_[heard > 0] < 1.0).any():
+            only = next(s.first for s in summaries if s.instances)
+            self._warn(
+                f"whom to believe is decided by agreement in one instance alone, {only!r}, where experts who agree "
+                "confirm each other. Pass adherence='none' to count everybody alike.",
+                IdentifiabilityWarning,
+            )
 
     def _settle(self, found: Adherence, heard: Floats) -> None:
         """Keep the adherence that was learned, given how many preferences every expert has."""
@@ -362,35 +386,10 @@ class MPM(Aggregator):
                 IdentifiabilityWarning,
             )
 
-    def adds_up(self) -> bool:
-        """Return whether what it learns without labels is a matter of sums over blocks of instances."""
-        return self.adherence in ("auto", "learned") and self.optimizer == "auto"
-
-    def _fit_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any) -> None:
-        """Learn the adherence by sums over blocks: of the objective, its gradient and its curvature."""
-        from concordant.kernels import multinomial
-
-        if not self.adds_up():
-            raise KindError(
-                "MPM learns from blocks with adherence='learned' and optimizer='auto'; read the preferences to learn "
-                "otherwise."
-            )
-        pieces = blocks.pieces.keep(_piece_of, self)
-        told = list(pieces.map(_tell))
-        if not self._learned_from(sum(t.instances for t in told)):
-            return
-        heard = sum((t.heard for t in told), np.zeros(len(blocks.experts)))
-        self.experts_ = blocks.experts.tolist()
-        found = multinomial.climb(
-            _Profile(pieces, sum(t.instances for t in told), len(self.experts_)),
-            heard > 0,
-            max((t.largest for t in told), default=0),
-            tol=self.tol,
-            max_iter=self.max_iter,
-            report=report,
-            keep=Mark(self, [blocks]),
-        )
-        self._settle(found, heard)
+    def _blocks_obstacle(self) -> str:
+        if self.adherence in ("auto", "learned") and self.optimizer == "auto":
+            return ""
+        return "MPM learns from blocks with adherence='auto' or 'learned' and optimizer='auto'."
 
     def _ask_labels(self, votes: Votes, labels: Labels | None, validation: Any) -> None:
         """Learn the adherence of the experts from how they order items of different labels."""
@@ -429,17 +428,6 @@ class MPM(Aggregator):
             self._warn(
                 "no expert ever orders two items as their labels do: nobody is believed and every item ties. Check "
                 "that larger labels, and smaller ranks, are better.",
-                IdentifiabilityWarning,
-            )
-
-    def _mention_belief(self, counts: NetCounts, theta: Floats, heard: Bools) -> None:
-        """Warn where one instance alone decides who counts."""
-        spoken = np.flatnonzero(counts.per_instance(counts.total) > 0)
-        if len(spoken) == 1 and (theta[heard] < 1.0).any():
-            self._warn(
-                "whom to believe is decided by agreement in one instance alone, "
-                f"{counts.votes.instances[int(spoken[0])]!r}, where experts who agree confirm each other. Pass "
-                "adherence='none' to count everybody alike.",
                 IdentifiabilityWarning,
             )
 
@@ -485,9 +473,9 @@ class MPM(Aggregator):
         solution = _scores(counts.offsets, trust.starts, amount, trust.level, trust.net)
         if self.optimizer == "gd":
             packed, level = _merged(counts, trust)
-            ascent, norms, values = multinomial.ascend(packed, level, self.max_iter, learning=False, report=_nobody)
+            _, ascent, norms, values = multinomial.ascend(packed, level, self.max_iter, learning=False, report=_nobody)
             norms = np.where(solution.found, norms, 0.0)
-            score = np.where(np.repeat(solution.endless, np.diff(counts.offsets)), solution.score, ascent.score)
+            score = np.where(np.repeat(solution.endless, np.diff(counts.offsets)), solution.score, ascent)
             solution = solution._replace(score=score, norms=norms, values=values, steps=self.max_iter)
         return self._solve_variances(counts, trust, solution) if self.variances else solution
 
@@ -890,61 +878,126 @@ class _Errors:
         return out
 
 
-class _Told(NamedTuple):
-    """What is told of a block: its instances that say something, preferences by expert, and its largest instance."""
+# Blocks of instances that share the adherence.
+
+
+class _Summary(NamedTuple):
+    """What has to be known of a block before the first step.
+
+    Attributes
+    ----------
+    instances : int
+        How many instances say something.
+    first : str
+        The id of the first of them, "" without any.
+    heard : float64[K]
+        How many preferences every expert has.
+    largest : int
+        How many items the largest instance has.
+    """
 
     instances: int
+    first: str
     heard: Floats
     largest: int
 
-
-def _piece_of(block: Preferences, owner: MPM) -> tuple[LocalProfile, Floats]:
-    """Return the objective of a block, and how many preferences every expert has in it."""
-    from concordant.kernels import multinomial
-
-    owner._checked(block)
-    counts = net_counts(block, owner.transform, False)
-    heard = np.bincount(counts.expert, weights=counts.total, minlength=block.n_experts).astype(np.float64)
-    return multinomial.LocalProfile(counts.packed(), _SCORE_RIDGE), heard
+    @classmethod
+    def of(cls, counts: NetCounts) -> _Summary:
+        """Return the summary of some counts."""
+        spoken = np.flatnonzero(counts.per_instance(counts.total) > 0)
+        heard = np.bincount(counts.expert, weights=counts.total, minlength=len(counts.votes.experts))
+        first = counts.votes.instances[int(spoken[0])] if len(spoken) else ""
+        return cls(len(spoken), first, heard.astype(np.float64), int(np.diff(counts.offsets).max(initial=0)))
 
 
-def _tell(piece: tuple[LocalProfile, Floats]) -> _Told:
-    profile, heard = piece
-    return _Told(int(profile.wanted.sum()), heard, int(np.diff(profile.packed.offsets).max(initial=0)))
+_NO_GRADIENT = np.zeros(0)
 
 
-def _value_at(piece: tuple[LocalProfile, Floats], theta: Floats) -> tuple[float, Floats]:
-    """Return the objective of a block and its gradient, both sums over instances; nothing is kept between calls."""
-    profile = piece[0].afresh()
-    value, gradient = profile(theta)
-    return value * profile.count, gradient * profile.count
+class _Piece(NamedTuple):
+    """A block as something to learn adherence from: its objective at the θ tried last, and the scores found there."""
+
+    summary: _Summary
+    profile: BlockProfile
+    score: Floats
+    value: float = 0.0
+    gradient: Floats = _NO_GRADIENT
+
+    @classmethod
+    def of(cls, counts: NetCounts) -> _Piece:
+        """Return the block of some counts; its ids are not kept."""
+        from concordant.kernels.multinomial import BlockProfile
+
+        return cls(_Summary.of(counts), BlockProfile(counts.packed(), _SCORE_RIDGE), np.zeros(int(counts.offsets[-1])))
 
 
-def _curvature_at(piece: tuple[LocalProfile, Floats], theta: Floats) -> Floats:
-    profile = piece[0].afresh()
-    profile(theta)
-    out: Floats = profile.curvature(theta) * profile.count
-    return out
+class Profile:
+    """The mean objective over blocks as a function of the adherence, see `kernels.multinomial.Profile`.
 
+    A block after an evaluation is made of the block before it, so that one that is lost can be made again.
+    """
 
-class _Profile:
-    """The mean objective as a function of the adherence, added up over blocks."""
-
-    def __init__(self, pieces: Pieces[tuple[LocalProfile, Floats]], count: int, n_experts: int) -> None:
-        self.score: Floats = np.zeros(0)
-        self._pieces = pieces
+    def __init__(self, pieces: Pieces[_Piece], count: int, n_experts: int) -> None:
+        self.position = pieces
         self._count = max(count, 1)
         self._n_experts = n_experts
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
+        """Return the objective and its gradient."""
+        self.position = self.position.keep(_evaluated, theta)
         value, gradient = 0.0, np.zeros(self._n_experts)
-        for part, slope in self._pieces.map(_value_at, theta):
+        for part, slope in self.position.map(_value_of):
             value += part
             gradient += slope
         return value / self._count, gradient / self._count
 
     def curvature(self, theta: Floats) -> Floats:
+        """Return the second derivatives, the objective having been asked for at the same adherence before."""
         out = np.zeros((self._n_experts, self._n_experts))
-        for part in self._pieces.map(_curvature_at, theta):
+        for part in self.position.map(_curvature_of, theta):
             out += part
         return out / self._count
+
+    def state(self) -> State:
+        """Return the scores of all blocks."""
+        return joined(list(self.position.map(_state_of)))
+
+    def restore(self, known: State) -> None:
+        """Set the scores of all blocks to those of a state."""
+        self.position = self.position.keep_each(_restored, apart(known))
+
+
+def _piece_of(block: Preferences, owner: MPM) -> _Piece:
+    owner._checked(block)
+    return _Piece.of(net_counts(block, owner.transform, False))
+
+
+def _summary_of(piece: _Piece) -> _Summary:
+    return piece.summary
+
+
+def _packed_of(piece: _Piece) -> Packed:
+    return piece.profile.packed
+
+
+def _evaluated(piece: _Piece, theta: Floats) -> _Piece:
+    """Return the block at another θ; its scores are looked for from those there are."""
+    value, gradient, score = piece.profile.evaluate(theta, piece.score)
+    return piece._replace(score=score, value=value, gradient=gradient)
+
+
+def _value_of(piece: _Piece) -> tuple[float, Floats]:
+    return piece.value, piece.gradient
+
+
+def _curvature_of(piece: _Piece, theta: Floats) -> Floats:
+    return piece.profile.curvature(theta, piece.score)
+
+
+def _state_of(piece: _Piece) -> State:
+    return {"score": piece.score}
+
+
+def _restored(piece: _Piece, known: State) -> _Piece:
+    if known["score"].shape != piece.score.shape:
+        raise FormatError("the checkpoint is not of these preferences. Remove it to begin anew.")
+    return piece._replace(score=known["score"])

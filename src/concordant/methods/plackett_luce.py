@@ -47,6 +47,7 @@ from concordant.errors import (
     listing,
 )
 from concordant.execution import Held, Pieces, report, unwatched
+from concordant.execution.blocks import Blocks
 from concordant.kernels import lists
 from concordant.kernels.keeping import UNKEPT, Keep
 from concordant.kernels.lists import Floats, Ints
@@ -56,8 +57,6 @@ from concordant.methods.fusion import LISTS
 from concordant.methods.majority import each_instance
 
 if TYPE_CHECKING:
-    from concordant.data.labels import Labels
-    from concordant.io.blocks import Blocks
     from concordant.kernels.staged import Stages
     from concordant.kernels.staged_fit import Found, Model
 
@@ -175,7 +174,7 @@ class PlackettLuce(Aggregator):
     """
 
     name = "plackett-luce"
-    tags = Tags(accepts=LISTS, uncertainty=True, cost="O(R) a step, O(Σ m² + M³) for intervals")
+    tags = Tags(accepts=LISTS, uncertainty=True, blocks=True, cost="O(R) a step, O(Σ m² + M³) for intervals")
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "prior": Constraint('"auto", "published", a number >= 0, or ("gamma", a, b) with a > 1 and b > 0', _is_prior),
         "ties": one_of("average", "partition", "input", "random"),
@@ -238,8 +237,12 @@ class PlackettLuce(Aggregator):
     def _learns(self) -> bool:
         return self.adherence
 
-    def _fit(self, preferences: Any, labels: Any, validation: Any, features: Any) -> _Solved:
+    def _fit(self, preferences: Any, labels: Any, validation: Any, features: Any) -> _Solved | None:
         keep = Mark(self, [preferences])
+        if isinstance(preferences, Blocks):
+            if self.adherence:
+                self._learned_from_blocks(preferences, keep)
+            return None
         if self.adherence:
             solved = self._learned(preferences, keep)
         else:
@@ -249,7 +252,7 @@ class PlackettLuce(Aggregator):
             self._said(how)
         return solved
 
-    def _fit_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any) -> None:
+    def _learned_from_blocks(self, blocks: Blocks, keep: Keep) -> None:
         """Learn the adherence by sums over blocks; what is known of a block stays where the block is."""
         with unwatched():
             pieces = blocks.pieces.keep(_piece_of, self)
@@ -257,7 +260,7 @@ class PlackettLuce(Aggregator):
             trust = self._trust(pieces.keep(itemgetter(0)), told)
         # What they were before the first step is not needed again.
         del pieces
-        self._settle(trust, told, blocks.experts, Mark(self, [blocks]))
+        self._settle(trust, told, blocks.experts, keep)
         self._mention_places(places)
         self._mention_ends(trust.gather(_ends_of), blocks.instances)
 

@@ -103,7 +103,7 @@ class SVP(Aggregator):
     """
 
     name = "svp"
-    tags = Tags(accepts=PAIRED, cost="O(P + M) a step")
+    tags = Tags(accepts=PAIRED, counts=True, cost="O(P + M) a step")
     _relative_weights = True
     _leaves_unknown = True
     constraints: ClassVar[Mapping[str, Constraint]] = {

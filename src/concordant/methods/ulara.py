@@ -19,6 +19,7 @@ from concordant.base.registry import register_method
 from concordant.data.preferences import Preferences
 from concordant.errors import IdentifiabilityWarning, NotFittedError, listing
 from concordant.execution import report
+from concordant.execution.blocks import pieces_of
 from concordant.kernels.cells import blocks
 from concordant.kernels.lists import Floats, Ints
 from concordant.methods.fusion import LISTS, add_lists, add_up
@@ -26,7 +27,6 @@ from concordant.methods.fusion import LISTS, add_lists, add_up
 if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
-    from concordant.io.blocks import Blocks
 
 __all__ = ["ULARA"]
 
@@ -101,7 +101,7 @@ class ULARA(Aggregator):
     """
 
     name = "ulara"
-    tags = Tags(accepts=LISTS, cost="O(K M)")
+    tags = Tags(accepts=LISTS, blocks=True, cost="O(K M)")
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "update": one_of("eg", "gd", "printed"),
         "eta": number(least=0),
@@ -136,14 +136,12 @@ class ULARA(Aggregator):
         validation: Any,
         features: Features | None,
     ) -> None:
-        self._settle(self._sums_of(preferences), preferences.experts.tolist())
-
-    def _fit_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any) -> None:
-        total = _Sums.nothing(len(blocks.experts))
-        for done, part in enumerate(blocks.pieces.map(_sums_of_block, self), 1):
+        experts, pieces = preferences.experts.tolist(), pieces_of(preferences)
+        total = _Sums.nothing(len(experts))
+        for done, part in enumerate(pieces.map(_sums_of_block, self), 1):
             total = _Sums(*(a + b for a, b in zip(total, part, strict=True)))
-            report(done, len(blocks))
-        self._settle(total, blocks.experts.tolist())
+            report(done, len(pieces))
+        self._settle(total, experts)
 
     def _sums_of(self, p: Preferences) -> _Sums:
         """Return what the lists of some instances show about every expert."""
@@ -299,8 +297,8 @@ class _Sums(NamedTuple):
 
 
 def _sums_of_block(block: Preferences, method: ULARA) -> _Sums:
-    method._checked(block)
-    return method._sums_of(block)
+    votes: Any = method._checked(block)
+    return method._sums_of(votes)
 
 
 def _sums(index: NDArray[Any], terms: Floats, n: int) -> Floats:

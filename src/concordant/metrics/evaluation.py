@@ -29,6 +29,7 @@ from concordant.errors import (
     quote,
     warn,
 )
+from concordant.execution.blocks import Blocks
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of, order_lists, ranges
 from concordant.metrics.ranking import (
     Convention,
@@ -249,9 +250,11 @@ def evaluate(
     label 1
     """
     if not isinstance(consensus, Consensus) or not isinstance(labels, Labels):
-        hint = " Aggregate preferences first, or compare(preferences, ...) measures every expert." * (
-            type(consensus).__name__ == "Preferences"
-        )
+        hint = ""
+        if isinstance(consensus, Blocks):
+            hint = " Aggregate the blocks first: evaluate(aggregate(blocks, ...), labels, ...)."
+        elif type(consensus).__name__ == "Preferences":
+            hint = " Aggregate preferences first, or compare(preferences, ...) measures every expert."
         raise KindError(
             "evaluate compares a Consensus with Labels. "
             f"Got {type(consensus).__name__} and {type(labels).__name__} instead.{hint}"

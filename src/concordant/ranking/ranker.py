@@ -44,6 +44,7 @@ from concordant.errors import (
     ParameterError,
     listing,
 )
+from concordant.execution.blocks import Blocks as BlocksOfInstances
 from concordant.kernels.graded import Graded
 from concordant.kernels.lists import Floats, Ints
 from concordant.ranking._arranged import arranged
@@ -335,7 +336,7 @@ class Ranker(Aggregator):
             Features of the items, to stand beside the preferences of experts. Validation then takes a third part: its
             own features.
         """
-        if not isinstance(data, (Features, Preferences, Comparisons)):
+        if not isinstance(data, (Features, Preferences, Comparisons, BlocksOfInstances)):
             data, labels = as_containers(type(self).__name__, data, labels, qid, group)
             if validation is not None:
                 validation = array_validation(type(self).__name__, validation, group is not None)
@@ -346,6 +347,10 @@ class Ranker(Aggregator):
 
     def predict(self, data: Any, *, features: Features | None = None) -> Any:
         """Return the consensus of features or preferences, or an array of scores for the rows of an array."""
+        if isinstance(data, BlocksOfInstances):
+            if features is not None:
+                raise KindError(f"{type(self).__name__} takes no features beside blocks. Leave features= out.")
+            return super().predict(data)
         if isinstance(data, (Features, Preferences, Comparisons)):
             votes = self._checked(data)
             self._require_fitted()

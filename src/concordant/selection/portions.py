@@ -27,6 +27,7 @@ from concordant.data.preferences import Preferences
 from concordant.data.splits import Split, k_folds, train_validation_split
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, KindError, ParameterError, listing
+from concordant.execution.blocks import Blocks
 from concordant.kernels.lists import Ints
 
 __all__ = [
@@ -108,8 +109,11 @@ def _is_part(part: Any) -> bool:
 def check_data(preferences: Any, labels: Any, owner: str) -> tuple[Data, Labels]:
     """Return the data and the labels, or raise where they are something else."""
     if not isinstance(preferences, (Preferences, Comparisons, Features)):
+        hint = ""
+        if isinstance(preferences, Blocks):
+            hint = " Folds are drawn from instances in memory: pass some of the blocks, concat(blocks[:2])."
         raise KindError(
-            f"{owner} splits Preferences, Comparisons or Features. Got {type(preferences).__name__} instead."
+            f"{owner} splits Preferences, Comparisons or Features. Got {type(preferences).__name__} instead.{hint}"
         )
     if labels is None:
         raise DataError(f"{owner} measures by labels and got none. Pass labels=.")

@@ -26,6 +26,7 @@ from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantError, ConcordantWarning, DataError, NotFittedError, ParameterError, listing
+from concordant.execution.blocks import Blocks
 from concordant.kernels.lists import Floats
 from concordant.metrics.evaluation import evaluate
 from concordant.metrics.ranking import CONVENTIONS, Metric, parse_metric
@@ -289,6 +290,8 @@ class Search(Aggregator):
 
     def predict(self, preferences: Any, *, features: Features | None = None) -> Consensus:
         """Return the consensus of the chosen method; features beside preferences go to it where it uses them."""
+        if isinstance(preferences, Blocks) and features is None:
+            return self._best().predict(preferences)
         data = self._checked(preferences)
         return predict_with(self._best(), data, features)
 

@@ -1,0 +1,127 @@
+"""Preferences in blocks of whole instances: a container whose data may lie on disk or on the workers of a cluster.
+
+Data in memory is one block: `pieces_of` gives both in the same form, so that a method has one way to go over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
+from typing import Any, Self, overload
+
+from concordant.data.comparisons import Comparisons
+from concordant.data.index import Texts
+from concordant.data.preferences import Bools, Kind, Preferences
+from concordant.execution.pieces import Held, Pieces
+from concordant.kernels.lists import Ints
+
+__all__ = ["Blocks", "pieces_of"]
+
+
+class Blocks(Sequence[Preferences]):
+    r"""Preferences in blocks of whole instances, each read from disk when it is asked for.
+
+    Made by `scan`. The blocks together are what the reader of the same files gives: the same instances in the same
+    order, the same items, experts and values. Use it as a context manager, or `close` it, to free the disk.
+
+    Attributes
+    ----------
+    instances, experts : Texts
+        All of them; every block knows all experts.
+    kind : {"rank", "score", "rating"}
+        What the values are.
+    rows : int64[instances]
+        How many rows every instance has.
+    below : bool or bool[instances]
+        Whether items that a list leaves out are declared below what it holds.
+    pieces : Pieces
+        The blocks, wherever they lie, for work that goes to them.
+
+    Examples
+    --------
+    >>> import concordant as cc, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "a.trec")
+    >>> _ = path.write_text("1 Q0 d1 1 9.5 bm25\n2 Q0 d2 1 8.1 bm25\n2 Q0 d1 2 7.5 bm25\n")
+    >>> with cc.scan(path, block_rows=1) as blocks:
+    ...     [block.instances.tolist() for block in blocks]
+    [['1'], ['2']]
+    """
+
+    def __init__(
+        self,
+        pieces: Pieces[Preferences],
+        instances: Texts,
+        experts: Texts,
+        rows: Ints,
+        kind: Kind,
+        *,
+        below: bool | Bools = False,
+        close: Callable[[], None] = lambda: None,
+        job: Any = None,
+    ) -> None:
+        self.pieces = pieces
+        self.instances = instances
+        self.experts = experts
+        self.rows = rows
+        self.kind: Kind = kind
+        self.below = below
+        # What these are blocks of, for those who have to know whether they are the same.
+        self.job = job
+        self._close = close
+
+    @property
+    def n_rows(self) -> int:
+        """How many rows there are in all."""
+        return int(self.rows.sum())
+
+    def __len__(self) -> int:
+        return len(self.pieces)
+
+    @overload
+    def __getitem__(self, key: int) -> Preferences: ...
+    @overload
+    def __getitem__(self, key: slice) -> list[Preferences]: ...
+    def __getitem__(self, key: Any) -> Preferences | list[Preferences]:
+        if isinstance(key, slice):
+            return [self[b] for b in range(*key.indices(len(self)))]
+        block = key + len(self) if key < 0 else key
+        if not 0 <= block < len(self):
+            raise IndexError(f"there are {len(self)} blocks; got block {key}")
+        return next(iter(self.pieces.some([block]).map(_itself)))
+
+    def __iter__(self) -> Iterator[Preferences]:
+        return iter(self.pieces.map(_itself))
+
+    def __repr__(self) -> str:
+        return (
+            f"Blocks: {len(self.instances):,} instances, {len(self.experts):,} experts, {self.n_rows:,} rows in "
+            f"{len(self):,} blocks"
+        )
+
+    def close(self) -> None:
+        """Free the disk; no block can be read any more."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def pieces_of(data: Preferences | Comparisons | Blocks) -> Pieces[Any]:
+    """Return the blocks of some data; preferences and comparisons in memory are a single one.
+
+    Examples
+    --------
+    >>> from concordant.data.preferences import Preferences
+    >>> len(pieces_of(Preferences(["q"], ["x"], ["a"], [1])))
+    1
+    """
+    return data.pieces if isinstance(data, Blocks) else Held([data])
+
+
+def _itself(block: Preferences) -> Preferences:
+    return block
