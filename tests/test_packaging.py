@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "concordant"
@@ -137,3 +138,13 @@ def test_locks_are_plain_pins_that_satisfy_the_project() -> None:
     # One environment holds all three: `make demo` fills it with run and build, `make test` adds dev.
     assert run.items() <= dev.items()
     assert build.items() <= dev.items()
+
+
+def test_the_lowest_versions_are_the_lower_bounds() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    lowest = read_lock("lowest")
+    extras = [entry for extra in project["optional-dependencies"].values() for entry in extra]
+    for requirement in map(Requirement, [*project["dependencies"], *extras]):
+        (bound,) = (part.version for part in requirement.specifier if part.operator == ">=")
+        assert Version(lowest[canonicalize_name(requirement.name)]) == Version(bound), f"{requirement}: run make lock"
