@@ -14,6 +14,12 @@ VENV := .venv
 PEERS := .venv-peers
 LOWEST := .venv-lowest
 PY := $(VENV)/bin/python
+# Each process takes a stretch of neighbouring tests, so that what the tests of a file share is made once and few kernels
+# are compiled twice. A process that finishes early takes tests from the others.
+PYTEST := -m pytest --quiet -n $(WORKERS) --dist worksteal
+# The tests start hundreds of processes. Without kept bytecode, which images of containers often switch off, each of
+# them would spend half of its time on compiling the library.
+export PYTHONDONTWRITEBYTECODE :=
 PIP := -m pip install --quiet --disable-pip-version-check --no-input
 # Wheels only: no compiler is needed, and a missing wheel is said at once instead of tried for minutes.
 WHEELS := --only-binary :all:
@@ -57,19 +63,19 @@ doctest: $(VENV)/.dev
 
 pytest: $(VENV)/.dev
 	@echo "== tests"
-	@$(PY) -m pytest --quiet -n $(WORKERS) $(ARGS)
+	@$(PY) $(PYTEST) $(ARGS)
 
 # Compiled code of its own: one cache cannot hold two versions of numba. The types are those of the pinned versions.
 lowest: $(LOWEST)/.lowest ## the tests on the lowest versions of the dependencies that pyproject.toml allows
 	@echo "== tests on the lowest versions"
-	@NUMBA_CACHE_DIR="$(CURDIR)/$(LOWEST)/numba" $(LOWEST)/bin/python -m pytest --quiet \
-		-n $(WORKERS) --ignore tests/typing $(ARGS)
+	@NUMBA_CACHE_DIR="$(CURDIR)/$(LOWEST)/numba" $(LOWEST)/bin/python $(PYTEST) \
+		--ignore tests/typing $(ARGS)
 
 # Coverage cannot see into compiled code, so that the tests of the kernels run a second time as plain Python.
 coverage: $(VENV)/.dev ## the share of the library's lines that the tests run
 	@$(PY) -m coverage erase
-	@$(PY) -m coverage run -m pytest --quiet -n $(WORKERS) $(ARGS)
-	@CONCORDANT_NO_JIT=1 $(PY) -m coverage run -m pytest --quiet -n $(WORKERS) tests/kernels
+	@$(PY) -m coverage run $(PYTEST) $(ARGS)
+	@CONCORDANT_NO_JIT=1 $(PY) -m coverage run $(PYTEST) tests/kernels
 	@$(PY) -m coverage combine --quiet
 	@$(PY) -m coverage report
 

@@ -4,7 +4,7 @@ Changed is what differs from the merge base with the main branch, committed or n
 A changed file selects
 
 1. the tests of the same name (`src/concordant/io/trec.py` selects `tests/io/test_trec.py`), or itself if it is a test;
-2. the test files that import it;
+2. the test files that import it, or for a file of tests that nobody imports, those beside it;
 3. the tests of the same name of the modules that import it;
 4. for a file that defines methods, their part of the contract and of the frozen answers; for a page or an example, its
    part of tests/test_docs.py.
@@ -143,6 +143,10 @@ class Selection:
             if path.startswith("src/") and (methods := methods_of(path)):
                 self.methods |= methods
                 self.add(CONTRACT, 2, f"the methods of {path}")
+            if not chosen and path.startswith("tests/"):
+                # What the tests of a folder read without importing it.
+                beside = (test for test in modules() if is_test(test) and Path(test).parent == Path(path).parent)
+                chosen = self.add(beside, 1, f"beside {path}")
             if not chosen:
                 self.unmapped.append(path)
         elif path.partition("/")[0] in OTHERS:
@@ -198,7 +202,8 @@ def main() -> int:
         print(f"no tests are known for: {', '.join(selection.unmapped)}")
     if options.list or not order:
         return 0
-    code = pytest.main(["--quiet", "--exitfirst", "-r", "fE", "--tb=short", *order], plugins=[selection])
+    words = ["--quiet", "--exitfirst", "-r", "fE", "--tb=short", "-m", "not slow", *order]
+    code = pytest.main(words, plugins=[selection])
     if selection.late:
         print(f"{selection.late} tests did not fit into {options.seconds:g} s. Run `make test` for all.")
     return int(code)
