@@ -71,13 +71,15 @@ lowest: $(LOWEST)/.lowest ## the tests on the lowest versions of the dependencie
 	@NUMBA_CACHE_DIR="$(CURDIR)/$(LOWEST)/numba" $(LOWEST)/bin/python $(PYTEST) \
 		--ignore tests/typing $(ARGS)
 
-# Coverage cannot see into compiled code, so that the tests of the kernels run a second time as plain Python.
-coverage: $(VENV)/.dev ## the share of the library's lines that the tests run
+# Coverage cannot see into compiled code, so that the kernels count only when they run as plain Python, which is for a few
+# tests at a time: CONCORDANT_NO_JIT=1 make coverage ARGS=tests/kernels/test_kemeny.py. The tests of other things than
+# the library are left out.
+APART := attack benchmarks papers typing test_site.py
+coverage: $(VENV)/.dev ## the share of the library's lines that the tests run, without the compiled kernels
 	@$(PY) -m coverage erase
-	@$(PY) -m coverage run $(PYTEST) $(ARGS)
-	@CONCORDANT_NO_JIT=1 $(PY) -m coverage run $(PYTEST) tests/kernels
+	@$(PY) -m coverage run $(PYTEST) $(APART:%=--ignore tests/%) $(ARGS)
 	@$(PY) -m coverage combine --quiet
-	@$(PY) -m coverage report
+	@$(PY) -m coverage report $(if $(CONCORDANT_NO_JIT),,--omit "*/kernels/*")
 
 bench: $(VENV)/.dev $(PEERS)/.peers ## the workloads through Concordant and its peers, ratios printed
 	@CONCORDANT_PEERS_PYTHON="$(CURDIR)/$(PEERS)/bin/python" $(PY) benchmarks/run.py $(ARGS)
