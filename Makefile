@@ -65,11 +65,12 @@ pytest: $(VENV)/.dev
 	@echo "== tests"
 	@$(PY) $(PYTEST) $(ARGS)
 
-# Compiled code of its own: one cache cannot hold two versions of numba. The types are those of the pinned versions.
+# Compiled code of its own: one cache cannot hold two versions of numba. The types are those of the pinned versions. Old
+# versions call what newer ones of other packages deprecate, which is no fault of ours.
 lowest: $(LOWEST)/.lowest ## the tests on the lowest versions of the dependencies that pyproject.toml allows
 	@echo "== tests on the lowest versions"
 	@NUMBA_CACHE_DIR="$(CURDIR)/$(LOWEST)/numba" $(LOWEST)/bin/python $(PYTEST) \
-		--ignore tests/typing $(ARGS)
+		-W ignore::DeprecationWarning --ignore tests/typing $(ARGS)
 
 # Coverage cannot see into compiled code, so that the kernels count only when they run as plain Python, which is for a few
 # tests at a time: CONCORDANT_NO_JIT=1 make coverage ARGS=tests/kernels/test_kemeny.py. The tests of other things than
