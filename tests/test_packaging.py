@@ -148,3 +148,20 @@ def test_the_lowest_versions_are_the_lower_bounds() -> None:
     for requirement in map(Requirement, [*project["dependencies"], *extras]):
         (bound,) = (part.version for part in requirement.specifier if part.operator == ">=")
         assert Version(lowest[canonicalize_name(requirement.name)]) == Version(bound), f"{requirement}: run make lock"
+
+
+def test_the_citation_is_of_this_version() -> None:
+    version = importlib.import_module("concordant").__version__
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_what_people_and_forges_are_told_to_make_exists() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", ".github/workflows/ci.yml", ".ci/run"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        told = [
+            word
+            for line in re.findall(r"(?:\$ |`|run: |^)make ([a-z ]+)", text, re.MULTILINE)
+            for word in re.split(" {2}", line)[0].split()
+        ]
+        assert set(told) <= targets, name
