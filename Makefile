@@ -1,7 +1,10 @@
-# Every target makes the environment it needs (.venv, for the peers .venv-peers) from the pins in requirements/
+# Every target makes the environment it needs (.venv; .venv-peers for the peers, .venv-lowest
+# for the lowest versions) from the pins in requirements/
 # and then does its job. The stamp files inside the environments make the second run start at once.
 
 PYTHON ?= python3
+# The lowest versions have wheels for the oldest Python only.
+LOWEST_PYTHON ?= python3.11
 # Processes for pytest; 0 runs everything in one.
 WORKERS ?= 2
 # The folder with the papers' data sets.
@@ -9,7 +12,14 @@ DATA ?= ../shared/data
 
 VENV := .venv
 PEERS := .venv-peers
+LOWEST := .venv-lowest
 PY := $(VENV)/bin/python
+# Each process takes a stretch of neighbouring tests, so that what the tests of a file share is made once and few kernels
+# are compiled twice. A process that finishes early takes tests from the others.
+PYTEST := -m pytest --quiet -n $(WORKERS) --dist worksteal
+# The tests start hundreds of processes. Without kept bytecode, which images of containers often switch off, each of
+# them would spend half of its time on compiling the library.
+export PYTHONDONTWRITEBYTECODE :=
 PIP := -m pip install --quiet --disable-pip-version-check --no-input
 # Wheels only: no compiler is needed, and a missing wheel is said at once instead of tried for minutes.
 WHEELS := --only-binary :all:
@@ -17,7 +27,7 @@ WHEELS := --only-binary :all:
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format types layers doctest pytest bench evidence attack reproduce docs pictures lock clean
+.PHONY: help demo test lint format types layers doctest pytest quick lowest coverage bench evidence attack reproduce docs pictures lock clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +37,10 @@ demo: $(VENV)/.run ## the whole story in a minute, on bundled data
 
 test: lint doctest pytest ## all checks and tests; stops at the first failure
 	@echo "== all passed"
+
+quick: lint ## the checks, and the tests of what changed since main, in about a minute
+	@echo "== tests of what changed"
+	@$(PY) scripts/quick.py $(ARGS)
 
 lint: format types layers ## ruff, mypy --strict, import-linter
 
@@ -49,7 +63,24 @@ doctest: $(VENV)/.dev
 
 pytest: $(VENV)/.dev
 	@echo "== tests"
-	@$(PY) -m pytest --quiet -n $(WORKERS) $(ARGS)
+	@$(PY) $(PYTEST) $(ARGS)
+
+# Compiled code of its own: one cache cannot hold two versions of numba. The types are those of the pinned versions. Old
+# versions call what newer ones of other packages deprecate, which is no fault of ours.
+lowest: $(LOWEST)/.lowest ## the tests on the lowest versions of the dependencies that pyproject.toml allows
+	@echo "== tests on the lowest versions"
+	@NUMBA_CACHE_DIR="$(CURDIR)/$(LOWEST)/numba" $(LOWEST)/bin/python $(PYTEST) \
+		-W ignore::DeprecationWarning --ignore tests/typing $(ARGS)
+
+# Coverage cannot see into compiled code, so that the kernels count only when they run as plain Python, which is for a few
+# tests at a time: CONCORDANT_NO_JIT=1 make coverage ARGS=tests/kernels/test_kemeny.py. The tests of other things than
+# the library are left out.
+APART := attack benchmarks papers typing test_site.py
+coverage: $(VENV)/.dev ## the share of the library's lines that the tests run, without the compiled kernels
+	@$(PY) -m coverage erase
+	@$(PY) -m coverage run $(PYTEST) $(APART:%=--ignore tests/%) $(ARGS)
+	@$(PY) -m coverage combine --quiet
+	@$(PY) -m coverage report $(if $(CONCORDANT_NO_JIT),,--omit "*/kernels/*")
 
 bench: $(VENV)/.dev $(PEERS)/.peers ## the workloads through Concordant and its peers, ratios printed
 	@CONCORDANT_PEERS_PYTHON="$(CURDIR)/$(PEERS)/bin/python" $(PY) benchmarks/run.py $(ARGS)
@@ -76,7 +107,7 @@ lock: ## resolve pyproject.toml into requirements/ (ARGS=--upgrade for newer ver
 	@python=$$(scripts/find_python.sh "$(PYTHON)") && "$$python" scripts/lock.py $(ARGS)
 
 clean: ## remove the environments and everything generated
-	rm -rf $(VENV) $(PEERS) site build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(PEERS) $(LOWEST) site build dist .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find src papers tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # One environment, filled in two steps: `make demo` waits only for what Concordant itself needs.
@@ -93,6 +124,12 @@ $(VENV)/.dev: $(VENV)/.run requirements/dev.txt papers/pyproject.toml
 	@echo "adding the tools for checks and tests to $(VENV)"
 	@$(PY) $(PIP) $(WHEELS) -r requirements/dev.txt
 	@$(PY) $(PIP) --no-deps --no-build-isolation -e papers
+	@touch $@
+
+$(LOWEST)/.lowest: requirements/lowest.txt pyproject.toml src/concordant/_version.py papers/pyproject.toml
+	@scripts/make_venv.sh "$(LOWEST_PYTHON)" $(LOWEST)
+	@$(LOWEST)/bin/python $(PIP) $(WHEELS) -r requirements/lowest.txt
+	@$(LOWEST)/bin/python $(PIP) --no-deps --no-build-isolation -e . -e papers
 	@touch $@
 
 # PyFLAGR is published as source only, with its libraries already compiled inside.

@@ -3,7 +3,8 @@
 `python scripts/lock.py` keeps the versions that are already pinned and adds what is missing; `--upgrade`
 takes the newest of everything; `--upgrade NAME...` only of those. Only wheels are considered (but for one
 peer), so that what is locked installs without a compiler. `dev` is resolved first, and `run` and `build` take
-their versions from it, so that one environment can hold them all.
+their versions from it, so that one environment can hold them all. `lowest` has each dependency and extra at its
+lower bound; run this script with the oldest supported Python, because later ones have no wheels of these versions.
 """
 
 from __future__ import annotations
@@ -44,6 +45,14 @@ def group(groups: dict[str, list[str | dict[str, str]]], name: str) -> list[str]
     return out
 
 
+def at_lower_bound(requirement: str) -> str:
+    """Return `name[extra]>=1.2,<3` as `name[extra]==1.2`."""
+    found = re.match(r"([\w.-]+(?:\[[\w,-]+\])?)>=([\d.]+)", requirement)
+    if found is None:
+        raise SystemExit(f"pyproject.toml: the dependency {requirement!r} needs a lower bound: name>=version")
+    return f"{found[1]}=={found[2]}"
+
+
 def resolve(requirements: list[str], constraints: dict[str, str]) -> dict[str, str]:
     """Return the complete set of packages pip would install in an empty environment."""
     with tempfile.TemporaryDirectory() as folder:
@@ -58,7 +67,7 @@ def resolve(requirements: list[str], constraints: dict[str, str]) -> dict[str, s
 
 
 def main() -> None:
-    """Write the four lock files."""
+    """Write the lock files."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--upgrade", nargs="*", metavar="NAME", help="take newer versions (of NAMEs only)")
     asked = parser.parse_args().upgrade
@@ -66,6 +75,7 @@ def main() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)
     run, groups = project["project"]["dependencies"], project["dependency-groups"]
+    extras = [entry for extra in project["project"]["optional-dependencies"].values() for entry in extra]
 
     def keep(name: str) -> dict[str, str]:
         if asked == []:
@@ -75,10 +85,13 @@ def main() -> None:
 
     dev = resolve([*run, *group(groups, "dev")], keep("dev"))
     peers = resolve(group(groups, "peers"), keep("peers"))
+    # Free but for the bounds: the tools' newest versions may ask for more than these.
+    lowest = resolve([*sorted({at_lower_bound(entry) for entry in [*run, *extras]}), *group(groups, "dev")], {})
     locks = {
         "dev": ("Everything `make test` and `make lint` need.", dev),
         "run": ("What Concordant itself needs.", resolve(run, dev)),
         "build": ("What installing from this source needs.", resolve(group(groups, "build"), dev)),
+        "lowest": ("What `make lowest` runs on: the dependencies and extras at their lower bounds.", lowest),
         "peers": ("The libraries `make bench` measures against.", peers),
     }
     for name, (title, pins) in locks.items():

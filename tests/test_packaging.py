@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "src" / "concordant"
@@ -137,3 +138,30 @@ def test_locks_are_plain_pins_that_satisfy_the_project() -> None:
     # One environment holds all three: `make demo` fills it with run and build, `make test` adds dev.
     assert run.items() <= dev.items()
     assert build.items() <= dev.items()
+
+
+def test_the_lowest_versions_are_the_lower_bounds() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    lowest = read_lock("lowest")
+    extras = [entry for extra in project["optional-dependencies"].values() for entry in extra]
+    for requirement in map(Requirement, [*project["dependencies"], *extras]):
+        (bound,) = (part.version for part in requirement.specifier if part.operator == ">=")
+        assert Version(lowest[canonicalize_name(requirement.name)]) == Version(bound), f"{requirement}: run make lock"
+
+
+def test_the_citation_is_of_this_version() -> None:
+    version = importlib.import_module("concordant").__version__
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+
+
+def test_what_people_and_forges_are_told_to_make_exists() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", ".github/workflows/ci.yml", ".ci/run"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        told = [
+            word
+            for line in re.findall(r"(?:\$ |`|run: |^)make ([a-z ]+)", text, re.MULTILINE)
+            for word in re.split(" {2}", line)[0].split()
+        ]
+        assert set(told) <= targets, name

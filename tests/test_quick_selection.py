@@ -1,0 +1,42 @@
+"""`make quick` selects the tests of a changed file: by name, by import, by method and by page."""
+
+from __future__ import annotations
+
+import pytest
+from scripts import quick
+
+
+@pytest.fixture
+def chosen(request: pytest.FixtureRequest) -> quick.Selection:
+    selection = quick.Selection(1.0)
+    selection.add_changed(request.param)
+    return selection
+
+
+@pytest.mark.parametrize("chosen", ["src/concordant/io/trec.py"], indirect=True)
+def test_a_module_selects_its_own_tests_first_then_those_that_import_it(chosen: quick.Selection) -> None:
+    assert chosen.reasons["tests/io/test_trec.py"][0] == 1
+    # It says `from concordant.io.trec import ...` and has another name.
+    assert chosen.reasons["tests/io/test_write.py"] == (2, "imports src/concordant/io/trec.py")
+    assert chosen.reasons["tests/io/test_read.py"][0] == 3
+    assert "tests/report/test_page.py" not in chosen.reasons
+    assert not chosen.methods
+
+
+def test_the_file_of_a_method_selects_its_part_of_the_contract() -> None:
+    assert quick.methods_of("tests/test_quick_selection.py") == {"k-approval", "Approval"}
+
+
+class Approval:
+    name = "k-approval"
+
+
+@pytest.mark.parametrize("chosen", ["docs/tour.md"], indirect=True)
+def test_a_page_selects_its_own_blocks_alone(chosen: quick.Selection) -> None:
+    assert list(chosen.reasons) == ["tests/test_docs.py"]
+    assert chosen.pages == {"docs/tour.md"}
+
+
+@pytest.mark.parametrize("chosen", ["LICENSE"], indirect=True)
+def test_a_file_without_known_tests_is_named(chosen: quick.Selection) -> None:
+    assert (chosen.reasons, chosen.unmapped) == ({}, ["LICENSE"])
