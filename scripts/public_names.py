@@ -55,7 +55,7 @@ def names() -> str:
 
 def stub() -> str:
     """Return the text of `__init__.pyi`: every public name and the packages."""
-    modules = dict(concordant._MODULE_OF)
+    modules = {name: module for module, own in concordant._WHERE.items() for name in own}
     modules |= {where.partition(":")[2]: where.partition(":")[0].partition(".")[2] for where in table(METHODS).values()}
     lines = {"from concordant._version import __version__ as __version__"}
     for name in concordant._PACKAGES:

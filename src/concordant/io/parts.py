@@ -17,7 +17,7 @@ from concordant.data.consensus import Consensus
 from concordant.errors import FormatError, ParameterError, quote
 from concordant.io._claims import Claim, remove_unfinished
 from concordant.io._files import PathLike, atomic_write, check_writable, is_stream, naming_place, shown
-from concordant.io.formats import FORMATS, options_of
+from concordant.io.formats import FORMATS, unknown_options
 from concordant.io.write import format_of
 
 __all__ = ["Parts"]
@@ -75,7 +75,7 @@ class Parts:
                 f"Formats that can: {', '.join(name for name in FORMATS if FORMATS[name].append is not None)}."
             )
         self._append, self._join = chosen.append, chosen.join
-        wrong = [name for name in options if name not in options_of(chosen.append, ("first",))[2:]]
+        wrong, _ = unknown_options(chosen.append, options, 2, but=("first",))
         if wrong:
             raise ParameterError(f"writing {quote(self.format)} does not take {', '.join(wrong)}.")
         self._options = options

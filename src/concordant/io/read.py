@@ -25,7 +25,7 @@ from concordant.io._matrix import layout_hint
 from concordant.io._sniff import Head, mostly
 from concordant.io._tables import FILE_TYPES, file_type, open_table, parquet_rows
 from concordant.io.blocks import BLOCK_ROWS, open_blocks
-from concordant.io.formats import FORMATS, Format, check_options, options_of
+from concordant.io.formats import FORMATS, Format, check_options, unknown_options
 
 __all__ = ["block_format", "memory_needed", "read", "scan", "sniff"]
 
@@ -120,8 +120,8 @@ def _read_as(name: str, files: list[Path], options: Mapping[str, Any], alone: bo
     reader = cast("Callable[..., Any]", FORMATS[name].read)
     given = dict(options)
     if not alone:
-        allowed = options_of(reader, ("path", "paths", "folder"))
-        given = {k: v for k, v in options.items() if k in allowed}
+        wrong, _ = unknown_options(reader, options, 1)
+        given = {k: v for k, v in options.items() if k not in wrong}
     check_options(name, reader, given)
     found = reader(files, **given)
     if isinstance(found, Dataset):

@@ -125,7 +125,7 @@ def _scanner(name: str, tables: Callable[..., tabular.Long]) -> Callable[[list[P
         layout = options.pop("layout", "long")
         if layout != "long":
             raise ParameterError.invalid("layout", "scan", "'long'; a matrix is one instance", layout)
-        check_options(name, tables, options)
+        check_options(name, tables, options, skip=2)
         return tabular.LongReader(tables("scan", paths, **options), {"format": name, **options})
 
     return scan

@@ -11,7 +11,7 @@ from typing import Any
 from concordant.data.container import Container
 from concordant.errors import FormatError, ParameterError, quote
 from concordant.io._files import PathLike, shown
-from concordant.io.formats import CONTAINERS, FORMATS, Format, name_ending, options_of
+from concordant.io.formats import CONTAINERS, FORMATS, Format, name_ending, unknown_options
 
 __all__ = ["format_of", "write"]
 
@@ -50,9 +50,9 @@ def write(obj: Container, path: PathLike, format: str | None = None, **options: 
 
     Examples
     --------
-    >>> import pathlib, tempfile
+    >>> import concordant as cc, pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp(), "labels.csv")
-    >>> write(Labels(["q", "q"], ["a", "b"], [2, 0]), path)
+    >>> cc.write(cc.Labels(["q", "q"], ["a", "b"], [2, 0]), path)
     >>> print(path.read_text(), end="")
     instance,item,label
     q,a,2.0
@@ -72,8 +72,7 @@ def write(obj: Container, path: PathLike, format: str | None = None, **options: 
             f"{shown(path)}: the format {quote(name)} cannot hold {type(obj).__name__}. "
             f"Formats for {type(obj).__name__}: {', '.join(would)}."
         )
-    allowed = options_of(chosen.write, ())[2:]
-    wrong = [k for k in options if k not in allowed]
+    wrong, allowed = unknown_options(chosen.write, options, 2)
     if wrong:
         raise ParameterError(
             f"writing {quote(name)} does not take {', '.join(wrong)}. It takes {', '.join(allowed) or 'no options'}."

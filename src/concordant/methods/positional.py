@@ -157,9 +157,6 @@ class MedianRank(Aggregator):
     tags = Tags(accepts=LISTS, cost="O(K M log K)")
     _relative_weights = True
 
-    def __init__(self) -> None:
-        pass
-
     def _scores(self, preferences: Preferences) -> Floats:
         p = preferences
         position, weights = p.positions("average"), p.list_weight
