@@ -21,6 +21,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantError, ContractError, DataError, NotFittedError, ParameterError
+from concordant.execution.blocks import Blocks, pieces_of
 
 ALL = frozenset({"rank", "score", "rating"})
 
@@ -49,7 +50,7 @@ class SumsWinCounts(Aggregator):
     """Net wins; a sound method on comparisons."""
 
     name = "toy-comparisons"
-    tags = Tags(accepts=frozenset({"comparisons"}))
+    tags = Tags(accepts=frozenset({"comparisons"}), counts=True)
 
     def __init__(self) -> None:
         pass
@@ -137,7 +138,45 @@ class RefusesTies(Sound):
         return super()._scores(p)
 
 
-SOUND = [Sound, SumsWinCounts, LearnsExperts, Shakes, Bounded, RefusesTies]
+class ScalesByTheInstances(Sound):
+    """A sound method that learns from blocks, and learns nothing that shows in the order."""
+
+    name = "toy-blocks"
+    tags = Tags(accepts=ALL, blocks=True)
+
+    def _fit(self, p: Any, labels: Any, validation: Any, features: Any) -> None:
+        self.spoken_ = sum(pieces_of(p).map(n_spoken))
+
+    def _scores(self, p: Preferences) -> np.ndarray:
+        if not hasattr(self, "spoken_"):
+            raise NotFittedError.of(type(self).__name__)
+        return super()._scores(p) * 2.0**self.spoken_
+
+
+def n_spoken(p: Preferences) -> int:
+    """Return in how many instances something is said."""
+    return len(np.unique(p.list_instance[(p.weights > 0) & (p.list_lengths > 0)]))
+
+
+SOUND = [Sound, SumsWinCounts, LearnsExperts, Shakes, Bounded, RefusesTies, ScalesByTheInstances]
+
+
+class LearnsFromTheLastBlock(ScalesByTheInstances):
+    def _fit(self, p: Any, labels: Any, validation: Any, features: Any) -> None:
+        *_, self.spoken_ = pieces_of(p).map(n_spoken)
+
+
+class TurnsTheBlocksRound(Sound):
+    def predict(self, preferences: Any) -> Consensus:
+        if isinstance(preferences, Blocks):
+            return Consensus.concat([super(TurnsTheBlocksRound, self).predict(b) for b in preferences[::-1]])
+        return super().predict(preferences)
+
+
+class CountsOutcomesOnce(SumsWinCounts):
+    def _scores(self, c: Comparisons) -> np.ndarray:
+        net = np.sign(c.n_left - c.n_right)
+        return np.bincount(c.left, net, c.n_slots) - np.bincount(c.right, net, c.n_slots)
 
 
 class MutatesInput(Sound):
@@ -390,6 +429,9 @@ FAULTS = [
     (WrongRankIntervals, "rank_intervals_hold_the_rank"),
     (UnseededChance, "same_seed_same_answer"),
     (SeededByPosition, "shards_as_the_whole"),
+    (TurnsTheBlocksRound, "blocks_are_predicted_as_the_whole"),
+    (LearnsFromTheLastBlock, "blocks_are_learned_from_as_the_whole"),
+    (CountsOutcomesOnce, "counts_of_pairs_suffice"),
     (BreaksTiesInSilence, "ties_are_refused"),
     (ReadsOtherLabels, "labels_of_others_are_not_read"),
     (TakesLabelsAsTheyCome, "labels_are_matched_by_id"),

@@ -36,7 +36,8 @@ from concordant.errors import (
     ParameterError,
     listing,
 )
-from concordant.execution import force_threads, threads
+from concordant.execution import Held, force_threads, threads
+from concordant.execution.blocks import Blocks
 from concordant.kernels.lists import Floats
 
 __all__ = ["CHECKS", "Check", "Example", "Result", "check_method", "checks_for", "examples"]
@@ -668,6 +669,46 @@ def shards_as_the_whole(method: Aggregator) -> None:
             part = fitted.predict(votes[key])
             _require(part.slots == whole[key].slots, f"{example.kind} data, shard {key}: other items.")
             _agree(part, whole[key], f"{example.kind} data, shard {key}", exact=True)
+
+
+@_check("per_instance", lambda tags: tags.per_instance)
+def blocks_are_predicted_as_the_whole(method: Aggregator) -> None:
+    """Require that predict gives for blocks of instances what it gives for all of them in memory, to the bit."""
+    for example in examples(method.tags):
+        votes = example.votes()
+        if isinstance(votes, Preferences):
+            fitted = _fitted(method, example)
+            found, want = fitted.predict(_in_blocks(votes)), fitted.predict(votes)
+            _require(found.slots == want.slots, f"{example.kind} data in blocks: other items, or in another order.")
+            _agree(found, want, f"{example.kind} data in blocks", exact=True)
+
+
+@_check("blocks and not supervised", lambda tags: tags.blocks and not tags.supervised)
+def blocks_are_learned_from_as_the_whole(method: Aggregator) -> None:
+    """Require that fit learns from blocks of instances what it learns from all of them in memory."""
+    for example in examples(method.tags):
+        votes = example.votes()
+        if isinstance(votes, Preferences) and method.learns_from_blocks():
+            found = _copy(method).fit(_in_blocks(votes)).predict(votes)
+            _agree(found, _fitted(method, example).predict(votes), f"{example.kind} data in blocks")
+
+
+@_check("counts", lambda tags: tags.counts)
+def counts_of_pairs_suffice(method: Aggregator) -> None:
+    """Require that comparisons give the answer that their counts of pairs give, whoever compared."""
+    for example in examples(method.tags):
+        votes = example.votes()
+        if isinstance(votes, Comparisons):
+            _require(method.counts_suffice(has_experts=True), "the tags say that counts suffice, the method does not.")
+            found, want = (_copy(method).fit_predict(data) for data in (votes.collapse(), votes))
+            _agree(found, want, "comparisons collapsed to counts")
+
+
+def _in_blocks(votes: Preferences) -> Blocks:
+    """Return preferences in two blocks."""
+    rows = np.diff(votes.list_offsets[votes.list_starts])
+    parts = Held([votes[:1], votes[1:]])
+    return Blocks(parts, votes.instances, votes.experts, rows, votes.kind, below=votes.below())
 
 
 @_check()

@@ -462,7 +462,7 @@ class BradleyTerry(Aggregator):
 
     def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> Any:
         if isinstance(preferences, Blocks):
-            return self._fit_blocks(preferences, labels, validation)
+            return self._learn_ties_from_blocks(preferences)
         self._check_asked(preferences, features)
         self._anchors(preferences.slots)
         votes = self._meetings(preferences, ties=self.ties != "none" and self.optimizer == "newton")
@@ -569,7 +569,7 @@ class BradleyTerry(Aggregator):
             return ""
         return "BradleyTerry(reliability=True) learns whom to believe from all instances at once, not from blocks."
 
-    def _fit_blocks(self, blocks: Blocks, labels: Labels | None, validation: Any) -> None:
+    def _learn_ties_from_blocks(self, blocks: Blocks) -> None:
         """Learn the tie parameter by sums over blocks of what the likelihood is where their scores are best."""
         from concordant.kernels import paired
         from concordant.methods import _bt_blocks as parted

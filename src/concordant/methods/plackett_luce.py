@@ -239,30 +239,15 @@ class PlackettLuce(Aggregator):
 
     def _fit(self, preferences: Any, labels: Any, validation: Any, features: Any) -> _Solved | None:
         keep = Mark(self, [preferences])
-        if isinstance(preferences, Blocks):
-            if self.adherence:
-                self._learned_from_blocks(preferences, keep)
-            return None
+        solved = None
         if self.adherence:
             solved = self._learned(preferences, keep)
-        else:
+        elif not isinstance(preferences, Blocks):
             solved = self._solved(_Lists.of(preferences, self), keep)
-        how = self._how(solved)
+        how = None if solved is None else self._how(solved)
         if how is not None:
             self._said(how)
         return solved
-
-    def _learned_from_blocks(self, blocks: Blocks, keep: Keep) -> None:
-        """Learn the adherence by sums over blocks; what is known of a block stays where the block is."""
-        with unwatched():
-            pieces = blocks.pieces.keep(_piece_of, self)
-            told, places = zip(*pieces.map(itemgetter(1)), strict=True)
-            trust = self._trust(pieces.keep(itemgetter(0)), told)
-        # What they were before the first step is not needed again.
-        del pieces
-        self._settle(trust, told, blocks.experts, keep)
-        self._mention_places(places)
-        self._mention_ends(trust.gather(_ends_of), blocks.instances)
 
     def _consensus(self, preferences: Any, known: _Solved | None = None) -> Consensus:
         solved = known or self._solved(_Lists.of(preferences, self, self._factors(preferences)))
@@ -401,18 +386,31 @@ class PlackettLuce(Aggregator):
         by_expert = np.array([learned.get(e, np.nan) for e in votes.experts])
         return by_expert[votes.list_expert]
 
-    def _learned(self, votes: Preferences, keep: Keep) -> _Solved:
-        """Learn the adherence of the experts and return the scores that go with it."""
-        prepared = _Lists.of(votes, self, np.ones(votes.n_lists))
-        part, told = self._part(prepared, votes)
-        trust = self._trust(Held([part]), [told])
-        # What it was before the first step is not needed again.
-        del part
-        self._settle(trust, [told], votes.experts, keep)
+    def _learned(self, votes: Preferences | Blocks, keep: Keep) -> _Solved | None:
+        """Learn the adherence by sums over blocks; return the scores that go with it where `votes` are in memory."""
+        prepared: _Lists | None = None
+        parts: Pieces[Part]
+        if isinstance(votes, Blocks):
+            with unwatched():
+                made = votes.pieces.keep(_piece_of, self)
+                told, places = zip(*made.map(itemgetter(1)), strict=True)
+                parts = made.keep(itemgetter(0))
+            del made
+        else:
+            prepared = _Lists.of(votes, self, np.ones(votes.n_lists))
+            part, one = self._part(prepared, votes)
+            parts, told, places = Held([part]), (one,), (_Places.of(prepared),)
+            del part
+        trust = self._trust(parts, told)
+        # What they were before the first step is not needed again.
+        del parts
+        self._settle(trust, told, votes.experts, keep)
+        self._mention_places(places)
+        self._mention_ends(trust.gather(_ends_of), votes.instances)
+        if prepared is None:
+            return None
         (learned,) = trust.gather(_itself)
-        solved = _Solved(prepared, learned.models, learned.found)
-        self._doubts(solved)
-        return solved
+        return _Solved(prepared, learned.models, learned.found)
 
     def _part(self, prepared: _Lists, votes: Preferences) -> tuple[Part, _Told]:
         """Return lists as something to learn adherence from, and what there is to tell of them."""
