@@ -203,7 +203,8 @@ def integer_program(cost: Floats, order: Ints, deadline: float, slack: float = 0
     cost, slack = cost / unit, slack / unit
     n = len(cost)
     a, b = np.triu_indices(n, 1)
-    number = np.zeros((n, n), dtype=np.int64)
+    # Older versions of SciPy give their solver indices of 32 bits only.
+    number = np.zeros((n, n), dtype=np.int32)
     number[a, b] = np.arange(len(a))
     price = cost[a, b] - cost[b, a]
     constant = float(cost[b, a].sum())
@@ -219,7 +220,8 @@ def integer_program(cost: Floats, order: Ints, deadline: float, slack: float = 0
         i, j, k = cuts.T
         columns = np.stack([number[i, j], number[j, k], number[i, k]], axis=1).ravel()
         signs = np.tile([1.0, 1.0, -1.0], len(cuts))
-        table = csr_array((signs, columns, np.arange(0, 3 * len(cuts) + 1, 3)), shape=(len(cuts), len(a)))
+        starts = np.arange(0, 3 * len(cuts) + 1, 3, dtype=np.int32)
+        table = csr_array((signs, columns, starts), shape=(len(cuts), len(a)))
         result = milp(
             price,
             integrality=np.full(len(a), int(integral)),

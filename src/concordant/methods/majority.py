@@ -675,6 +675,8 @@ def _solve(solver: str, cost: Floats, key: Ints, deadline: float, slack: float) 
         return kemeny.subset_dp(cost, key, slack)
     # Items that fare alike against everybody may as well stand side by side: they are solved as one.
     _, twin = np.unique(cost - cost.T, axis=0, return_inverse=True)
+    # NumPy 2.0 alone gives it two axes.
+    twin = twin.ravel()
     size = np.bincount(twin)
     merged = np.zeros((len(size), len(cost)))
     merged[twin, np.arange(len(cost))] = 1.0
