@@ -18,7 +18,7 @@ PY := $(VENV)/bin/python
 # are compiled twice. A process that finishes early takes tests from the others.
 PYTEST := -m pytest --quiet -n $(WORKERS) --dist worksteal
 # The tests start hundreds of processes. Without kept bytecode, which images of containers often switch off, each of
-# them would spend half of its time on compiling the library.
+# them would spend a third of its time on compiling the library.
 export PYTHONDONTWRITEBYTECODE :=
 PIP := -m pip install --quiet --disable-pip-version-check --no-input
 # Wheels only: no compiler is needed, and a missing wheel is said at once instead of tried for minutes.
