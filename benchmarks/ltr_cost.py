@@ -20,7 +20,7 @@ from measure import ROOT, run, slope
 from render import table
 
 import concordant as cc
-from concordant.kernels.graded import Graded
+from concordant.kernels.graded_lists import Graded
 from concordant.kernels.lists import Floats
 
 RESULTS = ROOT / "docs" / "results"
@@ -157,8 +157,8 @@ def inclusion(n: int, n_samples: int, batches: int) -> dict[str, Any]:
     The items are those of one instance; the stage is the first, where all are left, and the chain starts at the
     observed block. The error of a chain is that of the means of batches of its samples.
     """
-    from concordant.kernels.subset_chain import GIBBS, METROPOLIS, run_chain
-    from concordant.kernels.subset_stage import exact_stage
+    from concordant.kernels.elementary_symmetric import exact_stage
+    from concordant.kernels.partition_sampler import GIBBS, METROPOLIS, run_chain
 
     X, lists = instance(n)
     score = X @ np.linspace(-1.0, 1.0, X.shape[1])

@@ -20,7 +20,7 @@ from scipy.stats import kendalltau, spearmanr
 
 import concordant as cc
 from concordant.data.index import Slots, Texts
-from concordant.kernels import judges
+from concordant.kernels import expert_reliability
 
 Floats = NDArray[np.float64]
 
@@ -260,8 +260,10 @@ def _mixture(votes: Votes, max_iter: int = 300) -> _Mixture:
     return _Mixture(x[:n], float(x[n]), share, habit)
 
 
-def _kernel_fit(votes: Votes) -> judges.JudgeFit:
-    return judges.fit_judges(*votes[:6], np.array([0, votes.n_items]), votes.n_judges, prior=PRIOR, sided=votes.sided)
+def _kernel_fit(votes: Votes) -> expert_reliability.JudgeFit:
+    return expert_reliability.fit_judges(
+        *votes[:6], np.array([0, votes.n_items]), votes.n_judges, prior=PRIOR, sided=votes.sided
+    )
 
 
 def _held_out(votes: Votes, folds: int = 5) -> dict[str, float]:

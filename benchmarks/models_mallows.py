@@ -13,7 +13,7 @@ from render import table
 from studies import DATA, values_of
 
 import concordant as cc
-from concordant.methods._mallows import Pool, Room, Walk, pools_of
+from concordant.aggregators._mallows import Pool, Room, Walk, pools_of
 from concordant.metrics.significance import paired_t_test
 from concordant_papers import mallows as study
 from concordant_papers import trec3

@@ -100,8 +100,8 @@ def movielens() -> dict[str, Any]:
 
 def _movielens_times(votes: cc.Preferences) -> dict[str, Any]:
     """Return median seconds, interleaved so that whatever else runs on the machine disturbs all alike."""
-    from concordant.kernels import multinomial
-    from concordant.methods._net_counts import net_counts
+    from concordant.aggregators._net_counts import net_counts
+    from concordant.kernels import mpm
 
     def whole(**params: Any) -> Callable[[], Any]:
         return lambda: cc.MPM(adherence="none", uncertainty="none", **params).fit_predict(votes)
@@ -109,14 +109,12 @@ def _movielens_times(votes: cc.Preferences) -> dict[str, Any]:
     counts = net_counts(votes, "count", pairs=False)
     net, total, offsets = counts.sums(np.ones(votes.n_lists)), np.array([counts.total.sum()]), votes.slots.offsets
     one = np.array([0, 1])
-    together = multinomial.Packed(
-        offsets, one, offsets, one[:1], np.ones(1), np.arange(len(net), dtype=np.int32), net / total
-    )
+    together = mpm.Packed(offsets, one, offsets, one[:1], np.ones(1), np.arange(len(net), dtype=np.int32), net / total)
     apart = counts.packed()._replace(expert=np.zeros(votes.n_lists, dtype=np.int64))
     score, root = np.empty(len(net)), np.empty(1)
 
     def steps(packed: Any) -> Callable[[], Any]:
-        return lambda: multinomial.ascend(packed, np.ones(1), 100, learning=False, report=lambda *_: None)
+        return lambda: mpm.ascend(packed, np.ones(1), 100, learning=False, report=lambda *_: None)
 
     ways: dict[str, dict[str, Callable[[], Any]]] = {
         "from ratings to consensus": {
@@ -125,7 +123,7 @@ def _movielens_times(votes: cc.Preferences) -> dict[str, Any]:
             "100 gradient steps with variances, as published": whole(optimizer="gd", variances=True),
         },
         "from counts to scores": {
-            "closed form": lambda: multinomial.net_scores(net, total, offsets, score, root),
+            "closed form": lambda: mpm.net_scores(net, total, offsets, score, root),
             "100 gradient steps on summed counts, O(M) each": steps(together),
             "100 gradient steps user by user, O(K M) each": steps(apart),
         },

@@ -11,7 +11,6 @@ import inspect
 import re
 import sys
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -86,9 +85,7 @@ def public_names(places: str) -> str:
         for name, module_name in sorted(concordant._MODULE_OF.items(), key=lambda pair: pair[0].lower()):
             if f"{module_name}.".startswith(f"{place}."):
                 value = getattr(module_of(module_name), name, None)
-                # `concordant.methods` is a function and a package; Sphinx would find the package.
-                shadowed = find_spec(f"concordant.{name}") is not None
-                names.append((f"concordant.{module_name}.{name}" if shadowed else f"concordant.{name}", value))
+                names.append((f"concordant.{name}", value))
     # Modules among the public names have pages of their own.
     found = [directive(n, value) for n, value in names if value is not None and not inspect.ismodule(value)]
     return "\n\n".join(["```{eval-rst}", *found, "```"])

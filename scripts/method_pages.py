@@ -1,7 +1,7 @@
 """Write docs/methods/*.md, the overview and the navigation in docs/methods.md and the list of checks from the registry.
 
 A method is described in one place, its class. What the pages add is arrangement: one page per family (per file of
-`concordant.methods`), every method under its name with its tags, parameters and example. `--check` writes nothing and
+`concordant.aggregators`), every method under its name with tags, parameters and example. `--check` writes nothing and
 fails when a committed page differs; the tests call it.
 """
 
@@ -40,7 +40,7 @@ def families() -> dict[str, list[type[Aggregator]]]:
         cls = METHODS[name]
         package, _, family = cls.__module__.rpartition(".")
         # Anybody may register a method; only our own have a page here.
-        if package in ("concordant.methods", "concordant.ranking"):
+        if package in ("concordant.aggregators", "concordant.ranking"):
             out.setdefault(family, []).append(cls)
     order = {"positional": 0, "fusion": 1, "majority": 2}
     for members in out.values():

@@ -145,9 +145,7 @@ def test_every_public_name_is_in_the_reference(site: Path) -> None:
     known = {name for kind, names in inventory.data.items() if kind.startswith("py:") for name in names}
     missing = []
     for name in cc.__all__:
-        # `methods` is a function, and a package of the same name.
-        known_as = {"methods": "base.registry.methods"}.get(name, name)
-        if name not in MODULES and name != "__version__" and f"concordant.{known_as}" not in known:
+        if name not in MODULES and name != "__version__" and f"concordant.{name}" not in known:
             missing.append(name)
     for module in MODULES:
         found = getattr(cc, module) if module in cc.__all__ else importlib.import_module(f"concordant.{module}")

@@ -79,18 +79,18 @@ import json, os, sys, warnings
 import concordant as cc
 from concordant.base import checkpoints, training
 from concordant.execution import threads
-from concordant.kernels import keeping, multinomial
+from concordant.kernels import resumable, mpm
 make, data, name, folder, lives = sys.argv[1:]
 warnings.simplefilter("ignore")
 if name == "mpm-quasi-newton":
-    multinomial._DENSE_EXPERTS = 0
+    mpm._DENSE_EXPERTS = 0
 log = os.open(os.path.join(folder, "log"), os.O_CREAT | os.O_APPEND | os.O_WRONLY)
 tell = lambda *_: os.write(log, b".")
 if name in %s:
-    made = keeping._Written.__init__
+    made = resumable._Written.__init__
     def init(self, objective, *rest):
         made(self, lambda x: (tell(), objective(x))[1], *rest)
-    keeping._Written.__init__ = init
+    resumable._Written.__init__ = init
 elif name == "crf":
     training.report = tell
 else:
@@ -376,7 +376,7 @@ def test_what_a_checkpoint_of_the_crf_holds_is_no_model_before_it_is_taken_up(tm
         fit(method("blocks-crf"), learned_from)
     early = method("blocks-crf")
     with pytest.MonkeyPatch.context() as patch, cc.checkpoint(mark):
-        patch.setattr("concordant.methods._crf_blocks._added", press)
+        patch.setattr("concordant.aggregators._crf_blocks._added", press)
         with pytest.raises(KeyboardInterrupt):
             fit(early, learned_from)
     assert early.fit_info_.interrupted == ""
@@ -394,7 +394,7 @@ def test_what_a_checkpoint_of_the_crf_holds_is_no_model_before_it_is_taken_up(tm
 def test_a_second_interrupt_leaves_no_half_of_a_model(name: str, last: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, learned_from = method(name), data(name)
     with monkeypatch.context() as patch:
-        patch.setattr(f"concordant.methods.{last}", press)
+        patch.setattr(f"concordant.aggregators.{last}", press)
         with stop_at(2), pytest.raises(KeyboardInterrupt):
             fit(model, learned_from)
     assert model.fit_info_.interrupted == ""
@@ -411,7 +411,7 @@ def test_adherence_that_was_taken_up_and_not_looked_at_has_not_converged(
     with cc.checkpoint(mark), stop_at(2), pytest.raises(KeyboardInterrupt):
         fit(method("plackett-luce"), learned_from)
     again = method("plackett-luce")
-    monkeypatch.setattr("concordant.methods._pl_trust.Trust._derivatives", press)
+    monkeypatch.setattr("concordant.aggregators._plackett_luce_adherence.Trust._derivatives", press)
     with cc.checkpoint(mark), pytest.raises(KeyboardInterrupt):
         fit(again, learned_from)
     assert not again.fit_info_.converged

@@ -13,7 +13,7 @@ import pytest
 from scripts import public_names
 
 import concordant as cc
-import concordant.methods
+import concordant.aggregators
 from concordant.base.registry import METHODS, aggregate, create, methods, register_method
 from concordant.errors import ConcordantWarning, ParameterError
 
@@ -26,7 +26,7 @@ def test_every_method_of_the_package_is_there_under_its_own_name() -> None:
     package = Path(str(cc.__file__)).parent
     written = {
         line.split('"')[1]
-        for room in ("methods", "ranking")
+        for room in ("aggregators", "ranking")
         for file in (package / room).glob("*.py")
         for line in file.read_text(encoding="utf-8").splitlines()
         if re.match(r'    name(: ClassVar\[str\])? = "', line)
@@ -119,9 +119,8 @@ def test_the_table_of_methods_has_every_tag() -> None:
 
 def loaded_after(code: str, *arguments: str) -> set[str]:
     """Return which of the methods' modules a fresh interpreter has loaded after running the code."""
-    code += (
-        "\nprint(*(m for m in sys.modules if m.startswith(('concordant.methods.', 'concordant.ranking.', 'numba'))))"
-    )
+    rooms = ("concordant.aggregators.", "concordant.ranking.", "numba")
+    code += f"\nprint(*(m for m in sys.modules if m.startswith({rooms})))"
     call = [sys.executable, "-c", f"import sys\n{code}", *arguments]
     done = subprocess.run(call, capture_output=True, text=True, check=True)
     return set(done.stdout.splitlines()[-1].split()) if done.stdout.strip() else set()
@@ -129,9 +128,9 @@ def loaded_after(code: str, *arguments: str) -> set[str]:
 
 def test_a_name_imports_the_module_of_its_family_and_no_other() -> None:
     assert loaded_after("import concordant as cc\nassert 'borda' in cc.METHODS") == set()
-    assert loaded_after("import concordant as cc\ncc.METHODS['rrf']") == {"concordant.methods.fusion"}
+    assert loaded_after("import concordant as cc\ncc.METHODS['rrf']") == {"concordant.aggregators.fusion"}
     every = loaded_after("import concordant as cc\nassert len(cc.METHODS) > 30")
-    assert {"concordant.methods.majority", "concordant.ranking.rankers"} < every
+    assert {"concordant.aggregators.majority", "concordant.ranking.rankers"} < every
     assert "numba" not in every, "looking at the methods needs no compiler"
 
 
@@ -142,7 +141,7 @@ def test_the_command_line_imports_the_family_of_the_method_and_no_other(tmp_path
         "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
     )
     arguments = ("aggregate", runs, "--method", "rrf", "-o", str(tmp_path / "fused.trec"))
-    assert loaded_after(call, *arguments) == {"concordant.methods.fusion"}
+    assert loaded_after(call, *arguments) == {"concordant.aggregators.fusion"}
 
 
 def test_the_tables_of_names_are_up_to_date() -> None:
@@ -170,11 +169,11 @@ def test_a_method_that_is_not_in_the_table_yet_is_found_in_its_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "newcomer.py").write_text(OWN_FILE)
-    monkeypatch.setattr(concordant.methods, "__path__", [*concordant.methods.__path__, str(tmp_path)])
+    monkeypatch.setattr(concordant.aggregators, "__path__", [*concordant.aggregators.__path__, str(tmp_path)])
     monkeypatch.setattr(METHODS, "_complete", False)
     monkeypatch.setattr(METHODS, "entries", METHODS.own())
     assert aggregate(P, "count").ranking() == ["b", "a", "c"]
-    del sys.modules["concordant.methods.newcomer"]
+    del sys.modules["concordant.aggregators.newcomer"]
 
 
 def test_an_installed_package_adds_a_method(installed: Install, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,7 @@ def test_fusing_runs_imports_neither_compiler_nor_tables_nor_scipy(files: Path) 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=ENVIRONMENT)
     assert done.returncode == 0, done.stderr
     loaded = set(json.loads(done.stdout))
-    assert {"polars", "numpy", "typer", "concordant.methods.fusion"} <= loaded
+    assert {"polars", "numpy", "typer", "concordant.aggregators.fusion"} <= loaded
     assert not loaded & {"numba", "llvmlite", "scipy", "rich", "pandas", "pyarrow", "concordant.metrics"}
     assert (files / "out.trec").exists()
 

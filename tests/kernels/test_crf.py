@@ -28,7 +28,7 @@ from concordant.kernels.crf import (
     slice_rows,
     visit_order,
 )
-from concordant.kernels.subsets import METRICS
+from concordant.kernels.permutation_dp import METRICS
 
 ROOT = Path(__file__).resolve().parents[2]
 SEED = np.ones(1, dtype=np.uint64)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from concordant.kernels.lists import Floats
-from concordant.ranking.descent import LBFGS, SGD, Adam
+from concordant.ranking.optimisers import LBFGS, SGD, Adam
 
 
 def bowl(size: int, seed: int = 0) -> tuple[Any, Floats]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from concordant.kernels.lists import Floats
-from concordant.ranking.designs import Plain, Scaling, blocks_of_rows, steady_product
+from concordant.ranking.design_matrix import Plain, Scaling, blocks_of_rows, steady_product
 
 
 def table(seed: int = 0, n: int = 700, F: int = 300) -> Floats:

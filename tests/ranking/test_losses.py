@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.oracles import graded as oracle
 
-from concordant.kernels.graded import Graded
+from concordant.kernels.graded_lists import Graded
 from concordant.kernels.lists import Floats
 from concordant.ranking import losses
 

@@ -16,7 +16,7 @@ from tests.oracles import staged
 
 import concordant as cc
 from concordant.errors import DataError, ParameterError
-from concordant.kernels.graded import Graded
+from concordant.kernels.graded_lists import Graded
 from concordant.ranking import losses, partitions
 
 Golden = Callable[[str], dict[str, Any]]

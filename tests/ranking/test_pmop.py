@@ -14,7 +14,7 @@ from tests.oracles import partitions as oracle
 
 import concordant as cc
 from concordant.errors import ConcordantWarning, DataError, ParameterError
-from concordant.kernels.graded import Graded
+from concordant.kernels.graded_lists import Graded
 from concordant.ranking.pmop import PMOP
 
 Golden = Callable[[str], dict[str, Any]]

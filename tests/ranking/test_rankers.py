@@ -15,10 +15,10 @@ import pytest
 import concordant as cc
 from concordant.errors import ConcordantError, ConcordantWarning, FormatError
 from concordant.execution import watch
-from concordant.kernels.graded import Graded
+from concordant.kernels.graded_lists import Graded
 from concordant.kernels.lists import Floats, offsets_of
 from concordant.ranking._fitting import Task
-from concordant.ranking.designs import Design, Plain
+from concordant.ranking.design_matrix import Design, Plain
 from concordant.ranking.ranker import Ranker
 from concordant.ranking.second_order import Products
 

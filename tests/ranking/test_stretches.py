@@ -7,9 +7,9 @@ import pytest
 
 import concordant as cc
 from concordant.execution import force_threads
-from concordant.kernels.graded import Graded
-from concordant.ranking import _fitting, designs
-from concordant.ranking.designs import Plain
+from concordant.kernels.graded_lists import Graded
+from concordant.ranking import _fitting, design_matrix
+from concordant.ranking.design_matrix import Plain
 
 RANKERS = [
     cc.PMOP(max_iter=4),
@@ -63,7 +63,7 @@ def test_the_gradient_of_stretches_is_that_of_their_sum(share: int, monkeypatch:
 
 
 def test_what_is_made_block_by_block_does_not_depend_on_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(designs, "_BLOCK", 300)
+    monkeypatch.setattr(design_matrix, "_BLOCK", 300)
     features, labels = cc.synthetic.graded_features(60, random_state=2)
     X = features.X.copy()
     X[::7, 0] = np.nan
@@ -79,10 +79,10 @@ def test_what_is_made_block_by_block_does_not_depend_on_the_threads(monkeypatch:
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_errors_are_treated_in_all_threads_as_the_caller_has_them(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(designs, "_BLOCK", 2)
+    monkeypatch.setattr(design_matrix, "_BLOCK", 2)
     large = np.full(8, 1e300)
     with force_threads(n):
         with np.errstate(over="ignore"):
-            assert designs.over_blocks(lambda block: float((large[block] * 1e300).max()), 8, 1) == [np.inf] * 4
+            assert design_matrix.over_blocks(lambda block: float((large[block] * 1e300).max()), 8, 1) == [np.inf] * 4
         with np.errstate(over="raise"), pytest.raises(FloatingPointError):
-            designs.over_blocks(lambda block: large[block] * 1e300, 8, 1)
+            design_matrix.over_blocks(lambda block: large[block] * 1e300, 8, 1)

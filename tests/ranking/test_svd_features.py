@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.methods.common import from_matrix
+from tests.aggregators.common import from_matrix
 from tests.oracles import svd as oracle
 
 import concordant as cc

@@ -23,7 +23,7 @@ __all__ = ["METHODS", "aggregate", "create", "methods", "register_method"]
 A = TypeVar("A", bound="type[Aggregator]")
 
 # The packages are named as text: the contract does not import the methods.
-METHODS: Registry[type[Aggregator]] = Registry("method", _BUILTIN, ("concordant.methods", "concordant.ranking"))
+METHODS: Registry[type[Aggregator]] = Registry("method", _BUILTIN, ("concordant.aggregators", "concordant.ranking"))
 
 
 def register_method(cls: A) -> A:

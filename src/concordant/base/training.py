@@ -24,8 +24,8 @@ from concordant.data.streams import id_hash
 from concordant.errors import ConvergenceWarning, DataError, DataWarning, FormatError, KindError
 from concordant.execution import force_threads, map_instances, n_threads, note, report, unwatched
 from concordant.execution.blocks import Blocks
-from concordant.kernels.keeping import UNKEPT, Keep, State
 from concordant.kernels.lists import Floats, Ints, ranges
+from concordant.kernels.resumable import UNKEPT, Keep, State
 
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator

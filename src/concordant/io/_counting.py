@@ -49,7 +49,7 @@ class Tally:
             self._merge()
 
     def _merge(self) -> None:
-        from concordant.kernels.paircounts import add_rows, moved_keys
+        from concordant.kernels.pair_counts import add_rows, moved_keys
 
         known = [] if self._slots is None else [self._slots]
         parts, self._waiting = self._waiting, []

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from concordant.kernels.jit import jit
 from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
-from concordant.kernels.scramble import STEP, mixed, scrambled
-from concordant.kernels.subsets import expected, room_for
+from concordant.kernels.permutation_dp import expected, room_for
+from concordant.kernels.splitmix64 import STEP, mixed, scrambled
 
 __all__ = [
     "Aim",
@@ -59,7 +59,7 @@ class Pools(NamedTuple):
 
 
 class Aim(NamedTuple):
-    """What is maximised: a metric code of `subsets`, its cutoff (0 = none), gains and labels by slot, and the scale.
+    """What is maximised: a metric code of `permutation_dp`, its cutoff (0 = none), gains and labels by slot, and the scale.
 
     With `paper` the energy of a sample of m items carries 1 / m², else 1. Gains may be of any size: they are not looked
     at where the label is NaN.
@@ -121,7 +121,7 @@ class Samples(NamedTuple):
 
 
 def gains_of(metric: str, label: Floats, offsets: Ints, *, rel: float = 1.0, most: float | None = None) -> Floats:
-    """Return what an `Aim` wants to be told about the labels for a metric of `subsets.METRICS`; NaN stays NaN.
+    """Return what an `Aim` wants to be told about the labels for a metric of `permutation_dp.METRICS`; NaN stays NaN.
 
     "ndcg": 2^label − 1; in an instance with labels above 30 all of its gains are divided by the same power of 2, which
     changes no NDCG and keeps them finite. "err": (2^label − 1) / 2^most, with the largest label for `most` unless

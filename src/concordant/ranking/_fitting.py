@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from concordant.execution import map_instances, unwatched
-from concordant.kernels.graded import Graded
+from concordant.kernels.graded_lists import Graded
 from concordant.kernels.lists import Floats, Ints
-from concordant.kernels.scramble import STEP, mixed
-from concordant.ranking.descent import LBFGS, SGD, Adam
-from concordant.ranking.designs import Design, steady_product
+from concordant.kernels.splitmix64 import STEP, mixed
+from concordant.ranking.design_matrix import Design, steady_product
+from concordant.ranking.optimisers import LBFGS, SGD, Adam
 
 if TYPE_CHECKING:
     from concordant.ranking.ranker import Ranker

@@ -24,7 +24,7 @@ from concordant.data.streams import id_hash
 from concordant.errors import DataError, ParameterError, listing
 from concordant.execution import map_instances, unwatched
 from concordant.kernels.lists import Codes, Floats, Ints, exact_sums, list_ids, offsets_of, pair_sums
-from concordant.kernels.scramble import Keys, mixed
+from concordant.kernels.splitmix64 import Keys, mixed
 
 __all__ = [
     "SHARED",

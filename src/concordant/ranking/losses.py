@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from concordant.kernels.graded import Graded
+from concordant.kernels.graded_lists import Graded
 from concordant.kernels.lists import Floats
 
 __all__ = [
@@ -53,7 +53,7 @@ def logistic(score: Floats, lists: Graded, slope: Floats) -> float:
     >>> round(logistic(np.zeros(3), lists, slope), 6), slope.tolist()
     (1.386294, [-1.0, 0.5, 0.5])
     """
-    from concordant.kernels.graded_pairs import LOGISTIC
+    from concordant.kernels.pairwise_losses import LOGISTIC
 
     return _over_pairs(score, lists, slope, LOGISTIC, 0.0)[0]
 
@@ -81,10 +81,10 @@ def hinge(score: Floats, lists: Graded, slope: Floats) -> float:
     >>> hinge(np.array([1.0, 0.5, 0.0]), lists, slope), slope.tolist()
     (0.5, [-1.0, 1.0, 0.0])
     """
-    from concordant.kernels import graded_pairs
+    from concordant.kernels import pairwise_losses
 
     value = np.empty(len(lists.offsets) - 1)
-    graded_pairs.hinge(score, lists.level, lists.offsets, slope, value)
+    pairwise_losses.hinge(score, lists.level, lists.offsets, slope, value)
     return float(value.sum())
 
 
@@ -106,7 +106,7 @@ def quadratic(score: Floats, lists: Graded, slope: Floats) -> float:
     >>> quadratic(np.array([1.0, 0.5, 0.0]), lists, slope), slope.tolist()
     (0.25, [-1.0, 1.0, 0.0])
     """
-    from concordant.kernels.graded_pairs import squares
+    from concordant.kernels.pairwise_losses import squares
 
     value = np.empty(len(lists.offsets) - 1)
     squares(score, lists.mark, lists.offsets, slope, value)
@@ -193,7 +193,7 @@ def davidson(score: Floats, lists: Graded, slope: Floats, extra: Floats, extra_s
     >>> round(float(np.exp(-value)), 6), slope.tolist(), extra_slope.round(6).tolist()
     (0.037037, [-1.0, 0.5, 0.5], [0.0])
     """
-    from concordant.kernels.graded_pairs import DAVIDSON
+    from concordant.kernels.pairwise_losses import DAVIDSON
 
     value, extra_slope[0] = _over_pairs(score, lists, slope, DAVIDSON, float(extra[0]))
     return value
@@ -227,7 +227,7 @@ def rao_kupper(score: Floats, lists: Graded, slope: Floats, extra: Floats, extra
     >>> round(float(np.exp(-value)), 6), slope.round(6).tolist(), extra_slope.round(6).tolist()
     (0.037037, [-1.333333, 0.666667, 0.666667], [0.0])
     """
-    from concordant.kernels.graded_pairs import RAO_KUPPER
+    from concordant.kernels.pairwise_losses import RAO_KUPPER
 
     value, extra_slope[0] = _over_pairs(score, lists, slope, RAO_KUPPER, float(extra[0]))
     return value
@@ -235,7 +235,7 @@ def rao_kupper(score: Floats, lists: Graded, slope: Floats, extra: Floats, extra
 
 def _over_pairs(score: Floats, lists: Graded, slope: Floats, model: int, extra: float) -> tuple[float, float]:
     """Return the loss of one of the models of `kernels.graded_pairs.pairs`, and its slope by the extra parameter."""
-    from concordant.kernels.graded_pairs import pairs
+    from concordant.kernels.pairwise_losses import pairs
 
     value, by_extra = np.empty((2, len(lists.offsets) - 1))
     pairs(score, lists.mark, lists.offsets, model, extra, slope, value, by_extra)
@@ -244,8 +244,8 @@ def _over_pairs(score: Floats, lists: Graded, slope: Floats, model: int, extra: 
 
 def _in_stages(score: Floats, lists: Graded, slope: Floats) -> float:
     """Return minus the log-likelihood of choices in stages, one for each mark."""
-    from concordant.kernels.graded_pairs import near_zero
-    from concordant.kernels.staged import partitions
+    from concordant.kernels.pairwise_losses import near_zero
+    from concordant.kernels.plackett_luce import partitions
 
     value, near = np.empty(len(lists.offsets) - 1), np.empty(len(score))
     near_zero(score, lists.offsets, near)

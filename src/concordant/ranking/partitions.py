@@ -7,7 +7,7 @@ all non-empty subsets of R, until nothing is left. With f the scores there are t
 - "full" (full decomposition): Φ(S) is the mean of exp(f) over S. The sum over subsets is (2^N − 1)/N Σ_R exp(f), N the
   number of items in R, and everything costs O(N).
 - "general": Φ(S) is exp of the mean of f over S. The sum has no closed form, but is computed exactly here, in about
-  O(N^1.5) for a stage (`concordant.kernels.subset_stage`).
+  O(N^1.5) for a stage (`concordant.kernels.elementary_symmetric`).
 
 Under both the probabilities of all ordered partitions of some items add up to 1. Single items only, no ties, have the
 probability of Plackett and Luce under "full", but for the constant Π_k N_k / (2^N_k − 1): what could have been tied was
@@ -28,9 +28,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from concordant.base.params import check_params, integer, one_of, seed
 from concordant.errors import DataError, ParameterError, listing
-from concordant.kernels.graded import Graded
+from concordant.kernels.graded_lists import Graded
 from concordant.kernels.lists import Floats, Ints
-from concordant.kernels.scramble import STEP, Keys, scrambled
+from concordant.kernels.splitmix64 import STEP, Keys, scrambled
 
 __all__ = ["count", "general_partitions", "log_probability", "sample", "sampled_partitions"]
 
@@ -99,12 +99,12 @@ def log_probability(scores: Any, ranking: Any, *, potential: Potential = "full")
     lists = Graded.of(-np.take_along_axis(rows, order, axis=1).ravel(), np.arange(n + 1, dtype=np.int64) * width)
     value, by_row = np.empty(n), np.empty(n * width)
     if potential == "full":
-        from concordant.kernels.staged import log_constants, partitions
+        from concordant.kernels.plackett_luce import log_constants, partitions
 
         partitions(score[order.ravel()], lists.mark, lists.offsets, by_row, value)
         value += log_constants(lists.mark, lists.offsets)
     else:
-        from concordant.kernels.subset_stage import general_lists
+        from concordant.kernels.elementary_symmetric import general_lists
 
         general_lists(score[order.ravel()], lists.mark, lists.offsets, by_row, value)
     return float(value[0]) if ranks.ndim == 1 else value
@@ -162,7 +162,7 @@ def sample(
         {"n": n, "potential": potential, "random_state": random_state},
         {"n": integer(least=0), "potential": _POTENTIAL, "random_state": seed()},
     )
-    from concordant.kernels.subset_chain import draw_partitions
+    from concordant.kernels.partition_sampler import draw_partitions
 
     score = _scores(list(scores.values()) if isinstance(scores, Mapping) else scores)
     rank = np.empty((n, len(score)), dtype=np.int64)
@@ -226,7 +226,7 @@ def general_partitions(score: Floats, lists: Graded, slope: Floats) -> float:
     >>> slope.round(6).tolist()
     [-0.666667, 0.333333, 0.333333]
     """
-    from concordant.kernels.subset_stage import general_lists
+    from concordant.kernels.elementary_symmetric import general_lists
 
     value = np.empty(len(lists.offsets) - 1)
     general_lists(score, lists.mark, lists.offsets, slope, value)
@@ -276,7 +276,7 @@ def sampled_partitions(
     >>> round(general_partitions(np.zeros(3), lists, exact), 6), bool(np.abs(slope - exact).max() < 0.01)
     (3.044522, True)
     """
-    from concordant.kernels.subset_chain import GIBBS, METROPOLIS, sampled_lists
+    from concordant.kernels.partition_sampler import GIBBS, METROPOLIS, sampled_lists
 
     value = np.empty(len(lists.offsets) - 1)
     with np.errstate(over="ignore"):

@@ -45,14 +45,14 @@ from concordant.errors import (
     listing,
 )
 from concordant.execution.blocks import Blocks as BlocksOfInstances
-from concordant.kernels.graded import Graded
+from concordant.kernels.graded_lists import Graded
 from concordant.kernels.lists import Floats, Ints
-from concordant.ranking._arranged import arranged
+from concordant.ranking._canonical_order import arranged
 from concordant.ranking._fitting import Learner, Net, Task
 from concordant.ranking._inputs import array_validation, as_containers, as_matrix, chosen_columns, joined
-from concordant.ranking.descent import LBFGS
-from concordant.ranking.designs import Design, Plain, Scaling, blocks_of_rows, over_blocks
+from concordant.ranking.design_matrix import Design, Plain, Scaling, blocks_of_rows, over_blocks
 from concordant.ranking.expert_features import Blocks, blocks_of, dense_potentials, potentials
+from concordant.ranking.optimisers import LBFGS
 from concordant.ranking.second_order import Chosen, Products, choose_products
 from concordant.ranking.svd_features import dense_features, triples
 

@@ -11,12 +11,12 @@ from concordant.base.contract import Tags
 from concordant.base.params import Constraint, boolean, integer, one_of, optional
 from concordant.base.registry import register_method
 from concordant.errors import DataError
-from concordant.kernels.graded import Graded
+from concordant.kernels.graded_lists import Graded
 from concordant.kernels.lists import Floats, list_ids
-from concordant.kernels.scramble import STEP, mixed
+from concordant.kernels.splitmix64 import STEP, mixed
 from concordant.kernels.svd_tables import Goal
 from concordant.ranking import losses
-from concordant.ranking.lambda_goal import learned_metric, learns_for, measured
+from concordant.ranking.metric_swaps import learned_metric, learns_for, measured
 from concordant.ranking.ranker import Ranker
 
 __all__ = ["LambdaRank", "ListMLE", "PairTies", "RankNet", "RankRegress", "RankSVM"]

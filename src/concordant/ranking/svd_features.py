@@ -19,7 +19,7 @@ from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
 from concordant.kernels.lists import Floats, Ints, offsets_of, order_lists, ranges, transform_ranks
-from concordant.kernels.scramble import Keys, mixed
+from concordant.kernels.splitmix64 import Keys, mixed
 from concordant.kernels.svd_tables import Pool, Rows
 from concordant.ranking.expert_features import SHARED, Blocks, loudness
 

@@ -1,0 +1,1 @@
+"""How a consensus is reached: one file per family, found by the registry."""

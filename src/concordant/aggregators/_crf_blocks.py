@@ -1,0 +1,368 @@
+"""The training data of the CRF in blocks of instances; preferences in memory are one block.
+
+A block keeps its labelled instances as rows and draws; the weights go out, the value and the slope come back. Terms are
+rounded to a grid on which their sums are exact, so that the climb is the same, bit for bit, however the instances are
+spread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from concordant.aggregators._linear import TRANSFORMS, Said, Training, arranged, candidates, ordered
+from concordant.base.experts import speaking
+from concordant.base.shift import Reached, Seen
+from concordant.base.supervision import Truth, check_told_apart, match_labels
+from concordant.data.streams import id_hash
+from concordant.errors import DataError, KindError
+from concordant.execution import Held, Pieces, map_instances
+from concordant.kernels.lists import Floats, Ints, list_ids
+from concordant.ranking.expert_features import Blocks, ExpertRows, anybody, blocks_by_lists
+
+if TYPE_CHECKING:
+    from concordant.aggregators.crf import CRF
+    from concordant.base.contract import Votes
+    from concordant.data.labels import Labels
+    from concordant.data.preferences import Preferences
+    from concordant.execution.blocks import Blocks as BlocksOfInstances
+    from concordant.kernels.crf import Aim, Pools, Samples, Slices
+
+__all__ = ["BLOCKS_NEED", "LabelledBlock", "Task", "from_blocks", "from_memory"]
+
+# Instances that a thread goes through at a time in the full batch, at least, and how many such stretches there are at
+# most: each looks over all draws once.
+_STRETCH, _STRETCHES = 16, 32
+BLOCKS_NEED = (
+    "CRF learns from blocks with solver='lbfgs', sums='full' and a validation part in memory to choose by: "
+    "CRF(solver='lbfgs').fit(blocks, labels, validation=(preferences, labels))."
+)
+
+
+class LabelledBlock(NamedTuple):
+    """The rows of the labelled instances of a block by one transform, in the units of the climb.
+
+    Attributes
+    ----------
+    own : ExpertRows
+        The rows, in an order that does not depend on that of the items.
+    aim : Aim
+        The metric to climb, and the gain of every slot.
+    telling : int64[]
+        The instances in which one order can be better than another, by id.
+    seeds : uint64[N]
+        The seed of every instance.
+    pools : Pools
+        What is drawn from.
+    slices : Slices or None
+        How rows are cut to the items drawn, where sums are over those.
+    """
+
+    own: ExpertRows
+    aim: Aim
+    telling: Ints
+    seeds: Any
+    pools: Pools
+    slices: Slices | None
+
+
+class Task(NamedTuple):
+    """What one transform gives to learn from.
+
+    Attributes
+    ----------
+    transform : str
+        The transform.
+    rows : Training
+        The rows to score the validation part by and, of preferences in memory, the training part.
+    blocks : Pieces of LabelledBlock or None
+        The training data; None for blocks without a label.
+    unit, size : float64[3], float
+        The units the columns are learned in, and how far they spread then.
+    held_out : bool
+        Whether some of the telling instances may be held out; of blocks all are learned from.
+    said : callable
+        Gives what all lists say, for what the weights mean.
+    """
+
+    transform: str
+    rows: Training
+    blocks: Pieces[Any]
+    unit: Floats
+    size: float
+    held_out: bool
+    said: Callable[[], Said]
+
+    def weights(self, parameters: Floats) -> Floats:
+        """Return the weights, one row for each block of weights, in their own units."""
+        return parameters.reshape(-1, 3) * self.unit
+
+    def objective(self, owner: CRF, instances: Ints) -> _Objective:
+        """Return the sum of the expected metric over some instances, with draws that stay."""
+        draws = self.blocks.keep(_drawn, owner, instances if self.held_out else None)
+        return _Objective(draws, len(instances), len(self.rows.blocks))
+
+
+class _Objective:
+    """The value and the slope of all instances at some weights."""
+
+    def __init__(self, draws: Pieces[_Draws | None], n: int, n_blocks: int) -> None:
+        from concordant.kernels.crf import grids_of
+
+        self._draws = draws
+        self._grids = grids_of(n, max(draws.map(_largest), default=0.0))
+        self._shape = (n_blocks, 3)
+
+    def __call__(self, w: Floats) -> tuple[float, Floats]:
+        value, slope = 0.0, np.zeros(self._shape)
+        for part, own in self._draws.map(_evaluated, w, self._grids):
+            value += part
+            slope += own
+        return value, slope
+
+
+def from_memory(
+    owner: CRF, votes: Votes, labels: Labels | None, pair: tuple[Votes, Labels] | None
+) -> tuple[Truth, list[Task]]:
+    """Return what preferences in memory give to learn from: one task for each transform."""
+    name = type(owner).__name__
+    truth = match_labels(votes, labels, name, unjudged=owner.unjudged)
+    aim = owner._aim(truth.label, votes.slots.offsets)
+    telling = owner._telling(aim, truth.instances, votes.slots.offsets)
+    owner._require_telling(len(telling), len(truth.instances))
+    truth = truth._replace(instances=telling)
+    weights = owner._learnable(votes)
+    tasks = []
+    for transform in candidates(owner.transform, TRANSFORMS):
+        rows = owner._prepared(votes, pair, weights, (transform,), truth.instances)
+        check_told_apart(rows.train.key, truth, votes, name)
+        block = _arranged(rows.train, aim, telling, votes.instances)
+        blocks, unit, size, _ = _scaled(Held([block]), owner, transform, len(weights))
+        said = partial(Said.of, rows.train, len(weights))
+        tasks.append(Task(transform, rows, blocks, unit, size, held_out=True, said=said))
+    return truth, tasks
+
+
+def from_blocks(
+    owner: CRF, blocks: BlocksOfInstances, labels: Labels | None, pair: tuple[Votes, Labels] | None
+) -> tuple[Truth, list[Task]]:
+    """Return what blocks of instances give to learn from; the validation part to choose by is in memory."""
+    name, n_instances = type(owner).__name__, len(blocks.instances)
+    if pair is None:
+        raise KindError(BLOCKS_NEED)
+    if labels is None:
+        raise DataError(f"{name} learns from labels and got none. Call fit(blocks, labels, validation=...).")
+    judged = blocks.pieces.keep(_judged, owner, labels)
+    told = list(judged.map(_tell))
+    counts = {key: sum(t[3][key] for t in told) for key in told[0][3]} | {"instances": n_instances}
+    if not counts["labelled"]:
+        raise DataError(f"{name} found no label: none of {n_instances:,} instances has any. Do the ids match?")
+    lists = np.sum([t[0] for t in told], axis=0)
+    weights = blocks_by_lists(blocks.experts.tolist(), lists, owner.weights, owner.min_lists)
+    weights = owner._checked_blocks(weights, any(t[1] for t in told), n_instances)
+    own_names = set(weights.names[: weights.n_own])
+    taught = any(n and e not in own_names for e, n in zip(blocks.experts, lists.tolist(), strict=True))
+    highest = max(t[2] for t in told)
+    owner._require_telling(counts["usable"], counts["usable"])
+    seen = Seen.over([part for part in judged.map(_reached, owner, weights) if part is not None])
+    tasks, n_telling = [], 0
+    for transform in candidates(owner.transform, TRANSFORMS):
+        rows = judged.keep(_rows, owner, weights, transform, highest)
+        own, unit, size, n_telling = _scaled(rows, owner, transform, len(weights))
+        owner._require_telling(n_telling, counts["usable"])
+        held = owner._rows_of(pair[0], weights, (transform,), " of the validation part", seen)
+        training = Training(None, held, weights, seen, taught)
+        said = partial(_said_in_blocks, blocks, owner, weights, transform)
+        tasks.append(Task(transform, training, own, unit, size, held_out=False, said=said))
+    return Truth(np.zeros(0), np.arange(n_telling), counts), tasks
+
+
+def _said_in_blocks(blocks: BlocksOfInstances, owner: CRF, weights: Blocks, transform: str) -> Said:
+    parts = list(blocks.pieces.map(_said, owner, weights, transform))
+    return Said(*(np.sum(part, axis=0) for part in zip(*parts, strict=True)))
+
+
+# What is done to a block, in order.
+
+
+class _Judged(NamedTuple):
+    """The labelled instances of a block, their labels by slot, and what is told of the block."""
+
+    votes: Preferences | None
+    label: Floats
+    usable: Ints
+    lists: Ints
+    speaks: bool
+    highest: float
+    counts: dict[str, int]
+
+
+class _Rows(NamedTuple):
+    """The rows of labelled instances by one transform, and the instances in which one order can be better."""
+
+    own: ExpertRows
+    aim: Aim
+    telling: Ints
+    instances: list[str]
+
+
+class _Scale(NamedTuple):
+    """What sets the scale of the climb: mean variances over the slots of the telling instances."""
+
+    n_telling: int
+    n_slots: int
+    variance: Floats
+
+
+class _Draws(NamedTuple):
+    """The draws of a block, and the rows of the items drawn."""
+
+    samples: Samples
+    starts: Ints
+    block: Any
+    X: Floats
+    aim: Aim
+
+
+def _judged(block: Preferences, owner: CRF, labels: Labels) -> _Judged:
+    owner._checked(block)
+    known = labels.instances.codes
+    shared = [q for q in block.instances if q in known]
+    lists, speaks = speaking(block), anybody(block)
+    none = np.zeros(0, dtype=np.int64)
+    if not shared:
+        counts = dict.fromkeys(("instances", "labelled", "usable", "items", "judged", "unjudged", "elsewhere"), 0)
+        return _Judged(None, np.zeros(0), none, lists, speaks, -np.inf, counts | {"items": block.n_slots})
+    votes = block[shared]
+    own = labels[np.array([known[q] for q in shared], dtype=np.int64)]
+    truth = match_labels(votes, own, type(owner).__name__, unjudged=owner.unjudged, usable=False)
+    highest = float(np.nanmax(truth.label)) if not np.isnan(truth.label).all() else -np.inf
+    return _Judged(votes, truth.label, truth.instances, lists, speaks, highest, truth.counts)
+
+
+def _tell(piece: _Judged) -> tuple[Ints, bool, float, dict[str, int]]:
+    return piece.lists, piece.speaks, piece.highest, piece.counts
+
+
+def _reached(piece: _Judged, owner: CRF, weights: Blocks) -> Reached | None:
+    if piece.votes is None or not len(piece.usable):
+        return None
+    return owner._reached(piece.votes, weights, piece.usable)
+
+
+def _said(block: Preferences, owner: CRF, weights: Blocks, transform: str) -> Said:
+    return Said.of(owner._rows_of(block, weights, (transform,)), len(weights))
+
+
+def _rows(piece: _Judged, owner: CRF, weights: Blocks, transform: str, highest: float) -> _Rows | None:
+    if piece.votes is None:
+        return None
+    offsets = piece.votes.slots.offsets
+    aim = owner._aim(piece.label, offsets, highest)
+    telling = owner._telling(aim, piece.usable, offsets)
+    return _arranged(owner._rows_of(piece.votes, weights, (transform,)), aim, telling, piece.votes.instances)
+
+
+def _arranged(rows: ExpertRows, aim: Aim, telling: Ints, instances: Any) -> _Rows:
+    """Return rows in an order that depends on nothing but labels and what is said."""
+    own, slots = arranged(rows, aim.label)
+    aim = aim._replace(gain=aim.gain[slots], label=aim.label[slots])
+    return _Rows(own, aim, ordered(telling, instances), instances.tolist())
+
+
+def _scaled(
+    rows: Pieces[_Rows | None] | Pieces[_Rows], owner: CRF, transform: str, n_blocks: int
+) -> tuple[Pieces[LabelledBlock | None], Floats, float, int]:
+    """Return the blocks in the units they are learned in, the units, how far columns spread, and the instances."""
+    from concordant.aggregators.crf import units_of
+
+    scale = _added(rows, n_blocks)
+    unit, size = units_of(scale.variance, owner)
+    return rows.keep(_in_units, owner, transform, unit), unit, size, scale.n_telling
+
+
+def _added(rows: Pieces[Any], n_blocks: int) -> _Scale:
+    """Return what sets the scale, over all blocks."""
+    parts = [part for part in rows.map(_scale, n_blocks) if part is not None]
+    if len(parts) == 1:
+        return parts[0]
+    n_slots = sum(part.n_slots for part in parts)
+    variance = np.sum([part.variance * part.n_slots for part in parts], axis=0) / max(n_slots, 1)
+    return _Scale(sum(part.n_telling for part in parts), n_slots, variance)
+
+
+def _scale(piece: _Rows | None, n_blocks: int) -> _Scale | None:
+    from concordant.kernels.listwise import spreads
+
+    if piece is None:
+        return None
+    own = piece.own
+    variance = np.zeros((n_blocks, 3))
+    spreads(own.offsets, own.starts, own.block, own.X, piece.telling, variance)
+    slots = int((own.offsets[piece.telling + 1] - own.offsets[piece.telling]).sum())
+    return _Scale(len(piece.telling), slots, variance)
+
+
+def _in_units(piece: _Rows | None, owner: CRF, transform: str, unit: Floats) -> LabelledBlock | None:
+    """Return a block with its columns in the units they are learned in."""
+    from concordant.kernels.crf import Slices, pools_of
+
+    if piece is None:
+        return None
+    own, slices = piece.own, None
+    if owner.sums == "slice":
+        order = np.lexsort((own.source, own.block, list_ids(own.starts)))
+        own = own._replace(X=own.X[order], block=own.block[order], value=own.value[order], source=own.source[order])
+        below, mean = owner.missing == "below", owner.scaling == "mean"
+        slices = Slices(own.source, own.value, transform == "binary", below, mean)
+    own = own._replace(X=own.X * unit)
+    seeds = np.array([id_hash(f"{owner.random_state}:{q}") for q in piece.instances], dtype=np.uint64)
+    pools = pools_of(own.offsets, piece.aim.label, own.key)
+    return LabelledBlock(own, piece.aim, piece.telling, seeds, pools, slices)
+
+
+def _drawn(piece: LabelledBlock | None, owner: CRF, instances: Ints | None) -> _Draws | None:
+    """Return draws of some instances of a block, by default of all that tell something."""
+    from concordant.aggregators.crf import FIXED_DRAWS
+    from concordant.kernels.crf import draw_samples, slice_rows, visit_order
+
+    if piece is None:
+        return None
+    which = piece.telling if instances is None else instances
+    if not len(which):
+        return None
+    samples = draw_samples(
+        visit_order(which, piece.seeds, 0),
+        piece.pools,
+        piece.seeds,
+        epsilon=owner.epsilon,
+        n_samples=owner.n_samples or FIXED_DRAWS,
+    )
+    starts, block, X = piece.own.starts, piece.own.block, piece.own.X
+    if piece.slices is not None:
+        samples, starts, block, X = slice_rows(samples, starts, block, X, piece.slices)
+    return _Draws(samples, starts, block, X, piece.aim)
+
+
+def _largest(piece: _Draws | None) -> float:
+    return 0.0 if piece is None else float(np.abs(piece.X).max(initial=0.0))
+
+
+def _evaluated(piece: _Draws | None, w: Floats, grids: tuple[float, float]) -> tuple[float, Floats]:
+    """Return the value and the slope of a block; the cores share its instances."""
+    from concordant.kernels.crf import batch_objective
+
+    if piece is None:
+        return 0.0, np.zeros_like(w)
+    samples, starts, block, X, aim = piece
+    n = len(samples.sample_starts) - 1
+    edges = [*range(0, n, max(_STRETCH, -(-n // _STRETCHES))), n]
+
+    def stretch(k: int) -> tuple[float, Floats]:
+        return batch_objective(w, samples, starts, block, X, aim, edges[k], edges[k + 1], grids)
+
+    parts = map_instances(stretch, len(edges) - 1)
+    return sum(part for part, _ in parts), np.sum([part for _, part in parts], axis=0)

@@ -1,0 +1,319 @@
+"""Weights of experts whose terms add up to scores, learned from labels: never below 0, and never without a reason.
+
+A consensus by fusion is a sum of one term for each list that holds the item. How much each expert's terms should count
+is one convex problem: the softmax of the scores should come close to the gains of the labels, and weights cost what
+they differ from their mean. The strongest penalty is plain fusion, so that whatever is chosen along a path from strong
+to weak has plain fusion among its rivals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.aggregators.fusion import Weighing
+from concordant.base.contract import expert_weights
+from concordant.base.experts import check_known
+from concordant.base.shift import Seen, value_ranges
+from concordant.base.supervision import check_told_apart, match_labels, validation_pair
+from concordant.base.training import FEWEST, train
+from concordant.data.preferences import Preferences
+from concordant.errors import ConvergenceWarning, DataError, IdentifiabilityWarning, listing
+from concordant.kernels.lists import Codes, Floats, Ints, list_ids, offsets_of
+from concordant.ranking.expert_features import slot_keys
+
+if TYPE_CHECKING:
+    from concordant.data.labels import Labels
+
+__all__ = ["RIDGES", "Candidate", "Learned", "learn"]
+
+# From plain fusion to weights that are all but free.
+RIDGES = (np.inf, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
+# What is taken where too few instances are usable to hold any out.
+_MIDDLE = 0.1
+# The penalty on the mean weight, that is on how steep the softmax is; without it perfect experts had no finite weights.
+_STEEPNESS = 1e-3
+_MOST_STEPS = 100
+# Weights that move less than this are where they should be: the next Newton step would move them by its square.
+_STILL = 1e-8
+# Scores that differ by less than this part of the largest differ by rounding, and are a tie.
+_DIGITS = 11
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+class Candidate(NamedTuple):
+    """One way to make the terms of all rows, and what sets it apart."""
+
+    chosen: dict[str, Any]
+    terms: Callable[[Preferences], Floats]
+
+
+class Learned(NamedTuple):
+    """The number of the candidate that did best, and the experts with their weights (mean 1), if these are learned."""
+
+    candidate: int
+    experts: list[str]
+    weights: Floats
+
+
+class _Rows(NamedTuple):
+    """The terms of a part, slot by slot."""
+
+    offsets: Ints
+    starts: Ints
+    block: Codes
+    X: Floats
+
+    @staticmethod
+    def of(p: Preferences, terms: Floats, column: Ints, list_weight: Floats | None) -> _Rows:
+        """Return the rows of the experts who have a column; the others have -1."""
+        if list_weight is not None:
+            terms = terms * np.repeat(list_weight, p.list_lengths)
+        block = column[p.row_expert] if p.n_rows else np.zeros(0, dtype=np.int64)
+        kept = np.flatnonzero(block >= 0)
+        kept = kept[np.lexsort((block[kept], p.slot[kept]))]
+        starts = offsets_of(np.bincount(p.slot[kept], minlength=p.n_slots))
+        return _Rows(p.slots.offsets, starts, block[kept].astype(np.int32), terms[kept][:, None])
+
+
+class _Learner:
+    """Weights for one ridge after another, each the start of the next."""
+
+    def __init__(
+        self, candidate: Candidate, parts: dict[str, _Rows], target: Floats, n_experts: int, ridges: tuple[float, ...]
+    ) -> None:
+        self.chosen = candidate.chosen
+        self.ridges = ridges
+        self._unsettled: set[tuple[int, bytes]] = set()
+        self._parts = parts
+        self._target = target
+        self._n = n_experts
+        self._unit = 1.0
+        self._unit = self._steepness()
+
+    def _steepness(self) -> float:
+        """Return the weight under which equal weights give scores of spread 1, so that ridges mean the same for all."""
+        rows = self._parts["train"]
+        used = ~np.isnan(self._target)
+        instance = list_ids(rows.offsets)[used]
+        score = self._sum(rows, np.ones(self._n), None)[used]
+        sizes = np.bincount(instance, minlength=len(rows.offsets) - 1)
+        mean = np.bincount(instance, weights=score, minlength=len(sizes)) / np.maximum(sizes, 1)
+        spread = float(np.sqrt(np.mean((score - mean[instance]) ** 2)))
+        return 1.0 / spread if spread > 0 else 1.0
+
+    def _sum(self, rows: _Rows, w: Floats, instances: Ints | None) -> Floats:
+        from concordant.kernels.expert_rows import linear_scores
+
+        out = np.zeros(int(rows.offsets[-1]))
+        which = np.arange(len(rows.offsets) - 1) if instances is None else instances
+        linear_scores(*rows, w[:, None], which, out)
+        return out
+
+    def start(self) -> Floats:
+        return np.ones(self._n)
+
+    def advance(self, parameters: Floats, instances: Ints, number: int) -> Floats:
+        ridge = self.ridges[number]
+        if not np.isfinite(ridge):
+            return parameters
+        penalty = ridge / self._n * (np.eye(self._n) - 1.0 / self._n) + _STEEPNESS / self._n**2
+        rows, u = self._parts["train"], parameters
+        problem = _Problem(rows, self._target, instances, self._unit, penalty)
+        found, settled = problem.minimise(u)
+        if not settled:
+            self._unsettled.add((number, instances.tobytes()))
+        # What is left of a weight that should be 0 is rounding, and must not rank anything.
+        return np.where(found > _STILL * max(float(found.max()), 1.0), found, 0.0)
+
+    def settled(self, number: int, instances: Ints) -> bool:
+        """Return whether the weights of a ridge learned from these instances came to rest."""
+        return (number, instances.tobytes()) not in self._unsettled
+
+    def scores(self, parameters: Floats, part: str, instances: Ints | None) -> Floats:
+        score = self._sum(self._parts[part], parameters, instances)
+        largest = float(np.abs(score).max(initial=0.0))
+        return np.round(score / largest, _DIGITS) if largest > 0 else score
+
+
+class _Problem:
+    """The penalised loss of weights >= 0, in units of `unit`, over some instances."""
+
+    def __init__(self, rows: _Rows, target: Floats, instances: Ints, unit: float, penalty: Floats) -> None:
+        self.rows = rows
+        self.target = target
+        self.instances = instances
+        self.unit = unit
+        self.penalty = penalty
+
+    def value(self, u: Floats) -> tuple[float, Floats]:
+        """Return the loss and its slope."""
+        from concordant.kernels.listwise import cross_entropy
+
+        slope = np.zeros((len(u), 1))
+        loss = cross_entropy(*self.rows, (u * self.unit)[:, None], self.target, self.instances, slope)
+        pull = self.penalty @ u
+        n = len(self.instances)
+        return loss / n + 0.5 * float(u @ pull), slope[:, 0] * (self.unit / n) + pull
+
+    def bend(self, u: Floats) -> Floats:
+        """Return the second derivatives."""
+        from concordant.kernels.listwise import curvature
+
+        out = np.zeros((len(u), len(u)))
+        curvature(*self.rows, (u * self.unit)[:, None], self.target, self.instances, out)
+        return out * (self.unit**2 / len(self.instances)) + self.penalty
+
+    def minimise(self, u: Floats) -> tuple[Floats, bool]:
+        """Return the weights of least loss, and whether the steps came to rest: Newton's, cut off at 0."""
+        value, slope = self.value(u)
+        for _ in range(_MOST_STEPS):
+            free = (u > 0) | (slope < 0)
+            if not free.any():
+                return u, True
+            step = np.zeros(len(u))
+            step[free] = -np.linalg.solve(self.bend(u)[np.ix_(free, free)], slope[free])
+            u, value, slope, moved = self._search(u, value, slope, step)
+            if moved <= _STILL * max(float(u.max()), 1.0):
+                return u, True
+        return u, False
+
+    def _search(self, u: Floats, value: float, slope: Floats, step: Floats) -> tuple[Floats, float, Floats, float]:
+        """Return the weights part of the step away, halved until they are better as far as rounding lets one see."""
+        part = 1.0
+        while True:
+            there = np.maximum(u + part * step, 0.0)
+            new, turned = self.value(there)
+            gain = float(slope @ (there - u))
+            if new <= value + 1e-4 * gain + 1e-14 * abs(value) or part < 1e-9:
+                return there, new, turned, float(np.abs(there - u).max())
+            part *= 0.5
+
+
+def learn(
+    owner: Weighing,
+    p: Preferences,
+    labels: Labels | None,
+    validation: Any,
+    candidates: Sequence[Candidate],
+) -> Learned:
+    """Return the best candidate and the weights of the experts, chosen by a metric on instances not learned from.
+
+    Parameters
+    ----------
+    owner : Weighing
+        Whose fit this is; its parameters `weights`, `unknown_experts`, `unjudged`, `select` and `cv` say how. With
+        weights that are given, or None, only the candidate is chosen.
+    p, labels, validation
+        What is learned from, and what is chosen by.
+    candidates : sequence of Candidate
+        How terms are made; of equals the first is kept, and where nothing can be held out the first is taken.
+    """
+    from concordant.aggregators.listwise import gaining
+
+    name = type(owner).__name__
+    truth = match_labels(p, labels, name, unjudged=owner.unjudged)
+    truth, target = gaining(truth, p, name)
+    target[~np.isin(p.slots.instance, truth.instances)] = np.nan
+    pair = validation_pair(validation, name)
+    if pair is not None:
+        _require_known(owner, pair[0], p)
+    experts = p.experts.tolist()
+    heard: NDArray[np.bool_] = np.bincount(p.list_expert, weights=p.weights, minlength=len(experts)) > 0
+    free = isinstance(owner.weights, str)
+    if not heard.any():
+        raise DataError(f"{name} has nothing to learn from: no expert ranks anything in the {len(p)} instances.")
+    # By name, so that the order in which experts come does not matter.
+    own = sorted(e for e, there in zip(experts, heard.tolist(), strict=True) if there) if free else experts
+    ridges: tuple[float, ...] = RIDGES if free else RIDGES[:1]
+    if pair is None and len(truth.instances) < FEWEST:
+        candidates, ridges = candidates[:1], (_MIDDLE,) if free else ridges
+    column = {e: at for at, e in enumerate(own)} if free else None
+    learners = []
+    for candidate in candidates:
+        parts = {"train": _part(owner, p, candidate, column)}
+        rows = parts["train"]
+        check_told_apart(slot_keys(rows.X, rows.block, rows.starts, own if free else [""]), truth, p, name)
+        if pair is not None:
+            parts["validation"] = _part(owner, pair[0], candidate, column)
+        learners.append(_Learner(candidate, parts, target, len(own) if free else 1, ridges))
+    found = train(
+        owner,
+        learners,
+        votes=p,
+        labels=labels,
+        truth=truth,
+        validation=pair,
+        passes=len(ridges),
+        select=owner.select,
+        cv=owner.cv,
+    )
+    info = owner.fit_info_
+    info.chosen.pop("passes", None)
+    owner.training_ = _record(owner, p, sorted(experts) if free else None, truth.instances)
+    if not free:
+        return Learned(found.learner, [], np.zeros(0))
+    info.chosen["ridge"] = ridges[found.passes - 1]
+    if not learners[found.learner].settled(found.passes - 1, truth.instances):
+        info.converged = False
+        owner._warn(
+            f"{name} did not find the best weights in {_MOST_STEPS} steps; those found so far are kept.",
+            ConvergenceWarning,
+        )
+    return _spread(owner, experts, own, found.learner, found.parameters)
+
+
+def _record(owner: Weighing, p: Preferences, experts: list[str] | None, instances: Ints) -> dict[str, Any]:
+    """Return what is kept of the training data: for every expert, or for all together where none has a weight."""
+    place = dict.fromkeys(p.experts, 0) if experts is None else {e: at for at, e in enumerate(experts)}
+    column = np.array([place[e] for e in p.experts], dtype=np.int64)
+    out = Seen.of(p, column, 1 if experts is None else len(experts), instances).record()
+    if experts is not None and getattr(owner, "norm", "") == "none":
+        low, high = value_ranges(p)
+        # About experts who gave no score nothing is known, and so nothing is said of what they give later.
+        low, high = np.where(low <= high, low, -_LARGEST), np.where(low <= high, high, _LARGEST)
+        order = np.argsort(column)
+        out |= {"low": low[order], "high": high[order]}
+    return out
+
+
+def _require_known(owner: Weighing, votes: Any, p: Preferences) -> None:
+    """Raise when the method does not work on the validation part, or has nothing to learn about its experts."""
+    owner._checked(votes)
+    if isinstance(owner.weights, str):
+        where = " of the validation part"
+        check_known(votes, dict.fromkeys(p.experts), type(owner).__name__, owner.unknown_experts, where=where)
+
+
+def _part(owner: Weighing, p: Any, candidate: Candidate, column: dict[str, int] | None) -> _Rows:
+    """Return the rows of a part; without columns all experts share one, and count as much as is given."""
+    terms, name = candidate.terms(p), type(owner).__name__
+    if column is None:
+        given = None if isinstance(owner.weights, str) else owner.weights
+        each = expert_weights(p, given, name, owner.unknown_experts)
+        return _Rows.of(p, terms, np.zeros(p.n_experts, dtype=np.int64), each)
+    codes = np.array([column.get(e, -1) for e in p.experts], dtype=np.int64)
+    return _Rows.of(p, terms, codes, p.list_weight)
+
+
+def _spread(owner: Weighing, experts: list[str], own: list[str], candidate: int, found: Floats) -> Learned:
+    """Return weights for all experts, their mean 1; those about whom nothing was learned have the mean."""
+    mean = float(found.mean())
+    if mean == 0:
+        owner._warn(
+            "no expert's order agrees with the labels: all weights are 0 and every item ties. Check that larger "
+            "labels, and smaller ranks, are better.",
+            IdentifiabilityWarning,
+        )
+    known = dict(zip(own, (found / (mean or 1.0)).tolist(), strict=True))
+    absent = [e for e in experts if e not in known]
+    if absent:
+        owner._warn(
+            f"nothing can be learned about the experts {listing(absent)}; they weigh as the others on average.",
+            IdentifiabilityWarning,
+        )
+    names = sorted(experts)
+    return Learned(candidate, names, np.array([known.get(e, 1.0 if mean else 0.0) for e in names]))

@@ -1,0 +1,308 @@
+"""Coset-permutation distances: build the ranking from the top, each place going to the item that keeps it nearest.
+
+A ranking that is known only down to some place stands for all its completions; its distance from an expert's ranking is
+their mean. The model picks the next item by how little that distance grows, weighted by how much each expert is worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.aggregators.fusion import LISTS
+from concordant.base.checkpoints import Mark
+from concordant.base.contract import Aggregator, Tags
+from concordant.base.experts import check_known
+from concordant.base.limits import check_limits
+from concordant.base.params import Constraint, Within, integer, number, one_of
+from concordant.base.registry import register_method
+from concordant.base.supervision import match_labels, validation_pair
+from concordant.data.preferences import Preferences
+from concordant.errors import ConvergenceWarning, DataError, IdentifiabilityWarning, NotFittedError, listing
+from concordant.execution import map_instances, report, unwatched
+from concordant.kernels.lists import Floats, Ints, offsets_of, positions
+
+if TYPE_CHECKING:
+    from concordant.data.features import Features
+    from concordant.data.labels import Labels
+
+__all__ = ["CPS"]
+
+# What a stage takes for each item and list, at least.
+_STEP_SECONDS = 2e-9
+
+
+@register_method
+class CPS(Aggregator):
+    """M + 1 less the place of the item in the ranking that a stagewise model builds greedily from the top.
+
+    The model takes item j at stage i with probability in proportion to exp(-sum over lists of theta_e d(j)), where d(j)
+    is the mean distance from the list of all rankings that begin with the items taken so far and j. Greedy inference
+    takes the likeliest item at every stage. Of equally likely ones the item with the smallest weighted sum of positions
+    comes first; items equal in that too share the better place.
+
+    Positions are those within the list; tied items share the mean of theirs, and each of the items that a list of m of
+    M items leaves out has the mean (m + 1 + M) / 2 of the places left. So an item in no list is in the middle of what
+    is missing, and where nobody ranks anything all items tie. A list of weight 2 counts twice. Empty lists add nothing.
+
+    Parameters
+    ----------
+    distance : {"kendall", "footrule", "spearman"}
+        The number of pairs in the other order (ties count half); the sum of differences of positions; or the sum of
+        their squares, under which greedy inference orders by the weighted mean position.
+    adherence : {"none", "supervised"}
+        "none": every expert has theta = 1, and `fit` learns nothing. "supervised": theta_e >= 0 maximises the
+        likelihood of the order of the labels given to `fit`, over all instances. Items with equal labels are treated
+        as in any order: their mean cost stands for the one that is taken, and a share of each for those left.
+    unjudged : {"zero", "drop"}
+        Whether training items without a label count as labelled 0, or are left out of the lists.
+    unknown_experts : {"error", "ignore"}
+        What to do in `predict` with experts that a supervised `fit` did not see; ignored ones weigh nothing.
+    max_iter, tol
+        When the search for theta stops: `tol` bounds the largest component of the gradient of the mean log-likelihood
+        of a stage, in units in which the curvature at theta = 0 is 1, leaving out those that push theta below 0.
+
+    Attributes
+    ----------
+    experts_ : list of str
+        The experts that a supervised `fit` saw.
+    adherence_ : float64[K]
+        Their theta. An expert of the vocabulary without a list in training has the mean of the others.
+
+    Notes
+    -----
+    Cost O(K M²) per instance of K lists and M items, to predict and for each step of `fit`. With one list and the
+    Kendall distance the model is Mallows'. The objective in `fit_info_` is the log-likelihood.
+
+    References
+    ----------
+    Qin, Geng and Liu, A new probabilistic model for rank aggregation, NeurIPS 2010.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> runs = cc.from_lists({"x": ["a", "b", "c", "d"], "y": ["b", "a", "d"], "z": ["a", "c"]})
+    >>> cc.CPS().fit_predict(runs).ranking()
+    ['a', 'b', 'c', 'd']
+    >>> labels = cc.Labels(["q"] * 4, ["a", "b", "c", "d"], [0, 2, 0, 1])
+    >>> cc.CPS(adherence="supervised").fit(runs, labels).predict(runs).ranking()
+    ['b', 'a', 'd', 'c']
+    """
+
+    name = "cps"
+    tags = Tags(accepts=LISTS, cost="O(K M²)")
+    _relative_weights = True
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "distance": one_of("kendall", "footrule", "spearman"),
+        "adherence": one_of("none", "supervised"),
+        "unjudged": one_of("zero", "drop"),
+        "unknown_experts": one_of("error", "ignore"),
+        "max_iter": integer(least=1),
+        "tol": number(above=0),
+    }
+
+    adherence_: Annotated[Floats, Within(least=0)]
+
+    def __init__(
+        self,
+        *,
+        distance: str = "kendall",
+        adherence: str = "none",
+        unjudged: str = "zero",
+        unknown_experts: str = "error",
+        max_iter: int = 500,
+        tol: float = 1e-6,
+    ) -> None:
+        self.distance = distance
+        self.adherence = adherence
+        self.unjudged = unjudged
+        self.unknown_experts = unknown_experts
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def _learns(self) -> bool:
+        return self.needs_labels()
+
+    def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> None:
+        if self.adherence == "none":
+            return
+        p: Preferences = preferences
+        # Nothing is chosen, so a validation part is only looked at for what it is.
+        validation_pair(validation, "CPS")
+        _check_work(p)
+        truth = match_labels(p, labels, "CPS(adherence='supervised')", unjudged=self.unjudged)
+        self.fit_info_.labels = truth.counts
+        training = _Training(p, truth.label, self.distance)
+        self.experts_ = p.experts.tolist()
+        self.adherence_ = self._maximise(training, Mark(self, [p, labels]))
+        seen = training.seen
+        if not self.adherence_[seen].any():
+            self._warn(
+                "no expert's order agrees with the labels: all adherences are 0 and every item ties. Check that larger "
+                "labels, and smaller ranks, are better.",
+                IdentifiabilityWarning,
+            )
+        if not seen.all():
+            absent = [e for e, known in zip(self.experts_, seen.tolist(), strict=True) if not known]
+            self.adherence_[~seen] = self.adherence_[seen].mean()
+            self._warn(
+                f"nothing can be learned about the experts {listing(absent)}; they weigh as the others on average.",
+                IdentifiabilityWarning,
+            )
+
+    def _maximise(self, training: _Training, keep: Mark) -> Floats:
+        """Return the adherences of greatest likelihood."""
+        from concordant.kernels.resumable import minimise
+
+        start = np.zeros(len(training.seen))
+        _, _, curve = training.likelihood(start)
+        training.seen = training.seen & (curve > 0)
+        if not training.seen.any():
+            raise DataError(
+                "the labels say nothing about the experts: no instance has ranked items with different labels. "
+                "Give labels that differ within instances, or use adherence='none'."
+            )
+        scale = np.sqrt(np.where(training.seen, curve, 1.0) / training.stages)
+
+        def objective(scaled: Floats) -> tuple[float, Floats]:
+            value, slope, _ = training.likelihood(scaled / scale)
+            return -value / training.stages, np.where(training.seen, -slope / scale / training.stages, 0.0)
+
+        found = minimise(
+            objective,
+            start,
+            bounds=(0.0, None),
+            callback=lambda step, _: report(step, self.max_iter),
+            options={
+                "maxiter": self.max_iter,
+                "maxfun": 20 * self.max_iter,
+                "ftol": 0.0,
+                "gtol": self.tol,
+                "maxcor": 20,
+            },
+            keep=keep,
+        )
+        slope = found.slope
+        blocked = (found.x <= 0) & (slope > 0)
+        info = self.fit_info_
+        info.n_iter = found.n_iter
+        info.objective = -found.value * training.stages
+        info.gradient_norm = float(np.abs(np.where(blocked, 0.0, slope)).max())
+        info.converged = info.gradient_norm <= self.tol
+        if not info.converged and not info.interrupted:
+            self._warn(
+                f"CPS stopped after {info.n_iter} iterations with a gradient of {info.gradient_norm:.1e}, above "
+                f"tol={self.tol:g}. Raise max_iter or tol; the adherences found so far are kept.",
+                ConvergenceWarning,
+            )
+        return found.x / scale
+
+    def _scores(self, preferences: Preferences) -> Floats:
+        from concordant.kernels.cps import DISTANCES, greedy
+
+        p = preferences
+        _check_work(p)
+        theta = p.weights * self._learned(p)[p.list_expert]
+        table = _tables(p)
+        code = DISTANCES[self.distance]
+        sizes: list[int] = p.slots.sizes.tolist()
+
+        def solve(n: int) -> Floats:
+            place = greedy(table(n), theta[p.list_starts[n] : p.list_starts[n + 1]], code)
+            return (sizes[n] + 1.0 - place).astype(np.float64)
+
+        return np.concatenate([np.zeros(0), *map_instances(solve, len(sizes))])
+
+    def _learned(self, p: Preferences) -> Floats:
+        """Return the adherence of every expert of the preferences; unknown ones have 0, or are an error."""
+        if self.adherence == "none":
+            return np.ones(p.n_experts)
+        if "adherence_" not in self.__dict__:
+            raise NotFittedError.of(type(self).__name__)
+        known = dict(zip(self.experts_, self.adherence_.tolist(), strict=True))
+        check_known(p, known, type(self).__name__, self.unknown_experts)
+        return np.array([known.get(e, 0.0) for e in p.experts], dtype=np.float64)
+
+
+def _check_work(p: Preferences) -> None:
+    """Raise where an instance has too many positions, or too many stages times positions."""
+    sizes, lists = p.slots.sizes.astype(np.float64), np.diff(p.list_starts)
+    cells = sizes * lists
+    check_limits("CPS", p, "stages over all positions", n_bytes=8.0 * cells, seconds=_STEP_SECONDS * cells * sizes)
+
+
+def _tables(p: Preferences, keep: NDArray[np.bool_] | None = None) -> Callable[[int], Floats]:
+    """Return the function from an instance to the positions of its items, one row per list.
+
+    With `keep`, items of slots that are not marked are left out, and positions counted without them.
+    """
+    kept = np.ones(p.n_slots, dtype=np.bool_) if keep is None else keep
+    rows = np.flatnonzero(kept[p.slot])
+    which = p.row_list[rows]
+    lengths = np.bincount(which, minlength=p.n_lists)
+    offsets = offsets_of(lengths)
+    place = positions(-p.strengths()[rows], offsets, "average")
+    new = np.cumsum(kept) - 1
+    sizes = np.bincount(p.slots.instance[kept], minlength=len(p))
+    starts = offsets_of(sizes)
+    item = new[p.slot[rows]]
+
+    def table(n: int) -> Floats:
+        first, last = int(p.list_starts[n]), int(p.list_starts[n + 1])
+        own = slice(int(offsets[first]), int(offsets[last]))
+        out = np.empty((last - first, int(sizes[n])))
+        out[:] = 0.5 * (lengths[first:last, None] + 1.0 + sizes[n])
+        out[which[own] - first, item[own] - starts[n]] = place[own]
+        return out
+
+    return table
+
+
+class _Training:
+    """Labelled instances as stages of a label-sorted order."""
+
+    def __init__(self, p: Preferences, label: Floats, distance: str) -> None:
+        from concordant.kernels.cps import DISTANCES
+
+        self.preferences = p
+        self.distance = DISTANCES[distance]
+        keep = ~np.isnan(label)
+        self.table = _tables(p, keep)
+        self.levels: list[Ints] = []
+        for n in range(len(p)):
+            own = slice(int(p.slots.offsets[n]), int(p.slots.offsets[n + 1]))
+            _, level = np.unique(-label[own][keep[own]], return_inverse=True)
+            self.levels.append(level.astype(np.int64))
+        lists = np.diff(p.list_starts)
+        self.telling = [n for n, level in enumerate(self.levels) if lists[n] and level.max(initial=0) > 0]
+        self.seen: NDArray[np.bool_] = np.bincount(p.list_expert, weights=p.weights, minlength=p.n_experts) > 0
+        self.stages = 0
+
+    def likelihood(self, theta: Floats) -> tuple[float, Floats, Floats]:
+        """Return the log-likelihood, its slope, and minus its second derivatives, by expert."""
+        from concordant.kernels.cps import tied_likelihood
+
+        p = self.preferences
+        weights = p.weights
+
+        def work(t: int) -> tuple[float, int, Floats, Floats]:
+            n = self.telling[t]
+            own = slice(int(p.list_starts[n]), int(p.list_starts[n + 1]))
+            slope, curve = np.zeros(own.stop - own.start), np.zeros(own.stop - own.start)
+            by_list = theta[p.list_expert[own]] * weights[own]
+            value, stages = tied_likelihood(self.table(n), by_list, self.levels[n], self.distance, slope, curve)
+            return value, stages, slope * weights[own], curve * weights[own] ** 2
+
+        with unwatched():
+            parts = map_instances(work, len(self.telling))
+        total, slope, curve = 0.0, np.zeros(p.n_experts), np.zeros(p.n_experts)
+        self.stages = sum(stages for _, stages, _, _ in parts)
+        for n, (value, _, down, bent) in zip(self.telling, parts, strict=True):
+            experts = p.list_expert[p.list_starts[n] : p.list_starts[n + 1]]
+            total += value
+            slope[experts] += down
+            curve[experts] += bent
+        return total, slope, curve

@@ -1,0 +1,731 @@
+"""Majority methods: items meet two by two, and what counts is who is preferred to whom by more of the experts.
+
+A pair is decided by the lists that hold both items (or by observed comparisons); nothing here looks at how far apart
+two positions are.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from threading import Lock
+from time import monotonic
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.aggregators.fusion import LISTS, reciprocal_ranks
+from concordant.base.contract import Aggregator, Tags, Votes
+from concordant.base.limits import check_limits
+from concordant.base.params import Constraint, Within, boolean, integer, number, one_of
+from concordant.base.registry import register_method
+from concordant.data.comparisons import Comparisons
+from concordant.data.consensus import Consensus
+from concordant.data.preferences import Preferences
+from concordant.errors import ConvergenceWarning, DataError
+from concordant.execution import map_instances, n_threads, threads
+from concordant.execution.blocks import Blocks
+from concordant.kernels import kemeny, pairwise_wins
+from concordant.kernels.lists import Codes, Floats, Ints
+from concordant.kernels.ties import TOLERANCE, break_ties, dense_ranks
+
+if TYPE_CHECKING:
+    from concordant.data.features import Features
+    from concordant.data.labels import Labels
+
+__all__ = ["Condorcet", "Copeland", "Duels", "Kemeny"]
+
+PAIRED = LISTS | {"comparisons"}
+MISSING = one_of("auto", "unknown", "below")
+# Equals are told apart by reciprocal rank fusion with its usual constant.
+_RRF_K = 60.0
+# Up to this many items a sort by majority reads a table of all pairs.
+_TABLE_SIZE = 1000
+# From this many items on the work on an instance is done mostly outside the interpreter.
+LARGE = 1000
+# Meetings of two items in a list, each counted twice, for which the compiler is loaded, and used once it is loaded.
+_MANY_MEETINGS, _SOME_MEETINGS = 1 << 31, 1 << 24
+_COMPILED = "concordant.kernels.pairwise_majorities"
+# From this many pairs on an instance may be too large.
+_MANY_CELLS = 1e9
+
+T = TypeVar("T")
+
+
+def each_instance(work: Callable[[int], T], sizes: list[int]) -> list[T]:
+    """Return what `work` gives for every instance, in threads where some instance is large enough to gain by it."""
+    if max(sizes, default=0) >= LARGE:
+        return map_instances(work, len(sizes))
+    # On small instances the interpreter is the bottleneck, and threads only wait for each other.
+    with threads(1):
+        return map_instances(work, len(sizes))
+
+
+class MajorityVote(Aggregator):
+    """A method that goes by who beats whom."""
+
+    def _counts_pairs(self) -> bool:
+        """Return whether it does with these parameters."""
+        return True
+
+    def _consensus(self, preferences: Votes, known: Any = None) -> Consensus:
+        # Instances are scored some at a time; whether loading the compiler pays is known here.
+        if isinstance(preferences, Preferences) and self._counts_pairs() and _meetings(preferences) >= _MANY_MEETINGS:
+            import_module(_COMPILED)
+        return super()._consensus(preferences, known)
+
+
+def _meetings(votes: Preferences) -> float:
+    """Return how many pairs of items all lists compare at most, each pair counted twice."""
+    return float((np.diff(votes.list_starts) * np.square(votes.slots.sizes, dtype=np.float64)).sum())
+
+
+class Duels:
+    """The votes of a container as meetings of two items, instance by instance."""
+
+    # Whether compiled loops count them.
+    compiled = False
+
+    def __init__(self, votes: Votes) -> None:
+        self.offsets = votes.slots.offsets
+        self.sizes: list[int] = np.diff(votes.slots.offsets).tolist()
+
+    @staticmethod
+    def of(votes: Votes, missing: str = "auto") -> Duels:
+        """Return the meetings of preferences or comparisons.
+
+        Parameters
+        ----------
+        votes : Preferences or Comparisons
+            What the experts said.
+        missing : {"auto", "unknown", "below"}
+            Whether a list says nothing about items it leaves out, or puts them, tied, below those it holds; or what the
+            preferences declare of each instance.
+        """
+        return ListDuels(votes, missing) if isinstance(votes, Preferences) else ObservedDuels(votes)
+
+    def least(self, instance: int) -> float:
+        """Return the margin up to which a meeting is undecided: 0 for counts, rounding error for weights."""
+        raise TypeError("a way to count votes says when they are equal")
+
+    def fallback(self) -> Floats:
+        """Return, for every slot, what decides between items that are equal in all meetings."""
+        raise TypeError("a way to count votes says what decides between equals")
+
+    def pair_votes(self, instance: int, ties: bool = False) -> tuple[Ints, Ints, Floats]:
+        """Return (first, second, weight) of votes for one item over another; with `ties`, tied ones count both ways."""
+        raise TypeError("a way to count votes lists them")
+
+    def ballots(self, instance: int) -> pairwise_wins.Ballots | None:
+        """Return the lists of an instance as tables of positions, or None where pairs are better counted one by one."""
+        return None
+
+    def counts(self, instance: int) -> Floats:
+        """Return the table of the votes for item i over item j."""
+        n = self.sizes[instance]
+        votes = self.ballots(instance)
+        if votes is None:
+            return pairwise_wins.pair_matrix(*self.pair_votes(instance), n)
+        out = np.zeros((n, n))
+        for tile in pairwise_wins.tiles(n):
+            rows, columns = slice(tile.row, tile.row_end), slice(tile.column, tile.column_end)
+            out[rows, columns], behind = pairwise_wins.compare(votes, tile)
+            out[columns, rows] = behind.T
+        return out
+
+    def majorities(self, instance: int, strict: bool = False) -> NDArray[np.bool_]:
+        """Return the table of who beats whom; `strict` asks for more than half of all votes on the pair, ties too."""
+        n, least = self.sizes[instance], self.least(instance)
+        votes = self.ballots(instance)
+        if votes is None:
+            ahead = pairwise_wins.pair_matrix(*self.pair_votes(instance), n)
+            behind = pairwise_wins.pair_matrix(*self.pair_votes(instance, ties=True), n).T if strict else ahead.T
+            return ahead - behind > least
+        out = np.zeros((n, n), dtype=np.bool_)
+        if self.compiled:
+            from concordant.kernels import pairwise_majorities
+
+            pairwise_majorities.majorities(*_by_item(votes), strict, out)
+            return out
+        for tile in pairwise_wins.tiles(n, whole=True):
+            ahead, behind = pairwise_wins.compare(votes, tile, ties_against=strict)
+            won = ahead - behind > least if least else ahead > behind
+            out[tile.row : tile.row_end, tile.column : tile.column_end] = won
+        return out
+
+    def beats(self, instance: int) -> Callable[[int, int], bool]:
+        """Return the test whether one item of an instance beats another."""
+        table: list[list[bool]] = self.majorities(instance).tolist()
+        return lambda a, b: table[a][b]
+
+    def outcomes(self, instance: int, spread: bool = False) -> tuple[Ints, Ints]:
+        """Return how many others each item of an instance beats and loses to; `spread` uses threads within it."""
+        n, least = self.sizes[instance], self.least(instance)
+        votes = self.ballots(instance)
+        if votes is None:
+            return pairwise_wins.pair_outcomes(*self.pair_votes(instance), n, least)
+        wins, losses = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+        if self.compiled and not spread:
+            from concordant.kernels import pairwise_majorities
+
+            pairwise_majorities.outcomes(*_by_item(votes), wins, losses)
+            return wins, losses
+        parts = pairwise_wins.tiles(n)
+
+        def work(t: int) -> tuple[Ints, Ints, Ints, Ints]:
+            return pairwise_wins.tile_outcomes(votes, parts[t], least)
+
+        done = map_instances(work, len(parts)) if spread else [work(t) for t in range(len(parts))]
+        for tile, (won, lost, column_won, column_lost) in zip(parts, done, strict=True):
+            wins[tile.row : tile.row_end] += won
+            losses[tile.row : tile.row_end] += lost
+            start = max(tile.row_end, tile.column)
+            wins[start : tile.column_end] += column_won
+            losses[start : tile.column_end] += column_lost
+        return wins, losses
+
+    def each(self, work: Callable[[int], T]) -> list[T]:
+        """Return what `work` gives for every instance, in threads where that is quicker."""
+        return map_instances(work, len(self.sizes)) if self.compiled else each_instance(work, self.sizes)
+
+    def check_work(self, owner: str) -> None:
+        """Raise where meetings of all pairs of an instance take too much."""
+
+    def all_outcomes(self, owner: str) -> tuple[Floats, Floats]:
+        """Return how many others every slot beats and loses to, or raise in the name of a method that asks too much."""
+        self.check_work(owner)
+        if len(self.sizes) == 1:
+            found = [self.outcomes(0, spread=True)]
+        else:
+            found = self.each(self.outcomes)
+        none = np.zeros(0)
+        wins = np.concatenate([none, *(won for won, _ in found)])
+        return wins, np.concatenate([none, *(lost for _, lost in found)])
+
+
+def _by_item(votes: pairwise_wins.Ballots) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the tables with one row per item."""
+    low = np.ascontiguousarray(votes.low.T)
+    return low, low if votes.high is votes.low else np.ascontiguousarray(votes.high.T)
+
+
+class ListDuels(Duels):
+    """Lists as meetings: a list votes once for each pair it holds."""
+
+    def __init__(self, votes: Preferences, missing: str) -> None:
+        super().__init__(votes)
+        self.votes = votes
+        self.below: list[bool] = votes.below(missing).tolist()
+        # Loaded once, the compiler is there for whoever has more than a moment's work.
+        self.compiled = _COMPILED in sys.modules and votes.list_weight is None and _meetings(votes) >= _SOME_MEETINGS
+        self.position = votes.positions("dense").astype(np.int32)
+
+    def weights(self, instance: int) -> Floats | None:
+        """Return the weights of the lists of an instance, on a grid on which their sums are exact; None for all 1."""
+        p = self.votes
+        if p.list_weight is None:
+            return None
+        weights = p.list_weight[p.list_starts[instance] : p.list_starts[instance + 1]]
+        magic = np.ldexp(1.5, int(np.frexp(weights.sum())[1]) + 1)
+        rounded: Floats = (weights + magic) - magic
+        return None if (rounded == 1).all() else rounded
+
+    def least(self, instance: int) -> float:
+        weights = self.weights(instance)
+        return 0.0 if weights is None else TOLERANCE * float(weights.sum())
+
+    def fallback(self) -> Floats:
+        return reciprocal_ranks(self.votes, _RRF_K, "average", self.votes.list_weight)
+
+    def check_work(self, owner: str) -> None:
+        cells = np.square(self.sizes, dtype=np.float64)
+        for n in np.flatnonzero(cells > _MANY_CELLS).tolist():
+            if not self.below[n] and pairwise_wins.sparse(self._rows(n)[0], self.sizes[n]):
+                cells[n] = 0.0
+        # The outcomes of tiles until they are added up, and the time of one list.
+        check_limits(owner, self.votes, "meetings of all pairs", n_bytes=0.12 * cells, seconds=1e-9 * cells)
+
+    def _rows(self, instance: int) -> tuple[Ints, Codes, Codes]:
+        """Return where the lists of an instance begin, and the local item and the position of its rows."""
+        p = self.votes
+        offsets = p.list_offsets[p.list_starts[instance] : p.list_starts[instance + 1] + 1]
+        rows = slice(offsets[0], offsets[-1])
+        return offsets - offsets[0], p.slot[rows] - np.int32(self.offsets[instance]), self.position[rows]
+
+    def pair_votes(self, instance: int, ties: bool = False) -> tuple[Ints, Ints, Floats]:
+        offsets, item, position = self._rows(instance)
+        none = np.zeros(0, dtype=np.int64)
+        firsts, seconds, weights = [none], [none], [np.zeros(0)]
+        for first, second, tied, weight in pairwise_wins.listed_pairs(item, position, offsets, self.weights(instance)):
+            for chosen, a, b in ((~tied, first, second), (tied, first, second), (tied, second, first)):
+                if chosen is not tied or ties:
+                    firsts.append(a[chosen])
+                    seconds.append(b[chosen])
+                    weights.append(weight[chosen])
+        return np.concatenate(firsts), np.concatenate(seconds), np.concatenate(weights)
+
+    def ballots(self, instance: int) -> pairwise_wins.Ballots | None:
+        offsets, _, _ = self._rows(instance)
+        return (
+            None
+            if not self.below[instance] and pairwise_wins.sparse(offsets, self.sizes[instance])
+            else self._ballots(instance)
+        )
+
+    def _ballots(self, instance: int) -> pairwise_wins.Ballots:
+        offsets, item, position = self._rows(instance)
+        n_lists = len(offsets) - 1
+        which = np.repeat(np.arange(n_lists), np.diff(offsets))
+        weights = self.weights(instance)
+        return pairwise_wins.ballots(
+            which, item, position, n_lists, self.sizes[instance], weights, self.below[instance]
+        )
+
+    def beats(self, instance: int) -> Callable[[int, int], bool]:
+        if self.sizes[instance] <= _TABLE_SIZE:
+            return super().beats(instance)
+        # A sort asks for few of the pairs of a large instance: count those alone.
+        votes, least = self._ballots(instance), self.least(instance)
+        low, high = np.ascontiguousarray(votes.low.T), np.ascontiguousarray(votes.high.T)
+        weights = np.ones(low.shape[1]) if votes.weights is None else votes.weights
+        return lambda a, b: float(weights @ (low[a] < high[b]) - weights @ (low[b] < high[a])) > least
+
+
+class ObservedDuels(Duels):
+    """Observed comparisons as meetings: every outcome is a vote."""
+
+    def __init__(self, votes: Comparisons) -> None:
+        super().__init__(votes)
+        self.votes = votes
+
+    def _rows(self, instance: int) -> slice:
+        return slice(int(self.votes.row_starts[instance]), int(self.votes.row_starts[instance + 1]))
+
+    def least(self, instance: int) -> float:
+        c, rows = self.votes, self._rows(instance)
+        return TOLERANCE * float(c.n_left[rows].sum() + c.n_right[rows].sum() + c.n_ties[rows].sum())
+
+    def fallback(self) -> Floats:
+        c, n = self.votes, self.votes.n_slots
+        net = c.n_left - c.n_right
+        return (np.bincount(c.left, net, n) - np.bincount(c.right, net, n)).astype(np.float64)
+
+    def pair_votes(self, instance: int, ties: bool = False) -> tuple[Ints, Ints, Floats]:
+        c, rows, base = self.votes, self._rows(instance), int(self.offsets[instance])
+        left, right = c.left[rows].astype(np.int64) - base, c.right[rows].astype(np.int64) - base
+        extra = c.n_ties[rows] if ties else np.zeros(len(left))
+        weight = np.concatenate([c.n_left[rows] + extra, c.n_right[rows] + extra])
+        return np.concatenate([left, right]), np.concatenate([right, left]), weight
+
+
+@register_method
+class Condorcet(MajorityVote):
+    """The number of items that the item beats by majority; a Condorcet winner, where there is one, comes first.
+
+    i beats j when a greater weight of lists prefers i to j than j to i. score(i) = how many items i beats. Equal
+    scores are moved apart by less than 1/2, by wins minus losses and then by reciprocal rank fusion with k = 60 (net
+    votes for comparisons), so that floor(score) is the number of wins. A list that ties two items is for neither.
+    Pairs that nobody decides are undecided; an item that nobody ranks neither wins nor loses, and loses to all others
+    where what lists leave out is below. Empty lists add nothing.
+
+    Parameters
+    ----------
+    fusion : bool
+        Merge sort the items with the majority as comparison instead of counting wins. The score is then M - place +
+        1; neighbours that tie, and are equal by reciprocal rank fusion, share the better one. Where majorities go
+        round in a circle the result depends on the order sorted, which is by reciprocal rank fusion, then as in the
+        input.
+    missing : {"auto", "unknown", "below"}
+        What a list says about an item it leaves out. "unknown": nothing. "below": it prefers all it holds to all it
+        leaves out, as of cut-off lists. "auto": what the preferences declare, instance by instance. Comparisons leave
+        nothing out.
+
+    Notes
+    -----
+    Cost O(K M²) for K lists over M items; O(K M log M) comparisons with `fusion`. PyFLAGR and ranx count
+    every item that a list leaves out as ranked behind (``missing="below"``), and ranx lets the first of two items
+    with equal votes win.
+
+    References
+    ----------
+    Montague and Aslam, Condorcet fusion for improved retrieval, CIKM 2002. Copeland, A reasonable social welfare
+    function, 1951.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> runs = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "a", "c"], "z": ["a", "c"]})
+    >>> cc.Condorcet().fit_predict(runs).score.tolist()
+    [1.25, 1.0, 0.0]
+    """
+
+    name = "condorcet"
+    tags = Tags(accepts=PAIRED, counts=True, cost="O(K M²)")
+    _relative_weights = True
+    constraints: ClassVar[Mapping[str, Constraint]] = {"fusion": boolean(), "missing": MISSING}
+
+    def __init__(self, *, fusion: bool = False, missing: str = "auto") -> None:
+        self.fusion = fusion
+        self.missing = missing
+
+    def _scores(self, preferences: Votes) -> Floats:
+        duels = Duels.of(preferences, self.missing)
+        equal = duels.fallback()
+        if not self.fusion:
+            wins, losses = duels.all_outcomes("Condorcet")
+            return break_ties(wins, [wins - losses, equal], duels.offsets)
+        level = dense_ranks(equal, duels.offsets)
+        edges = duels.offsets.tolist()
+        parts = each_instance(lambda n: _merged(duels, n, level[edges[n] : edges[n + 1]]), duels.sizes)
+        return _joined(parts)
+
+
+def _merged(duels: Duels, instance: int, level: Ints) -> Floats:
+    """Return the scores of one instance by merge sort, begun in descending order of `level`."""
+    n = len(level)
+    beats = duels.beats(instance)
+    order = pairwise_wins.merge_order(np.argsort(-level, kind="stable").tolist(), beats)
+    score = np.zeros(n)
+    above = -1
+    for place, item in enumerate(order):
+        tied = above >= 0 and level[item] == level[above] and not beats(above, item)
+        score[item] = score[above] if tied else n - place
+        above = item
+    return score
+
+
+@register_method
+class Copeland(MajorityVote):
+    """The number of items that the item beats by majority minus the number it loses to.
+
+    i beats j when a greater weight of lists prefers i to j than j to i. score(i) = wins - losses, which orders as
+    wins plus half the draws does. Equal scores stay tied. A list that ties two items is for neither. Pairs that
+    nobody decides count for neither, so that an item nobody ranks scores 0, in the middle, and comes last where what
+    lists leave out is below. Empty lists add nothing.
+
+    Parameters
+    ----------
+    missing : {"auto", "unknown", "below"}
+        What a list says about an item it leaves out. "unknown": nothing. "below": it prefers all it holds to all it
+        leaves out, as of cut-off lists. "auto": what the preferences declare, instance by instance. Comparisons leave
+        nothing out.
+
+    Notes
+    -----
+    Cost O(K M²) for K lists over M items, about a tenth of a nanosecond for each list and pair; O(P) for P pairs where
+    lists are much shorter than M, and for comparisons. PyFLAGR counts an item that a list leaves out as ranked behind
+    (``missing="below"``).
+
+    The row that LETOR publishes as Condorcet on MQ2008-agg is this method where each list's vote on a pair counts its
+    difference of ranks: ``Copeland().fit_predict(preferences.comparisons("count"))``.
+
+    References
+    ----------
+    Copeland, A reasonable social welfare function, University of Michigan, 1951.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> runs = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "a", "c"], "z": ["a", "c"]})
+    >>> cc.Copeland().fit_predict(runs).score.tolist()
+    [1.0, 1.0, -2.0]
+    """
+
+    name = "copeland"
+    tags = Tags(accepts=PAIRED, counts=True, cost="O(K M²)")
+    _relative_weights = True
+    constraints: ClassVar[Mapping[str, Constraint]] = {"missing": MISSING}
+
+    def __init__(self, *, missing: str = "auto") -> None:
+        self.missing = missing
+
+    def _scores(self, preferences: Votes) -> Floats:
+        wins, losses = Duels.of(preferences, self.missing).all_outcomes("Copeland")
+        return wins - losses
+
+
+class _Proof(NamedTuple):
+    """What is known about the ranking of one instance."""
+
+    score: Floats
+    cost: float
+    bound: float
+    optimal: bool
+    solver: str
+
+
+@register_method
+class Kemeny(Aggregator):
+    """Minus the place of the item in a ranking that contradicts as few votes as possible.
+
+    A ranking costs, for each pair it puts in the order i, j, the weight of the lists (or comparisons) that prefer j
+    to i; the cheapest ranking is sought. score(i) = -place. A list that ties two items contradicts nothing. Items
+    that nobody ranks meet nobody and stand where net votes of 0 belong, in the middle; last where what lists leave out
+    is below. Empty lists add nothing.
+
+    Items are first split into groups that majorities connect in circles: everything outside the circles is ordered by
+    majority alone, and only the groups have to be solved. Of several cheapest rankings dynamic programming takes the
+    one that has the item with more net votes, then the better by reciprocal rank fusion with k = 60, where they first
+    differ; items that nothing tells apart share a place. The other solvers begin with the order by net votes and keep
+    the first cheapest ranking they meet; items that fare alike against everybody share a place there too.
+
+    Parameters
+    ----------
+    solver : {"auto", "exact", "milp", "local"}
+        How groups are solved. "exact": by dynamic programming over subsets, for groups of up to 18 items. "milp": by
+        integer programming, until proven optimal or out of time. "local": by moving single items until that no longer
+        helps. "auto": dynamic programming up to 16 items, integer programming up to `max_items`, local search above.
+    max_items : int
+        The largest group that "auto" gives to integer programming.
+    time_limit : float
+        Seconds of integer programming for one call. Each instance may take its share of what is left, so easy ones
+        leave more to the hard. The answer depends on the machine's speed only where time runs out, which
+        `optimality_` shows.
+    missing : {"auto", "unknown", "below"}
+        What a list says about an item it leaves out. "unknown": nothing. "below": it prefers all it holds to all it
+        leaves out, as of cut-off lists. "auto": what the preferences declare, instance by instance. Comparisons leave
+        nothing out.
+
+    Attributes
+    ----------
+    optimality_ : dict of lists
+        Set by `fit_predict`. For each instance: `instance`, its `cost`, a lower `bound` of any ranking's cost, the
+        `gap` between the two, whether the ranking is `optimal` (proven), and the `solver` of the hardest group.
+
+    Notes
+    -----
+    Cost O(K M²) to count votes, then O(2^n n) for a group of n by dynamic programming; finding the
+    ranking is NP-hard. A warning says so when solver="auto" or "milp" cannot prove a ranking optimal.
+
+    References
+    ----------
+    Kemeny, Mathematics without numbers, Daedalus 88, 1959. Young and Levenglick, A consistent
+    extension of Condorcet's election principle, 1978. Groups and solvers: Betzler, Bredereck and Niedermeier,
+    Theoretical and empirical evaluation of data reduction for exact Kemeny rank aggregation, 2014; Conitzer,
+    Davenport and Kalagnanam, Improved bounds for computing Kemeny rankings, AAAI 2006.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> votes = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "c", "a"], "z": ["c", "a", "b"], "w": ["a", "b", "c"]})
+    >>> kemeny = cc.Kemeny()
+    >>> kemeny.fit_predict(votes).ranking()
+    ['a', 'b', 'c']
+    >>> kemeny.optimality_["cost"], kemeny.optimality_["optimal"]
+    ([4.0], [True])
+    """
+
+    name = "kemeny"
+    tags = Tags(accepts=PAIRED, counts=True, cost="NP-hard; O(2^n n) for n items in a circle")
+    _relative_weights = True
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "solver": one_of("auto", "exact", "milp", "local"),
+        "max_items": integer(least=0),
+        "time_limit": number(above=0),
+        "missing": MISSING,
+    }
+
+    optimality_: Annotated[dict[str, list[Any]], Within(least=-1e150, most=1e150)]
+
+    def __init__(
+        self, *, solver: str = "auto", max_items: int = 100, time_limit: float = 30.0, missing: str = "auto"
+    ) -> None:
+        self.solver = solver
+        self.max_items = max_items
+        self.time_limit = time_limit
+        self.missing = missing
+
+    def fit_predict(
+        self,
+        preferences: Votes | Blocks,
+        labels: Labels | None = None,
+        *,
+        validation: Any = None,
+        features: Features | None = None,
+    ) -> Consensus:
+        """Return the consensus of the preferences, and keep it and, of preferences in memory, how good it is."""
+        if isinstance(preferences, Blocks):
+            return super().fit_predict(preferences, labels, validation=validation, features=features)
+        votes = self._checked(preferences)
+        self._learn(votes, labels, validation, features)
+        proofs = self._proofs(votes)
+        self.optimality_ = {
+            "instance": preferences.instances.tolist(),
+            "cost": [p.cost for p in proofs],
+            "bound": [p.bound for p in proofs],
+            "gap": [p.cost - p.bound for p in proofs],
+            "optimal": [p.optimal for p in proofs],
+            "solver": [p.solver for p in proofs],
+        }
+        self.fit_info_.objective = float(sum(p.cost for p in proofs))
+        self.fit_info_.converged = all(p.optimal for p in proofs)
+        self.consensus_ = Consensus.from_codes(preferences.slots, _joined([p.score for p in proofs]))
+        return self.consensus_
+
+    def _scores(self, preferences: Votes) -> Floats:
+        return _joined([p.score for p in self._proofs(preferences)])
+
+    def _proofs(self, preferences: Votes) -> list[_Proof]:
+        """Return the ranking of every instance and what is known about it, and warn of those that are not proven."""
+        check_tables(preferences, "Kemeny")
+        duels = Duels.of(preferences, self.missing)
+        equal = duels.fallback()
+        edges = duels.offsets.tolist()
+
+        clock = _Clock(self.time_limit, len(duels.sizes))
+
+        def solve(n: int) -> _Proof:
+            return self._instance(duels, n, equal[edges[n] : edges[n + 1]], preferences.instances[n], clock.share())
+
+        proofs = map_instances(solve, len(duels.sizes))
+        unsure = [n for n, p in enumerate(proofs) if not p.optimal]
+        if unsure and self.solver in ("auto", "milp"):
+            worst = max(unsure, key=lambda n: proofs[n].cost - proofs[n].bound)
+            self._warn(
+                f"the rankings of {len(unsure)} of {len(proofs)} instances are not proven optimal; instance "
+                f"{preferences.instances[worst]!r} costs {proofs[worst].cost:g}, no ranking costs less than "
+                f"{proofs[worst].bound:g}. Raise time_limit or max_items for a proof, or pass solver='local' "
+                "to do without.",
+                ConvergenceWarning,
+            )
+        return proofs
+
+    def _instance(self, duels: Duels, instance: int, equal: Floats, name: str, seconds: float) -> _Proof:
+        """Return the ranking of one instance and what is known about it."""
+        ahead = duels.counts(instance)
+        margin = ahead - ahead.T
+        slack = duels.least(instance)
+        margin[np.abs(margin) <= slack] = 0.0
+        n = len(margin)
+        one = np.array([0, n], dtype=np.int64)
+        net = margin.sum(axis=1)
+        key = dense_ranks(dense_ranks(net, one) * (n + 1) + dense_ranks(equal, one), one)
+        group = kemeny.strong_components(margin > 0)
+        cost = np.maximum(-margin, 0.0)
+        deadline = monotonic() + seconds
+        place = np.zeros(n)
+        extra = bound = 0.0
+        hardest, proven = "majority", True
+        for items in _members(group):
+            if len(items) == 1:
+                place[items] = 1.0
+                continue
+            solver = self._solver(len(items), name)
+            solution = _solve(solver, cost[np.ix_(items, items)], key[items], deadline, slack)
+            place[items] = solution.position
+            extra += solution.cost
+            bound += solution.bound
+            proven &= solution.cost - solution.bound <= slack + 1e-6 * solution.cost * (solver == "milp")
+            hardest = max(hardest, solver, key=_SOLVERS.index)
+        floor = float(np.minimum(ahead, ahead.T)[np.triu_indices(n, 1)].sum())
+        score = -_lay_out(margin > 0, group, place, net, equal)
+        if proven:
+            bound = extra
+        return _Proof(score, floor + extra, floor + bound, bool(proven), hardest)
+
+    def _solver(self, size: int, instance: str) -> str:
+        if self.solver == "exact" and size > _EXACT_SIZE:
+            raise DataError(
+                f"instance {instance!r} has {size} items that majorities connect in circles; solver='exact' solves "
+                f"up to {_EXACT_SIZE}. Use solver='milp' or 'local'."
+            )
+        if self.solver != "auto":
+            return self.solver
+        return "exact" if size <= _DP_SIZE else "milp" if size <= self.max_items else "local"
+
+
+_SOLVERS = ("majority", "exact", "milp", "local")
+_DP_SIZE, _EXACT_SIZE = 16, 18
+
+
+class _Clock:
+    """Shares a limit of seconds among instances solved in any order on several threads."""
+
+    def __init__(self, seconds: float, instances: int) -> None:
+        self._end = monotonic() + seconds
+        self._left = instances
+        self._lock = Lock()
+
+    def share(self) -> float:
+        """Return the seconds the next instance may take."""
+        with self._lock:
+            left, self._left = self._left, self._left - 1
+        return max(self._end - monotonic(), 0.0) * min(1.0, n_threads() / max(left, 1))
+
+
+def check_tables(votes: Votes, owner: str) -> None:
+    """Raise where counts, margins and costs of all pairs of items do not fit into memory."""
+    check_limits(owner, votes, "tables of all pairs", n_bytes=32.0 * np.square(votes.slots.sizes, dtype=np.float64))
+
+
+def _joined(parts: list[Floats]) -> Floats:
+    """Return the scores of all instances end to end; none for no instances."""
+    return np.concatenate([np.zeros(0), *parts])
+
+
+def _members(group: Ints) -> list[Ints]:
+    """Return the items of every group, groups in order of their numbers."""
+    order = np.argsort(group, kind="stable")
+    return np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if len(group) else []
+
+
+def _solve(solver: str, cost: Floats, key: Ints, deadline: float, slack: float) -> kemeny.Solution:
+    """Return a solution for one group of items, those with equal votes against everybody sharing a place."""
+    if solver == "exact":
+        return kemeny.subset_dp(cost, key, slack)
+    # Items that fare alike against everybody may as well stand side by side: they are solved as one.
+    _, twin = np.unique(cost - cost.T, axis=0, return_inverse=True)
+    # NumPy 2.0 alone gives it two axes.
+    twin = twin.ravel()
+    size = np.bincount(twin)
+    merged = np.zeros((len(size), len(cost)))
+    merged[twin, np.arange(len(cost))] = 1.0
+    small = merged @ cost @ merged.T
+    best = np.zeros(len(size), dtype=np.int64)
+    np.maximum.at(best, twin, key)
+    order = np.argsort(-best, kind="stable")
+    if solver == "milp":
+        solution = kemeny.integer_program(small, order, deadline, slack)
+        order = np.argsort(solution.position)
+    else:
+        order = kemeny.local_search(small, order, slack)
+        solution = kemeny.Solution(np.zeros(0), kemeny.ranking_cost(small, order), 0.0)
+    above = np.cumsum(size[order]) - size[order]
+    place = np.empty(len(size))
+    place[order] = above + (size[order] + 1) / 2
+    return solution._replace(position=place[twin])
+
+
+def _lay_out(beats: NDArray[np.bool_], group: Ints, place: Floats, net: Floats, equal: Floats) -> Floats:
+    """Return the place of every item, given its place within its group.
+
+    Of the groups that no group yet to be placed beats, the one with the most net votes goes next; groups that nothing
+    tells apart go side by side.
+    """
+    members = _members(group)
+    size = np.array([len(m) for m in members], dtype=np.int64)
+    n_groups = len(members)
+    between = group[:, None] != group[None, :]
+    # Arrows into each group from each item, so that placing an item lifts them.
+    waiting = np.bincount(group, weights=(beats & between).sum(axis=0), minlength=n_groups)
+    one = np.array([0, n_groups], dtype=np.int64)
+    means = [np.bincount(group, weights=v, minlength=n_groups) / np.maximum(size, 1) for v in (net, equal)]
+    level = dense_ranks(dense_ranks(means[0], one) * (n_groups + 1) + dense_ranks(means[1], one), one)
+    out = np.zeros(len(group))
+    done = np.zeros(n_groups, dtype=np.bool_)
+    laid = 0
+    while laid < len(group):
+        free = np.flatnonzero((waiting == 0) & ~done)
+        chosen = free[level[free] == level[free].max()]
+        width = int(size[chosen].sum())
+        for g in chosen.tolist():
+            items = members[g]
+            # Groups side by side are stretched over the same places, so that single items share the middle.
+            out[items] = laid + 0.5 + (place[items] - 0.5) * (width / size[g])
+            gone = (beats[items] & between[items]).sum(axis=0)
+            waiting -= np.bincount(group, weights=gone, minlength=n_groups)
+            done[g] = True
+        laid += width
+    return out

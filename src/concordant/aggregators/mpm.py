@@ -1,0 +1,1003 @@
+"""The multinomial preference model: every preference of an instance is a draw from one law over all ordered pairs.
+
+What sets it apart from models of single pairs is that how often a pair is compared is evidence too: an item that wins
+many preferences stands out, and one with few stays in the middle instead of running off to infinity. With equal
+variances all that counts are net counts, so that the fit is one scalar root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.aggregators._mle_existence import parted_instances, why_parted
+from concordant.aggregators._net_counts import NetCounts, net_counts
+from concordant.aggregators.majority import PAIRED, each_instance
+from concordant.base.checkpoints import Mark
+from concordant.base.contract import Aggregator, FitInfo, Tags, Votes
+from concordant.base.experts import check_known
+from concordant.base.params import Constraint, Within, integer, number, one_of
+from concordant.base.registry import register_method
+from concordant.base.supervision import match_labels, validation_pair
+from concordant.base.uncertainty import (
+    CONSTRAINTS,
+    Clusters,
+    ScoreCovariance,
+    batched,
+    moderated,
+    regauge,
+    sample_covariance,
+    some_items,
+    warn_few_instances,
+    with_intervals,
+)
+from concordant.data.comparisons import Comparisons
+from concordant.data.consensus import Consensus
+from concordant.data.preferences import Preferences
+from concordant.data.streams import bayesian_bootstrap_weights, instance_stream
+from concordant.errors import (
+    ConvergenceWarning,
+    DataError,
+    FormatError,
+    IdentifiabilityWarning,
+    NotFittedError,
+    UncertaintyWarning,
+    listing,
+)
+from concordant.execution import Held, Pieces, map_instances, report
+from concordant.execution.blocks import Blocks
+from concordant.kernels.inversions import order_agreement
+from concordant.kernels.lists import Floats, Ints, exact_sums, offsets_of, ranges
+from concordant.kernels.resumable import State, apart, joined
+
+if TYPE_CHECKING:
+    from concordant.data.features import Features
+    from concordant.data.labels import Labels
+    from concordant.kernels.mpm import Adherence, BlockProfile, Packed
+
+__all__ = ["MPM"]
+
+Bools = NDArray[np.bool_]
+
+# The precision, per preference, of the prior that keeps scores finite while the adherence is learned.
+_SCORE_RIDGE = 1e-3
+# The precision, per preference and item, of the prior on log variances.
+_VARIANCE_RIDGE = 1.0
+# By default the adherence is learned from this many instances on.
+_LEAST_INSTANCES = 20
+# Tables of all pairs are made up to this many items unless they are asked for.
+_MANY_ITEMS = 5000
+
+
+class _Trust(NamedTuple):
+    """The lists of every instance with those of equal trust taken together: all that the scores depend on."""
+
+    # Of each list as counted, the trust in it; 0 where it prefers nothing.
+    theta: Floats
+    # Of each instance, the preferences of trusted lists, and their sums Σ θ d for every slot.
+    total: Floats
+    net: Floats
+    # The groups of equal trust: where those of an instance begin, their part of the preferences, their trust.
+    starts: Ints
+    share: Floats
+    level: Floats
+
+    @staticmethod
+    def of(counts: NetCounts, theta: Floats) -> _Trust:
+        theta = np.where(counts.total > 0, theta, 0.0)
+        total = counts.per_instance(np.where(theta > 0, counts.total, 0.0))
+        lists = np.lexsort((theta, counts.list_instance))
+        lists = lists[theta[lists] > 0]
+        owner, level = counts.list_instance[lists], theta[lists]
+        new = np.ones(len(lists), dtype=np.bool_)
+        new[1:] = (owner[1:] != owner[:-1]) | (level[1:] != level[:-1])
+        share = np.bincount(np.cumsum(new) - 1, weights=counts.total[lists], minlength=int(new.sum()))
+        starts = np.searchsorted(owner[new], np.arange(len(total) + 1)).astype(np.int64)
+        return _Trust(theta, total, counts.sums(theta), starts, share / total[owner[new]], level[new])
+
+
+class _Solution(NamedTuple):
+    """Scores given the trust in every list, and how they were found."""
+
+    score: Floats
+    # Instances with a finite estimate, those without preferences, those in which every item only wins or only loses.
+    found: Bools
+    silent: Bools
+    endless: Bools
+    # Of each instance, the largest entry of the gradient, and the objective.
+    norms: Floats
+    values: Floats
+    steps: int
+    # Log variances, NaN where there are none.
+    beta: Floats | None = None
+
+
+@register_method
+class MPM(Aggregator):
+    """Scores of the multinomial preference model, in which preferences are draws from one law over all ordered pairs.
+
+    Expert k prefers i to j with probability exp(θ_k (s_i − s_j)/(γ_i + γ_j)) / Z_k, Z_k the sum over all ordered pairs
+    of the instance. The scores s are the maximum-likelihood estimate, mean 0. The adherence θ_k, from 0 (an outlier,
+    drawing at random) to 1, is shared over instances; the variances γ are ½ unless they are asked for. With equal
+    variances the order of the scores is the order of Σ_k θ_k d_k,i, d the net counts: preferences for the item minus
+    those against it.
+
+    Counts are differences of ranks (of ratings, for ratings; of positions, for scores), or observed comparisons. Ties
+    are no preference and add nothing; neither do items an expert leaves out (a warning tells where the preferences
+    declare them below), nor lists of one item. An item nobody speaks of has net count 0, which is in the middle, and no
+    interval. A list of weight 2 counts twice.
+
+    Parameters
+    ----------
+    variances : {False, True, "force"}
+        Whether the variances γ are estimated with the scores; they are kept as `variance_`. This needs a table of all
+        pairs: above 5,000 items in an instance only with "force".
+    adherence : {"auto", "learned", "supervised", "none"}
+        "learned": `fit` learns θ over all instances from how far experts agree. "supervised": θ is how far an expert
+        agrees with the labels given to `fit`, the mean over instances of the share of pairs that it orders as their
+        labels do. "none": θ = 1 for everybody, and nothing to fit. "auto": learned from 20 instances on, below that
+        none; `adherence_used_` says which.
+    normalize : {"minmax", "none"}
+        Whether supervised θ is stretched to run from 0 for the worst expert to 1 for the best, as in the paper's
+        tables, or kept as it is. Where all experts are equally good, stretching gives all of them 1.
+    unjudged : {"zero", "drop"}
+        Whether training items without a label count as labelled 0, or are left out, in supervised learning.
+    transform : {"count", "binary", "rankdiff", "log", "rating"}
+        How lists become counts, as in `Preferences.comparisons`; "count" takes differences of ratings where the values
+        are ratings. Comparisons are counted as they are.
+    optimizer : {"auto", "gd"}
+        "auto" goes to the maximum: one scalar root for equal trust, Newton's method for the adherence and for scores of
+        unequal trust, L-BFGS for variances. "gd" takes `max_iter` steps of plain gradient ascent from scores 0 and full
+        trust, as the model was published; it does not wait for convergence.
+    max_iter : int
+        The most steps of the adherence, of L-BFGS, or of gradient ascent.
+    tol : float
+        How small the largest entry of the gradient must get: of the mean log-likelihood per preference, averaged over
+        instances in the case of the adherence, and within the bounds of θ.
+    uncertainty : {"auto", "information", "sandwich", "bootstrap", "none"}
+        "auto": observed information for comparisons without experts, else a sandwich clustered by expert, moderated
+        for items that few experts rank; none above 5,000 items. The adherence is taken as known.
+    level : float
+        Of the intervals.
+    rank_ranges : {"marginal", "simultaneous"}
+        Whether the range of a rank holds that rank with probability `level`, or counts who is surely better and worse,
+        all verdicts about the item being right together with that probability.
+    n_bootstrap : int
+        How many times experts (outcomes, where nobody is named) are weighted anew for "bootstrap".
+    unknown_experts : {"error", "ignore"}
+        What `predict` does about experts whose adherence was not learned.
+    random_state : int
+        Seed of the bootstrap.
+
+    Attributes
+    ----------
+    adherence_, experts_
+        θ of every expert of the training data. Learned: the largest is 1, and experts who say nothing there keep 1.
+        Supervised: experts about whom the labels say nothing have ½ before θ is stretched.
+    expert_details_ : dict
+        After supervised learning, by expert: `agreement`, θ before it is stretched (NaN where nothing is known), and
+        `instances`, how many it is the mean of.
+    adherence_used_, training_instances_
+        Which adherence "auto" came to, and how many instances had a say.
+    variance_ : float64
+        γ of every item of `consensus_` after `fit_predict` with variances, in its order; NaN where there was nothing to
+        estimate. Of each instance the logarithms have mean 0, so that without variances 1 would be the common value,
+        and scores are twice those without.
+
+    Notes
+    -----
+    Cost O(R log M) to count R rows without forming a table, then O(M) per step of the root. The adherence costs
+    O(K M² + K² M) for each instance and step up to 1,000 experts and items, O(K M) beyond; scores of unequal
+    trust O(K M) per step; variances O(M²) per step for equal trust, O(K M²) otherwise. The objective is the mean
+    log-likelihood per preference, so that each instance counts alike in θ; while θ is learned the scores carry a prior
+    of precision 0.001 per preference, without which they may run off to infinity, and variances carry one of precision
+    1 / M per preference on log γ, which also fixes their scale. θ is learned with equal variances, and variances are
+    found with θ fixed. Where every item only wins or only loses there is no finite estimate: a warning names the
+    instance, and Σ θ d stands in for the scores, which has the same order.
+
+    Supervised θ counts pairs of items with different labels that the expert orders one way or the other; an instance
+    without such a pair is passed over, and a list of weight 2 counts twice in the mean over instances. Of comparisons,
+    every win of the item with the larger label is a pair in the right order, every loss one in the wrong order. Cost
+    O(R log M).
+
+    Learned adherence is agreement over instances. In one instance alone experts who agree confirm each other, and may
+    silence others who contradict nobody, so that scores come out too far apart (the results page has the figures). So
+    "auto" counts everybody alike where instances are few, and "learned" warns there.
+
+    References
+    ----------
+    Volkovs and Zemel, New learning methods for supervised and unsupervised preference aggregation, JMLR 15, 2014. The
+    closed form of the base model and Newton's method for θ are ours.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> first = {"x": list("abcd"), "y": list("bacd"), "z": list("acbd"), "w": list("cbda")}
+    >>> second = {"x": list("efg"), "y": list("egf"), "z": list("feg"), "w": list("efg")}
+    >>> votes = cc.concat([cc.from_lists(first, "one"), cc.from_lists(second, "two")])
+    >>> mpm = cc.MPM(adherence="learned", uncertainty="none")
+    >>> mpm.fit_predict(votes).ranking("one")
+    ['a', 'b', 'c', 'd']
+    >>> dict(zip(mpm.experts_, mpm.adherence_.round(2).tolist()))
+    {'x': 1.0, 'y': 0.59, 'z': 0.51, 'w': 0.37}
+
+    With labels for some items, whoever agrees with them is believed, whatever the others say.
+
+    >>> labels = cc.Labels(["one"] * 4, list("abcd"), [0, 1, 2, 0])
+    >>> mpm = cc.MPM(adherence="supervised")
+    >>> mpm.fit_predict(votes, labels).ranking("one")
+    ['c', 'b', 'a', 'd']
+    >>> dict(zip(mpm.experts_, mpm.adherence_.round(2).tolist()))
+    {'x': 0.0, 'y': 0.33, 'z': 0.33, 'w': 1.0}
+    """
+
+    name = "mpm"
+    tags = Tags(
+        accepts=PAIRED, uncertainty=True, blocks=True, cost="O(R log M); O(K M²) a step for adherence or variances"
+    )
+    _leaves_unknown = True
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "variances": one_of(False, True, "force"),
+        "adherence": one_of("auto", "learned", "supervised", "none"),
+        "normalize": one_of("minmax", "none"),
+        "unjudged": one_of("zero", "drop"),
+        "transform": one_of("count", "binary", "rankdiff", "log", "rating"),
+        "optimizer": one_of("auto", "gd"),
+        "max_iter": integer(least=1),
+        "tol": number(above=0),
+        "unknown_experts": one_of("error", "ignore"),
+        **CONSTRAINTS,
+    }
+
+    adherence_used_: str
+    training_instances_: Annotated[int, Within(least=0)]
+    adherence_: Annotated[Floats, Within(0, 1)]
+    variance_: Annotated[Floats, Within(least=0, missing=True)]
+    expert_details_: Annotated[dict[str, Any], Within(least=0, missing=True)]
+
+    def _check_state(self) -> None:
+        """Raise where a part of what is learned is missing, or where nobody is trusted by more than a trace."""
+        state = self.__dict__
+        if "adherence_" in state:
+            if not {"adherence_used_", "training_instances_"} <= state.keys():
+                raise DataError("a part of what MPM learns is missing.")
+            if 0.0 < self.adherence_.max(initial=0.0) < 1e-100:
+                raise DataError("no expert has an adherence above 1e-100.")
+
+    def __init__(
+        self,
+        *,
+        variances: bool | str = False,
+        adherence: str = "auto",
+        normalize: str = "minmax",
+        unjudged: str = "zero",
+        transform: str = "count",
+        optimizer: str = "auto",
+        max_iter: int = 100,
+        tol: float = 1e-7,
+        uncertainty: str = "auto",
+        level: float = 0.95,
+        rank_ranges: str = "marginal",
+        n_bootstrap: int = 200,
+        unknown_experts: str = "error",
+        random_state: int = 0,
+    ) -> None:
+        self.variances = variances
+        self.adherence = adherence
+        self.normalize = normalize
+        self.unjudged = unjudged
+        self.transform = transform
+        self.optimizer = optimizer
+        self.max_iter = max_iter
+        self.tol = tol
+        self.uncertainty = uncertainty
+        self.level = level
+        self.rank_ranges = rank_ranges
+        self.n_bootstrap = n_bootstrap
+        self.unknown_experts = unknown_experts
+        self.random_state = random_state
+
+    def _learns(self) -> bool:
+        return self.adherence != "none"
+
+    def _learned_from(self, spoken: int) -> bool:
+        """Keep whether the adherence is learned from so many instances that say something, and return it."""
+        learned = self.adherence == "learned" or (self.adherence == "auto" and spoken >= _LEAST_INSTANCES)
+        self.adherence_used_ = "learned" if learned else "none" if self.adherence == "auto" else self.adherence
+        self.training_instances_ = spoken
+        return learned
+
+    def _fit(
+        self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None
+    ) -> NetCounts | None:
+        if isinstance(preferences, Blocks):
+            if self.learns():
+                pieces = preferences.pieces.keep(_piece_of, self)
+                self._learn_adherence(preferences, list(pieces.map(_summary_of)), lambda: pieces)
+            return None
+        counts = net_counts(preferences, self.transform, bool(self.variances))
+        kind = self._interval_kind(counts.named)
+        self._learn_adherence(preferences, [_Summary.of(counts)], lambda: Held([_Piece.of(counts)]))
+        if self.adherence == "supervised":
+            self._ask_labels(preferences, labels, validation)
+        self.fit_info_.uncertainty = None if kind is None else self._interval_method(kind, counts.named)
+        return counts
+
+    def _learn_adherence(
+        self, votes: Votes | Blocks, summaries: Sequence[_Summary], pieces: Callable[[], Pieces[_Piece]]
+    ) -> None:
+        """Learn the adherence of the experts by sums over blocks; nothing where few speak, or nobody is named.
+
+        `pieces` makes the blocks to learn from when they are needed.
+        """
+        from concordant.kernels import mpm
+
+        spoken = sum(s.instances for s in summaries)
+        if not self._learned_from(spoken):
+            return
+        unnamed = isinstance(votes, Comparisons) and votes.expert is None
+        self.experts_ = [] if unnamed else votes.experts.tolist()
+        self.adherence_ = np.ones(len(self.experts_))
+        if not self.experts_:
+            return
+        heard = sum((s.heard for s in summaries), np.zeros(len(self.experts_)))
+        how: dict[str, Any] = {"report": report, "keep": Mark(self, [votes])}
+        if self.optimizer == "gd":
+            (packed,) = pieces().map(_packed_of)
+            found = mpm.ascend(packed, self.adherence_, self.max_iter, learning=True, **how)[0]
+        else:
+            profile = Profile(pieces(), spoken, len(self.experts_))
+            largest = max(s.largest for s in summaries)
+            found = mpm.climb(profile, heard > 0, largest, tol=self.tol, max_iter=self.max_iter, **how)
+        self._settle(found, heard)
+        if spoken == 1 and (self.adherence_[heard > 0] < 1.0).any():
+            only = next(s.first for s in summaries if s.instances)
+            self._warn(
+                f"whom to believe is decided by agreement in one instance alone, {only!r}, where experts who agree "
+                "confirm each other. Pass adherence='none' to count everybody alike.",
+                IdentifiabilityWarning,
+            )
+
+    def _settle(self, found: Adherence, heard: Floats) -> None:
+        """Keep the adherence that was learned, given how many preferences every expert has."""
+        self.adherence_ = found.theta
+        info = self.fit_info_
+        info.n_iter, info.objective, info.gradient_norm = found.n_iter, found.objective, found.norm
+        info.converged, info.trace = found.norm <= self.tol, found.trace
+        if not info.converged and self.optimizer == "auto" and not info.interrupted:
+            self._warn(
+                f"the adherence has not converged after {found.n_iter} steps (gradient {found.norm:.2g}, tol "
+                f"{self.tol:g}). Raise max_iter, or pass adherence='none'.",
+                ConvergenceWarning,
+            )
+        quiet = [e for e, spoke in zip(self.experts_, heard.tolist(), strict=True) if not spoke]
+        if quiet:
+            self._warn(
+                f"experts {listing(quiet)} prefer nothing to anything; their adherence stays 1.", IdentifiabilityWarning
+            )
+        unheard = np.flatnonzero((heard > 0) & (self.adherence_ == 0.0))
+        if len(unheard):
+            names = listing([self.experts_[k] for k in unheard.tolist()])
+            self._warn(
+                f"experts {names} are not believed at all: their adherence is 0, and what they say is left out.",
+                IdentifiabilityWarning,
+            )
+
+    def _blocks_obstacle(self) -> str:
+        if self.adherence in ("auto", "learned") and self.optimizer == "auto":
+            return ""
+        return "MPM learns from blocks with adherence='auto' or 'learned' and optimizer='auto'."
+
+    def _ask_labels(self, votes: Votes, labels: Labels | None, validation: Any) -> None:
+        """Learn the adherence of the experts from how they order items of different labels."""
+        owner = "MPM(adherence='supervised')"
+        if isinstance(votes, Comparisons) and votes.expert is None:
+            raise DataError(
+                f"{owner} learns whom to believe, and these comparisons name no experts. Use adherence='none', or give "
+                "comparisons with experts."
+            )
+        # Nothing is chosen, so a validation part is only looked at for what it is.
+        validation_pair(validation, "MPM")
+        truth = match_labels(votes, labels, owner, unjudged=self.unjudged)
+        self.fit_info_.labels = truth.counts
+        self.experts_ = votes.experts.tolist()
+        agreement, heard = label_agreement(votes, truth.label)
+        if not heard.any():
+            raise DataError(
+                "the labels say nothing about the experts: nobody ranks two items of different labels differently. "
+                "Give labels of items that experts rank, or use adherence='learned'."
+            )
+        theta = np.where(heard > 0, agreement, 0.5)
+        if self.normalize == "minmax":
+            low, high = float(agreement[heard > 0].min()), float(agreement[heard > 0].max())
+            # Those about whom nothing is known lie on the same scale and do not stretch it.
+            theta = np.clip((theta - low) / (high - low), 0.0, 1.0) if high > low else np.ones(len(theta))
+        self.adherence_ = theta
+        self.expert_details_ = {"agreement": agreement, "instances": heard}
+        unknown = [e for e, n in zip(self.experts_, heard.tolist(), strict=True) if not n]
+        if unknown:
+            self._warn(
+                f"the labels say nothing about the experts {listing(unknown)}, who never order two items of different "
+                "labels: they are trusted as one who is right half of the time.",
+                IdentifiabilityWarning,
+            )
+        if not theta.any():
+            self._warn(
+                "no expert ever orders two items as their labels do: nobody is believed and every item ties. Check "
+                "that larger labels, and smaller ranks, are better.",
+                IdentifiabilityWarning,
+            )
+
+    def _consensus(self, preferences: Votes, known: NetCounts | None = None) -> Consensus:
+        counts = net_counts(preferences, self.transform, bool(self.variances)) if known is None else known
+        trust = _Trust.of(counts, self._theta(counts))
+        solution = self._solve(counts, trust)
+        self._mention(counts, trust, solution)
+        answer = self._with_intervals(counts, trust, solution)
+        if known is not None:
+            self._record(self.fit_info_, solution)
+            self.fit_info_.uncertainty = answer.interval_method
+            if solution.beta is not None:
+                self.variance_ = np.exp(solution.beta)
+        return answer
+
+    def _record(self, info: FitInfo, solution: _Solution) -> None:
+        """Keep how the scores of the training data were found, beside how the adherence was."""
+        found, norm = solution.found, float(solution.norms.max(initial=0.0))
+        if self.adherence_used_ != "learned" or not self.experts_:
+            info.n_iter, info.gradient_norm = solution.steps, norm
+            info.objective = float(solution.values[found].mean()) if found.any() else 0.0
+        else:
+            info.gradient_norm = max(info.gradient_norm or 0.0, norm)
+        info.converged = info.converged and norm <= self.tol
+
+    def _theta(self, counts: NetCounts) -> Floats:
+        """Return the trust in every list."""
+        used = "none" if self.adherence == "none" else self.__dict__.get("adherence_used_", self.adherence)
+        if used != "none" and "adherence_" not in self.__dict__:
+            raise NotFittedError.of(type(self).__name__)
+        if used == "none" or not counts.named:
+            return np.ones(len(counts.expert))
+        known = dict(zip(self.experts_, self.adherence_.tolist(), strict=True))
+        check_known(counts.votes, known, type(self).__name__, self.unknown_experts)
+        return np.array([known.get(name, 0.0) for name in counts.votes.experts] or [0.0])[counts.expert]
+
+    def _solve(self, counts: NetCounts, trust: _Trust) -> _Solution:
+        """Return the scores of every instance."""
+        from concordant.kernels import mpm
+
+        amount = trust.share * np.repeat(trust.total, np.diff(trust.starts))
+        solution = _scores(counts.offsets, trust.starts, amount, trust.level, trust.net)
+        if self.optimizer == "gd":
+            packed, level = _merged(counts, trust)
+            _, ascent, norms, values = mpm.ascend(packed, level, self.max_iter, learning=False, report=_nobody)
+            norms = np.where(solution.found, norms, 0.0)
+            score = np.where(np.repeat(solution.endless, np.diff(counts.offsets)), solution.score, ascent)
+            solution = solution._replace(score=score, norms=norms, values=values, steps=self.max_iter)
+        return self._solve_variances(counts, trust, solution) if self.variances else solution
+
+    def _solve_variances(self, counts: NetCounts, trust: _Trust, equal: _Solution) -> _Solution:
+        """Return scores and variances, from the scores with equal variances on."""
+        from concordant.kernels import mpm_variance as pairs
+
+        edges, sizes = counts.offsets.tolist(), np.diff(counts.offsets).tolist()
+        largest = max((m for m, found in zip(sizes, equal.found.tolist(), strict=True) if found), default=0)
+        if largest > _MANY_ITEMS and self.variances != "force":
+            n = sizes.index(largest)
+            raise DataError(
+                f"variances need a table of all pairs: {largest:,} items of instance {counts.votes.instances[n]!r} "
+                f"take {8e-9 * largest**2:,.1f} GB. Pass variances='force' to have it made, or variances=False."
+            )
+
+        def work(n: int) -> pairs.Variances | None:
+            if not equal.found[n]:
+                return None
+            groups = slice(trust.starts[n], trust.starts[n + 1])
+            share, level = trust.share[groups], trust.level[groups]
+            table = counts.table(n, trust.theta / trust.total[n])
+            if self.optimizer == "gd":
+                return pairs.ascend_variances(table, share, level, self.max_iter)
+            # Where all variances are 1 instead of ½, scores are twice as large.
+            start = 2.0 * equal.score[edges[n] : edges[n + 1]]
+            return pairs.solve_variances(
+                table,
+                share,
+                level,
+                start,
+                np.zeros(len(start)),
+                ridge=_VARIANCE_RIDGE,
+                tol=self.tol,
+                max_iter=self.max_iter,
+            )
+
+        results = map_instances(work, len(sizes))
+        score, beta = equal.score.copy(), np.full(len(equal.score), np.nan)
+        norms, values, steps = np.zeros(len(sizes)), np.zeros(len(sizes)), equal.steps
+        for n, result in enumerate(results):
+            if result is not None:
+                own = slice(edges[n], edges[n + 1])
+                score[own], beta[own] = result.score, result.beta
+                norms[n], values[n], steps = result.norm, result.objective, max(steps, result.n_iter)
+        return equal._replace(score=score, beta=beta, norms=norms, values=values, steps=steps)
+
+    def _mention(self, counts: NetCounts, trust: _Trust, solution: _Solution) -> None:
+        """Warn, once for each kind of trouble, of instances whose data leave something open."""
+        votes, total = counts.votes, len(solution.found)
+        silent = np.flatnonzero(solution.silent & (np.diff(counts.offsets) > 0))
+        if len(silent):
+            self._warn(
+                f"nobody prefers any of {some_items(votes.slots, silent)} to another: they score 0 and get no "
+                "interval.",
+                IdentifiabilityWarning,
+            )
+        endless = np.flatnonzero(solution.endless)
+        if len(endless):
+            n = int(endless[0])
+            name, items = _items(votes, n)
+            sign = np.sign(trust.net[counts.offsets[n] : counts.offsets[n + 1]])
+            won = [i for i, s in zip(items, sign, strict=True) if s > 0]
+            lost = [i for i, s in zip(items, sign, strict=True) if s < 0]
+            self._warn(
+                f"no finite estimate in {len(endless)} of {total} instances: every item only wins or only loses. Net "
+                f"counts stand in for the scores there, in the same order and without intervals. First: instance "
+                f"{name!r}, {listing(won)} over {listing(lost)}. More preferences would mend it; a model with a prior "
+                "such as BradleyTerry does without them.",
+                IdentifiabilityWarning,
+            )
+        self._mention_components(counts)
+        slow = np.flatnonzero(solution.norms > self.tol)
+        if len(slow) and self.optimizer == "auto":
+            worst = int(slow[np.argmax(solution.norms[slow])])
+            self._warn(
+                f"the scores of {len(slow)} of {total} instances have not converged after {solution.steps} steps; the "
+                f"gradient of instance {votes.instances[worst]!r} is {solution.norms[worst]:.2g}, tol {self.tol:g}. "
+                "Raise max_iter or tol.",
+                ConvergenceWarning,
+            )
+
+    def _mention_components(self, counts: NetCounts) -> None:
+        """Warn of groups of items between which there is no preference."""
+        one, other = counts.meetings()
+        slots = counts.votes.slots
+        parted = parted_instances(one, other, slots)
+        if len(parted):
+            why = why_parted(one, other, slots, int(parted[0]))
+            more = f" (and {len(parted) - 1} more instances are like that)" if len(parted) > 1 else ""
+            self._warn(
+                f"{why}{more}: what places them is how many preferences each item wins, not whom it met.",
+                IdentifiabilityWarning,
+            )
+
+    def _with_intervals(self, counts: NetCounts, trust: _Trust, solution: _Solution) -> Consensus:
+        """Return the consensus, with intervals where they are asked for and can be given."""
+        votes, sizes = counts.votes, np.diff(counts.offsets)
+        gauge = "the scores of an instance have mean 0"
+        if self.variances:
+            gauge += ", its log variances too"
+        kind = self._interval_kind(counts.named)
+        if kind is None:
+            return Consensus.from_codes(votes.slots, solution.score, gauge=gauge)
+        if self.__dict__.get("adherence_used_") == "learned":
+            warn_few_instances(self.training_instances_, self._warn)
+        clustered = counts.named and kind != "information"
+        clusters = counts.per_instance(np.where(trust.theta > 0, counts.weight, 0.0))
+        few = solution.found & (clusters < 2) if clustered else np.zeros(len(sizes), dtype=np.bool_)
+        many = solution.found & (sizes > _MANY_ITEMS) & (self.uncertainty == "auto")
+        self._mention_missing_intervals(votes, few, many)
+        errors = _Errors(counts, trust, solution, kind, self.n_bootstrap, self.random_state)
+        wanted = (solution.found & ~few & ~many).tolist()
+        told = each_instance(lambda n: errors(n) if wanted[n] else None, sizes.tolist())
+        spreads = batched(moderated if clustered else ScoreCovariance.of, told)
+        spoken = np.zeros(len(solution.score), dtype=np.bool_)
+        for side in counts.meetings():
+            spoken[side] = True
+        return with_intervals(
+            votes.slots,
+            solution.score,
+            spreads,
+            level=self.level,
+            rank_ranges=self.rank_ranges,
+            gauge=gauge,
+            method=self._interval_method(kind, counts.named),
+            known=spoken,
+            warn=self._warn,
+        )
+
+    def _interval_kind(self, named: bool) -> str | None:
+        """Return how intervals are made, None for not at all."""
+        if self.uncertainty == "none":
+            return None
+        if self.uncertainty == "sandwich" and not named:
+            raise DataError(
+                "a sandwich needs experts to cluster by, and these comparisons name none. Use uncertainty="
+                "'information' or 'bootstrap'."
+            )
+        return self.uncertainty if self.uncertainty != "auto" else "sandwich" if named else "information"
+
+    def _interval_method(self, kind: str, named: bool) -> str:
+        names = {
+            "information": "observed information",
+            "sandwich": "sandwich, clustered by expert",
+            "bootstrap": "bootstrap over experts" if named else "bootstrap over outcomes",
+        }
+        fixed = named and self.__dict__.get("adherence_used_", self.adherence) != "none"
+        return names[kind] + (", adherence held fixed" if fixed else "")
+
+    def _mention_missing_intervals(self, votes: Votes, few: Bools, many: Bools) -> None:
+        if few.any():
+            self._warn(
+                f"no intervals for {some_items(votes.slots, np.flatnonzero(few))}: fewer than two experts are heard "
+                "there, and one alone does not show how far experts differ.",
+                UncertaintyWarning,
+            )
+        if many.any():
+            m = int(np.diff(votes.slots.offsets)[many].max())
+            self._warn(
+                f"no intervals for instances of more than {_MANY_ITEMS:,} items: {m:,} need {8e-9 * m**2:,.1f} GB for "
+                "each of several tables. Pass uncertainty='sandwich', 'information' or 'bootstrap' to have them made.",
+                UncertaintyWarning,
+            )
+
+
+def label_agreement(votes: Votes, label: Floats) -> tuple[Floats, Ints]:
+    """Return how far every expert agrees with the labels of the slots, and in how many instances that can be told.
+
+    Of an instance, it is the share of pairs ordered as their labels, of all pairs that differ in label and that the
+    expert orders; of several, the mean, by the weights of the lists. NaN labels are not used; an expert of whom nothing
+    can be told has NaN.
+    """
+    if isinstance(votes, Preferences):
+        expert, weight = votes.list_expert.astype(np.int64), votes.weights
+        rows = np.flatnonzero(~np.isnan(label[votes.slot]))
+        offsets = offsets_of(np.bincount(votes.row_list[rows], minlength=votes.n_lists))
+        alike, against = order_agreement(-votes.strengths()[rows], label[votes.slot[rows]], offsets)
+    else:
+        codes = np.zeros(0, dtype=np.int32) if votes.expert is None else votes.expert
+        key = votes.slots.instance[votes.left].astype(np.int64) * votes.n_experts + codes
+        lists, which = np.unique(key, return_inverse=True)
+        expert, weight = lists % max(votes.n_experts, 1), np.ones(len(lists))
+        gap = label[votes.left] - label[votes.right]
+        right = np.where(gap > 0, votes.n_left, np.where(gap < 0, votes.n_right, 0.0))
+        wrong = np.where(gap < 0, votes.n_left, np.where(gap > 0, votes.n_right, 0.0))
+        alike, against = (np.bincount(which, weights=w, minlength=len(lists)) for w in (right, wrong))
+    told = (alike + against > 0) & (weight > 0)
+    share = alike[told] / (alike[told] + against[told])
+    n, k = len(share), votes.n_experts
+    edges, most = np.array([0, n], dtype=np.int64), np.array([n])
+    total, amount = (exact_sums(x, expert[told], k, edges, most) for x in (weight[told] * share, weight[told]))
+    heard = np.bincount(expert[told], minlength=k).astype(np.int64)
+    return np.divide(total, amount, out=np.full(k, np.nan), where=heard > 0), heard
+
+
+def _items(votes: Votes, n: int) -> tuple[str, list[str]]:
+    """Return the name and the items of an instance."""
+    first, last = int(votes.slots.offsets[n]), int(votes.slots.offsets[n + 1])
+    return votes.instances[n], votes.items[first:last].tolist()
+
+
+def _nobody(done: int, total: int) -> None:
+    """Let nobody know of the steps of one of many instances."""
+
+
+def _merged(counts: NetCounts, trust: _Trust) -> tuple[Packed, Floats]:
+    """Return the counts as lists, each with its trust; where all trust is 1, one list for each instance."""
+    from concordant.kernels.mpm import Packed
+
+    if (trust.level == 1.0).all():
+        sizes = np.diff(counts.offsets)
+        scale = np.divide(1.0, trust.total, out=np.zeros(len(sizes)), where=trust.total > 0)
+        one = np.arange(len(sizes) + 1, dtype=np.int64)
+        slot = np.arange(len(trust.net), dtype=np.int32)
+        net = trust.net * np.repeat(scale, sizes)
+        heard = (trust.total > 0).astype(np.float64)
+        return Packed(counts.offsets, one, counts.offsets, np.zeros(len(sizes), np.int64), heard, slot, net), np.ones(1)
+    trusted = counts._replace(total=np.where(trust.theta > 0, counts.total, 0.0))
+    return trusted.packed()._replace(expert=np.arange(len(trust.theta), dtype=np.int64)), trust.theta
+
+
+def _scores(offsets: Ints, starts: Ints, amount: Floats, level: Floats, net: Floats) -> _Solution:
+    """Return the scores given net counts Σ θ d and, in groups of equal trust θ = `level`, the number of preferences."""
+    from concordant.kernels import mpm
+
+    sizes = np.diff(offsets)
+    owner = np.repeat(np.arange(len(sizes)), np.diff(starts))
+    total, weight, square = (
+        np.bincount(owner, weights=amount * level**power, minlength=len(sizes)).astype(np.float64)
+        for power in (0, 1, 2)
+    )
+    score, root = np.zeros(len(net)), np.zeros(len(sizes))
+    # One trust θ for all: the base model gives θ s. Several: what it gives for their mean is a start.
+    mpm.net_scores(net, weight, offsets, score, root)
+    silent, endless = (weight <= 0) | (sizes < 2), np.isinf(root)
+    found = ~silent & ~endless
+    score /= np.repeat(np.divide(square, weight, out=np.ones(len(sizes)), where=found), sizes)
+    scale = np.divide(1.0, total, out=np.zeros(len(sizes)), where=total > 0)
+    norms, values = np.zeros(len(sizes)), np.zeros(len(sizes))
+    steps = mpm.infer(
+        offsets,
+        starts,
+        amount * scale[owner],
+        level,
+        net * np.repeat(scale, sizes),
+        0.0,
+        found,
+        score,
+        norms,
+        values,
+    )
+    return _Solution(score, found, silent, endless, norms, values, 1 + steps)
+
+
+class _Errors:
+    """How far the scores of an instance may be off: curvature and the pull of each expert, or repeated estimates."""
+
+    def __init__(
+        self, counts: NetCounts, trust: _Trust, solution: _Solution, kind: str, repeats: int, random_state: int
+    ) -> None:
+        self.counts = counts
+        self.trust = trust
+        self.solution = solution
+        self.kind = kind
+        self.repeats = repeats
+        self.random_state = random_state
+
+    def __call__(self, n: int) -> dict[str, Any] | None:
+        """Return what `moderated` takes for an instance; None where nothing can be told."""
+        c = self.counts
+        own = slice(int(c.offsets[n]), int(c.offsets[n + 1]))
+        lists = np.arange(c.list_starts[n], c.list_starts[n + 1])
+        lists = lists[self.trust.theta[lists] > 0]
+        m, parts = own.stop - own.start, self._equal if self.solution.beta is None else self._unequal
+        repeated = self._drawn_anew(n, own, lists) if self.kind == "bootstrap" else None
+        if self.kind == "bootstrap" and repeated is None:
+            return None
+        if self.kind == "information" or not c.named:
+            if repeated is None:
+                repeated = regauge(parts(n, own, lists[:0])[0][:m, :m], None)
+            return {"known": repeated}
+        inverse, diagonal, pulls = parts(n, own, lists)
+        weight = c.weight[lists]
+        # What an expert says of the scores: the information grows with its preferences and the trust in them.
+        amount = self.trust.theta[lists] ** 2 * c.total[lists] / weight
+        whole = float(weight @ amount)
+        clusters = Clusters(
+            (pulls * weight[:, None]).T @ pulls,
+            diagonal,
+            diagonal**2 * float(weight @ amount**2) / whole**2,
+            float(weight.sum()),
+            weight @ pulls[:, :m],
+        )
+        if repeated is None:
+            half = inverse @ clusters.meat
+            repeated = regauge((half @ inverse.T)[:m, :m], None)
+        spoken = np.zeros((2, m))
+        starts, ends = c.list_offsets[lists], c.list_offsets[lists + 1]
+        at = c.slot[ranges(starts, ends)] - own.start
+        for power, row in enumerate(spoken, start=1):
+            row += np.bincount(at, np.repeat(weight * amount**power, ends - starts), m)
+        effective = spoken[0] ** 2 / np.maximum(spoken[1], 1e-300)
+        known = regauge(inverse[:m, :m], None)
+        return {"known": known, "sandwich": repeated, "clusters": clusters, "effective": effective}
+
+    def _equal(self, n: int, own: slice, lists: Ints) -> tuple[Floats, Floats, Floats]:
+        """Return the inverse of the information, the information of each score, and the gradients of the lists."""
+        from concordant.kernels.mpm import laws
+
+        c, trust = self.counts, self.trust
+        groups = slice(int(trust.starts[n]), int(trust.starts[n + 1]))
+        level = trust.level[groups]
+        expected = laws(self.solution.score[own], level)
+        curvature = trust.total[n] * trust.share[groups] * level**2
+        inverse = expected.solve(curvature, np.eye(own.stop - own.start))
+        theta, weight = trust.theta[lists], c.weight[lists]
+        pulls = c.dense(lists, own) * theta[:, None]
+        pulls -= expected.rho[np.searchsorted(level, theta)] * (theta * c.total[lists] / weight)[:, None]
+        return inverse, curvature @ (expected.both - 2 * expected.up * expected.down - expected.rho**2), pulls
+
+    def _unequal(self, n: int, own: slice, lists: Ints) -> tuple[Floats, Floats, Floats]:
+        """Return the same where variances are estimated too; the parameters are scores, then log variances."""
+        from concordant.kernels.mpm import solve_positive
+        from concordant.kernels.mpm_variance import pair_curvature
+
+        c, trust = self.counts, self.trust
+        groups = slice(int(trust.starts[n]), int(trust.starts[n + 1]))
+        level, total, m = trust.level[groups], trust.total[n], own.stop - own.start
+        score, beta = self.solution.score[own], self.solution.beta[own]  # type: ignore[index]
+        table = c.table(n, trust.theta / total)
+        mean, hessian = np.empty((len(level), 2 * m)), np.empty((2 * m, 2 * m))
+        pair_curvature(table, trust.share[groups], level, score, beta, mean, hessian)
+        diagonal = np.maximum(np.diag(hessian)[:m], 0.0) * total
+        hessian[np.arange(m, 2 * m), np.arange(m, 2 * m)] += _VARIANCE_RIDGE / m
+        hessian[:m, :m] += np.trace(hessian[:m, :m]) / m / m
+        hessian *= total
+        theta, weight = trust.theta[lists], c.weight[lists]
+        pulls = c.pulls(n, lists, score, np.exp(beta)) * theta[:, None]
+        pulls -= mean[np.searchsorted(level, theta)] * (theta * c.total[lists] / weight)[:, None]
+        return solve_positive(hessian, np.eye(2 * m)), diagonal, pulls
+
+    def _drawn_anew(self, n: int, own: slice, lists: Ints) -> Floats | None:
+        """Return the covariance of the scores when experts, or outcomes, are weighted anew."""
+        c, trust, b = self.counts, self.trust, self.repeats
+        m = own.stop - own.start
+        rng = instance_stream(self.random_state, c.votes.instances[n])
+        level = trust.level[trust.starts[n] : trust.starts[n + 1]]
+        if c.named:
+            weight, theta = c.weight[lists], trust.theta[lists]
+            times = np.array([bayesian_bootstrap_weights(weight, rng) for _ in range(b)])
+            net = times @ (c.dense(lists, own) * theta[:, None])
+            # Preferences by group of equal trust.
+            group = np.zeros((len(lists), len(level)))
+            group[np.arange(len(lists)), np.searchsorted(level, theta)] = c.total[lists] / weight
+            amount = times @ group
+            tables = (self._table(n, lists, row / weight) for row in times)
+        else:
+            table = c.table(n, trust.theta)
+            drawn = [bayesian_bootstrap_weights(table, rng) for _ in range(b)]
+            net = np.array([one.sum(axis=1) - one.sum(axis=0) for one in drawn], dtype=np.float64)
+            amount = np.array([[one.sum()] for one in drawn])
+            tables = (one for one in drawn)
+        offsets, starts = np.arange(b + 1) * m, np.arange(b + 1) * len(level)
+        again = _scores(offsets, starts, amount.ravel(), np.tile(level, b), net.ravel())
+        score = again.score.reshape(b, m)
+        if self.solution.beta is not None:
+            score = self._variances_anew(own, level, amount, tables, again.found)
+        # Draws in which every item only wins or only loses have no estimate.
+        kept = score[again.found]
+        return None if len(kept) <= b // 2 else sample_covariance(kept)
+
+    def _table(self, n: int, lists: Ints, times: Floats) -> Floats:
+        """Return the table of the lists, each taken so many times and with the trust in it."""
+        of_list = np.zeros(len(self.counts.total))
+        of_list[lists] = times * self.trust.theta[lists]
+        return self.counts.table(n, of_list)
+
+    def _variances_anew(
+        self, own: slice, level: Floats, amount: Floats, tables: Iterator[Floats], found: Bools
+    ) -> Floats:
+        """Return the scores, one row for each table, when variances are estimated with them."""
+        from concordant.kernels.mpm_variance import solve_variances
+
+        score, beta = self.solution.score[own], self.solution.beta[own]  # type: ignore[index]
+        out = np.tile(score, (len(found), 1))
+        for row, table in enumerate(tables):
+            if found[row]:
+                total = float(amount[row].sum())
+                out[row] = solve_variances(
+                    table / total,
+                    amount[row] / total,
+                    level,
+                    score,
+                    beta,
+                    ridge=_VARIANCE_RIDGE,
+                    tol=1e-6,
+                    max_iter=100,
+                ).score
+        return out
+
+
+# Blocks of instances that share the adherence.
+
+
+class _Summary(NamedTuple):
+    """What has to be known of a block before the first step.
+
+    Attributes
+    ----------
+    instances : int
+        How many instances say something.
+    first : str
+        The id of the first of them, "" without any.
+    heard : float64[K]
+        How many preferences every expert has.
+    largest : int
+        How many items the largest instance has.
+    """
+
+    instances: int
+    first: str
+    heard: Floats
+    largest: int
+
+    @classmethod
+    def of(cls, counts: NetCounts) -> _Summary:
+        """Return the summary of some counts."""
+        spoken = np.flatnonzero(counts.per_instance(counts.total) > 0)
+        heard = np.bincount(counts.expert, weights=counts.total, minlength=len(counts.votes.experts))
+        first = counts.votes.instances[int(spoken[0])] if len(spoken) else ""
+        return cls(len(spoken), first, heard.astype(np.float64), int(np.diff(counts.offsets).max(initial=0)))
+
+
+_NO_GRADIENT = np.zeros(0)
+
+
+class _Piece(NamedTuple):
+    """A block as something to learn adherence from: its objective at the θ tried last, and the scores found there."""
+
+    summary: _Summary
+    profile: BlockProfile
+    score: Floats
+    value: float = 0.0
+    gradient: Floats = _NO_GRADIENT
+
+    @classmethod
+    def of(cls, counts: NetCounts) -> _Piece:
+        """Return the block of some counts; its ids are not kept."""
+        from concordant.kernels.mpm import BlockProfile
+
+        return cls(_Summary.of(counts), BlockProfile(counts.packed(), _SCORE_RIDGE), np.zeros(int(counts.offsets[-1])))
+
+
+class Profile:
+    """The mean objective over blocks as a function of the adherence, see `kernels.multinomial.Profile`.
+
+    A block after an evaluation is made of the block before it, so that one that is lost can be made again.
+    """
+
+    def __init__(self, pieces: Pieces[_Piece], count: int, n_experts: int) -> None:
+        self.position = pieces
+        self._count = max(count, 1)
+        self._n_experts = n_experts
+
+    def __call__(self, theta: Floats) -> tuple[float, Floats]:
+        """Return the objective and its gradient."""
+        self.position = self.position.keep(_evaluated, theta)
+        value, gradient = 0.0, np.zeros(self._n_experts)
+        for part, slope in self.position.map(_value_of):
+            value += part
+            gradient += slope
+        return value / self._count, gradient / self._count
+
+    def curvature(self, theta: Floats) -> Floats:
+        """Return the second derivatives, the objective having been asked for at the same adherence before."""
+        out = np.zeros((self._n_experts, self._n_experts))
+        for part in self.position.map(_curvature_of, theta):
+            out += part
+        return out / self._count
+
+    def state(self) -> State:
+        """Return the scores of all blocks."""
+        return joined(list(self.position.map(_state_of)))
+
+    def restore(self, known: State) -> None:
+        """Set the scores of all blocks to those of a state."""
+        self.position = self.position.keep_each(_restored, apart(known))
+
+
+def _piece_of(block: Preferences, owner: MPM) -> _Piece:
+    owner._checked(block)
+    return _Piece.of(net_counts(block, owner.transform, False))
+
+
+def _summary_of(piece: _Piece) -> _Summary:
+    return piece.summary
+
+
+def _packed_of(piece: _Piece) -> Packed:
+    return piece.profile.packed
+
+
+def _evaluated(piece: _Piece, theta: Floats) -> _Piece:
+    """Return the block at another θ; its scores are looked for from those there are."""
+    value, gradient, score = piece.profile.evaluate(theta, piece.score)
+    return piece._replace(score=score, value=value, gradient=gradient)
+
+
+def _value_of(piece: _Piece) -> tuple[float, Floats]:
+    return piece.value, piece.gradient
+
+
+def _curvature_of(piece: _Piece, theta: Floats) -> Floats:
+    return piece.profile.curvature(theta, piece.score)
+
+
+def _state_of(piece: _Piece) -> State:
+    return {"score": piece.score}
+
+
+def _restored(piece: _Piece, known: State) -> _Piece:
+    if known["score"].shape != piece.score.shape:
+        raise FormatError("the checkpoint is not of these preferences. Remove it to begin anew.")
+    return piece._replace(score=known["score"])

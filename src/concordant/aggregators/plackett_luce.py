@@ -1,0 +1,899 @@
+"""Plackett-Luce: a ranking is a sequence of choices, each made from the items that remain.
+
+Newton's method finds the scores of an instance on its penalised log-likelihood (`kernels.plackett_luce`), which is
+concave but for one way of reading ties. Instances may share how closely each expert follows the scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.aggregators._mle_existence import parted_instances, why_parted
+from concordant.aggregators._plackett_luce_adherence import Part, Trust
+from concordant.aggregators.fusion import LISTS
+from concordant.aggregators.majority import each_instance
+from concordant.base.checkpoints import Mark
+from concordant.base.contract import Aggregator, Tags
+from concordant.base.experts import check_known
+from concordant.base.params import Constraint, Within, boolean, integer, number, one_of, optional
+from concordant.base.registry import register_method
+from concordant.base.uncertainty import (
+    CONSTRAINTS,
+    WEAK_PRIOR,
+    Clusters,
+    ScoreCovariance,
+    batched,
+    sample_covariance,
+    score_covariance,
+    some_items,
+    warn_few_instances,
+    with_intervals,
+)
+from concordant.data.consensus import Consensus
+from concordant.data.index import Slots, Texts
+from concordant.data.preferences import Preferences
+from concordant.data.streams import bayesian_bootstrap_weights, id_hash, instance_stream
+from concordant.errors import (
+    ConvergenceWarning,
+    DataError,
+    IdentifiabilityWarning,
+    NoFiniteEstimateError,
+    NotFittedError,
+    ParameterError,
+    UncertaintyWarning,
+    listing,
+)
+from concordant.execution import Held, Pieces, report, unwatched
+from concordant.execution.blocks import Blocks
+from concordant.kernels import lists
+from concordant.kernels.lists import Floats, Ints
+from concordant.kernels.resumable import UNKEPT, Keep
+
+if TYPE_CHECKING:
+    from concordant.kernels.plackett_luce import Stages
+    from concordant.kernels.plackett_luce_fit import Found, Model
+
+__all__ = ["PlackettLuce"]
+
+# The prior behind the published row fades when items take part in more choices than this, on average.
+_FADE = 10.0
+# How many steps are taken at most; the papers take 100 of theirs and stop.
+_STEPS = {"newton": 100, "mm": 10_000, "gd": 100}
+# Beyond this many items tables of all pairs of them are made on request only.
+_MOST_ITEMS = 5000
+# Rests are written out from the start where that makes no more than so many times the rows there are.
+_WRITE_OUT = 4
+
+
+def _is_prior(value: Any) -> bool:
+    if isinstance(value, str):
+        return value in ("auto", "published")
+    # A command line has lists only.
+    if isinstance(value, (tuple, list)):
+        plain = number(above=0).test
+        return len(value) == 3 and value[0] == "gamma" and plain(value[1]) and plain(value[2]) and value[1] > 1
+    return number(least=0).test(value)
+
+
+@register_method
+class PlackettLuce(Aggregator):
+    """The score s of each item in the model that picks the next item i with probability exp(s_i) / Σ exp(s_left).
+
+    Scores maximise Σ_lists w Σ_k [s_{i_k} − log Σ_{u ≥ k} exp(s_{i_u})] less the prior's ½ λ ‖s‖²; they have mean 0,
+    and exp(s_i − s_j) are the odds of i against j. Two items in every list make it Bradley-Terry. A list orders what it
+    ranks: full and partial rankings, top-k lists, and scores or ratings by their order. A list of weight 3 counts as
+    three. Lists of one item and empty ones say nothing; an item that no list sets against another gets the neutral
+    score 0 and no interval.
+
+    Parameters
+    ----------
+    prior : "auto", "published", float or ("gamma", a, b)
+        λ, the precision of a normal prior on every score. "auto" is weak and the same for all data, 0.1. 0 gives the
+        maximum-likelihood estimate, which raises NoFiniteEstimateError where it does not exist. ("gamma", a, b) puts
+        Gamma(a, b) on exp(s), a > 1, and gives the mode. "published" is the heavy shrinkage behind the published row
+        on MQ2008-agg: 2 n / (1 + (n/10)²), n = T / M for T choices among the M items of an instance. It is good for
+        the top of partial lists by few experts, and its scores and intervals are pulled in.
+    ties : {"average", "partition", "input", "random"}
+        What a tie inside a list says. "average": any order of the tied items may be meant (Efron's likelihood, close
+        to the mean over orders). "partition": the ordered-partition likelihood, in which one item of the block was
+        chosen and the others came along. "input": the order of the input. "random": an order drawn for every list
+        from `random_state` and the ids. Items tied in last place are not ordered by the first two.
+    missing : {"auto", "unknown", "below"}
+        "unknown": a list says nothing about items it leaves out. "below": they are one block below what it holds, as of
+        top-k lists. "auto": what the preferences declare, instance by instance.
+    adherence : bool
+        Learn for every expert k a factor θ_k ≥ 0 of the scores over all instances: k picks i with probability
+        proportional to exp(θ_k s_i); 0 is picking at random. The mean of θ² over all choices is 1. Kept as
+        `adherence_`, and fixed in `predict`. Needs a prior, and some fifty instances: learned from few it draws the
+        scores apart, and a warning says that the intervals are too short.
+    optimizer : {"newton", "mm", "gd"}
+        "newton" converges in a few steps. "mm" is Hunter's minorisation: slow, never falls. "gd" takes 100 gradient
+        steps of 0.01 M / T from 0, as the papers do; where it stops is its prior (an explicit one is added), and it
+        gives intervals by bootstrap only.
+    uncertainty : {"auto", "information", "sandwich", "bootstrap", "none"}
+        "auto" is the sandwich, with lists (experts) as clusters, moderated for items that few lists hold; none beyond
+        5,000 items in an instance, or as many pairs of items in several. An instance with fewer than two lists gets no
+        intervals. "information" trusts every choice to be independent. "bootstrap" weighs the experts anew. With a
+        prior they are intervals of the posterior.
+    level : float
+        Of the intervals.
+    rank_ranges : {"marginal", "simultaneous"}
+        Whether the range of a rank holds that rank with probability `level`, or counts who is surely better and worse,
+        all verdicts about the item being right together with that probability.
+    n_bootstrap : int
+        How often "bootstrap" weighs the experts anew.
+    max_iter : int, optional
+        The most steps: 100 for "newton" and "gd", 10,000 for "mm".
+    tol : float
+        Converged when the largest derivative of the objective, over the mean number of choices per item T / M, is
+        below this (`fit_info_.gradient_norm`).
+    unknown_experts : {"error", "ignore"}
+        What `predict` does about experts whose adherence was not learned; ignored ones have no say.
+    random_state : int
+        The seed of random ties and of the bootstrap.
+
+    Notes
+    -----
+    Cost O(R) for the objective, its gradient and its product with a vector, R rows; about ten steps. Intervals cost
+    O(Σ m² + M³) for lists of length m. Equal lists are merged where there are many.
+
+    On partial rankings by few experts an item that one list puts first and the others leave out may lead: its score is
+    high and its interval wide. prior="published" shrinks such items to the middle, which makes most of the quality of
+    the top of MQ2008-agg (see the results page).
+
+    "partition" is the likelihood under which ordered partitions sum to one (probabilistic models over ordered
+    partitions, full decomposition). A tied block shares one choice, so that a strong prior can put a block of many
+    below the single item after it; and it is not concave: with a weak prior one of two items that are always tied may
+    be best left to win. The answer is the stationary point reached from equal scores, and a warning says when that is
+    no maximum. Where ties come from coarse scales (ratings), "average" is closer to the truth.
+
+    With prior=0 a finite estimate exists if and only if, for every split of the items in two, some list ranks an item
+    of each side above one of the other (or, with "average", ties them above a last place). With "partition" a block
+    counts when all of it lies on one side; then the estimate surely exists, and otherwise it need not.
+
+    References
+    ----------
+    Luce, Individual choice behavior, 1959. Plackett, The analysis of permutations, 1975. Hunter, MM algorithms for
+    generalized Bradley-Terry models, Annals of Statistics 2004. Efron, The efficiency of Cox's likelihood function,
+    JASA 1977. Guiver and Snelson, Bayesian inference for Plackett-Luce ranking models, ICML 2009.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> runs = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "a", "c"], "z": ["a", "c"]})
+    >>> found = cc.PlackettLuce(prior=1.0).fit_predict(runs)
+    >>> found.ranking(), found.score.round(3).tolist()
+    (['a', 'b', 'c'], [0.485, 0.385, -0.87])
+    """
+
+    name = "plackett-luce"
+    tags = Tags(accepts=LISTS, uncertainty=True, blocks=True, cost="O(R) a step, O(Σ m² + M³) for intervals")
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "prior": Constraint('"auto", "published", a number >= 0, or ("gamma", a, b) with a > 1 and b > 0', _is_prior),
+        "ties": one_of("average", "partition", "input", "random"),
+        "missing": one_of("auto", "unknown", "below"),
+        "adherence": boolean(),
+        "optimizer": one_of("newton", "mm", "gd"),
+        **CONSTRAINTS,
+        "max_iter": optional(integer(least=1)),
+        "tol": number(above=0),
+        "unknown_experts": one_of("error", "ignore"),
+    }
+
+    # On the ellipsoid no expert follows the scores more closely than the root of all choices over its own.
+    adherence_: Annotated[Floats, Within(0, 1e12)]
+    training_instances_: Annotated[int, Within(least=0)]
+
+    def _check_state(self) -> None:
+        """Raise where a part of what is learned is missing."""
+        if ("adherence_" in self.__dict__) != ("training_instances_" in self.__dict__):
+            raise DataError("a part of what PlackettLuce learns is missing.")
+
+    def __init__(
+        self,
+        *,
+        prior: str | float | tuple[str, float, float] | list[Any] = "auto",
+        ties: str = "average",
+        missing: str = "auto",
+        adherence: bool = False,
+        optimizer: str = "newton",
+        uncertainty: str = "auto",
+        level: float = 0.95,
+        rank_ranges: str = "marginal",
+        n_bootstrap: int = 200,
+        max_iter: int | None = None,
+        tol: float = 1e-10,
+        unknown_experts: str = "error",
+        random_state: int = 0,
+    ) -> None:
+        self.prior = prior
+        self.ties = ties
+        self.missing = missing
+        self.adherence = adherence
+        self.optimizer = optimizer
+        self.uncertainty = uncertainty
+        self.level = level
+        self.rank_ranges = rank_ranges
+        self.n_bootstrap = n_bootstrap
+        self.max_iter = max_iter
+        self.tol = tol
+        self.unknown_experts = unknown_experts
+        self.random_state = random_state
+
+    def _check_kind(self, kind: str) -> None:
+        super()._check_kind(kind)
+        if self.adherence and self.optimizer != "newton":
+            raise ParameterError.invalid("optimizer", "PlackettLuce", "'newton' where adherence=True", self.optimizer)
+        if self.adherence and self.prior == 0:
+            raise ParameterError.invalid("prior", "PlackettLuce", "more than 0 where adherence=True", self.prior)
+
+    def _learns(self) -> bool:
+        return self.adherence
+
+    def _fit(self, preferences: Any, labels: Any, validation: Any, features: Any) -> _Solved | None:
+        keep = Mark(self, [preferences])
+        solved = None
+        if self.adherence:
+            solved = self._learned(preferences, keep)
+        elif not isinstance(preferences, Blocks):
+            solved = self._solved(_Lists.of(preferences, self), keep)
+        how = None if solved is None else self._how(solved)
+        if how is not None:
+            self._said(how)
+        return solved
+
+    def _consensus(self, preferences: Any, known: _Solved | None = None) -> Consensus:
+        solved = known or self._solved(_Lists.of(preferences, self, self._factors(preferences)))
+        slots, score = preferences.slots, self._placed(solved)
+        how = self._how(solved)
+        if how is None:
+            return Consensus.from_codes(slots, score, gauge=_GAUGE)
+        if self.adherence:
+            warn_few_instances(self.training_instances_, self._warn)
+        return with_intervals(
+            slots,
+            score,
+            self._spreads(solved, how),
+            level=self.level,
+            rank_ranges=self.rank_ranges,
+            gauge=_GAUGE,
+            method=self._said(how),
+            known=solved.told,
+            warn=self._warn,
+        )
+
+    def _solved(self, prepared: _Lists, keep: Keep = UNKEPT) -> _Solved:
+        """Return the scores of every instance, and say how that went."""
+        models = [self._model(prepared, n) for n in range(prepared.n_instances)]
+        if self.prior == 0 and self.optimizer != "gd":
+            _check_existence(prepared, models)
+        starts = [np.zeros(model.size) for model in models]
+        if len(models) == 1:
+            # One instance has no others to count: how far its gradient has come down is what there is to tell.
+            found = [self._maximised(models[0], starts[0], _digits(self.tol), keep)]
+        else:
+            found = each_instance(lambda n: self._maximised(models[n], starts[n]), [model.size for model in models])
+        solved = _Solved(prepared, models, found)
+        if hasattr(self, "fit_info_") and not self.adherence:
+            info = self.fit_info_
+            info.n_iter = max((f.n_iter for f in found), default=0)
+            info.converged = all(f.converged for f in found)
+            info.objective = solved.value
+            info.gradient_norm = max((f.norm for f in found), default=0.0)
+        self._doubts(solved)
+        return solved
+
+    def _doubts(self, solved: _Solved) -> None:
+        """Warn about instances whose scores are not what was asked for, or rest on something else than the lists."""
+        self._mention_places([_Places.of(solved.lists)])
+        if self.optimizer != "gd":
+            self._mention_ends([_Ends.of(solved.models, solved.found)], solved.lists.instances)
+
+    def _mention_ends(self, parts: Sequence[_Ends], names: Texts) -> None:
+        """Warn where scores have not converged, or are stationary but not best; names are those of all parts."""
+        first = np.cumsum([0, *(p.n_instances for p in parts)]).tolist()
+        open_ = [names[first[k] + n] for k, p in enumerate(parts) for n in p.unconverged]
+        if open_ and not self._stop:
+            self._warn(
+                f"Plackett-Luce did not converge in {max(p.n_iter for p in parts)} steps in instances "
+                f"{listing(open_)}. The largest gradient is {max(p.norm for p in parts):.1e}, asked for "
+                f"{self.tol:.1e}. The last estimate "
+                "is kept. Raise max_iter, or set a larger prior.",
+                ConvergenceWarning,
+            )
+        flat = [names[first[k] + n] for k, p in enumerate(parts) for n in p.flat]
+        if flat:
+            self._warn(
+                f"ties leave more than one best answer in instances {listing(flat)}: the scores are stationary, "
+                'reached from equal ones, but no maximum. Set a larger prior, or ties="average".',
+                ConvergenceWarning,
+            )
+
+    def _mention_places(self, parts: Sequence[_Places]) -> None:
+        """Warn of groups of items that no list connects, and of items that no list sets against each other."""
+        parted, quiet = sum(p.n_parted for p in parts), sum(p.n_quiet for p in parts)
+        if parted:
+            why = next(p.why for p in parts if p.n_parted)
+            more = f" (and {parted - 1} more instances are like that)" if parted > 1 else ""
+            rest = "where the steps end" if self.optimizer == "gd" else "the prior"
+            self._warn(f"{why}{more}: what places them is {rest}.", IdentifiabilityWarning)
+        if quiet:
+            items = next(p.quiet for p in parts if p.n_quiet)
+            more = f" and {quiet - 1} more" if quiet > 1 else ""
+            self._warn(
+                f"nobody prefers any of {items}{more} to another: they score 0 and get no interval.",
+                IdentifiabilityWarning,
+            )
+
+    def _model(self, prepared: _Lists, n: int) -> Model:
+        """Return the objective of one instance."""
+        stages, size, said = prepared.stages(n), int(prepared.counts[n]), float(prepared.choices[n])
+        shape, precision = None, 0.0
+        if isinstance(self.prior, (tuple, list)):
+            shape = (float(self.prior[1]) - 1.0, float(self.prior[2]))
+        elif not isinstance(self.prior, str):
+            precision = float(self.prior)
+        elif self.prior == "auto" and self.optimizer != "gd":
+            precision = WEAK_PRIOR
+        elif self.optimizer != "gd":
+            each = said / max(prepared.n_items(n), 1)
+            precision = 2.0 * each / (1.0 + (each / _FADE) ** 2)
+        from concordant.kernels.plackett_luce_fit import Model
+
+        return Model(stages, size, precision, shape, said / max(size, 1))
+
+    def _maximised(
+        self, model: Model, start: Floats, tell: Callable[[float], None] | None = None, keep: Keep = UNKEPT
+    ) -> Found:
+        from concordant.kernels import plackett_luce_fit
+
+        steps = self.max_iter or _STEPS[self.optimizer]
+        if self.optimizer == "gd":
+            return plackett_luce_fit.ascend(model, start, steps, keep)
+        if self.optimizer == "mm":
+            return plackett_luce_fit.minorise(model, start, steps, self.tol, keep)
+        return plackett_luce_fit.newton(model, start, steps, self.tol, tell, keep)
+
+    def _placed(self, solved: _Solved) -> Floats:
+        """Return a score for every slot: mean 0 over the items compared, the prior's mode for the others."""
+        prepared = solved.lists
+        out = np.zeros(int(prepared.slot_offsets[-1]))
+        out[prepared.compared] = np.concatenate([np.zeros(0), *(f.score - _mean(f.score) for f in solved.found)])
+        if isinstance(self.prior, (tuple, list)) and not prepared.compared.all():
+            mode = np.log((self.prior[1] - 1.0) / self.prior[2])
+            shift = np.array([_mean(f.score) if len(f.score) else mode for f in solved.found])
+            silent = ~prepared.compared
+            out[silent] = mode - np.repeat(shift, np.diff(prepared.slot_offsets))[silent]
+        return out
+
+    # Adherence.
+
+    def _factors(self, votes: Preferences) -> Floats | None:
+        """Return the learned adherence of every list's expert, NaN for experts to be left out."""
+        if not self.adherence:
+            return None
+        if "adherence_" not in self.__dict__:
+            raise NotFittedError.of("PlackettLuce")
+        learned = dict(zip(self.experts_, self.adherence_.tolist(), strict=True))
+        check_known(votes, learned, type(self).__name__, self.unknown_experts)
+        by_expert = np.array([learned.get(e, np.nan) for e in votes.experts])
+        return by_expert[votes.list_expert]
+
+    def _learned(self, votes: Preferences | Blocks, keep: Keep) -> _Solved | None:
+        """Learn the adherence by sums over blocks; return the scores that go with it where `votes` are in memory."""
+        prepared: _Lists | None = None
+        parts: Pieces[Part]
+        if isinstance(votes, Blocks):
+            with unwatched():
+                made = votes.pieces.keep(_piece_of, self)
+                told, places = zip(*made.map(itemgetter(1)), strict=True)
+                parts = made.keep(itemgetter(0))
+            del made
+        else:
+            prepared = _Lists.of(votes, self, np.ones(votes.n_lists))
+            part, one = self._part(prepared, votes)
+            parts, told, places = Held([part]), (one,), (_Places.of(prepared),)
+            del part
+        trust = self._trust(parts, told)
+        # What they were before the first step is not needed again.
+        del parts
+        self._settle(trust, told, votes.experts, keep)
+        self._mention_places(places)
+        self._mention_ends(trust.gather(_ends_of), votes.instances)
+        if prepared is None:
+            return None
+        (learned,) = trust.gather(_itself)
+        return _Solved(prepared, learned.models, learned.found)
+
+    def _part(self, prepared: _Lists, votes: Preferences) -> tuple[Part, _Told]:
+        """Return lists as something to learn adherence from, and what there is to tell of them."""
+        models = [self._model(prepared, n) for n in range(prepared.n_instances)]
+        expert = votes.list_expert[prepared.source].astype(np.int64)
+        said = prepared.all_stages.weight * prepared.list_choices
+        told = _Told(
+            np.bincount(votes.list_expert, minlength=votes.n_experts) > 0,
+            np.bincount(expert, weights=said, minlength=votes.n_experts).astype(np.float64),
+            int(prepared.counts.max(initial=0)),
+            int((prepared.counts > 0).sum()),
+        )
+        return Part(prepared.list_starts, expert, models), told
+
+    def _trust(self, parts: Pieces[Part], told: Sequence[_Told]) -> Trust:
+        """Return what learns the adherence of the experts over all parts."""
+        return Trust(
+            parts,
+            sum((t.choices for t in told[1:]), told[0].choices),
+            max(t.largest for t in told),
+            self.max_iter or _STEPS["newton"],
+            self.tol,
+        )
+
+    def _settle(self, trust: Trust, told: Sequence[_Told], experts: Texts, keep: Keep) -> None:
+        """Learn the adherence of the experts and keep that of those who speak."""
+        outcome = trust.learn(keep)
+        speaking = np.flatnonzero(np.any([t.speaks for t in told], axis=0))
+        self.experts_ = [experts[code] for code in speaking.tolist()]
+        self.adherence_ = trust.theta[speaking]
+        self.training_instances_ = sum(t.instances for t in told)
+        info = self.fit_info_
+        info.n_iter, info.converged, info.gradient_norm, info.trace = outcome
+        info.objective = info.trace[-1] if info.trace else 0.0
+        if not info.converged and not info.interrupted:
+            self._warn(
+                f"the adherence did not converge in {info.n_iter} steps: the largest gradient is "
+                f"{info.gradient_norm:.1e}, asked for {self.tol:.1e}. The last estimate is kept. Raise max_iter.",
+                ConvergenceWarning,
+            )
+
+    # Uncertainty.
+
+    def _how(self, solved: _Solved) -> str | None:
+        """Return how intervals are made, None for not at all."""
+        if self.uncertainty == "none" or (self.optimizer == "gd" and self.uncertainty != "bootstrap"):
+            return None
+        if self.uncertainty != "auto":
+            return self.uncertainty
+        sizes = np.diff(solved.lists.slot_offsets).astype(np.float64)
+        cells = float((sizes * sizes).sum())
+        if cells <= _MOST_ITEMS**2:
+            return "sandwich"
+        note = (
+            f"no intervals: tables of all pairs of items, up to {int(sizes.max()):,} in an instance, would take "
+            f'{3 * 8 * cells / 2**20:,.0f} MB. Pass uncertainty="sandwich" to have them all the same.'
+        )
+        if hasattr(self, "fit_info_") and note not in self.fit_info_.warnings:
+            self._warn(note, UncertaintyWarning)
+        return None
+
+    def _said(self, how: str) -> str:
+        """Return the words for how intervals were made, and leave them in `fit_info_`."""
+        words = {
+            "sandwich": "sandwich, clustered by expert",
+            "bootstrap": f"bootstrap over experts, {self.n_bootstrap} draws",
+            "information": "observed information",
+        }[how]
+        words += "" if self.prior == 0 else ", posterior"
+        words += ", adherence taken as known" if self.adherence else ""
+        if hasattr(self, "fit_info_"):
+            self.fit_info_.uncertainty = words
+        return words
+
+    def _spreads(self, solved: _Solved, how: str) -> list[ScoreCovariance | None]:
+        """Return how far each instance's scores may be off, None where fewer than two experts speak."""
+        prepared = solved.lists
+        clusters = [float(model.stages.weight.sum()) for model in solved.models]
+
+        def work(n: int) -> dict[str, Any] | None:
+            model, found = solved.models[n], solved.found[n]
+            if model.size == 0 or (clusters[n] < 2 and how != "information"):
+                return None
+            tables = model.tables(found.score, spread=how != "information")
+            prior = model.curvature(found.score)
+            told: dict[str, Any] = {"hessian": tables.hessian, "scores": model.size, "prior": prior}
+            if how != "information":
+                own = np.diag(tables.hessian) - prior
+                total = model.likelihood_gradient(found.score)
+                told["clusters"] = Clusters(tables.gradients, own, tables.squares, clusters[n], total)
+            if how == "bootstrap":
+                rng = instance_stream(self.random_state, prepared.instances[n])
+                told["repeated"] = self._resampled(model, found, rng)
+            return told
+
+        out = batched(score_covariance, each_instance(work, [model.size for model in solved.models]))
+        for n, made in enumerate(out):
+            places, every = prepared.places(n), prepared.n_items(n)
+            if made is not None and len(places) < every:
+                out[n] = made.placed(places, every)
+        few = [n for n, c in enumerate(out) if c is None and solved.models[n].size]
+        if few:
+            self._warn(
+                f"no intervals for {some_items(prepared.slots, few)}: fewer than two experts compare items there, and "
+                "one alone does not show how far experts differ.",
+                UncertaintyWarning,
+            )
+        return out
+
+    def _resampled(self, model: Model, found: Found, rng: np.random.Generator) -> Floats:
+        """Return the covariance of the scores when experts are weighted anew `n_bootstrap` times."""
+        # Where the papers' steps end depends on where they begin.
+        start = np.zeros(model.size) if self.optimizer == "gd" else found.score
+        again = (
+            model.reweighted(bayesian_bootstrap_weights(model.stages.weight, rng)) for _ in range(self.n_bootstrap)
+        )
+        return sample_covariance(np.array([self._maximised(one, start).score for one in again]))
+
+
+_GAUGE = "the scores of an instance have mean 0"
+
+
+def _mean(score: Floats) -> float:
+    return float(score.mean()) if len(score) else 0.0
+
+
+def _digits(tol: float) -> Callable[[float], None]:
+    """Return what reports, for every size of the gradient it hears, how many of the digits asked for are there."""
+    asked = max(-np.log10(tol), 1.0)
+
+    def tell(norm: float) -> None:
+        gained = min(max(-np.log10(max(norm, tol)), 0.0), asked)
+        report(round(100 * gained / asked), 100)
+
+    return tell
+
+
+# The lists, as stages.
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """The lists of all instances as stages, without those that say nothing.
+
+    Attributes
+    ----------
+    slots : Slots
+        The instances and their items.
+    list_starts : int64[N + 1]
+        Where the lists of each instance begin.
+    source : int64[L]
+        Which list of the preferences each one is.
+    all_stages : Stages
+        All lists; items are numbered within their instance, over those compared.
+    compared : bool[S]
+        Whether some list sets the item of a slot against another.
+    counts : int64[N]
+        How many items of an instance are compared.
+    list_choices, choices : float64[L], float64[N]
+        How many choices a list tells, and those of an instance by weight.
+    """
+
+    slots: Slots
+    list_starts: Ints
+    source: Ints
+    all_stages: Stages
+    compared: NDArray[np.bool_]
+    counts: Ints
+    list_choices: Floats
+    choices: Floats
+
+    @staticmethod
+    def of(votes: Preferences, method: PlackettLuce, factors: Floats | None = None) -> _Lists:
+        """Return the lists of some preferences; `factors`, NaN for lists to be left out, multiply their scores."""
+        from concordant.kernels.plackett_luce import Stages
+
+        key = votes.value if votes.kind == "rank" else -votes.value
+        offsets, lengths, sizes = votes.list_offsets, votes.list_lengths, votes.slots.sizes
+        rows = _ordered(votes, key, method)
+        slot = votes.slot if rows is None else votes.slot[rows]
+        first = np.ones(votes.n_rows, dtype=np.bool_)
+        if method.ties in ("average", "partition"):
+            by_key = key if rows is None else key[rows]
+            np.not_equal(by_key[1:], by_key[:-1], out=first[1:])
+            first[offsets[:-1]] = True
+        rest = (lengths < sizes[votes.list_instance]) & votes.below(method.missing)[votes.list_instance]
+        if first.all():
+            blocks, final = lengths, offsets[1:] - 1
+        else:
+            starts = np.flatnonzero(first)
+            blocks = np.diff(np.searchsorted(starts, offsets))
+            final = starts[np.cumsum(blocks) - 1]
+        # The block that begins last in its list was chosen only if something lies below it.
+        mark = first.astype(np.uint8)
+        mark[final[~rest]] = 2
+        ends = np.where(rest, offsets[1:], final)
+        told = blocks + rest - 1 if method.ties == "partition" else ends - offsets[:-1]
+        form = np.where(rest, 2, blocks < lengths).astype(np.uint8)
+        weight = votes.weights
+        kept = (blocks + rest > 1) & (weight > 0)
+        if factors is not None:
+            kept &= ~np.isnan(factors)
+        if not kept.all():
+            inside = np.repeat(kept, lengths)
+            slot, mark, lengths = slot[inside], mark[inside], lengths[kept]
+        per_instance = np.bincount(votes.list_instance[kept], minlength=len(votes))
+        compared = np.zeros(votes.n_slots, dtype=np.bool_)
+        compared[slot] = True
+        if rest.any():
+            open_ = np.bincount(votes.list_instance[kept & rest], minlength=len(votes)) > 0
+            compared |= np.repeat(open_, sizes)
+        before = lists.offsets_of(compared)
+        counts = np.diff(before[votes.slots.offsets])
+        if len(votes) == 1 and compared.all():
+            # A copy: kernels are compiled once, for arrays that may be written to.
+            local = slot.copy()
+        else:
+            base = np.repeat(before[votes.slots.offsets[:-1]], per_instance)
+            local = (before[slot] - np.repeat(base, lengths)).astype(np.int32)
+        stages = Stages(
+            local,
+            mark,
+            lists.offsets_of(lengths),
+            weight[kept],
+            form[kept],
+            np.zeros(0) if factors is None else factors[kept],
+            method.ties != "partition",
+        )
+        list_choices = told[kept].astype(np.float64)
+        said = np.bincount(votes.list_instance[kept], weights=weight[kept] * list_choices, minlength=len(votes))
+        list_starts = lists.offsets_of(per_instance)
+        return _Lists(
+            votes.slots,
+            list_starts,
+            np.flatnonzero(kept),
+            stages,
+            compared,
+            counts,
+            list_choices,
+            said.astype(np.float64),
+        )
+
+    @property
+    def instances(self) -> Texts:
+        return self.slots.instances
+
+    @property
+    def items(self) -> Texts:
+        return self.slots.items
+
+    @property
+    def slot_offsets(self) -> Ints:
+        return self.slots.offsets
+
+    def links(self) -> tuple[Ints, Ints]:
+        """Return pairs of slots that connect whatever the lists connect: neighbours in them, and all with a rest."""
+        every = self.all_stages
+        where = np.flatnonzero(self.compared)
+        before = lists.offsets_of(self.counts)
+        rows = np.diff(every.offsets[self.list_starts])
+        slot = where[every.item + np.repeat(before[:-1], rows)]
+        inside = np.ones(max(len(slot) - 1, 0), dtype=np.bool_)
+        inside[every.offsets[1:-1] - 1] = False
+        # A list with a rest below it speaks of all items.
+        instance = np.repeat(np.arange(self.n_instances), np.diff(self.list_starts))
+        whole = np.bincount(instance[every.form == 2], minlength=self.n_instances) > 0
+        chain = whole[self.slots.instance[where]]
+        chain = chain[:-1] & chain[1:] & (np.diff(self.slots.instance[where]) == 0)
+        one = np.concatenate([slot[:-1][inside], where[:-1][chain]])
+        return one, np.concatenate([slot[1:][inside], where[1:][chain]])
+
+    @property
+    def n_instances(self) -> int:
+        return len(self.counts)
+
+    def n_items(self, n: int) -> int:
+        """Return how many items an instance has, compared or not."""
+        return int(self.slot_offsets[n + 1] - self.slot_offsets[n])
+
+    def places(self, n: int) -> Ints:
+        """Return the places, among the items of an instance, of those that are compared."""
+        return np.flatnonzero(self.compared[self.slot_offsets[n] : self.slot_offsets[n + 1]])
+
+    def stages(self, n: int) -> Stages:
+        """Return the lists of one instance; equal ones are merged where that pays."""
+        from concordant.kernels.plackett_luce_lists import merged, written_out
+
+        every = self.all_stages
+        a, b = int(self.list_starts[n]), int(self.list_starts[n + 1])
+        offsets = every.offsets[a : b + 1]
+        rows = slice(int(offsets[0]), int(offsets[-1]))
+        stages = every._replace(
+            item=every.item[rows],
+            mark=every.mark[rows],
+            offsets=offsets - offsets[0],
+            weight=every.weight[a:b],
+            form=every.form[a:b],
+            theta=every.theta[a:b],
+        )
+        size = int(self.counts[n])
+        if len(every.theta) == 0:
+            stages = merged(stages)
+        rests = np.flatnonzero(stages.form == 2)
+        if len(rests) and (len(every.theta) or len(rests) * size <= _WRITE_OUT * (len(stages.item) + size)):
+            stages = written_out(stages, size, rests)
+        return stages
+
+
+def _ordered(votes: Preferences, key: Floats, method: PlackettLuce) -> Ints | None:
+    """Return the rows best first in every list; ties in input order, or in one drawn from the ids.
+
+    None where the rows are in that order as they are.
+    """
+    if method.ties != "random":
+        falls = key[1:] < key[:-1]
+        inner = votes.list_offsets[1:-1]
+        falls[inner - 1] = False
+        return lists.order_lists(key, votes.list_offsets) if falls.any() else None
+    from concordant.kernels.splitmix64 import scrambled
+
+    # A number for each row that depends on nothing but the seed and the three ids.
+    slots = np.unique(votes.slot)
+    item = np.zeros(votes.n_slots, dtype=np.uint64)
+    item[slots] = [id_hash(votes.items[s]) for s in slots.tolist()]
+    expert = np.array([id_hash(e) for e in votes.experts], dtype=np.uint64)
+    instance = np.array([id_hash(q) for q in votes.instances], dtype=np.uint64)
+    mixed = scrambled(instance[votes.slots.instance[votes.slot]] + np.uint64(method.random_state))
+    mixed = scrambled(scrambled(mixed ^ expert[votes.row_expert]) ^ item[votes.slot])
+    return np.lexsort((mixed, key, votes.row_list))
+
+
+# One instance and its objective.
+
+
+@dataclass(frozen=True)
+class _Solved:
+    """The scores of all instances."""
+
+    lists: _Lists
+    models: Sequence[Model]
+    found: Sequence[Found]
+
+    @property
+    def told(self) -> NDArray[np.bool_]:
+        """Whether some list whose expert is believed sets the item of a slot against another."""
+        if not len(self.lists.all_stages.theta):
+            return self.lists.compared
+        out = self.lists.compared.copy()
+        parts = [np.zeros(0, dtype=np.bool_)]
+        for model in self.models:
+            believed = model.stages.theta[lists.list_ids(model.stages.offsets)] > 0
+            parts.append(np.bincount(model.stages.item[believed], minlength=model.size) > 0)
+        out[out] = np.concatenate(parts)
+        return out
+
+    @property
+    def value(self) -> float:
+        return float(sum(f.value for f in self.found))
+
+
+# What parts tell of their instances.
+
+
+class _Places(NamedTuple):
+    """How many instances hold groups of items that no list connects, or items that nobody prefers to another."""
+
+    n_parted: int
+    # In words, the groups of the first such instance.
+    why: str
+    n_quiet: int
+    # In words, the items of the first such instance.
+    quiet: str
+
+    @classmethod
+    def of(cls, prepared: _Lists) -> _Places:
+        """Return what the lists say."""
+        slots = prepared.slots
+        one, other = prepared.links()
+        parted = parted_instances(one, other, slots)
+        quiet = np.flatnonzero((prepared.counts == 0) & (slots.sizes > 0))
+        return cls(
+            len(parted),
+            why_parted(one, other, slots, int(parted[0])) if len(parted) else "",
+            len(quiet),
+            some_items(slots, quiet[:1]) if len(quiet) else "",
+        )
+
+
+class _Ends(NamedTuple):
+    """How the search for the scores of some instances ended; they are numbered from 0."""
+
+    n_instances: int
+    n_iter: int
+    norm: float
+    unconverged: list[int]
+    # Those in which it ended at no maximum.
+    flat: list[int]
+
+    @classmethod
+    def of(cls, models: Sequence[Model], found: Sequence[Found]) -> _Ends:
+        """Return what there is to say of some scores."""
+        return cls(
+            len(found),
+            max((f.n_iter for f in found), default=0),
+            max((f.norm for f in found), default=0.0),
+            [n for n, f in enumerate(found) if not f.converged],
+            [n for n, (m, f) in enumerate(zip(models, found, strict=True)) if not m.is_maximum(f.score)],
+        )
+
+
+class _Told(NamedTuple):
+    """What has to be known of a part before adherence is learned from it.
+
+    Attributes
+    ----------
+    speaks : bool[K]
+        Which experts have a list there.
+    choices : float64[K]
+        How many choices they make.
+    largest : int
+        How many items are compared in the largest instance.
+    instances : int
+        In how many instances items are compared.
+    """
+
+    speaks: NDArray[np.bool_]
+    choices: Floats
+    largest: int
+    instances: int
+
+
+def _piece_of(block: Preferences, method: PlackettLuce) -> tuple[Part, tuple[_Told, _Places]]:
+    """Return a block as something to learn adherence from; its ids are not kept."""
+    method._checked(block)
+    prepared = _Lists.of(block, method, np.ones(block.n_lists))
+    part, told = method._part(prepared, block)
+    return part, (told, _Places.of(prepared))
+
+
+def _ends_of(part: Part) -> _Ends:
+    return _Ends.of(part.models, part.found)
+
+
+def _itself(part: Part) -> Part:
+    return part
+
+
+def _check_existence(prepared: _Lists, models: Sequence[Model]) -> None:
+    """Raise NoFiniteEstimateError where scores would run off to infinity, naming the items."""
+    from concordant.kernels.plackett_luce_lists import splits
+
+    found = []
+    for n, model in enumerate(models):
+        silent = prepared.n_items(n) > 1 and model.size < prepared.n_items(n)
+        if silent or splits(model.stages, model.size) is not None:
+            found.append(n)
+    if not found:
+        return
+    n = found[0]
+    items = prepared.items[int(prepared.slot_offsets[n]) : int(prepared.slot_offsets[n + 1])]
+    places = prepared.places(n)
+    split = splits(models[n].stages, models[n].size)
+    reasons = []
+    if len(places) < len(items):
+        reasons.append(_said(items[np.setdiff1d(np.arange(len(items)), places)].tolist(), "ranked against no other"))
+    if split is not None and split.apart:
+        groups = ", ".join(listing(items[places[g]].tolist(), 5) for g in split.apart[:5])
+        reasons.append(f"no list ranks items of one of {len(split.apart)} groups against those of another: {groups}")
+    if split is not None:
+        alone = "" if prepared.all_stages.averaged else " other than tied"
+        for groups_, fate in (
+            (split.above, "never ranked below another"),
+            (split.below, f"never ranked above another{alone}"),
+        ):
+            single = [int(places[g[0]]) for g in groups_ if len(g) == 1]
+            if single:
+                reasons.append(_said(items[np.array(single)].tolist(), fate))
+            reasons += [_said(items[places[g]].tolist(), f"{fate} outside them") for g in groups_ if len(g) > 1]
+    more = f" (and in {len(found) - 1} more instances)" if len(found) > 1 else ""
+    raise NoFiniteEstimateError(
+        f"no finite Plackett-Luce estimate: {'; '.join(reasons[:5])} in instance {prepared.instances[n]!r}{more}. "
+        "Set prior=0.1, or leave them out."
+    )
+
+
+def _said(items: list[str], fate: str) -> str:
+    return f"item {items[0]!r} is {fate}" if len(items) == 1 else f"items {listing(items)} are {fate}"

@@ -1,0 +1,507 @@
+"""SVDRank: what every expert prefers becomes a few numbers for each item, and LambdaRank learns what they are worth.
+
+The numbers are the leading singular vectors of the expert's pairwise matrix. They know nothing of the scorer behind
+them: `transform` hands them to any learning-to-rank library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.aggregators._lambdarank import (
+    Learner,
+    Net,
+    Queries,
+    Settings,
+    inner_order,
+    net_scores,
+    public_order,
+)
+from concordant.aggregators._linear import alternatives, candidates, meanings
+from concordant.base.contract import Aggregator, Tags, Votes
+from concordant.base.params import Constraint, Within, boolean, integer, metric_name, number, one_of, optional, seed
+from concordant.base.registry import register_method
+from concordant.base.shift import RECORDED, Seen, check_record, depth_shift, kind_shift
+from concordant.errors import DataError, DataShiftWarning, NotFittedError
+from concordant.kernels.lists import Floats, exact_sums, list_ids, offsets_of
+from concordant.kernels.svd_tables import Rows
+from concordant.ranking.expert_features import SHARED, Blocks, anybody
+from concordant.ranking.metric_swaps import learned_metric, learns_for
+from concordant.ranking.svd_features import (
+    STRENGTHS,
+    Triples,
+    blocks_for,
+    dense_features,
+    linear_terms,
+    slot_rows,
+    triples,
+)
+
+if TYPE_CHECKING:
+    from concordant.data.features import Features
+    from concordant.data.labels import Labels
+
+__all__ = ["SVDRank"]
+
+# "count" has the singular vectors of "rankdiff" and need not be tried beside it.
+_TRIED = ("log", "rankdiff", "binary")
+_RATES = (0.01, 0.03, 0.1)
+
+
+@register_method
+class SVDRank(Aggregator):
+    """The weighted sum of singular vectors of what experts prefer, learned by LambdaRank for the metric you name.
+
+    For every expert k of an instance, Y_k(i, j) says how strongly it prefers item i to item j, and Y_k ≈ U Σ Vᵀ is its
+    best approximation of rank p. Item i has the features u (its row of U: how strongly it wins), σ, v (its row of V:
+    how strongly it loses) and whether k does not list it:
+
+        score(i) = Σ_k Σ_c ( a_kc u_c(i) + s_kc σ_c + b_kc v_c(i) ) + m_k [k does not list i].
+
+    Y is not negative, so that u and v of the leading triple are not negative either; of the others the entry of u with
+    the largest magnitude is made positive, the better ranked one of equals. σ is the same for all items of an instance,
+    hence without effect in a sum: its weights stay 0, and count only with a hidden layer.
+
+    `fit` goes from instance to instance: for every pair of items with different labels the scores are pulled apart by
+    |ΔM| / (1 + exp(difference)), ΔM being what exchanging the two in the present ranking would change in the metric.
+    SVDRank(scaling="paper", average=0, l2=0, learning_rate=0.01) is the method as published.
+
+    Tied items of a list prefer neither and have the same features. Where a list prefers nothing (one item, or all tied)
+    u, σ and v are 0. An expert without a list in an instance has no effect there; an instance without preferences is
+    one tie, and an item nobody lists scores Σ m. The weight of a list multiplies Y: that changes σ, and what the list
+    adds to a shared Y, but not u and v of a list alone; a list of weight 0 is not there. Scores and ratings are turned
+    into ranks within their list, tied ones sharing the mean. Comparisons have Y(i, j) = how often i won against j,
+    whatever `strength` and `missing`. Instances in which every order is the same to the metric are not learned from.
+
+    Parameters
+    ----------
+    strength : {"log", "rankdiff", "binary", "count"}, "auto", or a tuple of them
+        How strongly an item is preferred to one behind it: the difference of the logarithms of their ranks over that of
+        the largest rank of the list, the difference of the ranks over the largest, 1, or the difference of the ranks.
+        "auto" chooses among the first three, a tuple among its entries. (Other methods call this `transform`, which
+        here is the method that gives the features.)
+    p : int
+        How many singular triples of every expert are used.
+    scaling : {"mean", "paper"}
+        "paper": singular vectors have length 1, and the slope of an instance is the sum over its pairs. "mean": they
+        have a mean square of 1 over the items of the list, σ is divided by the number of these, so that an entry says
+        the same in a list of ten and in one of a thousand; and the slope is multiplied by log2(1 + t) / t, t being the
+        sum of its pulls, so that an instance with a thousand times the pairs is not a thousand times as loud.
+    weights : {"individual", "consensus", "mixed"}
+        Whether each expert has features and weights of its own, there is one matrix for all, the sum of theirs, or
+        those with few training lists are added up and the others have their own. A shared matrix also serves experts
+        never seen; where "mixed" found nobody to add up, its weights are the mean of the others'.
+    min_lists, min_rows : int
+        With "mixed", from how many training lists and rows on an expert has its own weights.
+    metric : str
+        What to learn for: "ndcg", "err", "map", "mrr", each with or without a cutoff, "p@k", or "pairs", where every
+        pair counts the same (RankNet); in the papers' convention.
+    hidden : int
+        Units of a hidden layer between the features and the score, 0 for none.
+    learning_rate : float, "auto", or a tuple of them
+        How far a step goes. "auto" chooses among 0.01, 0.03 and 0.1, a tuple among its entries.
+    passes : int
+        Passes over the training instances at most.
+    patience : int or None
+        Stop after this many passes without a better value.
+    l2 : float
+        The penalty l2/2 · Σ weight².
+    average : float
+        Weights are a moving average over passes with this memory; 0 takes those of the pass itself.
+    max_items : int or None
+        How many items of an instance are paired at one visit at most. Of larger instances all items of rare labels are
+        taken and a sample of the others, the better ranked ones always; the sample stands for the rest, and is drawn
+        anew at every visit.
+    missing : {"unknown", "below"}
+        Whether a list says nothing about the items it leaves out, or that they are worse (by 1) than all it holds.
+    unjudged : {"zero", "drop"}
+        Whether training items without a label count as labelled 0, or are left out.
+    unknown_experts : {"error", "ignore"}
+        What to do with experts that have no weights.
+    select : str
+        The metric by which the pass, and the candidates of `strength` and `learning_rate`, are chosen, in the papers'
+        convention.
+    cv : int
+        Folds of the cross-validation that chooses where `fit` gets no validation part.
+    warm_start : bool
+        Begin with the weights of the previous fit, as far as experts, `p` and `hidden` are the same.
+    random_state : int
+        Seed of the order of the instances in every pass, of the samples, the folds and the first weights.
+
+    Attributes
+    ----------
+    experts_ : list of str
+        The experts with weights, sorted, then "*" for those who share.
+    strength_ : str
+        The strength that was chosen.
+    weights_ : float64[experts, 3p + 1]
+        The weights of u, σ, v and "not listed". With a hidden layer, how the score of an item nobody lists changes with
+        each of them.
+    adherence_ : float64[experts]
+        How far an expert's lists put their first item above their last, in units of the score, on average.
+    hidden_ : float64[experts, 3p + 1, units]
+        With a hidden layer, its weights: score(i) = Σ_h top_h tanh(bias_h + Σ_kc hidden_kch x_kc(i)), x being the
+        features with "not listed" less 1.
+    bias_ : float64[units]
+        With a hidden layer, what its units begin with.
+    top_ : float64[units]
+        With a hidden layer, what its units are worth.
+    training_ : dict
+        How far the lists learned from went; see `CRF`.
+
+    Notes
+    -----
+    Features cost a sort and some ten products with Y, each O(m), for a list of m items; untied binary lists have a
+    closed form. A pass costs as many steps as there are pairs with different labels. Nothing depends on the order of
+    rows, items, experts or instances.
+
+    In lists that go more than 1.5 times as deep as those learned from, items below that depth D fade into items that
+    are not listed: at rank r their features count √(D / r), as in `CRF`.
+
+    References
+    ----------
+    Volkovs, Larochelle and Zemel, Learning to rank by aggregating expert preferences, CIKM 2012. Burges, Ragno and Le,
+    Learning to rank with nonsmooth cost functions, NeurIPS 2006.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> runs, labels = cc.synthetic.labelled_runs(40, random_state=1)
+    >>> model = cc.SVDRank(passes=50).fit(runs[:30], labels)
+    >>> fresh = runs[30:]
+    >>> cc.evaluate(model.predict(fresh), labels.align(fresh), "ndcg@10").mean["ndcg@10"] > 0.7
+    True
+    >>> model.transform(fresh).names[:4].tolist()
+    ['e1.u1', 'e1.sigma1', 'e1.v1', 'e1.missing']
+    """
+
+    name = "svd-rank"
+    tags = Tags(
+        accepts=frozenset({"rank", "score", "rating", "comparisons"}),
+        supervised=True,
+        stochastic=True,
+        faithful=False,
+        cost="O(R log M)",
+    )
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "strength": alternatives(one_of(*STRENGTHS)),
+        "p": integer(least=1),
+        "scaling": one_of("mean", "paper"),
+        "weights": one_of("individual", "consensus", "mixed"),
+        "min_lists": integer(least=1),
+        "min_rows": integer(least=1),
+        "metric": Constraint("one of ndcg, err, map, mrr (with or without @k), p@k, or 'pairs'", learns_for),
+        "hidden": integer(least=0),
+        "learning_rate": alternatives(number(above=0)),
+        "passes": integer(least=1),
+        "patience": optional(integer(least=1)),
+        "l2": number(least=0),
+        "average": number(least=0, most=0.999),
+        "max_items": optional(integer(least=2)),
+        "missing": one_of("unknown", "below"),
+        "unjudged": one_of("zero", "drop"),
+        "unknown_experts": one_of("error", "ignore"),
+        "select": metric_name(),
+        "cv": integer(least=2),
+        "warm_start": boolean(),
+        "random_state": seed(),
+    }
+
+    experts_: list[str]
+    shared_: Annotated[int, Within(least=-1)]
+    strength_: str
+    weights_: Annotated[Floats, Within()]
+    adherence_: Annotated[Floats, Within()]
+    expert_details_: Annotated[dict[str, Any], Within()]
+    hidden_: Annotated[Floats, Within()]
+    bias_: Annotated[Floats, Within()]
+    top_: Annotated[Floats, Within()]
+    training_: Annotated[dict[str, Any], RECORDED]
+
+    def __init__(
+        self,
+        *,
+        strength: str | tuple[str, ...] = "log",
+        p: int = 1,
+        scaling: str = "mean",
+        weights: str = "individual",
+        min_lists: int = 10,
+        min_rows: int = 1,
+        metric: str = "ndcg",
+        hidden: int = 0,
+        learning_rate: float | str | tuple[float, ...] = 0.03,
+        passes: int = 200,
+        patience: int | None = None,
+        l2: float = 0.03,
+        average: float = 0.9,
+        max_items: int | None = 1000,
+        missing: str = "unknown",
+        unjudged: str = "zero",
+        unknown_experts: str = "error",
+        select: str = "ndcg@10",
+        cv: int = 5,
+        warm_start: bool = False,
+        random_state: int = 0,
+    ) -> None:
+        self.strength = strength
+        self.p = p
+        self.scaling = scaling
+        self.weights = weights
+        self.min_lists = min_lists
+        self.min_rows = min_rows
+        self.metric = metric
+        self.hidden = hidden
+        self.learning_rate = learning_rate
+        self.passes = passes
+        self.patience = patience
+        self.l2 = l2
+        self.average = average
+        self.max_items = max_items
+        self.missing = missing
+        self.unjudged = unjudged
+        self.unknown_experts = unknown_experts
+        self.select = select
+        self.cv = cv
+        self.warm_start = warm_start
+        self.random_state = random_state
+
+    def transform(self, preferences: Votes) -> Features:
+        """Return the features of every item: for each expert u1..up, sigma1..sigmap, v1..vp and missing.
+
+        Columns are called after the expert and the number, such as "bm25.u1" and "bm25.missing"; the block of experts
+        who share is "*". They are what this method scores: without a hidden layer `X @ weights_.ravel()`.
+
+        Parameters
+        ----------
+        preferences : Preferences or Comparisons
+            What to describe; their experts are treated as in `predict`.
+
+        Examples
+        --------
+        >>> import concordant as cc
+        >>> runs, labels = cc.synthetic.labelled_runs(20, random_state=1)
+        >>> model = cc.SVDRank(passes=5).fit(runs, labels)
+        >>> features = model.transform(runs)
+        >>> bool(np.allclose(features.X @ model.weights_.ravel(), model.predict(runs).score))
+        True
+        """
+        return dense_features(self._triples(self._checked(preferences)), preferences.slots, self._known())
+
+    def fit_transform(self, preferences: Votes, labels: Labels | None = None, *, validation: Any = None) -> Features:
+        """Fit, then return the features of the same preferences."""
+        return self.fit(preferences, labels, validation=validation).transform(preferences)
+
+    def _known(self) -> Blocks:
+        """Return which weights there are, or raise when nothing was learned."""
+        if "weights_" not in self.__dict__:
+            raise NotFittedError.of(type(self).__name__)
+        return Blocks(self.experts_, self.shared_)
+
+    def _triples(self, votes: Votes) -> Triples:
+        blocks = self._known()
+        of_expert = blocks.of(votes, type(self).__name__, self.unknown_experts)
+        p = (self.weights_.shape[1] - 1) // 3
+        seen = Seen.recorded(self.__dict__.get("training_"))
+        return triples(votes, blocks, of_expert, self.strength_, p, self.missing, self.scaling, seen)
+
+    def _shift(self, preferences: Votes) -> str:
+        blocks = self._known()
+        return kind_shift(self, preferences) or depth_shift(
+            self, preferences, lambda: blocks.of(preferences, type(self).__name__, self.unknown_experts)
+        )
+
+    def _scores(self, preferences: Votes) -> Floats:
+        found = self._triples(preferences)
+        slots = preferences.slots
+        if "hidden_" in self.__dict__:
+            return net_scores(slot_rows(found, slots), self._net(), np.arange(len(slots)))
+        terms, everywhere = linear_terms(found, self.weights_)
+        sources = offsets_of(np.bincount(found.instance, minlength=len(slots)))
+        most = np.diff(sources)
+        total = exact_sums(terms, found.slot, slots.n_slots, found.offsets[sources], most)
+        shift = exact_sums(everywhere, found.instance, len(slots), sources, most) + float(self.weights_[:, -1].sum())
+        total += np.repeat(shift, slots.sizes)
+        return total
+
+    def _contributions(self, preferences: Votes) -> tuple[list[str], Floats, Floats] | None:
+        found = self._triples(preferences)
+        if "hidden_" in self.__dict__:
+            return None
+        slots = preferences.slots
+        terms, everywhere = linear_terms(found, self.weights_)
+        absent = self.weights_[:, -1]
+        # What an expert who says something says about all items; those who say nothing add the same to each.
+        constant = np.zeros((len(slots), len(self.experts_)))
+        constant[found.instance, found.block] = everywhere + absent[found.block]
+        base = np.full(len(slots), float(absent.sum()))
+        np.subtract.at(base, found.instance, absent[found.block])
+        out = constant[slots.instance]
+        np.add.at(out, (found.slot, np.repeat(found.block, np.diff(found.offsets))), terms)
+        return list(self.experts_), out, base[slots.instance]
+
+    def _net(self) -> Net:
+        """Return the weights in the order in which they are learned."""
+        inner = inner_order((self.weights_.shape[1] - 1) // 3)
+        if "hidden_" in self.__dict__:
+            return Net(np.ascontiguousarray(self.hidden_[:, inner]), self.bias_, self.top_)
+        return Net(self.weights_[:, inner, None], np.zeros(1), np.ones(1))
+
+    def _forget(self) -> None:
+        # What the next fit may begin with.
+        before = None
+        if self.warm_start and "weights_" in self.__dict__:
+            before = ({name: b for b, name in enumerate(self.experts_)}, self._net())
+        super()._forget()
+        self._before = before
+
+    def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> None:
+        from concordant.base.supervision import check_told_apart, match_labels, validation_pair
+        from concordant.base.training import train
+
+        owner = type(self).__name__
+        before = self.__dict__.pop("_before", None)
+        truth = match_labels(preferences, labels, owner, unjudged=self.unjudged)
+        pair = validation_pair(validation, owner)
+        blocks = self._blocks_to_learn(preferences)
+        known = before
+        if before is not None and before[1].w.shape[1:] != (3 * self.p + 1, max(self.hidden, 1)):
+            self._warn(
+                "SVDRank begins anew: the previous fit had another number of triples or hidden units.", DataShiftWarning
+            )
+            known = None
+        settings = Settings(self.p, self.hidden, float(self.l2), float(self.average), self.random_state)
+        goal, budget, calm = learned_metric(self.metric), self.max_items or 0, self.scaling == "mean"
+        learners = []
+        seen = Seen.of(preferences, blocks.of(preferences, owner, self.unknown_experts), len(blocks), truth.instances)
+        for strength in candidates(self.strength, _TRIED):
+            parts = []
+            both = [(preferences, "")] if pair is None else [(preferences, ""), (pair[0], " of the validation part")]
+            for votes, where in both:
+                of_expert = blocks.of(votes, owner, self.unknown_experts, where)
+                # The validation part may go deeper than what is learned from: it is read as at prediction.
+                far = seen if where else None
+                found = triples(votes, blocks, of_expert, strength, self.p, self.missing, self.scaling, far)
+                parts.append(slot_rows(found, votes.slots))
+            queries = Queries.of(parts[0], truth.label, truth.instances, preferences.instances, goal, budget, calm)
+            telling = truth.instances[queries.telling[truth.instances]]
+            if not len(telling):
+                raise DataError(
+                    f"{owner} found no usable label for {self.metric!r}: no order of the items is better than another. "
+                    "Labels count above 0 in ndcg and err, from 1 on in map, mrr and p, and p@k asks for more than k "
+                    "items. Larger labels are better; shift them, or use metric='pairs'."
+                )
+            truth = truth._replace(instances=telling)
+            check_told_apart(queries.key, truth, preferences, owner)
+            for rate in candidates(self.learning_rate, _RATES):
+                chosen = {"strength": strength, "learning_rate": rate}
+                learners.append(Learner(chosen, settings, blocks, parts, queries, known))
+        trained = train(
+            self,
+            learners,
+            votes=preferences,
+            labels=labels,
+            truth=truth,
+            validation=pair,
+            passes=self.passes,
+            select=self.select,
+            cv=self.cv,
+            patience=self.patience,
+            random_state=self.random_state,
+        )
+        self._keep(learners[trained.learner], trained.parameters, blocks)
+        self.training_ = seen.record()
+
+    def _blocks_to_learn(self, votes: Votes) -> Blocks:
+        blocks = blocks_for(votes, self.weights, self.min_lists, self.min_rows)
+        if len(set(blocks.names)) < len(blocks.names):
+            raise DataError(
+                f"an expert is called {SHARED!r}, which is the name of the weights that experts share. Rename it."
+            )
+        if not anybody(votes):
+            raise DataError(
+                f"{type(self).__name__} has nothing to learn from: no expert ranks anything in the {len(votes)} "
+                "instances."
+            )
+        return blocks
+
+    def _keep(self, learner: Learner, parameters: Floats, blocks: Blocks) -> None:
+        """Take over what was learned, and say what it means."""
+        p, rows = self.p, learner.parts[0]
+        net = learner.net(parameters)
+        self.experts_ = list(blocks.names)
+        self.shared_ = blocks.shared
+        self.strength_ = learner.chosen["strength"]
+        w = np.ascontiguousarray(net.w[:, public_order(p)])
+        if self.hidden:
+            self.hidden_, self.bias_, self.top_ = w, net.bias.copy(), net.top.copy()
+            self.weights_ = w @ (net.top * (1.0 - np.tanh(net.bias) ** 2))
+        else:
+            self.weights_ = w[:, :, 0].copy()
+        self.adherence_, listed = _influence(self.weights_, rows, p)
+        details: dict[str, Any] = {}
+        for at, kind in enumerate(("u", "sigma", "v")):
+            for c in range(p):
+                details[f"{kind}{c + 1}"] = self.weights_[:, at * p + c].copy()
+        details["missing"] = self.weights_[:, 3 * p].copy()
+        details["listed"] = listed
+        details["meaning"] = meanings(self.adherence_, listed)
+        self.expert_details_ = details
+
+    def _check_state(self) -> None:
+        state = self.__dict__
+        if "weights_" not in state:
+            return
+        w, n = state["weights_"], len(state.get("experts_", ()))
+        right = (
+            isinstance(w, np.ndarray)
+            and w.dtype == np.float64
+            and w.ndim == 2
+            and len(w) == n
+            and w.shape[1] >= 4
+            and w.shape[1] % 3 == 1
+            and state.get("shared_") == (n - 1 if state.get("experts_", [])[-1:] == [SHARED] else -1)
+            and state.get("strength_") in STRENGTHS
+        )
+        if right and "hidden_" in state:
+            net = [state.get(name) for name in ("hidden_", "bias_", "top_")]
+            right = all(isinstance(a, np.ndarray) and a.dtype == np.float64 for a in net)
+            right = right and net[0].ndim == 3 and net[0].shape[:2] == w.shape  # type: ignore[union-attr]
+            right = right and net[1].shape == net[2].shape == net[0].shape[2:]  # type: ignore[union-attr]
+        if not right:
+            raise DataError("its weights, its strength and its experts do not go together.")
+        check_record(self)
+
+
+def _influence(w: Floats, rows: Rows, p: int) -> tuple[Floats, Floats]:
+    """Return for every block how far its lists put their first item above their last, and what being listed adds.
+
+    Both in units of the score, means over the sources and rows of the block; blocks without any take those of all.
+    """
+    n = len(w)
+    sources = len(rows.source_block)
+    if not sources:
+        return np.zeros(n), np.zeros(n)
+    inner = np.concatenate([w[:, :p], w[:, 2 * p : 3 * p], w[:, 3 * p :]], axis=1)
+    instance = np.repeat(np.arange(len(rows.offsets) - 1), np.diff(rows.offsets))[list_ids(rows.starts)]
+    # Sources are sorted by instance and block.
+    code = list_ids(rows.source_starts).astype(np.int64) * n + rows.source_block
+    source = np.searchsorted(code, instance.astype(np.int64) * n + rows.block)
+    standing = rows.X[:, 0] - rows.X[:, p]
+    order = np.lexsort((standing, source))
+    ends = np.searchsorted(source[order], np.arange(sources + 1))
+    apart = rows.X[order[ends[1:] - 1]] - rows.X[order[ends[:-1]]]
+    return _means(apart, rows.source_block, inner), _means(rows.X, rows.block, inner)
+
+
+def _means(values: Floats, block: NDArray[Any], w: Floats) -> Floats:
+    """Return the inner product of each block's weights with the mean of its rows; of all rows where it has none."""
+    n = len(w)
+    count = np.bincount(block, minlength=n)
+    total = np.stack([np.bincount(block, weights=column, minlength=n) for column in values.T], axis=1)
+    mean = np.where(count[:, None] > 0, total / np.maximum(count, 1)[:, None], values.mean(axis=0))
+    out: Floats = (mean * w).sum(axis=1)
+    return out

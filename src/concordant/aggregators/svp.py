@@ -1,0 +1,268 @@
+"""Singular value projection: fill in the pairs that nobody compared, by the simplest table that fits the others.
+
+If every item had a strength and a pair's margin were the difference of two strengths, the table of margins would be
+skew-symmetric and of rank two. So the observed margins are completed to a table of rank two, and an item's score is its
+mean margin over all others, observed or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from concordant.aggregators.majority import PAIRED
+from concordant.base.contract import Aggregator, Tags, Votes
+from concordant.base.limits import check_limits
+from concordant.base.params import Constraint, boolean, integer, number, one_of
+from concordant.base.registry import register_method
+from concordant.data.comparisons import Comparisons
+from concordant.data.consensus import Consensus
+from concordant.data.preferences import Preferences
+from concordant.errors import ConvergenceWarning, IdentifiabilityWarning, listing
+from concordant.execution import map_instances
+from concordant.kernels.lists import Codes, Floats, Ints
+from concordant.kernels.pairwise_wins import pair_room
+
+__all__ = ["SVP"]
+
+# A mean margin below this share of the largest margin is what rounding leaves of 0.
+_NOTHING = 1e-10
+
+Table = tuple[Codes, Codes, Floats]
+
+
+class _Completed(NamedTuple):
+    """The scores of one instance, the parts its pairs fall into, whether some part has too few, and how it went."""
+
+    score: Floats
+    parts: list[Ints]
+    free: bool
+    n_iter: int
+    change: float
+    residual: float
+    gradient: float
+
+
+@register_method
+class SVP(Aggregator):
+    """The mean margin by which the item beats the others, in a table of margins completed to rank two.
+
+    A(i, j) = sum over lists of w * (how much the list prefers i to j), for the pairs some list holds; for comparisons
+    the wins less the losses. From X = 0, X <- P(X - step * (X - A) on the observed pairs), P the best approximation of
+    rank `rank`, until the norm of the residual changes by no more than `tol` of itself or falls to `tol` of that of A.
+    score(i) = mean of X(i, j) over the items that comparisons connect with i.
+
+    A tie is an observation: a margin of 0, and one more comparison of the pair. A pair that nobody compares is unknown,
+    also where the preferences declare what a list leaves out below what it holds, of which a warning tells, and an item
+    that nobody compares scores 0, the mean. Items that no chain of comparisons connects are completed apart, and a
+    warning names them: their scores do not tell which part is better. A table of rank two over M items has 2 M - 3 free
+    numbers; where fewer pairs are observed it fits them in many ways and the order means little, of which a warning
+    tells too. Where the table is best explained by a circle alone all scores are 0.
+
+    Parameters
+    ----------
+    transform : {"count", "binary", "rankdiff", "log", "rating"}
+        How much a list prefers the better of two items: "count" the difference of ranks; "binary" 1; "rankdiff" the
+        difference over the list's largest rank; "log" the difference of log ranks over the largest; "rating" the
+        difference of ratings or scores. All but "binary" make a table of rank two of one complete list. Comparisons are
+        taken as counted.
+    rank : int
+        The rank of X, an even number; 2 means strengths and nothing else.
+    step : float or "auto"
+        The length of a step; up to 1 the residual never grows. "auto" takes the length that is best if the space of
+        vectors stays, at least 1: where few of the pairs are observed it needs a tenth of the steps or less.
+    min_comparisons : int
+        Pairs that fewer lists (by weight) or outcomes compare count as unknown. 1 takes all.
+    average : bool
+        Divide every margin by the weight of the lists, or the number of outcomes, it comes from. The sum gives pairs
+        that many compare a greater say.
+    max_iter, tol
+        When to stop. What has not settled by then is kept, with a warning.
+
+    Notes
+    -----
+    Cost O(P + M) for each of some ten vectors per step, for P observed pairs of M items, and O(sum of squared lengths)
+    to find the pairs of lists; X is kept as vectors and the residual on the observed pairs alone. If all pairs are
+    observed one step is exact; for complete lists with "count" the scores then are Borda's. `fit_info_` holds the most
+    steps of an instance, the sum of squared residuals, and as gradient norm the largest of all instances: the residual
+    along the tables of this rank over the norm of A.
+
+    References
+    ----------
+    Gleich and Lim, Rank aggregation via nuclear norm minimization, KDD 2011. Jain, Meka and Dhillon, Guaranteed rank
+    minimization via singular value projection, NeurIPS 2010.
+
+    Examples
+    --------
+    >>> import concordant as cc
+    >>> stars = cc.from_lists({"x": ["a", "b", "c"], "y": ["b", "c", "d"], "z": ["a", "d"]})
+    >>> cc.SVP().fit_predict(stars).ranking()
+    ['a', 'b', 'c', 'd']
+    """
+
+    name = "svp"
+    tags = Tags(accepts=PAIRED, counts=True, cost="O(P + M) a step")
+    _relative_weights = True
+    _leaves_unknown = True
+    constraints: ClassVar[Mapping[str, Constraint]] = {
+        "transform": one_of("count", "binary", "rankdiff", "log", "rating"),
+        "rank": Constraint("an even number >= 2", lambda r: integer(least=2).test(r) and r % 2 == 0),
+        "step": Constraint("'auto' or a number > 0", lambda s: s == "auto" or number(above=0).test(s)),
+        "min_comparisons": integer(least=1),
+        "average": boolean(),
+        "max_iter": integer(least=1),
+        "tol": number(least=0),
+    }
+
+    def __init__(
+        self,
+        *,
+        transform: str = "count",
+        rank: int = 2,
+        step: float | str = 1.0,
+        min_comparisons: int = 1,
+        average: bool = False,
+        max_iter: int = 500,
+        tol: float = 1e-6,
+    ) -> None:
+        self.transform = transform
+        self.rank = rank
+        self.step = step
+        self.min_comparisons = min_comparisons
+        self.average = average
+        self.max_iter = max_iter
+        self.tol = tol
+
+    def _consensus(self, preferences: Votes, known: Any = None) -> Consensus:
+        votes = preferences
+        if isinstance(votes, Preferences):
+            pairs = pair_room(votes.list_offsets, votes.list_starts, votes.slots.offsets)
+            check_limits("SVP", votes, "all pairs in lists", n_bytes=16.0 * pairs)
+        tables = self._of_lists(votes) if isinstance(votes, Preferences) else self._of_outcomes(votes)
+        sizes: list[int] = votes.slots.sizes.tolist()
+        done = map_instances(lambda n: self._complete(tables(n), sizes[n]), len(sizes))
+        self._report(votes, done)
+        return Consensus.from_codes(votes.slots, np.concatenate([np.zeros(0), *(d.score for d in done)]))
+
+    def _of_lists(self, p: Preferences) -> Any:
+        """Return the function from an instance to its table of margins."""
+        from concordant.kernels.svp import pair_table
+
+        x = p.transformed(self.transform)
+        weights = p.weights
+
+        def table(n: int) -> Table:
+            first, last = int(p.list_starts[n]), int(p.list_starts[n + 1])
+            offsets = p.list_offsets[first : last + 1]
+            rows = slice(int(offsets[0]), int(offsets[-1]))
+            return pair_table(
+                offsets - offsets[0],
+                p.slot[rows] - np.int32(p.slots.offsets[n]),
+                x[rows],
+                weights[first:last],
+                int(p.slots.sizes[n]),
+                self.transform == "binary",
+                self.average,
+                self._least(),
+            )
+
+        return table
+
+    def _of_outcomes(self, comparisons: Comparisons) -> Any:
+        """Return the function from an instance to its table of wins less losses."""
+        c = comparisons.collapse()
+        met = c.n_left + c.n_right + c.n_ties
+        margin = c.n_left - c.n_right
+        if self.average:
+            margin = margin / np.where(met > 0, met, 1.0)
+        enough = (met > 0) & (met >= self._least() - 1e-9)
+
+        def table(n: int) -> Table:
+            rows = np.flatnonzero(enough[c.row_starts[n] : c.row_starts[n + 1]]) + c.row_starts[n]
+            base = np.int32(c.slots.offsets[n])
+            return c.left[rows] - base, c.right[rows] - base, margin[rows]
+
+        return table
+
+    def _least(self) -> float:
+        """Return the weight a pair must have; a list of weight 1/2 is enough where one comparison is."""
+        return 0.0 if self.min_comparisons == 1 else float(self.min_comparisons)
+
+    def _complete(self, table: Table, n: int) -> _Completed:
+        """Return the completed instance of n items; every part that comparisons connect is completed by itself."""
+        from concordant.kernels import svp
+        from concordant.kernels.graph import weak_components
+
+        first, second, value = table
+        score = np.zeros(n)
+        group = weak_components(first, second, n)
+        sizes = np.bincount(group)
+        parts, runs, free = [], [], False
+        for g in np.flatnonzero(sizes > 1).tolist():
+            items = np.flatnonzero(group == g)
+            rows = np.flatnonzero(group[first] == g)
+            local = np.empty(n, dtype=np.int32)
+            local[items] = np.arange(len(items), dtype=np.int32)
+            left, right, *run = svp.complete(
+                local[first[rows]],
+                local[second[rows]],
+                value[rows],
+                len(items),
+                self.rank // 2,
+                0.0 if self.step == "auto" else float(self.step),
+                self.max_iter,
+                float(self.tol),
+            )
+            mean = (left.T @ right.sum(axis=1) - right.T @ left.sum(axis=1)) / len(items)
+            largest = (np.abs(left).max(axis=1, initial=0.0) * np.abs(right).max(axis=1, initial=0.0)).max(initial=0.0)
+            if np.abs(mean).max() > _NOTHING * largest:
+                score[items] = mean
+            parts.append(items)
+            half = self.rank // 2
+            free |= len(rows) < min(half * (2 * len(items) - 2 * half - 1), len(items) * (len(items) - 1) // 2)
+            runs.append(run)
+        if not runs:
+            return _Completed(score, parts, False, 0, 0.0, 0.0, 0.0)
+        n_iter, change, residual, gradient = (list(column) for column in zip(*runs, strict=True))
+        squares = sum(r * r for r in residual)
+        return _Completed(score, parts, free, max(n_iter), max(change), squares, max(gradient))
+
+    def _report(self, votes: Votes, done: list[_Completed]) -> None:
+        """Say how the iteration went, and where the comparisons fall apart."""
+        info = self.__dict__.get("fit_info_")
+        if info is not None:
+            info.n_iter = max((d.n_iter for d in done), default=0)
+            info.objective = sum(d.residual for d in done)
+            info.gradient_norm = max((d.gradient for d in done), default=0.0)
+            info.converged = all(d.change <= self.tol for d in done)
+        names = votes.instances
+        late = [names[n] for n, d in enumerate(done) if d.change > self.tol]
+        if late:
+            most = max(d.change for d in done)
+            self._warn(
+                f"SVP stopped after {self.max_iter} steps in {len(late)} of {len(done)} instances, {listing(late)}, "
+                f"where the residual still changed by up to {most:.1e} of itself. Raise max_iter or tol, "
+                "or take step='auto'.",
+                ConvergenceWarning,
+            )
+        apart = [n for n, d in enumerate(done) if len(d.parts) > 1]
+        if apart:
+            n = apart[0]
+            base = int(votes.slots.offsets[n])
+            one, other = (votes.items.take(items + base).tolist() for items in done[n].parts[:2])
+            self._warn(
+                f"no chain of comparisons connects all items of {len(apart)} of {len(done)} instances, "
+                f"{listing([names[a] for a in apart])}: in {names[n]!r} none leads from {listing(one, 3)} to "
+                f"{listing(other, 3)}. Scores say nothing about which part is better.",
+                IdentifiabilityWarning,
+            )
+        free = [names[n] for n, d in enumerate(done) if d.free]
+        if free:
+            self._warn(
+                f"{len(free)} of {len(done)} instances, {listing(free)}, have fewer pairs than a table of rank "
+                f"{self.rank} has free numbers: it fits them in many ways, and the order means little. "
+                "BradleyTerry with its prior does better on so few.",
+                IdentifiabilityWarning,
+            )

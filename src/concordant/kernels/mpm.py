@@ -1,0 +1,935 @@
+"""Preferences as draws from one multinomial over all ordered pairs of an instance, fitted without a table of pairs.
+
+The one idea: with equal variances the normaliser factorises, Z = Σ_{i≠j} exp(x_i − x_j) = A·B − M with A = Σ exp(x) and
+B = Σ exp(−x), so that everything the model asks of the data are net counts, and everything it costs is O(M) for each
+trust θ. Variances that differ need the M × M table: they are in `mpm_variance`.
+
+Objectives are divided by the number of preferences of the instance: they are mean log-likelihoods per preference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from concordant.kernels.jit import jit
+from concordant.kernels.linear_systems import cholesky_solve
+from concordant.kernels.lists import Codes, Floats, Ints
+from concordant.kernels.resumable import UNKEPT, Keep, State, minimise
+
+__all__ = [
+    "BlockProfile",
+    "Adherence",
+    "Laws",
+    "Packed",
+    "Profile",
+    "ascend",
+    "climb",
+    "gradients",
+    "infer",
+    "laws",
+    "net_scores",
+    "solve_positive",
+]
+
+Bools = NDArray[np.bool_]
+
+# Beyond this span of scores exp(x) and exp(-x) are taken one by one: a reciprocal would overflow.
+_SPAN = 300.0
+# Net counts that reach all preferences to this precision leave no finite estimate.
+_SEPARATED = 1e-12
+# A full Newton step no longer than this (relative to the scores) is the last one: the next would be of its square.
+_LAST_STEP = 1e-8
+# Up to these sizes the curvature over experts is formed; beyond them a quasi-Newton method does without.
+_DENSE_EXPERTS, _DENSE_ITEMS = 1000, 1000
+# Up to this many items loops beat calls of a linear-algebra library.
+_SMALL_ITEMS = 256
+
+
+class Packed(NamedTuple):
+    """Net counts in flat arrays, list by list; each instance's are divided by its number of preferences.
+
+    Attributes
+    ----------
+    offsets, list_starts : int64[N + 1]
+        Where the items and the lists of an instance begin.
+    list_offsets : int64[L + 1]
+        Where the rows of a list begin.
+    expert : int64[L]
+        Who speaks.
+    share : float64[L]
+        The list's part of the preferences of its instance.
+    slot : int32[R]
+        The item of a row.
+    net : float64[R]
+        Preferences for the item minus those against it.
+    """
+
+    offsets: Ints
+    list_starts: Ints
+    list_offsets: Ints
+    expert: Ints
+    share: Floats
+    slot: Codes
+    net: Floats
+
+
+@jit
+def net_scores(net: Floats, total: Floats, offsets: Ints, score: Floats, root: Floats) -> None:
+    """Write the maximum-likelihood scores of the base model, mean 0, into `score`.
+
+    In the gauge A = B the scores are arsinh(c d_i / T), with c the one positive root of A − M/A = 2c. `root` is c; 0
+    where there are no preferences, infinite where every item only wins or only loses: no scores are then best, and the
+    net counts stand in for them, which order the items in the same way.
+
+    Parameters
+    ----------
+    net : float64[S]
+        Preferences for the item minus those against it.
+    total : float64[N]
+        The number of preferences of an instance.
+    offsets : int64[N + 1]
+        Where the items of an instance begin.
+    score : float64[S]
+        Out.
+    root : float64[N]
+        Out.
+    """
+    for n in range(len(total)):
+        first, last = offsets[n], offsets[n + 1]
+        size = float(last - first)
+        mass = 0.0
+        for i in range(first, last):
+            mass += abs(net[i])
+            score[i] = 0.0
+        root[n] = 0.0
+        if total[n] <= 0.0 or mass == 0.0:
+            continue
+        if mass >= 2.0 * total[n] * (1.0 - _SEPARATED):
+            root[n] = np.inf
+            for i in range(first, last):
+                score[i] = net[i]
+            continue
+        low, high, c = 0.0, np.inf, 1.0
+        for _ in range(300):
+            a, slope = 0.0, 0.0
+            for i in range(first, last):
+                x = c * (net[i] / total[n])
+                h = np.sqrt(1.0 + x * x)
+                a += h
+                slope += x * (net[i] / total[n]) / h
+            value = a - size / a - 2.0 * c
+            if value > 0.0:
+                low = c
+            else:
+                high = c
+            slope = slope * (1.0 + size / (a * a)) - 2.0
+            step = c - value / slope if slope < 0.0 else np.inf
+            if not low < step < high:
+                step = 2.0 * c if high == np.inf else 0.5 * (low + high)
+            moved = abs(step - c)
+            c = step
+            if moved <= 4e-16 * c:
+                break
+        mean = 0.0
+        for i in range(first, last):
+            score[i] = np.arcsinh(c * (net[i] / total[n]))
+            mean += score[i]
+        mean /= size
+        for i in range(first, last):
+            score[i] -= mean
+        root[n] = c
+
+
+@jit
+def _law(score: Floats, theta: float, up: Floats, down: Floats) -> tuple[float, float, float, float]:
+    """Write exp(x − max) and exp(min − x), x = θ s; return their sums, Z on that scale, and the true log Z."""
+    m = len(score)
+    high, low = theta * score[0], theta * score[0]
+    for i in range(1, m):
+        high = max(high, theta * score[i])
+        low = min(low, theta * score[i])
+    scale = np.exp(low - high)
+    a, b = 0.0, 0.0
+    for i in range(m):
+        up[i] = np.exp(theta * score[i] - high)
+        down[i] = scale / up[i] if high - low < _SPAN else np.exp(low - theta * score[i])
+        a += up[i]
+        b += down[i]
+    z = a * b - m * scale
+    return a, b, z, np.log(z) + (high - low)
+
+
+@jit
+def _state(
+    score: Floats,
+    share: Floats,
+    theta: Floats,
+    net: Floats,
+    ridge: float,
+    up: Floats,
+    down: Floats,
+    sums: Floats,
+    gradient: Floats,
+    diagonal: Floats,
+) -> float:
+    """Write the laws of the lists, the gradient and the diagonal of the curvature; return the objective.
+
+    What rounding takes from the sum over lists is kept and given back: of thousands of lists it would otherwise be
+    more than the last steps gain, which then look like falls.
+    """
+    value, lost_bits = 0.0, 0.0
+    for i in range(len(score)):
+        gradient[i] = net[i] - ridge * score[i]
+        diagonal[i] = ridge
+        value += net[i] * score[i] - 0.5 * ridge * score[i] * score[i]
+    for k in range(len(share)):
+        t = theta[k]
+        if share[k] <= 0.0 or t <= 0.0:
+            continue
+        e, f = up[k], down[k]
+        a, b, z, log_z = _law(score, t, e, f)
+        sums[k, 0], sums[k, 1], sums[k, 2] = a, b, z
+        term = -share[k] * log_z - lost_bits
+        total = value + term
+        lost_bits = (total - value) - term
+        value = total
+        w = share[k] * t
+        for i in range(len(score)):
+            won, lost = e[i] * b / z, f[i] * a / z
+            gradient[i] -= w * (won - lost)
+            diagonal[i] += w * t * (won + lost - 2.0 * e[i] * f[i] / z - (won - lost) ** 2)
+    return value
+
+
+@jit
+def _curve(
+    v: Floats,
+    share: Floats,
+    theta: Floats,
+    ridge: float,
+    stiff: float,
+    up: Floats,
+    down: Floats,
+    sums: Floats,
+    out: Floats,
+) -> None:
+    """Write the curvature times v, stiffened where it is singular: adding a constant to all scores changes nothing."""
+    mean = 0.0
+    for i in range(len(v)):
+        mean += v[i]
+    mean *= stiff / len(v)
+    for i in range(len(v)):
+        out[i] = ridge * v[i] + mean
+    for k in range(len(share)):
+        if share[k] <= 0.0 or theta[k] <= 0.0:
+            continue
+        e, f = up[k], down[k]
+        a, b, z = sums[k, 0], sums[k, 1], sums[k, 2]
+        along_e, along_f = 0.0, 0.0
+        for i in range(len(v)):
+            along_e += e[i] * v[i]
+            along_f += f[i] * v[i]
+        along = (b * along_e - a * along_f) / z
+        w = share[k] * theta[k] * theta[k] / z
+        for i in range(len(v)):
+            won, lost = e[i] * b, f[i] * a
+            out[i] += w * ((won + lost) * v[i] - e[i] * along_f - f[i] * along_e - (won - lost) * along)
+
+
+@jit
+def _newton_step(
+    gradient: Floats,
+    diagonal: Floats,
+    share: Floats,
+    theta: Floats,
+    ridge: float,
+    up: Floats,
+    down: Floats,
+    sums: Floats,
+    step: Floats,
+) -> None:
+    """Write the solution of curvature · step = gradient, by conjugate gradients preconditioned by the diagonal."""
+    m = len(gradient)
+    residual, search, image = np.empty(m), np.empty(m), np.empty(m)
+    error, stiff = 0.0, 0.0
+    for i in range(m):
+        stiff += diagonal[i] / m
+        diagonal[i] = max(diagonal[i], 1e-300)
+        step[i] = 0.0
+        residual[i] = gradient[i]
+        search[i] = gradient[i] / diagonal[i]
+        error += residual[i] * search[i]
+    start = error
+    for _ in range(min(m + 10, 300)):
+        if error <= 1e-24 * start:
+            break
+        _curve(search, share, theta, ridge, stiff, up, down, sums, image)
+        bend = 0.0
+        for i in range(m):
+            bend += search[i] * image[i]
+        if not bend > 0.0:
+            break
+        pace = error / bend
+        before, error = error, 0.0
+        for i in range(m):
+            step[i] += pace * search[i]
+            residual[i] -= pace * image[i]
+            error += residual[i] * residual[i] / diagonal[i]
+        for i in range(m):
+            search[i] = residual[i] / diagonal[i] + (error / before) * search[i]
+
+
+@jit
+def _climb(score: Floats, share: Floats, theta: Floats, net: Floats, ridge: float) -> tuple[int, float, float]:
+    """Move the scores of one instance to the maximum; return steps taken, largest entry of the gradient, and value."""
+    m = len(score)
+    up, down, sums = np.empty((len(share), m)), np.empty((len(share), m)), np.empty((len(share), 3))
+    gradient, diagonal, step, trial = np.empty(m), np.empty(m), np.empty(m), np.empty(m)
+    value = _state(score, share, theta, net, ridge, up, down, sums, gradient, diagonal)
+    turn = 0
+    while turn < 100:
+        largest, scale = 0.0, 0.0
+        for i in range(m):
+            largest = max(largest, abs(gradient[i]))
+            scale = max(scale, abs(net[i]))
+        if largest <= 4e-16 * scale:
+            break
+        _newton_step(gradient, diagonal, share, theta, ridge, up, down, sums, step)
+        rise, reach, size, mean = 0.0, 0.0, 1.0, 0.0
+        for i in range(m):
+            mean += step[i] / m
+        for i in range(m):
+            # Without a ridge the mean is free, and stays 0.
+            step[i] -= mean if ridge == 0.0 else 0.0
+            rise += gradient[i] * step[i]
+            reach = max(reach, abs(step[i]))
+            size = max(size, abs(score[i]))
+        if not rise > 0.0:
+            break
+        turn += 1
+        pace, reached = 1.0, -np.inf
+        while pace > 1e-18:
+            for i in range(m):
+                trial[i] = score[i] + pace * step[i]
+            reached = _state(trial, share, theta, net, ridge, up, down, sums, gradient, diagonal)
+            if reached >= value + 1e-4 * pace * rise - 1e-14 * abs(value):
+                break
+            pace *= 0.5
+        if pace <= 1e-18:
+            value = _state(score, share, theta, net, ridge, up, down, sums, gradient, diagonal)
+            break
+        value = reached
+        for i in range(m):
+            score[i] = trial[i]
+        if pace == 1.0 and reach <= _LAST_STEP * size:
+            break
+    largest = 0.0
+    for i in range(m):
+        largest = max(largest, abs(gradient[i]))
+    return turn, largest, value
+
+
+@jit
+def infer(
+    offsets: Ints,
+    list_starts: Ints,
+    share: Floats,
+    theta: Floats,
+    net: Floats,
+    ridge: float,
+    wanted: Bools,
+    score: Floats,
+    norm: Floats,
+    values: Floats,
+) -> int:
+    """Write the scores that are best given the trust in every list; return the most steps taken.
+
+    The objective of an instance, Σ_i D_i s_i − Σ_l share_l log Z(θ_l s) − ½ ridge ‖s‖², is concave. Newton's method,
+    its equations solved by conjugate gradients: O(L M) for each product with the curvature, which is diagonal but for a
+    few directions, so that few products are needed.
+
+    Parameters
+    ----------
+    offsets, list_starts : int64[N + 1]
+        Where the items and the lists of an instance begin.
+    share, theta : float64[L]
+        Of each list: its part of the preferences, and the trust in it.
+    net : float64[S]
+        D_i = Σ_l θ_l d_li, divided by the number of preferences of the instance.
+    ridge : float
+        The precision of a prior.
+    wanted : bool[N]
+        Instances to work on; others are left alone.
+    score : float64[S]
+        In: where to start. Out: the estimate.
+    norm, values : float64[N]
+        Out: the largest entry of the gradient, and the objective.
+    """
+    steps = 0
+    for n in range(len(wanted)):
+        if wanted[n]:
+            items, lists = slice(offsets[n], offsets[n + 1]), slice(list_starts[n], list_starts[n + 1])
+            turns, norm[n], values[n] = _climb(score[items], share[lists], theta[lists], net[items], ridge)
+            steps = max(steps, turns)
+    return steps
+
+
+@jit
+def gradients(
+    offsets: Ints,
+    list_starts: Ints,
+    list_offsets: Ints,
+    expert: Ints,
+    share: Floats,
+    slot: Codes,
+    net: Floats,
+    theta: Floats,
+    score: Floats,
+    ridge: float,
+    by_score: Floats,
+    by_theta: Floats,
+    values: Floats,
+) -> None:
+    """Write the gradients of the joint objective in scores and adherence, and the objective of every instance.
+
+    Σ_l [θ_l d_l·s − share_l log Z(θ_l s)] − ½ ridge ‖s‖²; ∂/∂s = θ (d − share ρ(θ s)) and ∂/∂θ = s·(d − share ρ),
+    summed over lists, with ρ = (exp(x) B − exp(−x) A) / Z. O(L M) for each instance.
+
+    Parameters
+    ----------
+    offsets, list_starts, list_offsets, expert, share, slot, net
+        As in `Packed`.
+    theta : float64[K]
+        The adherence of the experts.
+    score : float64[S]
+        The scores.
+    ridge : float
+        The precision of a prior on the scores.
+    by_score, by_theta, values : float64[S], float64[K], float64[N]
+        Out.
+    """
+    items = 0
+    for n in range(len(offsets) - 1):
+        items = max(items, offsets[n + 1] - offsets[n])
+    up, down = np.empty(items), np.empty(items)
+    for k in range(len(by_theta)):
+        by_theta[k] = 0.0
+    for n in range(len(offsets) - 1):
+        first, m = offsets[n], offsets[n + 1] - offsets[n]
+        value = 0.0
+        for i in range(first, first + m):
+            value -= 0.5 * ridge * score[i] * score[i]
+            by_score[i] = -ridge * score[i]
+        for k in range(list_starts[n], list_starts[n + 1]):
+            if share[k] <= 0.0 or m < 2:
+                continue
+            t = theta[expert[k]]
+            a, b, z, log_z = _law(score[first : first + m], t, up, down)
+            value -= share[k] * log_z
+            along = 0.0
+            for i in range(m):
+                rho = share[k] * (up[i] * b - down[i] * a) / z
+                by_score[first + i] -= t * rho
+                along -= score[first + i] * rho
+            for r in range(list_offsets[k], list_offsets[k + 1]):
+                by_score[slot[r]] += t * net[r]
+                along += score[slot[r]] * net[r]
+                value += t * net[r] * score[slot[r]]
+            by_theta[expert[k]] += along
+        values[n] = value
+
+
+def solve_positive(matrix: Floats, right: Floats) -> Floats:
+    """Return matrix⁻¹ · right for a symmetric matrix that should be positive definite, whatever its size.
+
+    >>> solve_positive(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[3.0], [3.0]])).round(9).tolist()
+    [[1.0], [1.0]]
+    """
+    if len(matrix) <= _SMALL_ITEMS:
+        out = np.array(right, order="C")
+        if cholesky_solve(matrix.copy(), out):
+            return out
+        # Flat to the last digits in some direction: nothing moves that way.
+        return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0])
+    return np.asarray(np.linalg.solve(matrix, right))
+
+
+class Laws(NamedTuple):
+    """What the model expects of every list of one instance at given scores.
+
+    Attributes
+    ----------
+    up, down : float64[L, M]
+        exp(x) and exp(−x), each divided by √Z.
+    rho : float64[L, M]
+        The expected net counts of one preference.
+    both : float64[L, M]
+        (exp(x) B + exp(−x) A) / Z: wins plus losses, were an item to meet itself as well.
+    """
+
+    up: Floats
+    down: Floats
+    rho: Floats
+    both: Floats
+
+    def curvature(self, weight: Floats) -> Floats:
+        """Return Σ_l weight_l Cov_l, where Cov_l is the covariance of the net counts of one preference."""
+        up, down, rho = (part * np.sqrt(weight)[:, None] for part in (self.up, self.down, self.rho))
+        out: Floats = up.T @ down
+        out += out.T.copy()
+        out += rho.T @ rho
+        np.negative(out, out=out)
+        out[np.diag_indices(len(out))] += weight @ self.both
+        return out
+
+    def solve(self, weight: Floats, right: Floats) -> Floats:
+        """Return curvature⁻¹ · right, the curvature stiffened along the constant vector, where it is singular.
+
+        The curvature is diagonal but for 3 L directions: where these are few, so is the work (Woodbury).
+        """
+        m, lists = right.shape[0], len(weight)
+        diagonal = weight @ self.both
+        stiff = float(diagonal.mean())
+        if 3 * lists + 1 > m // 4:
+            return solve_positive(self.curvature(weight) + stiff / m, right)
+        root = np.sqrt(weight)
+        sides = np.concatenate([part * root[:, None] for part in (self.up, self.down, self.rho)] + [np.ones((1, m))]).T
+        core = np.zeros((3 * lists + 1, 3 * lists + 1))
+        pairs = np.arange(lists)
+        core[pairs, lists + pairs] = core[lists + pairs, pairs] = core[2 * lists + pairs, 2 * lists + pairs] = -1.0
+        core[-1, -1] = m / stiff
+        scaled = sides / diagonal[:, None]
+        out: Floats = right / diagonal[:, None]
+        out -= scaled @ np.linalg.solve(core + sides.T @ scaled, sides.T @ out)
+        return out
+
+    def products(self, v: Floats) -> Floats:
+        """Return Cov_l v for every list l."""
+        along_up, along_down, along = self.up @ v, self.down @ v, self.rho @ v
+        out: Floats = self.both * v
+        out -= self.up * along_down[:, None] + self.down * along_up[:, None] + self.rho * along[:, None]
+        return out
+
+
+def laws(score: Floats, theta: Floats) -> Laws:
+    """Return what the model expects of lists of this trust at these scores, all lists of one instance at once.
+
+    >>> expected = laws(np.array([0.5, 0.0, -0.5]), np.array([1.0, 0.0]))
+    >>> expected.rho.round(3).tolist()
+    [[0.447, 0.0, -0.447], [0.0, 0.0, 0.0]]
+    """
+    x = theta[:, None] * score
+    high, low = x.max(axis=1, keepdims=True), x.min(axis=1, keepdims=True)
+    up, down = np.exp(x - high), np.exp(low - x)
+    a, b = up.sum(axis=1, keepdims=True), down.sum(axis=1, keepdims=True)
+    z = a * b - x.shape[1] * np.exp(low - high)
+    won, lost = up * b / z, down * a / z
+    root = np.sqrt(z)
+    return Laws(up / root, down / root, won - lost, won + lost)
+
+
+@jit
+def _bend(
+    offsets: Ints,
+    list_starts: Ints,
+    list_offsets: Ints,
+    expert: Ints,
+    share: Floats,
+    slot: Codes,
+    net: Floats,
+    theta: Floats,
+    score: Floats,
+    ridge: float,
+    wanted: Bools,
+    out: Floats,
+) -> None:
+    """Add the second derivatives of the profile of the wanted instances to `out`: see `_Profile.curvature`."""
+    items, most = 0, 0
+    for n in range(len(wanted)):
+        if wanted[n]:
+            items, most = max(items, offsets[n + 1] - offsets[n]), max(most, list_starts[n + 1] - list_starts[n])
+    own, cross, who = np.empty((items, items)), np.empty((most, items)), np.empty(most, dtype=np.int64)
+    e, f, rho, both = np.empty(items), np.empty(items), np.empty(items), np.empty(items)
+    for n in range(len(wanted)):
+        if not wanted[n]:
+            continue
+        first, m = offsets[n], offsets[n + 1] - offsets[n]
+        for i in range(m):
+            for j in range(i):
+                own[i, j] = 0.0
+            own[i, i] = ridge
+        lists = 0
+        for k in range(list_starts[n], list_starts[n + 1]):
+            if share[k] <= 0.0:
+                continue
+            t = theta[expert[k]]
+            a, b, z, _ = _law(score[first : first + m], t, e, f)
+            along_e, along_f, along = 0.0, 0.0, 0.0
+            for i in range(m):
+                s = score[first + i]
+                rho[i] = (e[i] * b - f[i] * a) / z
+                both[i] = (e[i] * b + f[i] * a) / z
+                along_e += e[i] * s
+                along_f += f[i] * s
+                along += rho[i] * s
+            w = share[k] * t * t
+            moved = 0.0
+            for i in range(m):
+                s = score[first + i]
+                change = share[k] * (both[i] * s - (e[i] * along_f + f[i] * along_e) / z - rho[i] * along)
+                moved += change * s
+                cross[lists, i] = -t * change - share[k] * rho[i]
+                own[i, i] += w * both[i]
+                for j in range(i + 1):
+                    own[i, j] -= w * ((e[i] * f[j] + f[i] * e[j]) / z + rho[i] * rho[j])
+            for r in range(list_offsets[k], list_offsets[k + 1]):
+                cross[lists, slot[r] - first] += net[r]
+            out[expert[k], expert[k]] -= moved
+            who[lists] = expert[k]
+            lists += 1
+        # Cholesky, then the crossed derivatives in its coordinates.
+        for i in range(m):
+            for j in range(i + 1):
+                left = own[i, j]
+                for c in range(j):
+                    left -= own[i, c] * own[j, c]
+                own[i, j] = np.sqrt(max(left, 1e-300)) if i == j else left / own[j, j]
+        for q in range(lists):
+            for i in range(m):
+                left = cross[q, i]
+                for c in range(i):
+                    left -= own[i, c] * cross[q, c]
+                cross[q, i] = left / own[i, i]
+            for r in range(q + 1):
+                total = 0.0
+                for i in range(m):
+                    total += cross[q, i] * cross[r, i]
+                out[who[q], who[r]] += total
+                if r < q:
+                    out[who[r], who[q]] += total
+
+
+class Adherence(NamedTuple):
+    """What learning the adherence came to.
+
+    Attributes
+    ----------
+    theta : float64[K]
+        The adherence, the largest 1.
+    objective, norm : float
+        The mean over instances of the objective, and the largest entry of its projected gradient in θ.
+    n_iter, converged, trace
+        Of the iteration.
+    """
+
+    theta: Floats
+    objective: float
+    norm: float
+    n_iter: int
+    converged: bool
+    trace: list[float]
+
+
+class Profile(Protocol):
+    """The mean objective as a function of the adherence alone, over blocks of instances.
+
+    Attributes
+    ----------
+    position
+        The scores found last, from which the next ones are looked for; whoever steps back sets it again.
+    """
+
+    position: Any
+
+    def __call__(self, theta: Floats) -> tuple[float, Floats]:
+        """Return the objective and its gradient."""
+        ...
+
+    def curvature(self, theta: Floats) -> Floats:
+        """Return the second derivatives, the objective having been asked for at the same adherence before."""
+        ...
+
+    def state(self) -> State:
+        """Return the position as arrays."""
+        ...
+
+    def restore(self, known: State) -> None:
+        """Set the position to that of a state."""
+        ...
+
+
+class BlockProfile:
+    """The objective of a block of instances as a function of the adherence alone, the scores being the best for it.
+
+    All values are sums over the instances.
+    """
+
+    def __init__(self, packed: Packed, ridge: float) -> None:
+        self.packed = packed
+        self.ridge = ridge
+        self.wanted = _wanted(packed)
+        self.row_expert = np.repeat(packed.expert, np.diff(packed.list_offsets))
+
+    def evaluate(self, theta: Floats, start: Floats) -> tuple[float, Floats, Floats]:
+        """Return the objective, its gradient, and the scores found from a start.
+
+        By the envelope theorem the scores' own change plays no part in the gradient.
+        """
+        p, score = self.packed, start.copy()
+        terms = theta[self.row_expert] * p.net
+        net: Floats = np.bincount(p.slot, weights=terms, minlength=len(score)).astype(np.float64)
+        norm, values = np.zeros(len(self.wanted)), np.zeros(len(self.wanted))
+        infer(p.offsets, p.list_starts, p.share, theta[p.expert], net, self.ridge, self.wanted, score, norm, values)
+        by_score, by_theta = np.zeros(len(score)), np.zeros(len(theta))
+        gradients(*p, theta, score, self.ridge, by_score, by_theta, values)
+        return float(values.sum()), by_theta, score
+
+    def curvature(self, theta: Floats, best: Floats) -> Floats:
+        """Return the second derivatives, F_θθ − F_θs F_ss⁻¹ F_sθ, at the best scores for θ."""
+        p = self.packed
+        out = np.zeros((len(theta), len(theta)))
+        # Small instances in compiled loops, large ones by matrix products.
+        large = np.diff(p.offsets) > _SMALL_ITEMS
+        _bend(*p, theta, best, self.ridge, self.wanted & ~large, out)
+        for n in np.flatnonzero(self.wanted & large).tolist():
+            first, last = int(p.offsets[n]), int(p.offsets[n + 1])
+            spoke = np.arange(p.list_starts[n], p.list_starts[n + 1])
+            spoke = spoke[p.share[spoke] > 0]
+            score, share, who = best[first:last], p.share[spoke], p.expert[spoke]
+            trust = theta[who]
+            expected = laws(score, trust)
+            own = expected.curvature(share * trust * trust)
+            own[np.diag_indices(len(own))] += self.ridge
+            moved = expected.products(score) * share[:, None]
+            cross = -(trust[:, None] * moved + share[:, None] * expected.rho)
+            for a, k in enumerate(spoke.tolist()):
+                rows = slice(p.list_offsets[k], p.list_offsets[k + 1])
+                cross[a, p.slot[rows] - first] += p.net[rows]
+            block = cross @ np.linalg.solve(own, cross.T)
+            block[np.diag_indices(len(block))] -= moved @ score
+            np.add.at(out, (who[:, None], who[None, :]), block)
+        return out
+
+
+def _wanted(packed: Packed) -> NDArray[np.bool_]:
+    """Return the instances in which some list prefers something."""
+    sizes, lists = np.diff(packed.offsets), np.diff(packed.list_starts)
+    owner = np.repeat(np.arange(len(lists)), lists)
+    told = np.bincount(owner, weights=packed.share, minlength=len(lists)) > 0
+    return told & (sizes > 1)
+
+
+def climb(
+    profile: Profile,
+    heard: NDArray[np.bool_],
+    largest: int,
+    *,
+    tol: float,
+    max_iter: int,
+    report: Callable[[int, int], None],
+    keep: Keep = UNKEPT,
+) -> Adherence:
+    """Return the adherence in [0, 1] at which the mean objective is stationary, climbing from trust in everybody.
+
+    Newton's method on the adherence alone, the scores of every instance being the best for it; experts at a bound that
+    the gradient presses against stay there. Costs O(L M² + L² M) per instance and step. Beyond 1,000 experts or 1,000
+    items in the largest instance L-BFGS-B takes over, at O(L M) per instance and step. `heard` says which experts
+    prefer anything; `keep` keeps the state after every step.
+    """
+    n_experts = len(heard)
+    way = _newton if n_experts <= _DENSE_EXPERTS and largest <= _DENSE_ITEMS else _quasi_newton
+    at = way(profile, n_experts, tol, max_iter, report, keep)
+    norm = _projected(at.theta, at.gradient)
+    theta, _ = _scaled(at.theta, heard)
+    return Adherence(theta, at.value, norm, at.turns, bool(norm <= tol), at.trace)
+
+
+def _scaled(theta: Floats, heard: NDArray[np.bool_]) -> tuple[Floats, float]:
+    """Return the adherence with the most trusted expert at 1, and what it was divided by; who is silent keeps 1."""
+    top = float(theta[heard].max(initial=0.0))
+    return (np.where(heard, theta / top, theta), top) if top > 0 else (theta, 1.0)
+
+
+def _projected(theta: Floats, gradient: Floats) -> float:
+    """Return the largest step that the gradient could take within the bounds."""
+    return float(np.abs(np.clip(theta + gradient, 0.0, 1.0) - theta).max(initial=0.0))
+
+
+class _Found(NamedTuple):
+    """Where a climb stands: adherence and scores, the objective and its gradient in θ, and its way so far."""
+
+    theta: Floats
+    position: Any
+    value: float
+    gradient: Floats
+    trace: list[float]
+    turns: int
+
+
+def _newton(
+    profile: Profile, n_experts: int, tol: float, max_iter: int, report: Callable[[int, int], None], keep: Keep
+) -> _Found:
+    known = keep.restored()
+    if known is None:
+        theta = np.ones(n_experts)
+        value, gradient = profile(theta)
+        at = _Found(theta, profile.position, value, gradient, [value], 0)
+    else:
+        trace = known["trace"].tolist()
+        profile.restore(known)
+        at = _Found(known["theta"], profile.position, trace[-1], known["gradient"], trace, int(known["turns"]))
+
+    def state() -> State:
+        flat = {"theta": at.theta, "gradient": at.gradient, "trace": np.array(at.trace), "turns": np.array(at.turns)}
+        return flat | dict(profile.state())
+
+    turn = at.turns
+    with keep.steps(max_iter):
+        while turn < max_iter:
+            norm = _projected(at.theta, at.gradient)
+            # Rounding alone leaves about this much; until then another step costs little and squares the error.
+            if norm <= min(tol, 1e-14):
+                break
+            turn += 1
+            step = _step(profile.curvature(at.theta), at.gradient, at.theta, norm)
+            pace = 1.0
+            while True:
+                trial = np.clip(at.theta + pace * step, 0.0, 1.0)
+                reached, slope = profile(trial)
+                rise = float(at.gradient @ (trial - at.theta))
+                if reached >= at.value + 1e-4 * max(rise, 0.0) - 1e-15 * abs(at.value) or pace < 1e-10:
+                    break
+                profile.position = at.position
+                pace *= 0.5
+            done = norm <= tol and _projected(trial, slope) >= 0.5 * norm
+            if pace < 1e-10 or done:
+                # As good as it gets: what is left is rounding.
+                at = at._replace(turns=turn)
+                break
+            at = _Found(trial, profile.position, reached, slope, [*at.trace, reached], turn)
+            keep.note(turn, state)
+            report(turn, max_iter)
+    return at
+
+
+def _step(curvature: Floats, gradient: Floats, theta: Floats, norm: float) -> Floats:
+    """Return an ascent direction: Newton's for experts between the bounds, straight to the bound for the others."""
+    near = min(norm, 1e-3)
+    low, high = (theta <= near) & (gradient < 0), (theta >= 1 - near) & (gradient > 0)
+    free = np.flatnonzero(~(low | high))
+    step = np.where(low, -theta, np.where(high, 1 - theta, 0.0))
+    if len(free):
+        bend, axes = np.linalg.eigh(curvature[np.ix_(free, free)])
+        size = np.abs(bend)
+        # Where the objective is not concave the step goes up all the same.
+        size = np.maximum(size, max(1e-10 * float(size.max()), 1e-300))
+        step[free] = axes @ ((axes.T @ gradient[free]) / size)
+    return step
+
+
+def _quasi_newton(
+    profile: Profile, n_experts: int, tol: float, max_iter: int, report: Callable[[int, int], None], keep: Keep
+) -> _Found:
+    trace: list[float] = []
+
+    def negative(theta: Floats) -> tuple[float, Floats]:
+        value, gradient = profile(theta)
+        return -value, -gradient
+
+    def note(step: int, value: float) -> None:
+        trace.append(-value)
+        report(min(step, max_iter), max_iter)
+
+    known = keep.restored()
+    if known is not None:
+        profile.restore(known)
+    found = minimise(
+        negative,
+        np.ones(n_experts),
+        bounds=(0, 1),
+        callback=note,
+        options={"maxiter": max_iter, "gtol": tol, "ftol": 1e-16, "maxcor": 30},
+        keep=keep,
+        # Scores are looked for from those found before.
+        hidden=profile.state,
+    )
+    value, gradient = profile(found.x)
+    return _Found(found.x, profile.position, value, gradient, trace, found.n_iter)
+
+
+def ascend(
+    packed: Packed,
+    theta: Floats,
+    steps: int,
+    *,
+    learning: bool,
+    report: Callable[[int, int], None],
+    keep: Keep = UNKEPT,
+) -> tuple[Adherence, Floats, Floats, Floats]:
+    """Return what plain gradient ascent from scores 0 comes to: adherence, scores, and by instance gradient and value.
+
+    The gradient of an instance is its largest entry.
+
+    Scores move by ½ M times their gradient; where that makes an instance worse the step is taken back and halved from
+    then on. The adherence (when `learning`) moves by a fifth of its gradient per preference of the expert and is put
+    back into [0, 1]. `keep` keeps the state after every step.
+    """
+    p = packed
+    count = max(int(_wanted(packed).sum()), 1)
+    sizes = np.diff(p.offsets)
+    spoken = np.maximum(np.bincount(p.expert, weights=p.share, minlength=len(theta)), 1e-300)
+    none = np.zeros(int(sizes.sum()))
+    at = _Ascent(theta, none, none, none, np.zeros(len(theta)), np.full(len(sizes), -np.inf), 0.5 * sizes, np.zeros(0))
+    known = keep.restored()
+    if known is not None:
+        at = _Ascent(*(known[name] for name in _Ascent._fields))
+    with keep.steps(steps):
+        for turn in range(len(at.trace), steps + 1):
+            by_score, by_theta, values = np.zeros(len(none)), np.zeros(len(theta)), np.zeros(len(sizes))
+            gradients(*p, at.theta, at.score, 0.0, by_score, by_theta, values)
+            # The last bits of a value are no fall.
+            fell = values < at.highest - 1e-12 * np.abs(values)
+            back = np.repeat(fell, sizes)
+            pace = np.where(fell, 0.5 * at.pace, at.pace)
+            best, slope = np.where(back, at.best, at.score), np.where(back, at.slope, by_score)
+            highest = np.where(fell, at.highest, values)
+            trace = np.append(at.trace, float(highest.sum()) / count)
+            score, trust = best + np.repeat(pace, sizes) * slope, at.theta
+            if learning and turn < steps:
+                trust = np.clip(at.theta + 0.2 * by_theta / spoken, 0.0, 1.0)
+            at = _Ascent(trust, score, best, slope, by_theta, highest, pace, trace)
+            if turn < steps:
+                keep.note(turn + 1, at._asdict)
+                report(turn + 1, steps)
+    norms = _largest(np.abs(at.slope), p.offsets)
+    theta, best = at.theta, at.best
+    norm = max(_projected(theta, at.by_theta / count) if learning else 0.0, float(norms.max(initial=0.0)))
+    if learning:
+        theta, top = _scaled(theta, np.bincount(p.expert, weights=p.share, minlength=len(theta)) > 0)
+        best = best * top
+    made = min(len(at.trace), steps)
+    return Adherence(theta, float(at.trace[-1]), norm, made, False, at.trace.tolist()), best, norms, at.highest
+
+
+class _Ascent(NamedTuple):
+    """Where gradient ascent stands: what is tried next, the best so far and its slope, and how long steps are."""
+
+    theta: Floats
+    score: Floats
+    best: Floats
+    slope: Floats
+    by_theta: Floats
+    highest: Floats
+    pace: Floats
+    trace: Floats
+
+
+def _largest(values: Floats, offsets: Ints) -> Floats:
+    """Return the largest of the values (>= 0) of every instance, 0 where there are none."""
+    out = np.zeros(len(offsets) - 1)
+    np.maximum.at(out, np.repeat(np.arange(len(out)), np.diff(offsets)), values)
+    return out
