@@ -200,7 +200,7 @@ def test_a_package_that_registers_another_name_is_named(installed: Install) -> N
 
 
 def test_a_name_belongs_to_whom_it_was_first() -> None:
-    with pytest.raises(ParameterError, match=r"registers the method 'rrf', and concordant\.methods\.fusion has one"):
+    with pytest.raises(ParameterError, match=r"registers the method 'rrf', and concordant\.aggregators\.fusion has one"):
         register_method(type("Mine", (cc.Aggregator,), {"name": "rrf"}))
     with pytest.raises(ParameterError, match=r"the name of a method must be text in lower case.* Got 'Mine'"):
         register_method(type("Mine", (cc.Aggregator,), {"name": "Mine"}))

@@ -59,7 +59,7 @@ class Pools(NamedTuple):
 
 
 class Aim(NamedTuple):
-    """What is maximised: a metric code of `permutation_dp`, its cutoff (0 = none), gains and labels by slot, and the scale.
+    """The objective: a metric code of `permutation_dp`, its cutoff (0 = none), gains and labels by slot, and the scale.
 
     With `paper` the energy of a sample of m items carries 1 / m², else 1. Gains may be of any size: they are not looked
     at where the label is NaN.
