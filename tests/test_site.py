@@ -143,10 +143,8 @@ def test_a_broken_link_an_unknown_anchor_or_a_forgotten_page_stops_the_build(tmp
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
     inventory = InventoryFile.loads((site / "objects.inv").read_bytes(), uri="")
     known = {name for kind, names in inventory.data.items() if kind.startswith("py:") for name in names}
-    missing = []
-    for name in cc.__all__:
-        if name not in MODULES and name != "__version__" and f"concordant.{name}" not in known:
-            missing.append(name)
+    names = [name for name in cc.__all__ if name not in MODULES and name != "__version__"]
+    missing = [name for name in names if f"concordant.{name}" not in known]
     for module in MODULES:
         found = getattr(cc, module) if module in cc.__all__ else importlib.import_module(f"concordant.{module}")
         own = [name for name in found.__all__ if name not in cc.__all__]
