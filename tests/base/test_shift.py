@@ -18,7 +18,7 @@ import concordant as cc
 from concordant.base.shift import Reached, Seen
 from concordant.cli._group import build
 from concordant.errors import DataShiftWarning, FormatError
-from concordant.ranking.expert_features import Blocks, item_sums, potentials
+from concordant.ranking.expert_features import WeightBlocks, item_sums, potentials
 
 Sample = tuple[cc.Preferences, cc.Labels]
 Make = Callable[[], Any]
@@ -157,7 +157,7 @@ def test_deep_lists_by_plain_arithmetic() -> None:
                 said = -alpha + plus * (row + below * 0.75) - minus * (col - below * 0.25)
                 want[i] += alpha - below * minus * 0.25 + said * math.sqrt(min(depth / r, 1.0))
         how: dict[str, Any] = {"missing": "below" if below else "unknown", "seen": seen}
-        blocks, codes = Blocks(["x", "y"], -1), np.array([0, 1])
+        blocks, codes = WeightBlocks(["x", "y"], -1), np.array([0, 1])
         np.testing.assert_allclose(item_sums(votes, blocks, codes, w, **how), list(want.values()), atol=1e-12)
         slow = potentials(votes, blocks, codes, **how)
         np.testing.assert_allclose(slow.scores(w) + slow.base(w)[0], list(want.values()), atol=1e-12)

@@ -14,7 +14,7 @@ from tests.oracles import svd as oracle
 
 import concordant as cc
 from concordant.errors import DataError
-from concordant.ranking.expert_features import Blocks
+from concordant.ranking.expert_features import WeightBlocks
 from concordant.ranking.svd_features import (
     STRENGTHS,
     blocks_for,
@@ -27,7 +27,7 @@ from concordant.ranking.svd_features import (
 
 
 def features(
-    votes: Any, blocks: Blocks, strength: str, p: int = 1, missing: str = "unknown", scaling: str = "paper"
+    votes: Any, blocks: WeightBlocks, strength: str, p: int = 1, missing: str = "unknown", scaling: str = "paper"
 ) -> Any:
     """Return the features as (items, blocks, 3p + 1)."""
     found = triples(votes, blocks, blocks.of(votes, "test"), strength, p, missing, scaling)
@@ -60,7 +60,7 @@ def test_features_are_those_of_the_matrices(
     m, k = R.shape
     votes = from_matrix(R).with_weights({f"e{e}": weights[e] for e in range(k)})
     known = min(known, k)
-    blocks = Blocks([f"e{e}" for e in range(known)] + ["*"], known)
+    blocks = WeightBlocks([f"e{e}" for e in range(known)] + ["*"], known)
     X = features(votes, blocks, strength, p, missing)
     given_ranks = np.where(R > 0, R, np.nan).astype(float)
     each = [weights[e] * oracle.pairwise(given_ranks[:, e], strength, missing) for e in range(k)]
@@ -95,7 +95,7 @@ def test_worked_case_of_known_and_pooled_workers(golden: Callable[[str], dict[st
         J, known = np.array(case["input"]["J"]), case["input"]["known"]
         # A judgement of 1 is rank 1, -1 is rank 2, 0 is none.
         votes = from_matrix(np.where(J == 1, 1, np.where(J == -1, 2, 0)))
-        X = features(votes, Blocks([f"e{k}" for k in known] + ["*"], len(known)), "binary")
+        X = features(votes, WeightBlocks([f"e{k}" for k in known] + ["*"], len(known)), "binary")
         want = np.array(case["expected"]["features"])
         np.testing.assert_allclose(X[:, :, :3].reshape(len(J), -1), want, atol=content["abs_tol"])
         rest = np.delete(J, known, axis=1)
@@ -120,7 +120,7 @@ def test_mean_scaling_gives_vectors_a_mean_square_of_one() -> None:
 
 def test_lists_of_weight_zero_are_not_there() -> None:
     R = [[1, 3, 2], [2, 1, 0], [3, 2, 1]]
-    blocks = Blocks(["e0", "e1", "*"], 2)
+    blocks = WeightBlocks(["e0", "e1", "*"], 2)
     light = features(from_matrix(R).with_weights({"e1": 0, "e2": 0}), blocks, "log")
     without = features(from_matrix(R).select_experts(["e0"]), blocks, "log")
     assert light.tolist() == without.tolist()
@@ -129,7 +129,7 @@ def test_lists_of_weight_zero_are_not_there() -> None:
 
 def test_an_expert_left_out_is_not_heard() -> None:
     votes = from_matrix([[1, 2], [2, 1], [3, 3]])
-    blocks = Blocks(["e1"], -1)
+    blocks = WeightBlocks(["e1"], -1)
     of_expert = blocks.of(votes, "test", "ignore")
     assert of_expert.tolist() == [-1, 0]
     found = triples(votes, blocks, of_expert)
@@ -151,8 +151,8 @@ def test_comparisons_are_entries_of_the_matrix_and_unnamed_ones_are_shared() -> 
         assert X[:, 0, 6].tolist() == [0, 0, 0, 1]
     votes = cc.Comparisons("q", None, *columns)
     with pytest.raises(DataError, match="name no experts"):
-        Blocks(["x"], -1).of(votes, "SVDRank")
-    blocks = Blocks(["x"], -1)
+        WeightBlocks(["x"], -1).of(votes, "SVDRank")
+    blocks = WeightBlocks(["x"], -1)
     assert len(triples(votes, blocks, blocks.of(votes, "SVDRank", "ignore")).slot) == 0
 
 
@@ -181,7 +181,7 @@ def test_blocks_follow_lists_and_rows() -> None:
 @pytest.mark.parametrize("p", [1, 2])
 def test_sparse_rows_and_terms_say_what_the_features_say(p: int, missing: str) -> None:
     votes = from_matrix([[1, 3, 0, 1], [2, 1, 5, 2], [4, 0, 1, 0], [0, 10, 2, 0], [0, 0, 0, 0]])
-    blocks = Blocks(["e0", "e2", "*"], 2)
+    blocks = WeightBlocks(["e0", "e2", "*"], 2)
     found = triples(votes, blocks, blocks.of(votes, "test"), "log", p, missing)
     X = dense_features(found, votes.slots, blocks).X
     w = np.random.default_rng(0).normal(size=(3, 3 * p + 1))

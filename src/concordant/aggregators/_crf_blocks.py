@@ -21,14 +21,14 @@ from concordant.data.streams import id_hash
 from concordant.errors import DataError, KindError
 from concordant.execution import Held, Pieces, map_instances
 from concordant.kernels.lists import Floats, Ints, list_ids
-from concordant.ranking.expert_features import Blocks, ExpertRows, anybody, blocks_by_lists
+from concordant.ranking.expert_features import ExpertRows, WeightBlocks, anybody, blocks_by_lists
 
 if TYPE_CHECKING:
     from concordant.aggregators.crf import CRF
     from concordant.base.contract import Votes
     from concordant.data.labels import Labels
     from concordant.data.preferences import Preferences
-    from concordant.execution.blocks import Blocks as BlocksOfInstances
+    from concordant.execution.blocks import Blocks
     from concordant.kernels.crf import Aim, Pools, Samples, Slices
 
 __all__ = ["BLOCKS_NEED", "LabelledBlock", "Task", "from_blocks", "from_memory"]
@@ -147,7 +147,7 @@ def from_memory(
 
 
 def from_blocks(
-    owner: CRF, blocks: BlocksOfInstances, labels: Labels | None, pair: tuple[Votes, Labels] | None
+    owner: CRF, blocks: Blocks, labels: Labels | None, pair: tuple[Votes, Labels] | None
 ) -> tuple[Truth, list[Task]]:
     """Return what blocks of instances give to learn from; the validation part to choose by is in memory."""
     name, n_instances = type(owner).__name__, len(blocks.instances)
@@ -180,7 +180,7 @@ def from_blocks(
     return Truth(np.zeros(0), np.arange(n_telling), counts), tasks
 
 
-def _said_in_blocks(blocks: BlocksOfInstances, owner: CRF, weights: Blocks, transform: str) -> Said:
+def _said_in_blocks(blocks: Blocks, owner: CRF, weights: WeightBlocks, transform: str) -> Said:
     parts = list(blocks.pieces.map(_said, owner, weights, transform))
     return Said(*(np.sum(part, axis=0) for part in zip(*parts, strict=True)))
 
@@ -247,17 +247,17 @@ def _tell(piece: _Judged) -> tuple[Ints, bool, float, dict[str, int]]:
     return piece.lists, piece.speaks, piece.highest, piece.counts
 
 
-def _reached(piece: _Judged, owner: CRF, weights: Blocks) -> Reached | None:
+def _reached(piece: _Judged, owner: CRF, weights: WeightBlocks) -> Reached | None:
     if piece.votes is None or not len(piece.usable):
         return None
     return owner._reached(piece.votes, weights, piece.usable)
 
 
-def _said(block: Preferences, owner: CRF, weights: Blocks, transform: str) -> Said:
+def _said(block: Preferences, owner: CRF, weights: WeightBlocks, transform: str) -> Said:
     return Said.of(owner._rows_of(block, weights, (transform,)), len(weights))
 
 
-def _rows(piece: _Judged, owner: CRF, weights: Blocks, transform: str, highest: float) -> _Rows | None:
+def _rows(piece: _Judged, owner: CRF, weights: WeightBlocks, transform: str, highest: float) -> _Rows | None:
     if piece.votes is None:
         return None
     offsets = piece.votes.slots.offsets

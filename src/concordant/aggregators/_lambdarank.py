@@ -16,7 +16,7 @@ from concordant.data.streams import id_hash
 from concordant.kernels.lists import Floats, Ints, list_ids, offsets_of, ranges
 from concordant.kernels.splitmix64 import mixed
 from concordant.kernels.svd_tables import Goal, Rows
-from concordant.ranking.expert_features import Blocks
+from concordant.ranking.expert_features import WeightBlocks
 from concordant.ranking.metric_swaps import measured
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class Learner:
         self,
         chosen: dict[str, Any],
         settings: Settings,
-        blocks: Blocks,
+        blocks: WeightBlocks,
         parts: list[Rows],
         queries: Queries,
         before: tuple[dict[str, int], Net] | None = None,

@@ -20,7 +20,15 @@ from concordant.data.index import Texts
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, NotFittedError
 from concordant.kernels.lists import Floats, Ints, list_ids, offsets_of, ranges
-from concordant.ranking.expert_features import SHARED, Blocks, ExpertRows, anybody, blocks_of, item_sums, potentials
+from concordant.ranking.expert_features import (
+    SHARED,
+    ExpertRows,
+    WeightBlocks,
+    anybody,
+    blocks_of,
+    item_sums,
+    potentials,
+)
 
 __all__ = [
     "TRANSFORMS",
@@ -63,7 +71,7 @@ class Training(NamedTuple):
     # None of blocks of instances, whose rows stay where they are.
     train_rows: ExpertRows | None
     validation: ExpertRows | None
-    blocks: Blocks
+    blocks: WeightBlocks
     seen: Seen
     # Whether some expert without weights of its own taught the shared ones.
     shared_taught: bool
@@ -111,11 +119,11 @@ class LinearAggregator(Aggregator):
     expert_details_: Annotated[dict[str, Any], Within()]
     training_: Annotated[dict[str, Any], RECORDED]
 
-    def _blocks(self) -> Blocks:
+    def _blocks(self) -> WeightBlocks:
         """Return which weights there are, or raise when nothing was learned."""
         if "weights_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
-        return Blocks(self.experts_, self.shared_, frozenset(self.pruned_))
+        return WeightBlocks(self.experts_, self.shared_, frozenset(self.pruned_))
 
     def _scores(self, preferences: Votes) -> Floats:
         blocks = self._blocks()
@@ -155,7 +163,7 @@ class LinearAggregator(Aggregator):
         if not len(blocks):
             return names, out, np.zeros(n_slots)
         # Everybody gets a block of its own, filled with the weights it uses, so that a row tells whose it is.
-        each = Blocks(names, -1)
+        each = WeightBlocks(names, -1)
         codes = np.where(of_expert >= 0, np.arange(k), -1)
         w = self.weights_[of_expert]
         seen = self._seen()
@@ -176,11 +184,11 @@ class LinearAggregator(Aggregator):
         own_instance = preferences.slots.instance
         return names, out + constant[own_instance], base[own_instance]
 
-    def _learnable(self, votes: Votes) -> Blocks:
+    def _learnable(self, votes: Votes) -> WeightBlocks:
         """Return the blocks of weights to learn."""
         return self._checked_blocks(blocks_of(votes, self.weights, self.min_lists), anybody(votes), len(votes))
 
-    def _checked_blocks(self, blocks: Blocks, anybody_speaks: bool, n_instances: int) -> Blocks:
+    def _checked_blocks(self, blocks: WeightBlocks, anybody_speaks: bool, n_instances: int) -> WeightBlocks:
         """Return the blocks, or raise where nothing can be learned in them."""
         if len(set(blocks.names)) < len(blocks.names):
             raise DataError(
@@ -197,7 +205,7 @@ class LinearAggregator(Aggregator):
         self,
         votes: Votes,
         validation: tuple[Votes, Any] | None,
-        blocks: Blocks,
+        blocks: WeightBlocks,
         transforms: Sequence[str],
         instances: Ints,
     ) -> Training:
@@ -210,12 +218,12 @@ class LinearAggregator(Aggregator):
         train = self._rows_of(votes, blocks, transforms)
         return Training(train, held, blocks, seen, bool((train.list_block == blocks.shared).any()))
 
-    def _reached(self, votes: Votes, blocks: Blocks, instances: Ints) -> Reached:
+    def _reached(self, votes: Votes, blocks: WeightBlocks, instances: Ints) -> Reached:
         """Return how far the lists of some instances go."""
         return Reached.of(votes, blocks.of(votes, type(self).__name__, self.unknown_experts), len(blocks), instances)
 
     def _rows_of(
-        self, votes: Votes, blocks: Blocks, transforms: Sequence[str], where: str = "", seen: Seen | None = None
+        self, votes: Votes, blocks: WeightBlocks, transforms: Sequence[str], where: str = "", seen: Seen | None = None
     ) -> ExpertRows:
         """Return what is said about every slot; `where` says in messages which votes these are."""
         of_expert = blocks.of(votes, type(self).__name__, self.unknown_experts, where)
@@ -262,7 +270,7 @@ class LinearAggregator(Aggregator):
         check_record(self)
 
 
-def tidy_rows(rows: ExpertRows, blocks: Blocks) -> ExpertRows:
+def tidy_rows(rows: ExpertRows, blocks: WeightBlocks) -> ExpertRows:
     """Return the rows of every slot in an order that does not depend on the order of the experts.
 
     Experts with weights of their own are sorted already; those who share theirs are by what they say.

@@ -25,7 +25,7 @@ from concordant.base.params import Constraint, boolean, integer, metric_name, nu
 from concordant.base.registry import register_method
 from concordant.data.comparisons import Comparisons
 from concordant.errors import DataError, KindError, ParameterError
-from concordant.execution.blocks import Blocks as BlocksOfInstances
+from concordant.execution.blocks import Blocks
 from concordant.kernels.lists import Floats, Ints, list_ids
 from concordant.kernels.resumable import UNKEPT, Keep, minimise
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
     from concordant.kernels.crf import Aim
-    from concordant.ranking.expert_features import Blocks
+    from concordant.ranking.expert_features import WeightBlocks
 
 __all__ = ["CRF"]
 
@@ -290,7 +290,7 @@ class CRF(LinearAggregator):
 
         before = self.__dict__.pop("_before", None)
         pair = validation_pair(validation, type(self).__name__)
-        prepare = parted.from_blocks if isinstance(preferences, BlocksOfInstances) else parted.from_memory
+        prepare = parted.from_blocks if isinstance(preferences, Blocks) else parted.from_memory
         truth, tasks = prepare(self, preferences, labels, pair)
         learners: list[_Ascent | _Batch] = []
         for task in tasks:
@@ -325,7 +325,7 @@ class CRF(LinearAggregator):
 
         return "" if self.solver == "lbfgs" and self.sums == "full" else BLOCKS_NEED
 
-    def _first(self, blocks: Blocks, before: tuple[list[str], Floats] | None) -> Floats:
+    def _first(self, blocks: WeightBlocks, before: tuple[list[str], Floats] | None) -> Floats:
         """Return the weights a fit begins with."""
         w = start_weights(blocks.names, 3, self.random_state, _START)
         if before is not None:

@@ -29,7 +29,7 @@ from concordant.base.shift import RECORDED, Seen, check_record, depth_shift, kin
 from concordant.errors import DataError, DataShiftWarning, NotFittedError
 from concordant.kernels.lists import Floats, exact_sums, list_ids, offsets_of
 from concordant.kernels.svd_tables import Rows
-from concordant.ranking.expert_features import SHARED, Blocks, anybody
+from concordant.ranking.expert_features import SHARED, WeightBlocks, anybody
 from concordant.ranking.metric_swaps import learned_metric, learns_for
 from concordant.ranking.svd_features import (
     STRENGTHS,
@@ -295,11 +295,11 @@ class SVDRank(Aggregator):
         """Fit, then return the features of the same preferences."""
         return self.fit(preferences, labels, validation=validation).transform(preferences)
 
-    def _known(self) -> Blocks:
+    def _known(self) -> WeightBlocks:
         """Return which weights there are, or raise when nothing was learned."""
         if "weights_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
-        return Blocks(self.experts_, self.shared_)
+        return WeightBlocks(self.experts_, self.shared_)
 
     def _triples(self, votes: Votes) -> Triples:
         blocks = self._known()
@@ -415,7 +415,7 @@ class SVDRank(Aggregator):
         self._keep(learners[trained.learner], trained.parameters, blocks)
         self.training_ = seen.record()
 
-    def _blocks_to_learn(self, votes: Votes) -> Blocks:
+    def _blocks_to_learn(self, votes: Votes) -> WeightBlocks:
         blocks = blocks_for(votes, self.weights, self.min_lists, self.min_rows)
         if len(set(blocks.names)) < len(blocks.names):
             raise DataError(
@@ -428,7 +428,7 @@ class SVDRank(Aggregator):
             )
         return blocks
 
-    def _keep(self, learner: Learner, parameters: Floats, blocks: Blocks) -> None:
+    def _keep(self, learner: Learner, parameters: Floats, blocks: WeightBlocks) -> None:
         """Take over what was learned, and say what it means."""
         p, rows = self.p, learner.parts[0]
         net = learner.net(parameters)

@@ -28,7 +28,7 @@ from concordant.kernels.splitmix64 import Keys, mixed
 
 __all__ = [
     "SHARED",
-    "Blocks",
+    "WeightBlocks",
     "ExpertRows",
     "Reading",
     "anybody",
@@ -50,7 +50,7 @@ _MANY_ROWS = 1 << 16
 _STRETCH = 1 << 15
 
 
-class Blocks(NamedTuple):
+class WeightBlocks(NamedTuple):
     """Which weights an expert uses.
 
     Attributes
@@ -107,7 +107,7 @@ def anybody(votes: Votes) -> bool:
     return bool((votes.n_left + votes.n_right + votes.n_ties > 0).any())
 
 
-def blocks_of(votes: Votes, weights: str = "individual", min_lists: int = 1) -> Blocks:
+def blocks_of(votes: Votes, weights: str = "individual", min_lists: int = 1) -> WeightBlocks:
     """Return the blocks a fit learns: one for each expert, one for all, or both.
 
     Parameters
@@ -120,17 +120,17 @@ def blocks_of(votes: Votes, weights: str = "individual", min_lists: int = 1) -> 
         With "mixed", from how many lists on an expert has its own.
     """
     if weights == "consensus" or (isinstance(votes, Comparisons) and votes.expert is None):
-        return Blocks([SHARED], 0)
+        return WeightBlocks([SHARED], 0)
     return blocks_by_lists(votes.experts.tolist(), speaking(votes), weights, min_lists)
 
 
-def blocks_by_lists(experts: Sequence[str], lists: Ints, weights: str, min_lists: int = 1) -> Blocks:
+def blocks_by_lists(experts: Sequence[str], lists: Ints, weights: str, min_lists: int = 1) -> WeightBlocks:
     """Return the same, given how many lists every expert has."""
     if weights == "consensus":
-        return Blocks([SHARED], 0)
+        return WeightBlocks([SHARED], 0)
     least = min_lists if weights == "mixed" else 1
     own = sorted(e for e, n in zip(experts, lists.tolist(), strict=True) if n >= least)
-    return Blocks([*own, SHARED], len(own)) if weights == "mixed" else Blocks(own, -1)
+    return WeightBlocks([*own, SHARED], len(own)) if weights == "mixed" else WeightBlocks(own, -1)
 
 
 class ExpertRows(NamedTuple):
@@ -206,7 +206,7 @@ class ExpertRows(NamedTuple):
 
 def potentials(
     votes: Votes,
-    blocks: Blocks,
+    blocks: WeightBlocks,
     block_of_expert: Ints,
     transform: str | Sequence[str] = "log",
     *,
@@ -220,7 +220,7 @@ def potentials(
     ----------
     votes : Preferences or Comparisons
         Comparisons give the numbers of wins and losses, whatever the transform.
-    blocks : Blocks
+    blocks : WeightBlocks
         Which weights there are.
     block_of_expert : int64[K]
         The block of every expert of the votes, -1 to leave its lists out.
@@ -343,7 +343,7 @@ def loudness(votes: Preferences, block: Ints, seen: Seen) -> Floats | None:
 
 def _potentials(
     votes: Votes,
-    blocks: Blocks,
+    blocks: WeightBlocks,
     block_of_expert: Ints,
     transforms: Sequence[str],
     missing: str,
@@ -390,7 +390,7 @@ def _potentials(
     )
 
 
-def dense_potentials(rows: ExpertRows, blocks: Blocks) -> tuple[Floats, list[str]]:
+def dense_potentials(rows: ExpertRows, blocks: WeightBlocks) -> tuple[Floats, list[str]]:
     """Return a table of the potentials, a row for each slot, and the names of its columns.
 
     For every block "missing" (1 where the expert does not list the item), "preferred" and "beaten".
@@ -451,7 +451,7 @@ def expert_features(
     ):
         if value not in allowed:
             raise ParameterError.invalid(name, owner, f"one of {', '.join(map(repr, allowed))}", value)
-    blocks = blocks_of(preferences) if experts is None else Blocks(as_ids(experts, "expert"), -1)
+    blocks = blocks_of(preferences) if experts is None else WeightBlocks(as_ids(experts, "expert"), -1)
     of_expert = blocks.of(preferences, owner, "error" if experts is None else "ignore")
     if kind == "svd":
         from concordant.ranking.svd_features import dense_features, triples
@@ -578,7 +578,7 @@ def slot_keys(X: Floats, block: Codes, starts: Ints, names: Sequence[str]) -> Ke
 
 def item_sums(
     votes: Votes,
-    blocks: Blocks,
+    blocks: WeightBlocks,
     block_of_expert: Ints,
     w: Floats,
     transform: str = "log",

@@ -35,13 +35,15 @@ from concordant.kernels.splitmix64 import STEP, Keys, scrambled
 __all__ = ["count", "general_partitions", "log_probability", "sample", "sampled_partitions"]
 
 Potential = Literal["full", "general"]
-Blocks = Sequence[Collection[str]]
+OrderedPartition = Sequence[Collection[str]]
 
 _POTENTIAL = one_of("full", "general")
 
 
 @overload
-def log_probability(scores: Mapping[str, float], ranking: Blocks, *, potential: Potential = "full") -> float: ...
+def log_probability(
+    scores: Mapping[str, float], ranking: OrderedPartition, *, potential: Potential = "full"
+) -> float: ...
 
 
 @overload

@@ -44,14 +44,14 @@ from concordant.errors import (
     ParameterError,
     listing,
 )
-from concordant.execution.blocks import Blocks as BlocksOfInstances
+from concordant.execution.blocks import Blocks
 from concordant.kernels.graded_lists import Graded
 from concordant.kernels.lists import Floats, Ints
 from concordant.ranking._canonical_order import arranged
 from concordant.ranking._fitting import Learner, Net, Task
 from concordant.ranking._inputs import array_validation, as_containers, as_matrix, chosen_columns, joined
 from concordant.ranking.design_matrix import Design, Plain, Scaling, blocks_of_rows, over_blocks
-from concordant.ranking.expert_features import Blocks, blocks_of, dense_potentials, potentials
+from concordant.ranking.expert_features import WeightBlocks, blocks_of, dense_potentials, potentials
 from concordant.ranking.optimisers import LBFGS
 from concordant.ranking.second_order import Chosen, Products, choose_products
 from concordant.ranking.svd_features import dense_features, triples
@@ -336,7 +336,7 @@ class Ranker(Aggregator):
             Features of the items, to stand beside the preferences of experts. Validation then takes a third part: its
             own features.
         """
-        if not isinstance(data, (Features, Preferences, Comparisons, BlocksOfInstances)):
+        if not isinstance(data, (Features, Preferences, Comparisons, Blocks)):
             data, labels = as_containers(type(self).__name__, data, labels, qid, group)
             if validation is not None:
                 validation = array_validation(type(self).__name__, validation, group is not None)
@@ -347,7 +347,7 @@ class Ranker(Aggregator):
 
     def predict(self, data: Any, *, features: Features | None = None) -> Any:
         """Return the consensus of features or preferences, or an array of scores for the rows of an array."""
-        if isinstance(data, BlocksOfInstances):
+        if isinstance(data, Blocks):
             if features is not None:
                 raise KindError(f"{type(self).__name__} takes no features beside blocks. Leave features= out.")
             return super().predict(data)
@@ -408,7 +408,7 @@ class Ranker(Aggregator):
                 f"this {name} was fitted on features. Got {type(data).__name__}. Give it Features, or fit it on "
                 "preferences."
             )
-        X = self._expert_columns(data, Blocks(self.experts_, self.shared_))[0]
+        X = self._expert_columns(data, WeightBlocks(self.experts_, self.shared_))[0]
         if not self.item_features_:
             if features is not None:
                 raise ParameterError(f"this {name} was fitted without features of items; leave features= out.")
@@ -419,7 +419,7 @@ class Ranker(Aggregator):
         self._require_known(own, Texts(self.item_features_), data.slots)
         return np.concatenate([X, own], axis=1)
 
-    def _expert_columns(self, votes: Votes, blocks: Blocks) -> tuple[Floats, list[str]]:
+    def _expert_columns(self, votes: Votes, blocks: WeightBlocks) -> tuple[Floats, list[str]]:
         of_expert = blocks.of(votes, type(self).__name__, self.unknown_experts)
         seen = Seen.recorded(self.__dict__.get("training_"))
         if votes.slots.n_slots == 0:
@@ -522,7 +522,7 @@ class Ranker(Aggregator):
     def _shift(self, preferences: Any) -> str:
         if isinstance(preferences, Features) or "experts_" not in self.__dict__:
             return ""
-        blocks = Blocks(self.experts_, self.shared_)
+        blocks = WeightBlocks(self.experts_, self.shared_)
         return kind_shift(self, preferences) or depth_shift(
             self, preferences, lambda: blocks.of(preferences, type(self).__name__, self.unknown_experts)
         )
@@ -585,7 +585,7 @@ class Ranker(Aggregator):
         table = self._table(preferences, features)
         truth = match_labels(table, labels, name, unjudged=self.unjudged)
         if "experts_" in self.__dict__:
-            blocks = Blocks(self.experts_, self.shared_)
+            blocks = WeightBlocks(self.experts_, self.shared_)
             of_expert = blocks.of(preferences, name, self.unknown_experts)
             self.training_ = Seen.of(preferences, of_expert, len(blocks), truth.instances).record()
         if self._ties_tell:

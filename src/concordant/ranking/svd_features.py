@@ -21,7 +21,7 @@ from concordant.data.preferences import Preferences
 from concordant.kernels.lists import Floats, Ints, offsets_of, order_lists, ranges, transform_ranks
 from concordant.kernels.splitmix64 import Keys, mixed
 from concordant.kernels.svd_tables import Pool, Rows
-from concordant.ranking.expert_features import SHARED, Blocks, loudness
+from concordant.ranking.expert_features import SHARED, WeightBlocks, loudness
 
 __all__ = [
     "STRENGTHS",
@@ -40,14 +40,14 @@ STRENGTHS = ("binary", "rankdiff", "log", "count")
 _NONE = np.zeros(0, dtype=np.int64)
 
 
-def blocks_for(votes: Votes, weights: str, min_lists: int, min_rows: int) -> Blocks:
+def blocks_for(votes: Votes, weights: str, min_lists: int, min_rows: int) -> WeightBlocks:
     """Return the blocks of weights that a fit learns.
 
     With "mixed", experts with at least `min_lists` lists and `min_rows` rows have one of their own, and the others
     share one; with "individual" every expert who speaks has its own, with "consensus" all share one.
     """
     if weights == "consensus" or (isinstance(votes, Comparisons) and votes.expert is None):
-        return Blocks([SHARED], 0)
+        return WeightBlocks([SHARED], 0)
     lists = speaking(votes)
     spoken = votes.row_expert if isinstance(votes, Preferences) else votes.expert
     rows = np.bincount([] if spoken is None else spoken, minlength=len(lists))
@@ -55,7 +55,7 @@ def blocks_for(votes: Votes, weights: str, min_lists: int, min_rows: int) -> Blo
     if weights == "mixed":
         own &= (lists >= min_lists) & (rows >= min_rows)
     names = sorted(e for e, known in zip(votes.experts, own.tolist(), strict=True) if known)
-    return Blocks([*names, SHARED], len(names)) if weights == "mixed" else Blocks(names, -1)
+    return WeightBlocks([*names, SHARED], len(names)) if weights == "mixed" else WeightBlocks(names, -1)
 
 
 class Triples(NamedTuple):
@@ -101,7 +101,7 @@ class _Problem(NamedTuple):
 
 def triples(
     votes: Votes,
-    blocks: Blocks,
+    blocks: WeightBlocks,
     block_of_expert: Ints,
     strength: str = "log",
     p: int = 1,
@@ -116,7 +116,7 @@ def triples(
     votes : Preferences or Comparisons
         Lists of weight 0 are as if they were not there. Comparisons have Y(i, j) = how often i won against j, whatever
         `strength` and `missing`.
-    blocks : Blocks
+    blocks : WeightBlocks
         Which weights there are.
     block_of_expert : int64[K]
         The block of every expert, -1 to leave it out.
@@ -329,7 +329,7 @@ def _pooled(lists: _Lists, votes: Preferences, missing: str) -> _Problem:
     )
 
 
-def _compared(votes: Comparisons, blocks: Blocks, block_of_expert: Ints) -> _Problem:
+def _compared(votes: Comparisons, blocks: WeightBlocks, block_of_expert: Ints) -> _Problem:
     """Return the outcomes of every expert in every instance as one problem, those of a shared block together."""
     if votes.expert is None:
         # Without shared weights nobody hears what is said by nobody.
@@ -475,7 +475,7 @@ def linear_terms(found: Triples, w: Floats) -> tuple[Floats, Floats]:
     return rows, everywhere + (found.sigma * own[:, p : 2 * p]).sum(axis=1)
 
 
-def dense_features(found: Triples, slots: Slots, blocks: Blocks) -> Features:
+def dense_features(found: Triples, slots: Slots, blocks: WeightBlocks) -> Features:
     """Return the features of every slot, block by block: u1..up, sigma1..sigmap, v1..vp, missing."""
     p = found.U.shape[1]
     X = np.zeros((slots.n_slots, len(blocks.names), 3 * p + 1))
@@ -497,12 +497,12 @@ def dense_features(found: Triples, slots: Slots, blocks: Blocks) -> Features:
     return Features.from_codes(slots, X.reshape(slots.n_slots, -1), Texts(feature_names(blocks, p)))
 
 
-def feature_names(blocks: Blocks, p: int) -> list[str]:
+def feature_names(blocks: WeightBlocks, p: int) -> list[str]:
     """Return the names of the columns, such as "bm25.u1" and "bm25.missing".
 
     A point and not a colon, which LightGBM refuses in the names of features.
 
-    >>> feature_names(Blocks(["bm25"], -1), 1)
+    >>> feature_names(WeightBlocks(["bm25"], -1), 1)
     ['bm25.u1', 'bm25.sigma1', 'bm25.v1', 'bm25.missing']
     """
     kinds = [f"{kind}{c + 1}" for kind in ("u", "sigma", "v") for c in range(p)]
