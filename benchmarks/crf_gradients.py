@@ -21,8 +21,8 @@ from measure import ROOT, run, slope
 from render import table
 
 import concordant as cc
+from concordant.arrays import Floats, Ints
 from concordant.kernels.crf import Aim, Pools, draw_samples, gains_of, pools_of, sgd_pass, visit_order
-from concordant.kernels.lists import Floats, Ints
 from concordant.kernels.permutation_dp import LARGEST, METRICS, batch_expected, room_for
 from concordant.ranking.expert_features import ExpertRows, blocks_of, potentials
 

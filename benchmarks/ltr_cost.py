@@ -20,8 +20,8 @@ from measure import ROOT, run, slope
 from render import table
 
 import concordant as cc
+from concordant.arrays import Floats
 from concordant.kernels.graded_lists import Graded
-from concordant.kernels.lists import Floats
 
 RESULTS = ROOT / "docs" / "results"
 SIZES = (1_000, 3_162, 10_000, 31_623, 100_000)

@@ -22,9 +22,9 @@ from measure import CACHE, PEERS_PYTHON
 from render import table
 
 import concordant as cc
+from concordant.arrays import Floats, Ints
 from concordant.errors import ConcordantWarning
 from concordant.execution import watch
-from concordant.kernels.lists import Floats, Ints
 
 SEED = 7
 LIMIT_GB = 8.0

@@ -27,9 +27,9 @@ from render import table
 from studies import DATA
 
 import concordant as cc
+from concordant.arrays import Floats, Ints
 from concordant.data.index import Slots
 from concordant.errors import ConcordantWarning, DataError
-from concordant.kernels.lists import Floats, Ints
 from concordant.metrics import significance
 from concordant.ranking.expert_features import blocks_of, dense_potentials, potentials
 from concordant_papers import pmop as study

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from concordant.arrays import Floats
 from concordant.kernels import pairwise_losses
 from concordant.kernels.graded_lists import Graded
-from concordant.kernels.lists import Floats
 from concordant.kernels.pairwise_losses import DAVIDSON, LOGISTIC, RAO_KUPPER
 
 MODELS = [LOGISTIC, RAO_KUPPER, DAVIDSON]

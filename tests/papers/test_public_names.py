@@ -45,7 +45,7 @@ def test_the_check_sees_what_is_private() -> None:
     source = """
 import concordant as cc
 from concordant.io._files import atomic_write
-from concordant.kernels.lists import Floats
+from concordant.arrays import Floats
 from concordant.metrics import nothing_of_the_kind
 cc.RRF, cc.hidden
 """

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from concordant.kernels.lists import Floats
+from concordant.arrays import Floats
 from concordant.ranking.optimisers import LBFGS, SGD, Adam
 
 

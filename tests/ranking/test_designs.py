@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from concordant.kernels.lists import Floats
+from concordant.arrays import Floats
 from concordant.ranking.design_matrix import Plain, Scaling, blocks_of_rows, steady_product
 
 

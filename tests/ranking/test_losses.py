@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.oracles import graded as oracle
 
+from concordant.arrays import Floats
 from concordant.kernels.graded_lists import Graded
-from concordant.kernels.lists import Floats
 from concordant.ranking import losses
 
 PAIRS = ["logistic", "hinge", "quadratic"]

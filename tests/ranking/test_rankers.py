@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 import concordant as cc
+from concordant.arrays import Floats
 from concordant.errors import ConcordantError, ConcordantWarning, FormatError
 from concordant.execution import watch
 from concordant.kernels.graded_lists import Graded
-from concordant.kernels.lists import Floats, offsets_of
+from concordant.kernels.lists import offsets_of
 from concordant.ranking._fitting import Task
 from concordant.ranking.design_matrix import Design, Plain
 from concordant.ranking.ranker import Ranker

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import concordant as cc
-from concordant.kernels.lists import Floats, Ints
+from concordant.arrays import Floats, Ints
 from concordant.ranking import second_order
 from concordant.ranking.design_matrix import Scaling
 from concordant.ranking.second_order import Products, choose_products

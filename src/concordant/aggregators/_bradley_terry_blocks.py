@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from concordant.aggregators._pairwise_outcomes import Meetings
+from concordant.arrays import Floats, Ints
 from concordant.errors import FormatError
-from concordant.kernels.lists import Floats, Ints
 from concordant.kernels.resumable import State
 
 if TYPE_CHECKING:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Floats, Ints
 from concordant.data.index import Texts
 from concordant.data.streams import id_hash
-from concordant.kernels.lists import Floats, Ints, list_ids, offsets_of, ranges
+from concordant.kernels.lists import list_ids, offsets_of, ranges
 from concordant.kernels.splitmix64 import mixed
 from concordant.kernels.svd_tables import Goal, Rows
 from concordant.ranking.expert_features import WeightBlocks

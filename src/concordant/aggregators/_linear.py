@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Floats, Ints
 from concordant.base.contract import Aggregator, Votes
 from concordant.base.experts import DISCOUNTED
 from concordant.base.params import Constraint, Within
@@ -19,7 +20,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.index import Texts
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, NotFittedError
-from concordant.kernels.lists import Floats, Ints, list_ids, offsets_of, ranges
+from concordant.kernels.lists import list_ids, offsets_of, ranges
 from concordant.ranking.expert_features import (
     SHARED,
     ExpertRows,

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.data.preferences import Preferences
 from concordant.errors import FormatError
 from concordant.kernels import mallows
-from concordant.kernels.lists import Codes, Floats, Ints, list_ids, offsets_of, order_lists
+from concordant.kernels.lists import list_ids, offsets_of, order_lists
 from concordant.kernels.resumable import State
 
 __all__ = [

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Ints
 from concordant.data.index import Slots
 from concordant.errors import listing
-from concordant.kernels.lists import Ints
 
 __all__ = ["loose_instances", "main_groups", "parted_instances", "why_loose", "why_parted"]
 

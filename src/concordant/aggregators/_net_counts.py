@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.base.contract import Votes
 from concordant.data.comparisons import Comparisons
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, quote
-from concordant.kernels.lists import Codes, Floats, Ints, exact_sums, order_lists, ranges
+from concordant.kernels.lists import exact_sums, order_lists, ranges
 
 if TYPE_CHECKING:
     from concordant.kernels.mpm import Packed

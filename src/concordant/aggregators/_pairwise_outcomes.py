@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.index import Slots
 from concordant.data.preferences import Preferences
 from concordant.data.streams import bayesian_bootstrap_weights
-from concordant.kernels.lists import Codes, Floats, Ints
 from concordant.kernels.pairwise_wins import pair_room
 
 if TYPE_CHECKING:

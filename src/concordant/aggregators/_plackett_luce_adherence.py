@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.aggregators.majority import LARGE, each_instance
+from concordant.arrays import Floats, Ints
 from concordant.errors import FormatError
 from concordant.execution import Pieces, report, threads
 from concordant.kernels import lists
-from concordant.kernels.lists import Floats, Ints
 from concordant.kernels.resumable import Keep, State, apart, joined
 
 if TYPE_CHECKING:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.aggregators.fusion import Weighing
+from concordant.arrays import Codes, Floats, Ints
 from concordant.base.contract import expert_weights
 from concordant.base.experts import check_known
 from concordant.base.shift import Seen, value_ranges
@@ -22,7 +23,7 @@ from concordant.base.supervision import check_told_apart, match_labels, validati
 from concordant.base.training import FEWEST, train
 from concordant.data.preferences import Preferences
 from concordant.errors import ConvergenceWarning, DataError, IdentifiabilityWarning, listing
-from concordant.kernels.lists import Codes, Floats, Ints, list_ids, offsets_of
+from concordant.kernels.lists import list_ids, offsets_of
 from concordant.ranking.expert_features import slot_keys
 
 if TYPE_CHECKING:

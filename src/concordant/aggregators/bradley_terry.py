@@ -15,6 +15,7 @@ import numpy as np
 from concordant import execution
 from concordant.aggregators._mle_existence import loose_instances, parted_instances, why_loose, why_parted
 from concordant.aggregators._pairwise_outcomes import ListMeetings, Meetings, RowMeetings, pairs_per_choice
+from concordant.arrays import Codes, Floats, Ints
 from concordant.base import uncertainty as intervals
 from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags, Votes
@@ -41,7 +42,7 @@ from concordant.errors import (
     listing,
 )
 from concordant.execution.blocks import Blocks
-from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
+from concordant.kernels.lists import offsets_of
 from concordant.kernels.pairwise_wins import pair_room, pairs_held
 from concordant.kernels.resumable import UNKEPT, Keep, apart, joined
 

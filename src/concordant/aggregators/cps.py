@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.aggregators.fusion import LISTS
+from concordant.arrays import Floats, Ints
 from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.experts import check_known
@@ -23,7 +24,7 @@ from concordant.base.supervision import match_labels, validation_pair
 from concordant.data.preferences import Preferences
 from concordant.errors import ConvergenceWarning, DataError, IdentifiabilityWarning, NotFittedError, listing
 from concordant.execution import map_instances, report, unwatched
-from concordant.kernels.lists import Floats, Ints, offsets_of, positions
+from concordant.kernels.lists import offsets_of, positions
 
 if TYPE_CHECKING:
     from concordant.data.features import Features

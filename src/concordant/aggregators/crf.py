@@ -20,13 +20,14 @@ from concordant.aggregators._linear import (
     candidates,
     start_weights,
 )
+from concordant.arrays import Floats, Ints
 from concordant.base.contract import Tags, Votes
 from concordant.base.params import Constraint, boolean, integer, metric_name, number, one_of, optional, seed
 from concordant.base.registry import register_method
 from concordant.data.comparisons import Comparisons
 from concordant.errors import DataError, KindError, ParameterError
 from concordant.execution.blocks import Blocks
-from concordant.kernels.lists import Floats, Ints, list_ids
+from concordant.kernels.lists import list_ids
 from concordant.kernels.resumable import UNKEPT, Keep, minimise
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Floats, Ints
 from concordant.base.contract import Aggregator, Tags, expert_weights
 from concordant.base.experts import check_known
 from concordant.base.params import Constraint, Within, integer, mapping, metric_name, number, one_of, optional
@@ -21,7 +22,7 @@ from concordant.base.shift import RECORDED, check_record, value_shift
 from concordant.data.preferences import Preferences
 from concordant.errors import KindError, NotFittedError
 from concordant.kernels.cells import blocks, weighted_median
-from concordant.kernels.lists import TIES, Floats, Ints, exact_sums
+from concordant.kernels.lists import TIES, exact_sums
 from concordant.kernels.ties import merge_ties
 
 if TYPE_CHECKING:

@@ -21,12 +21,13 @@ from concordant.aggregators._linear import (
     candidates,
     ordered,
 )
+from concordant.arrays import Codes, Floats, Ints
 from concordant.base.contract import Tags, Votes
 from concordant.base.params import Constraint, integer, metric_name, number, one_of, seed
 from concordant.base.registry import register_method
 from concordant.data.index import Texts
 from concordant.errors import ConvergenceWarning, DataError
-from concordant.kernels.lists import Codes, Floats, Ints, list_ids
+from concordant.kernels.lists import list_ids
 
 if TYPE_CHECKING:
     from concordant.base.supervision import Truth

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.aggregators.fusion import LISTS, reciprocal_ranks
+from concordant.arrays import Codes, Floats, Ints
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, Within, boolean, integer, number, one_of
@@ -28,7 +29,6 @@ from concordant.errors import ConvergenceWarning, DataError
 from concordant.execution import map_instances, n_threads, threads
 from concordant.execution.blocks import Blocks
 from concordant.kernels import kemeny, pairwise_wins
-from concordant.kernels.lists import Codes, Floats, Ints
 from concordant.kernels.ties import TOLERANCE, break_ties, dense_ranks
 
 if TYPE_CHECKING:

@@ -31,6 +31,7 @@ from concordant.aggregators._mallows import (
 from concordant.aggregators._mle_existence import parted_instances, why_parted
 from concordant.aggregators.fusion import LISTS
 from concordant.aggregators.majority import MISSING, Kemeny, check_tables
+from concordant.arrays import Codes, Floats
 from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.experts import check_known
@@ -52,7 +53,6 @@ from concordant.errors import (
 from concordant.execution import Pieces, map_instances, report, threads, unwatched
 from concordant.execution.blocks import Blocks, pieces_of
 from concordant.kernels import kemeny, mallows
-from concordant.kernels.lists import Codes, Floats
 from concordant.kernels.resumable import Keep, State, apart, joined
 
 if TYPE_CHECKING:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from concordant.aggregators.majority import MISSING, PAIRED, Duels, MajorityVote, each_instance
+from concordant.arrays import Floats
 from concordant.base.contract import Tags, Votes
 from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, number, one_of
@@ -15,7 +16,7 @@ from concordant.base.registry import register_method
 from concordant.data.preferences import Preferences
 from concordant.errors import KindError
 from concordant.kernels import markov
-from concordant.kernels.lists import Floats, order_lists
+from concordant.kernels.lists import order_lists
 
 __all__ = ["MarkovChain"]
 

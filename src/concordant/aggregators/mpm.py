@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from concordant.aggregators._mle_existence import parted_instances, why_parted
 from concordant.aggregators._net_counts import NetCounts, net_counts
 from concordant.aggregators.majority import PAIRED, each_instance
+from concordant.arrays import Floats, Ints
 from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, FitInfo, Tags, Votes
 from concordant.base.experts import check_known
@@ -50,7 +51,7 @@ from concordant.errors import (
 from concordant.execution import Held, Pieces, map_instances, report
 from concordant.execution.blocks import Blocks
 from concordant.kernels.inversions import order_agreement
-from concordant.kernels.lists import Floats, Ints, exact_sums, offsets_of, ranges
+from concordant.kernels.lists import exact_sums, offsets_of, ranges
 from concordant.kernels.resumable import State, apart, joined
 
 if TYPE_CHECKING:

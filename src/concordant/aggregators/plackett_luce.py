@@ -18,6 +18,7 @@ from concordant.aggregators._mle_existence import parted_instances, why_parted
 from concordant.aggregators._plackett_luce_adherence import Part, Trust
 from concordant.aggregators.fusion import LISTS
 from concordant.aggregators.majority import each_instance
+from concordant.arrays import Floats, Ints
 from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.experts import check_known
@@ -52,7 +53,6 @@ from concordant.errors import (
 from concordant.execution import Held, Pieces, report, unwatched
 from concordant.execution.blocks import Blocks
 from concordant.kernels import lists
-from concordant.kernels.lists import Floats, Ints
 from concordant.kernels.resumable import UNKEPT, Keep
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from typing import ClassVar
 import numpy as np
 
 from concordant.aggregators.fusion import LISTS, add_lists, add_up, count_lists
+from concordant.arrays import Floats
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.params import Constraint, one_of
 from concordant.base.registry import register_method
 from concordant.data.preferences import Preferences
 from concordant.kernels.cells import blocks, weighted_median
-from concordant.kernels.lists import Floats
 from concordant.kernels.ties import break_ties
 
 __all__ = ["Borda", "MeanRank", "MedianRank"]

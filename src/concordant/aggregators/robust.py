@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from concordant.aggregators.fusion import LISTS, count_lists, put_last
+from concordant.arrays import Floats
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.params import Constraint, integer, one_of, optional
 from concordant.base.registry import register_method
@@ -19,7 +20,6 @@ from concordant.data.preferences import Preferences
 from concordant.errors import DataError
 from concordant.kernels.beta import log_beta_cdf
 from concordant.kernels.cells import blocks
-from concordant.kernels.lists import Floats
 
 __all__ = ["RobustRank"]
 

@@ -22,12 +22,13 @@ from concordant.aggregators._lambdarank import (
     public_order,
 )
 from concordant.aggregators._linear import alternatives, candidates, meanings
+from concordant.arrays import Floats
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.params import Constraint, Within, boolean, integer, metric_name, number, one_of, optional, seed
 from concordant.base.registry import register_method
 from concordant.base.shift import RECORDED, Seen, check_record, depth_shift, kind_shift
 from concordant.errors import DataError, DataShiftWarning, NotFittedError
-from concordant.kernels.lists import Floats, exact_sums, list_ids, offsets_of
+from concordant.kernels.lists import exact_sums, list_ids, offsets_of
 from concordant.kernels.svd_tables import Rows
 from concordant.ranking.expert_features import SHARED, WeightBlocks, anybody
 from concordant.ranking.metric_swaps import learned_metric, learns_for

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from concordant.aggregators.majority import PAIRED
+from concordant.arrays import Codes, Floats, Ints
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, boolean, integer, number, one_of
@@ -22,7 +23,6 @@ from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
 from concordant.errors import ConvergenceWarning, IdentifiabilityWarning, listing
 from concordant.execution import map_instances
-from concordant.kernels.lists import Codes, Floats, Ints
 from concordant.kernels.pairwise_wins import pair_room
 
 __all__ = ["SVP"]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.aggregators.fusion import LISTS, add_lists, add_up
+from concordant.arrays import Floats, Ints
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.experts import check_known
 from concordant.base.params import Constraint, Within, integer, number, one_of, optional
@@ -22,7 +23,6 @@ from concordant.errors import IdentifiabilityWarning, NotFittedError, listing
 from concordant.execution import report
 from concordant.execution.blocks import pieces_of
 from concordant.kernels.cells import blocks
-from concordant.kernels.lists import Floats, Ints
 
 if TYPE_CHECKING:
     from concordant.data.features import Features

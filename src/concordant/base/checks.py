@@ -20,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Floats
 from concordant.base.contract import Aggregator, FitInfo, Tags, Votes
 from concordant.base.registry import METHODS
 from concordant.base.saving import load
@@ -38,7 +39,6 @@ from concordant.errors import (
 )
 from concordant.execution import Held, force_threads, threads
 from concordant.execution.blocks import Blocks
-from concordant.kernels.lists import Floats
 
 __all__ = ["CHECKS", "Check", "Example", "Result", "check_method", "checks_for", "examples"]
 

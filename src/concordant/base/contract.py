@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from concordant.arrays import Bools, Codes, Floats, Ints
 from concordant.base.params import Constraint, check_params
 from concordant.base.registry import METHODS
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.features import Features
 from concordant.data.index import Slots
-from concordant.data.preferences import Bools, Preferences
+from concordant.data.preferences import Preferences
 from concordant.errors import (
     ConcordantWarning,
     DataError,
@@ -35,7 +36,6 @@ from concordant.errors import (
 )
 from concordant.execution import Pieces, map_instances, report, unwatched
 from concordant.execution.blocks import Blocks
-from concordant.kernels.lists import Codes, Floats, Ints
 
 if TYPE_CHECKING:
     from os import PathLike

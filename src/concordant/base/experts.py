@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, listing
 from concordant.kernels.inversions import pair_balance, tau_b
-from concordant.kernels.lists import Codes, Floats, Ints
 
 if TYPE_CHECKING:
     import polars as pl

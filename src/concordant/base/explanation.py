@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from concordant.arrays import Floats
 from concordant.data.consensus import rank_scores
 from concordant.errors import DataError, KindError, listing
-from concordant.kernels.lists import Floats
 
 if TYPE_CHECKING:
     import polars as pl

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Floats, Ints
 from concordant.base.params import Within
 from concordant.data.comparisons import Comparisons
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError
-from concordant.kernels.lists import Floats, Ints
 
 __all__ = [
     "CROWDED",

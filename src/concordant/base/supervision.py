@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.container import Container
 from concordant.data.index import Slots
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, ParameterError, listing
-from concordant.kernels.lists import Floats, Ints, list_ids, offsets_of, ranges
+from concordant.kernels.lists import list_ids, offsets_of, ranges
 
 if TYPE_CHECKING:
     from concordant.base.contract import Votes

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Floats, Ints
 from concordant.base.checkpoints import File, checkpoint
 from concordant.base.supervision import Judge, Truth
 from concordant.data.container import Container
@@ -24,7 +25,7 @@ from concordant.data.streams import id_hash
 from concordant.errors import ConvergenceWarning, DataError, DataWarning, FormatError, KindError
 from concordant.execution import force_threads, map_instances, n_threads, note, report, unwatched
 from concordant.execution.blocks import Blocks
-from concordant.kernels.lists import Floats, Ints, ranges
+from concordant.kernels.lists import ranges
 from concordant.kernels.resumable import UNKEPT, Keep, State
 
 if TYPE_CHECKING:

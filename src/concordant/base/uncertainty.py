@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Floats, Ints
 from concordant.base.params import Constraint, integer, number, one_of, seed
 from concordant.data.consensus import TIE_TOLERANCE, Consensus
 from concordant.data.index import Slots
 from concordant.errors import UncertaintyWarning, listing
-from concordant.kernels.lists import Floats, Ints
 
 __all__ = [
     "CONSTRAINTS",

@@ -19,6 +19,7 @@ import typer
 from concordant.errors import DataError, FormatError, KindError, ParameterError, listing
 
 if TYPE_CHECKING:
+    from concordant.arrays import Floats, Ints
     from concordant.base.contract import Aggregator
     from concordant.cli._output import Session
     from concordant.data.comparisons import Comparisons
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from concordant.data.preferences import Preferences
     from concordant.execution.blocks import Blocks
     from concordant.io._files import PathLike
-    from concordant.kernels.lists import Floats, Ints
 
 __all__ = [
     "Source",

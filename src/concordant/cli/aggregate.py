@@ -57,6 +57,7 @@ from concordant.cli._output import Session, Table, number
 from concordant.errors import ConcordantError, DataError, FormatError, KindError, ParameterError
 
 if TYPE_CHECKING:
+    from concordant.arrays import Floats
     from concordant.base.contract import Aggregator
     from concordant.cli._inputs import Source
     from concordant.data.comparisons import Comparisons
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
     from concordant.data.features import Features as FeaturesOf
     from concordant.data.preferences import Preferences
     from concordant.execution.blocks import Blocks
-    from concordant.kernels.lists import Floats
 
 __all__ = ["command", "leaderboard", "leaderboard_rows"]
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.data.container import Container, as_values, counted, describe, frame_of, readonly, same
 from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze
 from concordant.errors import DataError, listing, quote
 from concordant.kernels import lists
-from concordant.kernels.lists import Codes, Floats, Ints
 
 if TYPE_CHECKING:
     import polars as pl

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.data.container import Container, as_values, counted, describe, frame_of, readonly, same
 from concordant.data.index import Slots, Texts, as_ids, freeze
 from concordant.data.labels import slots_once
 from concordant.errors import DataError, ParameterError, quote
 from concordant.kernels import lists
-from concordant.kernels.lists import Codes, Floats, Ints
 
 if TYPE_CHECKING:
     import polars as pl

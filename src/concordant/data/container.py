@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Ints
 from concordant.data.index import Slots, Texts, freeze, instance_index
 from concordant.errors import DataError, quote
-from concordant.kernels.lists import Ints
 
 if TYPE_CHECKING:
     import polars as pl

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Ints
 from concordant.data.container import Container, counted, describe, frame_of, same
 from concordant.data.index import Slots, Texts, as_ids, freeze
 from concordant.data.labels import slots_once
 from concordant.errors import DataError, shorten
-from concordant.kernels.lists import Ints
 
 if TYPE_CHECKING:
     import polars as pl

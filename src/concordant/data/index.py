@@ -15,8 +15,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Codes, Ints
 from concordant.errors import NOT_TEXT, DataError, is_text, listing, quote
-from concordant.kernels.lists import Codes, Ints, list_ids, offsets_of, ranges
+from concordant.kernels.lists import list_ids, offsets_of, ranges
 
 __all__ = [
     "Slots",

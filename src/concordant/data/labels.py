@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from concordant.arrays import Floats, Ints
 from concordant.data.container import Container, as_values, counted, describe, frame_of, same
 from concordant.data.index import Slots, as_ids, code_slots, freeze
 from concordant.errors import DataError, quote
-from concordant.kernels.lists import Floats, Ints
 
 if TYPE_CHECKING:
     import polars as pl

@@ -15,25 +15,24 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Bools, Codes, Floats, Ints
 from concordant.data.container import Container, as_values, counted, describe, frame_of, readonly, same
 from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze
 from concordant.errors import DataError, DuplicateError, KindError, ParameterError, listing, quote
 from concordant.kernels import lists
-from concordant.kernels.lists import Codes, Floats, Ints
 
 if TYPE_CHECKING:
     import polars as pl
 
     from concordant.data.comparisons import Comparisons
 
-__all__ = ["Bools", "Kind", "Missing", "Preferences", "check_missing", "check_ties", "is_below"]
+__all__ = ["Kind", "Missing", "Preferences", "check_missing", "check_ties", "is_below"]
 
 Kind = Literal["rank", "score", "rating"]
 KINDS = ("rank", "score", "rating")
 # What a list says about items it leaves out.
 Missing = Literal["unknown", "below"]
 MISSING = ("unknown", "below")
-Bools = NDArray[np.bool_]
 
 
 def check_ties(ties: str, owner: str) -> str:

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Ints
 from concordant.data.container import Container
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, ParameterError
-from concordant.kernels.lists import Ints
 
 __all__ = ["Split", "k_folds", "train_validation_split"]
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.features import Features
@@ -22,7 +23,7 @@ from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Preferences
 from concordant.data.streams import instance_stream
 from concordant.errors import ParameterError
-from concordant.kernels.lists import Floats, Ints, offsets_of
+from concordant.kernels.lists import offsets_of
 from concordant.kernels.mallows import sample_order
 
 __all__ = [

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self, overload
 
+from concordant.arrays import Bools, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.index import Texts
-from concordant.data.preferences import Bools, Kind, Preferences
+from concordant.data.preferences import Kind, Preferences
 from concordant.execution.pieces import Held, Pieces
-from concordant.kernels.lists import Ints
 
 __all__ = ["Blocks", "pieces_of"]
 

@@ -17,12 +17,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from concordant.arrays import Bools, Codes, Floats, Ints
 from concordant.data.index import Slots, Texts, group_ids
 from concordant.data.labels import Labels
-from concordant.data.preferences import Bools, Kind, Preferences
+from concordant.data.preferences import Kind, Preferences
 from concordant.errors import DataError, DuplicateError, ParameterError, quote
 from concordant.execution import map_instances
-from concordant.kernels.lists import Codes, Floats, Ints, offsets_of, ranges
+from concordant.kernels.lists import offsets_of, ranges
 
 __all__ = [
     "Batch",

@@ -11,11 +11,11 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
+from concordant.arrays import Floats, Ints
 from concordant.errors import ColumnError, DataWarning, FormatError, ParameterError, ParseError, listing, warn
 from concordant.io._columns import Found, Part
 from concordant.io._rows import MISSING_WORDS, FileRows, ids, numbers
 from concordant.io._tables import SAMPLE_LINES, is_number, position_of
-from concordant.kernels.lists import Floats, Ints
 
 __all__ = ["LAYOUTS", "Layout", "Matrix", "guess_layout", "layout_hint"]
 

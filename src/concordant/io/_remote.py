@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Codes, Ints
 from concordant.data.index import Texts
 from concordant.data.preferences import Preferences
 from concordant.execution.pieces import Cluster, OnCluster
 from concordant.io._coding import Batch, Coder, Source, assemble
-from concordant.kernels.lists import Codes, Ints, offsets_of, ranges
+from concordant.kernels.lists import offsets_of, ranges
 
 if TYPE_CHECKING:
     from concordant.io.blocks import RowReader

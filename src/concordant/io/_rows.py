@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from concordant.arrays import Bools, Codes, Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.labels import Labels
-from concordant.data.preferences import MISSING, Bools, Kind, Preferences
+from concordant.data.preferences import MISSING, Kind, Preferences
 from concordant.errors import (
     ConcordantError,
     DataError,
@@ -32,7 +33,6 @@ from concordant.errors import (
 )
 from concordant.io._coding import Source, check_duplicates, code_slots, encode, hashed
 from concordant.io._tables import Table, is_number
-from concordant.kernels.lists import Codes, Floats, Ints
 
 __all__ = [
     "MISSING_WORDS",

@@ -19,12 +19,13 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.data.index import Texts
 from concordant.errors import DataError, FormatError, shorten
 from concordant.io._claims import Claim, remove_unfinished
 from concordant.io._coding import Batch, CodedRows, Coder, Source, assemble
 from concordant.io._files import atomic_write, shown
-from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
+from concordant.kernels.lists import offsets_of
 
 __all__ = ["Spool"]
 

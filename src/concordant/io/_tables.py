@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
+from concordant.arrays import Ints
 from concordant.errors import NOT_TEXT, FormatError, ParameterError, ParseError, is_text, listing, quote, shorten
 from concordant.io._files import BLANKS, compression, marked, read_bytes, read_head, text_blocks, text_lines
 from concordant.io._words import normal
-from concordant.kernels.lists import Ints
 
 __all__ = [
     "ENDINGS",

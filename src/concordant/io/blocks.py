@@ -10,8 +10,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from concordant.arrays import Bools, Ints
 from concordant.data.index import Texts
-from concordant.data.preferences import Bools, Kind, Preferences
+from concordant.data.preferences import Kind, Preferences
 from concordant.errors import DataWarning, ParameterError, warn
 from concordant.execution import Read, cluster, free_memory
 from concordant.execution.blocks import Blocks
@@ -19,7 +20,6 @@ from concordant.io._coding import BATCH_ROWS, CodedRows, Coder
 from concordant.io._files import Held, PathLike
 from concordant.io._remote import spread
 from concordant.io._spool import Spool
-from concordant.kernels.lists import Ints
 
 __all__ = ["BLOCK_ROWS", "RowReader", "discard", "fingerprint", "open_blocks", "spool_blocks"]
 

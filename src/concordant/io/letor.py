@@ -21,6 +21,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.data.consensus import Consensus
 from concordant.data.container import Container
 from concordant.data.dataset import Dataset, FeatureFold, FeaturePart, Fold, Part, concat
@@ -33,7 +34,7 @@ from concordant.io._coding import code_slots
 from concordant.io._files import PathLike, atomic_write, expand, read_bytes, read_head, shown, text_blocks, text_lines
 from concordant.io._sniff import UNKNOWN, Head, is_features, is_letor
 from concordant.io.formats import check_options, register_format
-from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
+from concordant.kernels.lists import offsets_of
 
 __all__ = [
     "read_feature_folds",

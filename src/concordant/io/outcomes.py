@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import polars as pl
 
+from concordant.arrays import Floats
 from concordant.errors import ConcordantError, ParameterError, quote
 from concordant.io._rows import Rows
-from concordant.kernels.lists import Floats
 
 __all__ = ["LEFT_WORDS", "RIGHT_WORDS", "TIE_WORDS", "Column", "OutcomeWords", "Outcomes", "count_outcomes"]
 

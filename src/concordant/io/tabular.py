@@ -17,12 +17,13 @@ import numpy as np
 import polars as pl
 
 from concordant._version import __version__
+from concordant.arrays import Bools
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.features import Features
 from concordant.data.index import Texts
 from concordant.data.labels import Labels
-from concordant.data.preferences import KINDS, Bools, Kind, Missing, Preferences, is_below
+from concordant.data.preferences import KINDS, Kind, Missing, Preferences, is_below
 from concordant.errors import DataError, DataWarning, FormatError, ParameterError, listing, quote, warn
 from concordant.execution import Cluster, Pace, ahead, cluster, note, report
 from concordant.io._coding import CodedRows, Coder, check_duplicates, hashed

@@ -23,6 +23,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from concordant._version import __version__
+from concordant.arrays import Floats, Ints
 from concordant.data.consensus import Consensus
 from concordant.data.index import Texts
 from concordant.data.labels import Labels
@@ -47,7 +48,7 @@ from concordant.io._sniff import is_qrels, is_run
 from concordant.io._tables import is_number
 from concordant.io.blocks import fingerprint
 from concordant.io.formats import check_options, register_format
-from concordant.kernels.lists import Floats, Ints, offsets_of, ranges
+from concordant.kernels.lists import offsets_of, ranges
 
 __all__ = ["RunReader", "read_qrels", "read_runs", "write_run", "write_run_lines"]
 

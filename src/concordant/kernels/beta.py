@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from concordant.kernels.lists import Floats
+from concordant.arrays import Floats
 
 __all__ = ["log_beta_cdf"]
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.lists import Codes, Floats, Ints
 from concordant.kernels.pair_counts import Pairs, locked, sums
 from concordant.kernels.resumable import UNKEPT, Keep, State
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.kernels.lists import Codes, Floats, Ints, ranges
+from concordant.arrays import Codes, Floats, Ints
+from concordant.kernels.lists import ranges
 
 __all__ = ["blocks", "weighted_median"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from concordant.arrays import Floats, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.lists import Floats, Ints
 
 __all__ = ["DISTANCES", "greedy", "log_probability", "tied_likelihood"]
 

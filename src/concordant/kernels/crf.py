@@ -15,8 +15,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
+from concordant.kernels.lists import offsets_of
 from concordant.kernels.permutation_dp import expected, room_for
 from concordant.kernels.splitmix64 import STEP, mixed, scrambled
 

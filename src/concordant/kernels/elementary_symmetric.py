@@ -21,8 +21,8 @@ import math
 
 import numpy as np
 
+from concordant.arrays import Floats, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.lists import Floats, Ints
 from concordant.kernels.plackett_luce import Marks
 
 __all__ = ["approximate_stage", "choose_tilt", "exact_stage", "general_lists"]

@@ -33,9 +33,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
 from concordant.kernels.linear_systems import conjugate_gradients
-from concordant.kernels.lists import Codes, Floats, Ints
 from concordant.kernels.resumable import UNKEPT, Keep, State
 
 __all__ = [

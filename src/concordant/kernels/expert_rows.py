@@ -5,8 +5,8 @@ Rows lie slot by slot (`starts`); a row has a block of weights and d numbers, an
 
 from __future__ import annotations
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.lists import Codes, Floats, Ints
 from concordant.kernels.sorting import stable_sort
 
 __all__ = ["add_outer", "linear_scores", "list_terms", "worst_places"]

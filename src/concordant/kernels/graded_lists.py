@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.kernels.lists import Floats, Ints, list_ids, offsets_of, ranges
+from concordant.arrays import Floats, Ints
+from concordant.kernels.lists import list_ids, offsets_of, ranges
 from concordant.kernels.splitmix64 import Keys
 
 __all__ = ["Graded"]

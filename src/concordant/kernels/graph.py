@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Codes, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.lists import Codes, Ints
 
 __all__ = ["gaining_circle", "strong_components", "weak_components"]
 

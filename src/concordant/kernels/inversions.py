@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from concordant.kernels.lists import Codes, Floats, Ints, list_ids, offsets_of
+from concordant.arrays import Codes, Floats, Ints
+from concordant.kernels.lists import list_ids, offsets_of
 
 __all__ = ["inversions", "order_agreement", "pair_balance", "tau_b", "tied_pairs"]
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.kernels.lists import Floats, Ints
+from concordant.arrays import Floats, Ints
 
 __all__ = ["Solution", "integer_program", "local_search", "ranking_cost", "strong_components", "subset_dp"]
 

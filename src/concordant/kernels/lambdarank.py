@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
+from concordant.arrays import Floats, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.lists import Floats, Ints
 from concordant.kernels.sorting import stable_sort
 from concordant.kernels.svd_tables import Goal, Rows
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from concordant.arrays import Floats
 from concordant.kernels.jit import jit
-from concordant.kernels.lists import Floats
 
 __all__ = ["cholesky_solve", "conjugate_gradients"]
 

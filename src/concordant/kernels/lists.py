@@ -11,9 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Codes = NDArray[np.int32]
+from concordant.arrays import Codes, Floats, Ints
 
 TIES = ("min", "max", "average", "dense", "ordinal")
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.lists import Codes, Floats, Ints
 
 __all__ = ["cross_entropy", "curvature", "spreads"]
 

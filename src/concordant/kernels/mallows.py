@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.kernels.lists import Floats
+from concordant.arrays import Floats
 
 __all__ = [
     "LEAST_THETA",

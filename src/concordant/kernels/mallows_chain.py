@@ -17,8 +17,8 @@ import math
 
 import numpy as np
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.lists import Codes, Floats, Ints
 
 __all__ = ["distances", "exact_law", "pair_energies", "run_chain", "tied_law"]
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.kernels.lists import Floats, Ints
+from concordant.arrays import Floats, Ints
 
 __all__ = ["Walk", "completed", "list_walk", "majority_walk", "stationary"]
 

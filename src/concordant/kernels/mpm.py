@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
 from concordant.kernels.linear_systems import cholesky_solve
-from concordant.kernels.lists import Codes, Floats, Ints
 from concordant.kernels.resumable import UNKEPT, Keep, State, minimise
 
 __all__ = [

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
 from concordant.kernels.linear_systems import cholesky_solve
-from concordant.kernels.lists import Codes, Floats, Ints
 
 __all__ = [
     "Variances",

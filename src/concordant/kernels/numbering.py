@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Codes, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.lists import Codes, Ints
 
 __all__ = ["number_pairs"]
 

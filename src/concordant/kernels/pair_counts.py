@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.lists import Codes, Floats, Ints, offsets_of
+from concordant.kernels.lists import offsets_of
 from concordant.kernels.pairwise_wins import pair_room, pairs_held
 
 __all__ = [

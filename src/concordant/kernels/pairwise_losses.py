@@ -22,8 +22,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Floats, Ints
 from concordant.kernels.jit import jit, jit_fused
-from concordant.kernels.lists import Floats, Ints
 from concordant.kernels.plackett_luce import longest_of
 from concordant.kernels.sorting import stable_sort
 

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.kernels.lists import Floats, Ints, by_length, offsets_of
+from concordant.arrays import Floats, Ints
+from concordant.kernels.lists import by_length, offsets_of
 
 __all__ = [
     "Ballots",

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 import numpy as np
 
+from concordant.arrays import Floats, Ints
 from concordant.kernels.elementary_symmetric import approximate_stage, choose_tilt, exact_stage
 from concordant.kernels.jit import jit
-from concordant.kernels.lists import Floats, Ints
 from concordant.kernels.plackett_luce import Marks
 from concordant.kernels.splitmix64 import STEP, Keys, mixed
 

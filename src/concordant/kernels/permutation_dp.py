@@ -25,8 +25,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Floats, Ints
 from concordant.kernels.jit import jit, jit_fused
-from concordant.kernels.lists import Floats, Ints
 
 __all__ = [
     "AP",

@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.lists import Codes, Floats, Ints
 
 __all__ = [
     "WIDEST",

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Floats
 from concordant.kernels import plackett_luce
 from concordant.kernels.linear_systems import cholesky_solve, conjugate_gradients
-from concordant.kernels.lists import Floats
 from concordant.kernels.plackett_luce import Stages
 from concordant.kernels.plackett_luce_lists import written_out
 from concordant.kernels.resumable import UNKEPT, Keep, State

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Ints
 from concordant.kernels import lists
 from concordant.kernels.graph import strong_components, weak_components
-from concordant.kernels.lists import Ints
 from concordant.kernels.plackett_luce import Stages
 from concordant.kernels.splitmix64 import scrambled
 

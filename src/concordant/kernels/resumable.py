@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.kernels.lists import Floats
+from concordant.arrays import Floats
 
 __all__ = ["UNKEPT", "Keep", "Minimum", "State", "apart", "joined", "minimise"]
 

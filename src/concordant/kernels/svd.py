@@ -14,8 +14,8 @@ import math
 
 import numpy as np
 
+from concordant.arrays import Floats, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.lists import Floats, Ints
 from concordant.kernels.svd_tables import Pool
 
 __all__ = ["leading_triples", "pooled_triples", "untied_binary"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from concordant.kernels.lists import Codes, Floats, Ints
+from concordant.arrays import Codes, Floats, Ints
 
 __all__ = ["Goal", "Pool", "Rows"]
 

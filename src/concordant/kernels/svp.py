@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.lists import Codes, Floats, Ints
 
 __all__ = ["complete", "pair_table"]
 

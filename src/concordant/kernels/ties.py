@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from concordant.kernels.lists import Floats, Ints, boundaries, list_ids, order_lists
+from concordant.arrays import Floats, Ints
+from concordant.kernels.lists import boundaries, list_ids, order_lists
 
 __all__ = ["TOLERANCE", "break_ties", "dense_ranks", "merge_ties"]
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from concordant.arrays import Floats
 from concordant.data.consensus import Consensus
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, ParameterError, listing, visible
-from concordant.kernels.lists import Floats
 from concordant.metrics.evaluation import Evaluation, evaluate, evaluate_experts
 from concordant.metrics.ranking import MetricLike, parse_metrics
 from concordant.metrics.significance import (

@@ -16,9 +16,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Floats, Ints
 from concordant.errors import DataError, ParameterError, listing
 from concordant.kernels.inversions import inversions
-from concordant.kernels.lists import Floats, Ints
 from concordant.kernels.lists import positions as list_positions
 
 __all__ = [

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.data.consensus import Consensus
 from concordant.data.index import Slots, Texts, as_ids, freeze
 from concordant.data.labels import Labels
@@ -30,7 +31,7 @@ from concordant.errors import (
     warn,
 )
 from concordant.execution.blocks import Blocks
-from concordant.kernels.lists import Codes, Floats, Ints, offsets_of, order_lists, ranges
+from concordant.kernels.lists import offsets_of, order_lists, ranges
 from concordant.metrics.ranking import (
     Convention,
     InterpolatedPrecision,

@@ -22,18 +22,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from concordant._names import METRICS as _BUILTIN
 from concordant._registry import Registry
+from concordant.arrays import Codes, Floats, Ints
 from concordant.errors import DataError, ParameterError
-from concordant.kernels.lists import (
-    Codes,
-    Floats,
-    Ints,
-    boundaries,
-    by_length,
-    list_ids,
-    offsets_of,
-    order_lists,
-    ranges,
-)
+from concordant.kernels.lists import boundaries, by_length, list_ids, offsets_of, order_lists, ranges
 
 __all__ = [
     "AP",

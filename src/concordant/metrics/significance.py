@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from concordant.arrays import Floats, Ints
 from concordant.errors import DataError, ParameterError
-from concordant.kernels.lists import Floats, Ints
 from concordant.kernels.lists import positions as list_positions
 
 __all__ = [

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Floats, Ints
 from concordant.execution import map_instances, unwatched
 from concordant.kernels.graded_lists import Graded
-from concordant.kernels.lists import Floats, Ints
 from concordant.kernels.splitmix64 import STEP, mixed
 from concordant.ranking.design_matrix import Design, steady_product
 from concordant.ranking.optimisers import LBFGS, SGD, Adam

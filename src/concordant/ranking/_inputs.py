@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from concordant.arrays import Floats
 from concordant.base.contract import Votes
 from concordant.data.features import Features
 from concordant.data.index import Slots, Texts, as_ids
 from concordant.data.labels import Labels
 from concordant.errors import DataError, KindError, ParameterError, listing
-from concordant.kernels.lists import Floats, offsets_of
+from concordant.kernels.lists import offsets_of
 
 __all__ = ["array_validation", "as_containers", "as_matrix", "chosen_columns", "joined"]
 

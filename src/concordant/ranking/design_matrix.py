@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from concordant.arrays import Floats, Ints
 from concordant.execution import map_instances, unwatched
-from concordant.kernels.lists import Floats, Ints
 
 __all__ = ["Design", "Plain", "Scaling", "blocks_of_rows", "over_blocks", "steady_product"]
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.base.contract import Votes
 from concordant.base.experts import check_known, speaking
 from concordant.base.shift import CROWDED, SLACK, Seen, deepest
@@ -23,7 +24,7 @@ from concordant.data.preferences import Preferences
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, ParameterError, listing
 from concordant.execution import map_instances, unwatched
-from concordant.kernels.lists import Codes, Floats, Ints, exact_sums, list_ids, offsets_of, pair_sums
+from concordant.kernels.lists import exact_sums, list_ids, offsets_of, pair_sums
 from concordant.kernels.splitmix64 import Keys, mixed
 
 __all__ = [

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from concordant.arrays import Floats
 from concordant.kernels.graded_lists import Graded
-from concordant.kernels.lists import Floats
 
 __all__ = [
     "davidson",

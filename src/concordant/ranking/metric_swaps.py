@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Floats, Ints
 from concordant.errors import ParameterError
-from concordant.kernels.lists import Floats, Ints, list_ids
+from concordant.kernels.lists import list_ids
 
 if TYPE_CHECKING:
     from concordant.metrics.ranking import Metric

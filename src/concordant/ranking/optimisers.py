@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from concordant.kernels.lists import Floats
+from concordant.arrays import Floats
 
 __all__ = ["LBFGS", "SGD", "Adam", "Solver"]
 

@@ -26,10 +26,10 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from concordant.arrays import Floats, Ints
 from concordant.base.params import check_params, integer, one_of, seed
 from concordant.errors import DataError, ParameterError, listing
 from concordant.kernels.graded_lists import Graded
-from concordant.kernels.lists import Floats, Ints
 from concordant.kernels.splitmix64 import STEP, Keys, scrambled
 
 __all__ = ["count", "general_partitions", "log_probability", "sample", "sampled_partitions"]

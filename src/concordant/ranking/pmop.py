@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from concordant.arrays import Floats
 from concordant.base.contract import Tags
 from concordant.base.params import Constraint, integer, one_of
 from concordant.base.registry import register_method
 from concordant.errors import ParameterError
 from concordant.kernels.graded_lists import Graded
-from concordant.kernels.lists import Floats
 from concordant.ranking import losses, partitions
 from concordant.ranking.ranker import Ranker
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
 
 import numpy as np
 
+from concordant.arrays import Floats, Ints
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.params import (
     IN_UNITS,
@@ -46,7 +47,6 @@ from concordant.errors import (
 )
 from concordant.execution.blocks import Blocks
 from concordant.kernels.graded_lists import Graded
-from concordant.kernels.lists import Floats, Ints
 from concordant.ranking._canonical_order import arranged
 from concordant.ranking._fitting import Learner, Net, Task
 from concordant.ranking._inputs import array_validation, as_containers, as_matrix, chosen_columns, joined

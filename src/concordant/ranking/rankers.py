@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from concordant.arrays import Floats
 from concordant.base.contract import Tags
 from concordant.base.params import Constraint, boolean, integer, one_of, optional
 from concordant.base.registry import register_method
 from concordant.errors import DataError
 from concordant.kernels.graded_lists import Graded
-from concordant.kernels.lists import Floats, list_ids
+from concordant.kernels.lists import list_ids
 from concordant.kernels.splitmix64 import STEP, mixed
 from concordant.kernels.svd_tables import Goal
 from concordant.ranking import losses

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from concordant.kernels.lists import Floats, Ints
+from concordant.arrays import Floats, Ints
 from concordant.ranking.design_matrix import blocks_of_rows, steady_product
 
 __all__ = ["Chosen", "Products", "choose_products"]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Floats, Ints
 from concordant.base.contract import Votes
 from concordant.base.experts import speaking
 from concordant.base.shift import Seen
@@ -18,7 +19,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
-from concordant.kernels.lists import Floats, Ints, offsets_of, order_lists, ranges, transform_ranks
+from concordant.kernels.lists import offsets_of, order_lists, ranges, transform_ranks
 from concordant.kernels.splitmix64 import Keys, mixed
 from concordant.kernels.svd_tables import Pool, Rows
 from concordant.ranking.expert_features import SHARED, WeightBlocks, loudness

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Floats, Ints
 from concordant.errors import MissingExtraError
-from concordant.kernels.lists import Floats, Ints
 from concordant.report._material import Curve
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Codes, Floats, Ints
 from concordant.data.consensus import Consensus
 from concordant.data.container import Container
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import ColumnError, DataError, KindError, NotFittedError, ParameterError, listing, shorten
-from concordant.kernels.lists import Codes, Floats, Ints
 from concordant.metrics.evaluation import Evaluation
 from concordant.metrics.ranking import InterpolatedPrecision, parse_metric
 from concordant.metrics.significance import bootstrap_interval

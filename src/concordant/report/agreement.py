@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, ParameterError
 from concordant.kernels.inversions import inversions, tied_pairs
-from concordant.kernels.lists import Floats, Ints, offsets_of
+from concordant.kernels.lists import offsets_of
 
 __all__ = ["Agreement", "cluster_order", "expert_agreement"]
 

@@ -12,12 +12,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Floats, Ints
 from concordant.base.registry import create
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantWarning
-from concordant.kernels.lists import Floats, Ints
 from concordant.report.agreement import expert_agreement
 from concordant.report.standing import Standing, expert_standing
 

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import shorten
-from concordant.kernels.lists import Floats, Ints
 
 __all__ = ["Bar", "Fact", "Inventory", "KINDS", "several", "take_stock", "twins"]
 

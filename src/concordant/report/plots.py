@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from concordant.arrays import Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, ParameterError, shorten
-from concordant.kernels.lists import Floats, Ints
 from concordant.metrics.evaluation import Evaluation, precision_at_recall
 from concordant.report._canvas import (
     LARGE,

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Floats
 from concordant.data.consensus import Consensus
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantError, KindError, shorten
-from concordant.kernels.lists import Floats
 from concordant.metrics.comparison import TESTS, compare
 from concordant.metrics.evaluation import Evaluation, evaluate, own_order
 from concordant.report._material import by_cutoff, curve

@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from concordant.arrays import Floats
 from concordant.base.contract import Aggregator, FitInfo
 from concordant.base.registry import create
 from concordant.data.consensus import Consensus
 from concordant.data.features import Features
 from concordant.data.index import Texts, freeze
 from concordant.errors import DataError, KindError, listing
-from concordant.kernels.lists import Floats
 from concordant.metrics.evaluation import Evaluation, combine_folds, evaluate
 from concordant.metrics.ranking import MetricLike, convention_named, parse_metric, parse_metrics
 from concordant.selection.portions import are_folds, check_validation_part, fit_on, make_portions, predict_with

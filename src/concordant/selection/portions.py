@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.arrays import Ints
 from concordant.base.contract import Aggregator, Votes
 from concordant.base.supervision import match_labels
 from concordant.data.comparisons import Comparisons
@@ -28,7 +29,6 @@ from concordant.data.splits import Split, k_folds, train_validation_split
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, KindError, ParameterError, listing
 from concordant.execution.blocks import Blocks
-from concordant.kernels.lists import Ints
 
 __all__ = [
     "Data",

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from concordant.arrays import Floats
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.params import Constraint, check_params, integer, number, one_of, optional, seed
 from concordant.base.registry import create
@@ -27,7 +28,6 @@ from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantError, ConcordantWarning, DataError, NotFittedError, ParameterError, listing
 from concordant.execution.blocks import Blocks
-from concordant.kernels.lists import Floats
 from concordant.metrics.evaluation import evaluate
 from concordant.metrics.ranking import CONVENTIONS, Metric, parse_metric
 from concordant.selection.portions import (
