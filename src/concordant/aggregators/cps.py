@@ -124,6 +124,10 @@ class CPS(Aggregator):
         self.max_iter = max_iter
         self.tol = tol
 
+    def needs_labels(self) -> bool:
+        """Return whether the adherence is learned from labels."""
+        return self.adherence == "supervised"
+
     def _learns(self) -> bool:
         return self.needs_labels()
 

@@ -130,6 +130,10 @@ class Weighing(Aggregator):
     adherence_: Annotated[Floats, Within(least=0)]
     training_: Annotated[dict[str, Any], RECORDED]
 
+    def needs_labels(self) -> bool:
+        """Return whether weights, or what else can be, are learned from labels."""
+        return _is_learned(self.weights)
+
     def _learns(self) -> bool:
         return self.needs_labels()
 
@@ -265,6 +269,10 @@ class RRF(Weighing):
         self.unjudged = unjudged
         self.select = select
         self.cv = cv
+
+    def needs_labels(self) -> bool:
+        """Return whether k or the weights are learned from labels."""
+        return super().needs_labels() or _is_learned(self.k)
 
     def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> None:
         if not (isinstance(self.k, str) or isinstance(self.weights, str)):

@@ -301,6 +301,10 @@ class MPM(Aggregator):
         self.unknown_experts = unknown_experts
         self.random_state = random_state
 
+    def needs_labels(self) -> bool:
+        """Return whether the adherence is learned from labels."""
+        return self.adherence == "supervised"
+
     def _learns(self) -> bool:
         return self.adherence != "none"
 

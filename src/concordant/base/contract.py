@@ -226,8 +226,7 @@ class Aggregator:
     def needs_labels(self) -> bool:
         """Return whether a fit with these parameters learns from labels.
 
-        So it does in every method that is supervised, where a parameter is "supervised", and where one is "learned"
-        in a method that has a metric to choose by.
+        A method whose parameters decide it overrides this.
 
         Examples
         --------
@@ -235,8 +234,7 @@ class Aggregator:
         >>> cc.RRF().needs_labels(), cc.CPS(adherence="supervised").needs_labels()
         (False, True)
         """
-        words = {"supervised", "learned"} if "select" in self._param_names else {"supervised"}
-        return self.tags.supervised or any(isinstance(v, str) and v in words for v in self.get_params().values())
+        return self.tags.supervised
 
     def learns(self) -> bool:
         """Return whether a fit with these parameters learns something that instances share.

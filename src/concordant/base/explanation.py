@@ -120,6 +120,14 @@ class Explanation:
         return f"Explanation of {self.instance!r}: {len(self.items)} items, {len(self.experts)} experts"
 
 
+def _explainable() -> list[str]:
+    """Return the names of the methods that say what each expert adds."""
+    from concordant.base.contract import Aggregator
+    from concordant.base.registry import METHODS
+
+    return [name for name in METHODS if METHODS[name]._contributions is not Aggregator._contributions]
+
+
 def explain(
     method: Aggregator, votes: Any, instance: str | None, contributions: Callable[[Any], Contributions] | None = None
 ) -> Explanation:
@@ -138,8 +146,7 @@ def explain(
         name = type(method).__name__
         raise KindError(
             f"the scores of {name} with these parameters are no sum over experts, so there is nothing to take apart. "
-            "Methods that can be explained: crf, listwise-linear, svd-rank and rankers without hidden layer or "
-            "products, rrf, weighted-sum."
+            f"Methods that can be explained, some of them with certain parameters only: {', '.join(_explainable())}."
         )
     experts, contribution, base = found
     score = base + contribution.sum(axis=1)
