@@ -18,7 +18,7 @@ def test_a_module_selects_its_own_tests_first_then_those_that_import_it(chosen: 
     assert chosen.reasons["tests/io/test_trec.py"][0] == 1
     # It says `from concordant.io.trec import ...` and has another name.
     assert chosen.reasons["tests/io/test_write.py"] == (2, "imports src/concordant/io/trec.py")
-    assert chosen.reasons["tests/io/test_read.py"][0] == 3
+    assert chosen.reasons["tests/io/test_tabular.py"][0] == 3
     assert "tests/report/test_page.py" not in chosen.reasons
     assert not chosen.methods
 

@@ -62,7 +62,7 @@ def methods(preferences: cc.Preferences, votes: cc.Comparisons, labels: cc.Label
 def registered() -> None:
     """A registered class stays itself."""
 
-    @cc.register
+    @cc.register_method
     class Own(cc.RRF):
         name = "own"
 

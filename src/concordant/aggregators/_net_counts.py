@@ -201,7 +201,7 @@ def net_counts(votes: Votes, transform: str, pairs: bool) -> NetCounts:
 
 def _of_lists(p: Preferences, transform: str, pairs: bool) -> NetCounts:
     # Ratings have sizes of their own, which ranks lack: counts are differences of ratings where there are any.
-    value = p.transformed("rating" if transform == "count" and p.kind == "rating" else transform)
+    value = p.transformed("rating" if transform == "count" and p.kind == "rating" else transform, "MPM")
     if transform != "binary" and len(value) and not np.abs(value).max() <= _LARGEST:
         instance, item = p.slots.where(int(p.slot[np.abs(value).argmax()]))
         raise DataError(

@@ -210,7 +210,7 @@ class ListMeetings(Meetings):
     def of(votes: Preferences, transform: str, ties: bool) -> ListMeetings:
         """Return the meetings in lists under a transform; `ties` counts tied pairs of a binary one."""
         binary = transform == "binary"
-        return ListMeetings(votes, votes.transformed(transform), binary, ties and binary)
+        return ListMeetings(votes, votes.transformed(transform, "BradleyTerry"), binary, ties and binary)
 
     @cached_property
     def calibration(self) -> Floats:

@@ -312,11 +312,10 @@ class BradleyTerry(Aggregator):
                 f"{found}: nobody knows which item was shown where. Give Comparisons with sided=True, or leave "
                 "side_effect=False."
             )
-        if (
-            isinstance(preferences, Preferences)
-            and self.ties in ("davidson", "rao-kupper")
-            and self.transform != "binary"
-        ):
+        if not isinstance(preferences, Preferences):
+            return
+        preferences.check_transform(self.transform, "BradleyTerry")
+        if self.ties in ("davidson", "rao-kupper") and self.transform != "binary":
             raise ParameterError(
                 f"BradleyTerry(ties={self.ties!r}) counts tied pairs of a list, and transform={self.transform!r} "
                 "counts differences, of which a tie has none. Use transform='binary', or ties='auto'."

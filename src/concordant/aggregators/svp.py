@@ -150,7 +150,7 @@ class SVP(Aggregator):
         """Return the function from an instance to its table of margins."""
         from concordant.kernels.svp import pair_table
 
-        x = p.transformed(self.transform)
+        x = p.transformed(self.transform, "SVP")
         weights = p.weights
 
         def table(n: int) -> Table:

@@ -361,28 +361,35 @@ class Preferences(Container):
         """
         return lists.pair_sums(*self.rank_transform(transform), self.list_offsets, binary=transform == "binary")
 
-    def rank_transform(self, transform: str) -> tuple[Floats, Floats]:
+    def rank_transform(self, transform: str, owner: str = "comparisons") -> tuple[Floats, Floats]:
         """Return a value x for every row and a scale z for every list: the strength of a preference is (x_j - x_i) / z.
 
         Smaller values are better. Transforms as in `comparisons`; "binary" asks for the sign of the difference only.
+        Errors name `owner`.
 
         Examples
         --------
         >>> Preferences(["q"] * 3, ["x"] * 3, list("abc"), [1, 2, 4]).rank_transform("rankdiff")
         (array([1., 2., 4.]), array([4.]))
         """
-        known = ("binary", "count", "rankdiff", "log", "rating")
-        if transform not in known:
-            raise ParameterError.invalid("transform", "comparisons", f"one of {', '.join(map(repr, known))}", transform)
-        if transform == "rating" and self.kind == "rank":
-            raise KindError("transform='rating' takes differences of ratings or scores; these are ranks. Use 'count'.")
+        self.check_transform(transform, owner)
         if transform == "rating" or (transform == "binary" and self.kind != "rank"):
             return -self.value, np.ones(self.n_lists)
         return lists.transform_ranks(self.ranks("average"), self.list_offsets, transform)
 
-    def transformed(self, transform: str) -> Floats:
+    def check_transform(self, transform: str, owner: str) -> None:
+        """Raise where there is no such transform, or these values have none; `owner` is named."""
+        known = ("binary", "count", "rankdiff", "log", "rating")
+        if transform not in known:
+            raise ParameterError.invalid("transform", owner, f"one of {', '.join(map(repr, known))}", transform)
+        if transform == "rating" and self.kind == "rank":
+            raise KindError(
+                f"{owner}(transform='rating') takes differences of ratings or scores; these are ranks. Use 'count'."
+            )
+
+    def transformed(self, transform: str, owner: str = "comparisons") -> Floats:
         """Return the values of `rank_transform` over their scales: their differences are strengths of preference."""
-        value, scale = self.rank_transform(transform)
+        value, scale = self.rank_transform(transform, owner)
         return value if (scale == 1.0).all() else value / np.repeat(scale, self.list_lengths)
 
     def comparisons(self, transform: str = "binary", *, ties: bool = False, missing: str = "auto") -> Comparisons:
