@@ -825,7 +825,8 @@ def ways(case: Case, data: bytes) -> dict[str, Callable[[Path], Any]]:
     out: dict[str, Callable[[Path], Any]] = {}
     if not data.startswith(readers.PACKED):
         out |= {how: case.read for how in _PACKERS if how != "zst" or case.text}
-    out["small blocks"] = partial(_in_small_blocks, case.read)
+        # Not where a few bytes unpack to a line of megabytes: nobody reads those in blocks of a few bytes.
+        out["small blocks"] = partial(_in_small_blocks, case.read)
     if case.found:
         out["found"] = cc.read
     if case.scan is not None:
