@@ -1,4 +1,4 @@
-"""Learn to rank with a loss of your own: one function from scores to a number and its slope.
+"""Learn to rank with a loss of your own: one function from scores to a number and its gradient.
 
 Runs on synthetic data with known grades: python examples/own_loss.py
 """
@@ -19,14 +19,14 @@ class Softmax(cc.Ranker):
     name = "softmax"
     tags = cc.Ranker.tags
 
-    def _loss(self, score: Any, lists: Any, slope: Any, extra: Any, turn: int) -> tuple[float, Any]:
+    def _loss(self, score: Any, lists: Any, gradient: Any, extra: Any, turn: int) -> tuple[float, Any]:
         starts, sizes = lists.offsets[:-1], np.diff(lists.offsets)
         gain = 2.0**lists.label - 1.0
         # The largest score is subtracted so that no power overflows; it cancels.
         highest = np.repeat(np.maximum.reduceat(score, starts), sizes)
         weight = np.exp(score - highest)
         total, whole = np.add.reduceat(weight, starts), np.add.reduceat(gain, starts)
-        slope[:] = np.repeat(whole / total, sizes) * weight - gain
+        gradient[:] = np.repeat(whole / total, sizes) * weight - gain
         return float(whole @ np.log(total) + gain @ (highest - score)), np.zeros(0)
 
 

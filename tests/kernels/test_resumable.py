@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.kernels.test_multinomial import profile_of
+from tests.kernels.test_mpm import profile_of
 
 from concordant.kernels import bradley_terry, expert_reliability, mpm, plackett_luce_fit, resumable
 from concordant.kernels.pair_counts import Pairs

@@ -1,8 +1,8 @@
 """The training data of the CRF in blocks of instances; preferences in memory are one block.
 
-A block keeps its labelled instances as rows and draws; the weights go out, the value and the slope come back. Terms are
-rounded to a grid on which their sums are exact, so that the climb is the same, bit for bit, however the instances are
-spread.
+A block keeps its labelled instances as rows and draws; the weights go out, the value and the gradient come back. Terms
+are rounded to a grid on which their sums are exact, so that the climb is the same, bit for bit, however the instances
+are spread.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Task(NamedTuple):
 
 
 class _Objective:
-    """The value and the slope of all instances at some weights."""
+    """The value and the gradient of all instances at some weights."""
 
     def __init__(self, draws: Pieces[_Draws | None], n: int, n_blocks: int) -> None:
         from concordant.kernels.crf import grids_of
@@ -118,11 +118,11 @@ class _Objective:
         self._shape = (n_blocks, 3)
 
     def __call__(self, w: Floats) -> tuple[float, Floats]:
-        value, slope = 0.0, np.zeros(self._shape)
+        value, gradient = 0.0, np.zeros(self._shape)
         for part, own in self._draws.map(_evaluated, w, self._grids):
             value += part
-            slope += own
-        return value, slope
+            gradient += own
+        return value, gradient
 
 
 def from_memory(
@@ -353,7 +353,7 @@ def _largest(piece: _Draws | None) -> float:
 
 
 def _evaluated(piece: _Draws | None, w: Floats, grids: tuple[float, float]) -> tuple[float, Floats]:
-    """Return the value and the slope of a block; the cores share its instances."""
+    """Return the value and the gradient of a block; the cores share its instances."""
     from concordant.kernels.crf import batch_objective
 
     if piece is None:

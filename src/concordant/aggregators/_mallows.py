@@ -270,13 +270,13 @@ class Given(NamedTuple):
         )
 
     def gradient_norm(self, theta: Floats) -> float:
-        """Return the largest slope of the log-likelihood in a θ that is free, over the distance of random lists."""
+        """Return the largest derivative of the log-likelihood in a θ that is free, relative to random lists."""
         worst = 0.0
         for f, d, t in zip(self.expected, self.distance.tolist(), theta.tolist(), strict=True):
-            slope = d - f(t)
-            bound = (t >= 0 and slope > 0) or (t <= mallows.LEAST_THETA and slope < 0)
+            derivative = d - f(t)
+            bound = (t >= 0 and derivative > 0) or (t <= mallows.LEAST_THETA and derivative < 0)
             if not bound and f(0.0) > 0:
-                worst = max(worst, abs(slope) / f(0.0))
+                worst = max(worst, abs(derivative) / f(0.0))
         return worst
 
 
@@ -417,14 +417,15 @@ class Laws:
         total = 0.0
         for which in own.tolist():
             m, k, n = int(self.listed[which]), int(self.places[which]), int(self.pool[which])
-            within, slope = np.empty(m + 1), np.empty(m + 1)
-            tied_law(theta, self.ties[which], f, plain, e, within, slope)
+            within, derivative = np.empty(m + 1), np.empty(m + 1)
+            tied_law(theta, self.ties[which], f, plain, e, within, derivative)
             if self.full:
                 shape = (np.array([m]), np.array([k]), np.array([n]))
-                mean = float(mallows.pool_law(theta, *shape, (within[None, :], slope[None, :]))[1][0])
+                mean = float(mallows.pool_law(theta, *shape, (within[None, :], derivative[None, :]))[1][0])
             else:
                 z = np.arange(m + 1)
-                given = mallows.apart(np.full(m + 1, m), np.full(m + 1, k), z) + e[k] - e[z] - e[k - z] + slope[m - z]
+                apart = mallows.apart(np.full(m + 1, m), np.full(m + 1, k), z)
+                given = apart + e[k] - e[z] - e[k - z] + derivative[m - z]
                 mean = float(probable[which][: m + 1] @ given)
             total += float(self.weight[which]) * mean
         return total

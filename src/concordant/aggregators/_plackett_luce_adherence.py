@@ -97,11 +97,11 @@ class Trust:
             for n_iter in range(len(trace) - 1, max_iter + 1):
                 if len(self.heard) == 0:
                     break
-                slope, bend = self._derivatives()
+                gradient, bend = self._derivatives()
                 theta = self.theta[self.heard]
-                multiplier = float(theta @ slope) / float(metric @ metric)
+                multiplier = float(theta @ gradient) / float(metric @ metric)
                 # In units of one expert's choices; an expert at 0 who should be below it stays there.
-                uphill = slope / metric - multiplier * metric * theta
+                uphill = gradient / metric - multiplier * metric * theta
                 free = (theta > 0) | (uphill > 0)
                 norm = _largest(uphill[free] / metric[free])
                 if (done and norm <= tol) or n_iter == max_iter:
@@ -156,12 +156,12 @@ class Trust:
     def _derivatives(self) -> tuple[Floats, Floats]:
         """Return the gradient and −Hessian of the objective over the experts heard (its diagonal for very many)."""
         k = len(self.heard)
-        slope, bend = np.zeros(k), np.zeros((k, k if k <= _MOST_EXPERTS else 1))
+        gradient, bend = np.zeros(k), np.zeros((k, k if k <= _MOST_EXPERTS else 1))
         with self._alone():
             for more, bent in self.parts.map(_derivatives, self.heard):
-                slope += more
+                gradient += more
                 bend += bent
-        return slope, bend
+        return gradient, bend
 
     def _alone(self) -> AbstractContextManager[None]:
         """Return a block for work on the parts in one thread, where more would only wait for each other."""
@@ -196,7 +196,7 @@ def _derivatives(part: Part, heard: Ints) -> tuple[Floats, Floats]:
 
     k = len(heard)
     whole = k <= _MOST_EXPERTS
-    slope, bend = np.zeros(k), np.zeros((k, k if whole else 1))
+    gradient, bend = np.zeros(k), np.zeros((k, k if whole else 1))
     edges, place = part.list_starts.tolist(), np.searchsorted(heard, part.expert)
     for n, (model, found) in enumerate(zip(part.models, part.found, strict=True)):
         stages, expert = model.stages, place[edges[n] : edges[n + 1]]
@@ -209,7 +209,7 @@ def _derivatives(part: Part, heard: Ints) -> tuple[Floats, Floats]:
             x, stages.item, stages.mark, stages.offsets, stages.theta, stages.averaged, first, second, mixed
         )
         # An expert has one list in an instance.
-        slope[expert] += stages.weight * first
+        gradient[expert] += stages.weight * first
         bend[expert, expert if whole else 0] += stages.weight * second
         if whole:
             # When θ moves, the scores move with it.
@@ -217,7 +217,7 @@ def _derivatives(part: Part, heard: Ints) -> tuple[Floats, Floats]:
             which = lists.list_ids(stages.offsets)
             cross[stages.item, which] = stages.weight[which] * mixed
             bend[np.ix_(expert, expert)] -= cross.T @ model.answer(found.score, cross)
-    return slope, bend
+    return gradient, bend
 
 
 def _state(part: Part) -> State:

@@ -151,14 +151,14 @@ class _Problem:
         self.penalty = penalty
 
     def value(self, u: Floats) -> tuple[float, Floats]:
-        """Return the loss and its slope."""
+        """Return the loss and its gradient."""
         from concordant.kernels.listwise import cross_entropy
 
-        slope = np.zeros((len(u), 1))
-        loss = cross_entropy(*self.rows, (u * self.unit)[:, None], self.target, self.instances, slope)
+        gradient = np.zeros((len(u), 1))
+        loss = cross_entropy(*self.rows, (u * self.unit)[:, None], self.target, self.instances, gradient)
         pull = self.penalty @ u
         n = len(self.instances)
-        return loss / n + 0.5 * float(u @ pull), slope[:, 0] * (self.unit / n) + pull
+        return loss / n + 0.5 * float(u @ pull), gradient[:, 0] * (self.unit / n) + pull
 
     def bend(self, u: Floats) -> Floats:
         """Return the second derivatives."""
@@ -170,25 +170,25 @@ class _Problem:
 
     def minimise(self, u: Floats) -> tuple[Floats, bool]:
         """Return the weights of least loss, and whether the steps came to rest: Newton's, cut off at 0."""
-        value, slope = self.value(u)
+        value, gradient = self.value(u)
         for _ in range(_MOST_STEPS):
-            free = (u > 0) | (slope < 0)
+            free = (u > 0) | (gradient < 0)
             if not free.any():
                 return u, True
             step = np.zeros(len(u))
-            step[free] = -np.linalg.solve(self.bend(u)[np.ix_(free, free)], slope[free])
-            u, value, slope, moved = self._search(u, value, slope, step)
+            step[free] = -np.linalg.solve(self.bend(u)[np.ix_(free, free)], gradient[free])
+            u, value, gradient, moved = self._search(u, value, gradient, step)
             if moved <= _STILL * max(float(u.max()), 1.0):
                 return u, True
         return u, False
 
-    def _search(self, u: Floats, value: float, slope: Floats, step: Floats) -> tuple[Floats, float, Floats, float]:
+    def _search(self, u: Floats, value: float, gradient: Floats, step: Floats) -> tuple[Floats, float, Floats, float]:
         """Return the weights part of the step away, halved until they are better as far as rounding lets one see."""
         part = 1.0
         while True:
             there = np.maximum(u + part * step, 0.0)
             new, turned = self.value(there)
-            gain = float(slope @ (there - u))
+            gain = float(gradient @ (there - u))
             if new <= value + 1e-4 * gain + 1e-14 * abs(value) or part < 1e-9:
                 return there, new, turned, float(np.abs(there - u).max())
             part *= 0.5

@@ -173,8 +173,8 @@ class CPS(Aggregator):
         scale = np.sqrt(np.where(training.seen, curve, 1.0) / training.stages)
 
         def objective(scaled: Floats) -> tuple[float, Floats]:
-            value, slope, _ = training.likelihood(scaled / scale)
-            return -value / training.stages, np.where(training.seen, -slope / scale / training.stages, 0.0)
+            value, gradient, _ = training.likelihood(scaled / scale)
+            return -value / training.stages, np.where(training.seen, -gradient / scale / training.stages, 0.0)
 
         found = minimise(
             objective,
@@ -190,12 +190,12 @@ class CPS(Aggregator):
             },
             keep=keep,
         )
-        slope = found.slope
-        blocked = (found.x <= 0) & (slope > 0)
+        gradient = found.gradient
+        blocked = (found.x <= 0) & (gradient > 0)
         info = self.fit_info_
         info.n_iter = found.n_iter
         info.objective = -found.value * training.stages
-        info.gradient_norm = float(np.abs(np.where(blocked, 0.0, slope)).max())
+        info.gradient_norm = float(np.abs(np.where(blocked, 0.0, gradient)).max())
         info.converged = info.gradient_norm <= self.tol
         if not info.converged and not info.interrupted:
             self._warn(
@@ -287,7 +287,7 @@ class _Training:
         self.stages = 0
 
     def likelihood(self, theta: Floats) -> tuple[float, Floats, Floats]:
-        """Return the log-likelihood, its slope, and minus its second derivatives, by expert."""
+        """Return the log-likelihood, its gradient, and minus its second derivatives, by expert."""
         from concordant.kernels.cps import tied_likelihood
 
         p = self.preferences
@@ -296,18 +296,18 @@ class _Training:
         def work(t: int) -> tuple[float, int, Floats, Floats]:
             n = self.telling[t]
             own = slice(int(p.list_starts[n]), int(p.list_starts[n + 1]))
-            slope, curve = np.zeros(own.stop - own.start), np.zeros(own.stop - own.start)
+            gradient, curve = np.zeros(own.stop - own.start), np.zeros(own.stop - own.start)
             by_list = theta[p.list_expert[own]] * weights[own]
-            value, stages = tied_likelihood(self.table(n), by_list, self.levels[n], self.distance, slope, curve)
-            return value, stages, slope * weights[own], curve * weights[own] ** 2
+            value, stages = tied_likelihood(self.table(n), by_list, self.levels[n], self.distance, gradient, curve)
+            return value, stages, gradient * weights[own], curve * weights[own] ** 2
 
         with unwatched():
             parts = map_instances(work, len(self.telling))
-        total, slope, curve = 0.0, np.zeros(p.n_experts), np.zeros(p.n_experts)
+        total, gradient, curve = 0.0, np.zeros(p.n_experts), np.zeros(p.n_experts)
         self.stages = sum(stages for _, stages, _, _ in parts)
         for n, (value, _, down, bent) in zip(self.telling, parts, strict=True):
             experts = p.list_expert[p.list_starts[n] : p.list_starts[n + 1]]
             total += value
-            slope[experts] += down
+            gradient[experts] += down
             curve[experts] += bent
-        return total, slope, curve
+        return total, gradient, curve

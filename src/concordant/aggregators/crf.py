@@ -2,7 +2,7 @@
 
 A ranking has an energy that is linear in what experts say about its items; the likeliest ranking sorts them by a
 weighted sum. Training draws a few items of an instance, sums over all their orders by dynamic programming, and moves
-the weights up the slope of the expected metric. So a few good experts can overrule a wrong majority.
+the weights up the gradient of the expected metric. So a few good experts can overrule a wrong majority.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class CRF(LinearAggregator):
     items; row_k(i) adds up how strongly k prefers i to the others, col_k(i) how strongly it prefers others to i. A
     ranking has probability in proportion to exp(Σ_pos f(item at pos) / ln(pos + 1)), so that the likeliest one sorts by
     f, which is the score. `fit` climbs the expected metric by stochastic ascent: of each instance it draws up to
-    `epsilon` items, every label among them, and takes a step along the exact slope of their expected metric.
+    `epsilon` items, every label among them, and takes a step along the exact gradient of their expected metric.
 
     Tied items of a list prefer neither. Items that a list leaves out cost nothing but alpha; with missing="below" all
     that is listed is preferred to them by 1. An expert without a list in an instance has no effect there; an instance
@@ -485,8 +485,8 @@ def climb(
     def objective(scaled: Floats) -> tuple[float, Floats]:
         # In these units the weights of all columns are about as large, which is what the solver's first step assumes.
         w = scaled / size
-        value, slope = total(w.reshape(-1, 3))
-        return 0.5 * l2 * float(w @ w) - value / n, (l2 * w - slope.ravel() / n) / size
+        value, gradient = total(w.reshape(-1, 3))
+        return 0.5 * l2 * float(w @ w) - value / n, (l2 * w - gradient.ravel() / n) / size
 
     options = {"maxiter": _MOST_STEPS, "ftol": 1e-10, "gtol": 1e-7, "maxcor": 20}
     return minimise(objective, start * size, options=options, keep=keep).x / size

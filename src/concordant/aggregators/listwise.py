@@ -232,8 +232,8 @@ class ListwiseLinear(LinearAggregator):
         # What is a pass to the training is a penalty to everybody else.
         self.fit_info_.chosen.pop("passes", None)
         self.fit_info_.chosen |= {"l2": penalty}
-        value, slope = best.problem.value(found.parameters, penalty, best.problem.sorted(truth.instances))
-        self.fit_info_.objective, self.fit_info_.gradient_norm = value, float(np.abs(slope).max(initial=0.0))
+        value, gradient = best.problem.value(found.parameters, penalty, best.problem.sorted(truth.instances))
+        self.fit_info_.objective, self.fit_info_.gradient_norm = value, float(np.abs(gradient).max(initial=0.0))
         if self.fit_info_.gradient_norm > self.tol:
             self.fit_info_.converged = False
             self._warn(
@@ -327,10 +327,10 @@ class _Problem(NamedTuple):
         from concordant.kernels.listwise import cross_entropy
 
         w = scaled.reshape(-1, len(self.spread)) / self.spread
-        slope = np.zeros_like(w)
-        loss = cross_entropy(*self[:4], w, self.target, instances, slope)
+        gradient = np.zeros_like(w)
+        loss = cross_entropy(*self[:4], w, self.target, instances, gradient)
         n = len(instances)
-        return loss / n + 0.5 * l2 * float(scaled @ scaled), (slope / self.spread).ravel() / n + l2 * scaled
+        return loss / n + 0.5 * l2 * float(scaled @ scaled), (gradient / self.spread).ravel() / n + l2 * scaled
 
     def curvature(self, scaled: Floats, l2: float, instances: Ints) -> Floats:
         """Return the second derivatives of the penalised loss."""
@@ -382,29 +382,29 @@ def _newton(problem: _Problem, start: Floats, l2: float, instances: Ints, tol: f
     from concordant.kernels.linear_systems import cholesky_solve
 
     at = start
-    value, slope = problem.value(at, l2, instances)
+    value, gradient = problem.value(at, l2, instances)
     near = False
     for _ in range(max_iter):
-        step = slope[:, None].copy()
+        step = gradient[:, None].copy()
         if not cholesky_solve(problem.curvature(at, l2, instances), step):
             return at
         step = step[:, 0]
         length = 1.0
         while True:
             there = at - length * step
-            new, new_slope = problem.value(there, l2, instances)
+            new, new_gradient = problem.value(there, l2, instances)
             # Close to the minimum values differ by rounding alone, and gradients tell more.
-            better = np.abs(new_slope).max() < np.abs(slope).max() and new <= value + 1e-12 * abs(value)
-            if better or new < value - 1e-4 * length * float(slope @ step):
+            better = np.abs(new_gradient).max() < np.abs(gradient).max() and new <= value + 1e-12 * abs(value)
+            if better or new < value - 1e-4 * length * float(gradient @ step):
                 break
             length *= 0.5
             if length < 1e-12:
                 return at
-        at, value, slope = there, new, new_slope
+        at, value, gradient = there, new, new_gradient
         # One step beyond the tolerance leaves nothing but rounding: the answer no longer tells where it started.
         if near:
             break
-        near = bool(np.abs(slope).max() <= tol)
+        near = bool(np.abs(gradient).max() <= tol)
     return at
 
 

@@ -88,10 +88,10 @@ class SVDRank(Aggregator):
     p : int
         How many singular triples of every expert are used.
     scaling : {"mean", "paper"}
-        "paper": singular vectors have length 1, and the slope of an instance is the sum over its pairs. "mean": they
+        "paper": singular vectors have length 1, and the gradient of an instance is the sum over its pairs. "mean": they
         have a mean square of 1 over the items of the list, σ is divided by the number of these, so that an entry says
-        the same in a list of ten and in one of a thousand; and the slope is multiplied by log2(1 + t) / t, t being the
-        sum of its pulls, so that an instance with a thousand times the pairs is not a thousand times as loud.
+        the same in a list of ten and in one of a thousand; and the gradient is multiplied by log2(1 + t) / t, t being
+        the sum of its pulls, so that an instance with a thousand times the pairs is not a thousand times as loud.
     weights : {"individual", "consensus", "mixed"}
         Whether each expert has features and weights of its own, there is one matrix for all, the sum of theirs, or
         those with few training lists are added up and the others have their own. A shared matrix also serves experts

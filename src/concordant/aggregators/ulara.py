@@ -240,8 +240,8 @@ class ULARA(Aggregator):
         weights: Floats = raw / float(copies @ raw)
         if self.update == "eg":
             seen = (copies > 0) & (weights > 0)
-            slope = self.eta * ratio[seen] + np.log(weights[seen])
-            self.fit_info_.gradient_norm = float(np.abs(slope - slope.mean()).max())
+            gradient = self.eta * ratio[seen] + np.log(weights[seen])
+            self.fit_info_.gradient_norm = float(np.abs(gradient - gradient.mean()).max())
         return weights
 
     def _scores(self, preferences: Preferences) -> Floats:

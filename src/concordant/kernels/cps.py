@@ -146,7 +146,7 @@ def log_probability(position: Floats, theta: Floats, order: Ints, distance: int)
 
 @jit
 def tied_likelihood(
-    position: Floats, theta: Floats, level: Ints, distance: int, slope: Floats, curve: Floats
+    position: Floats, theta: Floats, level: Ints, distance: int, gradient: Floats, curve: Floats
 ) -> tuple[float, int]:
     """Return the log-likelihood of an order with ties and the number of its stages; add its derivatives.
 
@@ -162,7 +162,7 @@ def tied_likelihood(
         As in `greedy`.
     level : int64[n]
         0 = best; no level between 0 and the last is empty.
-    slope, curve : float64[L]
+    gradient, curve : float64[L]
         To these are added the first derivatives by theta, and minus the second ones.
     """
     lists, n = position.shape
@@ -239,7 +239,7 @@ def tied_likelihood(
                 for a in range(remaining):
                     j = left[a]
                     square += share[j] / total * (grown[k, j] - mean) ** 2
-                slope[k] += mean - own
+                gradient[k] += mean - own
                 curve[k] += square
         if distance == _KENDALL:
             for k in range(lists):

@@ -1,4 +1,4 @@
-"""Learning a CRF from small draws: a few items of an instance, the exact slope of their expected metric, one step.
+"""Learning a CRF from small draws: a few items of an instance, the exact gradient of their expected metric, one step.
 
 Potentials are linear in sparse rows: f of a slot is the sum over its rows of X[row] . w[block[row]]. A visit draws at
 most ε of the judged items of an instance, every label among them, and climbs the exact expected metric of their
@@ -403,10 +403,10 @@ def sgd_pass(
 ) -> float:
     """Change w in place by one pass of plain stochastic ascent; return the mean expected metric met on the way.
 
-    Each visit draws min(epsilon, judged items) items and sets w to (w + η slope) / (1 + η l2): ascent on the expected
-    metric less l2 / 2 · |w|², the penalty taken implicitly so that it is stable for any rate. Only the weights of
-    experts that rank a drawn item are touched. Cost per visit O(2^ε ε + rows of the drawn items), whatever the size of
-    the instance.
+    Each visit draws min(epsilon, judged items) items and sets w to (w + η gradient) / (1 + η l2): ascent on the
+    expected metric less l2 / 2 · |w|², the penalty taken implicitly so that it is stable for any rate. Only the
+    weights of experts that rank a drawn item are touched. Cost per visit O(2^ε ε + rows of the drawn items), whatever
+    the size of the instance.
 
     Parameters
     ----------
@@ -593,7 +593,7 @@ def _batch(
     label: Floats,
     paper: bool,
     value_grid: float,
-    slope_grid: float,
+    gradient_grid: float,
     gradient: Floats,
     desk: Floats,
     sets: Floats,
@@ -602,7 +602,7 @@ def _batch(
 ) -> float:
     d = w.shape[1]
     potential = np.empty(u1 - u0)
-    slope = np.zeros(u1 - u0)
+    score_gradient = np.zeros(u1 - u0)
     for u in range(u0, u1):
         value = 0.0
         for r in range(starts[row_slot[u]], starts[row_slot[u] + 1]):
@@ -626,16 +626,16 @@ def _batch(
         reached = weight[t] * expected(m, f, scale, metric, gains, labels, cutoff, grad, sets, sums, small)
         total += (reached + value_grid) - value_grid
         for i in range(m):
-            slope[item[bounds[t] + i] - u0] += weight[t] * grad[i]
+            score_gradient[item[bounds[t] + i] - u0] += weight[t] * grad[i]
     for u in range(u0, u1):
         for r in range(starts[row_slot[u]], starts[row_slot[u] + 1]):
             for c in range(d):
-                gradient[block[r], c] += (slope[u - u0] * X[r, c] + slope_grid) - slope_grid
+                gradient[block[r], c] += (score_gradient[u - u0] * X[r, c] + gradient_grid) - gradient_grid
     return total
 
 
 def grids_of(n_instances: int, largest: float) -> tuple[float, float]:
-    """Return what rounds the terms of value and slope so that their sums are exact, whatever their order.
+    """Return what rounds the terms of value and gradient so that their sums are exact, whatever their order.
 
     Parameters
     ----------
@@ -646,12 +646,12 @@ def grids_of(n_instances: int, largest: float) -> tuple[float, float]:
 
     Notes
     -----
-    The metric of an instance is at most 1, and the slopes of its items add up to a few. Adding and taking away
+    The metric of an instance is at most 1, and the gradients of its items add up to a few. Adding and taking away
     1.5 · 2^e rounds to multiples of 2^(e − 52), and sums below 2^e of such multiples are exact.
     """
     bounds = np.array([4.0 * max(n_instances, 1), 64.0 * max(n_instances, 1) * max(largest, 1e-300)])
-    value, slope = np.ldexp(1.5, np.frexp(bounds)[1]).tolist()
-    return float(value), float(slope)
+    value, gradient = np.ldexp(1.5, np.frexp(bounds)[1]).tolist()
+    return float(value), float(gradient)
 
 
 def batch_objective(
@@ -665,7 +665,7 @@ def batch_objective(
     last: int | None = None,
     grids: tuple[float, float] = (0.0, 0.0),
 ) -> tuple[float, Floats]:
-    """Return the sum over the samples' instances first..last − 1 of their mean expected metric, and its slope in w.
+    """Return the sum over the samples' instances first..last − 1 of their mean expected metric, and its gradient in w.
 
     A solver maximises the sum over all instances over their number, less its penalty. Ranges are independent: give
     fixed ranges to threads and add the answers in order, and the number of threads changes no bit; with `grids_of` all

@@ -282,7 +282,7 @@ def approximate_stage(f: Floats) -> float:
 
 
 @jit
-def general_lists(score: Floats, mark: Marks, offsets: Ints, slope: Floats, value: Floats) -> None:
+def general_lists(score: Floats, mark: Marks, offsets: Ints, gradient: Floats, value: Floats) -> None:
     """Write the log-likelihood of every list of blocks, and its gradient, under the general potential.
 
     log p = Σ_k [mean of f over X_k − log Σ_{S ⊆ R_k} exp(mean of f over S)]; R_k is what block k and those below it
@@ -296,13 +296,13 @@ def general_lists(score: Floats, mark: Marks, offsets: Ints, slope: Floats, valu
         Not 0 where a block begins.
     offsets : int64[L + 1]
         Where the lists begin.
-    slope : float64[R]
+    gradient : float64[R]
         Written: ∂ log p / ∂ score.
     value : float64[L]
         Written.
 
-    >>> slope, value = np.empty(2), np.empty(1)
-    >>> general_lists(np.log([4.0, 1.0]), np.array([1, 1], np.uint8), np.array([0, 2]), slope, value)
+    >>> gradient, value = np.empty(2), np.empty(1)
+    >>> general_lists(np.log([4.0, 1.0]), np.array([1, 1], np.uint8), np.array([0, 2]), gradient, value)
     >>> np.exp(value).round(6).tolist()  # 4 / (4 + 1 + 2), then the rest is certain
     [0.571429]
     """
@@ -313,7 +313,7 @@ def general_lists(score: Floats, mark: Marks, offsets: Ints, slope: Floats, valu
     for n in range(len(offsets) - 1):
         a, b = offsets[n], offsets[n + 1]
         value[n] = 0.0
-        slope[a:b] = 0.0
+        gradient[a:b] = 0.0
         while a < b:
             end = a + 1
             while end < b and mark[end] == 0:
@@ -321,8 +321,8 @@ def general_lists(score: Floats, mark: Marks, offsets: Ints, slope: Floats, valu
             left = b - a
             value[n] -= exact_stage(score[a:b], True, law[: left + 1], share[:left], inside[:left])
             for t in range(left):
-                slope[a + t] -= share[t]
+                gradient[a + t] -= share[t]
             for t in range(a, end):
                 value[n] += score[t] / (end - a)
-                slope[t] += 1.0 / (end - a)
+                gradient[t] += 1.0 / (end - a)
             a = end

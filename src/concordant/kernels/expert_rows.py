@@ -31,14 +31,14 @@ def linear_scores(
 
 @jit
 def add_outer(
-    offsets: Ints, starts: Ints, block: Codes, X: Floats, slope: Floats, instances: Ints, gradient: Floats
+    offsets: Ints, starts: Ints, block: Codes, X: Floats, score_gradient: Floats, instances: Ints, gradient: Floats
 ) -> None:
-    """Add to `gradient` (blocks × d) the slope of the scores carried back to the weights, over the given instances."""
+    """Add to `gradient` (blocks × d) the gradient of the scores, carried back to the weights, of some instances."""
     d = X.shape[1]
     for at in range(len(instances)):
         n = instances[at]
         for slot in range(offsets[n], offsets[n + 1]):
-            s = slope[slot]
+            s = score_gradient[slot]
             if s == 0.0:
                 continue
             for row in range(starts[slot], starts[slot + 1]):

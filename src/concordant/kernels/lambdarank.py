@@ -98,7 +98,7 @@ def _thin(order: Ints, level: Ints, budget: int, draw: float, mass: Floats) -> N
 
 @jit
 def lambdas(score: Floats, goal: Goal, n: int, first: int, draw: float, out: Floats) -> float:
-    """Return the sum of the pulls of one instance, and write the slope of its pair cost in every item's score.
+    """Return the sum of the pulls of one instance, and write the gradient of its pair cost in every item's score.
 
     The |ΔM| are held fixed.
 
@@ -209,7 +209,7 @@ def lambdas(score: Floats, goal: Goal, n: int, first: int, draw: float, out: Flo
 
 @jit
 def all_lambdas(score: Floats, offsets: Ints, goal: Goal, draw: Floats, out: Floats) -> float:
-    """Return the sum of the pulls of all instances, and write every slope; slots and instances are the goal's."""
+    """Return the sum of the pulls of all instances, and write every gradient; slots and instances are the goal's."""
     total = 0.0
     for n in range(len(offsets) - 1):
         a, b = offsets[n], offsets[n + 1]
@@ -258,7 +258,7 @@ def _change(
 
 @jit
 def linear_pass(visit: Ints, draw: Floats, rows: Rows, goal: Goal, rate: float, l2: float, w: Floats) -> None:
-    """Go through the instances in the order of `visit` and move w (blocks × d) against the slope of each.
+    """Go through the instances in the order of `visit` and move w (blocks × d) against the gradient of each.
 
     The score of a slot is the sum of X[row] · w[block[row]] over its rows.
     """
@@ -266,20 +266,20 @@ def linear_pass(visit: Ints, draw: Floats, rows: Rows, goal: Goal, rate: float, 
     d = X.shape[1]
     for n in visit:
         first, last = rows.offsets[n], rows.offsets[n + 1]
-        score, slope = np.empty(last - first), np.empty(last - first)
+        score, gradient = np.empty(last - first), np.empty(last - first)
         for slot in range(first, last):
             total = 0.0
             for row in range(starts[slot], starts[slot + 1]):
                 for c in range(d):
                     total += X[row, c] * w[block[row], c]
             score[slot - first] = total
-        lambdas(score, goal, n, first, draw[n], slope)
+        lambdas(score, goal, n, first, draw[n], gradient)
         if l2 > 0.0:
             for b in range(len(w)):
                 for c in range(d):
                     w[b, c] *= 1.0 - rate * l2
         for slot in range(first, last):
-            step = rate * slope[slot - first]
+            step = rate * gradient[slot - first]
             if step == 0.0:
                 continue
             for row in range(starts[slot], starts[slot + 1]):
@@ -349,7 +349,7 @@ def hidden_pass(
     base, by_unit, of_top = np.empty(units), np.empty(units), np.empty(units)
     for n in visit:
         first, last = rows.offsets[n], rows.offsets[n + 1]
-        score, slope, active = np.empty(last - first), np.empty(last - first), np.empty((last - first, units))
+        score, gradient, active = np.empty(last - first), np.empty(last - first), np.empty((last - first, units))
         _background(rows, n, w, bias, base)
         for slot in range(first, last):
             z = active[slot - first]
@@ -358,15 +358,15 @@ def hidden_pass(
             for h in range(units):
                 total += top[h] * z[h]
             score[slot - first] = total
-        lambdas(score, goal, n, first, draw[n], slope)
-        # The slopes of the lower layer, from the upper one before it moves.
+        lambdas(score, goal, n, first, draw[n], gradient)
+        # The gradients of the lower layer, from the upper one before it moves.
         by_unit[:] = 0.0
         of_top[:] = 0.0
         for i in range(last - first):
             for h in range(units):
                 y = active[i, h]
-                of_top[h] += slope[i] * y
-                active[i, h] = slope[i] * top[h] * (1.0 - y * y)
+                of_top[h] += gradient[i] * y
+                active[i, h] = gradient[i] * top[h] * (1.0 - y * y)
                 by_unit[h] += active[i, h]
         if l2 > 0.0:
             shrink = 1.0 - rate * l2
@@ -376,7 +376,7 @@ def hidden_pass(
                     for c in range(w.shape[1]):
                         w[b, c, h] *= shrink
         for slot in range(first, last):
-            if slope[slot - first] == 0.0:
+            if gradient[slot - first] == 0.0:
                 continue
             for row in range(rows.starts[slot], rows.starts[slot + 1]):
                 b = rows.block[row]

@@ -68,11 +68,11 @@ def cross_entropy(
         for slot in range(offsets[n], offsets[n + 1]):
             if np.isnan(target[slot]):
                 continue
-            slope = share[slot - offsets[n]] - target[slot]
+            score_gradient = share[slot - offsets[n]] - target[slot]
             for row in range(starts[slot], starts[slot + 1]):
                 b = block[row]
                 for c in range(d):
-                    gradient[b, c] += slope * X[row, c]
+                    gradient[b, c] += score_gradient * X[row, c]
     return value
 
 

@@ -1,4 +1,4 @@
-"""Laws of Mallows models in closed form: everything is a sum of logarithms of q-factorials, q = exp(θ), and of slopes.
+"""Mallows models in closed form: sums of logarithms of q-factorials, q = exp(θ), and of their derivatives.
 
 A ranking has probability proportional to exp(θ d), θ <= 0, d its distance to the centre. The sum of exp(θ d) over the
 rankings of m items is the q-factorial [m]! = product over j = 1..m of (1 − q^j) / (1 − q); the derivative of its
@@ -147,7 +147,7 @@ def pool_law(
         θ <= 0.
     listed, cut, pool : int[N]
         The length of the list, how many places of the ranking count (not fewer), and how many items there are.
-    lists : (log sum, slope), each float64[N, most listed + 1], optional
+    lists : (log sum, derivative), each float64[N, most listed + 1], optional
         The law of the list itself given r, where it is more than its length says (ties); see `tied_law`.
 
     >>> of = np.array([3]), np.array([3]), np.array([5])
@@ -161,10 +161,10 @@ def pool_law(
     possible = (r <= m) & (r <= rest)
     r = np.where(possible, r, 0)
     z = m - r
-    within, slope = (f[m] - f[r] + plain[r], e[m] - e[r]) if lists is None else lists
+    within, derivative = (f[m] - f[r] + plain[r], e[m] - e[r]) if lists is None else lists
     constant = apart(m, k, z)
     log_odds = theta * constant + f[k] - f[z] - f[k - z] + within + plain[rest] - plain[r] - plain[rest - r]
-    mean = constant + e[k] - e[z] - e[k - z] + slope
+    mean = constant + e[k] - e[z] - e[k - z] + derivative
     log_odds = np.where(possible, log_odds, -np.inf)
     top = log_odds.max(axis=1, initial=-np.inf)
     odds = np.exp(log_odds - top[:, None])

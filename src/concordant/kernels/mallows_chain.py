@@ -442,7 +442,7 @@ def exact_law(
 
 @jit
 def tied_law(
-    theta: float, sizes: Ints, factorial: Floats, plain: Floats, mean: Floats, log_sum: Floats, slope: Floats
+    theta: float, sizes: Ints, factorial: Floats, plain: Floats, mean: Floats, log_sum: Floats, derivative: Floats
 ) -> None:
     """Fill in the law of a list with ties, for every number r of its items that are not among the common ones.
 
@@ -457,7 +457,7 @@ def tied_law(
         How many items each group of ties has, best first.
     factorial, plain, mean : float64[m + 1]
         log [j]!, log j! and E_j for j = 0..m, from `concordant.kernels.mallows`.
-    log_sum, slope : float64[m + 1]
+    log_sum, derivative : float64[m + 1]
         Given r = 0..m, the logarithm of the sum of exp(θ d) over all such lists, and its derivative. Without ties they
         are log [m]! − log [r]! + log r! and E_m − E_r.
     """
@@ -465,10 +465,10 @@ def tied_law(
     odds, moment = np.zeros(m + 1), np.zeros(m + 1)
     term = np.zeros(m + 1)
     laid = 0
-    log_sum[0], slope[0] = 0.0, 0.0
+    log_sum[0], derivative[0] = 0.0, 0.0
     for g in range(len(sizes)):
         odds[: laid + 1] = log_sum[: laid + 1]
-        moment[: laid + 1] = slope[: laid + 1]
+        moment[: laid + 1] = derivative[: laid + 1]
         for total in range(laid + sizes[g] + 1):
             low, high = max(0, total - laid), min(sizes[g], total)
             best = -np.inf
@@ -483,8 +483,8 @@ def tied_law(
                 weight += w
                 value += w * (moment[before] + before * stay - mean[stay])
             log_sum[total] = best + math.log(weight)
-            slope[total] = value / weight
+            derivative[total] = value / weight
         laid += sizes[g]
     for r in range(m + 1):
         log_sum[r] += factorial[m - r] + plain[r]
-        slope[r] += mean[m - r]
+        derivative[r] += mean[m - r]

@@ -97,7 +97,7 @@ def _relieved(excess: Floats, power: Ints, whole: Floats, bits: Ints) -> None:
 
 
 @jit_fused
-def _won(one: float, two: float, q: Floats, excess: Floats, slope: Floats, lane: Floats, other: Floats) -> None:
+def _won(one: float, two: float, q: Floats, excess: Floats, gradient: Floats, lane: Floats, other: Floats) -> None:
     """Rao-Kupper: the rows of q win against two rows of powers p; one and two = θ p, y = θ p q.
 
     Two at a time because they can share the division, which is what a pair costs.
@@ -108,7 +108,7 @@ def _won(one: float, two: float, q: Floats, excess: Floats, slope: Floats, lane:
         share = 1.0 / (up * down)
         pull, second = y * down * share, z * up * share
         excess[i] += (y + z * up) * (1.0 + excess[i])
-        slope[i] -= pull + second
+        gradient[i] -= pull + second
         lane[i] = pull
         other[i] = second
 
@@ -123,7 +123,7 @@ def _tied(
     p: Floats,
     q: Floats,
     excess: Floats,
-    slope: Floats,
+    gradient: Floats,
     extra: Floats,
     lane: Floats,
 ) -> None:
@@ -136,14 +136,14 @@ def _tied(
         share = 1.0 / (1.0 + theta * theta + theta * h)
         pull = theta * (up - down) * share
         excess[i] += y * (1.0 + excess[i])
-        slope[i] += pull
+        gradient[i] += pull
         lane[i] = pull
         extra[i] -= (squares * h + fixed) * share
 
 
 @jit_fused
 def _won_davidson(
-    power: float, nu: float, q: Floats, excess: Floats, slope: Floats, extra: Floats, lane: Floats
+    power: float, nu: float, q: Floats, excess: Floats, gradient: Floats, extra: Floats, lane: Floats
 ) -> None:
     """Davidson: the rows of q win against one of power p = exp(s/2); y = x (x + ν), x = p q."""
     for i in range(len(q)):
@@ -152,7 +152,7 @@ def _won_davidson(
         share = x / (1.0 + y)
         pull = (x + 0.5 * nu) * share
         excess[i] += y * (1.0 + excess[i])
-        slope[i] -= pull
+        gradient[i] -= pull
         lane[i] = pull
         extra[i] += nu * share
 
@@ -166,7 +166,7 @@ def _tied_davidson(
     p: Floats,
     q: Floats,
     excess: Floats,
-    slope: Floats,
+    gradient: Floats,
     extra: Floats,
     lane: Floats,
 ) -> None:
@@ -177,7 +177,7 @@ def _tied_davidson(
         share = 1.0 / (1.0 + y)
         pull = 0.5 * (up - down) * scale * share
         excess[i] += y * (1.0 + excess[i])
-        slope[i] += pull
+        gradient[i] += pull
         lane[i] = pull
         extra[i] -= y * share
 
@@ -209,7 +209,7 @@ def _two(u: float, v: float) -> tuple[float, float, float]:
 
 @jit
 def _far(delta: float, tied: bool, model: int, extra: float) -> tuple[float, float, float]:
-    """Return the loss of one pair, and its slopes by δ = s_i − s_j and by the extra parameter, whatever they are."""
+    """Return the loss of one pair, and its gradients by δ = s_i − s_j and by the extra parameter, whatever they are."""
     if model == DAVIDSON:
         if tied:
             value, up, down = _two(0.5 * delta - extra, -0.5 * delta - extra)
@@ -228,9 +228,9 @@ def _far(delta: float, tied: bool, model: int, extra: float) -> tuple[float, flo
     ln2 = math.log(2.0)
     log_h = abs(delta) + math.log1p(math.exp(-2.0 * abs(delta)))
     log_y = ln2 + _softplus(log_theta + log_h - ln2) - extra - ln2 - _softplus(extra - ln2)
-    slope = _logistic(v) * _logistic(-u) - _logistic(u) * _logistic(-v)
+    gradient = _logistic(v) * _logistic(-u) - _logistic(u) * _logistic(-v)
     less = _logistic(-u) + _logistic(u) * _logistic(-extra) + grown * _logistic(-v)
-    return _softplus(log_y), slope, -(less - 0.5 * grown * _logistic(ln2 - extra))
+    return _softplus(log_y), gradient, -(less - 0.5 * grown * _logistic(ln2 - extra))
 
 
 @jit
@@ -240,11 +240,11 @@ def pairs(
     offsets: Ints,
     model: int,
     extra: float,
-    slope: Floats,
+    gradient: Floats,
     value: Floats,
-    extra_slope: Floats,
+    extra_gradient: Floats,
 ) -> None:
-    """Write the loss of every list over its pairs, and its slopes; O(pairs).
+    """Write the loss of every list over its pairs, and its gradients; O(pairs).
 
     With δ = s_i − s_j and i before j, a pair of different labels costs log(1 + y), y being e^−δ for LOGISTIC, θ e^−δ,
     θ = 1 + e^extra, for RAO_KUPPER, and e^−δ + e^(extra − δ/2) for DAVIDSON; a pair of equal labels costs nothing,
@@ -262,10 +262,10 @@ def pairs(
         LOGISTIC, RAO_KUPPER or DAVIDSON.
     extra : float
         log(θ − 1) or log ν.
-    slope : float64[R]
+    gradient : float64[R]
         Written: by the scores.
-    value, extra_slope : float64[L]
-        Written: the loss of each list, and its slope by `extra`.
+    value, extra_gradient : float64[L]
+        Written: the loss of each list, and its gradient by `extra`.
     """
     longest = longest_of(offsets)
     p, q = np.empty(longest), np.empty(longest)
@@ -287,8 +287,8 @@ def pairs(
     for n in range(len(offsets) - 1):
         a = offsets[n]
         m = offsets[n + 1] - a
-        s, g = score[a : a + m], slope[a : a + m]
-        value[n] = extra_slope[n] = 0.0
+        s, g = score[a : a + m], gradient[a : a + m]
+        value[n] = extra_gradient[n] = 0.0
         high, low = -np.inf, np.inf
         for i in range(m):
             begin[i] = i if i == 0 or mark[a + i] != 0 else begin[i - 1]
@@ -305,7 +305,7 @@ def pairs(
                     value[n] += cost
                     g[i] += by_delta
                     g[j] -= by_delta
-                    extra_slope[n] += own
+                    extra_gradient[n] += own
             continue
         middle = 0.5 * (high + low)
         for i in range(m):
@@ -368,16 +368,16 @@ def pairs(
                         since = 0
                 b = e
             if with_ties:
-                extra_slope[n] += _total(by_extra, last - first)
+                extra_gradient[n] += _total(by_extra, last - first)
         if model == RAO_KUPPER:
-            extra_slope[n] += grown * pulls
+            extra_gradient[n] += grown * pulls
         for i in range(m):
             value[n] += math.log1p(excess[i]) + power[i] * math.log(2.0)
 
 
 @jit
-def hinge(score: Floats, level: Ints, offsets: Ints, slope: Floats, value: Floats) -> None:
-    """Write Σ max(0, 1 − (s_i − s_j)) over the pairs of every list with i of a higher label, and its slope.
+def hinge(score: Floats, level: Ints, offsets: Ints, gradient: Floats, value: Floats) -> None:
+    """Write Σ max(0, 1 − (s_i − s_j)) over the pairs of every list with i of a higher label, and its gradient.
 
     Parameters
     ----------
@@ -387,7 +387,7 @@ def hinge(score: Floats, level: Ints, offsets: Ints, slope: Floats, value: Float
         How many different labels of the list are higher.
     offsets : int64[L + 1]
         Where the lists begin.
-    slope : float64[R]
+    gradient : float64[R]
         Written. Pairs exactly 1 apart do not pull.
     value : float64[L]
         Written.
@@ -402,7 +402,7 @@ def hinge(score: Floats, level: Ints, offsets: Ints, slope: Floats, value: Float
         value[n] = 0.0
         if m == 0:
             continue
-        s, g = score[a : a + m], slope[a : a + m]
+        s, g = score[a : a + m], gradient[a : a + m]
         levels = level[a + m - 1] + 1
         if levels == 1:
             g[:] = 0.0
@@ -455,8 +455,8 @@ def hinge(score: Floats, level: Ints, offsets: Ints, slope: Floats, value: Float
 
 
 @jit
-def squares(score: Floats, mark: Marks, offsets: Ints, slope: Floats, value: Floats) -> None:
-    """Write Σ (1 − (s_i − s_j))² over the pairs of every list with i of a higher label, and its slope; O(rows).
+def squares(score: Floats, mark: Marks, offsets: Ints, gradient: Floats, value: Floats) -> None:
+    """Write Σ (1 − (s_i − s_j))² over the pairs of every list with i of a higher label, and its gradient; O(rows).
 
     Parameters
     ----------
@@ -466,7 +466,7 @@ def squares(score: Floats, mark: Marks, offsets: Ints, slope: Floats, value: Flo
         Not 0 where a block of equal labels begins.
     offsets : int64[L + 1]
         Where the lists begin.
-    slope : float64[R]
+    gradient : float64[R]
         Written.
     value : float64[L]
         Written.
@@ -496,7 +496,7 @@ def squares(score: Floats, mark: Marks, offsets: Ints, slope: Floats, value: Flo
             for r in range(start, end):
                 x = score[r] - middle
                 gap = 1.0 - mean + x
-                slope[r] = 2.0 * above * gap
+                gradient[r] = 2.0 * above * gap
                 miss += gap * gap
                 inner += (x - own) * (x - own)
             value[n] += above * miss + q * spread
@@ -516,7 +516,7 @@ def squares(score: Floats, mark: Marks, offsets: Ints, slope: Floats, value: Flo
             for r in range(start, end):
                 x = score[r] - middle
                 own += x
-                slope[r] -= 2.0 * below * (1.0 - x + mean)
+                gradient[r] -= 2.0 * below * (1.0 - x + mean)
             mean += (own / q - mean) * (q / (below + q))
             below += q
             end = start

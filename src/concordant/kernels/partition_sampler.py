@@ -167,7 +167,7 @@ def sampled_lists(
     kind: int,
     printed: bool,
     n_samples: int,
-    slope: Floats,
+    gradient: Floats,
     value: Floats,
 ) -> None:
     """Write a sampled gradient of every list's log-likelihood under the general potential, and nearly its value.
@@ -177,7 +177,7 @@ def sampled_lists(
 
     Parameters
     ----------
-    score, mark, offsets, slope, value
+    score, mark, offsets, gradient, value
         As in `general_lists`.
     key : uint64[L]
         The seeds of the lists.
@@ -194,7 +194,7 @@ def sampled_lists(
     for n in range(len(offsets) - 1):
         a, b = offsets[n], offsets[n + 1]
         value[n] = 0.0
-        slope[a:b] = 0.0
+        gradient[a:b] = 0.0
         own = _mixed(key[n] ^ turn)
         while a < b:
             end = a + 1
@@ -217,10 +217,10 @@ def sampled_lists(
             else:
                 value[n] -= approximate_stage(score[a:b])
             for t in range(left):
-                slope[a + t] -= share[t] / n_samples
+                gradient[a + t] -= share[t] / n_samples
             for t in range(a, end):
                 value[n] += score[t] / (end - a)
-                slope[t] += 1.0 / (end - a)
+                gradient[t] += 1.0 / (end - a)
             a = end
 
 

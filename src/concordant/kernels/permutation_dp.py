@@ -12,7 +12,7 @@ Three observations make it quick and safe.
   (t(S + j) − t(S)) / p, with t = R (R + 1) / 2 for R relevant items. Steps then cost two multiplications in each
   direction. Kendall's coefficient needs its steps (for three labels no such r exists).
 - An item stands at position p or before it if it is in S_p, so that c_pos is a sum of c_p − c_(p+1) over the sets that
-  hold the item: the slope needs one number for each set, and then one sum for each item.
+  hold the item: the gradient needs one number for each set, and then one sum for each item.
 - Adding u_pos + v_j to the exponents multiplies all orders by the same number. The u and v that solve the dual of the
   assignment problem (which is solved by sorting) make the best order weigh 1 and no step more than 1: nothing
   overflows, whatever the potentials, and what underflows is nothing beside the best order.
@@ -82,10 +82,10 @@ def room_for(n: int) -> Room:
 def expected_metric(
     f: Floats, metric: str, gain: Floats, label: Floats | None = None, *, cutoff: int = 0, scale: float = 1.0
 ) -> tuple[float, Floats]:
-    """Return E[G] and its slope in f; see `expected`, which this calls with arrays to work in.
+    """Return E[G] and its gradient in f; see `expected`, which this calls with arrays to work in.
 
-    >>> value, slope = expected_metric(np.array([0.4, 0.0]), "ndcg", np.array([1.0, 0.0]), cutoff=1)
-    >>> round(value, 4), slope.round(4).tolist()
+    >>> value, gradient = expected_metric(np.array([0.4, 0.0]), "ndcg", np.array([1.0, 0.0]), cutoff=1)
+    >>> round(value, 4), gradient.round(4).tolist()
     (0.553, [0.1316, -0.1316])
     """
     grad = np.empty(len(f))
@@ -108,11 +108,11 @@ def expected(
     gains: Floats,
     small: Floats,
 ) -> float:
-    """Return E[G], the expected metric of a random order of n items, and fill `grad` with its slope in f.
+    """Return E[G], the expected metric of a random order of n items, and fill `grad` with its gradient in f.
 
-    Adding a constant to f changes nothing; the slopes add up to 0. Where nothing can be gained (no positive gain, one
-    label only for Kendall) E[G] and the slope are 0. O(2^n n) time: two multiplications for a step between sets and
-    direction.
+    Adding a constant to f changes nothing; the gradients add up to 0. Where nothing can be gained (no positive gain,
+    one label only for Kendall) E[G] and the gradient are 0. O(2^n n) time: two multiplications for a step between sets
+    and direction.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def expected(
     last = 4 << n
     z = sets[last - 13]
     mean = float(sets[last - 9] / z)
-    _slopes(n, mean, sets, gains, small)
+    _gradients(n, mean, sets, gains, small)
     for i in range(n):
         grad[i] = small[int(small[_RANK + i])] * (scale / z)
     return mean
@@ -396,10 +396,10 @@ def _by_steps(n: int, label: Floats, each: float, sets: Floats, gains: Floats, s
 
 
 @jit_fused
-def _slopes(n: int, mean: float, sets: Floats, gains: Floats, small: Floats) -> None:
-    """Write z times the slope of every item, by falling potential, over the potentials.
+def _gradients(n: int, mean: float, sets: Floats, gains: Floats, small: Floats) -> None:
+    """Write z times the gradient of every item, by falling potential, over the potentials.
 
-    The slope of an item is the sum over the sets that hold it of (c_p − c_(p+1)) E[(G − mean) · S is passed].
+    The gradient of an item is the sum over the sets that hold it of (c_p − c_(p+1)) E[(G − mean) · S is passed].
     """
     fours = 1 << (n - 2)
     s0 = s1 = 0.0
@@ -452,7 +452,7 @@ def batch_expected(
     gains: Floats,
     small: Floats,
 ) -> None:
-    """Fill `values` with E[G] of the samples first..last − 1 and `grad` with their slopes in f.
+    """Fill `values` with E[G] of the samples first..last − 1 and `grad` with their gradients in f.
 
     Sample s holds the entries starts[s]..starts[s + 1] − 1 of f, gain, label and grad. With `paper` the scale of a
     sample of n items is 1 / n², else 1. Samples are independent: threads may share the arrays, not the `Room`.

@@ -568,7 +568,7 @@ def scaled(
     offsets: Ints,
     theta: Floats,
     averaged: bool,
-    slope: Floats,
+    derivative: Floats,
     bend: Floats,
     mixed: Floats,
 ) -> None:
@@ -580,7 +580,7 @@ def scaled(
         Scores of which the largest is 0.
     item, mark, offsets, theta, averaged
         As in `Stages`; no list may have a rest.
-    slope, bend : float64[L]
+    derivative, bend : float64[L]
         Written: the first derivative and minus the second.
     mixed : float64[R]
         Written: the derivative by θ and the score of each row's item.
@@ -598,9 +598,9 @@ def scaled(
         for t in range(m):
             g[t] -= f[t] * pull[t]
         _along(f, v, mark, a, m, 0.0, 0.0, averaged, True, above, pull, inside, across, rows)
-        slope[n], bend[n] = 0.0, 0.0
+        derivative[n], bend[n] = 0.0, 0.0
         for t in range(m):
-            slope[n] += g[t] * v[t]
+            derivative[n] += g[t] * v[t]
             bend[n] += rows[t] * v[t]
             mixed[a + t] = g[t] - theta[n] * rows[t]
 

@@ -98,9 +98,9 @@ class _Written:
         self.further = False
         # Rows behind the count are room: what was handed out keeps its rows when more are written.
         self.points = np.zeros((8, _DIGEST), dtype=np.uint8)
-        self.values, self.slopes = np.zeros(8), np.zeros((8, size))
+        self.values, self.gradients = np.zeros(8), np.zeros((8, size))
         if known is not None:
-            self.points, self.values, self.slopes = known["points"], known["values"], known["slopes"]
+            self.points, self.values, self.gradients = known["points"], known["values"], known["gradients"]
             self.count = len(self.values)
 
     def __call__(self, x: Floats) -> tuple[float, Floats]:
@@ -109,20 +109,20 @@ class _Written:
         self.asked += 1
         if at < self.count:
             if (self.points[at] == point).all():
-                return float(self.values[at]), self.slopes[at].copy()
+                return float(self.values[at]), self.gradients[at].copy()
             # Another version of the library goes another way: what it asks from here on was not asked before.
             self.count = at
-        value, slope = self.objective(x)
+        value, gradient = self.objective(x)
         self.further = True
         if at == len(self.values):
-            self.points, self.values, self.slopes = (_longer(a) for a in (self.points, self.values, self.slopes))
-        self.points[at], self.values[at], self.slopes[at] = point, value, slope
+            self.points, self.values, self.gradients = (_longer(a) for a in (self.points, self.values, self.gradients))
+        self.points[at], self.values[at], self.gradients[at] = point, value, gradient
         self.count = at + 1
-        return value, slope
+        return value, gradient
 
     def state(self) -> dict[str, NDArray[Any]]:
         n = self.count
-        return {"points": self.points[:n], "values": self.values[:n], "slopes": self.slopes[:n]}
+        return {"points": self.points[:n], "values": self.values[:n], "gradients": self.gradients[:n]}
 
 
 def _longer(array: NDArray[Any]) -> NDArray[Any]:
@@ -134,7 +134,7 @@ class Minimum(NamedTuple):
 
     x: Floats
     value: float
-    slope: Floats
+    gradient: Floats
     n_iter: int
 
 
@@ -153,7 +153,7 @@ def minimise(
     Parameters
     ----------
     objective : callable
-        Gives the value and the slope at a point.
+        Gives the value and the gradient at a point.
     start : float64[n]
         Where to begin.
     options : mapping
@@ -163,7 +163,7 @@ def minimise(
     callback : callable, optional
         Hears the number of every step and the value it came to, also of steps that are only gone through again.
     keep : Keep
-        Keeps every value and slope, O(n) for each point that is looked at.
+        Keeps every value and gradient, O(n) for each point that is looked at.
     hidden : callable, optional
         Gives what else the objective goes on from; whoever gives it takes it from `keep.restored()` as well.
 

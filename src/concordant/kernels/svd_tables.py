@@ -97,8 +97,8 @@ class Goal(NamedTuple):
     budget : int
         How many items of an instance to pair at most, 0 for all; those drawn stand for those left out.
     calm : bool
-        Whether the slopes are multiplied by log2(1 + t) / t, t being the sum of all pulls: an instance with a thousand
-        times the pairs is then not a thousand times as loud.
+        Whether the gradients are multiplied by log2(1 + t) / t, t being the sum of all pulls: an instance with a
+        thousand times the pairs is then not a thousand times as loud.
     """
 
     metric: int

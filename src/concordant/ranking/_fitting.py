@@ -136,7 +136,7 @@ class Task:
         design = self.design if rows is None else self.design.at(rows)
         return self._value(design, lists, parameters, l2, turn)
 
-    def usual_slope(self) -> float:
+    def usual_gradient(self) -> float:
         """Return how long the gradient of a single list is at the start, on average over some lists."""
         which = self.order(np.flatnonzero(self._list_of >= 0), 0)[:_PROBES]
         at = self.start()
@@ -183,7 +183,7 @@ class Task:
         else:
             with unwatched():
                 parts = map_instances(lambda k: self._part(*lists.stretch(design, k), lists.n_lists, net, turn), n)
-            loss, out = sum(loss for loss, _ in parts), np.sum([slope for _, slope in parts], axis=0)
+            loss, out = sum(loss for loss, _ in parts), np.sum([gradient for _, gradient in parts], axis=0)
         out[: self.n_weights] += l2 * parameters[: self.n_weights]
         if self.units:
             self.net(out).top[:] += l2 * net.top
@@ -200,26 +200,26 @@ class Task:
             units += net.bias
             np.tanh(units, out=units)
             score = units @ net.top
-        slope = np.empty(len(score) if own is None else len(own))
-        loss, by_extra = self.owner._loss(score if own is None else score[own], lists, slope, net.extra, turn)
-        slope /= n_lists
+        gradient = np.empty(len(score) if own is None else len(own))
+        loss, by_extra = self.owner._loss(score if own is None else score[own], lists, gradient, net.extra, turn)
+        gradient /= n_lists
         if own is not None:
             everywhere = np.zeros(len(score))
-            everywhere[own] = slope
-            slope = everywhere
+            everywhere[own] = gradient
+            gradient = everywhere
         out = np.empty(self.size)
-        slopes = self.net(out)
+        gradients = self.net(out)
         if self.units:
-            slopes.top[:] = slope @ units
-            # From here on the slope by what enters the units.
+            gradients.top[:] = gradient @ units
+            # From here on the gradient by what enters the units.
             units *= -units
             units += 1.0
             units *= net.top
-            units *= slope[:, None]
-            slopes.w[:], slopes.bias[:] = design.against(units), units.sum(axis=0)
+            units *= gradient[:, None]
+            gradients.w[:], gradients.bias[:] = design.against(units), units.sum(axis=0)
         else:
-            slopes.w[:] = design.against(slope)
-        slopes.extra[:] = by_extra / n_lists
+            gradients.w[:] = design.against(gradient)
+        gradients.extra[:] = by_extra / n_lists
         return loss, out
 
 
@@ -253,7 +253,7 @@ class Learner:
             self.solver = Adam(task.size, owner.tol, owner.learning_rate or 0.01)
         else:
             # A sum over pairs is hundreds of times as steep as a choice in stages; steps begin alike all the same.
-            self.solver = SGD(task.size, owner.tol, owner.learning_rate or 0.1 / max(task.usual_slope(), 1e-12))
+            self.solver = SGD(task.size, owner.tol, owner.learning_rate or 0.1 / max(task.usual_gradient(), 1e-12))
 
     def start(self) -> Floats:
         """Return the state before the first pass."""
@@ -268,8 +268,8 @@ class Learner:
         total = 0.0
         for first in range(0, len(visit), task.owner.batch):
             part = visit[first : first + task.owner.batch]
-            value, slope = task.batch_value(solver.point(parameters), part, self.l2, number)
-            solver.move(parameters, slope)
+            value, gradient = task.batch_value(solver.point(parameters), part, self.l2, number)
+            solver.move(parameters, gradient)
             total += value * len(part)
         solver.end_pass(parameters, total / max(len(visit), 1))
         return parameters

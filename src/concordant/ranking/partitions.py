@@ -203,11 +203,11 @@ def count(n: int) -> int:
     return found[n]
 
 
-def general_partitions(score: Floats, lists: Graded, slope: Floats) -> float:
-    """Return minus the log-likelihood of the lists under the general potential, and write its slope.
+def general_partitions(score: Floats, lists: Graded, gradient: Floats) -> float:
+    """Return minus the log-likelihood of the lists under the general potential, and write its gradient.
 
     Σ_k [log Σ_{S ⊆ R_k} exp(mean of s over S) − mean of s over X_k] over the blocks X_k of equal labels and what is
-    left, R_k; the last block counts as any other, since it could have been split. The slope of a stage is E[1(i in
+    left, R_k; the last block counts as any other, since it could have been split. The gradient of a stage is E[1(i in
     S)/|S|] − 1(i in X)/|X|. Exact, whatever the scores and their number; a stage of N items costs about O(N^1.5).
 
     Parameters
@@ -216,30 +216,30 @@ def general_partitions(score: Floats, lists: Graded, slope: Floats) -> float:
         By row of the lists; of any size.
     lists : Graded
         The labels.
-    slope : float64[R]
+    gradient : float64[R]
         Overwritten with ∂ loss / ∂ score.
 
     Examples
     --------
     >>> lists = Graded.of(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))
-    >>> slope = np.empty(3)
-    >>> round(float(np.exp(general_partitions(np.zeros(3), lists, slope))), 6)  # one of 7, then one of 3
+    >>> gradient = np.empty(3)
+    >>> round(float(np.exp(general_partitions(np.zeros(3), lists, gradient))), 6)  # one of 7, then one of 3
     21.0
-    >>> slope.round(6).tolist()
+    >>> gradient.round(6).tolist()
     [-0.666667, 0.333333, 0.333333]
     """
     from concordant.kernels.elementary_symmetric import general_lists
 
     value = np.empty(len(lists.offsets) - 1)
-    general_lists(score, lists.mark, lists.offsets, slope, value)
-    np.negative(slope, out=slope)
+    general_lists(score, lists.mark, lists.offsets, gradient, value)
+    np.negative(gradient, out=gradient)
     return -math.fsum(value)
 
 
 def sampled_partitions(
     score: Floats,
     lists: Graded,
-    slope: Floats,
+    gradient: Floats,
     *,
     kind: str = "gibbs",
     n_samples: int = 1,
@@ -247,16 +247,16 @@ def sampled_partitions(
     seed: int = 0,
     turn: int = 0,
 ) -> float:
-    """Write a sampled slope of `general_partitions`, and return nearly its value.
+    """Write a sampled gradient of `general_partitions`, and return nearly its value.
 
-    The expectation in the slope of a stage is replaced by the mean over the samples of a short Markov chain that starts
-    at the observed block. What is returned takes no chance, so that a rule may stop by it: the loss itself for stages
-    of up to 64 items, and an approximation in O(N) beyond (its error is below 0.02 a stage for scores with a standard
-    deviation up to 5).
+    The expectation in the gradient of a stage is replaced by the mean over the samples of a short Markov chain that
+    starts at the observed block. What is returned takes no chance, so that a rule may stop by it: the loss itself for
+    stages of up to 64 items, and an approximation in O(N) beyond (its error is below 0.02 a stage for scores with a
+    standard deviation up to 5).
 
     Parameters
     ----------
-    score, lists, slope
+    score, lists, gradient
         As in `general_partitions`.
     kind : {"gibbs", "mh"}
         A sample after every sweep over the items of the stage, or after every proposal of a subset, evenly drawn among
@@ -272,10 +272,10 @@ def sampled_partitions(
     Examples
     --------
     >>> lists = Graded.of(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))
-    >>> slope, exact = np.empty(3), np.empty(3)
-    >>> round(sampled_partitions(np.zeros(3), lists, slope, n_samples=100_000), 6)
+    >>> gradient, exact = np.empty(3), np.empty(3)
+    >>> round(sampled_partitions(np.zeros(3), lists, gradient, n_samples=100_000), 6)
     3.044522
-    >>> round(general_partitions(np.zeros(3), lists, exact), 6), bool(np.abs(slope - exact).max() < 0.01)
+    >>> round(general_partitions(np.zeros(3), lists, exact), 6), bool(np.abs(gradient - exact).max() < 0.01)
     (3.044522, True)
     """
     from concordant.kernels.partition_sampler import GIBBS, METROPOLIS, sampled_lists
@@ -291,10 +291,10 @@ def sampled_partitions(
             {"gibbs": GIBBS, "mh": METROPOLIS}[kind],
             acceptance == "printed",
             n_samples,
-            slope,
+            gradient,
             value,
         )
-    np.negative(slope, out=slope)
+    np.negative(gradient, out=gradient)
     return -math.fsum(value)
 
 

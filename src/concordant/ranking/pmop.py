@@ -122,15 +122,15 @@ class PMOP(Ranker):
             )
         return out
 
-    def _loss(self, score: Floats, lists: Graded, slope: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
+    def _loss(self, score: Floats, lists: Graded, gradient: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
         if self.inference == "full":
-            return losses.full_partitions(score, lists, slope), _NOTHING
+            return losses.full_partitions(score, lists, gradient), _NOTHING
         if self.inference == "exact":
-            return partitions.general_partitions(score, lists, slope), _NOTHING
+            return partitions.general_partitions(score, lists, gradient), _NOTHING
         value = partitions.sampled_partitions(
             score,
             lists,
-            slope,
+            gradient,
             kind=self.inference,
             n_samples=self.n_samples,
             acceptance=self.acceptance,

@@ -283,8 +283,8 @@ class Ranker(Aggregator):
         super().__init_subclass__(**kwargs)
         _fill_doc(cls)
 
-    def _loss(self, score: Floats, lists: Any, slope: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
-        """Return the loss summed over the lists and its gradient by `extra`; write that by the scores to `slope`.
+    def _loss(self, score: Floats, lists: Any, gradient: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
+        """Return the loss summed over the lists and its gradient by `extra`; write that by the scores to `gradient`.
 
         `lists` is what `_prepared` gave, `turn` the number of the pass, for losses with chance.
         """
@@ -625,8 +625,8 @@ class Ranker(Aggregator):
         best = learners[found.learner]
         point = best.solver.point(found.parameters)
         self._keep(task.net(point), scaling, order.columns, chosen)
-        value, slope = task.value(point, truth.instances, best.l2, found.passes)
-        self.fit_info_.objective, self.fit_info_.gradient_norm = value, float(np.abs(slope).max(initial=0.0))
+        value, gradient = task.value(point, truth.instances, best.l2, found.passes)
+        self.fit_info_.objective, self.fit_info_.gradient_norm = value, float(np.abs(gradient).max(initial=0.0))
         if found.value is None and not self.fit_info_.interrupted:
             self._say_how_it_ended(
                 best, found.parameters, value, task.value(task.start(), truth.instances, best.l2, 0)[0]

@@ -63,8 +63,8 @@ class RankNet(Ranker):
     name = "ranknet"
     tags = Ranker.tags
 
-    def _loss(self, score: Floats, lists: Any, slope: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
-        return losses.logistic(score, lists, slope), _NOTHING
+    def _loss(self, score: Floats, lists: Any, gradient: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
+        return losses.logistic(score, lists, gradient), _NOTHING
 
 
 @register_method
@@ -107,8 +107,8 @@ class RankSVM(Ranker):
     tags = Ranker.tags
     _content = True
 
-    def _loss(self, score: Floats, lists: Any, slope: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
-        return losses.hinge(score, lists, slope), _NOTHING
+    def _loss(self, score: Floats, lists: Any, gradient: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
+        return losses.hinge(score, lists, gradient), _NOTHING
 
 
 @register_method
@@ -150,8 +150,8 @@ class RankRegress(Ranker):
     tags = Ranker.tags
     _content = True
 
-    def _loss(self, score: Floats, lists: Any, slope: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
-        return losses.quadratic(score, lists, slope), _NOTHING
+    def _loss(self, score: Floats, lists: Any, gradient: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
+        return losses.quadratic(score, lists, gradient), _NOTHING
 
 
 @register_method
@@ -193,8 +193,8 @@ class ListMLE(Ranker):
     tags = Ranker.tags
     _ties_by_input = True
 
-    def _loss(self, score: Floats, lists: Any, slope: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
-        return losses.list_mle(score, lists, slope), _NOTHING
+    def _loss(self, score: Floats, lists: Any, gradient: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
+        return losses.list_mle(score, lists, gradient), _NOTHING
 
 
 @register_method
@@ -252,10 +252,10 @@ class PairTies(Ranker):
         super().__init__(**kwargs)
         self.model = model
 
-    def _loss(self, score: Floats, lists: Any, slope: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
+    def _loss(self, score: Floats, lists: Any, gradient: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
         loss = losses.davidson if self.model == "davidson" else losses.rao_kupper
         by_extra = np.zeros(1)
-        return loss(score, lists, slope, extra, by_extra), by_extra
+        return loss(score, lists, gradient, extra, by_extra), by_extra
 
 
 @register_method
@@ -333,20 +333,20 @@ class LambdaRank(Ranker):
         return lists, Goal(kind, worth, lists.level, by_tie, place_worth, scale, budget, self.normalise)
 
     def _require_sight(self, lists: Graded) -> None:
-        slope = np.empty(len(lists.label))
-        self._loss(np.zeros(len(slope)), self._prepared(lists), slope, _NOTHING, 0)
-        if not slope.any():
+        gradient = np.empty(len(lists.label))
+        self._loss(np.zeros(len(gradient)), self._prepared(lists), gradient, _NOTHING, 0)
+        if not gradient.any():
             raise DataError(
                 f"LambdaRank has nothing to learn from: {self.metric} is the same for every order of the items in all "
                 f"{len(lists.key)} usable instances. Labels count above 0 in ndcg and err, from 1 on in map, mrr and "
                 "p, and p@k asks for more than k items. Shift the labels, or choose another metric."
             )
 
-    def _loss(self, score: Floats, lists: Any, slope: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
+    def _loss(self, score: Floats, lists: Any, gradient: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
         from concordant.kernels.lambdarank import all_lambdas
 
         graded, goal = lists
         chance = mixed(np.array([self.random_state % 2**64], dtype=np.uint64) + STEP) + np.uint64(turn)
         bits = mixed(graded.key ^ mixed(chance))
         draw = (bits >> np.uint64(11)).astype(np.float64) / 2.0**53
-        return all_lambdas(score, graded.offsets, goal, draw, slope), _NOTHING
+        return all_lambdas(score, graded.offsets, goal, draw, gradient), _NOTHING
