@@ -519,8 +519,9 @@ class _TextTable(_LinedTable):
                 raise _unclosed(path, line, text)
         first = rows[0][1]
         below = [r for _, r in rows[1:]]
-        self.header = _is_header(first, below, words) if header is None else header
         width = _width(first, below)
+        _check_width(path, width)
+        self.header = _is_header(first, below, words) if header is None else header
         if self.header:
             # R leaves the column of row names without a name.
             names = ["", *first] if len(first) == width - 1 and any(r[-1] for r in below if len(r) == width) else first
@@ -528,7 +529,6 @@ class _TextTable(_LinedTable):
         else:
             below.insert(0, first)
             self.names = [str(c + 1) for c in range(width)]
-        _check_width(path, width)
         self.regular = all(len(r) == width for r in below if any(r))
         # The record below the header is the next one, also where it is damaged and no row.
         self._skip = starts[0] - 1 if not self.header else (starts[1] - 1 if len(starts) > 1 else starts[0])
