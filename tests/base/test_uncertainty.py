@@ -11,6 +11,7 @@ from scipy import stats
 from concordant.base.uncertainty import (
     Clusters,
     ScoreCovariance,
+    _marginal_ranges,
     moderated,
     regauge,
     sample_covariance,
@@ -419,3 +420,12 @@ def test_single_precision_gives_many_items_the_same_ranges(monkeypatch: pytest.M
         gap = np.abs(getattr(single, name) - getattr(double, name))
         assert gap.max() <= 1.0
         assert gap.mean() < 0.01
+
+
+def test_ranges_of_ranks_where_one_variance_vanishes() -> None:
+    # As at a stationary point that is no maximum. Warnings of overflow are errors here.
+    covariance = np.diag([1.0, 1.0, 0.0])
+    covariance[0, 2] = covariance[2, 0] = 1e-170
+    lowest, highest = _marginal_ranges(np.array([[1.0, 0.0, -1.0]]), covariance[None], np.full((1, 3), 1.96), 0.95)
+    assert ((lowest >= 1) & (lowest <= highest) & (highest <= 3)).all()
+    assert lowest[0, 0] <= lowest[0, 2]

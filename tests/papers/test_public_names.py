@@ -45,9 +45,9 @@ def test_the_check_sees_what_is_private() -> None:
     source = """
 import concordant as cc
 from concordant.io._files import atomic_write
-from concordant.arrays import Floats
+from concordant.kernels.lists import by_length
 from concordant.metrics import nothing_of_the_kind
 cc.RRF, cc.hidden
 """
     wrong = [name for module, name in imported(source) if private(module, name)]
-    assert sorted(wrong) == ["Floats", "atomic_write", "hidden", "nothing_of_the_kind"]
+    assert sorted(wrong) == ["atomic_write", "by_length", "hidden", "nothing_of_the_kind"]

@@ -41,7 +41,7 @@ def container(instances: list[dict[str, dict[str, float]]]) -> cc.Preferences:
 def test_scores_are_those_of_the_tables(transform: str, scaling: str, missing: str, case) -> None:
     instances, w = case
     p = container(instances)
-    blocks = expert_features.Blocks(["x", "y", "z"], -1)
+    blocks = expert_features.WeightBlocks(["x", "y", "z"], -1)
     of_expert = blocks.of(p, "CRF")
     how = {"missing": missing, "scaling": scaling}
     rows = potentials(p, blocks, of_expert, transform, **how)
@@ -110,14 +110,14 @@ def test_potentials_of_stretches_are_those_of_all(
 
 def test_shared_and_ignored_experts() -> None:
     p = cc.from_lists({"x": ["a", "b"], "y": ["b", "a"], "new": ["b", "c"]})
-    blocks = expert_features.Blocks(["x", "*"], 1, frozenset({"y"}))
+    blocks = expert_features.WeightBlocks(["x", "*"], 1, frozenset({"y"}))
     of_expert = blocks.of(p, "CRF")
     assert dict(zip(p.experts, of_expert.tolist(), strict=True)) == {"x": 0, "y": -1, "new": 1}
     w = np.array([[0.0, 1.0, 0.0], [0.0, 10.0, 0.0]])
     got = dict(zip(p.items, item_sums(p, blocks, of_expert, w, "binary"), strict=True))
     assert got == pytest.approx({"a": 1 / 3, "b": 10 / 3, "c": 0.0})
     with pytest.raises(DataError, match="'new'"):
-        expert_features.Blocks(["x"], -1, frozenset({"y"})).of(p, "CRF")
+        expert_features.WeightBlocks(["x"], -1, frozenset({"y"})).of(p, "CRF")
 
 
 def test_comparisons_count_wins_and_losses() -> None:

@@ -565,7 +565,7 @@ def _marginal_ranges(score: Floats, c: Floats, reach: Floats, level: float) -> F
     score, c = _empirical_bayes(score, _centred(_scaled(c, reach / reach_of_level)))
     k, m = score.shape
     score = score.astype(c.dtype)
-    variance = np.maximum(np.diagonal(c, axis1=1, axis2=2), np.finfo(c.dtype).tiny)
+    variance = _variances(c)
     least = 1e-12 * variance.max(axis=1)[:, None, None]
     middle, margin = np.empty((k, m)), np.empty((k, m))
     step = max(1, _BATCH_CELLS // (k * m))
@@ -576,7 +576,10 @@ def _marginal_ranges(score: Floats, c: Floats, reach: Floats, level: float) -> F
         gap = (score[:, None, :] - score[:, rows, None]) / apart
         better = ndtr(gap)
         # How much p_ij moves, on average, with one standard deviation of s_i.
-        moved = np.exp(-0.5 * gap * gap) / np.sqrt(2 * np.pi) * (c[:, rows] - own) / (apart * np.sqrt(own))
+        with np.errstate(over="ignore"):
+            # A correlation, which only rounding beside a vanishing variance takes beyond 1.
+            correlation = np.clip((c[:, rows] - own) / (apart * np.sqrt(own)), -1.0, 1.0)
+        moved = np.exp(-0.5 * gap * gap) / np.sqrt(2 * np.pi) * correlation
         better[:, at - first, at] = moved[:, at - first, at] = 0.0
         left = (better * (1.0 - better) - moved * moved).sum(axis=2)
         margin[:, rows] = np.sqrt(moved.sum(axis=2) ** 2 + np.maximum(left, 0.0))
@@ -584,6 +587,14 @@ def _marginal_ranges(score: Floats, c: Floats, reach: Floats, level: float) -> F
     # Half a rank makes good that a number of items is whole.
     margin = 0.5 + reach_of_level * margin
     out: Floats = np.clip(np.stack([np.ceil(1.0 + middle - margin), np.floor(1.0 + middle + margin)]), 1.0, m)
+    return out
+
+
+def _variances(c: Floats) -> Floats:
+    """Return the diagonals of covariances, none of them below 1e-12 of the largest: less is rounding."""
+    diagonal = np.diagonal(c, axis1=-2, axis2=-1)
+    least = 1e-12 * diagonal.max(axis=-1, keepdims=True, initial=0.0)
+    out: Floats = np.maximum(diagonal, np.maximum(least, 1e8 * np.finfo(c.dtype).tiny))
     return out
 
 
@@ -595,7 +606,7 @@ def _empirical_bayes(score: Floats, c: Floats) -> tuple[Floats, Floats]:
     the ranges away from the scores.
     """
     apart = score - score.mean(axis=-1, keepdims=True)
-    variance = np.maximum(np.diagonal(c, axis1=-2, axis2=-1), _TINY)
+    variance = _variances(c)
     between = _paule_mandel(apart, variance)
     share = between / (between + variance)
     shrunk = _scaled(c, np.sqrt(share))
