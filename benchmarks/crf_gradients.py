@@ -22,9 +22,9 @@ from render import table
 
 import concordant as cc
 from concordant.arrays import Floats, Ints
+from concordant.features.expert_features import ExpertRows, blocks_of, potentials
 from concordant.kernels.crf import Aim, Pools, draw_samples, gains_of, pools_of, sgd_pass, visit_order
 from concordant.kernels.permutation_dp import LARGEST, METRICS, batch_expected, room_for
-from concordant.ranking.expert_features import ExpertRows, blocks_of, potentials
 
 DATA = ROOT.parent / "shared" / "data" / "MQ2008-agg"
 SIZES = tuple(range(2, LARGEST + 1))

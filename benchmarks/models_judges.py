@@ -19,8 +19,8 @@ from scipy.special import digamma
 from scipy.stats import kendalltau, spearmanr
 
 import concordant as cc
+from concordant.aggregators import _expert_reliability
 from concordant.data.index import Slots, Texts
-from concordant.kernels import expert_reliability
 
 Floats = NDArray[np.float64]
 
@@ -260,8 +260,8 @@ def _mixture(votes: Votes, max_iter: int = 300) -> _Mixture:
     return _Mixture(x[:n], float(x[n]), share, habit)
 
 
-def _kernel_fit(votes: Votes) -> expert_reliability.JudgeFit:
-    return expert_reliability.fit_judges(
+def _kernel_fit(votes: Votes) -> _expert_reliability.JudgeFit:
+    return _expert_reliability.fit_judges(
         *votes[:6], np.array([0, votes.n_items]), votes.n_judges, prior=PRIOR, sided=votes.sided
     )
 

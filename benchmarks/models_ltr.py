@@ -30,8 +30,8 @@ import concordant as cc
 from concordant.arrays import Floats, Ints
 from concordant.data.index import Slots
 from concordant.errors import ConcordantWarning, DataError
+from concordant.features.expert_features import blocks_of, dense_potentials, potentials
 from concordant.metrics import significance
-from concordant.ranking.expert_features import blocks_of, dense_potentials, potentials
 from concordant_papers import pmop as study
 from concordant_papers import published as printed
 from concordant_papers.pmop import Part

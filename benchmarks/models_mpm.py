@@ -100,6 +100,7 @@ def movielens() -> dict[str, Any]:
 
 def _movielens_times(votes: cc.Preferences) -> dict[str, Any]:
     """Return median seconds, interleaved so that whatever else runs on the machine disturbs all alike."""
+    from concordant.aggregators import _mpm_fit
     from concordant.aggregators._net_counts import net_counts
     from concordant.kernels import mpm
 
@@ -114,7 +115,7 @@ def _movielens_times(votes: cc.Preferences) -> dict[str, Any]:
     score, root = np.empty(len(net)), np.empty(1)
 
     def steps(packed: Any) -> Callable[[], Any]:
-        return lambda: mpm.ascend(packed, np.ones(1), 100, learning=False, report=lambda *_: None)
+        return lambda: _mpm_fit.ascend(packed, np.ones(1), 100, learning=False, report=lambda *_: None)
 
     ways: dict[str, dict[str, Callable[[], Any]]] = {
         "from ratings to consensus": {

@@ -39,17 +39,14 @@ from concordant.aggregators.robust import RobustRank as RobustRank
 from concordant.aggregators.svd_rank import SVDRank as SVDRank
 from concordant.aggregators.svp import SVP as SVP
 from concordant.aggregators.ulara import ULARA as ULARA
-from concordant.base.checkpoints import checkpoint as checkpoint
 from concordant.base.checks import check_method as check_method
 from concordant.base.contract import Aggregator as Aggregator
 from concordant.base.contract import Tags as Tags
-from concordant.base.experts import describe_experts as describe_experts
 from concordant.base.registry import METHODS as METHODS
 from concordant.base.registry import aggregate as aggregate
 from concordant.base.registry import methods as methods
 from concordant.base.registry import register_method as register_method
 from concordant.base.saving import load as load
-from concordant.base.streaming import aggregate_blocks as aggregate_blocks
 from concordant.data import synthetic as synthetic
 from concordant.data.comparisons import Comparisons as Comparisons
 from concordant.data.consensus import Consensus as Consensus
@@ -64,6 +61,8 @@ from concordant.data.labels import Labels as Labels
 from concordant.data.preferences import Preferences as Preferences
 from concordant.execution import threads as threads
 from concordant.execution.blocks import Blocks as Blocks
+from concordant.features.expert_features import expert_features as expert_features
+from concordant.inference.experts import describe_experts as describe_experts
 from concordant.io.formats import register_format as register_format
 from concordant.io.frames import from_frame as from_frame
 from concordant.io.letor import read_feature_folds as read_feature_folds
@@ -84,6 +83,8 @@ from concordant.io.tabular import read_ratings as read_ratings
 from concordant.io.trec import read_runs as read_runs
 from concordant.io.trec import write_run as write_run
 from concordant.io.write import write as write
+from concordant.learning.checkpoints import checkpoint as checkpoint
+from concordant.learning.streaming import aggregate_blocks as aggregate_blocks
 from concordant.metrics.comparison import Comparison as Comparison
 from concordant.metrics.comparison import compare as compare
 from concordant.metrics.evaluation import Evaluation as Evaluation
@@ -91,7 +92,6 @@ from concordant.metrics.evaluation import combine_folds as combine_folds
 from concordant.metrics.evaluation import evaluate as evaluate
 from concordant.metrics.ranking import register_metric as register_metric
 from concordant.ranking import partitions as partitions
-from concordant.ranking.expert_features import expert_features as expert_features
 from concordant.ranking.pmop import PMOP as PMOP
 from concordant.ranking.ranker import Ranker as Ranker
 from concordant.ranking.rankers import LambdaRank as LambdaRank

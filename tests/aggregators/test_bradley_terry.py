@@ -22,7 +22,6 @@ from tests.oracles import spread
 
 import concordant as cc
 from concordant.aggregators import _pairwise_outcomes, bradley_terry
-from concordant.base import uncertainty
 from concordant.errors import (
     ConcordantWarning,
     DataError,
@@ -32,6 +31,7 @@ from concordant.errors import (
     ParameterError,
     UncertaintyWarning,
 )
+from concordant.inference import uncertainty
 
 MODELS = ("none", "davidson", "rao-kupper")
 

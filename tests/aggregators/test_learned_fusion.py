@@ -17,8 +17,8 @@ import concordant as cc
 from concordant.aggregators import _weight_learning as module
 from concordant.aggregators.listwise import shares
 from concordant.base.checks import Check, checks_for
-from concordant.base.supervision import match_labels
 from concordant.errors import ConcordantWarning, DataError, FormatError, KindError, NotFittedError, ParameterError
+from concordant.learning.supervision import match_labels
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 

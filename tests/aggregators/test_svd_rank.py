@@ -15,8 +15,8 @@ from concordant.aggregators._lambdarank import Learner, Queries, Settings
 from concordant.base.checks import CHECKS
 from concordant.errors import ConcordantWarning, DataError, FormatError, KindError, NotFittedError, ParameterError
 from concordant.execution import watch
+from concordant.features.svd_features import blocks_for, slot_rows, triples
 from concordant.ranking.metric_swaps import learned_metric
-from concordant.ranking.svd_features import blocks_for, slot_rows, triples
 
 PAPER = {"scaling": "paper", "average": 0, "l2": 0, "learning_rate": 0.01}
 

@@ -16,12 +16,12 @@ from concordant.base import registry
 from concordant.base.checks import CHECKS, check_method, checks_for, examples
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.params import number
-from concordant.base.supervision import match_labels, validation_pair
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantError, ContractError, DataError, NotFittedError, ParameterError
 from concordant.execution.blocks import Blocks, pieces_of
+from concordant.learning.supervision import match_labels, validation_pair
 
 ALL = frozenset({"rank", "score", "rating"})
 

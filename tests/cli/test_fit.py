@@ -226,7 +226,7 @@ def test_a_checkpoint_that_was_named_stays_and_one_of_another_fit_is_refused(
 
 DRIVER = """
 import os, sys
-from concordant.base import training
+from concordant.learning import training
 number, at, *args = sys.argv[1:]
 report = training.report
 def tell(done, total):
@@ -292,7 +292,7 @@ def test_an_interrupted_fit_keeps_the_best_so_far_and_is_resumed_to_the_bit(
 # What goes in steps: the signal comes when a step has been noted.
 STEPS_DRIVER = """
 import functools, os, sys
-from concordant.base import checkpoints
+from concordant.learning import checkpoints
 number, at, *args = sys.argv[1:]
 checkpoints.checkpoint = functools.partial(checkpoints.checkpoint, every=0.0)
 note = checkpoints.Mark.note

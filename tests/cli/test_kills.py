@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and locks of
 # step of writing, renaming or removing anything below a folder. Forked, so that everything is imported only once.
 SERVER = """
 import json, os, sys, tempfile
-import concordant.base.streaming, concordant.cli._inputs, concordant.io.read, concordant.aggregators.ulara
+import concordant.learning.streaming, concordant.cli._inputs, concordant.io.read, concordant.aggregators.ulara
 from concordant.cli.app import main
 from concordant.io import blocks
 

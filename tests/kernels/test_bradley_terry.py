@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tests.oracles import paired as oracle
 
+from concordant.aggregators import _bradley_terry_fit
 from concordant.kernels import bradley_terry
 from concordant.kernels.lists import offsets_of
 from concordant.kernels.pair_counts import Pairs, from_rows
@@ -80,7 +81,7 @@ def test_information_is_the_negative_second_derivative(model: str, side: bool) -
         ll = oracle.log_likelihood(rows, x[:M], parameter(model, both[0]), both[1], model)
         return ll - 0.5 * prior * float(x[:M] @ x[:M])
 
-    got = bradley_terry.information(pairs_of(rows, M, ordered=side), score, prior, shared, learned)
+    got = _bradley_terry_fit.information(pairs_of(rows, M, ordered=side), score, prior, shared, learned)
     at = np.concatenate([score, np.array([shared.tie, shared.side])[learned]])
     np.testing.assert_allclose(got, -oracle.bends(value, at), rtol=1e-5, atol=2e-5)
 
@@ -138,15 +139,15 @@ def test_gradients_of_lists_add_up_to_that_of_all(binary: bool, ties: bool) -> N
         np.testing.assert_allclose(information[k], -np.diag(oracle.bends(value, at))[:M], rtol=1e-5, atol=2e-5)
 
 
-def answer(model: str, prior: float, *, side: bool = False, rows: Any = None) -> bradley_terry.Solution:
+def answer(model: str, prior: float, *, side: bool = False, rows: Any = None) -> _bradley_terry_fit.Solution:
     chosen = untied(ROWS if rows is None else rows, model)
     pairs = pairs_of(chosen, M, ordered=side)
     lam = np.array([prior])
     if model == "none" and not side:
-        return bradley_terry.solve(pairs, lam)
+        return _bradley_terry_fit.solve(pairs, lam)
     code = bradley_terry.MODELS[model]
     start = bradley_terry.Shared(code, bradley_terry.tie_start(pairs, code) if code else 0.0, 0.0)
-    return bradley_terry.solve_jointly(pairs, lam, start, tie=model != "none", side=side)
+    return _bradley_terry_fit.solve_jointly(pairs, lam, start, tie=model != "none", side=side)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -211,13 +212,13 @@ def test_instances_of_any_size_are_solved_together_as_alone() -> None:
     starts = np.searchsorted(np.repeat(np.arange(len(sizes)), sizes)[left], np.arange(len(sizes) + 1)).astype(np.int64)
     pairs = from_rows(left, right, *counts, starts, offsets)
     prior = np.full(len(sizes), 0.2)
-    whole = bradley_terry.solve(pairs, prior)
-    jointly = bradley_terry.solve_jointly(
+    whole = _bradley_terry_fit.solve(pairs, prior)
+    jointly = _bradley_terry_fit.solve_jointly(
         pairs, prior, bradley_terry.Shared(bradley_terry.PLAIN, 0.0, 0.0), tie=False, side=False
     )
     np.testing.assert_allclose(jointly.score, whole.score, atol=1e-10)
     for n in range(len(sizes)):
-        one = bradley_terry.solve(pairs.window(n), prior[n : n + 1])
+        one = _bradley_terry_fit.solve(pairs.window(n), prior[n : n + 1])
         np.testing.assert_array_equal(one.score, whole.score[offsets[n] : offsets[n + 1]])
 
 
@@ -229,7 +230,7 @@ def test_a_shared_tie_parameter_is_that_of_all_instances(model: str) -> None:
     counts = [np.ascontiguousarray(table[:, k]) for k in (2, 3, 4)]
     pairs = from_rows(left, right, *counts, np.array([0, 7, 14]), np.array([0, M, 2 * M]))
     code = bradley_terry.MODELS[model]
-    got = bradley_terry.solve_jointly(
+    got = _bradley_terry_fit.solve_jointly(
         pairs,
         np.full(2, 0.1),
         bradley_terry.Shared(code, bradley_terry.tie_start(pairs, code), 0.0),
@@ -238,7 +239,7 @@ def test_a_shared_tie_parameter_is_that_of_all_instances(model: str) -> None:
     )
     _, tie, _ = oracle.best(ROWS + moved, 2 * M, model, 0.1)
     assert parameter(model, got.shared.tie) == pytest.approx(tie, abs=1e-3)
-    fixed = bradley_terry.solve(pairs, np.full(2, 0.1), got.shared)
+    fixed = _bradley_terry_fit.solve(pairs, np.full(2, 0.1), got.shared)
     np.testing.assert_allclose(fixed.score, got.score, atol=1e-10)
 
 
@@ -252,12 +253,12 @@ def test_profiles_of_instances_apart_add_up_to_the_joint_solution(model: str, si
     pairs = from_rows(left, right, *counts, np.array([0, 7, 14]), np.array([0, M, 2 * M]), ordered=side)
     code, prior = bradley_terry.MODELS[model], np.array([0.1, 0.4])
     start = bradley_terry.Shared(code, bradley_terry.tie_start(pairs, code), 0.0)
-    want = bradley_terry.solve_jointly(pairs, prior, start, tie=True, side=side)
+    want = _bradley_terry_fit.solve_jointly(pairs, prior, start, tie=True, side=side)
     learned = np.flatnonzero([True, side])
 
-    def evaluate(shared: bradley_terry.Shared) -> bradley_terry.Profile:
+    def evaluate(shared: bradley_terry.Shared) -> _bradley_terry_fit.Profile:
         each = [
-            bradley_terry.profile(
+            _bradley_terry_fit.profile(
                 pairs.window(n), prior[n : n + 1], shared, learned, tol=1e-9, max_iter=100, start=np.zeros(M)
             )
             for n in (0, 1)
@@ -265,7 +266,9 @@ def test_profiles_of_instances_apart_add_up_to_the_joint_solution(model: str, si
         names = ("value", "slope", "information")
         return each[0]._replace(**{k: getattr(each[0], k) + getattr(each[1], k) for k in names})
 
-    got = bradley_terry.climb_profile(evaluate, start, learned, float(pairs.outcomes.sum()), tol=1e-9, max_iter=100)
+    got = _bradley_terry_fit.climb_profile(
+        evaluate, start, learned, float(pairs.outcomes.sum()), tol=1e-9, max_iter=100
+    )
     assert got.converged
     np.testing.assert_allclose(got.shared, want.shared, rtol=1e-10, atol=1e-12)
     assert got.objective == pytest.approx(want.objective, rel=1e-12)
@@ -277,7 +280,7 @@ def test_weights_of_features_are_scores_when_every_item_has_its_own() -> None:
     pairs = pairs_of(ROWS, M)
     x = np.eye(M)[:, 1:] - np.eye(M)[:, 1:].mean(axis=0)
     start = bradley_terry.Shared(bradley_terry.DAVIDSON, bradley_terry.tie_start(pairs, bradley_terry.DAVIDSON), 0.0)
-    b, got = bradley_terry.solve_linear(pairs, x, np.zeros(1), start, tie=True, side=False)
+    b, got = _bradley_terry_fit.solve_linear(pairs, x, np.zeros(1), start, tie=True, side=False)
     np.testing.assert_allclose(got.score, free.score, atol=1e-8)
     np.testing.assert_allclose(x @ b, got.score, atol=1e-12)
     assert got.shared.tie == pytest.approx(free.shared.tie, abs=1e-8)
@@ -286,7 +289,7 @@ def test_weights_of_features_are_scores_when_every_item_has_its_own() -> None:
 def test_gradient_steps_are_the_plain_ones() -> None:
     pairs = pairs_of(ROWS, M)
     for prior in (0.0, 0.6):
-        got = bradley_terry.descend(pairs, np.array([prior]), steps=40, rate=0.01)
+        got = _bradley_terry_fit.descend(pairs, np.array([prior]), steps=40, rate=0.01)
         np.testing.assert_allclose(got.score, oracle.descend(ROWS, M, 40, 0.01, prior), rtol=1e-10)
         assert got.n_iter == 40
 
@@ -295,8 +298,8 @@ def test_steps_that_go_too_far_are_halved() -> None:
     # From scores far on the wrong side Newton's first steps overshoot; the answer is the same all the same.
     want = answer("none", 0.0)
     start = np.array([-9.0, -4.0, 2.0, 5.0, 6.0])
-    got = bradley_terry.solve(pairs_of(untied(ROWS, "none"), M), np.zeros(1), start=start)
+    got = _bradley_terry_fit.solve(pairs_of(untied(ROWS, "none"), M), np.zeros(1), start=start)
     np.testing.assert_allclose(got.score, want.score, atol=1e-10)
-    short = bradley_terry.solve(pairs_of(untied(ROWS, "none"), M), np.zeros(1), start=start, max_iter=1)
+    short = _bradley_terry_fit.solve(pairs_of(untied(ROWS, "none"), M), np.zeros(1), start=start, max_iter=1)
     assert not short.converged
     assert short.n_iter == 1

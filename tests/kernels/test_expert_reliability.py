@@ -13,8 +13,8 @@ from scipy.stats import kendalltau, spearmanr
 from tests.oracles import judges as oracle
 from tests.oracles.judges import Row
 
-from concordant.kernels import expert_reliability
-from concordant.kernels.expert_reliability import JudgeFit
+from concordant.aggregators import _expert_reliability
+from concordant.aggregators._expert_reliability import JudgeFit
 
 Columns = dict[str, Any]
 
@@ -67,7 +67,7 @@ def asymmetric(ties: bool, n_judges: int = 3, n_items: int = 4, n: int = 60) -> 
 
 
 def fit_rows(rows: list[Row], n_items: int, n_judges: int, prior: float = 0.1, **options: Any) -> JudgeFit:
-    return expert_reliability.fit_judges(
+    return _expert_reliability.fit_judges(
         **columns(rows), offsets=np.array([0, n_items]), n_experts=n_judges, prior=prior, **options
     )
 
@@ -85,10 +85,10 @@ def searched(fit: JudgeFit) -> tuple[Any, Any, Any, Any]:
 @pytest.mark.parametrize("ties", [False, True])
 def test_derivatives_are_those_of_the_formula(ties: bool) -> None:
     rows, rng = asymmetric(ties), np.random.default_rng(3)
-    given_rows = expert_reliability._collapse(**columns(rows), offsets=np.array([0, 4]), sided=True, ties=ties)
+    given_rows = _expert_reliability._collapse(**columns(rows), offsets=np.array([0, 4]), sided=True, ties=ties)
     score, prior = rng.normal(size=4), np.full(4, 0.3)
     phi = np.stack([rng.normal(size=3), rng.normal(size=3), rng.normal(size=3), rng.uniform(0.1, 0.6, 3)], axis=1)
-    state = expert_reliability._Judges(
+    state = _expert_reliability._Judges(
         phi=phi,
         mean=np.append(rng.normal(size=3), 0.0),
         variance=np.array([0.3, 0.5, 0.7]),
@@ -100,15 +100,15 @@ def test_derivatives_are_those_of_the_formula(ties: bool) -> None:
     def value(s: Any, p: Any, mean: Any) -> float:
         return oracle.objective(rows, s, p, mean, state.variance, 0.3, ties)
 
-    seen = expert_reliability._look_at_scores(given_rows, score, phi, prior)
-    found = expert_reliability._look_at_judges(given_rows, score, phi, prior)
+    seen = _expert_reliability._look_at_scores(given_rows, score, phi, prior)
+    found = _expert_reliability._look_at_judges(given_rows, score, phi, prior)
     assert seen.value.sum() - state.penalty == pytest.approx(value(score, phi, state.mean[:3]), rel=1e-12)
     assert found.value.sum() == pytest.approx(seen.value.sum(), rel=1e-12)
     numeric = oracle.derivative(lambda s: value(s, phi, state.mean[:3]), score)
     np.testing.assert_allclose(seen.gradient, numeric, rtol=1e-6, atol=1e-7)
     numeric = oracle.second(lambda s: value(s, phi, state.mean[:3]), score)
     np.testing.assert_allclose(
-        expert_reliability._curvature(given_rows, seen.bend, prior, 0), -numeric, rtol=1e-4, atol=1e-5
+        _expert_reliability._curvature(given_rows, seen.bend, prior, 0), -numeric, rtol=1e-4, atol=1e-5
     )
     own, shared = state.pulls(found)
     numeric = oracle.derivative(lambda p: value(score, p, state.mean[:3]), phi)
@@ -264,14 +264,14 @@ def test_scores_given_the_judges_are_those_of_the_fit_each_instance_alone() -> N
     rows = [r._replace(left=r.left + 6 * n, right=r.right + 6 * n) for n, part in enumerate(parts) for r in part]
     offsets = np.array([0, 6, 12, 12, 18])
     prior = np.repeat([0.1, 0.5, 0.2], 6)
-    fit = expert_reliability.fit_judges(**columns(rows), offsets=offsets, n_experts=5, prior=prior)
+    fit = _expert_reliability.fit_judges(**columns(rows), offsets=offsets, n_experts=5, prior=prior)
     told = known(fit, 0.0) | {"prior": prior / fit.scale**2}
-    again = expert_reliability.scores_given_judges(**columns(rows), offsets=offsets, **told)
+    again = _expert_reliability.scores_given_judges(**columns(rows), offsets=offsets, **told)
     np.testing.assert_allclose(again.score, fit.score, atol=1e-11)
     assert again.converged.all()
     assert again.n_iter[2] == 0
     for n, part in enumerate(parts):
-        alone = expert_reliability.scores_given_judges(
+        alone = _expert_reliability.scores_given_judges(
             **columns(part), offsets=np.array([0, 6]), **told | {"prior": told["prior"][6 * n : 6 * n + 6]}
         )
         assert alone.score.tolist() == again.score[6 * n : 6 * n + 6].tolist()
@@ -284,7 +284,7 @@ def test_rows_are_collapsed_whatever_their_order(seed: int, ties: bool, sided: b
     for _ in range(int(rng.integers(0, 40))):
         i = int(rng.integers(5))
         rows.append(Row(i, (i + int(rng.integers(1, 5))) % 5, int(rng.integers(3)), *rng.integers(0, 3, 3).tolist()))
-    got = expert_reliability._collapse(**columns(rows), offsets=np.array([0, 5]), sided=sided, ties=ties)
+    got = _expert_reliability._collapse(**columns(rows), offsets=np.array([0, 5]), sided=sided, ties=ties)
     want: dict[tuple[int, int, int], list[float]] = {}
     for row in rows:
         i, j, counts = row.left, row.right, [row.n_left, row.n_right, row.n_ties if ties else 0.0]
@@ -321,12 +321,12 @@ def test_order_of_rows_and_names_of_judges_do_not_matter() -> None:
 def test_large_instances_are_solved_without_forming_the_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, _ = simulate(["good", "coin", "good"], 20, 1_500, 1, ties=True)
     want = fit_rows(rows, 20, 3)
-    monkeypatch.setattr(expert_reliability, "_DENSE", 1)
+    monkeypatch.setattr(_expert_reliability, "_DENSE", 1)
     got = fit_rows(rows, 20, 3)
     np.testing.assert_allclose(got.score, want.score, atol=1e-8)
-    free = expert_reliability.scores_given_judges(**columns(rows), offsets=np.array([0, 20]), **known(got, 0.0))
-    monkeypatch.setattr(expert_reliability, "_DENSE", 100)
-    dense = expert_reliability.scores_given_judges(**columns(rows), offsets=np.array([0, 20]), **known(got, 0.0))
+    free = _expert_reliability.scores_given_judges(**columns(rows), offsets=np.array([0, 20]), **known(got, 0.0))
+    monkeypatch.setattr(_expert_reliability, "_DENSE", 100)
+    dense = _expert_reliability.scores_given_judges(**columns(rows), offsets=np.array([0, 20]), **known(got, 0.0))
     np.testing.assert_allclose(free.score, dense.score, atol=1e-8)
     assert abs(free.score.mean()) < 1e-12
 
@@ -337,7 +337,7 @@ def test_information_is_the_curvature_with_the_judges_profiled_out(ties: bool, s
     rows = asymmetric(ties, n=150)
     prior = 0.1
     fit = fit_rows(rows, 4, 3, prior=prior, sided=sided)
-    (got,) = expert_reliability.judge_information(
+    (got,) = _expert_reliability.judge_information(
         **columns(rows),
         offsets=np.array([0, 4]),
         score=fit.score,
@@ -395,7 +395,7 @@ def test_information_is_the_curvature_with_the_judges_profiled_out(ties: bool, s
         want = pull[:4] - cross @ np.linalg.solve(system, np.append(pull[4:], 0.0))
         np.testing.assert_allclose(got.gradients[k], want, rtol=1e-3, atol=1e-3)
     np.testing.assert_allclose(got.gradients.sum(axis=0), ridge * fit.score, atol=1e-7)
-    (taken,) = expert_reliability.judge_information(
+    (taken,) = _expert_reliability.judge_information(
         **columns(rows),
         offsets=np.array([0, 4]),
         score=fit.score,
@@ -452,7 +452,7 @@ def test_degenerate_data_end_in_finite_numbers(name: str, prior: float) -> None:
             assert np.isfinite(values).all()
         # With 1e9 against 1 the search is slow, and without a prior the scores run away; neither hangs.
         assert fit.converged or prior == 0.0 or name == "huge counts"
-        found = expert_reliability.judge_information(
+        found = _expert_reliability.judge_information(
             **columns(rows),
             offsets=np.array([0, n_items]),
             score=fit.score,
@@ -505,7 +505,7 @@ def _reading_level(folder: Path) -> tuple[Columns, Any]:
 @pytest.mark.data
 def test_reading_levels_come_closer_to_the_truth_than_with_everybody_believed(data_dir: Path) -> None:
     table, level = _reading_level(data_dir)
-    fit = expert_reliability.fit_judges(
+    fit = _expert_reliability.fit_judges(
         **table, offsets=np.array([0, len(level)]), n_experts=624, prior=0.1, sided=False
     )
     rows = [Row(*r) for r in zip(*(c.tolist() for c in table.values()), strict=True)]

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.oracles import multinomial as oracle
 
+from concordant.aggregators import _mpm_fit
 from concordant.aggregators.mpm import Profile, _Piece, _Summary
 from concordant.execution import Held
 from concordant.kernels import mpm as kernel
@@ -192,7 +193,7 @@ def _corpus() -> tuple[kernel.Packed, list[list[Any]]]:
 
 def profile_of(packed: kernel.Packed, ridge: float) -> Profile:
     """Return the mean objective of one block."""
-    block = kernel.BlockProfile(packed, ridge)
+    block = _mpm_fit.BlockProfile(packed, ridge)
     none = _Summary(0, "", np.zeros(0), 0)
     piece = _Piece(none, block, np.zeros(int(packed.offsets[-1])))
     return Profile(Held([piece]), int(block.wanted.sum()), int(packed.expert.max()) + 1)
@@ -216,7 +217,7 @@ def test_profile_derivatives_are_finite_differences(corpus: Any, monkeypatch: py
 def test_adherence_is_stationary_within_its_bounds(corpus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     packed, _ = corpus
     heard, how = np.ones(5, dtype=np.bool_), cast("dict[str, Any]", {"max_iter": 500, "report": nobody})
-    found = kernel.climb(profile_of(packed, 1e-3), heard, 9, tol=1e-9, **how)
+    found = _mpm_fit.climb(profile_of(packed, 1e-3), heard, 9, tol=1e-9, **how)
     assert found.converged
     assert found.theta.max() == 1.0
     assert (np.diff(found.trace) > -1e-12).all()
@@ -229,7 +230,7 @@ def test_adherence_is_stationary_within_its_bounds(corpus: Any, monkeypatch: pyt
     assert (slope[found.theta == 0] < 1e-8).all()
     # Too many experts for a table of them: the same place by other steps.
     monkeypatch.setattr(kernel, "_DENSE_EXPERTS", 0)
-    again = kernel.climb(profile_of(packed, 1e-3), heard, 9, tol=1e-7, **how)
+    again = _mpm_fit.climb(profile_of(packed, 1e-3), heard, 9, tol=1e-7, **how)
     assert again.converged
     np.testing.assert_allclose(again.theta, found.theta, atol=1e-5)
     assert again.trace[-1] == pytest.approx(found.objective, abs=1e-10)
@@ -243,7 +244,7 @@ def test_steps_uphill_even_where_the_profile_is_not_concave() -> None:
 def test_ascent_is_the_plain_one_written_out() -> None:
     rng = np.random.default_rng(7)
     packed, tables = sample(rng, [5], 3)
-    found, reached, norms, values = kernel.ascend(packed, np.ones(3), 6, learning=True, report=nobody)
+    found, reached, norms, values = _mpm_fit.ascend(packed, np.ones(3), 6, learning=True, report=nobody)
     score, theta = oracle.ascend(tables[0], np.ones(3), 6, learning=True)
     top = theta.max()
     np.testing.assert_allclose(found.theta, theta / top, atol=1e-7)
@@ -266,7 +267,7 @@ def test_ascent_takes_back_steps_that_are_too_long() -> None:
         np.arange(400, dtype=np.int32),
         d,
     )
-    found, reached, norms, _ = kernel.ascend(packed, np.ones(1), 300, learning=False, report=nobody)
+    found, reached, norms, _ = _mpm_fit.ascend(packed, np.ones(1), 300, learning=False, report=nobody)
     best, root = np.empty(400), np.empty(1)
     kernel.net_scores(d, np.ones(1), np.array([0, 400]), best, root)
     assert (np.diff(found.trace) >= -1e-11).all()

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.oracles import staged as oracle
 
+from concordant.aggregators._plackett_luce_fit import Model, minorise, newton
 from concordant.kernels import plackett_luce
 from concordant.kernels.plackett_luce import Stages
-from concordant.kernels.plackett_luce_fit import Model, minorise, newton
 from concordant.kernels.plackett_luce_lists import merged, splits, written_out
 
 WAYS = ["average", "partition"]

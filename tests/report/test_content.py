@@ -10,9 +10,9 @@ import pytest
 from hypothesis import strategies as st
 
 import concordant as cc
-from concordant.base.experts import expert_records, list_agreement
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError
+from concordant.inference.experts import expert_records, list_agreement
 from concordant.metrics.distances import kendall_tau_b
 from concordant.report import content, opinions
 from concordant.report.clusters import expert_groups

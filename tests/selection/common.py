@@ -9,12 +9,12 @@ import numpy as np
 
 import concordant as cc
 from concordant.base.params import Constraint, number, one_of, seed
-from concordant.base.supervision import validation_pair
 from concordant.data import synthetic
 from concordant.data.dataset import Fold, Part
 from concordant.data.splits import Split, k_folds
 from concordant.data.streams import id_hash
 from concordant.errors import DataError
+from concordant.learning.supervision import validation_pair
 
 SAMPLE = synthetic.meta_search(24, n_items=(6, 12), largest_rank=30, random_state=3)
 P, LABELS = SAMPLE.preferences, SAMPLE.labels

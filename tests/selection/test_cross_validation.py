@@ -11,11 +11,11 @@ import pytest
 from tests.selection.common import LABELS, Guess, P, QuietSpy, Seen, Spy, by_hand, given_folds, ids
 
 import concordant as cc
-from concordant.base import checkpoints
 from concordant.data.labels import Labels
 from concordant.data.splits import Split, k_folds, train_validation_split
 from concordant.errors import DataError, ParameterError
 from concordant.execution import force_threads, n_threads, watch
+from concordant.learning import checkpoints
 from concordant.selection import CrossValidation, cross_validate
 
 LEARNS = cc.CPS(adherence="supervised", unjudged="drop")

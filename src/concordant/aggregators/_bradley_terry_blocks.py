@@ -16,12 +16,13 @@ import numpy as np
 from concordant.aggregators._pairwise_outcomes import Meetings
 from concordant.arrays import Floats, Ints
 from concordant.errors import FormatError
-from concordant.kernels.resumable import State
+from concordant.learning.resumable import State
 
 if TYPE_CHECKING:
+    from concordant.aggregators._bradley_terry_fit import Profile
     from concordant.aggregators.bradley_terry import BradleyTerry
     from concordant.data.preferences import Preferences
-    from concordant.kernels.bradley_terry import Profile, Shared
+    from concordant.kernels.bradley_terry import Shared
 
 __all__ = [
     "Part",
@@ -108,12 +109,12 @@ def tell(part: Part, method: BradleyTerry) -> Told:
 
 def moved(part: Part, method: BradleyTerry, shared: Shared, learned: Ints, how: dict[str, Any]) -> Part:
     """Return the block with the scores that are best for other shared parameters."""
-    from concordant.kernels import bradley_terry
+    from concordant.aggregators import _bradley_terry_fit
 
     found = []
     for own, slots in _windows(part.votes):
         prior = method._priors(own)
-        found.append(bradley_terry.profile(own.pairs, prior, shared, learned, **how, start=part.score[slots]))
+        found.append(_bradley_terry_fit.profile(own.pairs, prior, shared, learned, **how, start=part.score[slots]))
     whole = added(found)
     return Part(part.votes, whole.score, whole)
 

@@ -15,14 +15,14 @@ import numpy as np
 
 from concordant.aggregators._linear import TRANSFORMS, Said, Training, arranged, candidates, ordered
 from concordant.arrays import Floats, Ints
-from concordant.base.experts import speaking
-from concordant.base.shift import Reached, Seen
-from concordant.base.supervision import Truth, check_told_apart, match_labels
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, KindError
 from concordant.execution import Held, Pieces, map_instances
+from concordant.features.expert_features import ExpertRows, WeightBlocks, anybody, blocks_by_lists
+from concordant.inference.experts import speaking
 from concordant.kernels.lists import list_ids
-from concordant.ranking.expert_features import ExpertRows, WeightBlocks, anybody, blocks_by_lists
+from concordant.learning.shift import Reached, Seen
+from concordant.learning.supervision import Truth, check_told_apart, match_labels
 
 if TYPE_CHECKING:
     from concordant.aggregators.crf import CRF

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from concordant.arrays import Floats, Ints
 from concordant.data.index import Texts
 from concordant.data.streams import id_hash
+from concordant.features.expert_features import WeightBlocks
 from concordant.kernels.lists import list_ids, offsets_of, ranges
 from concordant.kernels.splitmix64 import mixed
 from concordant.kernels.svd_tables import Goal, Rows
-from concordant.ranking.expert_features import WeightBlocks
 from concordant.ranking.metric_swaps import measured
 
 if TYPE_CHECKING:

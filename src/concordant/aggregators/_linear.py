@@ -13,15 +13,12 @@ import numpy as np
 
 from concordant.arrays import Floats, Ints
 from concordant.base.contract import Aggregator, Votes
-from concordant.base.experts import DISCOUNTED
 from concordant.base.params import Constraint, Within
-from concordant.base.shift import RECORDED, Reached, Seen, check_record, depth_shift, kind_shift
 from concordant.data.comparisons import Comparisons
 from concordant.data.index import Texts
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, NotFittedError
-from concordant.kernels.lists import list_ids, offsets_of, ranges
-from concordant.ranking.expert_features import (
+from concordant.features.expert_features import (
     SHARED,
     ExpertRows,
     WeightBlocks,
@@ -30,6 +27,9 @@ from concordant.ranking.expert_features import (
     item_sums,
     potentials,
 )
+from concordant.inference.experts import DISCOUNTED
+from concordant.kernels.lists import list_ids, offsets_of, ranges
+from concordant.learning.shift import RECORDED, Reached, Seen, check_record, depth_shift, kind_shift
 
 __all__ = [
     "TRANSFORMS",

@@ -16,7 +16,7 @@ from concordant.data.preferences import Preferences
 from concordant.errors import FormatError
 from concordant.kernels import mallows
 from concordant.kernels.lists import list_ids, offsets_of, order_lists
-from concordant.kernels.resumable import State
+from concordant.learning.resumable import State
 
 __all__ = [
     "Laws",

@@ -18,10 +18,10 @@ from concordant.arrays import Floats, Ints
 from concordant.errors import FormatError
 from concordant.execution import Pieces, report, threads
 from concordant.kernels import lists
-from concordant.kernels.resumable import Keep, State, apart, joined
+from concordant.learning.resumable import Keep, State, apart, joined
 
 if TYPE_CHECKING:
-    from concordant.kernels.plackett_luce_fit import Found, Model
+    from concordant.aggregators._plackett_luce_fit import Found, Model
 
 __all__ = ["Part", "Trust"]
 
@@ -178,7 +178,7 @@ def _rescaled(part: Part, theta: Floats) -> list[Model]:
 
 def _profiled(part: Part, theta: Floats, max_iter: int, tol: float) -> Part:
     """Return the part for another θ; its scores are sought from those there are."""
-    from concordant.kernels.plackett_luce_fit import newton
+    from concordant.aggregators._plackett_luce_fit import newton
 
     models = _rescaled(part, theta)
     starts = [f.score for f in part.found] or [np.zeros(m.size) for m in models]
@@ -231,7 +231,7 @@ def _state(part: Part) -> State:
 
 def _taken_up(part: Part, known: State, theta: Floats) -> Part:
     """Return the part as it was when this was kept."""
-    from concordant.kernels.plackett_luce_fit import Found
+    from concordant.aggregators._plackett_luce_fit import Found
 
     models = _rescaled(part, theta)
     for model, written in zip(models, known["written"].tolist(), strict=True):

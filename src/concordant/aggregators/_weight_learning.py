@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from concordant.aggregators.fusion import Weighing
 from concordant.arrays import Codes, Floats, Ints
 from concordant.base.contract import expert_weights
-from concordant.base.experts import check_known
-from concordant.base.shift import Seen, value_ranges
-from concordant.base.supervision import check_told_apart, match_labels, validation_pair
-from concordant.base.training import FEWEST, train
 from concordant.data.preferences import Preferences
 from concordant.errors import ConvergenceWarning, DataError, IdentifiabilityWarning, listing
+from concordant.features.expert_features import slot_keys
+from concordant.inference.experts import check_known
 from concordant.kernels.lists import list_ids, offsets_of
-from concordant.ranking.expert_features import slot_keys
+from concordant.learning.shift import Seen, value_ranges
+from concordant.learning.supervision import check_told_apart, match_labels, validation_pair
+from concordant.learning.training import FEWEST, train
 
 if TYPE_CHECKING:
     from concordant.data.labels import Labels

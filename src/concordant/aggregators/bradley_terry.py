@@ -16,14 +16,10 @@ from concordant import execution
 from concordant.aggregators._mle_existence import loose_instances, parted_instances, why_loose, why_parted
 from concordant.aggregators._pairwise_outcomes import ListMeetings, Meetings, RowMeetings, pairs_per_choice
 from concordant.arrays import Codes, Floats, Ints
-from concordant.base import uncertainty as intervals
-from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags, Votes
-from concordant.base.experts import check_known
 from concordant.base.limits import check_limits
-from concordant.base.params import IN_UNITS, Constraint, Within, boolean, integer, number, one_of
+from concordant.base.params import IN_UNITS, INTERVALS, Constraint, Within, boolean, integer, number, one_of
 from concordant.base.registry import register_method
-from concordant.base.uncertainty import ScoreCovariance
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.index import Slots, Texts
@@ -42,15 +38,20 @@ from concordant.errors import (
     listing,
 )
 from concordant.execution.blocks import Blocks
+from concordant.inference import uncertainty as intervals
+from concordant.inference.experts import check_known
+from concordant.inference.uncertainty import ScoreCovariance
 from concordant.kernels.lists import offsets_of
 from concordant.kernels.pairwise_wins import pair_room, pairs_held
-from concordant.kernels.resumable import UNKEPT, Keep, apart, joined
+from concordant.learning.checkpoints import Mark
+from concordant.learning.resumable import UNKEPT, Keep, apart, joined
 
 if TYPE_CHECKING:
+    from concordant.aggregators._bradley_terry_fit import Profile, Solution
+    from concordant.aggregators._expert_reliability import JudgeFit
     from concordant.data.features import Features
     from concordant.data.labels import Labels
-    from concordant.kernels.bradley_terry import Profile, Shared, Solution
-    from concordant.kernels.expert_reliability import JudgeFit
+    from concordant.kernels.bradley_terry import Shared
     from concordant.kernels.pair_counts import Pairs
 
 __all__ = ["BradleyTerry"]
@@ -213,7 +214,7 @@ class BradleyTerry(Aggregator):
         "max_iter": integer(least=1),
         "tol": number(above=0),
         "unknown_experts": one_of("error", "ignore"),
-        **intervals.CONSTRAINTS,
+        **INTERVALS,
     }
 
     ties_: str
@@ -489,6 +490,7 @@ class BradleyTerry(Aggregator):
 
     def _found(self, votes: Meetings, keep: Keep = UNKEPT) -> _Found:
         """Return the scores of every instance, found by itself; what is shared is known."""
+        from concordant.aggregators import _bradley_terry_fit
         from concordant.kernels import bradley_terry
 
         parts = votes.windows()
@@ -501,14 +503,18 @@ class BradleyTerry(Aggregator):
             part = parts[k]
             prior = self._priors(part)
             if self.optimizer == "gd":
-                found = bradley_terry.descend(part.pairs, prior, steps=self.max_iter, rate=float(self.learning_rate))
+                found = _bradley_terry_fit.descend(
+                    part.pairs, prior, steps=self.max_iter, rate=float(self.learning_rate)
+                )
             else:
                 if not at_once:
                     # This looks at every pair, of which there may be too many to look at all at once.
                     self._check_placed(part, ties=shared.model != bradley_terry.PLAIN)
                 how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "report": execution.report}
                 # Several parts are solved side by side, each by itself; what lasts is one large instance.
-                found = bradley_terry.solve(part.pairs, prior, shared, **how, keep=keep if len(parts) == 1 else UNKEPT)
+                found = _bradley_terry_fit.solve(
+                    part.pairs, prior, shared, **how, keep=keep if len(parts) == 1 else UNKEPT
+                )
             if len(parts) > 1:
                 # What is counted is counted again when it is needed: memory is what there are parts for.
                 vars(part).pop("pairs")
@@ -538,6 +544,7 @@ class BradleyTerry(Aggregator):
 
     def _fit_shared(self, votes: Meetings, features: Features | None, keep: Keep) -> Any:
         """Learn what instances share together with all scores."""
+        from concordant.aggregators import _bradley_terry_fit
         from concordant.kernels import bradley_terry
 
         pairs, prior = votes.pairs, self._priors(votes)
@@ -555,9 +562,9 @@ class BradleyTerry(Aggregator):
         if features is not None:
             return self._fit_features(votes, features, prior, start, which, how)
         if any(which.values()):
-            solved = bradley_terry.solve_jointly(pairs, prior, start, **which, **how)
+            solved = _bradley_terry_fit.solve_jointly(pairs, prior, start, **which, **how)
         else:
-            solved = bradley_terry.solve(pairs, prior, start, **how)
+            solved = _bradley_terry_fit.solve(pairs, prior, start, **how)
         self._keep_shared(solved, votes, linear=False)
         self._note([solved])
         if any(which.values()):
@@ -572,6 +579,7 @@ class BradleyTerry(Aggregator):
     def _learn_ties_from_blocks(self, blocks: Blocks) -> None:
         """Learn the tie parameter by sums over blocks of what the likelihood is where their scores are best."""
         from concordant.aggregators import _bradley_terry_blocks as parted
+        from concordant.aggregators import _bradley_terry_fit
         from concordant.kernels import bradley_terry
 
         self.ties_, self.tie_, self.side_ = "none", 0.0, 0.0
@@ -602,7 +610,7 @@ class BradleyTerry(Aggregator):
             parts = parts.keep(parted.moved, self, shared, learned, how)
             return parted.added(parts.map(parted.profile_of))
 
-        found = bradley_terry.climb_profile(
+        found = _bradley_terry_fit.climb_profile(
             evaluate,
             start,
             learned,
@@ -868,7 +876,7 @@ class BradleyTerry(Aggregator):
 
     def _draws(self, votes: Meetings, score: Floats, prior: Floats, jointly: bool) -> Floats:
         """Return the scores when experts, or outcomes, are weighted anew `n_bootstrap` times."""
-        from concordant.kernels import bradley_terry
+        from concordant.aggregators import _bradley_terry_fit
 
         shared, learned = self._shared(), self._learned()
         streams = [instance_stream(self.random_state, name) for name in votes.slots.instances]
@@ -879,9 +887,9 @@ class BradleyTerry(Aggregator):
             execution.report(b, self.n_bootstrap)
             pairs = votes.resampled(streams)
             if jointly:
-                out[b] = bradley_terry.solve_jointly(pairs, prior, shared, start=score, **which, **how).score
+                out[b] = _bradley_terry_fit.solve_jointly(pairs, prior, shared, start=score, **which, **how).score
             else:
-                out[b] = bradley_terry.solve(pairs, prior, shared, start=score, **how).score
+                out[b] = _bradley_terry_fit.solve(pairs, prior, shared, start=score, **how).score
         return out
 
     # Covariates.
@@ -896,7 +904,7 @@ class BradleyTerry(Aggregator):
         how: dict[str, Any],
     ) -> None:
         """Learn the weights of features, and keep the scores of every item the features describe."""
-        from concordant.kernels import bradley_terry
+        from concordant.aggregators import _bradley_terry_fit
 
         at = _described_by(votes.slots, features.slots)
         _check_known(features)
@@ -908,7 +916,7 @@ class BradleyTerry(Aggregator):
                 "scores the smallest (in standardised features) are kept.",
                 IdentifiabilityWarning,
             )
-        b, solved = bradley_terry.solve_linear(votes.pairs, basis[at], prior, start, **which, **how)
+        b, solved = _bradley_terry_fit.solve_linear(votes.pairs, basis[at], prior, start, **which, **how)
         self._keep_shared(solved, votes, linear=True)
         self._note([solved])
         self.coefficients_ = dict(zip(features.names.tolist(), (weights_of @ b).tolist(), strict=True))
@@ -988,7 +996,7 @@ class BradleyTerry(Aggregator):
 
     def _fit_judges(self, preferences: Votes, keep: Keep) -> Any:
         """Learn scores and the reliability of every expert together."""
-        from concordant.kernels import expert_reliability
+        from concordant.aggregators import _expert_reliability
 
         ties = self.ties != "none"
         rows = self._judge_rows(preferences, ties)
@@ -997,7 +1005,7 @@ class BradleyTerry(Aggregator):
         if not self._only_ties(votes):
             self._check_sides(rows)
         prior = np.repeat(self._priors(votes), votes.slots.sizes)
-        fitted = expert_reliability.fit_judges(
+        fitted = _expert_reliability.fit_judges(
             *_judge_columns(rows, votes),
             rows.n_experts,
             prior=prior,
@@ -1059,7 +1067,7 @@ class BradleyTerry(Aggregator):
 
     def _judged(self, preferences: Votes, known: JudgeFit | None, anchors: Ints | None) -> Consensus:
         """Return the scores given the judges, with intervals."""
-        from concordant.kernels import expert_reliability
+        from concordant.aggregators import _expert_reliability
 
         ties = self.ties_ != "none" and self.tie_ > 0
         rows = self._judge_rows(preferences, ties)
@@ -1078,14 +1086,14 @@ class BradleyTerry(Aggregator):
         }
         if known is None:
             self._check_placed(votes, ties)
-            score = expert_reliability.scores_given_judges(*columns, **taken).score
-            variance = expert_reliability.Variance(1.0, 1.0, 1.0)
+            score = _expert_reliability.scores_given_judges(*columns, **taken).score
+            variance = _expert_reliability.Variance(1.0, 1.0, 1.0)
         else:
             score, variance = known.score, known.variance
         how = self._affordable(preferences.slots, self._how(has_experts=True), _MANY_ITEMS)
         if how == "none":
             return self._answer(preferences.slots, score, anchors)
-        found = expert_reliability.judge_information(
+        found = _expert_reliability.judge_information(
             *columns, score=score, variance=variance, profile=known is not None, **taken
         )
         made: list[ScoreCovariance | str] = []
@@ -1177,11 +1185,11 @@ def _curvature(
 
     Firm: without a prior a stiffness along the free direction is added, which solutions of mean 0 do not notice.
     """
-    from concordant.kernels import bradley_terry
+    from concordant.aggregators import _bradley_terry_fit
 
     one = votes.pairs.window(n)
     own = score[int(votes.slots.offsets[n]) : int(votes.slots.offsets[n + 1])]
-    whole = bradley_terry.information(one, own, prior, shared, learned)
+    whole = _bradley_terry_fit.information(one, own, prior, shared, learned)
     m = len(own)
     bend = whole[:m, :m]
     if prior == 0 and len(learned):

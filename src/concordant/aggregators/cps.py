@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from concordant.aggregators.fusion import LISTS
 from concordant.arrays import Floats, Ints
-from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags
-from concordant.base.experts import check_known
 from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, Within, integer, number, one_of
 from concordant.base.registry import register_method
-from concordant.base.supervision import match_labels, validation_pair
 from concordant.data.preferences import Preferences
 from concordant.errors import ConvergenceWarning, DataError, IdentifiabilityWarning, NotFittedError, listing
 from concordant.execution import map_instances, report, unwatched
+from concordant.inference.experts import check_known
 from concordant.kernels.lists import offsets_of, positions
+from concordant.learning.checkpoints import Mark
+from concordant.learning.supervision import match_labels, validation_pair
 
 if TYPE_CHECKING:
     from concordant.data.features import Features
@@ -160,7 +160,7 @@ class CPS(Aggregator):
 
     def _maximise(self, training: _Training, keep: Mark) -> Floats:
         """Return the adherences of greatest likelihood."""
-        from concordant.kernels.resumable import minimise
+        from concordant.learning.resumable import minimise
 
         start = np.zeros(len(training.seen))
         _, _, curve = training.likelihood(start)

@@ -28,14 +28,14 @@ from concordant.data.comparisons import Comparisons
 from concordant.errors import DataError, KindError, ParameterError
 from concordant.execution.blocks import Blocks
 from concordant.kernels.lists import list_ids
-from concordant.kernels.resumable import UNKEPT, Keep, minimise
+from concordant.learning.resumable import UNKEPT, Keep, minimise
 
 if TYPE_CHECKING:
     from concordant.aggregators._crf_blocks import LabelledBlock, Task
     from concordant.data.features import Features
     from concordant.data.labels import Labels
+    from concordant.features.expert_features import WeightBlocks
     from concordant.kernels.crf import Aim
-    from concordant.ranking.expert_features import WeightBlocks
 
 __all__ = ["CRF"]
 
@@ -286,8 +286,8 @@ class CRF(LinearAggregator):
 
     def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> None:
         from concordant.aggregators import _crf_blocks as parted
-        from concordant.base.supervision import validation_pair
-        from concordant.base.training import train
+        from concordant.learning.supervision import validation_pair
+        from concordant.learning.training import train
 
         before = self.__dict__.pop("_before", None)
         pair = validation_pair(validation, type(self).__name__)

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 
 from concordant.arrays import Floats, Ints
 from concordant.base.contract import Aggregator, Tags, expert_weights
-from concordant.base.experts import check_known
 from concordant.base.params import Constraint, Within, integer, mapping, metric_name, number, one_of, optional
 from concordant.base.registry import register_method
-from concordant.base.shift import RECORDED, check_record, value_shift
 from concordant.data.preferences import Preferences
 from concordant.errors import KindError, NotFittedError
+from concordant.inference.experts import check_known
 from concordant.kernels.cells import blocks, weighted_median
 from concordant.kernels.lists import TIES, exact_sums
 from concordant.kernels.ties import merge_ties
+from concordant.learning.shift import RECORDED, check_record, value_shift
 
 if TYPE_CHECKING:
     from concordant.data.features import Features

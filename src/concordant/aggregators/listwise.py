@@ -30,10 +30,10 @@ from concordant.errors import ConvergenceWarning, DataError
 from concordant.kernels.lists import list_ids
 
 if TYPE_CHECKING:
-    from concordant.base.supervision import Truth
     from concordant.data.features import Features
     from concordant.data.labels import Labels
-    from concordant.ranking.expert_features import ExpertRows
+    from concordant.features.expert_features import ExpertRows
+    from concordant.learning.supervision import Truth
 
 __all__ = ["ListwiseLinear"]
 
@@ -197,8 +197,8 @@ class ListwiseLinear(LinearAggregator):
         self.random_state = random_state
 
     def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> None:
-        from concordant.base.supervision import check_told_apart, match_labels, validation_pair
-        from concordant.base.training import FEWEST, train
+        from concordant.learning.supervision import check_told_apart, match_labels, validation_pair
+        from concordant.learning.training import FEWEST, train
 
         votes = preferences
         truth = match_labels(votes, labels, type(self).__name__, unjudged=self.unjudged)

@@ -32,13 +32,10 @@ from concordant.aggregators._mle_existence import parted_instances, why_parted
 from concordant.aggregators.fusion import LISTS
 from concordant.aggregators.majority import MISSING, Kemeny, check_tables
 from concordant.arrays import Codes, Floats
-from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags
-from concordant.base.experts import check_known
 from concordant.base.limits import check_limits
 from concordant.base.params import Constraint, Within, boolean, integer, number, one_of, optional, seed
 from concordant.base.registry import register_method
-from concordant.base.supervision import match_labels
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
 from concordant.data.streams import instance_stream
@@ -52,8 +49,11 @@ from concordant.errors import (
 )
 from concordant.execution import Pieces, map_instances, report, threads, unwatched
 from concordant.execution.blocks import Blocks, pieces_of
+from concordant.inference.experts import check_known
 from concordant.kernels import kemeny, mallows
-from concordant.kernels.resumable import Keep, State, apart, joined
+from concordant.learning.checkpoints import Mark
+from concordant.learning.resumable import Keep, State, apart, joined
+from concordant.learning.supervision import match_labels
 
 if TYPE_CHECKING:
     from concordant.data.features import Features

@@ -17,24 +17,9 @@ from concordant.aggregators._mle_existence import parted_instances, why_parted
 from concordant.aggregators._net_counts import NetCounts, net_counts
 from concordant.aggregators.majority import PAIRED, each_instance
 from concordant.arrays import Floats, Ints
-from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, FitInfo, Tags, Votes
-from concordant.base.experts import check_known
-from concordant.base.params import Constraint, Within, integer, number, one_of
+from concordant.base.params import INTERVALS, Constraint, Within, integer, number, one_of
 from concordant.base.registry import register_method
-from concordant.base.supervision import match_labels, validation_pair
-from concordant.base.uncertainty import (
-    CONSTRAINTS,
-    Clusters,
-    ScoreCovariance,
-    batched,
-    moderated,
-    regauge,
-    sample_covariance,
-    some_items,
-    warn_few_instances,
-    with_intervals,
-)
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
@@ -50,14 +35,29 @@ from concordant.errors import (
 )
 from concordant.execution import Held, Pieces, map_instances, report
 from concordant.execution.blocks import Blocks
+from concordant.inference.experts import check_known
+from concordant.inference.uncertainty import (
+    Clusters,
+    ScoreCovariance,
+    batched,
+    moderated,
+    regauge,
+    sample_covariance,
+    some_items,
+    warn_few_instances,
+    with_intervals,
+)
 from concordant.kernels.inversions import order_agreement
 from concordant.kernels.lists import exact_sums, offsets_of, ranges
-from concordant.kernels.resumable import State, apart, joined
+from concordant.learning.checkpoints import Mark
+from concordant.learning.resumable import State, apart, joined
+from concordant.learning.supervision import match_labels, validation_pair
 
 if TYPE_CHECKING:
+    from concordant.aggregators._mpm_fit import Adherence, BlockProfile
     from concordant.data.features import Features
     from concordant.data.labels import Labels
-    from concordant.kernels.mpm import Adherence, BlockProfile, Packed
+    from concordant.kernels.mpm import Packed
 
 __all__ = ["MPM"]
 
@@ -250,7 +250,7 @@ class MPM(Aggregator):
         "max_iter": integer(least=1),
         "tol": number(above=0),
         "unknown_experts": one_of("error", "ignore"),
-        **CONSTRAINTS,
+        **INTERVALS,
     }
 
     adherence_used_: str
@@ -338,7 +338,7 @@ class MPM(Aggregator):
 
         `pieces` makes the blocks to learn from when they are needed.
         """
-        from concordant.kernels import mpm
+        from concordant.aggregators import _mpm_fit
 
         spoken = sum(s.instances for s in summaries)
         if not self._learned_from(spoken):
@@ -352,11 +352,11 @@ class MPM(Aggregator):
         how: dict[str, Any] = {"report": report, "keep": Mark(self, [votes])}
         if self.optimizer == "gd":
             (packed,) = pieces().map(_packed_of)
-            found = mpm.ascend(packed, self.adherence_, self.max_iter, learning=True, **how)[0]
+            found = _mpm_fit.ascend(packed, self.adherence_, self.max_iter, learning=True, **how)[0]
         else:
             profile = Profile(pieces(), spoken, len(self.experts_))
             largest = max(s.largest for s in summaries)
-            found = mpm.climb(profile, heard > 0, largest, tol=self.tol, max_iter=self.max_iter, **how)
+            found = _mpm_fit.climb(profile, heard > 0, largest, tol=self.tol, max_iter=self.max_iter, **how)
         self._settle(found, heard)
         if spoken == 1 and (self.adherence_[heard > 0] < 1.0).any():
             only = next(s.first for s in summaries if s.instances)
@@ -472,13 +472,13 @@ class MPM(Aggregator):
 
     def _solve(self, counts: NetCounts, trust: _Trust) -> _Solution:
         """Return the scores of every instance."""
-        from concordant.kernels import mpm
+        from concordant.aggregators import _mpm_fit
 
         amount = trust.share * np.repeat(trust.total, np.diff(trust.starts))
         solution = _scores(counts.offsets, trust.starts, amount, trust.level, trust.net)
         if self.optimizer == "gd":
             packed, level = _merged(counts, trust)
-            _, ascent, norms, values = mpm.ascend(packed, level, self.max_iter, learning=False, report=_nobody)
+            _, ascent, norms, values = _mpm_fit.ascend(packed, level, self.max_iter, learning=False, report=_nobody)
             norms = np.where(solution.found, norms, 0.0)
             score = np.where(np.repeat(solution.endless, np.diff(counts.offsets)), solution.score, ascent)
             solution = solution._replace(score=score, norms=norms, values=values, steps=self.max_iter)
@@ -930,7 +930,7 @@ class _Piece(NamedTuple):
     @classmethod
     def of(cls, counts: NetCounts) -> _Piece:
         """Return the block of some counts; its ids are not kept."""
-        from concordant.kernels.mpm import BlockProfile
+        from concordant.aggregators._mpm_fit import BlockProfile
 
         return cls(_Summary.of(counts), BlockProfile(counts.packed(), _SCORE_RIDGE), np.zeros(int(counts.offsets[-1])))
 

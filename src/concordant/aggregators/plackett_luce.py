@@ -19,23 +19,9 @@ from concordant.aggregators._plackett_luce_adherence import Part, Trust
 from concordant.aggregators.fusion import LISTS
 from concordant.aggregators.majority import each_instance
 from concordant.arrays import Floats, Ints
-from concordant.base.checkpoints import Mark
 from concordant.base.contract import Aggregator, Tags
-from concordant.base.experts import check_known
-from concordant.base.params import Constraint, Within, boolean, integer, number, one_of, optional
+from concordant.base.params import INTERVALS, Constraint, Within, boolean, integer, number, one_of, optional
 from concordant.base.registry import register_method
-from concordant.base.uncertainty import (
-    CONSTRAINTS,
-    WEAK_PRIOR,
-    Clusters,
-    ScoreCovariance,
-    batched,
-    sample_covariance,
-    score_covariance,
-    some_items,
-    warn_few_instances,
-    with_intervals,
-)
 from concordant.data.consensus import Consensus
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
@@ -52,12 +38,25 @@ from concordant.errors import (
 )
 from concordant.execution import Held, Pieces, report, unwatched
 from concordant.execution.blocks import Blocks
+from concordant.inference.experts import check_known
+from concordant.inference.uncertainty import (
+    WEAK_PRIOR,
+    Clusters,
+    ScoreCovariance,
+    batched,
+    sample_covariance,
+    score_covariance,
+    some_items,
+    warn_few_instances,
+    with_intervals,
+)
 from concordant.kernels import lists
-from concordant.kernels.resumable import UNKEPT, Keep
+from concordant.learning.checkpoints import Mark
+from concordant.learning.resumable import UNKEPT, Keep
 
 if TYPE_CHECKING:
+    from concordant.aggregators._plackett_luce_fit import Found, Model
     from concordant.kernels.plackett_luce import Stages
-    from concordant.kernels.plackett_luce_fit import Found, Model
 
 __all__ = ["PlackettLuce"]
 
@@ -180,7 +179,7 @@ class PlackettLuce(Aggregator):
         "missing": one_of("auto", "unknown", "below"),
         "adherence": boolean(),
         "optimizer": one_of("newton", "mm", "gd"),
-        **CONSTRAINTS,
+        **INTERVALS,
         "max_iter": optional(integer(least=1)),
         "tol": number(above=0),
         "unknown_experts": one_of("error", "ignore"),
@@ -344,21 +343,21 @@ class PlackettLuce(Aggregator):
         elif self.optimizer != "gd":
             each = said / max(prepared.n_items(n), 1)
             precision = 2.0 * each / (1.0 + (each / _FADE) ** 2)
-        from concordant.kernels.plackett_luce_fit import Model
+        from concordant.aggregators._plackett_luce_fit import Model
 
         return Model(stages, size, precision, shape, said / max(size, 1))
 
     def _maximised(
         self, model: Model, start: Floats, tell: Callable[[float], None] | None = None, keep: Keep = UNKEPT
     ) -> Found:
-        from concordant.kernels import plackett_luce_fit
+        from concordant.aggregators import _plackett_luce_fit
 
         steps = self.max_iter or _STEPS[self.optimizer]
         if self.optimizer == "gd":
-            return plackett_luce_fit.ascend(model, start, steps, keep)
+            return _plackett_luce_fit.ascend(model, start, steps, keep)
         if self.optimizer == "mm":
-            return plackett_luce_fit.minorise(model, start, steps, self.tol, keep)
-        return plackett_luce_fit.newton(model, start, steps, self.tol, tell, keep)
+            return _plackett_luce_fit.minorise(model, start, steps, self.tol, keep)
+        return _plackett_luce_fit.newton(model, start, steps, self.tol, tell, keep)
 
     def _placed(self, solved: _Solved) -> Floats:
         """Return a score for every slot: mean 0 over the items compared, the prior's mode for the others."""

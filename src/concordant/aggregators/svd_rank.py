@@ -26,13 +26,9 @@ from concordant.arrays import Floats
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.params import Constraint, Within, boolean, integer, metric_name, number, one_of, optional, seed
 from concordant.base.registry import register_method
-from concordant.base.shift import RECORDED, Seen, check_record, depth_shift, kind_shift
 from concordant.errors import DataError, DataShiftWarning, NotFittedError
-from concordant.kernels.lists import exact_sums, list_ids, offsets_of
-from concordant.kernels.svd_tables import Rows
-from concordant.ranking.expert_features import SHARED, WeightBlocks, anybody
-from concordant.ranking.metric_swaps import learned_metric, learns_for
-from concordant.ranking.svd_features import (
+from concordant.features.expert_features import SHARED, WeightBlocks, anybody
+from concordant.features.svd_features import (
     STRENGTHS,
     Triples,
     blocks_for,
@@ -41,6 +37,10 @@ from concordant.ranking.svd_features import (
     slot_rows,
     triples,
 )
+from concordant.kernels.lists import exact_sums, list_ids, offsets_of
+from concordant.kernels.svd_tables import Rows
+from concordant.learning.shift import RECORDED, Seen, check_record, depth_shift, kind_shift
+from concordant.ranking.metric_swaps import learned_metric, learns_for
 
 if TYPE_CHECKING:
     from concordant.data.features import Features
@@ -360,8 +360,8 @@ class SVDRank(Aggregator):
         self._before = before
 
     def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> None:
-        from concordant.base.supervision import check_told_apart, match_labels, validation_pair
-        from concordant.base.training import train
+        from concordant.learning.supervision import check_told_apart, match_labels, validation_pair
+        from concordant.learning.training import train
 
         owner = type(self).__name__
         before = self.__dict__.pop("_before", None)

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from concordant.aggregators.fusion import LISTS, add_lists, add_up
 from concordant.arrays import Floats, Ints
 from concordant.base.contract import Aggregator, Tags
-from concordant.base.experts import check_known
 from concordant.base.params import Constraint, Within, integer, number, one_of, optional
 from concordant.base.registry import register_method
 from concordant.data.preferences import Preferences
 from concordant.errors import IdentifiabilityWarning, NotFittedError, listing
 from concordant.execution import report
 from concordant.execution.blocks import pieces_of
+from concordant.inference.experts import check_known
 from concordant.kernels.cells import blocks
 
 if TYPE_CHECKING:

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from concordant.base.explanation import Explanation
     from concordant.data.labels import Labels
+    from concordant.inference.explanation import Explanation
 
 __all__ = ["Aggregator", "FitInfo", "Tags", "consensus_of_blocks", "expert_weights"]
 
@@ -380,11 +380,22 @@ class Aggregator:
         instance : str, optional
             Which instance; needed where there are several.
         """
-        from concordant.base.explanation import explain
+        from concordant.inference.explanation import explain
 
         votes = self._checked(preferences)
         self._tell_shift(votes)
-        return explain(self, votes, instance)
+        return explain(votes, instance, lambda own: self._additive(self._contributions(own)))
+
+    def _additive(self, contributions: tuple[list[str], Floats, Floats] | None) -> tuple[list[str], Floats, Floats]:
+        """Return the contributions, or raise where the scores are no sum over experts."""
+        if contributions is None:
+            can = [name for name in METHODS if METHODS[name]._contributions is not Aggregator._contributions]
+            raise KindError(
+                f"the scores of {type(self).__name__} with these parameters are no sum over experts, so there is "
+                "nothing to take apart. Methods that can be explained, some of them with certain parameters only: "
+                f"{', '.join(can)}."
+            )
+        return contributions
 
     def _contributions(self, preferences: Any) -> tuple[list[str], Floats, Floats] | None:
         """Return experts, what each adds to every slot (slots × experts) and what is added besides (one per slot).
@@ -422,7 +433,7 @@ class Aggregator:
         said = self.__dict__.get("expert_details_", {}).get("meaning")
         if said is None or labels is None:
             return
-        from concordant.base.experts import DISCOUNTED, INVERTED, surely_inverted
+        from concordant.inference.experts import DISCOUNTED, INVERTED, surely_inverted
 
         if any(DISCOUNTED in text for text in said):
             sure = surely_inverted(votes, labels, self.experts_)

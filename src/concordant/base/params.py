@@ -171,6 +171,16 @@ def optional(constraint: Constraint) -> Constraint:
     return Constraint(f"{constraint.allowed}, or None", lambda value: value is None or constraint.test(value))
 
 
+# The parameters that models with intervals have in common.
+INTERVALS: dict[str, Constraint] = {
+    "uncertainty": one_of("auto", "information", "sandwich", "bootstrap", "none"),
+    "level": Constraint("a number > 0 and < 1", lambda v: number(above=0, most=1).test(v) and v < 1),
+    "rank_ranges": one_of("marginal", "simultaneous"),
+    "n_bootstrap": integer(least=2),
+    "random_state": seed(),
+}
+
+
 def check_params(owner: str, values: Mapping[str, Any], constraints: Mapping[str, Constraint]) -> None:
     """Raise ParameterError for the first parameter outside its constraint."""
     for name, constraint in constraints.items():

@@ -395,10 +395,10 @@ def _write_blocks(
     checkpoint: str | None,
 ) -> None:
     """Write the consensus of data that is read in blocks of instances."""
-    from concordant.base.streaming import aggregate_blocks
     from concordant.io.blocks import discard
     from concordant.io.table_files import SPREADSHEETS
     from concordant.io.write import format_of
+    from concordant.learning.streaming import aggregate_blocks
 
     if to is None:
         try:
@@ -441,7 +441,7 @@ def _write_experts(
     path: str,
     quote_formulas: bool,
 ) -> None:
-    from concordant.base.experts import expert_records
+    from concordant.inference.experts import expert_records
 
     with session.progress("looking at the experts"):
         records = expert_records(votes, consensus, trust, method)
@@ -473,9 +473,9 @@ def leaderboard(
     rows : int, optional
         How many rows of each; 0 for all.
     """
-    from concordant.base.experts import support
     from concordant.data.features import Features
     from concordant.data.index import instance_index
+    from concordant.inference.experts import support
 
     n_of = None if isinstance(votes, Features) else support(votes)
     codes = list(range(len(consensus)))

@@ -105,8 +105,8 @@ def _compare(session: Session, runs: Preferences, labels: Labels, best: str) -> 
 
 def _find_bad_expert(session: Session, runs: Preferences) -> dict[str, float]:
     """Show who agrees with the consensus and return whom to trust more and whom not at all."""
-    from concordant.base.experts import expert_records
     from concordant.base.registry import aggregate
+    from concordant.inference.experts import expert_records
 
     records = sorted(expert_records(runs, aggregate(runs)), key=lambda r: -r["agreement"])
     session.results["agreement"] = {r["expert"]: r["agreement"] for r in records}
@@ -170,9 +170,9 @@ def _learn(session: Session, runs: Preferences, labels: Labels) -> None:
 
 
 def _vote(session: Session, votes: Comparisons) -> None:
-    from concordant.base.experts import support
     from concordant.base.registry import create
     from concordant.cli.aggregate import leaderboard_rows
+    from concordant.inference.experts import support
 
     model = create("bradley-terry", reliability=True)
     with session.progress("fitting; the first fit of a model compiles its kernels, once"):

@@ -382,7 +382,7 @@ def _noted(session: Session, place: str, resume: bool) -> AbstractContextManager
     """Return what has a fit note how far it is, and take that up."""
     if resume and not os.path.exists(place):
         session.warn(f"there is no checkpoint {place!r} to go on from; the fit begins anew.")
-    from concordant.base.checkpoints import checkpoint
+    from concordant.learning.checkpoints import checkpoint
 
     return checkpoint(place, resume=resume)
 

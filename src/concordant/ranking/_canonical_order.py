@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from concordant.arrays import Floats, Ints
-from concordant.base.supervision import Truth
 from concordant.data.features import Features
 from concordant.data.streams import id_hash
 from concordant.kernels.graded_lists import Graded
 from concordant.kernels.lists import offsets_of
 from concordant.kernels.splitmix64 import Keys, mixed, scrambled
+from concordant.learning.supervision import Truth
 from concordant.ranking.design_matrix import over_blocks
 
 __all__ = ["Arranged", "arranged"]

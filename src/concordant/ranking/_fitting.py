@@ -10,8 +10,8 @@ from concordant.arrays import Floats, Ints
 from concordant.execution import map_instances, unwatched
 from concordant.kernels.graded_lists import Graded
 from concordant.kernels.splitmix64 import STEP, mixed
+from concordant.learning.optimisers import LBFGS, SGD, Adam
 from concordant.ranking.design_matrix import Design, steady_product
-from concordant.ranking.optimisers import LBFGS, SGD, Adam
 
 if TYPE_CHECKING:
     from concordant.ranking.ranker import Ranker

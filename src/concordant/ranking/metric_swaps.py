@@ -45,8 +45,8 @@ def learns_for(name: Any) -> bool:
 
 def measured(metric: Metric | None, label: Floats, level: Ints, offsets: Ints) -> tuple[int, Floats, Floats, Floats]:
     """Return the kind of metric, the worth of every item and every place, and the scale of every instance."""
-    from concordant.base.supervision import exponential_gain
     from concordant.kernels import lambdarank as kernel
+    from concordant.learning.supervision import exponential_gain
 
     sizes = np.diff(offsets)
     instance = list_ids(offsets)

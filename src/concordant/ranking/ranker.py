@@ -29,7 +29,6 @@ from concordant.base.params import (
     optional,
     seed,
 )
-from concordant.base.shift import RECORDED, Seen, check_record, depth_shift, kind_shift
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.features import Features
@@ -46,19 +45,20 @@ from concordant.errors import (
     listing,
 )
 from concordant.execution.blocks import Blocks
+from concordant.features.expert_features import WeightBlocks, blocks_of, dense_potentials, potentials
+from concordant.features.svd_features import dense_features, triples
 from concordant.kernels.graded_lists import Graded
+from concordant.learning.optimisers import LBFGS
+from concordant.learning.shift import RECORDED, Seen, check_record, depth_shift, kind_shift
 from concordant.ranking._canonical_order import arranged
 from concordant.ranking._fitting import Learner, Net, Task
 from concordant.ranking._inputs import array_validation, as_containers, as_matrix, chosen_columns, joined
 from concordant.ranking.design_matrix import Design, Plain, Scaling, blocks_of_rows, over_blocks
-from concordant.ranking.expert_features import WeightBlocks, blocks_of, dense_potentials, potentials
-from concordant.ranking.optimisers import LBFGS
 from concordant.ranking.second_order import Chosen, Products, choose_products
-from concordant.ranking.svd_features import dense_features, triples
 
 if TYPE_CHECKING:
-    from concordant.base.explanation import Explanation
-    from concordant.base.supervision import Truth
+    from concordant.inference.explanation import Explanation
+    from concordant.learning.supervision import Truth
 
 __all__ = ["Ranker"]
 
@@ -513,11 +513,11 @@ class Ranker(Aggregator):
         features : Features, optional
             Features of the items, where the ranker was fitted with them beside preferences.
         """
-        from concordant.base.explanation import explain
+        from concordant.inference.explanation import explain
 
         votes = self._checked(data)
         self._tell_shift(votes)
-        return explain(self, votes, instance, lambda own: self._contributions(own, features))
+        return explain(votes, instance, lambda own: self._additive(self._contributions(own, features)))
 
     def _shift(self, preferences: Any) -> str:
         if isinstance(preferences, Features) or "experts_" not in self.__dict__:
@@ -578,8 +578,8 @@ class Ranker(Aggregator):
     # Learning.
 
     def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> None:
-        from concordant.base.supervision import match_labels
-        from concordant.base.training import train
+        from concordant.learning.supervision import match_labels
+        from concordant.learning.training import train
 
         name = type(self).__name__
         table = self._table(preferences, features)

@@ -16,12 +16,12 @@ import numpy as np
 from concordant._version import __version__
 from concordant.arrays import Floats
 from concordant.base.contract import Aggregator
-from concordant.base.experts import support
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, listing, shorten
+from concordant.inference.experts import support
 from concordant.report.agreement import cluster_order, expert_agreement
 from concordant.report.clusters import expert_groups
 from concordant.report.inventory import KINDS, Inventory, several, take_stock, twins

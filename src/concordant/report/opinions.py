@@ -18,12 +18,12 @@ import numpy as np
 
 from concordant.arrays import Floats, Ints
 from concordant.base.contract import Aggregator
-from concordant.base.experts import support
 from concordant.base.registry import create
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantError, ConcordantWarning, KindError
+from concordant.inference.experts import support
 from concordant.report.agreement import expert_agreement
 
 __all__ = ["Asked", "Difference", "Opinion", "RankRange", "ask", "default_learners", "default_methods", "differences",

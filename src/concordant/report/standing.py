@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.arrays import Floats, Ints
-from concordant.base.experts import expert_records, list_agreement
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
+from concordant.inference.experts import expert_records, list_agreement
 from concordant.kernels.inversions import pair_balance, tau_b
 
 __all__ = ["Standing", "among_others", "expert_standing", "odd_ones"]

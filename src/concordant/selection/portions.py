@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from concordant.arrays import Ints
 from concordant.base.contract import Aggregator, Votes
-from concordant.base.supervision import match_labels
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.container import Container
@@ -29,6 +28,7 @@ from concordant.data.splits import Split, k_folds, train_validation_split
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, KindError, ParameterError, listing
 from concordant.execution.blocks import Blocks
+from concordant.learning.supervision import match_labels
 
 __all__ = [
     "Data",

@@ -20,7 +20,6 @@ from concordant.arrays import Floats
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.params import Constraint, check_params, integer, number, one_of, optional, seed
 from concordant.base.registry import create
-from concordant.base.supervision import match_labels
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.features import Features
@@ -28,6 +27,7 @@ from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantError, ConcordantWarning, DataError, NotFittedError, ParameterError, listing
 from concordant.execution.blocks import Blocks
+from concordant.learning.supervision import match_labels
 from concordant.metrics.evaluation import evaluate
 from concordant.metrics.ranking import CONVENTIONS, Metric, parse_metric
 from concordant.selection.portions import (
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from concordant.base.explanation import Explanation
+    from concordant.inference.explanation import Explanation
 
 __all__ = ["GridSearch", "RandomSearch", "Search", "Tried", "seeded"]
 

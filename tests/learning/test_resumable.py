@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from tests.kernels.test_mpm import profile_of
 
-from concordant.kernels import bradley_terry, expert_reliability, mpm, plackett_luce_fit, resumable
+from concordant.aggregators import _bradley_terry_fit, _expert_reliability, _mpm_fit, _plackett_luce_fit
+from concordant.kernels import bradley_terry, mpm
 from concordant.kernels.pair_counts import Pairs
 from concordant.kernels.plackett_luce import Stages
+from concordant.learning import resumable
 
 
 class Kept:
@@ -125,11 +127,11 @@ def test_scores_of_pairs(slow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs, prior = circle(200), np.array([0.1])
     start = bradley_terry.Shared(bradley_terry.DAVIDSON, bradley_terry.tie_start(pairs, bradley_terry.DAVIDSON), 0.0)
     how = {"tie": True, "side": True}
-    states = taken_up_anywhere(lambda keep: bradley_terry.solve_jointly(pairs, prior, start, **how, keep=keep))
+    states = taken_up_anywhere(lambda keep: _bradley_terry_fit.solve_jointly(pairs, prior, start, **how, keep=keep))
     assert states[-1]["eliminating"].tolist() == [slow]
-    taken_up_anywhere(lambda keep: bradley_terry.solve(pairs, prior, keep=keep))
+    taken_up_anywhere(lambda keep: _bradley_terry_fit.solve(pairs, prior, keep=keep))
     features = chance(1).standard_normal((200, 3))
-    taken_up_anywhere(lambda keep: bradley_terry.solve_linear(pairs, features, prior, start, **how, keep=keep))
+    taken_up_anywhere(lambda keep: _bradley_terry_fit.solve_linear(pairs, features, prior, start, **how, keep=keep))
 
 
 def test_steps_that_are_halved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +146,7 @@ def test_steps_that_are_halved(monkeypatch: pytest.MonkeyPatch) -> None:
 
     at: list[float] = []
     states = taken_up_anywhere(
-        lambda keep: bradley_terry._climb(np.array([1.3]), look, step, 1e-12, 50, None, keep), least=5
+        lambda keep: _bradley_terry_fit._climb(np.array([1.3]), look, step, 1e-12, 50, None, keep), least=5
     )
     assert len({float(state["best"][0]) for state in states}) < len(states)
 
@@ -159,7 +161,7 @@ def test_scores_and_judges() -> None:
     counts = [(answer == side).astype(np.float64) for side in (1, -1, 0)]
     columns = (left.astype(np.int32), right.astype(np.int32), expert.astype(np.int32), *counts)
     taken_up_anywhere(
-        lambda keep: expert_reliability.fit_judges(*columns, np.array([0, 6]), 5, prior=0.1, max_iter=60, keep=keep),
+        lambda keep: _expert_reliability.fit_judges(*columns, np.array([0, 6]), 5, prior=0.1, max_iter=60, keep=keep),
         least=8,
     )
 
@@ -186,8 +188,10 @@ def test_adherence(dense: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data = packed(6, 7)
     how: dict[str, Any] = {"tol": 1e-9, "max_iter": 40, "report": nobody}
     heard = np.ones(6, dtype=np.bool_)
-    taken_up_anywhere(lambda keep: mpm.climb(profile_of(data, 1e-3), heard, 7, **how, keep=keep))
-    taken_up_anywhere(lambda keep: mpm.ascend(data, np.ones(6), 6, learning=True, report=nobody, keep=keep), least=6)
+    taken_up_anywhere(lambda keep: _mpm_fit.climb(profile_of(data, 1e-3), heard, 7, **how, keep=keep))
+    taken_up_anywhere(
+        lambda keep: _mpm_fit.ascend(data, np.ones(6), 6, learning=True, report=nobody, keep=keep), least=6
+    )
 
 
 def test_scores_of_stages() -> None:
@@ -203,11 +207,11 @@ def test_scores_of_stages() -> None:
         False,
     )
 
-    def model() -> plackett_luce_fit.Model:
-        return plackett_luce_fit.Model(stages, 5, 1e-3, None, 1.0)
+    def model() -> _plackett_luce_fit.Model:
+        return _plackett_luce_fit.Model(stages, 5, 1e-3, None, 1.0)
 
-    states = taken_up_anywhere(lambda keep: plackett_luce_fit.newton(model(), np.zeros(5), 50, 1e-9, keep=keep))
+    states = taken_up_anywhere(lambda keep: _plackett_luce_fit.newton(model(), np.zeros(5), 50, 1e-9, keep=keep))
     # On the way the rest had to be written out item by item.
     assert {bool(state["standing"][2]) for state in states} == {False, True}
-    taken_up_anywhere(lambda keep: plackett_luce_fit.minorise(model(), np.zeros(5), 12, 1e-9, keep=keep))
-    taken_up_anywhere(lambda keep: plackett_luce_fit.ascend(model(), np.zeros(5), 5, keep=keep))
+    taken_up_anywhere(lambda keep: _plackett_luce_fit.minorise(model(), np.zeros(5), 12, 1e-9, keep=keep))
+    taken_up_anywhere(lambda keep: _plackett_luce_fit.ascend(model(), np.zeros(5), 5, keep=keep))

@@ -10,9 +10,9 @@ import pytest
 
 import concordant as cc
 from concordant.base.contract import FitInfo
-from concordant.base.supervision import match_labels
-from concordant.base.training import Trained, checkpoint, train
 from concordant.errors import ConcordantWarning, DataError, FormatError
+from concordant.learning.supervision import match_labels
+from concordant.learning.training import Trained, checkpoint, train
 
 ITEMS = 5
 

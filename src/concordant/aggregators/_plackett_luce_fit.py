@@ -13,7 +13,7 @@ from concordant.kernels import plackett_luce
 from concordant.kernels.linear_systems import cholesky_solve, conjugate_gradients
 from concordant.kernels.plackett_luce import Stages
 from concordant.kernels.plackett_luce_lists import written_out
-from concordant.kernels.resumable import UNKEPT, Keep, State
+from concordant.learning.resumable import UNKEPT, Keep, State
 
 __all__ = ["Found", "Model", "ascend", "divided", "minorise", "newton"]
 

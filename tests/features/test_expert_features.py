@@ -11,8 +11,8 @@ from tests.oracles import potentials as oracle
 import concordant as cc
 from concordant.errors import DataError, ParameterError
 from concordant.execution import force_threads
-from concordant.ranking import expert_features
-from concordant.ranking.expert_features import blocks_of, item_sums, potentials
+from concordant.features import expert_features
+from concordant.features.expert_features import blocks_of, item_sums, potentials
 
 TRANSFORMS = ("binary", "count", "rankdiff", "log")
 ITEMS = tuple("abcdef")

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from concordant.base.checkpoints import checkpoint as keeping_steps
 from concordant.base.contract import Aggregator, consensus_of_blocks
 from concordant.base.registry import create
 from concordant.errors import KindError
 from concordant.io.parts import Parts
 from concordant.io.write import format_of
+from concordant.learning.checkpoints import checkpoint as keeping_steps
 
 if TYPE_CHECKING:
     from concordant.data.preferences import Preferences

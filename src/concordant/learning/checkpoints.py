@@ -28,7 +28,7 @@ from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantWarning, ConvergenceWarning, DataError, FormatError, KindError
-from concordant.kernels.resumable import State
+from concordant.learning.resumable import State
 
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.oracles import experts as oracle
 
 import concordant as cc
-from concordant.base.experts import expert_records, list_agreement, surely_inverted
+from concordant.inference.experts import expert_records, list_agreement, surely_inverted
 
 ITEMS, EXPERTS = "abcdef", "wxyz"
 lists = st.dictionaries(
@@ -100,7 +100,7 @@ def test_lists_of_nothing_agree_with_nothing() -> None:
 
 def test_no_compiler_is_waited_for() -> None:
     code = (
-        "import sys, concordant as cc; from concordant.base.experts import expert_records;"
+        "import sys, concordant as cc; from concordant.inference.experts import expert_records;"
         "votes = cc.from_lists({'x': ['a', 'b', 'c'], 'y': ['b', 'a']}); expert_records(votes, cc.aggregate(votes));"
         "print([m for m in ('numba', 'polars', 'scipy') if m in sys.modules])"
     )

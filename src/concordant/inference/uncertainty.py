@@ -15,13 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from concordant.arrays import Floats, Ints
-from concordant.base.params import Constraint, integer, number, one_of, seed
 from concordant.data.consensus import TIE_TOLERANCE, Consensus
 from concordant.data.index import Slots
 from concordant.errors import UncertaintyWarning, listing
 
 __all__ = [
-    "CONSTRAINTS",
     "WEAK_PRIOR",
     "Clusters",
     "ScoreCovariance",
@@ -34,15 +32,6 @@ __all__ = [
     "score_covariance",
     "with_intervals",
 ]
-
-# The parameters that models with intervals have in common.
-CONSTRAINTS: dict[str, Constraint] = {
-    "uncertainty": one_of("auto", "information", "sandwich", "bootstrap", "none"),
-    "level": Constraint("a number > 0 and < 1", lambda v: number(above=0, most=1).test(v) and v < 1),
-    "rank_ranges": one_of("marginal", "simultaneous"),
-    "n_bootstrap": integer(least=2),
-    "random_state": seed(),
-}
 
 # Precision of the default normal prior on a score: a standard deviation of 3.2 on the scale of log odds. A stronger one
 # shortens the errors of the average item and loses the best one of a wide field (docs/uncertainty.md has the figures).

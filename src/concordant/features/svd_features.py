@@ -13,16 +13,16 @@ import numpy as np
 
 from concordant.arrays import Floats, Ints
 from concordant.base.contract import Votes
-from concordant.base.experts import speaking
-from concordant.base.shift import Seen
 from concordant.data.comparisons import Comparisons
 from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
+from concordant.features.expert_features import SHARED, WeightBlocks, loudness
+from concordant.inference.experts import speaking
 from concordant.kernels.lists import offsets_of, order_lists, ranges, transform_ranks
 from concordant.kernels.splitmix64 import Keys, mixed
 from concordant.kernels.svd_tables import Pool, Rows
-from concordant.ranking.expert_features import SHARED, WeightBlocks, loudness
+from concordant.learning.shift import Seen
 
 __all__ = [
     "STRENGTHS",

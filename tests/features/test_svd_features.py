@@ -14,8 +14,8 @@ from tests.oracles import svd as oracle
 
 import concordant as cc
 from concordant.errors import DataError
-from concordant.ranking.expert_features import WeightBlocks
-from concordant.ranking.svd_features import (
+from concordant.features.expert_features import WeightBlocks
+from concordant.features.svd_features import (
     STRENGTHS,
     blocks_for,
     dense_features,

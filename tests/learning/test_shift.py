@@ -15,10 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 import concordant as cc
-from concordant.base.shift import Reached, Seen
 from concordant.cli._group import build
 from concordant.errors import DataShiftWarning, FormatError
-from concordant.ranking.expert_features import WeightBlocks, item_sums, potentials
+from concordant.features.expert_features import WeightBlocks, item_sums, potentials
+from concordant.learning.shift import Reached, Seen
 
 Sample = tuple[cc.Preferences, cc.Labels]
 Make = Callable[[], Any]

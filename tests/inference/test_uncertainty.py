@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from concordant.base.uncertainty import (
+from concordant.data.consensus import Consensus
+from concordant.data.index import Slots, Texts
+from concordant.errors import UncertaintyWarning
+from concordant.inference.uncertainty import (
     Clusters,
     ScoreCovariance,
     _marginal_ranges,
@@ -18,9 +21,6 @@ from concordant.base.uncertainty import (
     score_covariance,
     with_intervals,
 )
-from concordant.data.consensus import Consensus
-from concordant.data.index import Slots, Texts
-from concordant.errors import UncertaintyWarning
 
 
 def slots(*sizes: int) -> Slots:
@@ -414,7 +414,7 @@ def test_single_precision_gives_many_items_the_same_ranges(monkeypatch: pytest.M
     table = centred(0.05 * np.eye(m) + 0.03 * root @ root.T)
     score = rng.normal(size=m)
     single = consensus(score, table)
-    monkeypatch.setattr("concordant.base.uncertainty._MANY_RANKED", m)
+    monkeypatch.setattr("concordant.inference.uncertainty._MANY_RANKED", m)
     double = consensus(score, table)
     for name in ("rank_lower", "rank_upper"):
         gap = np.abs(getattr(single, name) - getattr(double, name))

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import concordant as cc
-from concordant.base.checkpoints import Mark, fingerprint
 from concordant.base.contract import FitInfo
 from concordant.base.saving import read_arrays, write_arrays
 from concordant.errors import ConcordantWarning, FormatError, KindError
 from concordant.execution import watch
+from concordant.learning.checkpoints import Mark, fingerprint
 
 # What is fitted: a method with its parameters, and on what.
 RUNS = "cc.synthetic.labelled_runs(16, n_items=(8, 12), random_state=1)"
@@ -77,13 +77,13 @@ DRIVER = (
     + """
 import json, os, sys, warnings
 import concordant as cc
-from concordant.base import checkpoints, training
+from concordant.learning import checkpoints, training
 from concordant.execution import threads
-from concordant.kernels import resumable, mpm
+from concordant.learning import resumable; from concordant.aggregators import _mpm_fit
 make, data, name, folder, lives = sys.argv[1:]
 warnings.simplefilter("ignore")
 if name == "mpm-quasi-newton":
-    mpm._DENSE_EXPERTS = 0
+    _mpm_fit._DENSE_EXPERTS = 0
 log = os.open(os.path.join(folder, "log"), os.O_CREAT | os.O_APPEND | os.O_WRONLY)
 tell = lambda *_: os.write(log, b".")
 if name in %s:
@@ -230,7 +230,7 @@ def test_an_interrupt_within_the_first_step_leaves_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     early = method(name)
-    monkeypatch.setattr("concordant.base.checkpoints.Mark.note", press)
+    monkeypatch.setattr("concordant.learning.checkpoints.Mark.note", press)
     with cc.checkpoint(tmp_path / "mark"), pytest.raises(KeyboardInterrupt):
         early.fit(*data(name))
     assert early.fit_info_.interrupted == ""
@@ -324,7 +324,7 @@ def test_whatever_a_fit_depends_on_tells_it_from_others() -> None:
 
 def test_a_state_is_written_no_more_often_than_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, written = [0.0], []
-    monkeypatch.setattr("concordant.base.checkpoints.monotonic", lambda: clock[0])
+    monkeypatch.setattr("concordant.learning.checkpoints.monotonic", lambda: clock[0])
     monkeypatch.setattr("concordant.base.saving.write_arrays", lambda *how: written.append((clock[0], how[2]["done"])))
     owner = cc.MPM()
     owner.fit_info_ = FitInfo()

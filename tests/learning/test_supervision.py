@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import concordant as cc
-from concordant.base.supervision import Judge, check_told_apart, exponential_gain, match_labels, validation_pair
 from concordant.errors import DataError, KindError, ParameterError
+from concordant.learning.supervision import Judge, check_told_apart, exponential_gain, match_labels, validation_pair
 
 
 def prefer(*lists: tuple[str, str]) -> cc.Preferences:

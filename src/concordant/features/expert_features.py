@@ -15,8 +15,6 @@ import numpy as np
 
 from concordant.arrays import Codes, Floats, Ints
 from concordant.base.contract import Votes
-from concordant.base.experts import check_known, speaking
-from concordant.base.shift import CROWDED, SLACK, Seen, deepest
 from concordant.data.comparisons import Comparisons
 from concordant.data.features import Features
 from concordant.data.index import Texts, as_ids
@@ -24,8 +22,10 @@ from concordant.data.preferences import Preferences
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, ParameterError, listing
 from concordant.execution import map_instances, unwatched
+from concordant.inference.experts import check_known, speaking
 from concordant.kernels.lists import exact_sums, list_ids, offsets_of, pair_sums
 from concordant.kernels.splitmix64 import Keys, mixed
+from concordant.learning.shift import CROWDED, SLACK, Seen, deepest
 
 __all__ = [
     "SHARED",
@@ -455,7 +455,7 @@ def expert_features(
     blocks = blocks_of(preferences) if experts is None else WeightBlocks(as_ids(experts, "expert"), -1)
     of_expert = blocks.of(preferences, owner, "error" if experts is None else "ignore")
     if kind == "svd":
-        from concordant.ranking.svd_features import dense_features, triples
+        from concordant.features.svd_features import dense_features, triples
 
         found = triples(preferences, blocks, of_expert, transform, 1, missing, "mean")
         return dense_features(found, preferences.slots, blocks)

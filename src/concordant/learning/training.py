@@ -18,15 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.arrays import Floats, Ints
-from concordant.base.checkpoints import File, checkpoint
-from concordant.base.supervision import Judge, Truth
 from concordant.data.container import Container
 from concordant.data.streams import id_hash
 from concordant.errors import ConvergenceWarning, DataError, DataWarning, FormatError, KindError
 from concordant.execution import force_threads, map_instances, n_threads, note, report, unwatched
 from concordant.execution.blocks import Blocks
 from concordant.kernels.lists import ranges
-from concordant.kernels.resumable import UNKEPT, Keep, State
+from concordant.learning.checkpoints import File, checkpoint
+from concordant.learning.resumable import UNKEPT, Keep, State
+from concordant.learning.supervision import Judge, Truth
 
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator

@@ -10,16 +10,14 @@ import numpy as np
 
 from concordant.arrays import Floats
 from concordant.data.consensus import rank_scores
-from concordant.errors import DataError, KindError, listing
+from concordant.errors import DataError, listing
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from concordant.base.contract import Aggregator
+__all__ = ["Contributions", "Explanation", "explain"]
 
-__all__ = ["Explanation", "explain"]
-
-Contributions = tuple[list[str], Floats, Floats] | None
+Contributions = tuple[list[str], Floats, Floats]
 
 # How many experts the printed table has room for.
 _COLUMNS = 6
@@ -120,18 +118,11 @@ class Explanation:
         return f"Explanation of {self.instance!r}: {len(self.items)} items, {len(self.experts)} experts"
 
 
-def _explainable() -> list[str]:
-    """Return the names of the methods that say what each expert adds."""
-    from concordant.base.contract import Aggregator
-    from concordant.base.registry import METHODS
+def explain(votes: Any, instance: str | None, contributions: Callable[[Any], Contributions]) -> Explanation:
+    """Return what every expert adds to the score of every item of one instance.
 
-    return [name for name in METHODS if METHODS[name]._contributions is not Aggregator._contributions]
-
-
-def explain(
-    method: Aggregator, votes: Any, instance: str | None, contributions: Callable[[Any], Contributions] | None = None
-) -> Explanation:
-    """Return what every expert adds to the score of every item of one instance, by the method's own account."""
+    `contributions` gives, for the votes of that instance, the experts, what each adds to each item, and the base score.
+    """
     if instance is None:
         if len(votes) != 1:
             raise DataError(
@@ -141,14 +132,7 @@ def explain(
     if str(instance) not in votes.instances.codes:
         raise DataError(f"no instance {instance!r} to explain. There are {listing(votes.instances, 5)}.")
     own = votes[np.array([votes.instances.codes[str(instance)]])]
-    found = (contributions or method._contributions)(own)
-    if found is None:
-        name = type(method).__name__
-        raise KindError(
-            f"the scores of {name} with these parameters are no sum over experts, so there is nothing to take apart. "
-            f"Methods that can be explained, some of them with certain parameters only: {', '.join(_explainable())}."
-        )
-    experts, contribution, base = found
+    experts, contribution, base = contributions(own)
     score = base + contribution.sum(axis=1)
     _, order = rank_scores(score, own.slots.offsets)
     spread = np.abs(contribution - contribution.mean(axis=0)).sum(axis=0) if len(contribution) else np.zeros(0)

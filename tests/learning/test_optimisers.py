@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from concordant.arrays import Floats
-from concordant.ranking.optimisers import LBFGS, SGD, Adam
+from concordant.learning.optimisers import LBFGS, SGD, Adam
 
 
 def bowl(size: int, seed: int = 0) -> tuple[Any, Floats]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from concordant.kernels.inversions import pair_balance, tau_b
 if TYPE_CHECKING:
     import polars as pl
 
-    from concordant.base.contract import Aggregator
     from concordant.data.labels import Labels
 
 __all__ = [
@@ -32,6 +31,14 @@ __all__ = [
     "support",
     "surely_inverted",
 ]
+
+
+class LearnsExperts(Protocol):
+    """A method that may have learned something about experts, as every `Aggregator`."""
+
+    def learned_experts(self) -> dict[str, list[Any]]:
+        """Return what was learned about the experts, column by column."""
+        ...
 
 
 # What a learned weight below 0 says, and what it says where labels show that the expert's own order is upside down.
@@ -109,7 +116,7 @@ def support(votes: Preferences | Comparisons) -> Floats:
 
 
 def describe_experts(
-    votes: Preferences | Comparisons, consensus: Consensus, method: Aggregator | None = None
+    votes: Preferences | Comparisons, consensus: Consensus, method: LearnsExperts | None = None
 ) -> pl.DataFrame:
     """Return a table of the experts: expert, lists, rows, coverage, weight, agreement, and what `method` learned.
 
@@ -142,7 +149,7 @@ def expert_records(
     votes: Preferences | Comparisons,
     consensus: Consensus,
     trust: Mapping[str, float] | None = None,
-    method: Aggregator | None = None,
+    method: LearnsExperts | None = None,
 ) -> list[dict[str, Any]]:
     """Return one record per expert: how much it said, its weight, and how far it agrees with the consensus.
 

@@ -1,0 +1,1 @@
+"""Features of items from what experts say: potentials and singular vectors, the same for training and prediction."""

@@ -1,0 +1,1 @@
+"""What surrounds an estimate: standard errors, intervals, tables of experts, explanations of scores."""

@@ -1,0 +1,1 @@
+"""What iterative fits share: training loops, labels, optimisers, checkpoints, blocks of instances."""
