@@ -27,7 +27,7 @@ WHEELS := --only-binary :all:
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint format types layers doctest pytest quick lowest coverage bench evidence attack reproduce docs pictures lock clean
+.PHONY: help demo test lint format types layers doctest pytest quick lowest coverage bench evidence attack versus reproduce docs pictures lock clean
 
 help: ## what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,6 +90,9 @@ evidence: $(VENV)/.dev $(PEERS)/.peers ## every figure the docs show, at full si
 
 attack: $(VENV)/.dev ## damaged files, hostile models, degenerate votes and kills, at full size; resumable
 	@$(PY) benchmarks/evidence.py --only attack_files,attack_models,attack_fits,attack_kills $(ARGS)
+
+versus: $(VENV)/.dev ## the present source beside the commit REV, timed in turns
+	@$(PY) benchmarks/versus.py $(REV) $(ARGS)
 
 reproduce: $(VENV)/.dev ## the published tables and figures for docs/, from DATA; an hour, resumable
 	@$(VENV)/bin/concordant reproduce all --data "$(DATA)" -o build/reproduced

@@ -132,7 +132,7 @@ def triples(
         they mean the same for lists of any length; σ then is that of the mean preference.
     seen : Seen, optional
         How far the lists went that the weights were learned from: items below that are heard less and less loud, as in
-        `ranking.expert_features.Reading`. In a sum of lists an item is as loud as in the list that places it best.
+        `features.expert_features.Reading`. In a sum of lists an item is as loud as in the list that places it best.
 
     Notes
     -----

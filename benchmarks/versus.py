@@ -1,0 +1,103 @@
+"""Times the present source beside another commit, in turns and in one run: start-up, request, workload A, B1.
+
+`make versus REV=v0.1.0` prints new over old, the best of several runs each; a ratio above 1 is slower than before. The
+old source is unpacked under benchmarks/work and runs with the environment of the new one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from measure import CACHE, ROOT, run, workload
+from models_peers import Worker, ours
+from models_peers import workload as pairs
+
+HERE = Path(__file__).parent
+REQUEST = {"n_lists": 3, "length": 100, "pool": 200, "repeats": 20}
+
+
+def unpacked(revision: str) -> Path:
+    """Return the folder with the source of a commit, unpacking it once."""
+    folder = CACHE / f"versus-{revision}"
+    if not folder.exists():
+        packed = subprocess.run(["git", "archive", revision, "src"], cwd=ROOT, capture_output=True, check=True).stdout
+        with tarfile.open(fileobj=io.BytesIO(packed)) as files:
+            files.extractall(folder, filter="data")
+    return folder / "src"
+
+
+def _seconds(*command: str) -> Callable[[Path], float]:
+    """Return a function that times a command with the library of a folder."""
+    return lambda source: run([sys.executable, *command], env={"PYTHONPATH": str(source)}).seconds
+
+
+def _request(source: Path) -> float:
+    command = [sys.executable, str(HERE / "ours_worker.py"), "request", json.dumps(REQUEST)]
+    answer = json.loads(run(command, env={"PYTHONPATH": str(source)}).output.splitlines()[-1])
+    return float(answer["ours_us"]) / 1e6
+
+
+def _fit(name: str, **params: Any) -> Callable[[Path], float]:
+    """Return a function that times a fit of Bradley-Terry, in a process that has compiled its loops."""
+    workers: dict[Path, Worker] = {}
+    job = {"file": pairs(name), **params}
+
+    def timed(source: Path) -> float:
+        if source not in workers:
+            workers[source] = Worker(ours("bradley_terry", job, PYTHONPATH=str(source)))
+            workers[source]()
+        return float(workers[source]()["seconds"])
+
+    return timed
+
+
+def cases() -> dict[str, tuple[int, Callable[[Path], float]]]:
+    """Return what is timed: the number of rounds, and a function from the source to seconds."""
+    small = [str(p) for p in sorted((ROOT / "src" / "concordant" / "data" / "sample" / "runs").glob("*"))]
+    large = [str(p) for p in sorted(workload("A", "--no-flagr").glob("run_*.trec"))]
+    out = ["-o", os.devnull, "--to", "trec", "--quiet"]
+    return {
+        "import concordant": (15, _seconds("-c", "import concordant")),
+        "concordant --version": (15, _seconds("-m", "concordant", "--version")),
+        "aggregate rrf, sample": (15, _seconds("-m", "concordant", "aggregate", *small, "--method", "rrf", *out)),
+        "request, 3 lists of 100": (8, _request),
+        "workload A, rrf": (5, _seconds("-m", "concordant", "aggregate", *large, "--method", "rrf", *out)),
+        "workload A, comb-mnz": (5, _seconds("-m", "concordant", "aggregate", *large, "--method", "comb-mnz", *out)),
+        "B1, no intervals": (9, _fit("b1", ties="none", uncertainty="none")),
+        "B1 with ties, no intervals": (9, _fit("b1t", ties="davidson", uncertainty="none")),
+    }
+
+
+def main() -> None:
+    """Time every case in turns and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("revision", help="the commit to compare with")
+    parser.add_argument("--only", default="", help="cases, separated by commas: those whose names hold one of these")
+    options = parser.parse_args()
+    sources = {"old": unpacked(options.revision), "new": ROOT / "src"}
+    print(f"{'':28s} {'old':>10s} {'new':>10s}   new / old", flush=True)
+    for name, (rounds, timed) in cases().items():
+        if options.only and not any(part in name for part in options.only.split(",")):
+            continue
+        seen: dict[str, list[float]] = {which: [] for which in sources}
+        # The first round fills caches.
+        for turn in range(rounds + 1):
+            for which, source in sources.items():
+                seconds = timed(source)
+                if turn:
+                    seen[which].append(seconds)
+        old, new = min(seen["old"]), min(seen["new"])
+        print(f"{name:28s} {1000 * old:8.2f}ms {1000 * new:8.2f}ms   {new / old:.3f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
