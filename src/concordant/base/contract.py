@@ -34,7 +34,7 @@ from concordant.errors import (
     listing,
     warn,
 )
-from concordant.execution import Pieces, map_instances, report, unwatched
+from concordant.execution import Shards, map_instances, report_progress, without_progress
 from concordant.execution.blocks import Blocks
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from concordant.data.labels import Labels
     from concordant.inference.explanation import Explanation
 
-__all__ = ["Aggregator", "FitInfo", "Tags", "consensus_of_blocks", "expert_weights"]
+__all__ = ["Aggregator", "FitInfo", "Tags", "consensus_of_blocks", "list_weights"]
 
 Votes = Preferences | Comparisons
 
@@ -64,7 +64,7 @@ def _declared_below(data: Votes | Blocks) -> Bools:
 
 def _some_left_out(blocks: Blocks) -> bool:
     """Return whether some list of blocks leaves out items that are declared below; read up to the first such block."""
-    each = (next(iter(blocks.pieces.some([b]).map(_leaves_out_below))) for b in range(len(blocks)))
+    each = (next(iter(blocks.shards.select([b]).map(_leaves_out_below))) for b in range(len(blocks)))
     return any(each)
 
 
@@ -179,16 +179,16 @@ class Aggregator:
     # Whether `fit` uses `features=` beside preferences; given to any other method they are an error.
     uses_features: ClassVar[bool] = False
     # Whether it has no way to obey lists that put what they leave out below, and takes it as unknown.
-    _leaves_unknown: ClassVar[bool] = False
+    _missing_is_unknown: ClassVar[bool] = False
     # Whether it can do either, and does as the preferences declare where nobody says otherwise.
-    _obeys: ClassVar[bool] = False
+    _honours_missing: ClassVar[bool] = False
     # Whether only the ratios of an instance's weights count, so that they may have any size.
     _relative_weights: ClassVar[bool] = False
     # Whether the rounding error of a score is a part of the score itself, not of the largest one: it decides on ties.
-    _own_error: ClassVar[bool] = False
+    _relative_tolerance: ClassVar[bool] = False
     _param_names: ClassVar[tuple[str, ...]] = ()
     # The interrupt that ended a fit early, raised again once the method holds what it learned.
-    _stop: BaseException | None = None
+    _interrupt: BaseException | None = None
 
     fit_info_: FitInfo
     consensus_: Consensus
@@ -204,7 +204,7 @@ class Aggregator:
         names = [p for p in inspect.signature(cls.__init__).parameters if p != "self"]
         cls._param_names = tuple(n for n in names if n not in ("args", "kwargs"))
         asked = cls.constraints.get("missing")
-        cls._obeys = asked is not None and asked.test("auto") and asked.test("below")
+        cls._honours_missing = asked is not None and asked.test("auto") and asked.test("below")
 
     @classmethod
     def param_names(cls) -> tuple[str, ...]:
@@ -266,28 +266,28 @@ class Aggregator:
         >>> cc.Copeland().missing_as(cc.from_lists(lists, missing="below"))
         'below'
         """
-        if not (self._obeys or self._leaves_unknown):
+        if not (self._honours_missing or self._missing_is_unknown):
             return None
         below = _declared_below(preferences)
         if not len(below):
             return None
-        word: str = getattr(self, "missing", "") if self._obeys else "unknown"
+        word: str = getattr(self, "missing", "") if self._honours_missing else "unknown"
         if word != "auto":
             return word
         n = int(below.sum())
         return "unknown" if n == 0 else "below" if n == len(below) else f"below in {n} of {len(below)} instances"
 
-    def _heed(self, preferences: Votes | Blocks) -> None:
+    def _note_missing(self, preferences: Votes | Blocks) -> None:
         """Note as what items count that a list leaves out, and warn where a declaration cannot be obeyed."""
-        if not (self._obeys or self._leaves_unknown):
+        if not (self._honours_missing or self._missing_is_unknown):
             return
         if hasattr(self, "fit_info_"):
             self.fit_info_.missing = self.missing_as(preferences)
-        if not self._leaves_unknown or not _declared_below(preferences).any():
+        if not self._missing_is_unknown or not _declared_below(preferences).any():
             return
         if isinstance(preferences, Blocks) and not _some_left_out(preferences):
             return
-        able = [n for n in METHODS if METHODS[n]._obeys]
+        able = [n for n in METHODS if METHODS[n]._honours_missing]
         message = (
             f"the preferences declare items that a list leaves out below what it holds; {type(self).__name__} takes "
             "them as unknown, so that an item is judged by the lists that hold it alone. Methods that obey: "
@@ -314,7 +314,7 @@ class Aggregator:
         Blocks, from `scan`, are gone through where they lie, on disk or on the workers of a cluster, by methods whose
         statistics add up over instances.
         """
-        self._learn(self._accepted(preferences), labels, validation, features)
+        self._run_fit(self._accepted(preferences), labels, validation, features)
         return self
 
     def predict(self, preferences: Votes | Blocks) -> Consensus:
@@ -325,11 +325,11 @@ class Aggregator:
         """
         if isinstance(preferences, Blocks):
             self._accepted(preferences)
-            return Consensus.concat(list(consensus_of_blocks(preferences.pieces, self)))
+            return Consensus.concat(list(consensus_of_blocks(preferences.shards, self)))
         votes = self._checked(preferences)
-        if self._leaves_unknown:
-            self._heed(votes)
-        self._tell_shift(votes)
+        if self._missing_is_unknown:
+            self._note_missing(votes)
+        self._warn_of_shift(votes)
         return self._consensus(votes)
 
     def fit_predict(
@@ -342,7 +342,7 @@ class Aggregator:
     ) -> Consensus:
         """Fit, then return the consensus of the same preferences (kept as `consensus_`)."""
         votes = self._accepted(preferences)
-        known = self._learn(votes, labels, validation, features)
+        known = self._run_fit(votes, labels, validation, features)
         if isinstance(votes, Blocks):
             self.consensus_ = self.predict(votes)
         else:
@@ -383,10 +383,12 @@ class Aggregator:
         from concordant.inference.explanation import explain
 
         votes = self._checked(preferences)
-        self._tell_shift(votes)
-        return explain(votes, instance, lambda own: self._additive(self._contributions(own)))
+        self._warn_of_shift(votes)
+        return explain(votes, instance, lambda own: self._require_additive(self._contributions(own)))
 
-    def _additive(self, contributions: tuple[list[str], Floats, Floats] | None) -> tuple[list[str], Floats, Floats]:
+    def _require_additive(
+        self, contributions: tuple[list[str], Floats, Floats] | None
+    ) -> tuple[list[str], Floats, Floats]:
         """Return the contributions, or raise where the scores are no sum over experts."""
         if contributions is None:
             can = [name for name in METHODS if METHODS[name]._contributions is not Aggregator._contributions]
@@ -410,25 +412,25 @@ class Aggregator:
 
         save(self, path)
 
-    def _learn(self, votes: Votes | Blocks, labels: Labels | None, validation: Any, features: Features | None) -> Any:
+    def _run_fit(self, votes: Votes | Blocks, labels: Labels | None, validation: Any, features: Features | None) -> Any:
         """Fit afresh on checked votes and return what `_fit` found out about these very instances."""
         self._check_features(features)
         if isinstance(votes, Blocks):
             self._check_blocks(features)
-        self._forget()
+        self._reset()
         started = perf_counter()
         self.fit_info_ = FitInfo()
-        self._heed(votes)
-        with self._ending_where_stopped():
+        self._note_missing(votes)
+        with self._reraise_interrupt():
             known = None
             if self.tags.blocks or not isinstance(votes, Blocks):
                 known = self._fit(votes, labels, validation, features)
             if not isinstance(votes, Blocks):
-                self._say_inverted(votes, labels)
+                self._mark_inverted_experts(votes, labels)
             self.fit_info_.seconds = perf_counter() - started
         return known
 
-    def _say_inverted(self, votes: Votes, labels: Labels | None) -> None:
+    def _mark_inverted_experts(self, votes: Votes, labels: Labels | None) -> None:
         """Call those experts inverted whose order labels show to be so, among those with weights below 0."""
         said = self.__dict__.get("expert_details_", {}).get("meaning")
         if said is None or labels is None:
@@ -442,21 +444,21 @@ class Aggregator:
             ]
 
     @contextmanager
-    def _ending_where_stopped(self) -> Iterator[None]:
+    def _reraise_interrupt(self) -> Iterator[None]:
         """Give a block for a fit; an interrupt that ended it is raised when the method holds what it has learned."""
         try:
             yield
         except BaseException:
             # A second interrupt, or an error, before it held anything.
-            if self._stop is not None:
+            if self._interrupt is not None:
                 info = self.fit_info_
-                self._forget()
+                self._reset()
                 self.fit_info_, info.interrupted = info, ""
-                del self._stop
+                del self._interrupt
             raise
-        if self._stop is not None:
-            stop = self._stop
-            del self._stop
+        if self._interrupt is not None:
+            stop = self._interrupt
+            del self._interrupt
             raise stop
 
     def learns_from_blocks(self) -> bool:
@@ -522,7 +524,7 @@ class Aggregator:
     def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> Any:
         """Learn what is shared over instances; the default shares nothing and so learns nothing.
 
-        `preferences` are Preferences or Comparisons, and also Blocks where `tags.blocks` is set: `pieces_of` makes
+        `preferences` are Preferences or Comparisons, and also Blocks where `tags.blocks` is set: `shards_of` makes
         one block of what is in memory, so that a method has one way to learn from all of them.
 
         What a fit finds out about the training instances on the way may be returned: `fit_predict` hands it to
@@ -551,7 +553,7 @@ class Aggregator:
         return Consensus.from_codes(slots, np.concatenate(score), np.concatenate(rank), np.concatenate(order))
 
     def _ranks(self, score: Floats, slots: Slots) -> tuple[Codes, Ints]:
-        return rank_scores(score, slots.offsets, own_error=self._own_error)
+        return rank_scores(score, slots.offsets, relative_tolerance=self._relative_tolerance)
 
     def _block_edges(self, preferences: Preferences) -> list[int]:
         """Return the instances at which blocks of about `_BLOCK_ROWS` rows begin, and the end."""
@@ -568,7 +570,7 @@ class Aggregator:
         """Return one score per slot, larger is better."""
         raise TypeError(f"{type(self).__name__} does not say how to score")
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         """Drop everything an earlier fit learned, so that a refit starts afresh."""
         for name in [n for n in self.__dict__ if n.endswith("_") and not n.startswith("_")]:
             del self.__dict__[name]
@@ -606,7 +608,7 @@ class Aggregator:
                 "Use concordant.from_lists, from_frame or one of the readers."
             )
         self._check_kind(kind)
-        return sound_weights(preferences, type(self).__name__, relative=self._relative_weights)
+        return usable_weights(preferences, type(self).__name__, relative=self._relative_weights)
 
     def _check_features(self, features: object) -> None:
         """Raise where features are given beside preferences to a method that would not look at them."""
@@ -623,12 +625,12 @@ class Aggregator:
             others = [n for n in METHODS if kind in METHODS[n].tags.accepts]
             raise KindError.unaccepted(type(self).__name__, kind, self.tags.accepts, others)
 
-    def _shift(self, preferences: Any) -> str:
+    def _data_shift(self, preferences: Any) -> str:
         """Return how the data differ from those learned from, in a way that the method cannot make up for, or ""."""
         return ""
 
-    def _tell_shift(self, preferences: Any) -> None:
-        if message := self._shift(preferences):
+    def _warn_of_shift(self, preferences: Any) -> None:
+        if message := self._data_shift(preferences):
             warn(message, DataShiftWarning)
 
     def _warn(self, message: str, category: type[ConcordantWarning] = ConcordantWarning) -> None:
@@ -651,7 +653,7 @@ class Aggregator:
 
 
 def consensus_of_blocks(
-    blocks: Pieces[Preferences],
+    blocks: Shards[Preferences],
     method: Aggregator,
     adjust: Callable[[Preferences], Preferences] | None = None,
     top: int | None = None,
@@ -660,7 +662,7 @@ def consensus_of_blocks(
 
     Parameters
     ----------
-    blocks : Pieces of Preferences
+    blocks : Shards of Preferences
         The blocks, wherever they lie.
     method : Aggregator
         One that is fitted, or learns nothing.
@@ -674,7 +676,7 @@ def consensus_of_blocks(
         if shift and not told:
             warn(shift, DataShiftWarning)
             told = True
-        report(done, len(blocks))
+        report_progress(done, len(blocks))
         yield consensus
 
 
@@ -683,8 +685,8 @@ def _consensus_of_block(
 ) -> tuple[Consensus, str]:
     """Return the consensus of a block, and how it differs from what the method learned from."""
     votes = block if adjust is None else adjust(block)
-    shift = method._shift(votes)
-    with unwatched():
+    shift = method._data_shift(votes)
+    with without_progress():
         # A shift is said once for all blocks, and not by each.
         consensus = method._consensus(method._checked(votes)) if shift else method.predict(votes)
     return consensus if top is None else consensus.top(top), shift
@@ -697,7 +699,7 @@ def _within(column: Floats, least: float, most: float) -> bool:
     return bool(((column == 0) | ((column >= least) & (column <= most))).all())
 
 
-def sound_weights(votes: Votes, owner: str, *, relative: bool) -> Votes:
+def usable_weights(votes: Votes, owner: str, *, relative: bool) -> Votes:
     """Return the votes with weights that sums and squares can hold, or raise naming one that is not so.
 
     Parameters
@@ -713,7 +715,7 @@ def sound_weights(votes: Votes, owner: str, *, relative: bool) -> Votes:
     Examples
     --------
     >>> p = Preferences(["q", "q"], ["x", "y"], ["a", "b"], [1, 1], weight={"x": 2.0**900, "y": 2.0**899})
-    >>> sound_weights(p, "RRF", relative=True).weights.tolist()
+    >>> usable_weights(p, "RRF", relative=True).weights.tolist()
     [0.5, 0.25]
     """
     if isinstance(votes, Comparisons):
@@ -777,7 +779,7 @@ def _whose(votes: Votes, row: int) -> str:
     return f" for {left!r} against {votes.items[int(votes.right[row])]!r} in instance {instance!r}"
 
 
-def expert_weights(
+def list_weights(
     preferences: Preferences, weights: Mapping[str, float] | None, owner: str, unknown_experts: str = "error"
 ) -> Floats | None:
     """Return one weight per list: the container's own times the method's per-expert ones; None when all are 1.
