@@ -15,8 +15,9 @@ import concordant as cc
 from concordant import errors
 from concordant.base import contract
 from concordant.base.checks import examples
-from concordant.base.contract import Aggregator, FitInfo, Tags, list_weights, usable_weights
+from concordant.base.contract import Aggregator, FitInfo, Tags
 from concordant.base.params import number, one_of
+from concordant.base.weights import list_weights, usable_weights
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantWarning, DataError, KindError, ParameterError
 from concordant.execution import force_threads

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from concordant.aggregators.fusion import Weighing
 from concordant.arrays import Codes, Floats, Ints
-from concordant.base.contract import list_weights
+from concordant.base.weights import list_weights
 from concordant.data.preferences import Preferences
 from concordant.errors import ConvergenceWarning, DataError, IdentifiabilityWarning, listing
 from concordant.features.expert_features import slot_keys

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.arrays import Floats, Ints
-from concordant.base.contract import Aggregator, Tags, list_weights
+from concordant.base.contract import Aggregator, Tags
 from concordant.base.params import Constraint, Within, integer, mapping, metric_name, number, one_of, optional
 from concordant.base.registry import register_method
+from concordant.base.weights import list_weights
 from concordant.data.preferences import Preferences
 from concordant.errors import KindError, NotFittedError
 from concordant.inference.experts import check_known

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from concordant.base.contract import Aggregator, consensus_of_blocks
+from concordant.base.block_consensus import consensus_of_blocks
+from concordant.base.contract import Aggregator
 from concordant.base.registry import create
 from concordant.errors import KindError
 from concordant.io.parts import Parts
