@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import concordant as cc
 from concordant.errors import ConcordantWarning
-from concordant.execution import cores, note, report, threads
+from concordant.execution import cores, report_progress, report_status, threads
 from concordant_papers.pages import Page, write_file
 
 __all__ = ["Cell", "Outcome", "Setting", "Study", "compute"]
@@ -175,7 +175,7 @@ def compute(
     # Long ones first, so that none is left alone at the end.
     waiting.sort(key=lambda w: -w[1].seconds)
     total, done = resumed + len(waiting), resumed
-    report(done, total)
+    report_progress(done, total)
     for name, cell, path, answer in _answers(waiting, jobs):
         if isinstance(answer, _Failure):
             outcome.failed[name][cell.key] = answer.text
@@ -187,8 +187,8 @@ def compute(
             outcome.values[name][cell.key] = json.loads(json.dumps(value))
             outcome.seconds[name][cell.key] = seconds
         done += 1
-        report(done, total)
-        note(f"{name}: {cell.key}")
+        report_progress(done, total)
+        report_status(f"{name}: {cell.key}")
     return outcome._replace(resumed=resumed)
 
 

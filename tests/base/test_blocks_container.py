@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import concordant as cc
-from concordant.execution import Held
+from concordant.execution import InMemory
 from concordant.selection import GridSearch, cross_validate
 
 
@@ -65,7 +65,7 @@ def test_blocks_may_lie_in_memory(blocks: cc.Blocks) -> None:
     votes = cc.concat(blocks[:])
     parts = [votes[:5], votes[5:]]
     rows = np.diff(votes.list_offsets[votes.list_starts])
-    held = cc.Blocks(Held(parts), votes.instances, votes.experts, rows, votes.kind)
+    held = cc.Blocks(InMemory(parts), votes.instances, votes.experts, rows, votes.kind)
     assert cc.aggregate(held).score.tolist() == cc.aggregate(votes).score.tolist()
 
 

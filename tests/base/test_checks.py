@@ -20,7 +20,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantError, ContractError, DataError, NotFittedError, ParameterError
-from concordant.execution.blocks import Blocks, pieces_of
+from concordant.execution.blocks import Blocks, shards_of
 from concordant.learning.supervision import match_labels, validation_pair
 
 ALL = frozenset({"rank", "score", "rating"})
@@ -145,7 +145,7 @@ class ScalesByTheInstances(Sound):
     tags = Tags(accepts=ALL, blocks=True)
 
     def _fit(self, p: Any, labels: Any, validation: Any, features: Any) -> None:
-        self.spoken_ = sum(pieces_of(p).map(n_spoken))
+        self.spoken_ = sum(shards_of(p).map(n_spoken))
 
     def _scores(self, p: Preferences) -> np.ndarray:
         if not hasattr(self, "spoken_"):
@@ -163,7 +163,7 @@ SOUND = [Sound, SumsWinCounts, LearnsExperts, Shakes, Bounded, RefusesTies, Scal
 
 class LearnsFromTheLastBlock(ScalesByTheInstances):
     def _fit(self, p: Any, labels: Any, validation: Any, features: Any) -> None:
-        *_, self.spoken_ = pieces_of(p).map(n_spoken)
+        *_, self.spoken_ = shards_of(p).map(n_spoken)
 
 
 class TurnsTheBlocksRound(Sound):

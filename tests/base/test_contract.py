@@ -15,8 +15,9 @@ import concordant as cc
 from concordant import errors
 from concordant.base import contract
 from concordant.base.checks import examples
-from concordant.base.contract import Aggregator, FitInfo, Tags, expert_weights, sound_weights
+from concordant.base.contract import Aggregator, FitInfo, Tags
 from concordant.base.params import number, one_of
+from concordant.base.weights import list_weights, usable_weights
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantWarning, DataError, KindError, ParameterError
 from concordant.execution import force_threads
@@ -186,17 +187,17 @@ def test_methods_can_be_used_from_several_threads() -> None:
 
 
 def test_expert_weights_multiply_those_of_the_lists() -> None:
-    assert expert_weights(P, None, "Toy") is None
-    assert expert_weights(P, {}, "Toy") is None
-    assert expert_weights(P, {"y": 3.0}, "Toy").tolist() == [1, 3]  # type: ignore[union-attr]
+    assert list_weights(P, None, "Toy") is None
+    assert list_weights(P, {}, "Toy") is None
+    assert list_weights(P, {"y": 3.0}, "Toy").tolist() == [1, 3]  # type: ignore[union-attr]
     weighted = P.with_weights({"x": 2, "y": 5})
-    assert expert_weights(weighted, {"y": 3.0}, "Toy").tolist() == [2, 15]  # type: ignore[union-attr]
-    assert expert_weights(weighted, None, "Toy").tolist() == [2, 5]  # type: ignore[union-attr]
+    assert list_weights(weighted, {"y": 3.0}, "Toy").tolist() == [2, 15]  # type: ignore[union-attr]
+    assert list_weights(weighted, None, "Toy").tolist() == [2, 5]  # type: ignore[union-attr]
     with pytest.raises(
         DataError, match=r"Toy has weights for experts \['z'\] who are not in the preferences\. Known: \['x', 'y'\]"
     ):
-        expert_weights(P, {"z": 1.0}, "Toy")
-    assert expert_weights(P, {"z": 9.0, "x": 2.0}, "Toy", "ignore").tolist() == [2, 1]  # type: ignore[union-attr]
+        list_weights(P, {"z": 1.0}, "Toy")
+    assert list_weights(P, {"z": 9.0, "x": 2.0}, "Toy", "ignore").tolist() == [2, 1]  # type: ignore[union-attr]
 
 
 FEATURES = cc.Features(["q", "q"], ["a", "b"], [[0.0], [1.0]])
@@ -211,15 +212,15 @@ def weighted(sizes: dict[str, float]) -> Preferences:
 
 
 def test_extreme_weights_are_divided_instance_by_instance_where_ratios_count() -> None:
-    got = sound_weights(weighted({"x": 3e200, "y": 1e200, "z": 0.0}), "Toy", relative=True)
+    got = usable_weights(weighted({"x": 3e200, "y": 1e200, "z": 0.0}), "Toy", relative=True)
     assert got.weights[:3].tolist() == [1.0, 1.0, 1.0]
     assert got.weights[3] / got.weights[4] == 3e200 / 1e200
     assert 0.5 <= got.weights[3] < 1
     assert got.weights[5] == 0
     usual = weighted({"x": 1e-99, "y": 1e99})
-    assert sound_weights(usual, "Toy", relative=True) is usual
+    assert usable_weights(usual, "Toy", relative=True) is usual
     with pytest.raises(DataError, match=r"the weights of instance 'q2' go from 1e-300 to 1e\+300: .*Leave out who"):
-        sound_weights(weighted({"x": 1e-300, "y": 1e300}), "Toy", relative=True)
+        usable_weights(weighted({"x": 1e-300, "y": 1e300}), "Toy", relative=True)
 
 
 def test_weights_that_count_votes_are_refused_by_name_outside_their_range() -> None:

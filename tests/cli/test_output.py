@@ -165,15 +165,15 @@ def test_a_command_may_end_with_a_code_after_all_is_said(capsys: pytest.CaptureF
 
 def test_a_bar_tells_how_a_training_stands(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     from concordant.cli import _output
-    from concordant.execution import note, report
+    from concordant.execution import report_progress, report_status
 
     monkeypatch.setattr(_output, "PATIENCE", 0.0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
     with Session("x", {}) as session, session.progress("fitting crf", 1) as bar:
-        report(30, 100)
-        note("ndcg@10 0.5123 at pass 20")
+        report_progress(30, 100)
+        report_status("ndcg@10 0.5123 at pass 20")
         deadline = time.monotonic() + 10
         while "0.5123" not in (seen := capsys.readouterr().err) and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -29,7 +29,7 @@ from concordant.errors import (
     ParameterError,
 )
 from concordant.execution import connected, dask, watch
-from concordant.execution.pieces import Held, OnCluster, Pieces, Read, on_cluster
+from concordant.execution.shards import InMemory, OnCluster, OnDemand, Shards, on_cluster
 from concordant.io import tabular
 
 
@@ -130,13 +130,15 @@ def test_what_is_wrong_is_said_as_it_is_by_one_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "pieces", [Held([1, 2, 3]), Read(3, lambda n: n + 1), OnCluster(Here(), [1, 2, 3])], ids=["held", "read", "there"]
+    "pieces",
+    [InMemory([1, 2, 3]), OnDemand(3, lambda n: n + 1), OnCluster(Here(), [1, 2, 3])],
+    ids=["held", "read", "there"],
 )
-def test_every_piece_is_kept_with_a_value_of_its_own(pieces: Pieces[int]) -> None:
-    kept = pieces.keep_each(lambda piece, value, factor: factor * (piece + value), [10, 20, 30], 2)
+def test_every_piece_is_kept_with_a_value_of_its_own(pieces: Shards[int]) -> None:
+    kept = pieces.persist_each(lambda piece, value, factor: factor * (piece + value), [10, 20, 30], 2)
     assert list(kept.map(int)) == [22, 44, 66]
     with pytest.raises(ValueError, match="zip"):
-        pieces.keep_each(max, [1, 2])
+        pieces.persist_each(max, [1, 2])
 
 
 def test_a_missing_scheduler_is_said() -> None:
@@ -215,7 +217,7 @@ def test_a_worker_that_is_killed_changes_nothing(runs: Path, tmp_path: Path) -> 
     ):
         victim = -1
         found = []
-        for n, rows in enumerate(blocks.pieces.map(slowly, str(tmp_path))):
+        for n, rows in enumerate(blocks.shards.map(slowly, str(tmp_path))):
             found.append(rows)
             if n == 1:
                 victim = int(sorted(p.name for p in tmp_path.iterdir())[0].split("-")[0])

@@ -13,7 +13,7 @@ from tests.oracles import multinomial as oracle
 
 from concordant.aggregators import _mpm_fit
 from concordant.aggregators.mpm import Profile, _Piece, _Summary
-from concordant.execution import Held
+from concordant.execution import InMemory
 from concordant.kernels import mpm as kernel
 from concordant.kernels import mpm_variance as pairs
 
@@ -196,7 +196,7 @@ def profile_of(packed: kernel.Packed, ridge: float) -> Profile:
     block = _mpm_fit.BlockProfile(packed, ridge)
     none = _Summary(0, "", np.zeros(0), 0)
     piece = _Piece(none, block, np.zeros(int(packed.offsets[-1])))
-    return Profile(Held([piece]), int(block.wanted.sum()), int(packed.expert.max()) + 1)
+    return Profile(InMemory([piece]), int(block.wanted.sum()), int(packed.expert.max()) + 1)
 
 
 def test_profile_derivatives_are_finite_differences(corpus: Any, monkeypatch: pytest.MonkeyPatch) -> None:

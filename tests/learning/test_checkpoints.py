@@ -420,7 +420,7 @@ def test_adherence_that_was_taken_up_and_not_looked_at_has_not_converged(
 
 def test_blocks_that_do_not_say_what_they_are_of_have_no_checkpoint(tmp_path: Path) -> None:
     (votes,) = data("blocks-mpm")
-    unknown = cc.Blocks(votes.pieces, votes.instances, votes.experts, votes.rows, votes.kind)
+    unknown = cc.Blocks(votes.shards, votes.instances, votes.experts, votes.rows, votes.kind)
     with cc.checkpoint(tmp_path / "mark"), pytest.raises(KindError, match="do not say what they are of"):
         method("blocks-mpm").fit(unknown)
     one, other = (method("blocks-mpm").fit(blocks) for blocks in (unknown, votes))

@@ -161,7 +161,7 @@ def test_an_interrupt_keeps_the_best_and_is_raised_again() -> None:
         method.fit(*data(10), validation=data(4, first=100))
     assert method.kept_.tolist() == [3.0, 30.0]
     assert method.fit_info_.interrupted == "after pass 5 of 9"
-    assert "_stop" not in method.__dict__
+    assert "_interrupt" not in method.__dict__
 
 
 @pytest.mark.parametrize("stop", [1, 4, 7])

@@ -17,7 +17,7 @@ from concordant.aggregators._linear import TRANSFORMS, Said, Training, arranged,
 from concordant.arrays import Floats, Ints
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, KindError
-from concordant.execution import Held, Pieces, map_instances
+from concordant.execution import InMemory, Shards, map_instances
 from concordant.features.expert_features import ExpertRows, WeightBlocks, anybody, blocks_by_lists
 from concordant.inference.experts import speaking
 from concordant.kernels.lists import list_ids
@@ -79,7 +79,7 @@ class Task(NamedTuple):
         The transform.
     rows : Training
         The rows to score the validation part by and, of preferences in memory, the training part.
-    blocks : Pieces of LabelledBlock or None
+    blocks : Shards of LabelledBlock or None
         The training data; None for blocks without a label.
     unit, size : float64[3], float
         The units the columns are learned in, and how far they spread then.
@@ -91,7 +91,7 @@ class Task(NamedTuple):
 
     transform: str
     rows: Training
-    blocks: Pieces[Any]
+    blocks: Shards[Any]
     unit: Floats
     size: float
     held_out: bool
@@ -103,14 +103,14 @@ class Task(NamedTuple):
 
     def objective(self, owner: CRF, instances: Ints) -> _Objective:
         """Return the sum of the expected metric over some instances, with draws that stay."""
-        draws = self.blocks.keep(_drawn, owner, instances if self.held_out else None)
+        draws = self.blocks.persist(_drawn, owner, instances if self.held_out else None)
         return _Objective(draws, len(instances), len(self.rows.blocks))
 
 
 class _Objective:
     """The value and the gradient of all instances at some weights."""
 
-    def __init__(self, draws: Pieces[_Draws | None], n: int, n_blocks: int) -> None:
+    def __init__(self, draws: Shards[_Draws | None], n: int, n_blocks: int) -> None:
         from concordant.kernels.crf import grids_of
 
         self._draws = draws
@@ -141,7 +141,7 @@ def from_memory(
         rows = owner._prepared(votes, pair, weights, (transform,), truth.instances)
         check_told_apart(rows.train.key, truth, votes, name)
         block = _arranged(rows.train, aim, telling, votes.instances)
-        blocks, unit, size, _ = _scaled(Held([block]), owner, transform, len(weights))
+        blocks, unit, size, _ = _scaled(InMemory([block]), owner, transform, len(weights))
         said = partial(Said.of, rows.train, len(weights))
         tasks.append(Task(transform, rows, blocks, unit, size, held_out=True, said=said))
     return truth, tasks
@@ -156,7 +156,7 @@ def from_blocks(
         raise KindError(BLOCKS_NEED)
     if labels is None:
         raise DataError(f"{name} learns from labels and got none. Call fit(blocks, labels, validation=...).")
-    judged = blocks.pieces.keep(_judged, owner, labels)
+    judged = blocks.shards.persist(_judged, owner, labels)
     told = list(judged.map(_tell))
     counts = {key: sum(t[3][key] for t in told) for key in told[0][3]} | {"instances": n_instances}
     if not counts["labelled"]:
@@ -171,7 +171,7 @@ def from_blocks(
     seen = Seen.over([part for part in judged.map(_reached, owner, weights) if part is not None])
     tasks, n_telling = [], 0
     for transform in candidates(owner.transform, TRANSFORMS):
-        rows = judged.keep(_rows, owner, weights, transform, highest)
+        rows = judged.persist(_rows, owner, weights, transform, highest)
         own, unit, size, n_telling = _scaled(rows, owner, transform, len(weights))
         owner._require_telling(n_telling, counts["usable"])
         held = owner._rows_of(pair[0], weights, (transform,), " of the validation part", seen)
@@ -182,7 +182,7 @@ def from_blocks(
 
 
 def _said_in_blocks(blocks: Blocks, owner: CRF, weights: WeightBlocks, transform: str) -> Said:
-    parts = list(blocks.pieces.map(_said, owner, weights, transform))
+    parts = list(blocks.shards.map(_said, owner, weights, transform))
     return Said(*(np.sum(part, axis=0) for part in zip(*parts, strict=True)))
 
 
@@ -275,17 +275,17 @@ def _arranged(rows: ExpertRows, aim: Aim, telling: Ints, instances: Any) -> _Row
 
 
 def _scaled(
-    rows: Pieces[_Rows | None] | Pieces[_Rows], owner: CRF, transform: str, n_blocks: int
-) -> tuple[Pieces[LabelledBlock | None], Floats, float, int]:
+    rows: Shards[_Rows | None] | Shards[_Rows], owner: CRF, transform: str, n_blocks: int
+) -> tuple[Shards[LabelledBlock | None], Floats, float, int]:
     """Return the blocks in the units they are learned in, the units, how far columns spread, and the instances."""
     from concordant.aggregators.crf import units_of
 
     scale = _added(rows, n_blocks)
     unit, size = units_of(scale.variance, owner)
-    return rows.keep(_in_units, owner, transform, unit), unit, size, scale.n_telling
+    return rows.persist(_in_units, owner, transform, unit), unit, size, scale.n_telling
 
 
-def _added(rows: Pieces[Any], n_blocks: int) -> _Scale:
+def _added(rows: Shards[Any], n_blocks: int) -> _Scale:
     """Return what sets the scale, over all blocks."""
     parts = [part for part in rows.map(_scale, n_blocks) if part is not None]
     if len(parts) == 1:

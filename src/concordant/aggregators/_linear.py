@@ -147,7 +147,7 @@ class LinearAggregator(Aggregator):
         """Return how far the lists went that the weights were learned from; None where that is not known."""
         return Seen.recorded(self.__dict__.get("training_"))
 
-    def _shift(self, preferences: Votes) -> str:
+    def _data_shift(self, preferences: Votes) -> str:
         blocks = self._blocks()
         return kind_shift(self, preferences) or depth_shift(
             self, preferences, lambda: blocks.of(preferences, type(self).__name__, self.unknown_experts)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from concordant.aggregators.majority import LARGE, each_instance
 from concordant.arrays import Floats, Ints
 from concordant.errors import FormatError
-from concordant.execution import Pieces, report, threads
+from concordant.execution import Shards, report_progress, threads
 from concordant.kernels import lists
 from concordant.learning.resumable import Keep, State, apart, joined
 
@@ -61,7 +61,7 @@ class Trust:
 
     Parameters
     ----------
-    parts : Pieces of Part
+    parts : Shards of Part
         The instances.
     choices : float64[K]
         T.
@@ -71,7 +71,7 @@ class Trust:
         How many steps are taken at most, and when it has converged: for the scores of an instance and for θ.
     """
 
-    def __init__(self, parts: Pieces[Part], choices: Floats, largest: int, max_iter: int, tol: float) -> None:
+    def __init__(self, parts: Shards[Part], choices: Floats, largest: int, max_iter: int, tol: float) -> None:
         self.parts = parts
         self.choices = choices
         self.heard = np.flatnonzero(choices > 0)
@@ -90,7 +90,7 @@ class Trust:
         else:
             self.theta = known["theta"]
             with self._alone():
-                self.parts = self.parts.keep_each(_taken_up, apart(known), self.theta)
+                self.parts = self.parts.persist_each(_taken_up, apart(known), self.theta)
             trace, done = known["trace"].tolist(), bool(known["done"])
         norm, metric = np.inf if len(self.heard) else 0.0, np.sqrt(self.choices[self.heard])
         with keep.steps(max_iter):
@@ -114,7 +114,7 @@ class Trust:
                     break
                 trace = [*trace, risen]
                 keep.note(n_iter + 1, lambda: self._kept(trace, done))  # noqa: B023 - called at once or never
-                report(n_iter + 1, max_iter)
+                report_progress(n_iter + 1, max_iter)
         return len(trace) - 1, norm <= tol, norm, trace
 
     def gather(self, function: Callable[[Part], T]) -> list[T]:
@@ -145,10 +145,10 @@ class Trust:
         out: Floats = theta * np.sqrt(choices.sum() / max(float(choices @ theta**2), 1e-300))
         return out
 
-    def _profile(self, theta: Floats) -> tuple[float, Pieces[Part]]:
+    def _profile(self, theta: Floats) -> tuple[float, Shards[Part]]:
         """Return the objective, and the parts with the scores of all instances, for some θ."""
         with self._alone():
-            parts = self.parts.keep(_profiled, theta, self.max_iter, self.tol)
+            parts = self.parts.persist(_profiled, theta, self.max_iter, self.tol)
             # Instance by instance, so that the sum does not depend on how they are parted.
             value = sum(value for values in parts.map(_values) for value in values)
         return float(value), parts

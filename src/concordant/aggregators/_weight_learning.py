@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from concordant.aggregators.fusion import Weighing
 from concordant.arrays import Codes, Floats, Ints
-from concordant.base.contract import expert_weights
+from concordant.base.weights import list_weights
 from concordant.data.preferences import Preferences
 from concordant.errors import ConvergenceWarning, DataError, IdentifiabilityWarning, listing
 from concordant.features.expert_features import slot_keys
@@ -294,7 +294,7 @@ def _part(owner: Weighing, p: Any, candidate: Candidate, column: dict[str, int] 
     terms, name = candidate.terms(p), type(owner).__name__
     if column is None:
         given = None if isinstance(owner.weights, str) else owner.weights
-        each = expert_weights(p, given, name, owner.unknown_experts)
+        each = list_weights(p, given, name, owner.unknown_experts)
         return _Rows.of(p, terms, np.zeros(p.n_experts, dtype=np.int64), each)
     codes = np.array([column.get(e, -1) for e in p.experts], dtype=np.int64)
     return _Rows.of(p, terms, codes, p.list_weight)

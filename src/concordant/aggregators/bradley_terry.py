@@ -18,7 +18,7 @@ from concordant.aggregators._pairwise_outcomes import ListMeetings, Meetings, Ro
 from concordant.arrays import Codes, Floats, Ints
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.limits import check_limits
-from concordant.base.params import IN_UNITS, INTERVALS, Constraint, Within, boolean, integer, number, one_of
+from concordant.base.params import IN_DATA_UNITS, INTERVALS, Constraint, Within, boolean, integer, number, one_of
 from concordant.base.registry import register_method
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
@@ -195,7 +195,7 @@ class BradleyTerry(Aggregator):
         blocks=True,
         cost="O(R + P) and O(P) per Newton step, P pairs that met",
     )
-    _leaves_unknown = True
+    _missing_is_unknown = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "ties": one_of("auto", "davidson", "rao-kupper", "none"),
         "reliability": boolean(),
@@ -220,14 +220,14 @@ class BradleyTerry(Aggregator):
     ties_: str
     tie_: Annotated[float, Within(least=0)]
     side_: Annotated[float, Within(-1e3, 1e3)]
-    coefficients_: Annotated[dict[str, float], IN_UNITS]
-    shared_covariance_: Annotated[Floats, IN_UNITS._replace(missing=True)]
+    coefficients_: Annotated[dict[str, float], IN_DATA_UNITS]
+    shared_covariance_: Annotated[Floats, IN_DATA_UNITS._replace(missing=True)]
     adherence_: Annotated[Floats, Within(-1e3, 1e3)]
     expert_details_: Annotated[dict[str, list[float]], Within()]
     scale_: Annotated[float, Within(1e-12)]
     feature_slots_: Annotated[dict[str, list[Any]], Within(least=0)]
-    feature_basis_: Annotated[Floats, IN_UNITS]
-    feature_scores_: Annotated[Floats, IN_UNITS]
+    feature_basis_: Annotated[Floats, IN_DATA_UNITS]
+    feature_scores_: Annotated[Floats, IN_DATA_UNITS]
 
     def __init__(
         self,
@@ -510,7 +510,7 @@ class BradleyTerry(Aggregator):
                 if not at_once:
                     # This looks at every pair, of which there may be too many to look at all at once.
                     self._check_placed(part, ties=shared.model != bradley_terry.PLAIN)
-                how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "report": execution.report}
+                how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "report": execution.report_progress}
                 # Several parts are solved side by side, each by itself; what lasts is one large instance.
                 found = _bradley_terry_fit.solve(
                     part.pairs, prior, shared, **how, keep=keep if len(parts) == 1 else UNKEPT
@@ -558,7 +558,12 @@ class BradleyTerry(Aggregator):
         all_ties = self._only_ties(votes)
         start = bradley_terry.Shared(model, bradley_terry.tie_start(pairs, model) if tied else 0.0, 0.0)
         which: dict[str, Any] = {"tie": tied and not all_ties, "side": self.side_effect}
-        how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "report": execution.report, "keep": keep}
+        how: dict[str, Any] = {
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "report": execution.report_progress,
+            "keep": keep,
+        }
         if features is not None:
             return self._fit_features(votes, features, prior, start, which, how)
         if any(which.values()):
@@ -585,9 +590,9 @@ class BradleyTerry(Aggregator):
         self.ties_, self.tie_, self.side_ = "none", 0.0, 0.0
         self.shared_covariance_ = np.zeros((0, 0))
         self.fit_info_.uncertainty = self._in_words(self._how(has_experts=True), has_experts=True)
-        if not self.learns() or not any(blocks.pieces.map(parted.is_tied, self)):
+        if not self.learns() or not any(blocks.shards.map(parted.is_tied, self)):
             return
-        parts = blocks.pieces.keep(parted.part_of, self)
+        parts = blocks.shards.persist(parted.part_of, self)
         told = parted.Told.of_all(parts.map(parted.tell, self))
         self.ties_ = "davidson" if self.ties == "auto" else self.ties
         if not self._shrinks and not told.bounded:
@@ -603,11 +608,11 @@ class BradleyTerry(Aggregator):
         keep = Mark(self, [blocks])
         known = keep.restored()
         if known is not None:
-            parts = parts.keep_each(parted.taken_up, apart(known))
+            parts = parts.persist_each(parted.taken_up, apart(known))
 
         def evaluate(shared: Shared) -> Profile:
             nonlocal parts
-            parts = parts.keep(parted.moved, self, shared, learned, how)
+            parts = parts.persist(parted.moved, self, shared, learned, how)
             return parted.added(parts.map(parted.profile_of))
 
         found = _bradley_terry_fit.climb_profile(
@@ -616,7 +621,7 @@ class BradleyTerry(Aggregator):
             learned,
             told.ties + told.decided,
             **how,
-            report=execution.report,
+            report=execution.report_progress,
             keep=keep,
             hidden=lambda: joined(list(parts.map(parted.kept))),
         )
@@ -884,7 +889,7 @@ class BradleyTerry(Aggregator):
         how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
         which: dict[str, Any] = {"tie": 0 in learned, "side": 1 in learned}
         for b in range(self.n_bootstrap):
-            execution.report(b, self.n_bootstrap)
+            execution.report_progress(b, self.n_bootstrap)
             pairs = votes.resampled(streams)
             if jointly:
                 out[b] = _bradley_terry_fit.solve_jointly(pairs, prior, shared, start=score, **which, **how).score
@@ -1014,7 +1019,7 @@ class BradleyTerry(Aggregator):
             tol=self.tol,
             # A sweep over judges and scores in turn goes less far than a Newton step over all.
             max_iter=5 * self.max_iter,
-            report=execution.report,
+            report=execution.report_progress,
             keep=keep,
         )
         self.ties_ = "davidson" if np.isfinite(fitted.tie) else "none"

@@ -20,7 +20,7 @@ from concordant.base.params import Constraint, Within, integer, number, one_of
 from concordant.base.registry import register_method
 from concordant.data.preferences import Preferences
 from concordant.errors import ConvergenceWarning, DataError, IdentifiabilityWarning, NotFittedError, listing
-from concordant.execution import map_instances, report, unwatched
+from concordant.execution import map_instances, report_progress, without_progress
 from concordant.inference.experts import check_known
 from concordant.kernels.lists import offsets_of, positions
 from concordant.learning.checkpoints import Mark
@@ -180,7 +180,7 @@ class CPS(Aggregator):
             objective,
             start,
             bounds=(0.0, None),
-            callback=lambda step, _: report(step, self.max_iter),
+            callback=lambda step, _: report_progress(step, self.max_iter),
             options={
                 "maxiter": self.max_iter,
                 "maxfun": 20 * self.max_iter,
@@ -301,7 +301,7 @@ class _Training:
             value, stages = tied_likelihood(self.table(n), by_list, self.levels[n], self.distance, gradient, curve)
             return value, stages, gradient * weights[own], curve * weights[own] ** 2
 
-        with unwatched():
+        with without_progress():
             parts = map_instances(work, len(self.telling))
         total, gradient, curve = 0.0, np.zeros(p.n_experts), np.zeros(p.n_experts)
         self.stages = sum(stages for _, stages, _, _ in parts)

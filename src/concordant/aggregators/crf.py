@@ -278,9 +278,9 @@ class CRF(LinearAggregator):
             raise KindError("CRF(sums='slice') sums over drawn items of lists. For comparisons take sums='full'.")
         return votes
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         kept = (self.experts_, self.weights_) if self.warm_start and "weights_" in self.__dict__ else None
-        super()._forget()
+        super()._reset()
         if kept is not None:
             self._before = kept
 

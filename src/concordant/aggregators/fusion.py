@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.arrays import Floats, Ints
-from concordant.base.contract import Aggregator, Tags, expert_weights
+from concordant.base.contract import Aggregator, Tags
 from concordant.base.params import Constraint, Within, integer, mapping, metric_name, number, one_of, optional
 from concordant.base.registry import register_method
+from concordant.base.weights import list_weights
 from concordant.data.preferences import Preferences
 from concordant.errors import KindError, NotFittedError
 from concordant.inference.experts import check_known
@@ -141,7 +142,7 @@ class Weighing(Aggregator):
         """Return the weight of every list: the container's own times the expert's; None when all are 1."""
         owner = type(self).__name__
         if not isinstance(self.weights, str):
-            return expert_weights(preferences, self.weights, owner, self.unknown_experts)
+            return list_weights(preferences, self.weights, owner, self.unknown_experts)
         if "adherence_" not in self.__dict__:
             raise NotFittedError.of(owner)
         known = dict(zip(self.experts_, self.adherence_.tolist(), strict=True))
@@ -346,7 +347,7 @@ class ISR(Aggregator):
     name = "isr"
     tags = Tags(accepts=LISTS, cost="O(R)")
     _relative_weights = True
-    _own_error = True
+    _relative_tolerance = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"ties": one_of(*TIES)}
 
     def __init__(self, *, ties: str = "average") -> None:
@@ -391,7 +392,7 @@ class LogISR(Aggregator):
 
     name = "log-isr"
     tags = Tags(accepts=LISTS, cost="O(R)")
-    _own_error = True
+    _relative_tolerance = True
     constraints: ClassVar[Mapping[str, Constraint]] = {"sigma": number(least=0, most=1), "ties": one_of(*TIES)}
 
     def __init__(self, *, sigma: float = 0.01, ties: str = "average") -> None:
@@ -889,7 +890,7 @@ class WeightedSum(Weighing, _Comb):
     ) -> Floats:
         return _total(preferences, value, absent, weights)
 
-    def _shift(self, preferences: Preferences) -> str:
+    def _data_shift(self, preferences: Preferences) -> str:
         # These two look at the order alone.
         return "" if self.norm in ("rank", "borda") else value_shift(self, preferences)
 

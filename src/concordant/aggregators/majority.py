@@ -549,7 +549,7 @@ class Kemeny(Aggregator):
         if isinstance(preferences, Blocks):
             return super().fit_predict(preferences, labels, validation=validation, features=features)
         votes = self._checked(preferences)
-        self._learn(votes, labels, validation, features)
+        self._run_fit(votes, labels, validation, features)
         proofs = self._proofs(votes)
         self.optimality_ = {
             "instance": preferences.instances.tolist(),

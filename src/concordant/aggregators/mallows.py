@@ -47,8 +47,8 @@ from concordant.errors import (
     ParameterError,
     listing,
 )
-from concordant.execution import Pieces, map_instances, report, threads, unwatched
-from concordant.execution.blocks import Blocks, pieces_of
+from concordant.execution import Shards, map_instances, report_progress, threads, without_progress
+from concordant.execution.blocks import Blocks, shards_of
 from concordant.inference.experts import check_known
 from concordant.kernels import kemeny, mallows
 from concordant.learning.checkpoints import Mark
@@ -395,7 +395,7 @@ class _Summary(NamedTuple):
 class _EStep:
     """The E step over blocks of instances, in memory or on workers; the chains stay with their block."""
 
-    def __init__(self, owner: ExtendedMallows, pieces: Pieces[_Piece], n_experts: int) -> None:
+    def __init__(self, owner: ExtendedMallows, pieces: Shards[_Piece], n_experts: int) -> None:
         summaries = list(pieces.map(_summary_of, owner))
         outlines = [outline for summary in summaries for outline in summary.outlines]
         self.laws = Laws(outlines, n_experts, owner.formula, owner.norm)
@@ -405,7 +405,7 @@ class _EStep:
 
     def run(self, theta: Floats, sweeps: float) -> _Look:
         """Return how far the lists are from the true rankings given θ."""
-        self._pieces = self._pieces.keep(_walked, self._owner, theta, sweeps, self._pieces.recomputed)
+        self._pieces = self._pieces.persist(_walked, self._owner, theta, sweeps, self._pieces.recomputed)
         looks = [look for look in self._pieces.map(_look_of) if look is not None]
         seen = Seen(*(np.concatenate(parts, axis=1) for parts in zip(*(look.seen for look in looks), strict=True)))
         return _Look(seen, [v for look in looks for v in look.log_odds], [m for look in looks for m in look.moved])
@@ -416,7 +416,7 @@ class _EStep:
 
     def restore(self, known: State) -> None:
         """Have the chains go on from a state."""
-        self._pieces = self._pieces.keep_each(_restored, apart(known), self._owner)
+        self._pieces = self._pieces.persist_each(_restored, apart(known), self._owner)
 
 
 def _piece_of(block: Preferences, owner: ExtendedMallows) -> _Piece:
@@ -630,7 +630,7 @@ class ExtendedMallows(Aggregator):
         self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None
     ) -> list[Pool] | None:
         self._check_combination(labels)
-        pieces = pieces_of(preferences).keep(_piece_of, self)
+        pieces = shards_of(preferences).persist(_piece_of, self)
         experts = preferences.experts.tolist()
         e_step = _EStep(self, pieces, len(experts))
         pools = None if isinstance(preferences, Blocks) else next(pieces.map(_pools_of))
@@ -761,7 +761,7 @@ class ExtendedMallows(Aggregator):
 
         with keep.steps(self.max_iter):
             while not at.converged and len(at.trace) < self.max_iter:
-                with unwatched():
+                with without_progress():
                     now, log_odds, moved = e_step.run(at.theta, at.sweeps)
                 seen = now if at.seen is None else at.seen.towards(now, (at.averaged + 1.0) ** -_FORGET)
                 given = laws.given(seen.mean(), self.prior)
@@ -796,7 +796,7 @@ class ExtendedMallows(Aggregator):
                     objective=self._log_likelihood(laws, at.theta, log_odds),
                 )
                 keep.note(len(at.trace), state)
-                report(len(at.trace), self.max_iter)
+                report_progress(len(at.trace), self.max_iter)
         info.n_iter, info.trace, info.converged = len(at.trace), at.trace, at.converged
         info.gradient_norm, info.objective = at.norm, at.objective
         if sampled:

@@ -33,7 +33,7 @@ from concordant.errors import (
     UncertaintyWarning,
     listing,
 )
-from concordant.execution import Held, Pieces, map_instances, report
+from concordant.execution import InMemory, Shards, map_instances, report_progress
 from concordant.execution.blocks import Blocks
 from concordant.inference.experts import check_known
 from concordant.inference.uncertainty import (
@@ -239,7 +239,7 @@ class MPM(Aggregator):
     tags = Tags(
         accepts=PAIRED, uncertainty=True, blocks=True, cost="O(R log M); O(K M²) a step for adherence or variances"
     )
-    _leaves_unknown = True
+    _missing_is_unknown = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "variances": one_of(False, True, "force"),
         "adherence": one_of("auto", "learned", "supervised", "none"),
@@ -320,19 +320,19 @@ class MPM(Aggregator):
     ) -> NetCounts | None:
         if isinstance(preferences, Blocks):
             if self.learns():
-                pieces = preferences.pieces.keep(_piece_of, self)
+                pieces = preferences.shards.persist(_piece_of, self)
                 self._learn_adherence(preferences, list(pieces.map(_summary_of)), lambda: pieces)
             return None
         counts = net_counts(preferences, self.transform, bool(self.variances))
         kind = self._interval_kind(counts.named)
-        self._learn_adherence(preferences, [_Summary.of(counts)], lambda: Held([_Piece.of(counts)]))
+        self._learn_adherence(preferences, [_Summary.of(counts)], lambda: InMemory([_Piece.of(counts)]))
         if self.adherence == "supervised":
             self._ask_labels(preferences, labels, validation)
         self.fit_info_.uncertainty = None if kind is None else self._interval_method(kind, counts.named)
         return counts
 
     def _learn_adherence(
-        self, votes: Votes | Blocks, summaries: Sequence[_Summary], pieces: Callable[[], Pieces[_Piece]]
+        self, votes: Votes | Blocks, summaries: Sequence[_Summary], pieces: Callable[[], Shards[_Piece]]
     ) -> None:
         """Learn the adherence of the experts by sums over blocks; nothing where few speak, or nobody is named.
 
@@ -349,7 +349,7 @@ class MPM(Aggregator):
         if not self.experts_:
             return
         heard = sum((s.heard for s in summaries), np.zeros(len(self.experts_)))
-        how: dict[str, Any] = {"report": report, "keep": Mark(self, [votes])}
+        how: dict[str, Any] = {"report": report_progress, "keep": Mark(self, [votes])}
         if self.optimizer == "gd":
             (packed,) = pieces().map(_packed_of)
             found = _mpm_fit.ascend(packed, self.adherence_, self.max_iter, learning=True, **how)[0]
@@ -941,14 +941,14 @@ class Profile:
     A block after an evaluation is made of the block before it, so that one that is lost can be made again.
     """
 
-    def __init__(self, pieces: Pieces[_Piece], count: int, n_experts: int) -> None:
+    def __init__(self, pieces: Shards[_Piece], count: int, n_experts: int) -> None:
         self.position = pieces
         self._count = max(count, 1)
         self._n_experts = n_experts
 
     def __call__(self, theta: Floats) -> tuple[float, Floats]:
         """Return the objective and its gradient."""
-        self.position = self.position.keep(_evaluated, theta)
+        self.position = self.position.persist(_evaluated, theta)
         value, gradient = 0.0, np.zeros(self._n_experts)
         for part, slope in self.position.map(_value_of):
             value += part
@@ -968,7 +968,7 @@ class Profile:
 
     def restore(self, known: State) -> None:
         """Set the scores of all blocks to those of a state."""
-        self.position = self.position.keep_each(_restored, apart(known))
+        self.position = self.position.persist_each(_restored, apart(known))
 
 
 def _piece_of(block: Preferences, owner: MPM) -> _Piece:

@@ -36,7 +36,7 @@ from concordant.errors import (
     UncertaintyWarning,
     listing,
 )
-from concordant.execution import Held, Pieces, report, unwatched
+from concordant.execution import InMemory, Shards, report_progress, without_progress
 from concordant.execution.blocks import Blocks
 from concordant.inference.experts import check_known
 from concordant.inference.uncertainty import (
@@ -298,7 +298,7 @@ class PlackettLuce(Aggregator):
         """Warn where scores have not converged, or are stationary but not best; names are those of all parts."""
         first = np.cumsum([0, *(p.n_instances for p in parts)]).tolist()
         open_ = [names[first[k] + n] for k, p in enumerate(parts) for n in p.unconverged]
-        if open_ and not self._stop:
+        if open_ and not self._interrupt:
             self._warn(
                 f"Plackett-Luce did not converge in {max(p.n_iter for p in parts)} steps in instances "
                 f"{listing(open_)}. The largest gradient is {max(p.norm for p in parts):.1e}, asked for "
@@ -387,17 +387,17 @@ class PlackettLuce(Aggregator):
     def _learned(self, votes: Preferences | Blocks, keep: Keep) -> _Solved | None:
         """Learn the adherence by sums over blocks; return the scores that go with it where `votes` are in memory."""
         prepared: _Lists | None = None
-        parts: Pieces[Part]
+        parts: Shards[Part]
         if isinstance(votes, Blocks):
-            with unwatched():
-                made = votes.pieces.keep(_piece_of, self)
+            with without_progress():
+                made = votes.shards.persist(_piece_of, self)
                 told, places = zip(*made.map(itemgetter(1)), strict=True)
-                parts = made.keep(itemgetter(0))
+                parts = made.persist(itemgetter(0))
             del made
         else:
             prepared = _Lists.of(votes, self, np.ones(votes.n_lists))
             part, one = self._part(prepared, votes)
-            parts, told, places = Held([part]), (one,), (_Places.of(prepared),)
+            parts, told, places = InMemory([part]), (one,), (_Places.of(prepared),)
             del part
         trust = self._trust(parts, told)
         # What they were before the first step is not needed again.
@@ -423,7 +423,7 @@ class PlackettLuce(Aggregator):
         )
         return Part(prepared.list_starts, expert, models), told
 
-    def _trust(self, parts: Pieces[Part], told: Sequence[_Told]) -> Trust:
+    def _trust(self, parts: Shards[Part], told: Sequence[_Told]) -> Trust:
         """Return what learns the adherence of the experts over all parts."""
         return Trust(
             parts,
@@ -541,7 +541,7 @@ def _digits(tol: float) -> Callable[[float], None]:
 
     def tell(norm: float) -> None:
         gained = min(max(-np.log10(max(norm, tol)), 0.0), asked)
-        report(round(100 * gained / asked), 100)
+        report_progress(round(100 * gained / asked), 100)
 
     return tell
 

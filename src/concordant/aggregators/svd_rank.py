@@ -309,7 +309,7 @@ class SVDRank(Aggregator):
         seen = Seen.recorded(self.__dict__.get("training_"))
         return triples(votes, blocks, of_expert, self.strength_, p, self.missing, self.scaling, seen)
 
-    def _shift(self, preferences: Votes) -> str:
+    def _data_shift(self, preferences: Votes) -> str:
         blocks = self._known()
         return kind_shift(self, preferences) or depth_shift(
             self, preferences, lambda: blocks.of(preferences, type(self).__name__, self.unknown_experts)
@@ -351,12 +351,12 @@ class SVDRank(Aggregator):
             return Net(np.ascontiguousarray(self.hidden_[:, inner]), self.bias_, self.top_)
         return Net(self.weights_[:, inner, None], np.zeros(1), np.ones(1))
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         # What the next fit may begin with.
         before = None
         if self.warm_start and "weights_" in self.__dict__:
             before = ({name: b for b, name in enumerate(self.experts_)}, self._net())
-        super()._forget()
+        super()._reset()
         self._before = before
 
     def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> None:

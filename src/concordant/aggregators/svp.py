@@ -105,7 +105,7 @@ class SVP(Aggregator):
     name = "svp"
     tags = Tags(accepts=PAIRED, counts=True, cost="O(P + M) a step")
     _relative_weights = True
-    _leaves_unknown = True
+    _missing_is_unknown = True
     constraints: ClassVar[Mapping[str, Constraint]] = {
         "transform": one_of("count", "binary", "rankdiff", "log", "rating"),
         "rank": Constraint("an even number >= 2", lambda r: integer(least=2).test(r) and r % 2 == 0),

@@ -19,8 +19,8 @@ from concordant.base.params import Constraint, Within, integer, number, one_of, 
 from concordant.base.registry import register_method
 from concordant.data.preferences import Preferences
 from concordant.errors import IdentifiabilityWarning, NotFittedError, listing
-from concordant.execution import report
-from concordant.execution.blocks import pieces_of
+from concordant.execution import report_progress
+from concordant.execution.blocks import shards_of
 from concordant.inference.experts import check_known
 from concordant.kernels.cells import blocks
 
@@ -136,11 +136,11 @@ class ULARA(Aggregator):
         validation: Any,
         features: Features | None,
     ) -> None:
-        experts, pieces = preferences.experts.tolist(), pieces_of(preferences)
+        experts, pieces = preferences.experts.tolist(), shards_of(preferences)
         total = _Sums.nothing(len(experts))
         for done, part in enumerate(pieces.map(_sums_of_block, self), 1):
             total = _Sums(*(a + b for a, b in zip(total, part, strict=True)))
-            report(done, len(pieces))
+            report_progress(done, len(pieces))
         self._settle(total, experts)
 
     def _sums_of(self, p: Preferences) -> _Sums:

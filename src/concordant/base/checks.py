@@ -37,7 +37,7 @@ from concordant.errors import (
     ParameterError,
     listing,
 )
-from concordant.execution import Held, force_threads, threads
+from concordant.execution import InMemory, force_threads, threads
 from concordant.execution.blocks import Blocks
 
 __all__ = ["CHECKS", "Check", "Example", "Result", "check_method", "checks_for", "examples"]
@@ -707,7 +707,7 @@ def counts_of_pairs_suffice(method: Aggregator) -> None:
 def _in_blocks(votes: Preferences) -> Blocks:
     """Return preferences in two blocks."""
     rows = np.diff(votes.list_offsets[votes.list_starts])
-    parts = Held([votes[:1], votes[1:]])
+    parts = InMemory([votes[:1], votes[1:]])
     return Blocks(parts, votes.instances, votes.experts, rows, votes.kind, below=votes.below())
 
 

@@ -7,7 +7,7 @@ scores in one hook. Checking, naming, timing and saving are done here, once.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from concordant.arrays import Bools, Codes, Floats, Ints
+from concordant.base.block_consensus import consensus_of_blocks
 from concordant.base.params import Constraint, check_params
 from concordant.base.registry import METHODS
+from concordant.base.weights import usable_weights
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.features import Features
@@ -25,16 +27,14 @@ from concordant.data.index import Slots
 from concordant.data.preferences import Preferences
 from concordant.errors import (
     ConcordantWarning,
-    DataError,
     DataShiftWarning,
     DataWarning,
     KindError,
     NotFittedError,
     ParameterError,
-    listing,
     warn,
 )
-from concordant.execution import Pieces, map_instances, report, unwatched
+from concordant.execution import map_instances
 from concordant.execution.blocks import Blocks
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from concordant.data.labels import Labels
     from concordant.inference.explanation import Explanation
 
-__all__ = ["Aggregator", "FitInfo", "Tags", "consensus_of_blocks", "expert_weights"]
+__all__ = ["Aggregator", "FitInfo", "Tags"]
 
 Votes = Preferences | Comparisons
 
@@ -64,7 +64,7 @@ def _declared_below(data: Votes | Blocks) -> Bools:
 
 def _some_left_out(blocks: Blocks) -> bool:
     """Return whether some list of blocks leaves out items that are declared below; read up to the first such block."""
-    each = (next(iter(blocks.pieces.some([b]).map(_leaves_out_below))) for b in range(len(blocks)))
+    each = (next(iter(blocks.shards.select([b]).map(_leaves_out_below))) for b in range(len(blocks)))
     return any(each)
 
 
@@ -72,10 +72,6 @@ def _leaves_out_below(block: Preferences) -> bool:
     return bool(_declared_below(block).any())
 
 
-# Weights within these bounds can be squared and added up; divided by the largest, the smallest may be this small.
-_LIGHTEST, _HEAVIEST, _SMALLEST_SHARE = 1e-100, 1e100, 1e-150
-# Within these they are numbers of votes that a model can count.
-_FEWEST, _MOST = 1e-9, 1e12
 # Rows scored at one time: few enough to stay near a core, many enough that threads seldom wait for the interpreter.
 _BLOCK_ROWS = 1 << 18
 
@@ -179,16 +175,16 @@ class Aggregator:
     # Whether `fit` uses `features=` beside preferences; given to any other method they are an error.
     uses_features: ClassVar[bool] = False
     # Whether it has no way to obey lists that put what they leave out below, and takes it as unknown.
-    _leaves_unknown: ClassVar[bool] = False
+    _missing_is_unknown: ClassVar[bool] = False
     # Whether it can do either, and does as the preferences declare where nobody says otherwise.
-    _obeys: ClassVar[bool] = False
+    _honours_missing: ClassVar[bool] = False
     # Whether only the ratios of an instance's weights count, so that they may have any size.
     _relative_weights: ClassVar[bool] = False
     # Whether the rounding error of a score is a part of the score itself, not of the largest one: it decides on ties.
-    _own_error: ClassVar[bool] = False
+    _relative_tolerance: ClassVar[bool] = False
     _param_names: ClassVar[tuple[str, ...]] = ()
     # The interrupt that ended a fit early, raised again once the method holds what it learned.
-    _stop: BaseException | None = None
+    _interrupt: BaseException | None = None
 
     fit_info_: FitInfo
     consensus_: Consensus
@@ -204,7 +200,7 @@ class Aggregator:
         names = [p for p in inspect.signature(cls.__init__).parameters if p != "self"]
         cls._param_names = tuple(n for n in names if n not in ("args", "kwargs"))
         asked = cls.constraints.get("missing")
-        cls._obeys = asked is not None and asked.test("auto") and asked.test("below")
+        cls._honours_missing = asked is not None and asked.test("auto") and asked.test("below")
 
     @classmethod
     def param_names(cls) -> tuple[str, ...]:
@@ -266,28 +262,28 @@ class Aggregator:
         >>> cc.Copeland().missing_as(cc.from_lists(lists, missing="below"))
         'below'
         """
-        if not (self._obeys or self._leaves_unknown):
+        if not (self._honours_missing or self._missing_is_unknown):
             return None
         below = _declared_below(preferences)
         if not len(below):
             return None
-        word: str = getattr(self, "missing", "") if self._obeys else "unknown"
+        word: str = getattr(self, "missing", "") if self._honours_missing else "unknown"
         if word != "auto":
             return word
         n = int(below.sum())
         return "unknown" if n == 0 else "below" if n == len(below) else f"below in {n} of {len(below)} instances"
 
-    def _heed(self, preferences: Votes | Blocks) -> None:
+    def _note_missing(self, preferences: Votes | Blocks) -> None:
         """Note as what items count that a list leaves out, and warn where a declaration cannot be obeyed."""
-        if not (self._obeys or self._leaves_unknown):
+        if not (self._honours_missing or self._missing_is_unknown):
             return
         if hasattr(self, "fit_info_"):
             self.fit_info_.missing = self.missing_as(preferences)
-        if not self._leaves_unknown or not _declared_below(preferences).any():
+        if not self._missing_is_unknown or not _declared_below(preferences).any():
             return
         if isinstance(preferences, Blocks) and not _some_left_out(preferences):
             return
-        able = [n for n in METHODS if METHODS[n]._obeys]
+        able = [n for n in METHODS if METHODS[n]._honours_missing]
         message = (
             f"the preferences declare items that a list leaves out below what it holds; {type(self).__name__} takes "
             "them as unknown, so that an item is judged by the lists that hold it alone. Methods that obey: "
@@ -314,7 +310,7 @@ class Aggregator:
         Blocks, from `scan`, are gone through where they lie, on disk or on the workers of a cluster, by methods whose
         statistics add up over instances.
         """
-        self._learn(self._accepted(preferences), labels, validation, features)
+        self._run_fit(self._accepted(preferences), labels, validation, features)
         return self
 
     def predict(self, preferences: Votes | Blocks) -> Consensus:
@@ -325,11 +321,11 @@ class Aggregator:
         """
         if isinstance(preferences, Blocks):
             self._accepted(preferences)
-            return Consensus.concat(list(consensus_of_blocks(preferences.pieces, self)))
+            return Consensus.concat(list(consensus_of_blocks(preferences.shards, self)))
         votes = self._checked(preferences)
-        if self._leaves_unknown:
-            self._heed(votes)
-        self._tell_shift(votes)
+        if self._missing_is_unknown:
+            self._note_missing(votes)
+        self._warn_of_shift(votes)
         return self._consensus(votes)
 
     def fit_predict(
@@ -342,7 +338,7 @@ class Aggregator:
     ) -> Consensus:
         """Fit, then return the consensus of the same preferences (kept as `consensus_`)."""
         votes = self._accepted(preferences)
-        known = self._learn(votes, labels, validation, features)
+        known = self._run_fit(votes, labels, validation, features)
         if isinstance(votes, Blocks):
             self.consensus_ = self.predict(votes)
         else:
@@ -383,10 +379,12 @@ class Aggregator:
         from concordant.inference.explanation import explain
 
         votes = self._checked(preferences)
-        self._tell_shift(votes)
-        return explain(votes, instance, lambda own: self._additive(self._contributions(own)))
+        self._warn_of_shift(votes)
+        return explain(votes, instance, lambda own: self._require_additive(self._contributions(own)))
 
-    def _additive(self, contributions: tuple[list[str], Floats, Floats] | None) -> tuple[list[str], Floats, Floats]:
+    def _require_additive(
+        self, contributions: tuple[list[str], Floats, Floats] | None
+    ) -> tuple[list[str], Floats, Floats]:
         """Return the contributions, or raise where the scores are no sum over experts."""
         if contributions is None:
             can = [name for name in METHODS if METHODS[name]._contributions is not Aggregator._contributions]
@@ -410,25 +408,25 @@ class Aggregator:
 
         save(self, path)
 
-    def _learn(self, votes: Votes | Blocks, labels: Labels | None, validation: Any, features: Features | None) -> Any:
+    def _run_fit(self, votes: Votes | Blocks, labels: Labels | None, validation: Any, features: Features | None) -> Any:
         """Fit afresh on checked votes and return what `_fit` found out about these very instances."""
         self._check_features(features)
         if isinstance(votes, Blocks):
             self._check_blocks(features)
-        self._forget()
+        self._reset()
         started = perf_counter()
         self.fit_info_ = FitInfo()
-        self._heed(votes)
-        with self._ending_where_stopped():
+        self._note_missing(votes)
+        with self._reraise_interrupt():
             known = None
             if self.tags.blocks or not isinstance(votes, Blocks):
                 known = self._fit(votes, labels, validation, features)
             if not isinstance(votes, Blocks):
-                self._say_inverted(votes, labels)
+                self._mark_inverted_experts(votes, labels)
             self.fit_info_.seconds = perf_counter() - started
         return known
 
-    def _say_inverted(self, votes: Votes, labels: Labels | None) -> None:
+    def _mark_inverted_experts(self, votes: Votes, labels: Labels | None) -> None:
         """Call those experts inverted whose order labels show to be so, among those with weights below 0."""
         said = self.__dict__.get("expert_details_", {}).get("meaning")
         if said is None or labels is None:
@@ -442,21 +440,21 @@ class Aggregator:
             ]
 
     @contextmanager
-    def _ending_where_stopped(self) -> Iterator[None]:
+    def _reraise_interrupt(self) -> Iterator[None]:
         """Give a block for a fit; an interrupt that ended it is raised when the method holds what it has learned."""
         try:
             yield
         except BaseException:
             # A second interrupt, or an error, before it held anything.
-            if self._stop is not None:
+            if self._interrupt is not None:
                 info = self.fit_info_
-                self._forget()
+                self._reset()
                 self.fit_info_, info.interrupted = info, ""
-                del self._stop
+                del self._interrupt
             raise
-        if self._stop is not None:
-            stop = self._stop
-            del self._stop
+        if self._interrupt is not None:
+            stop = self._interrupt
+            del self._interrupt
             raise stop
 
     def learns_from_blocks(self) -> bool:
@@ -522,7 +520,7 @@ class Aggregator:
     def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> Any:
         """Learn what is shared over instances; the default shares nothing and so learns nothing.
 
-        `preferences` are Preferences or Comparisons, and also Blocks where `tags.blocks` is set: `pieces_of` makes
+        `preferences` are Preferences or Comparisons, and also Blocks where `tags.blocks` is set: `shards_of` makes
         one block of what is in memory, so that a method has one way to learn from all of them.
 
         What a fit finds out about the training instances on the way may be returned: `fit_predict` hands it to
@@ -551,7 +549,7 @@ class Aggregator:
         return Consensus.from_codes(slots, np.concatenate(score), np.concatenate(rank), np.concatenate(order))
 
     def _ranks(self, score: Floats, slots: Slots) -> tuple[Codes, Ints]:
-        return rank_scores(score, slots.offsets, own_error=self._own_error)
+        return rank_scores(score, slots.offsets, relative_tolerance=self._relative_tolerance)
 
     def _block_edges(self, preferences: Preferences) -> list[int]:
         """Return the instances at which blocks of about `_BLOCK_ROWS` rows begin, and the end."""
@@ -568,7 +566,7 @@ class Aggregator:
         """Return one score per slot, larger is better."""
         raise TypeError(f"{type(self).__name__} does not say how to score")
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         """Drop everything an earlier fit learned, so that a refit starts afresh."""
         for name in [n for n in self.__dict__ if n.endswith("_") and not n.startswith("_")]:
             del self.__dict__[name]
@@ -606,7 +604,7 @@ class Aggregator:
                 "Use concordant.from_lists, from_frame or one of the readers."
             )
         self._check_kind(kind)
-        return sound_weights(preferences, type(self).__name__, relative=self._relative_weights)
+        return usable_weights(preferences, type(self).__name__, relative=self._relative_weights)
 
     def _check_features(self, features: object) -> None:
         """Raise where features are given beside preferences to a method that would not look at them."""
@@ -623,12 +621,12 @@ class Aggregator:
             others = [n for n in METHODS if kind in METHODS[n].tags.accepts]
             raise KindError.unaccepted(type(self).__name__, kind, self.tags.accepts, others)
 
-    def _shift(self, preferences: Any) -> str:
+    def _data_shift(self, preferences: Any) -> str:
         """Return how the data differ from those learned from, in a way that the method cannot make up for, or ""."""
         return ""
 
-    def _tell_shift(self, preferences: Any) -> None:
-        if message := self._shift(preferences):
+    def _warn_of_shift(self, preferences: Any) -> None:
+        if message := self._data_shift(preferences):
             warn(message, DataShiftWarning)
 
     def _warn(self, message: str, category: type[ConcordantWarning] = ConcordantWarning) -> None:
@@ -648,159 +646,3 @@ class Aggregator:
             regressor_tags=None,
             input_tags=InputTags(one_d_array=True, two_d_array=False, string=True),
         )
-
-
-def consensus_of_blocks(
-    blocks: Pieces[Preferences],
-    method: Aggregator,
-    adjust: Callable[[Preferences], Preferences] | None = None,
-    top: int | None = None,
-) -> Iterator[Consensus]:
-    """Yield the consensus of every block by a fitted method; a shift in the data is warned of once.
-
-    Parameters
-    ----------
-    blocks : Pieces of Preferences
-        The blocks, wherever they lie.
-    method : Aggregator
-        One that is fitted, or learns nothing.
-    adjust : function, optional
-        What is done to every block before.
-    top : int, optional
-        How many items of each instance to keep; all of them when absent.
-    """
-    told = False
-    for done, (consensus, shift) in enumerate(blocks.map(_consensus_of_block, method, adjust, top), 1):
-        if shift and not told:
-            warn(shift, DataShiftWarning)
-            told = True
-        report(done, len(blocks))
-        yield consensus
-
-
-def _consensus_of_block(
-    block: Preferences, method: Aggregator, adjust: Callable[[Preferences], Preferences] | None, top: int | None
-) -> tuple[Consensus, str]:
-    """Return the consensus of a block, and how it differs from what the method learned from."""
-    votes = block if adjust is None else adjust(block)
-    shift = method._shift(votes)
-    with unwatched():
-        # A shift is said once for all blocks, and not by each.
-        consensus = method._consensus(method._checked(votes)) if shift else method.predict(votes)
-    return consensus if top is None else consensus.top(top), shift
-
-
-def _within(column: Floats, least: float, most: float) -> bool:
-    """Return whether all numbers of a column are 0 or between two others."""
-    if len(column) == 0 or (column.min() >= least and column.max() <= most):
-        return True
-    return bool(((column == 0) | ((column >= least) & (column <= most))).all())
-
-
-def sound_weights(votes: Votes, owner: str, *, relative: bool) -> Votes:
-    """Return the votes with weights that sums and squares can hold, or raise naming one that is not so.
-
-    Parameters
-    ----------
-    votes : Preferences or Comparisons
-        Lists with their weights, or pairs with their counts.
-    owner : str
-        The method named in errors.
-    relative : bool
-        Whether only the ratios of an instance's weights count. Extreme ones are then divided by the largest of their
-        instance (to the next power of 2, which rounds nothing); else weights are numbers of votes, and refused.
-
-    Examples
-    --------
-    >>> p = Preferences(["q", "q"], ["x", "y"], ["a", "b"], [1, 1], weight={"x": 2.0**900, "y": 2.0**899})
-    >>> sound_weights(p, "RRF", relative=True).weights.tolist()
-    [0.5, 0.25]
-    """
-    if isinstance(votes, Comparisons):
-        columns = [votes.n_left, votes.n_right, votes.n_ties]
-    elif votes.list_weight is None:
-        return votes
-    else:
-        columns = [votes.list_weight]
-    least, most = (_LIGHTEST, _HEAVIEST) if relative else (_FEWEST, _MOST)
-    if all(_within(column, least, most) for column in columns):
-        return votes
-    starts = votes.row_starts if isinstance(votes, Comparisons) else votes.list_starts
-    instance = np.repeat(np.arange(len(votes)), np.diff(starts))
-    if not relative:
-        able = [n for n in METHODS if METHODS[n]._relative_weights]
-        strange, found = next(
-            (int(rows[0]), column[rows[0]])
-            for column in columns
-            if len(rows := np.flatnonzero((column != 0) & ~((column >= least) & (column <= most))))
-        )
-        raise DataError(
-            f"{owner} counts weights as numbers of votes, from {least:g} to {most:g}. Got {found:g}"
-            f"{_whose(votes, strange)}. Divide all weights by one number, or use a method to which only their ratios "
-            f"matter: {', '.join(able)}."
-        )
-    largest, smallest = np.zeros(len(votes)), np.full(len(votes), np.inf)
-    for column in columns:
-        np.maximum.at(largest, instance, column)
-        np.minimum.at(smallest, instance[column > 0], column[column > 0])
-    scaled = [column.copy() for column in columns]
-    for n in np.flatnonzero((largest > most) | (smallest < least)).tolist():
-        own = slice(int(starts[n]), int(starts[n + 1]))
-        for column in scaled:
-            column[own] = _divided(
-                column[own], smallest[n], largest[n], f"the weights of instance {votes.instances[n]!r}"
-            )
-    if isinstance(votes, Preferences):
-        return votes.with_list_weights(scaled[0])
-    return Comparisons.from_codes(
-        votes.slots, votes.experts, votes.expert, votes.left, votes.right, *scaled, sided=votes.sided
-    )
-
-
-def _divided(weights: Floats, smallest: float, largest: float, whose: str) -> Floats:
-    """Return the weights divided by about the largest of them all; to a power of 2, which rounds nothing."""
-    power = -int(np.frexp(largest)[1])
-    if np.ldexp(smallest, power) < _SMALLEST_SHARE:
-        raise DataError(
-            f"{whose} go from {smallest:g} to {largest:g}: numbers hold no such ratio. "
-            f"Leave out who weighs less than {_SMALLEST_SHARE:g} times the heaviest."
-        )
-    return np.asarray(np.ldexp(weights, power))
-
-
-def _whose(votes: Votes, row: int) -> str:
-    """Return where a weight or count stands, in words."""
-    if isinstance(votes, Preferences):
-        expert, instance = votes._list_name(row)
-        return f" for expert {expert!r} in instance {instance!r}"
-    instance, left = votes.slots.where(int(votes.left[row]))
-    return f" for {left!r} against {votes.items[int(votes.right[row])]!r} in instance {instance!r}"
-
-
-def expert_weights(
-    preferences: Preferences, weights: Mapping[str, float] | None, owner: str, unknown_experts: str = "error"
-) -> Floats | None:
-    """Return one weight per list: the container's own times the method's per-expert ones; None when all are 1.
-
-    Experts the mapping does not name weigh 1; a name that is no expert is an error unless `unknown_experts` is
-    "ignore".
-    """
-    if not weights:
-        return preferences.list_weight
-    codes = preferences.experts.codes
-    unknown = [e for e in weights if e not in codes]
-    if unknown and unknown_experts == "error":
-        raise DataError(
-            f"{owner} has weights for experts {listing(unknown)} who are not in the preferences. "
-            f'Known: {listing(preferences.experts.tolist(), 20)}. Pass unknown_experts="ignore" to let them be.'
-        )
-    by_expert = np.ones(preferences.n_experts)
-    for expert, weight in weights.items():
-        if expert in codes:
-            by_expert[codes[expert]] = weight
-    if not _within(by_expert, _LIGHTEST, _HEAVIEST):
-        # Only their ratios count, which are the same in all instances.
-        least, most = float(by_expert[by_expert > 0].min()), float(by_expert.max())
-        by_expert = _divided(by_expert, least, most, f"the weights given to {owner}")
-    out = by_expert[preferences.list_expert]
-    return out if preferences.list_weight is None else out * preferences.list_weight

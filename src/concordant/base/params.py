@@ -12,7 +12,7 @@ import numpy as np
 from concordant.errors import ParameterError
 
 __all__ = [
-    "IN_UNITS",
+    "IN_DATA_UNITS",
     "Constraint",
     "Within",
     "boolean",
@@ -78,7 +78,7 @@ class Within(NamedTuple):
 
 
 # For numbers in the unit of the user's data; products of three of them are still finite.
-IN_UNITS = Within(-1e50, 1e50)
+IN_DATA_UNITS = Within(-1e50, 1e50)
 
 
 def _is_real(value: Any) -> bool:

@@ -153,7 +153,7 @@ def _measure_blocks(
     """Return the evaluation of each expert's own order, block by block of instances."""
     import numpy as np
 
-    from concordant.execution import ahead
+    from concordant.execution import prefetch
     from concordant.metrics.evaluation import Measured, evaluate, own_order
 
     known = np.bincount(truth.slots.instance[~np.isnan(truth.label)], minlength=len(truth)) > 0
@@ -164,7 +164,7 @@ def _measure_blocks(
     answered = {expert: np.zeros(len(labelled), dtype=np.bool_) for expert in blocks.experts}
     heard: set[str] = set()
     with session.progress(f"evaluating {len(blocks)} blocks", len(blocks)) as bar:
-        for block in ahead(iter(blocks)):
+        for block in prefetch(iter(blocks)):
             for expert in block.experts:
                 own = own_order(block, expert)
                 heard |= {expert} if len(own) else set()

@@ -17,7 +17,7 @@ import numpy as np
 from concordant.arrays import Codes, Floats, Ints
 from concordant.data.container import Container, as_values, counted, describe, frame_of, readonly, same
 from concordant.data.index import Slots, Texts, as_ids, freeze
-from concordant.data.labels import slots_once
+from concordant.data.labels import unique_slots
 from concordant.errors import DataError, ParameterError, quote
 from concordant.kernels import lists
 
@@ -37,11 +37,11 @@ def _falls(by_score: Floats) -> Floats:
         return by_score[:-1] - by_score[1:]
 
 
-def rank_scores(score: Floats, offsets: Ints, *, own_error: bool = False) -> tuple[Codes, Ints]:
+def rank_scores(score: Floats, offsets: Ints, *, relative_tolerance: bool = False) -> tuple[Codes, Ints]:
     """Return the rank of every slot (1 = best, ties share the smallest) and the slots best first, ties in input order.
 
-    Scores are equal when they agree to 1e-12 of the instance's largest or, with `own_error`, of themselves: for scores
-    whose rounding error is a part of the score, as of sums of terms >= 0.
+    Scores are equal when they agree to 1e-12 of the instance's largest or, with `relative_tolerance`, of themselves:
+    for scores whose rounding error is a part of the score, as of sums of terms >= 0.
 
     Examples
     --------
@@ -57,13 +57,15 @@ def rank_scores(score: Floats, offsets: Ints, *, own_error: bool = False) -> tup
     new = np.empty(n, dtype=np.bool_)
     new[0] = True
     if len(offsets) == 2:
-        largest: Any = np.abs(by_score[:-1]) if own_error else max(abs(float(by_score[0])), abs(float(by_score[-1])))
+        largest: Any = (
+            np.abs(by_score[:-1]) if relative_tolerance else max(abs(float(by_score[0])), abs(float(by_score[-1])))
+        )
         np.greater(_falls(by_score), TIE_TOLERANCE * largest, out=new[1:])
         position = np.arange(1, n + 1, dtype=np.int64)
     else:
         lengths = np.diff(offsets)
         full = np.flatnonzero(lengths)
-        if own_error:
+        if relative_tolerance:
             allowed = TIE_TOLERANCE * np.abs(by_score[:-1])
         else:
             # Scores are sorted, so the largest magnitude of an instance stands at one of its ends.
@@ -158,7 +160,7 @@ class Consensus(Container):
         gauge: str | None = None,
         interval_method: str | None = None,
     ) -> None:
-        slots, rows = slots_once(instance, item, "scores")
+        slots, rows = unique_slots(instance, item, "scores")
         n = len(rows)
         given = dict(zip(_OPTIONAL, (stderr, lower, upper, rank_lower, rank_upper), strict=True))
         columns = {k: None if v is None else as_values(v, k, n, missing=True)[rows] for k, v in given.items()}

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from concordant.arrays import Ints
 from concordant.data.container import Container, counted, describe, frame_of, same
 from concordant.data.index import Slots, Texts, as_ids, freeze
-from concordant.data.labels import slots_once
+from concordant.data.labels import unique_slots
 from concordant.errors import DataError, shorten
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Features(Container):
     def __init__(
         self, instance: Iterable[Any], item: Iterable[Any], X: Any, names: Iterable[Any] | None = None
     ) -> None:
-        slots, rows = slots_once(instance, item, "feature rows")
+        slots, rows = unique_slots(instance, item, "feature rows")
         try:
             matrix = np.array(X, dtype=np.float64)
         except (TypeError, ValueError) as error:

@@ -15,10 +15,10 @@ from concordant.errors import DataError, quote
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Labels", "slots_once"]
+__all__ = ["Labels", "unique_slots"]
 
 
-def slots_once(instance: Iterable[Any], item: Iterable[Any], what: str) -> tuple[Slots, Ints]:
+def unique_slots(instance: Iterable[Any], item: Iterable[Any], what: str) -> tuple[Slots, Ints]:
     """Return slots in first-seen order and the rows that fill them; a pair named twice is an error."""
     instance_ids, item_ids = as_ids(instance, "instance"), as_ids(item, "item")
     if len(instance_ids) != len(item_ids):
@@ -57,7 +57,7 @@ class Labels(Container):
     label: Floats
 
     def __init__(self, instance: Iterable[Any], item: Iterable[Any], label: Any) -> None:
-        slots, rows = slots_once(instance, item, "labels")
+        slots, rows = unique_slots(instance, item, "labels")
         self._set(slots, as_values(label, "label", len(rows))[rows])
 
     @classmethod

@@ -6,29 +6,29 @@ instance is worked on.
 
 from concordant.execution._dask import connected, dask
 from concordant.execution.local import (
-    Pace,
-    ahead,
+    RowRate,
     cores,
     force_threads,
     free_memory,
     map_instances,
     n_threads,
-    note,
-    report,
+    prefetch,
+    report_progress,
+    report_status,
     threads,
-    unwatched,
     watch,
+    without_progress,
 )
-from concordant.execution.pieces import Cluster, Held, OnCluster, Pieces, Read, cluster
+from concordant.execution.shards import Cluster, InMemory, OnCluster, OnDemand, Shards, cluster
 
 __all__ = [
     "Cluster",
-    "Held",
+    "InMemory",
     "OnCluster",
-    "Pace",
-    "Pieces",
-    "Read",
-    "ahead",
+    "RowRate",
+    "Shards",
+    "OnDemand",
+    "prefetch",
     "cluster",
     "connected",
     "cores",
@@ -37,9 +37,9 @@ __all__ = [
     "free_memory",
     "map_instances",
     "n_threads",
-    "note",
-    "report",
+    "report_status",
+    "report_progress",
     "threads",
-    "unwatched",
+    "without_progress",
     "watch",
 ]

@@ -15,7 +15,7 @@ from typing import Any
 from concordant._version import __version__
 from concordant.errors import ConcordantError, DataError, ParameterError
 from concordant.execution.local import threads
-from concordant.execution.pieces import on_cluster
+from concordant.execution.shards import on_cluster
 
 __all__ = ["connected", "dask"]
 

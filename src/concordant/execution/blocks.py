@@ -1,6 +1,6 @@
 """Preferences in blocks of whole instances: a container whose data may lie on disk or on the workers of a cluster.
 
-Data in memory is one block: `pieces_of` gives both in the same form, so that a method has one way to go over them.
+Data in memory is one block: `shards_of` gives both in the same form, so that a method has one way to go over them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from concordant.arrays import Bools, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.index import Texts
 from concordant.data.preferences import Kind, Preferences
-from concordant.execution.pieces import Held, Pieces
+from concordant.execution.shards import InMemory, Shards
 
-__all__ = ["Blocks", "pieces_of"]
+__all__ = ["Blocks", "shards_of"]
 
 
 class Blocks(Sequence[Preferences]):
@@ -34,7 +34,7 @@ class Blocks(Sequence[Preferences]):
         How many rows every instance has.
     below : bool or bool[instances]
         Whether items that a list leaves out are declared below what it holds.
-    pieces : Pieces
+    shards : Shards
         The blocks, wherever they lie, for work that goes to them.
 
     Examples
@@ -49,7 +49,7 @@ class Blocks(Sequence[Preferences]):
 
     def __init__(
         self,
-        pieces: Pieces[Preferences],
+        shards: Shards[Preferences],
         instances: Texts,
         experts: Texts,
         rows: Ints,
@@ -59,7 +59,7 @@ class Blocks(Sequence[Preferences]):
         close: Callable[[], None] = lambda: None,
         job: Any = None,
     ) -> None:
-        self.pieces = pieces
+        self.shards = shards
         self.instances = instances
         self.experts = experts
         self.rows = rows
@@ -75,7 +75,7 @@ class Blocks(Sequence[Preferences]):
         return int(self.rows.sum())
 
     def __len__(self) -> int:
-        return len(self.pieces)
+        return len(self.shards)
 
     @overload
     def __getitem__(self, key: int) -> Preferences: ...
@@ -87,10 +87,10 @@ class Blocks(Sequence[Preferences]):
         block = key + len(self) if key < 0 else key
         if not 0 <= block < len(self):
             raise IndexError(f"there are {len(self)} blocks; got block {key}")
-        return next(iter(self.pieces.some([block]).map(_itself)))
+        return next(iter(self.shards.select([block]).map(_itself)))
 
     def __iter__(self) -> Iterator[Preferences]:
-        return iter(self.pieces.map(_itself))
+        return iter(self.shards.map(_itself))
 
     def __repr__(self) -> str:
         return (
@@ -111,16 +111,16 @@ class Blocks(Sequence[Preferences]):
         self.close()
 
 
-def pieces_of(data: Preferences | Comparisons | Blocks) -> Pieces[Any]:
+def shards_of(data: Preferences | Comparisons | Blocks) -> Shards[Any]:
     """Return the blocks of some data; preferences and comparisons in memory are a single one.
 
     Examples
     --------
     >>> from concordant.data.preferences import Preferences
-    >>> len(pieces_of(Preferences(["q"], ["x"], ["a"], [1])))
+    >>> len(shards_of(Preferences(["q"], ["x"], ["a"], [1])))
     1
     """
-    return data.pieces if isinstance(data, Blocks) else Held([data])
+    return data.shards if isinstance(data, Blocks) else InMemory([data])
 
 
 def _itself(block: Preferences) -> Preferences:

@@ -19,17 +19,17 @@ import numpy as np
 from concordant.errors import ParameterError
 
 __all__ = [
-    "Pace",
-    "ahead",
+    "RowRate",
+    "prefetch",
     "cores",
     "force_threads",
     "free_memory",
     "map_instances",
     "n_threads",
-    "note",
-    "report",
+    "report_status",
+    "report_progress",
     "threads",
-    "unwatched",
+    "without_progress",
     "watch",
 ]
 
@@ -138,13 +138,13 @@ def watch(report: Callable[[int, int], None], note: Callable[[str], None] | None
         _listener.reset(told)
 
 
-def report(done: int, total: int) -> None:
+def report_progress(done: int, total: int) -> None:
     """Tell whoever watches that `done` of `total` steps of an iteration are finished.
 
     Examples
     --------
     >>> with watch(lambda done, total: print(f"{done} of {total}")):
-    ...     report(3, 100)
+    ...     report_progress(3, 100)
     3 of 100
     """
     watcher = _watcher.get()
@@ -152,13 +152,13 @@ def report(done: int, total: int) -> None:
         watcher(done, total)
 
 
-def note(text: str) -> None:
+def report_status(text: str) -> None:
     """Tell whoever watches how an iteration stands.
 
     Examples
     --------
     >>> with watch(lambda done, total: None, note=print):
-    ...     note("ndcg@10 0.512 at pass 40")
+    ...     report_status("ndcg@10 0.512 at pass 40")
     ndcg@10 0.512 at pass 40
     """
     listener = _listener.get()
@@ -166,12 +166,12 @@ def note(text: str) -> None:
         listener(text)
 
 
-class Pace:
+class RowRate:
     """How many rows there are so far, and how many come in a second.
 
     Examples
     --------
-    >>> Pace().words(1_500_000).startswith("1,500,000 rows, ")
+    >>> RowRate().words(1_500_000).startswith("1,500,000 rows, ")
     True
     """
 
@@ -185,7 +185,7 @@ class Pace:
 
 
 @contextmanager
-def unwatched() -> Iterator[None]:
+def without_progress() -> Iterator[None]:
     """Keep pieces of work inside the block to themselves: an iteration reports its own steps."""
     token, told = _watcher.set(None), _listener.set(None)
     try:
@@ -286,12 +286,12 @@ def map_instances(function: Callable[[int], T], n: int) -> list[T]:
     return turns.results()
 
 
-def ahead(pieces: Iterator[T]) -> Iterator[T]:
+def prefetch(pieces: Iterator[T]) -> Iterator[T]:
     """Yield the same, the next one being made in a thread of its own while this one is used.
 
     Examples
     --------
-    >>> list(ahead(iter("abc")))
+    >>> list(prefetch(iter("abc")))
     ['a', 'b', 'c']
     """
     # What is set for the caller, such as the number of threads, holds for what is made ahead.

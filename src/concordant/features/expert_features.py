@@ -21,7 +21,7 @@ from concordant.data.index import Texts, as_ids
 from concordant.data.preferences import Preferences
 from concordant.data.streams import id_hash
 from concordant.errors import DataError, ParameterError, listing
-from concordant.execution import map_instances, unwatched
+from concordant.execution import map_instances, without_progress
 from concordant.inference.experts import check_known, speaking
 from concordant.kernels.lists import exact_sums, list_ids, offsets_of, pair_sums
 from concordant.kernels.splitmix64 import Keys, mixed
@@ -244,7 +244,7 @@ def potentials(
         return _potentials(own, blocks, block_of_expert, transforms, missing, scaling, seen)
 
     # What is said of an instance depends on no other.
-    with unwatched():
+    with without_progress():
         return _joined(map_instances(stretch, len(edges) - 1))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from concordant.arrays import Codes, Ints
 from concordant.data.index import Texts
 from concordant.data.preferences import Preferences
-from concordant.execution.pieces import Cluster, OnCluster
+from concordant.execution.shards import Cluster, OnCluster
 from concordant.io._coding import Batch, Coder, Source, assemble
 from concordant.kernels.lists import offsets_of, ranges
 

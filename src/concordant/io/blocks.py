@@ -14,7 +14,7 @@ from concordant.arrays import Bools, Ints
 from concordant.data.index import Texts
 from concordant.data.preferences import Kind, Preferences
 from concordant.errors import DataWarning, ParameterError, warn
-from concordant.execution import Read, cluster, free_memory
+from concordant.execution import OnDemand, cluster, free_memory
 from concordant.execution.blocks import Blocks
 from concordant.io._coding import BATCH_ROWS, CodedRows, Coder
 from concordant.io._files import Held, PathLike
@@ -167,7 +167,7 @@ def spool_blocks(
             spool.mark(coder, steps, reader.state(), sealed=True)
         edges = _edges(spool.rows, block_rows)
         return Blocks(
-            Read(len(edges) - 1, lambda n: reader.preferences(spool.block(edges[n], edges[n + 1]))),
+            OnDemand(len(edges) - 1, lambda n: reader.preferences(spool.block(edges[n], edges[n + 1]))),
             spool.instances,
             Texts(reader.names(spool.experts)),
             spool.rows,

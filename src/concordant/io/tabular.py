@@ -25,7 +25,7 @@ from concordant.data.index import Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import KINDS, Kind, Missing, Preferences, is_below
 from concordant.errors import DataError, DataWarning, FormatError, ParameterError, listing, quote, warn
-from concordant.execution import Cluster, Pace, ahead, cluster, note, report
+from concordant.execution import Cluster, RowRate, cluster, prefetch, report_progress, report_status
 from concordant.io._coding import CodedRows, Coder, check_duplicates, hashed
 from concordant.io._columns import (
     COUNTS,
@@ -273,12 +273,12 @@ class LongReader:
 
     def read(self, coder: Coder, done: int = 0, mark: Callable[[int], object] = int) -> None:
         """Hand the rows of all windows but the first `done` to a coder."""
-        files, pace = self._tables.files, Pace()
+        files, pace = self._tables.files, RowRate()
         with naming(files):
-            for step, part in enumerate(_watched(ahead(self._parts(done)), files), done):
+            for step, part in enumerate(_watched(prefetch(self._parts(done)), files), done):
                 mark(step)
                 self._add(coder, part)
-                note(pace.words(coder.n_rows))
+                report_status(pace.words(coder.n_rows))
 
     def _parts(self, skip: int) -> Iterator[Part]:
         """Yield the windows but the first few, as a coder takes them."""
@@ -524,13 +524,13 @@ def read_comparisons(
             how |= {"self_pairs": self_pairs, "header": header, "file_type": file_type}
             return _collapsed_elsewhere(engine, files, how)
         if collapse:
-            tally, pace = Tally(), Pace()
+            tally, pace = Tally(), RowRate()
             parts = _watched(table_parts(files, take, asked, header, file_type, window=_WINDOW), files)
             how = {"self_pairs": self_pairs, "experts": False}
             # The next part is read while this one is merged.
-            for counts in ahead(build_comparisons(part.frame, part.rows, **how) for part in parts):
+            for counts in prefetch(build_comparisons(part.frame, part.rows, **how) for part in parts):
                 tally.add(counts)
-                note(pace.words(tally.n_rows))
+                report_status(pace.words(tally.n_rows))
             return tally.comparisons()
         frame, rows = join_tables(files, take, asked, header, file_type)
         shown = all(sides) if sided is None else sided
@@ -543,7 +543,7 @@ def _collapsed_elsewhere(engine: Cluster, files: list[Path], how: dict[str, Any]
     handles = [engine.submit(_collapsed_file, file, how) for file in files]
     for done, handle in enumerate(handles, 1):
         tally.add(engine.result(handle))
-        report(done, len(files))
+        report_progress(done, len(files))
     return tally.comparisons()
 
 
@@ -568,7 +568,7 @@ def _watched(parts: Iterable[Part], files: list[Path]) -> Iterator[Part]:
     for part in parts:
         yield part
         table = part.rows.file()
-        report(int(ends[table.path] - (1.0 - table.share) * sizes[table.path]), sum(sizes.values()))
+        report_progress(int(ends[table.path] - (1.0 - table.share) * sizes[table.path]), sum(sizes.values()))
 
 
 def read_labels(

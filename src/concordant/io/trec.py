@@ -29,7 +29,7 @@ from concordant.data.index import Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Missing, Preferences, is_below
 from concordant.errors import DataError, ParameterError, ParseError, quote
-from concordant.execution import Pace, ahead, note, report
+from concordant.execution import RowRate, prefetch, report_progress, report_status
 from concordant.io._coding import CodedRows, Coder, Source, check_duplicates, code_labels, hashed
 from concordant.io._files import (
     PathLike,
@@ -253,15 +253,15 @@ class RunReader:
         """Hand the rows of all files but the first `done` to a coder."""
         sizes = offsets_of(np.array([os.path.getsize(f) for f in self.files], dtype=np.int64)).tolist()
         pieces = ((n + done, p) for n, p in _pieces(self.files[done:], self._layout, self._separator))
-        pace = Pace()
+        pace = RowRate()
         # Two threads take turns of some milliseconds, longer than a small file takes.
-        for n, piece in ahead(pieces) if self.size >= len(self.files) * _LARGE_BYTES else pieces:
+        for n, piece in prefetch(pieces) if self.size >= len(self.files) * _LARGE_BYTES else pieces:
             if self._begins[n] < 0:
                 mark(n)
                 self._begins[n] = coder.n_rows
-                report(sizes[n], self.size)
+                report_progress(sizes[n], self.size)
             self._add(coder, n, piece)
-            note(pace.words(coder.n_rows))
+            report_status(pace.words(coder.n_rows))
         if not coder.n_rows:
             warn_empty(self.files)
 

@@ -241,7 +241,7 @@ class Mark:
                 raise
             owner = self._owner
             owner.fit_info_.interrupted = f"after step {self.done} of {total}"
-            owner._stop = stop
+            owner._interrupt = stop
             owner._warn(
                 f"{type(owner).__name__} was interrupted {owner.fit_info_.interrupted}: what it has learned so far is "
                 "kept.",

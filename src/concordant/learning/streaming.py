@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from concordant.base.contract import Aggregator, consensus_of_blocks
+from concordant.base.block_consensus import consensus_of_blocks
+from concordant.base.contract import Aggregator
 from concordant.base.registry import create
 from concordant.errors import KindError
 from concordant.io.parts import Parts
@@ -103,7 +104,7 @@ def aggregate_blocks(
         missing = [b for b in range(len(blocks)) if not parts.has(b)]
         with ThreadPoolExecutor(1) as writer:
             pending: Future[None] | None = None
-            answers = consensus_of_blocks(blocks.pieces.some(missing), chosen, adjust, top)
+            answers = consensus_of_blocks(blocks.shards.select(missing), chosen, adjust, top)
             for b, consensus in zip(missing, answers, strict=True):
                 if pending is not None:
                     pending.result()

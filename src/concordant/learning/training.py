@@ -21,7 +21,14 @@ from concordant.arrays import Floats, Ints
 from concordant.data.container import Container
 from concordant.data.streams import id_hash
 from concordant.errors import ConvergenceWarning, DataError, DataWarning, FormatError, KindError
-from concordant.execution import force_threads, map_instances, n_threads, note, report, unwatched
+from concordant.execution import (
+    force_threads,
+    map_instances,
+    n_threads,
+    report_progress,
+    report_status,
+    without_progress,
+)
 from concordant.execution.blocks import Blocks
 from concordant.kernels.lists import ranges
 from concordant.learning.checkpoints import File, checkpoint
@@ -218,7 +225,7 @@ def train(
             # Little work is done before a second thread has begun, and linear algebra has threads of its own.
             alone = size < _LITTLE or any(getattr(learner, "threaded", False) for learner in learners)
             with (
-                unwatched(),
+                without_progress(),
                 force_threads(1 if alone else n_threads()),
                 np.errstate(over="ignore", invalid="ignore"),
             ):
@@ -238,8 +245,8 @@ def train(
                     after[r].stopped = "finished"
             # At once: an interrupt finds the state before a pass or after it, and nothing between.
             runs, done = after, done + 1
-            report(done, passes)
-            note(_standing(runs, judge, select))
+            report_progress(done, passes)
+            report_status(_standing(runs, judge, select))
             if mark:
                 mark.write(runs, done, last=done == passes or all(run.stopped for run in runs))
     except (KeyboardInterrupt, SystemExit) as stop:
@@ -248,7 +255,7 @@ def train(
         if done == 0:
             raise
         info.interrupted = f"after pass {done} of {passes}"
-        owner._stop = stop
+        owner._interrupt = stop
     return _finish(owner, learners, runs, done, judge, select)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from concordant.arrays import Floats, Ints
-from concordant.execution import map_instances, unwatched
+from concordant.execution import map_instances, without_progress
 from concordant.kernels.graded_lists import Graded
 from concordant.kernels.splitmix64 import STEP, mixed
 from concordant.learning.optimisers import LBFGS, SGD, Adam
@@ -181,7 +181,7 @@ class Task:
         if n == 1:
             loss, out = self._part(*lists.stretch(design, 0), lists.n_lists, net, turn)
         else:
-            with unwatched():
+            with without_progress():
                 parts = map_instances(lambda k: self._part(*lists.stretch(design, k), lists.n_lists, net, turn), n)
             loss, out = sum(loss for loss, _ in parts), np.sum([gradient for _, gradient in parts], axis=0)
         out[: self.n_weights] += l2 * parameters[: self.n_weights]

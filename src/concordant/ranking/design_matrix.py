@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from concordant.arrays import Floats, Ints
-from concordant.execution import map_instances, unwatched
+from concordant.execution import map_instances, without_progress
 
 __all__ = ["Design", "Plain", "Scaling", "blocks_of_rows", "over_blocks", "steady_product"]
 
@@ -37,7 +37,7 @@ def over_blocks(function: Callable[[slice], T], n: int, width: int) -> list[T]:
     [2, 4, 5]
     """
     blocks = list(blocks_of_rows(n, width))
-    with unwatched():
+    with without_progress():
         return map_instances(lambda b: function(blocks[b]), len(blocks))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from concordant.arrays import Floats, Ints
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.params import (
-    IN_UNITS,
+    IN_DATA_UNITS,
     Constraint,
     Within,
     boolean,
@@ -214,11 +214,11 @@ class Ranker(Aggregator):
     coefficients_: Annotated[Floats, Within()]
     training_: Annotated[dict[str, Any], RECORDED]
     products_: Annotated[Ints, Within(least=0)]
-    product_centre_: Annotated[Floats, IN_UNITS]
-    product_scale_: Annotated[Floats, IN_UNITS._replace(least=0)]
-    centre_: Annotated[Floats, IN_UNITS]
-    scale_: Annotated[Floats, IN_UNITS._replace(least=0)]
-    mean_: Annotated[Floats, IN_UNITS]
+    product_centre_: Annotated[Floats, IN_DATA_UNITS]
+    product_scale_: Annotated[Floats, IN_DATA_UNITS._replace(least=0)]
+    centre_: Annotated[Floats, IN_DATA_UNITS]
+    scale_: Annotated[Floats, IN_DATA_UNITS._replace(least=0)]
+    mean_: Annotated[Floats, IN_DATA_UNITS]
     bias_: Annotated[Floats, Within()]
     top_: Annotated[Floats, Within()]
     extra_: Annotated[Floats, Within()]
@@ -342,7 +342,7 @@ class Ranker(Aggregator):
                 validation = array_validation(type(self).__name__, validation, group is not None)
         elif qid is not None or group is not None:
             raise ParameterError("qid and group are for arrays; containers know their instances.")
-        self._learn(self._checked(data), labels, validation, features)
+        self._run_fit(self._checked(data), labels, validation, features)
         return self
 
     def predict(self, data: Any, *, features: Features | None = None) -> Any:
@@ -354,7 +354,7 @@ class Ranker(Aggregator):
         if isinstance(data, (Features, Preferences, Comparisons)):
             votes = self._checked(data)
             self._require_fitted()
-            self._tell_shift(votes)
+            self._warn_of_shift(votes)
             return Consensus.from_codes(votes.slots, self._score(self._described(votes, features), votes.slots))
         check_params(type(self).__name__, self.__dict__, self.constraints)
         self._require_fitted()
@@ -516,10 +516,10 @@ class Ranker(Aggregator):
         from concordant.inference.explanation import explain
 
         votes = self._checked(data)
-        self._tell_shift(votes)
-        return explain(votes, instance, lambda own: self._additive(self._contributions(own, features)))
+        self._warn_of_shift(votes)
+        return explain(votes, instance, lambda own: self._require_additive(self._contributions(own, features)))
 
-    def _shift(self, preferences: Any) -> str:
+    def _data_shift(self, preferences: Any) -> str:
         if isinstance(preferences, Features) or "experts_" not in self.__dict__:
             return ""
         blocks = WeightBlocks(self.experts_, self.shared_)

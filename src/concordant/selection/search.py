@@ -285,7 +285,7 @@ class Search(Aggregator):
         features : Features, optional
             Features of the items beside preferences, matched by id, for the candidates that use them.
         """
-        self._learn(self._checked(preferences), labels, validation, features)
+        self._run_fit(self._checked(preferences), labels, validation, features)
         return self
 
     def predict(self, preferences: Any, *, features: Features | None = None) -> Consensus:
@@ -299,7 +299,7 @@ class Search(Aggregator):
         self, preferences: Any, labels: Any = None, *, validation: Any = None, features: Features | None = None
     ) -> Consensus:
         """Fit, then return the consensus of the same data (kept as `consensus_`)."""
-        self._learn(self._checked(preferences), labels, validation, features)
+        self._run_fit(self._checked(preferences), labels, validation, features)
         self.consensus_ = self.predict(preferences, features=features)
         return self.consensus_
 

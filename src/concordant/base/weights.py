@@ -1,0 +1,138 @@
+"""Weights of experts: one weight per list, and weights of a size that sums and squares can hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from concordant.arrays import Floats
+from concordant.base.registry import METHODS
+from concordant.data.comparisons import Comparisons
+from concordant.data.preferences import Preferences
+from concordant.errors import DataError, listing
+
+__all__ = ["list_weights", "usable_weights"]
+
+Votes = Preferences | Comparisons
+
+# Weights within these bounds can be squared and added up; divided by the largest, the smallest may be this small.
+_LIGHTEST, _HEAVIEST, _SMALLEST_SHARE = 1e-100, 1e100, 1e-150
+# Within these they are numbers of votes that a model can count.
+_FEWEST, _MOST = 1e-9, 1e12
+
+
+def _within(column: Floats, least: float, most: float) -> bool:
+    """Return whether all numbers of a column are 0 or between two others."""
+    if len(column) == 0 or (column.min() >= least and column.max() <= most):
+        return True
+    return bool(((column == 0) | ((column >= least) & (column <= most))).all())
+
+
+def usable_weights(votes: Votes, owner: str, *, relative: bool) -> Votes:
+    """Return the votes with weights that sums and squares can hold, or raise naming one that is not so.
+
+    Parameters
+    ----------
+    votes : Preferences or Comparisons
+        Lists with their weights, or pairs with their counts.
+    owner : str
+        The method named in errors.
+    relative : bool
+        Whether only the ratios of an instance's weights count. Extreme ones are then divided by the largest of their
+        instance (to the next power of 2, which rounds nothing); else weights are numbers of votes, and refused.
+
+    Examples
+    --------
+    >>> p = Preferences(["q", "q"], ["x", "y"], ["a", "b"], [1, 1], weight={"x": 2.0**900, "y": 2.0**899})
+    >>> usable_weights(p, "RRF", relative=True).weights.tolist()
+    [0.5, 0.25]
+    """
+    if isinstance(votes, Comparisons):
+        columns = [votes.n_left, votes.n_right, votes.n_ties]
+    elif votes.list_weight is None:
+        return votes
+    else:
+        columns = [votes.list_weight]
+    least, most = (_LIGHTEST, _HEAVIEST) if relative else (_FEWEST, _MOST)
+    if all(_within(column, least, most) for column in columns):
+        return votes
+    starts = votes.row_starts if isinstance(votes, Comparisons) else votes.list_starts
+    instance = np.repeat(np.arange(len(votes)), np.diff(starts))
+    if not relative:
+        able = [n for n in METHODS if METHODS[n]._relative_weights]
+        strange, found = next(
+            (int(rows[0]), column[rows[0]])
+            for column in columns
+            if len(rows := np.flatnonzero((column != 0) & ~((column >= least) & (column <= most))))
+        )
+        raise DataError(
+            f"{owner} counts weights as numbers of votes, from {least:g} to {most:g}. Got {found:g}"
+            f"{_whose(votes, strange)}. Divide all weights by one number, or use a method to which only their ratios "
+            f"matter: {', '.join(able)}."
+        )
+    largest, smallest = np.zeros(len(votes)), np.full(len(votes), np.inf)
+    for column in columns:
+        np.maximum.at(largest, instance, column)
+        np.minimum.at(smallest, instance[column > 0], column[column > 0])
+    scaled = [column.copy() for column in columns]
+    for n in np.flatnonzero((largest > most) | (smallest < least)).tolist():
+        own = slice(int(starts[n]), int(starts[n + 1]))
+        for column in scaled:
+            column[own] = _divided(
+                column[own], smallest[n], largest[n], f"the weights of instance {votes.instances[n]!r}"
+            )
+    if isinstance(votes, Preferences):
+        return votes.with_list_weights(scaled[0])
+    return Comparisons.from_codes(
+        votes.slots, votes.experts, votes.expert, votes.left, votes.right, *scaled, sided=votes.sided
+    )
+
+
+def _divided(weights: Floats, smallest: float, largest: float, whose: str) -> Floats:
+    """Return the weights divided by about the largest of them all; to a power of 2, which rounds nothing."""
+    power = -int(np.frexp(largest)[1])
+    if np.ldexp(smallest, power) < _SMALLEST_SHARE:
+        raise DataError(
+            f"{whose} go from {smallest:g} to {largest:g}: numbers hold no such ratio. "
+            f"Leave out who weighs less than {_SMALLEST_SHARE:g} times the heaviest."
+        )
+    return np.asarray(np.ldexp(weights, power))
+
+
+def _whose(votes: Votes, row: int) -> str:
+    """Return where a weight or count stands, in words."""
+    if isinstance(votes, Preferences):
+        expert, instance = votes._list_name(row)
+        return f" for expert {expert!r} in instance {instance!r}"
+    instance, left = votes.slots.where(int(votes.left[row]))
+    return f" for {left!r} against {votes.items[int(votes.right[row])]!r} in instance {instance!r}"
+
+
+def list_weights(
+    preferences: Preferences, weights: Mapping[str, float] | None, owner: str, unknown_experts: str = "error"
+) -> Floats | None:
+    """Return one weight per list: the container's own times the method's per-expert ones; None when all are 1.
+
+    Experts the mapping does not name weigh 1; a name that is no expert is an error unless `unknown_experts` is
+    "ignore".
+    """
+    if not weights:
+        return preferences.list_weight
+    codes = preferences.experts.codes
+    unknown = [e for e in weights if e not in codes]
+    if unknown and unknown_experts == "error":
+        raise DataError(
+            f"{owner} has weights for experts {listing(unknown)} who are not in the preferences. "
+            f'Known: {listing(preferences.experts.tolist(), 20)}. Pass unknown_experts="ignore" to let them be.'
+        )
+    by_expert = np.ones(preferences.n_experts)
+    for expert, weight in weights.items():
+        if expert in codes:
+            by_expert[codes[expert]] = weight
+    if not _within(by_expert, _LIGHTEST, _HEAVIEST):
+        # Only their ratios count, which are the same in all instances.
+        least, most = float(by_expert[by_expert > 0].min()), float(by_expert.max())
+        by_expert = _divided(by_expert, least, most, f"the weights given to {owner}")
+    out = by_expert[preferences.list_expert]
+    return out if preferences.list_weight is None else out * preferences.list_weight
