@@ -295,12 +295,12 @@ import functools, os, sys
 from concordant.learning import checkpoints
 number, at, *args = sys.argv[1:]
 checkpoints.checkpoint = functools.partial(checkpoints.checkpoint, every=0.0)
-note = checkpoints.Mark.note
+note = checkpoints.StepCheckpoint.save
 def tell(self, done, state):
     note(self, done, state)
     if done == int(at):
         os.kill(os.getpid(), int(number))
-checkpoints.Mark.note = tell
+checkpoints.StepCheckpoint.save = tell
 from concordant.cli.app import main
 sys.argv = ["concordant", *args]
 main()
@@ -348,7 +348,7 @@ def test_a_fit_in_steps_is_broken_off_killed_and_resumed_to_the_byte(
 def test_an_interrupt_within_the_first_pass_of_a_long_one_says_how_to_go_on(
     data: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
-    driver = STEPS_DRIVER.replace("checkpoints.Mark.note", "training._Within.note")
+    driver = STEPS_DRIVER.replace("checkpoints.StepCheckpoint.save", "training._PassCheckpoint.save")
     driver = driver.replace("import checkpoints", "import checkpoints, training")
     out, whole = tmp_path / "m", tmp_path / "whole"
     args = ("fit", data / "runs", "-l", data / "qrels.txt", "-m", "crf", "-p", "solver=lbfgs", "-p", "l2=0.01", "-o")

@@ -19,7 +19,7 @@ from concordant.base.contract import FitInfo
 from concordant.base.saving import read_arrays, write_arrays
 from concordant.errors import ConcordantWarning, FormatError, KindError
 from concordant.execution import watch
-from concordant.learning.checkpoints import Mark, fingerprint
+from concordant.learning.checkpoints import StepCheckpoint, fingerprint
 
 # What is fitted: a method with its parameters, and on what.
 RUNS = "cc.synthetic.labelled_runs(16, n_items=(8, 12), random_state=1)"
@@ -87,15 +87,15 @@ if name == "mpm-quasi-newton":
 log = os.open(os.path.join(folder, "log"), os.O_CREAT | os.O_APPEND | os.O_WRONLY)
 tell = lambda *_: os.write(log, b".")
 if name in %s:
-    made = resumable._Written.__init__
+    made = resumable._RecordedObjective.__init__
     def init(self, objective, *rest):
         made(self, lambda x: (tell(), objective(x))[1], *rest)
-    resumable._Written.__init__ = init
+    resumable._RecordedObjective.__init__ = init
 elif name == "crf":
     training.report = tell
 else:
-    note = checkpoints.Mark.note
-    checkpoints.Mark.note = lambda *how: (tell(), note(*how))
+    note = checkpoints.StepCheckpoint.save
+    checkpoints.StepCheckpoint.save = lambda *how: (tell(), note(*how))
 def steps():
     return os.path.getsize(os.path.join(folder, "log"))
 def fit(mark, out):
@@ -230,7 +230,7 @@ def test_an_interrupt_within_the_first_step_leaves_nothing(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     early = method(name)
-    monkeypatch.setattr("concordant.learning.checkpoints.Mark.note", press)
+    monkeypatch.setattr("concordant.learning.checkpoints.StepCheckpoint.save", press)
     with cc.checkpoint(tmp_path / "mark"), pytest.raises(KeyboardInterrupt):
         early.fit(*data(name))
     assert early.fit_info_.interrupted == ""
@@ -329,11 +329,11 @@ def test_a_state_is_written_no_more_often_than_asked_for(tmp_path: Path, monkeyp
     owner = cc.MPM()
     owner.fit_info_ = FitInfo()
     with cc.checkpoint(tmp_path / "mark", every=10.0):
-        mark = Mark(owner, [])
+        mark = StepCheckpoint(owner, [])
         with mark.steps(100):
             for done in range(1, 24):
                 clock[0] = float(done)
-                mark.note(done, lambda: {"x": np.zeros(1)})
+                mark.save(done, lambda: {"x": np.zeros(1)})
     # Every ten seconds, and at the end what was not written yet.
     assert written == [(10.0, 10), (20.0, 20), (23.0, 23)]
 
@@ -353,8 +353,8 @@ def test_a_fit_on_blocks_is_interrupted_and_goes_on_as_well(name: str, tmp_path:
     # Pressed again before a step of its own, it is where it was.
     again = method(name)
     with pytest.MonkeyPatch.context() as patch, cc.checkpoint(mark):
-        kept_by = "training._Mark.note_within" if in_passes else "checkpoints.Mark.note"
-        patch.setattr(f"concordant.base.{kept_by}", press)
+        kept_by = "training._TrainingCheckpoint.note_within" if in_passes else "checkpoints.StepCheckpoint.save"
+        patch.setattr(f"concordant.learning.{kept_by}", press)
         with pytest.raises(KeyboardInterrupt):
             fit(again, learned_from)
     with cc.checkpoint(mark):
@@ -460,8 +460,8 @@ def test_the_fit_of_an_aggregation_in_blocks_goes_on_as_well(tmp_path: Path, mon
             cc.aggregate_blocks(votes, fused, other, checkpoint=folder)
     assert (folder / "fit").exists()
     taken_up = []
-    restored = Mark.restored
-    monkeypatch.setattr(Mark, "restored", lambda self: taken_up.append(restored(self)) or taken_up[-1])
+    restored = StepCheckpoint.restore
+    monkeypatch.setattr(StepCheckpoint, "restore", lambda self: taken_up.append(restored(self)) or taken_up[-1])
     cc.aggregate_blocks(votes, fused, method("blocks-mpm"), checkpoint=folder)
     assert taken_up[0] is not None
     assert fused.read_bytes() == (tmp_path / "whole.csv").read_bytes()

@@ -20,18 +20,18 @@ from concordant.learning import resumable
 class Kept:
     """Keeps in memory what a file would hold."""
 
-    wanted = True
+    enabled = True
 
     def __init__(self, state: resumable.State | None = None) -> None:
         self.known, self.states = state, list[resumable.State]()
 
-    def restored(self) -> resumable.State | None:
+    def restore(self) -> resumable.State | None:
         return self.known
 
     def steps(self, total: int) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def note(self, done: int, state: Callable[[], resumable.State]) -> None:
+    def save(self, done: int, state: Callable[[], resumable.State]) -> None:
         self.states.append({name: array.copy() for name, array in state().items()})
 
 
@@ -45,7 +45,7 @@ def test_a_solver_of_a_library_is_led_past_what_it_was_told() -> None:
     start, options = np.array([-1.2, 1.0]), {"maxiter": 100}
     kept, values = Kept(), list[float]()
     whole = resumable.minimise(
-        valley, start, options=options, keep=kept, callback=lambda _, value: values.append(value)
+        valley, start, options=options, checkpoint=kept, callback=lambda _, value: values.append(value)
     )
     plain = resumable.minimise(valley, start, options=options)
     assert len(kept.states) == whole.n_iter == len(values) > 20
@@ -60,7 +60,7 @@ def test_a_solver_of_a_library_is_led_past_what_it_was_told() -> None:
             counted,
             start,
             options=options,
-            keep=Kept(state),
+            checkpoint=Kept(state),
             callback=lambda _, value, again=again: again.append(value),
         )
         for one, other in zip(found, whole, strict=True):
@@ -73,17 +73,17 @@ def test_a_solver_of_a_library_is_led_past_what_it_was_told() -> None:
 
 def test_a_solver_that_goes_another_way_is_told_anew() -> None:
     kept = Kept()
-    resumable.minimise(valley, np.array([-1.2, 1.0]), options={"maxiter": 100}, keep=kept)
+    resumable.minimise(valley, np.array([-1.2, 1.0]), options={"maxiter": 100}, checkpoint=kept)
     # Of another start nothing is known but that the checkpoint says so.
     want = resumable.minimise(valley, np.array([2.0, 2.0]), options={"maxiter": 100})
-    got = resumable.minimise(valley, np.array([2.0, 2.0]), options={"maxiter": 100}, keep=Kept(kept.states[9]))
+    got = resumable.minimise(valley, np.array([2.0, 2.0]), options={"maxiter": 100}, checkpoint=Kept(kept.states[9]))
     for one, other in zip(got, want, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
-def taken_up_anywhere(run: Callable[[resumable.Keep], Any], least: int = 3) -> list[resumable.State]:
+def taken_up_anywhere(run: Callable[[resumable.Checkpointer], Any], least: int = 3) -> list[resumable.State]:
     """Check that a run ends in the same way from every state it kept, and return the states."""
-    whole, kept = run(resumable.UNKEPT), Kept()
+    whole, kept = run(resumable.NO_CHECKPOINT), Kept()
     alike(run(kept), whole)
     assert len(kept.states) >= least
     for n, state in enumerate(kept.states):
@@ -127,11 +127,15 @@ def test_scores_of_pairs(slow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     pairs, prior = circle(200), np.array([0.1])
     start = bradley_terry.Shared(bradley_terry.DAVIDSON, bradley_terry.tie_start(pairs, bradley_terry.DAVIDSON), 0.0)
     how = {"tie": True, "side": True}
-    states = taken_up_anywhere(lambda keep: _bradley_terry_fit.solve_jointly(pairs, prior, start, **how, keep=keep))
+    states = taken_up_anywhere(
+        lambda checkpoint: _bradley_terry_fit.solve_jointly(pairs, prior, start, **how, checkpoint=checkpoint)
+    )
     assert states[-1]["eliminating"].tolist() == [slow]
-    taken_up_anywhere(lambda keep: _bradley_terry_fit.solve(pairs, prior, keep=keep))
+    taken_up_anywhere(lambda checkpoint: _bradley_terry_fit.solve(pairs, prior, checkpoint=checkpoint))
     features = chance(1).standard_normal((200, 3))
-    taken_up_anywhere(lambda keep: _bradley_terry_fit.solve_linear(pairs, features, prior, start, **how, keep=keep))
+    taken_up_anywhere(
+        lambda checkpoint: _bradley_terry_fit.solve_linear(pairs, features, prior, start, **how, checkpoint=checkpoint)
+    )
 
 
 def test_steps_that_are_halved(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +150,7 @@ def test_steps_that_are_halved(monkeypatch: pytest.MonkeyPatch) -> None:
 
     at: list[float] = []
     states = taken_up_anywhere(
-        lambda keep: _bradley_terry_fit._climb(np.array([1.3]), look, step, 1e-12, 50, None, keep), least=5
+        lambda checkpoint: _bradley_terry_fit._climb(np.array([1.3]), look, step, 1e-12, 50, None, checkpoint), least=5
     )
     assert len({float(state["best"][0]) for state in states}) < len(states)
 
@@ -161,7 +165,9 @@ def test_scores_and_judges() -> None:
     counts = [(answer == side).astype(np.float64) for side in (1, -1, 0)]
     columns = (left.astype(np.int32), right.astype(np.int32), expert.astype(np.int32), *counts)
     taken_up_anywhere(
-        lambda keep: _expert_reliability.fit_judges(*columns, np.array([0, 6]), 5, prior=0.1, max_iter=60, keep=keep),
+        lambda checkpoint: _expert_reliability.fit_judges(
+            *columns, np.array([0, 6]), 5, prior=0.1, max_iter=60, checkpoint=checkpoint
+        ),
         least=8,
     )
 
@@ -188,9 +194,10 @@ def test_adherence(dense: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data = packed(6, 7)
     how: dict[str, Any] = {"tol": 1e-9, "max_iter": 40, "report": nobody}
     heard = np.ones(6, dtype=np.bool_)
-    taken_up_anywhere(lambda keep: _mpm_fit.climb(profile_of(data, 1e-3), heard, 7, **how, keep=keep))
+    taken_up_anywhere(lambda checkpoint: _mpm_fit.climb(profile_of(data, 1e-3), heard, 7, **how, checkpoint=checkpoint))
     taken_up_anywhere(
-        lambda keep: _mpm_fit.ascend(data, np.ones(6), 6, learning=True, report=nobody, keep=keep), least=6
+        lambda checkpoint: _mpm_fit.ascend(data, np.ones(6), 6, learning=True, report=nobody, checkpoint=checkpoint),
+        least=6,
     )
 
 
@@ -210,8 +217,12 @@ def test_scores_of_stages() -> None:
     def model() -> _plackett_luce_fit.Model:
         return _plackett_luce_fit.Model(stages, 5, 1e-3, None, 1.0)
 
-    states = taken_up_anywhere(lambda keep: _plackett_luce_fit.newton(model(), np.zeros(5), 50, 1e-9, keep=keep))
+    states = taken_up_anywhere(
+        lambda checkpoint: _plackett_luce_fit.newton(model(), np.zeros(5), 50, 1e-9, checkpoint=checkpoint)
+    )
     # On the way the rest had to be written out item by item.
     assert {bool(state["standing"][2]) for state in states} == {False, True}
-    taken_up_anywhere(lambda keep: _plackett_luce_fit.minorise(model(), np.zeros(5), 12, 1e-9, keep=keep))
-    taken_up_anywhere(lambda keep: _plackett_luce_fit.ascend(model(), np.zeros(5), 5, keep=keep))
+    taken_up_anywhere(
+        lambda checkpoint: _plackett_luce_fit.minorise(model(), np.zeros(5), 12, 1e-9, checkpoint=checkpoint)
+    )
+    taken_up_anywhere(lambda checkpoint: _plackett_luce_fit.ascend(model(), np.zeros(5), 5, checkpoint=checkpoint))

@@ -18,7 +18,7 @@ import concordant as cc
 from concordant.cli._group import build
 from concordant.errors import DataShiftWarning, FormatError
 from concordant.features.expert_features import WeightBlocks, item_sums, potentials
-from concordant.learning.shift import Reached, Seen
+from concordant.learning.shift import PartialSummary, TrainingSummary
 
 Sample = tuple[cc.Preferences, cc.Labels]
 Make = Callable[[], Any]
@@ -139,7 +139,9 @@ def test_deep_lists_by_plain_arithmetic() -> None:
     held_by = {"x": items[:8], "y": items[4:12]}
     rows = [("q", k, i, r) for k, held in held_by.items() for r, i in enumerate(held, 1)]
     votes = cc.Preferences(*zip(*rows, strict=True), items=[("q", i) for i in items])
-    seen = Seen("rank", (8, 8), 0.25, np.array([2.0, 2.0]), np.array([2.0, 2.0]), np.array([0.25, 0.25]))
+    trained_on = TrainingSummary(
+        "rank", (8, 8), 0.25, np.array([2.0, 2.0]), np.array([2.0, 2.0]), np.array([0.25, 0.25])
+    )
     w = np.array([[-1.0, 2.0, 3.0], [0.5, 1.0, -1.0]])
     depth = 2 / (1 - 0.25)
     for below in (False, True):
@@ -156,7 +158,7 @@ def test_deep_lists_by_plain_arithmetic() -> None:
                 col = sum(math.log(r) - math.log(s) for s in range(1, r + 1)) / math.log(8) / 8 * 0.25
                 said = -alpha + plus * (row + below * 0.75) - minus * (col - below * 0.25)
                 want[i] += alpha - below * minus * 0.25 + said * math.sqrt(min(depth / r, 1.0))
-        how: dict[str, Any] = {"missing": "below" if below else "unknown", "seen": seen}
+        how: dict[str, Any] = {"missing": "below" if below else "unknown", "trained_on": trained_on}
         blocks, codes = WeightBlocks(["x", "y"], -1), np.array([0, 1])
         np.testing.assert_allclose(item_sums(votes, blocks, codes, w, **how), list(want.values()), atol=1e-12)
         slow = potentials(votes, blocks, codes, **how)
@@ -204,9 +206,9 @@ def test_a_validation_part_that_goes_deeper_is_read_as_at_prediction(sample: Sam
 def test_the_record_of_parts_is_that_of_the_whole(sample: Sample) -> None:
     runs, _ = sample
     codes = np.arange(runs.n_experts)
-    parts = [Reached.of(part, codes, runs.n_experts) for part in (runs[:7].top(9), runs[7:30].top(30))]
-    whole = Reached.of(cc.concat([runs[:7].top(9), runs[7:30].top(30)]), codes, runs.n_experts)
-    one, several = Seen.over([whole]), Seen.over(parts)
+    parts = [PartialSummary.of(part, codes, runs.n_experts) for part in (runs[:7].top(9), runs[7:30].top(30))]
+    whole = PartialSummary.of(cc.concat([runs[:7].top(9), runs[7:30].top(30)]), codes, runs.n_experts)
+    one, several = TrainingSummary.merged([whole]), TrainingSummary.merged(parts)
     for name in ("length", "rank", "coverage"):
         np.testing.assert_array_equal(getattr(one, name), getattr(several, name))
     assert (one.kind, one.items, one.widest) == (several.kind, several.items, several.widest)

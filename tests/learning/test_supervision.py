@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 
 import concordant as cc
 from concordant.errors import DataError, KindError, ParameterError
-from concordant.learning.supervision import Judge, check_told_apart, exponential_gain, match_labels, validation_pair
+from concordant.learning.supervision import (
+    ValidationMetric,
+    check_distinguishable,
+    exponential_gain,
+    match_labels,
+    validation_pair,
+)
 
 
 def prefer(*lists: tuple[str, str]) -> cc.Preferences:
@@ -98,7 +104,7 @@ def test_the_judge_gives_what_evaluate_gives(metric: str, seed: int) -> None:
     score = rng.permutation(len(names)).astype(float)
     consensus = cc.Consensus.from_codes(p.slots, score)
     want = cc.evaluate(consensus, labels, metric, convention="paper")
-    judge = Judge(p, labels, metric)
+    judge = ValidationMetric(p, labels, metric)
     got = dict(zip(p.instances, judge.values(score), strict=True))
     assert [got[q] for q in want.instances] == pytest.approx(next(iter(want.values.values())).tolist(), abs=1e-12)
     assert judge(score) == pytest.approx(want.mean[metric], abs=1e-12)
@@ -106,7 +112,7 @@ def test_the_judge_gives_what_evaluate_gives(metric: str, seed: int) -> None:
 
 def test_tied_items_count_in_the_worst_order() -> None:
     p = prefer(("q", "abcd"))
-    judge = Judge(p, label(("q", "a", 1), ("q", "b", 2)), "ndcg")
+    judge = ValidationMetric(p, label(("q", "a", 1), ("q", "b", 2)), "ndcg")
     tied = judge(np.zeros(4))
     assert tied == pytest.approx(judge(np.array([2.0, 1.0, 4.0, 3.0])))
     assert tied < judge(np.array([1.0, 2.0, 4.0, 3.0]))
@@ -116,9 +122,9 @@ def test_items_without_a_label_are_passed_over_when_they_are_dropped() -> None:
     p = prefer(("q", "abcd"))
     labels = label(("q", "b", 1), ("q", "d", 0))
     score = np.array([4.0, 3.0, 2.0, 1.0])
-    assert Judge(p, labels, "rr")(score) == 0.5
-    assert Judge(p, labels, "rr", unjudged="drop")(score) == 1.0
-    assert Judge(p, labels, "rr", unjudged="drop")(-score) == 0.5
+    assert ValidationMetric(p, labels, "rr")(score) == 0.5
+    assert ValidationMetric(p, labels, "rr", unjudged="drop")(score) == 1.0
+    assert ValidationMetric(p, labels, "rr", unjudged="drop")(-score) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -136,7 +142,7 @@ def test_items_without_a_label_are_passed_over_when_they_are_dropped() -> None:
 def test_a_judge_knows_when_every_order_is_the_same_to_it(metric: str, values: tuple[float, ...], blind: bool) -> None:
     p = prefer(("q", "abc"), ("r", "abc"))
     labels = label(*(("q", i, v) for i, v in zip("abc", values, strict=True)), *(("r", i, 1) for i in "abc"))
-    judge = Judge(p, labels, metric)
+    judge = ValidationMetric(p, labels, metric)
     assert judge.blind() == judge.blind(np.array([0])) == blind
     assert judge.blind(np.array([1]))
     orders = [judge(np.array([*score, 0, 0, 0])) for score in ((1, 2, 3), (3, 1, 2), (2, 3, 1))]
@@ -145,8 +151,8 @@ def test_a_judge_knows_when_every_order_is_the_same_to_it(metric: str, values: t
 
 def test_a_judge_that_passes_over_what_has_no_label_may_be_blind() -> None:
     p, labels = prefer(("q", "abc")), label(("q", "b", 1))
-    assert not Judge(p, labels, "rr").blind()
-    assert Judge(p, labels, "rr", unjudged="drop").blind()
+    assert not ValidationMetric(p, labels, "rr").blind()
+    assert ValidationMetric(p, labels, "rr", unjudged="drop").blind()
 
 
 def test_items_of_different_labels_must_be_told_apart_somewhere() -> None:
@@ -154,5 +160,5 @@ def test_items_of_different_labels_must_be_told_apart_somewhere() -> None:
     truth = match_labels(p, label(("q", "a", 1), ("q", "b", 0), ("r", "a", 1), ("r", "b", 0)), "CRF", unjudged="drop")
     # Of c, and of nothing between instances, nothing is asked.
     with pytest.raises(DataError, match=r"in none of the 2 usable instances.*tell items of different labels apart"):
-        check_told_apart(np.array([1, 1, 5, 2, 2]), truth, p, "CRF")
-    check_told_apart(np.array([1, 1, 1, 2, 3]), truth, p, "CRF")
+        check_distinguishable(np.array([1, 1, 5, 2, 2]), truth, p, "CRF")
+    check_distinguishable(np.array([1, 1, 1, 2, 3]), truth, p, "CRF")

@@ -12,7 +12,7 @@ import concordant as cc
 from concordant.base.contract import FitInfo
 from concordant.errors import ConcordantWarning, DataError, FormatError
 from concordant.learning.supervision import match_labels
-from concordant.learning.training import Trained, checkpoint, train
+from concordant.learning.training import TrainingResult, checkpoint, train
 
 ITEMS = 5
 
@@ -65,7 +65,7 @@ def run(learners: list[Any], *, passes: int = 8, validation: bool = True, owner:
 def test_the_best_pass_of_the_best_learner_is_kept(validation: bool) -> None:
     # The second one passes by its target exactly in pass 3; the first never comes near.
     found, owner = run([Climber(20.0), Climber(3.0)], validation=validation)
-    assert isinstance(found, Trained)
+    assert isinstance(found, TrainingResult)
     assert (found.learner, found.passes, found.value) == (1, 3, 1.0)
     assert found.parameters.tolist() == [3.0, 30.0]  # the model kept has seen all ten instances in each pass
     info = owner.fit_info_
@@ -245,7 +245,7 @@ def test_a_metric_that_sees_nothing_is_refused_where_there_is_a_choice() -> None
     truth = match_labels(votes, labels, "CPS")
     pair = data(4, first=100)
 
-    def fit(passes: int, labels: cc.Labels, validation: Any) -> Trained:
+    def fit(passes: int, labels: cc.Labels, validation: Any) -> TrainingResult:
         owner = cc.CPS()
         owner.fit_info_ = FitInfo()
         return train(

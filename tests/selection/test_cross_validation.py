@@ -242,7 +242,7 @@ class Context(Guess):
     places: list[Any] = []  # noqa: RUF012 - written to by all copies
 
     def _fit(self, preferences: Any, labels: Any, validation: Any, features: Any) -> None:
-        self.places.append(checkpoints._place.get())
+        self.places.append(checkpoints._checkpoint_options.get())
 
 
 @pytest.mark.parametrize("n", [1, 2])

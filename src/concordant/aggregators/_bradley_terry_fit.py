@@ -30,7 +30,7 @@ from concordant.kernels.bradley_terry import (
     solve_small,
 )
 from concordant.kernels.pair_counts import Pairs, locked, sums
-from concordant.learning.resumable import UNKEPT, Keep, State
+from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State
 
 __all__ = [
     "NO_TIES",
@@ -170,22 +170,22 @@ def _climb(
     tol: float,
     max_iter: int,
     report: Report | None,
-    keep: Keep = UNKEPT,
+    checkpoint: Checkpointer = NO_CHECKPOINT,
     hidden: Callable[[], State] = dict,
 ) -> _Climb:
     """Climb from x by Newton's method, halving steps that go too far.
 
     `look` gives the objective at a point and the norm of its gradient; `step_from` gives the step from the point last
-    looked at, and how far it moves any score or parameter. `keep` keeps the state after every step, `hidden` what else
-    the two go on from.
+    looked at, and how far it moves any score or parameter. `checkpoint` keeps the state after every step, `hidden`
+    what else the two go on from.
     """
-    known = keep.restored()
+    known = checkpoint.restore()
     at = _Way(x, np.zeros(len(x)), np.inf, 0, x, -np.inf, np.inf, []) if known is None else _Way.of(known)
 
     def state() -> State:
         return at.kept() | dict(hidden())
 
-    with keep.steps(max_iter):
+    with checkpoint.steps(max_iter):
         while True:
             value, norm = look(at.x)
             converged = norm == 0.0 or (at.moved <= LAST_STEP and norm <= tol)
@@ -197,7 +197,7 @@ def _climb(
             else:
                 step, moved = step_from(at.x, norm)
                 at = _Way(at.x + step, step, moved, at.steps + 1, at.x, value, norm, [*at.trace, value])
-            keep.note(at.steps, state)
+            checkpoint.save(at.steps, state)
             if report is not None:
                 report(at.steps, max_iter)
     # Interrupted.
@@ -222,11 +222,11 @@ def _newton_large(
     max_iter: int,
     start: Floats,
     report: Report | None,
-    keep: Keep,
+    checkpoint: Checkpointer,
 ) -> _Climb:
     """Find the scores of one large instance."""
     solver = _Solver(pairs, prior)
-    known = keep.restored()
+    known = checkpoint.restore()
     if known is not None:
         solver.eliminating = bool(known["eliminating"])
     columns, n_pairs = solver.columns, len(pairs.left)
@@ -247,7 +247,7 @@ def _newton_large(
     def hidden() -> State:
         return {"eliminating": np.array(solver.eliminating)}
 
-    return _climb(start, look, step_from, tol, max_iter, report, keep, hidden)
+    return _climb(start, look, step_from, tol, max_iter, report, checkpoint, hidden)
 
 
 def solve(
@@ -259,13 +259,13 @@ def solve(
     max_iter: int = 100,
     start: Floats | None = None,
     report: Report | None = None,
-    keep: Keep = UNKEPT,
+    checkpoint: Checkpointer = NO_CHECKPOINT,
 ) -> Solution:
     """Return the scores that maximise the likelihood minus ½ prior ‖s‖², what instances share being held fixed.
 
     Every instance is solved by itself, to the same bits in any company; its scores have mean 0. Without a prior the
-    caller makes sure that a maximum exists. O(pairs) per step for large instances, O(m³) for small ones. `keep` keeps
-    the state after every step where there is one instance and it is large.
+    caller makes sure that a maximum exists. O(pairs) per step for large instances, O(m³) for small ones. `checkpoint`
+    keeps the state after every step where there is one instance and it is large.
 
     >>> from_one = Pairs(
     ...     np.array([0], np.int32),
@@ -296,7 +296,7 @@ def solve(
     for n in large:
         first, last = int(pairs.offsets[n]), int(pairs.offsets[n + 1])
         one = pairs.window(n)
-        own = keep if len(pairs.offsets) == 2 else UNKEPT
+        own = checkpoint if len(pairs.offsets) == 2 else NO_CHECKPOINT
         climb = _newton_large(one, float(prior[n]), float(scale[n]), shared, tol, max_iter, s[first:last], report, own)
         s[first:last] = climb.x - climb.x.mean()
         out[:, n] = climb[1:5]
@@ -325,13 +325,13 @@ def solve_jointly(
     max_iter: int = 100,
     start: Floats | None = None,
     report: Report | None = None,
-    keep: Keep = UNKEPT,
+    checkpoint: Checkpointer = NO_CHECKPOINT,
 ) -> Solution:
     """Return scores and shared parameters (`tie`, `side`: those to learn) that maximise the likelihood together.
 
     `shared` is where they begin. Newton's method on everything at once: every instance is solved for its own step as a
-    function of the shared one, which then follows from a system of one or two unknowns. `keep` keeps the state after
-    every step.
+    function of the shared one, which then follows from a system of one or two unknowns. `checkpoint` keeps the state
+    after every step.
     """
     coupled = _Coupled(pairs, prior, shared, np.flatnonzero([tie, side]))
     solvers = coupled.solvers()
@@ -340,7 +340,7 @@ def solve_jointly(
     n_slots = pairs.n_slots
     information = np.eye(len(coupled.learned))
     response = np.zeros((len(coupled.learned), n_slots))
-    known = keep.restored()
+    known = checkpoint.restore()
     if known is not None:
         information, response = known["information"], known["response"]
         for solver, eliminating in zip(solvers.values(), known["eliminating"].tolist(), strict=True):
@@ -365,7 +365,7 @@ def solve_jointly(
         return _bounded(step, float(np.abs(step).max()), x[n_slots:], shared.model, coupled.learned)
 
     first = np.zeros(n_slots) if start is None else start
-    climb = _climb(np.concatenate([first, coupled.start]), look, step_from, tol, max_iter, report, keep, hidden)
+    climb = _climb(np.concatenate([first, coupled.start]), look, step_from, tol, max_iter, report, checkpoint, hidden)
     s = climb.x[:n_slots]
     full = np.flatnonzero(sizes > 0)
     if len(full):
@@ -493,7 +493,7 @@ def climb_profile(
     tol: float,
     max_iter: int,
     report: Report | None = None,
-    keep: Keep = UNKEPT,
+    checkpoint: Checkpointer = NO_CHECKPOINT,
     hidden: Callable[[], State] = dict,
 ) -> Solution:
     """Return the shared parameters that are best, given the sums over all instances of what `profile` returns.
@@ -520,7 +520,7 @@ def climb_profile(
         return _bounded(step, float(np.abs(step).max()), common, shared.model, learned)
 
     start = np.array([shared.tie, shared.side])[learned]
-    climb = _climb(start, look, step_from, tol, max_iter, report, keep, hidden)
+    climb = _climb(start, look, step_from, tol, max_iter, report, checkpoint, hidden)
     information = last(climb.x).information
     information = (information + information.T) / 2
     best = shared.moved(learned, climb.x)
@@ -538,13 +538,13 @@ def solve_linear(
     tol: float = 1e-9,
     max_iter: int = 100,
     report: Report | None = None,
-    keep: Keep = UNKEPT,
+    checkpoint: Checkpointer = NO_CHECKPOINT,
 ) -> tuple[Floats, Solution]:
     """Return weights b of features, and the solution with scores features · b, learned with the shared parameters.
 
     The prior is on the scores, as elsewhere, so that the units of the features do not matter. `information` of the
     solution is that of (b, tie, side), those that were learned. Columns must be independent. O(pairs · F²) per step.
-    `keep` keeps the state after every step.
+    `checkpoint` keeps the state after every step.
     """
     f = features.shape[1]
     coupled = _Coupled(pairs, prior, shared, np.flatnonzero([tie, side]))
@@ -568,7 +568,7 @@ def solve_linear(
         moved = max(float(np.abs(features @ step[:f]).max(initial=0.0)), float(np.abs(step[f:]).max(initial=0.0)))
         return _bounded(step, moved, x[f:], shared.model, coupled.learned)
 
-    climb = _climb(np.concatenate([np.zeros(f), coupled.start]), look, step_from, tol, max_iter, report, keep)
+    climb = _climb(np.concatenate([np.zeros(f), coupled.start]), look, step_from, tol, max_iter, report, checkpoint)
     look(climb.x)
     inform()
     b = climb.x[:f]

@@ -21,8 +21,8 @@ from concordant.execution import InMemory, Shards, map_instances
 from concordant.features.expert_features import ExpertRows, WeightBlocks, anybody, blocks_by_lists
 from concordant.inference.experts import speaking
 from concordant.kernels.lists import list_ids
-from concordant.learning.shift import Reached, Seen
-from concordant.learning.supervision import Truth, check_told_apart, match_labels
+from concordant.learning.shift import PartialSummary, TrainingSummary
+from concordant.learning.supervision import MatchedLabels, check_distinguishable, match_labels
 
 if TYPE_CHECKING:
     from concordant.aggregators.crf import CRF
@@ -127,7 +127,7 @@ class _Objective:
 
 def from_memory(
     owner: CRF, votes: Votes, labels: Labels | None, pair: tuple[Votes, Labels] | None
-) -> tuple[Truth, list[Task]]:
+) -> tuple[MatchedLabels, list[Task]]:
     """Return what preferences in memory give to learn from: one task for each transform."""
     name = type(owner).__name__
     truth = match_labels(votes, labels, name, unjudged=owner.unjudged)
@@ -139,7 +139,7 @@ def from_memory(
     tasks = []
     for transform in candidates(owner.transform, TRANSFORMS):
         rows = owner._prepared(votes, pair, weights, (transform,), truth.instances)
-        check_told_apart(rows.train.key, truth, votes, name)
+        check_distinguishable(rows.train.key, truth, votes, name)
         block = _arranged(rows.train, aim, telling, votes.instances)
         blocks, unit, size, _ = _scaled(InMemory([block]), owner, transform, len(weights))
         said = partial(Said.of, rows.train, len(weights))
@@ -149,7 +149,7 @@ def from_memory(
 
 def from_blocks(
     owner: CRF, blocks: Blocks, labels: Labels | None, pair: tuple[Votes, Labels] | None
-) -> tuple[Truth, list[Task]]:
+) -> tuple[MatchedLabels, list[Task]]:
     """Return what blocks of instances give to learn from; the validation part to choose by is in memory."""
     name, n_instances = type(owner).__name__, len(blocks.instances)
     if pair is None:
@@ -168,17 +168,19 @@ def from_blocks(
     taught = any(n and e not in own_names for e, n in zip(blocks.experts, lists.tolist(), strict=True))
     highest = max(t[2] for t in told)
     owner._require_telling(counts["usable"], counts["usable"])
-    seen = Seen.over([part for part in judged.map(_reached, owner, weights) if part is not None])
+    trained_on = TrainingSummary.merged(
+        [part for part in judged.map(_partial_summary, owner, weights) if part is not None]
+    )
     tasks, n_telling = [], 0
     for transform in candidates(owner.transform, TRANSFORMS):
         rows = judged.persist(_rows, owner, weights, transform, highest)
         own, unit, size, n_telling = _scaled(rows, owner, transform, len(weights))
         owner._require_telling(n_telling, counts["usable"])
-        held = owner._rows_of(pair[0], weights, (transform,), " of the validation part", seen)
-        training = Training(None, held, weights, seen, taught)
+        held = owner._rows_of(pair[0], weights, (transform,), " of the validation part", trained_on)
+        training = Training(None, held, weights, trained_on, taught)
         said = partial(_said_in_blocks, blocks, owner, weights, transform)
         tasks.append(Task(transform, training, own, unit, size, held_out=False, said=said))
-    return Truth(np.zeros(0), np.arange(n_telling), counts), tasks
+    return MatchedLabels(np.zeros(0), np.arange(n_telling), counts), tasks
 
 
 def _said_in_blocks(blocks: Blocks, owner: CRF, weights: WeightBlocks, transform: str) -> Said:
@@ -248,10 +250,10 @@ def _tell(piece: _Judged) -> tuple[Ints, bool, float, dict[str, int]]:
     return piece.lists, piece.speaks, piece.highest, piece.counts
 
 
-def _reached(piece: _Judged, owner: CRF, weights: WeightBlocks) -> Reached | None:
+def _partial_summary(piece: _Judged, owner: CRF, weights: WeightBlocks) -> PartialSummary | None:
     if piece.votes is None or not len(piece.usable):
         return None
-    return owner._reached(piece.votes, weights, piece.usable)
+    return owner._partial_summary(piece.votes, weights, piece.usable)
 
 
 def _said(block: Preferences, owner: CRF, weights: WeightBlocks, transform: str) -> Said:

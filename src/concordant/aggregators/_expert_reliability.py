@@ -45,7 +45,7 @@ from concordant.kernels.expert_reliability import (
     score_pass,
 )
 from concordant.kernels.linear_systems import conjugate_gradients
-from concordant.learning.resumable import UNKEPT, Keep, State
+from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State
 
 __all__ = [
     "DOUBT",
@@ -535,7 +535,7 @@ def fit_judges(
     tol: float = 1e-9,
     max_iter: int = 500,
     report: Callable[[int, int], None] | None = None,
-    keep: Keep = UNKEPT,
+    checkpoint: Checkpointer = NO_CHECKPOINT,
 ) -> JudgeFit:
     """Return scores of all items and trust in all judges, estimated together.
 
@@ -561,7 +561,7 @@ def fit_judges(
         The largest number of sweeps.
     report : callable, optional
         Called after every sweep with the number of sweeps done and the largest number of them.
-    keep : Keep
+    checkpoint : Checkpointer
         Keeps the state after every sweep.
 
     Notes
@@ -586,7 +586,7 @@ def fit_judges(
     mean = np.array([1.0, 0.0, tie, 0.0])
     judges = _Judges(np.tile(mean, (len(who), 1)), mean, np.full(3, _STRAY), np.zeros(3), count / count.sum(), active)
     scale = max(1.0, float(count.max()), float(_degrees(rows).max()))
-    known = keep.restored()
+    known = checkpoint.restore()
     if known is None:
         at = _Sweeps(*_start(rows, judges, ridge), [], False)
     else:
@@ -598,7 +598,7 @@ def fit_judges(
         found = {name: np.asarray(getattr(at.judges, name)) for name in _SEARCHED}
         return found | {"score": at.score, "trace": np.array(at.trace), "converged": np.array(at.converged)}
 
-    with keep.steps(max_iter):
+    with checkpoint.steps(max_iter):
         while not at.converged and len(at.trace) < max_iter and not _stalled(at.trace):
             before = at.judges.variance
             score, judges, seen, norm = _sweep(rows, at.score, at.judges, seen, ridge, len(at.trace) > 0)
@@ -606,7 +606,7 @@ def fit_judges(
             still = float(np.abs(np.log(judges.variance / before)).max()) <= 10.0 * tol
             converged = still and len(trace) > 1 and max(norm, float(np.abs(seen.gradient).max())) <= tol * scale
             at = _Sweeps(score, judges, trace, converged)
-            keep.note(len(trace), state)
+            checkpoint.save(len(trace), state)
             if report is not None:
                 report(len(trace), max_iter)
     score, judges, trace, converged = at

@@ -29,7 +29,14 @@ from concordant.features.expert_features import (
 )
 from concordant.inference.experts import DISCOUNTED
 from concordant.kernels.lists import list_ids, offsets_of, ranges
-from concordant.learning.shift import RECORDED, Reached, Seen, check_record, depth_shift, kind_shift
+from concordant.learning.shift import (
+    RECORDED_RANGE,
+    PartialSummary,
+    TrainingSummary,
+    check_record,
+    depth_shift,
+    kind_shift,
+)
 
 __all__ = [
     "TRANSFORMS",
@@ -73,7 +80,7 @@ class Training(NamedTuple):
     train_rows: ExpertRows | None
     validation: ExpertRows | None
     blocks: WeightBlocks
-    seen: Seen
+    trained_on: TrainingSummary
     # Whether some expert without weights of its own taught the shared ones.
     shared_taught: bool
 
@@ -118,7 +125,7 @@ class LinearAggregator(Aggregator):
     pruned_: list[str]
     adherence_: Annotated[Floats, Within()]
     expert_details_: Annotated[dict[str, Any], Within()]
-    training_: Annotated[dict[str, Any], RECORDED]
+    training_: Annotated[dict[str, Any], RECORDED_RANGE]
 
     def _blocks(self) -> WeightBlocks:
         """Return which weights there are, or raise when nothing was learned."""
@@ -131,7 +138,7 @@ class LinearAggregator(Aggregator):
         of_expert = blocks.of(preferences, type(self).__name__, self.unknown_experts)
         if not len(blocks):
             return np.zeros(preferences.slots.n_slots)
-        how: dict[str, Any] = {"missing": self.missing, "scaling": self.scaling, "seen": self._seen()}
+        how: dict[str, Any] = {"missing": self.missing, "scaling": self.scaling, "trained_on": self._training_summary()}
         if len(self.transforms_) == 1:
             return item_sums(preferences, blocks, of_expert, self.weights_, self.transforms_[0], **how)
         total = np.zeros(preferences.slots.n_slots)
@@ -143,9 +150,9 @@ class LinearAggregator(Aggregator):
             total += item_sums(preferences, blocks, of_expert, w, transform, **how)
         return total
 
-    def _seen(self) -> Seen | None:
+    def _training_summary(self) -> TrainingSummary | None:
         """Return how far the lists went that the weights were learned from; None where that is not known."""
-        return Seen.recorded(self.__dict__.get("training_"))
+        return TrainingSummary.from_record(self.__dict__.get("training_"))
 
     def _data_shift(self, preferences: Votes) -> str:
         blocks = self._blocks()
@@ -167,10 +174,10 @@ class LinearAggregator(Aggregator):
         each = WeightBlocks(names, -1)
         codes = np.where(of_expert >= 0, np.arange(k), -1)
         w = self.weights_[of_expert]
-        seen = self._seen()
+        trained_on = self._training_summary()
         rows = potentials(
             preferences, each, codes, tuple(self.transforms_), missing=self.missing, scaling=self.scaling,
-            seen=None if seen is None else seen.take(of_expert),
+            trained_on=None if trained_on is None else trained_on.take(of_expert),
         )  # fmt: skip
         np.add.at(out, (list_ids(rows.starts), rows.block), (rows.X * w[rows.block]).sum(axis=1))
         own = self.weights_[: blocks.n_own, 0]
@@ -211,30 +218,39 @@ class LinearAggregator(Aggregator):
         instances: Ints,
     ) -> Training:
         """Return the rows of the training part, whose given instances are learned from, and of the validation part."""
-        seen = Seen.over([self._reached(votes, blocks, instances)])
+        trained_on = TrainingSummary.merged([self._partial_summary(votes, blocks, instances)])
         held = None
         if validation is not None:
             # Read as at prediction: it may go deeper than what is learned from.
-            held = self._rows_of(validation[0], blocks, transforms, " of the validation part", seen)
+            held = self._rows_of(validation[0], blocks, transforms, " of the validation part", trained_on)
         train = self._rows_of(votes, blocks, transforms)
-        return Training(train, held, blocks, seen, bool((train.list_block == blocks.shared).any()))
+        return Training(train, held, blocks, trained_on, bool((train.list_block == blocks.shared).any()))
 
-    def _reached(self, votes: Votes, blocks: WeightBlocks, instances: Ints) -> Reached:
+    def _partial_summary(self, votes: Votes, blocks: WeightBlocks, instances: Ints) -> PartialSummary:
         """Return how far the lists of some instances go."""
-        return Reached.of(votes, blocks.of(votes, type(self).__name__, self.unknown_experts), len(blocks), instances)
+        return PartialSummary.of(
+            votes, blocks.of(votes, type(self).__name__, self.unknown_experts), len(blocks), instances
+        )
 
     def _rows_of(
-        self, votes: Votes, blocks: WeightBlocks, transforms: Sequence[str], where: str = "", seen: Seen | None = None
+        self,
+        votes: Votes,
+        blocks: WeightBlocks,
+        transforms: Sequence[str],
+        where: str = "",
+        trained_on: TrainingSummary | None = None,
     ) -> ExpertRows:
         """Return what is said about every slot; `where` says in messages which votes these are."""
         of_expert = blocks.of(votes, type(self).__name__, self.unknown_experts, where)
-        rows = potentials(votes, blocks, of_expert, transforms, missing=self.missing, scaling=self.scaling, seen=seen)
+        rows = potentials(
+            votes, blocks, of_expert, transforms, missing=self.missing, scaling=self.scaling, trained_on=trained_on
+        )
         return tidy_rows(rows, blocks)
 
     def _keep(self, w: Floats, transforms: Sequence[str], found: Training, said: Said) -> None:
         """Take over what was learned, and say what it means, given what all lists say."""
         w, blocks = found.weights(w.copy()), found.blocks
-        self.training_ = found.seen.record()
+        self.training_ = found.trained_on.record()
         self.experts_ = list(blocks.names)
         self.shared_ = blocks.shared
         self.transforms_ = list(transforms)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from concordant.arrays import Floats, Ints
 from concordant.kernels.mpm import SMALL_ITEMS, Packed, adherence_hessian, gradients, infer, informative, laws
-from concordant.learning.resumable import UNKEPT, Keep, State, minimise
+from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State, minimise
 
 __all__ = ["Adherence", "BlockProfile", "Profile", "ascend", "climb"]
 # Up to these sizes the curvature over experts is formed; beyond them a quasi-Newton method does without.
@@ -130,18 +130,18 @@ def climb(
     tol: float,
     max_iter: int,
     report: Callable[[int, int], None],
-    keep: Keep = UNKEPT,
+    checkpoint: Checkpointer = NO_CHECKPOINT,
 ) -> Adherence:
     """Return the adherence in [0, 1] at which the mean objective is stationary, climbing from trust in everybody.
 
     Newton's method on the adherence alone, the scores of every instance being the best for it; experts at a bound that
     the gradient presses against stay there. Costs O(L M² + L² M) per instance and step. Beyond 1,000 experts or 1,000
     items in the largest instance L-BFGS-B takes over, at O(L M) per instance and step. `heard` says which experts
-    prefer anything; `keep` keeps the state after every step.
+    prefer anything; `checkpoint` keeps the state after every step.
     """
     n_experts = len(heard)
     way = _newton if n_experts <= _DENSE_EXPERTS and largest <= _DENSE_ITEMS else _quasi_newton
-    at = way(profile, n_experts, tol, max_iter, report, keep)
+    at = way(profile, n_experts, tol, max_iter, report, checkpoint)
     norm = _projected(at.theta, at.gradient)
     theta, _ = _scaled(at.theta, heard)
     return Adherence(theta, at.value, norm, at.turns, bool(norm <= tol), at.trace)
@@ -170,9 +170,14 @@ class _Found(NamedTuple):
 
 
 def _newton(
-    profile: Profile, n_experts: int, tol: float, max_iter: int, report: Callable[[int, int], None], keep: Keep
+    profile: Profile,
+    n_experts: int,
+    tol: float,
+    max_iter: int,
+    report: Callable[[int, int], None],
+    checkpoint: Checkpointer,
 ) -> _Found:
-    known = keep.restored()
+    known = checkpoint.restore()
     if known is None:
         theta = np.ones(n_experts)
         value, gradient = profile(theta)
@@ -187,7 +192,7 @@ def _newton(
         return flat | dict(profile.state())
 
     turn = at.turns
-    with keep.steps(max_iter):
+    with checkpoint.steps(max_iter):
         while turn < max_iter:
             norm = _projected(at.theta, at.gradient)
             # Rounding alone leaves about this much; until then another step costs little and squares the error.
@@ -210,7 +215,7 @@ def _newton(
                 at = at._replace(turns=turn)
                 break
             at = _Found(trial, profile.position, reached, slope, [*at.trace, reached], turn)
-            keep.note(turn, state)
+            checkpoint.save(turn, state)
             report(turn, max_iter)
     return at
 
@@ -231,7 +236,12 @@ def _step(curvature: Floats, gradient: Floats, theta: Floats, norm: float) -> Fl
 
 
 def _quasi_newton(
-    profile: Profile, n_experts: int, tol: float, max_iter: int, report: Callable[[int, int], None], keep: Keep
+    profile: Profile,
+    n_experts: int,
+    tol: float,
+    max_iter: int,
+    report: Callable[[int, int], None],
+    checkpoint: Checkpointer,
 ) -> _Found:
     trace: list[float] = []
 
@@ -243,7 +253,7 @@ def _quasi_newton(
         trace.append(-value)
         report(min(step, max_iter), max_iter)
 
-    known = keep.restored()
+    known = checkpoint.restore()
     if known is not None:
         profile.restore(known)
     found = minimise(
@@ -252,9 +262,9 @@ def _quasi_newton(
         bounds=(0, 1),
         callback=note,
         options={"maxiter": max_iter, "gtol": tol, "ftol": 1e-16, "maxcor": 30},
-        keep=keep,
+        checkpoint=checkpoint,
         # Scores are looked for from those found before.
-        hidden=profile.state,
+        extra_state=profile.state,
     )
     value, gradient = profile(found.x)
     return _Found(found.x, profile.position, value, gradient, trace, found.n_iter)
@@ -267,7 +277,7 @@ def ascend(
     *,
     learning: bool,
     report: Callable[[int, int], None],
-    keep: Keep = UNKEPT,
+    checkpoint: Checkpointer = NO_CHECKPOINT,
 ) -> tuple[Adherence, Floats, Floats, Floats]:
     """Return what plain gradient ascent from scores 0 comes to: adherence, scores, and by instance gradient and value.
 
@@ -275,7 +285,7 @@ def ascend(
 
     Scores move by ½ M times their gradient; where that makes an instance worse the step is taken back and halved from
     then on. The adherence (when `learning`) moves by a fifth of its gradient per preference of the expert and is put
-    back into [0, 1]. `keep` keeps the state after every step.
+    back into [0, 1]. `checkpoint` keeps the state after every step.
     """
     p = packed
     count = max(int(informative(packed).sum()), 1)
@@ -283,10 +293,10 @@ def ascend(
     spoken = np.maximum(np.bincount(p.expert, weights=p.share, minlength=len(theta)), 1e-300)
     none = np.zeros(int(sizes.sum()))
     at = _Ascent(theta, none, none, none, np.zeros(len(theta)), np.full(len(sizes), -np.inf), 0.5 * sizes, np.zeros(0))
-    known = keep.restored()
+    known = checkpoint.restore()
     if known is not None:
         at = _Ascent(*(known[name] for name in _Ascent._fields))
-    with keep.steps(steps):
+    with checkpoint.steps(steps):
         for turn in range(len(at.trace), steps + 1):
             by_score, by_theta, values = np.zeros(len(none)), np.zeros(len(theta)), np.zeros(len(sizes))
             gradients(*p, at.theta, at.score, 0.0, by_score, by_theta, values)
@@ -302,7 +312,7 @@ def ascend(
                 trust = np.clip(at.theta + 0.2 * by_theta / spoken, 0.0, 1.0)
             at = _Ascent(trust, score, best, slope, by_theta, highest, pace, trace)
             if turn < steps:
-                keep.note(turn + 1, at._asdict)
+                checkpoint.save(turn + 1, at._asdict)
                 report(turn + 1, steps)
     norms = _largest(np.abs(at.slope), p.offsets)
     theta, best = at.theta, at.best

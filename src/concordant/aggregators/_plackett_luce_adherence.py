@@ -18,7 +18,7 @@ from concordant.arrays import Floats, Ints
 from concordant.errors import FormatError
 from concordant.execution import Shards, report_progress, threads
 from concordant.kernels import lists
-from concordant.learning.resumable import Keep, State, apart, joined
+from concordant.learning.resumable import Checkpointer, State, join_states, split_states
 
 if TYPE_CHECKING:
     from concordant.aggregators._plackett_luce_fit import Found, Model
@@ -80,20 +80,20 @@ class Trust:
         # Parts of small instances gain no more by threads than the instances themselves.
         self.small = largest < LARGE
 
-    def learn(self, keep: Keep) -> tuple[int, bool, float, list[float]]:
+    def learn(self, checkpoint: Checkpointer) -> tuple[int, bool, float, list[float]]:
         """Find the best θ; return the steps taken, whether that converged, the largest gradient and the objective."""
         max_iter, tol = self.max_iter, self.tol
-        known = keep.restored()
+        known = checkpoint.restore()
         if known is None:
             value, self.parts = self._profile(self.theta)
             trace, done = [value], len(self.heard) == 0
         else:
             self.theta = known["theta"]
             with self._alone():
-                self.parts = self.parts.persist_each(_taken_up, apart(known), self.theta)
+                self.parts = self.parts.persist_each(_taken_up, split_states(known), self.theta)
             trace, done = known["trace"].tolist(), bool(known["done"])
         norm, metric = np.inf if len(self.heard) else 0.0, np.sqrt(self.choices[self.heard])
-        with keep.steps(max_iter):
+        with checkpoint.steps(max_iter):
             for n_iter in range(len(trace) - 1, max_iter + 1):
                 if len(self.heard) == 0:
                     break
@@ -113,7 +113,7 @@ class Trust:
                 if risen is None:
                     break
                 trace = [*trace, risen]
-                keep.note(n_iter + 1, lambda: self._kept(trace, done))  # noqa: B023 - called at once or never
+                checkpoint.save(n_iter + 1, lambda: self._kept(trace, done))  # noqa: B023 - called at once or never
                 report_progress(n_iter + 1, max_iter)
         return len(trace) - 1, norm <= tol, norm, trace
 
@@ -124,7 +124,7 @@ class Trust:
 
     def _kept(self, trace: list[float], done: bool) -> State:
         """Return where it stands."""
-        whole = joined(self.gather(_state))
+        whole = join_states(self.gather(_state))
         return whole | {"theta": self.theta, "trace": np.array(trace), "done": np.array(done)}
 
     def _move(self, step: Floats, value: float, last: bool) -> float | None:

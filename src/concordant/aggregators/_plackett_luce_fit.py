@@ -13,7 +13,7 @@ from concordant.kernels import plackett_luce
 from concordant.kernels.linear_systems import cholesky_solve, conjugate_gradients
 from concordant.kernels.plackett_luce import Stages
 from concordant.kernels.plackett_luce_lists import written_out
-from concordant.learning.resumable import UNKEPT, Keep, State
+from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State
 
 __all__ = ["Found", "Model", "ascend", "divided", "minorise", "newton"]
 
@@ -290,16 +290,16 @@ def newton(
     max_iter: int,
     tol: float,
     tell: Callable[[float], None] | None = None,
-    keep: Keep = UNKEPT,
+    checkpoint: Checkpointer = NO_CHECKPOINT,
 ) -> Found:
     """Return the maximum by Newton's method with halved steps; near it one more step than `tol` asks for.
 
-    `tell` hears the size of the gradient after every step, and `keep` keeps the state.
+    `tell` hears the size of the gradient after every step, and `checkpoint` keeps the state.
     """
     # Scores found for other factors may lie too far apart for these.
-    at = _Standing.of(model, score if model.within_range(score) else np.zeros(model.size), keep.restored())
+    at = _Standing.of(model, score if model.within_range(score) else np.zeros(model.size), checkpoint.restore())
     norm = largest(at.point.gradient) / model.scale
-    with keep.steps(max_iter):
+    with checkpoint.steps(max_iter):
         while not at.last and at.n_iter < max_iter and norm > min(tol, _ROUNDING):
             # Steps that only point the way need not be exact; the last ones do.
             step = model.direction(at.score, at.point, min(0.1, max(np.sqrt(norm), 1e-5)))
@@ -321,7 +321,7 @@ def newton(
                     break
             at = at._replace(n_iter=at.n_iter + 1, last=True) if moved is None else moved
             norm = largest(at.point.gradient) / model.scale
-            keep.note(at.n_iter, lambda: at.kept(model))  # noqa: B023 - called at once or never
+            checkpoint.save(at.n_iter, lambda: at.kept(model))  # noqa: B023 - called at once or never
             if tell is not None and (moved is not None or done):
                 tell(norm)
     if 0.0 < largest(at.score) < 1e-9:
@@ -341,11 +341,11 @@ def largest(values: Floats) -> float:
     return float(np.abs(values).max(initial=0.0))
 
 
-def minorise(model: Model, score: Floats, max_iter: int, tol: float, keep: Keep = UNKEPT) -> Found:
+def minorise(model: Model, score: Floats, max_iter: int, tol: float, checkpoint: Checkpointer = NO_CHECKPOINT) -> Found:
     """Return the maximum by Hunter's steps: each maximises a bound in which every item stands alone."""
-    at = _Standing.of(model, score, keep.restored())
+    at = _Standing.of(model, score, checkpoint.restore())
     norm = largest(at.point.gradient) / model.scale
-    with keep.steps(max_iter):
+    with checkpoint.steps(max_iter):
         while not norm <= tol and at.n_iter < max_iter and model.size:
             pull = at.point.loss / np.exp(at.score)
             if model.precision == 0:
@@ -356,7 +356,7 @@ def minorise(model: Model, score: Floats, max_iter: int, tol: float, keep: Keep 
                 moved = moved - moved.mean()
             at = _Standing(moved, model.at(moved), at.n_iter + 1, False)
             norm = largest(at.point.gradient) / model.scale
-            keep.note(at.n_iter, lambda: at.kept(model))  # noqa: B023 - called at once or never
+            checkpoint.save(at.n_iter, lambda: at.kept(model))  # noqa: B023 - called at once or never
     return Found(at.score, at.point.value, norm, at.n_iter, norm <= tol)
 
 
@@ -372,13 +372,13 @@ def _balanced(gain: Floats, pull: Floats, precision: float, score: Floats) -> Fl
     return score
 
 
-def ascend(model: Model, score: Floats, steps: int, keep: Keep = UNKEPT) -> Found:
+def ascend(model: Model, score: Floats, steps: int, checkpoint: Checkpointer = NO_CHECKPOINT) -> Found:
     """Return where the papers' gradient ascent stops."""
-    at = _Standing.of(model, score, keep.restored())
-    with keep.steps(steps):
+    at = _Standing.of(model, score, checkpoint.restore())
+    with checkpoint.steps(steps):
         while at.n_iter < steps and model.size:
             moved = at.score + _PAPER_STEP / model.scale * at.point.gradient
             at = _Standing(moved, model.at(moved), at.n_iter + 1, False)
-            keep.note(at.n_iter, lambda: at.kept(model))  # noqa: B023 - called at once or never
+            checkpoint.save(at.n_iter, lambda: at.kept(model))  # noqa: B023 - called at once or never
     made = at.n_iter if model.size else steps
     return Found(at.score, at.point.value, largest(at.point.gradient) / model.scale, made, True)

@@ -22,9 +22,9 @@ from concordant.errors import ConvergenceWarning, DataError, IdentifiabilityWarn
 from concordant.features.expert_features import slot_keys
 from concordant.inference.experts import check_known
 from concordant.kernels.lists import list_ids, offsets_of
-from concordant.learning.shift import Seen, value_ranges
-from concordant.learning.supervision import check_told_apart, match_labels, validation_pair
-from concordant.learning.training import FEWEST, train
+from concordant.learning.shift import TrainingSummary, value_ranges
+from concordant.learning.supervision import check_distinguishable, match_labels, validation_pair
+from concordant.learning.training import FEWEST_FOR_VALIDATION, train
 
 if TYPE_CHECKING:
     from concordant.data.labels import Labels
@@ -230,14 +230,14 @@ def learn(
     # By name, so that the order in which experts come does not matter.
     own = sorted(e for e, there in zip(experts, heard.tolist(), strict=True) if there) if free else experts
     ridges: tuple[float, ...] = RIDGES if free else RIDGES[:1]
-    if pair is None and len(truth.instances) < FEWEST:
+    if pair is None and len(truth.instances) < FEWEST_FOR_VALIDATION:
         candidates, ridges = candidates[:1], (_MIDDLE,) if free else ridges
     column = {e: at for at, e in enumerate(own)} if free else None
     learners = []
     for candidate in candidates:
         parts = {"train": _part(owner, p, candidate, column)}
         rows = parts["train"]
-        check_told_apart(slot_keys(rows.X, rows.block, rows.starts, own if free else [""]), truth, p, name)
+        check_distinguishable(slot_keys(rows.X, rows.block, rows.starts, own if free else [""]), truth, p, name)
         if pair is not None:
             parts["validation"] = _part(owner, pair[0], candidate, column)
         learners.append(_Learner(candidate, parts, target, len(own) if free else 1, ridges))
@@ -271,7 +271,7 @@ def _record(owner: Weighing, p: Preferences, experts: list[str] | None, instance
     """Return what is kept of the training data: for every expert, or for all together where none has a weight."""
     place = dict.fromkeys(p.experts, 0) if experts is None else {e: at for at, e in enumerate(experts)}
     column = np.array([place[e] for e in p.experts], dtype=np.int64)
-    out = Seen.of(p, column, 1 if experts is None else len(experts), instances).record()
+    out = TrainingSummary.of(p, column, 1 if experts is None else len(experts), instances).record()
     if experts is not None and getattr(owner, "norm", "") == "none":
         low, high = value_ranges(p)
         # About experts who gave no score nothing is known, and so nothing is said of what they give later.

@@ -43,8 +43,8 @@ from concordant.inference.experts import check_known
 from concordant.inference.uncertainty import ScoreCovariance
 from concordant.kernels.lists import offsets_of
 from concordant.kernels.pairwise_wins import pair_room, pairs_held
-from concordant.learning.checkpoints import Mark
-from concordant.learning.resumable import UNKEPT, Keep, apart, joined
+from concordant.learning.checkpoints import StepCheckpoint
+from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, join_states, split_states
 
 if TYPE_CHECKING:
     from concordant.aggregators._bradley_terry_fit import Profile, Solution
@@ -470,12 +470,12 @@ class BradleyTerry(Aggregator):
         self.ties_, self.tie_, self.side_ = "none", 0.0, 0.0
         self.shared_covariance_ = np.zeros((0, 0))
         self.fit_info_.uncertainty = self._in_words(self._how(votes.has_experts), votes.has_experts)
-        keep = Mark(self, [preferences, features])
+        checkpoint = StepCheckpoint(self, [preferences, features])
         if self.reliability:
-            return self._fit_judges(preferences, keep)
+            return self._fit_judges(preferences, checkpoint)
         if self.optimizer == "newton" and (self.side_effect or features is not None or _has_ties(votes)):
-            return self._fit_shared(votes, features, keep)
-        return self._found(votes, keep)
+            return self._fit_shared(votes, features, checkpoint)
+        return self._found(votes, checkpoint)
 
     def _shared(self) -> Shared:
         """Return what instances share, as the kernels want it."""
@@ -488,7 +488,7 @@ class BradleyTerry(Aggregator):
         """Return which shared parameters were learned: 0 for the tie parameter, 1 for the side."""
         return np.flatnonzero([self.ties_ != "none", self.side_effect])
 
-    def _found(self, votes: Meetings, keep: Keep = UNKEPT) -> _Found:
+    def _found(self, votes: Meetings, checkpoint: Checkpointer = NO_CHECKPOINT) -> _Found:
         """Return the scores of every instance, found by itself; what is shared is known."""
         from concordant.aggregators import _bradley_terry_fit
         from concordant.kernels import bradley_terry
@@ -513,7 +513,7 @@ class BradleyTerry(Aggregator):
                 how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "report": execution.report_progress}
                 # Several parts are solved side by side, each by itself; what lasts is one large instance.
                 found = _bradley_terry_fit.solve(
-                    part.pairs, prior, shared, **how, keep=keep if len(parts) == 1 else UNKEPT
+                    part.pairs, prior, shared, **how, checkpoint=checkpoint if len(parts) == 1 else NO_CHECKPOINT
                 )
             if len(parts) > 1:
                 # What is counted is counted again when it is needed: memory is what there are parts for.
@@ -542,7 +542,7 @@ class BradleyTerry(Aggregator):
                 ConvergenceWarning,
             )
 
-    def _fit_shared(self, votes: Meetings, features: Features | None, keep: Keep) -> Any:
+    def _fit_shared(self, votes: Meetings, features: Features | None, checkpoint: Checkpointer) -> Any:
         """Learn what instances share together with all scores."""
         from concordant.aggregators import _bradley_terry_fit
         from concordant.kernels import bradley_terry
@@ -562,7 +562,7 @@ class BradleyTerry(Aggregator):
             "tol": self.tol,
             "max_iter": self.max_iter,
             "report": execution.report_progress,
-            "keep": keep,
+            "checkpoint": checkpoint,
         }
         if features is not None:
             return self._fit_features(votes, features, prior, start, which, how)
@@ -605,10 +605,10 @@ class BradleyTerry(Aggregator):
             self.tie_ = float(np.exp(start.tie))
             return
         how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
-        keep = Mark(self, [blocks])
-        known = keep.restored()
+        checkpoint = StepCheckpoint(self, [blocks])
+        known = checkpoint.restore()
         if known is not None:
-            parts = parts.persist_each(parted.taken_up, apart(known))
+            parts = parts.persist_each(parted.taken_up, split_states(known))
 
         def evaluate(shared: Shared) -> Profile:
             nonlocal parts
@@ -622,8 +622,8 @@ class BradleyTerry(Aggregator):
             told.ties + told.decided,
             **how,
             report=execution.report_progress,
-            keep=keep,
-            hidden=lambda: joined(list(parts.map(parted.kept))),
+            checkpoint=checkpoint,
+            hidden=lambda: join_states(list(parts.map(parted.kept))),
         )
         self.tie_ = float(np.exp(found.shared.tie))
         self._note([found])
@@ -999,7 +999,7 @@ class BradleyTerry(Aggregator):
             votes.calibration = pairs_per_choice(preferences, votes.totals)
         return votes
 
-    def _fit_judges(self, preferences: Votes, keep: Keep) -> Any:
+    def _fit_judges(self, preferences: Votes, checkpoint: Checkpointer) -> Any:
         """Learn scores and the reliability of every expert together."""
         from concordant.aggregators import _expert_reliability
 
@@ -1020,7 +1020,7 @@ class BradleyTerry(Aggregator):
             # A sweep over judges and scores in turn goes less far than a Newton step over all.
             max_iter=5 * self.max_iter,
             report=execution.report_progress,
-            keep=keep,
+            checkpoint=checkpoint,
         )
         self.ties_ = "davidson" if np.isfinite(fitted.tie) else "none"
         self.tie_ = float(np.exp(fitted.tie))

@@ -23,7 +23,7 @@ from concordant.errors import ConvergenceWarning, DataError, IdentifiabilityWarn
 from concordant.execution import map_instances, report_progress, without_progress
 from concordant.inference.experts import check_known
 from concordant.kernels.lists import offsets_of, positions
-from concordant.learning.checkpoints import Mark
+from concordant.learning.checkpoints import StepCheckpoint
 from concordant.learning.supervision import match_labels, validation_pair
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class CPS(Aggregator):
         self.fit_info_.labels = truth.counts
         training = _Training(p, truth.label, self.distance)
         self.experts_ = p.experts.tolist()
-        self.adherence_ = self._maximise(training, Mark(self, [p, labels]))
+        self.adherence_ = self._maximise(training, StepCheckpoint(self, [p, labels]))
         seen = training.seen
         if not self.adherence_[seen].any():
             self._warn(
@@ -158,7 +158,7 @@ class CPS(Aggregator):
                 IdentifiabilityWarning,
             )
 
-    def _maximise(self, training: _Training, keep: Mark) -> Floats:
+    def _maximise(self, training: _Training, checkpoint: StepCheckpoint) -> Floats:
         """Return the adherences of greatest likelihood."""
         from concordant.learning.resumable import minimise
 
@@ -188,7 +188,7 @@ class CPS(Aggregator):
                 "gtol": self.tol,
                 "maxcor": 20,
             },
-            keep=keep,
+            checkpoint=checkpoint,
         )
         gradient = found.gradient
         blocked = (found.x <= 0) & (gradient > 0)

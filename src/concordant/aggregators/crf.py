@@ -28,7 +28,7 @@ from concordant.data.comparisons import Comparisons
 from concordant.errors import DataError, KindError, ParameterError
 from concordant.execution.blocks import Blocks
 from concordant.kernels.lists import list_ids
-from concordant.learning.resumable import UNKEPT, Keep, minimise
+from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, minimise
 
 if TYPE_CHECKING:
     from concordant.aggregators._crf_blocks import LabelledBlock, Task
@@ -478,7 +478,12 @@ def path_of(owner: CRF, size: float) -> tuple[float, ...]:
 
 
 def climb(
-    total: Callable[[Floats], tuple[float, Floats]], n: int, l2: float, size: float, start: Floats, keep: Keep = UNKEPT
+    total: Callable[[Floats], tuple[float, Floats]],
+    n: int,
+    l2: float,
+    size: float,
+    start: Floats,
+    checkpoint: Checkpointer = NO_CHECKPOINT,
 ) -> Floats:
     """Return the parameters that maximise the mean of a sum over n instances less the penalty."""
 
@@ -489,7 +494,7 @@ def climb(
         return 0.5 * l2 * float(w @ w) - value / n, (l2 * w - gradient.ravel() / n) / size
 
     options = {"maxiter": _MOST_STEPS, "ftol": 1e-10, "gtol": 1e-7, "maxcor": 20}
-    return minimise(objective, start * size, options=options, keep=keep).x / size
+    return minimise(objective, start * size, options=options, checkpoint=checkpoint).x / size
 
 
 class _Ascent:
@@ -550,11 +555,11 @@ class _Batch:
         return self._first.ravel().copy()
 
     def advance(self, parameters: Floats, instances: Ints, number: int) -> Floats:
-        return self.advance_in_steps(parameters, instances, number, UNKEPT)
+        return self.advance_in_steps(parameters, instances, number, NO_CHECKPOINT)
 
-    def advance_in_steps(self, parameters: Floats, instances: Ints, number: int, keep: Keep) -> Floats:
+    def advance_in_steps(self, parameters: Floats, instances: Ints, number: int, checkpoint: Checkpointer) -> Floats:
         total = self.task.objective(self._owner, instances)
-        return climb(total, len(instances), self.path[number], self.task.size, parameters, keep)
+        return climb(total, len(instances), self.path[number], self.task.size, parameters, checkpoint)
 
     def scores(self, parameters: Floats, part: str, instances: Ints | None) -> Floats:
         return self.task.rows.scores(self.task.weights(parameters), part, instances)

@@ -24,7 +24,7 @@ from concordant.inference.experts import check_known
 from concordant.kernels.cells import blocks, weighted_median
 from concordant.kernels.lists import TIES, exact_sums
 from concordant.kernels.ties import merge_ties
-from concordant.learning.shift import RECORDED, check_record, value_shift
+from concordant.learning.shift import RECORDED_RANGE, check_record, value_shift
 
 if TYPE_CHECKING:
     from concordant.data.features import Features
@@ -129,7 +129,7 @@ class Weighing(Aggregator):
     cv: int
 
     adherence_: Annotated[Floats, Within(least=0)]
-    training_: Annotated[dict[str, Any], RECORDED]
+    training_: Annotated[dict[str, Any], RECORDED_RANGE]
 
     def needs_labels(self) -> bool:
         """Return whether weights, or what else can be, are learned from labels."""

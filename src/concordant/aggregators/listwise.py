@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
     from concordant.features.expert_features import ExpertRows
-    from concordant.learning.supervision import Truth
+    from concordant.learning.supervision import MatchedLabels
 
 __all__ = ["ListwiseLinear"]
 
@@ -197,8 +197,8 @@ class ListwiseLinear(LinearAggregator):
         self.random_state = random_state
 
     def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> None:
-        from concordant.learning.supervision import check_told_apart, match_labels, validation_pair
-        from concordant.learning.training import FEWEST, train
+        from concordant.learning.supervision import check_distinguishable, match_labels, validation_pair
+        from concordant.learning.training import FEWEST_FOR_VALIDATION, train
 
         votes = preferences
         truth = match_labels(votes, labels, type(self).__name__, unjudged=self.unjudged)
@@ -206,12 +206,12 @@ class ListwiseLinear(LinearAggregator):
         pair = validation_pair(validation, type(self).__name__)
         blocks = self._learnable(votes)
         path = (self.l2,) if not isinstance(self.l2, str) else _PATH
-        if isinstance(self.l2, str) and pair is None and len(truth.instances) < FEWEST:
+        if isinstance(self.l2, str) and pair is None and len(truth.instances) < FEWEST_FOR_VALIDATION:
             path = (_MIDDLE,)
         learners = []
         for transform in candidates(self.transform, TRANSFORMS):
             rows = self._prepared(votes, pair, blocks, transform.split("+"), truth.instances)
-            check_told_apart(rows.train.key, truth, votes, type(self).__name__)
+            check_distinguishable(rows.train.key, truth, votes, type(self).__name__)
             problem = _Problem.of(rows.train, truth.label, target, truth.instances, votes.instances, len(blocks))
             learners.append(_Solver(self, transform, rows, problem, path))
         found = train(
@@ -245,7 +245,7 @@ class ListwiseLinear(LinearAggregator):
         self._keep(w, best.transform.split("+"), best.rows, Said.of(best.rows.train, len(w)))
 
 
-def gaining(truth: Truth, votes: Votes, owner: str, gain: str = "exponential") -> tuple[Truth, Floats]:
+def gaining(truth: MatchedLabels, votes: Votes, owner: str, gain: str = "exponential") -> tuple[MatchedLabels, Floats]:
     """Return the truth with only those instances in which some item gains, and what every slot should get of it."""
     target = shares(truth.label, votes.slots.offsets, gain)
     found = np.bincount(votes.slots.instance, weights=np.nan_to_num(target), minlength=len(votes)) > 0

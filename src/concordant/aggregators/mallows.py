@@ -51,8 +51,8 @@ from concordant.execution import Shards, map_instances, report_progress, threads
 from concordant.execution.blocks import Blocks, shards_of
 from concordant.inference.experts import check_known
 from concordant.kernels import kemeny, mallows
-from concordant.learning.checkpoints import Mark
-from concordant.learning.resumable import Keep, State, apart, joined
+from concordant.learning.checkpoints import StepCheckpoint
+from concordant.learning.resumable import Checkpointer, State, join_states, split_states
 from concordant.learning.supervision import match_labels
 
 if TYPE_CHECKING:
@@ -412,11 +412,11 @@ class _EStep:
 
     def state(self) -> dict[str, Any]:
         """Return where the chains stand."""
-        return joined(list(self._pieces.map(_state_of)))
+        return join_states(list(self._pieces.map(_state_of)))
 
     def restore(self, known: State) -> None:
         """Have the chains go on from a state."""
-        self._pieces = self._pieces.persist_each(_restored, apart(known), self._owner)
+        self._pieces = self._pieces.persist_each(_restored, split_states(known), self._owner)
 
 
 def _piece_of(block: Preferences, owner: ExtendedMallows) -> _Piece:
@@ -638,7 +638,7 @@ class ExtendedMallows(Aggregator):
         def learn(theta: Floats) -> Floats:
             if self.e_step == "oracle" and labels is not None and pools is not None:
                 return self._by_truth(preferences, pools, e_step.laws, labels, theta)
-            return self._by_em(e_step, theta, experts, Mark(self, [preferences]))
+            return self._by_em(e_step, theta, experts, StepCheckpoint(self, [preferences]))
 
         self._settle(e_step.laws, experts, learn, alone=self.e_step == "oracle")
         return pools
@@ -746,12 +746,12 @@ class ExtendedMallows(Aggregator):
         self.fit_info_.gradient_norm = given.gradient_norm(theta)
         return theta
 
-    def _by_em(self, e_step: _EStep, theta: Floats, experts: list[str], keep: Keep) -> Floats:
+    def _by_em(self, e_step: _EStep, theta: Floats, experts: list[str], checkpoint: Checkpointer) -> Floats:
         """Return θ by EM; what chains show is averaged over iterations once θ has settled."""
         info, laws, sampled = self.fit_info_, e_step.laws, e_step.sampled
         chosen = self.chain_steps is None
         at = _Standing(theta, None, _FIRST_SWEEPS if self.chain_steps is None else float(self.chain_steps), [])
-        known = keep.restored()
+        known = checkpoint.restore()
         if known is not None:
             at = _Standing.of(known)
             e_step.restore(known)
@@ -759,7 +759,7 @@ class ExtendedMallows(Aggregator):
         def state() -> State:
             return at.kept() | e_step.state()
 
-        with keep.steps(self.max_iter):
+        with checkpoint.steps(self.max_iter):
             while not at.converged and len(at.trace) < self.max_iter:
                 with without_progress():
                     now, log_odds, moved = e_step.run(at.theta, at.sweeps)
@@ -795,7 +795,7 @@ class ExtendedMallows(Aggregator):
                     norm=given.gradient_norm(at.theta),
                     objective=self._log_likelihood(laws, at.theta, log_odds),
                 )
-                keep.note(len(at.trace), state)
+                checkpoint.save(len(at.trace), state)
                 report_progress(len(at.trace), self.max_iter)
         info.n_iter, info.trace, info.converged = len(at.trace), at.trace, at.converged
         info.gradient_norm, info.objective = at.norm, at.objective

@@ -49,8 +49,8 @@ from concordant.inference.uncertainty import (
 )
 from concordant.kernels.inversions import order_agreement
 from concordant.kernels.lists import exact_sums, offsets_of, ranges
-from concordant.learning.checkpoints import Mark
-from concordant.learning.resumable import State, apart, joined
+from concordant.learning.checkpoints import StepCheckpoint
+from concordant.learning.resumable import State, join_states, split_states
 from concordant.learning.supervision import match_labels, validation_pair
 
 if TYPE_CHECKING:
@@ -349,7 +349,7 @@ class MPM(Aggregator):
         if not self.experts_:
             return
         heard = sum((s.heard for s in summaries), np.zeros(len(self.experts_)))
-        how: dict[str, Any] = {"report": report_progress, "keep": Mark(self, [votes])}
+        how: dict[str, Any] = {"report": report_progress, "checkpoint": StepCheckpoint(self, [votes])}
         if self.optimizer == "gd":
             (packed,) = pieces().map(_packed_of)
             found = _mpm_fit.ascend(packed, self.adherence_, self.max_iter, learning=True, **how)[0]
@@ -964,11 +964,11 @@ class Profile:
 
     def state(self) -> State:
         """Return the scores of all blocks."""
-        return joined(list(self.position.map(_state_of)))
+        return join_states(list(self.position.map(_state_of)))
 
     def restore(self, known: State) -> None:
         """Set the scores of all blocks to those of a state."""
-        self.position = self.position.persist_each(_restored, apart(known))
+        self.position = self.position.persist_each(_restored, split_states(known))
 
 
 def _piece_of(block: Preferences, owner: MPM) -> _Piece:

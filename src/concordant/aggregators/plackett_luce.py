@@ -51,8 +51,8 @@ from concordant.inference.uncertainty import (
     with_intervals,
 )
 from concordant.kernels import lists
-from concordant.learning.checkpoints import Mark
-from concordant.learning.resumable import UNKEPT, Keep
+from concordant.learning.checkpoints import StepCheckpoint
+from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer
 
 if TYPE_CHECKING:
     from concordant.aggregators._plackett_luce_fit import Found, Model
@@ -236,12 +236,12 @@ class PlackettLuce(Aggregator):
         return self.adherence
 
     def _fit(self, preferences: Any, labels: Any, validation: Any, features: Any) -> _Solved | None:
-        keep = Mark(self, [preferences])
+        checkpoint = StepCheckpoint(self, [preferences])
         solved = None
         if self.adherence:
-            solved = self._learned(preferences, keep)
+            solved = self._learned(preferences, checkpoint)
         elif not isinstance(preferences, Blocks):
-            solved = self._solved(_Lists.of(preferences, self), keep)
+            solved = self._solved(_Lists.of(preferences, self), checkpoint)
         how = None if solved is None else self._how(solved)
         if how is not None:
             self._said(how)
@@ -267,7 +267,7 @@ class PlackettLuce(Aggregator):
             warn=self._warn,
         )
 
-    def _solved(self, prepared: _Lists, keep: Keep = UNKEPT) -> _Solved:
+    def _solved(self, prepared: _Lists, checkpoint: Checkpointer = NO_CHECKPOINT) -> _Solved:
         """Return the scores of every instance, and say how that went."""
         models = [self._model(prepared, n) for n in range(prepared.n_instances)]
         if self.prior == 0 and self.optimizer != "gd":
@@ -275,7 +275,7 @@ class PlackettLuce(Aggregator):
         starts = [np.zeros(model.size) for model in models]
         if len(models) == 1:
             # One instance has no others to count: how far its gradient has come down is what there is to tell.
-            found = [self._maximised(models[0], starts[0], _digits(self.tol), keep)]
+            found = [self._maximised(models[0], starts[0], _digits(self.tol), checkpoint)]
         else:
             found = each_instance(lambda n: self._maximised(models[n], starts[n]), [model.size for model in models])
         solved = _Solved(prepared, models, found)
@@ -348,16 +348,20 @@ class PlackettLuce(Aggregator):
         return Model(stages, size, precision, shape, said / max(size, 1))
 
     def _maximised(
-        self, model: Model, start: Floats, tell: Callable[[float], None] | None = None, keep: Keep = UNKEPT
+        self,
+        model: Model,
+        start: Floats,
+        tell: Callable[[float], None] | None = None,
+        checkpoint: Checkpointer = NO_CHECKPOINT,
     ) -> Found:
         from concordant.aggregators import _plackett_luce_fit
 
         steps = self.max_iter or _STEPS[self.optimizer]
         if self.optimizer == "gd":
-            return _plackett_luce_fit.ascend(model, start, steps, keep)
+            return _plackett_luce_fit.ascend(model, start, steps, checkpoint)
         if self.optimizer == "mm":
-            return _plackett_luce_fit.minorise(model, start, steps, self.tol, keep)
-        return _plackett_luce_fit.newton(model, start, steps, self.tol, tell, keep)
+            return _plackett_luce_fit.minorise(model, start, steps, self.tol, checkpoint)
+        return _plackett_luce_fit.newton(model, start, steps, self.tol, tell, checkpoint)
 
     def _placed(self, solved: _Solved) -> Floats:
         """Return a score for every slot: mean 0 over the items compared, the prior's mode for the others."""
@@ -384,7 +388,7 @@ class PlackettLuce(Aggregator):
         by_expert = np.array([learned.get(e, np.nan) for e in votes.experts])
         return by_expert[votes.list_expert]
 
-    def _learned(self, votes: Preferences | Blocks, keep: Keep) -> _Solved | None:
+    def _learned(self, votes: Preferences | Blocks, checkpoint: Checkpointer) -> _Solved | None:
         """Learn the adherence by sums over blocks; return the scores that go with it where `votes` are in memory."""
         prepared: _Lists | None = None
         parts: Shards[Part]
@@ -402,7 +406,7 @@ class PlackettLuce(Aggregator):
         trust = self._trust(parts, told)
         # What they were before the first step is not needed again.
         del parts
-        self._settle(trust, told, votes.experts, keep)
+        self._settle(trust, told, votes.experts, checkpoint)
         self._mention_places(places)
         self._mention_ends(trust.gather(_ends_of), votes.instances)
         if prepared is None:
@@ -433,9 +437,9 @@ class PlackettLuce(Aggregator):
             self.tol,
         )
 
-    def _settle(self, trust: Trust, told: Sequence[_Told], experts: Texts, keep: Keep) -> None:
+    def _settle(self, trust: Trust, told: Sequence[_Told], experts: Texts, checkpoint: Checkpointer) -> None:
         """Learn the adherence of the experts and keep that of those who speak."""
-        outcome = trust.learn(keep)
+        outcome = trust.learn(checkpoint)
         speaking = np.flatnonzero(np.any([t.speaks for t in told], axis=0))
         self.experts_ = [experts[code] for code in speaking.tolist()]
         self.adherence_ = trust.theta[speaking]

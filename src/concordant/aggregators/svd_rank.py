@@ -39,7 +39,7 @@ from concordant.features.svd_features import (
 )
 from concordant.kernels.lists import exact_sums, list_ids, offsets_of
 from concordant.kernels.svd_tables import Rows
-from concordant.learning.shift import RECORDED, Seen, check_record, depth_shift, kind_shift
+from concordant.learning.shift import RECORDED_RANGE, TrainingSummary, check_record, depth_shift, kind_shift
 from concordant.ranking.metric_swaps import learned_metric, learns_for
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ class SVDRank(Aggregator):
     hidden_: Annotated[Floats, Within()]
     bias_: Annotated[Floats, Within()]
     top_: Annotated[Floats, Within()]
-    training_: Annotated[dict[str, Any], RECORDED]
+    training_: Annotated[dict[str, Any], RECORDED_RANGE]
 
     def __init__(
         self,
@@ -306,8 +306,8 @@ class SVDRank(Aggregator):
         blocks = self._known()
         of_expert = blocks.of(votes, type(self).__name__, self.unknown_experts)
         p = (self.weights_.shape[1] - 1) // 3
-        seen = Seen.recorded(self.__dict__.get("training_"))
-        return triples(votes, blocks, of_expert, self.strength_, p, self.missing, self.scaling, seen)
+        trained_on = TrainingSummary.from_record(self.__dict__.get("training_"))
+        return triples(votes, blocks, of_expert, self.strength_, p, self.missing, self.scaling, trained_on)
 
     def _data_shift(self, preferences: Votes) -> str:
         blocks = self._known()
@@ -360,7 +360,7 @@ class SVDRank(Aggregator):
         self._before = before
 
     def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> None:
-        from concordant.learning.supervision import check_told_apart, match_labels, validation_pair
+        from concordant.learning.supervision import check_distinguishable, match_labels, validation_pair
         from concordant.learning.training import train
 
         owner = type(self).__name__
@@ -377,14 +377,16 @@ class SVDRank(Aggregator):
         settings = Settings(self.p, self.hidden, float(self.l2), float(self.average), self.random_state)
         goal, budget, calm = learned_metric(self.metric), self.max_items or 0, self.scaling == "mean"
         learners = []
-        seen = Seen.of(preferences, blocks.of(preferences, owner, self.unknown_experts), len(blocks), truth.instances)
+        trained_on = TrainingSummary.of(
+            preferences, blocks.of(preferences, owner, self.unknown_experts), len(blocks), truth.instances
+        )
         for strength in candidates(self.strength, _TRIED):
             parts = []
             both = [(preferences, "")] if pair is None else [(preferences, ""), (pair[0], " of the validation part")]
             for votes, where in both:
                 of_expert = blocks.of(votes, owner, self.unknown_experts, where)
                 # The validation part may go deeper than what is learned from: it is read as at prediction.
-                far = seen if where else None
+                far = trained_on if where else None
                 found = triples(votes, blocks, of_expert, strength, self.p, self.missing, self.scaling, far)
                 parts.append(slot_rows(found, votes.slots))
             queries = Queries.of(parts[0], truth.label, truth.instances, preferences.instances, goal, budget, calm)
@@ -396,7 +398,7 @@ class SVDRank(Aggregator):
                     "items. Larger labels are better; shift them, or use metric='pairs'."
                 )
             truth = truth._replace(instances=telling)
-            check_told_apart(queries.key, truth, preferences, owner)
+            check_distinguishable(queries.key, truth, preferences, owner)
             for rate in candidates(self.learning_rate, _RATES):
                 chosen = {"strength": strength, "learning_rate": rate}
                 learners.append(Learner(chosen, settings, blocks, parts, queries, known))
@@ -414,7 +416,7 @@ class SVDRank(Aggregator):
             random_state=self.random_state,
         )
         self._keep(learners[trained.learner], trained.parameters, blocks)
-        self.training_ = seen.record()
+        self.training_ = trained_on.record()
 
     def _blocks_to_learn(self, votes: Votes) -> WeightBlocks:
         blocks = blocks_for(votes, self.weights, self.min_lists, self.min_rows)

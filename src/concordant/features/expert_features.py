@@ -25,7 +25,7 @@ from concordant.execution import map_instances, without_progress
 from concordant.inference.experts import check_known, speaking
 from concordant.kernels.lists import exact_sums, list_ids, offsets_of, pair_sums
 from concordant.kernels.splitmix64 import Keys, mixed
-from concordant.learning.shift import CROWDED, SLACK, Seen, deepest
+from concordant.learning.shift import CROWDED, SLACK, TrainingSummary, list_depths
 
 __all__ = [
     "SHARED",
@@ -213,7 +213,7 @@ def potentials(
     *,
     missing: str = "unknown",
     scaling: str = "mean",
-    seen: Seen | None = None,
+    trained_on: TrainingSummary | None = None,
 ) -> ExpertRows:
     """Return the potentials of the CRF: d = 3, for the weights alpha (not listed), beta+ (preferred), beta- (beaten).
 
@@ -231,17 +231,17 @@ def potentials(
         Whether a list says nothing about what it leaves out, or prefers all it holds to it, by 1.
     scaling : {"mean", "paper"}
         Whether sums are divided by the number of items of the instance.
-    seen : Seen, optional
+    trained_on : TrainingSummary, optional
         How far the lists went that the weights were learned from; `Reading` says what becomes of longer ones.
     """
     transforms = (transform,) if isinstance(transform, str) else tuple(transform)
     if isinstance(votes, Comparisons) or votes.n_rows <= _STRETCH:
-        return _potentials(votes, blocks, block_of_expert, transforms, missing, scaling, seen)
+        return _potentials(votes, blocks, block_of_expert, transforms, missing, scaling, trained_on)
     edges = _edges(votes)
 
     def stretch(k: int) -> ExpertRows:
         own = votes.window(edges[k], edges[k + 1])
-        return _potentials(own, blocks, block_of_expert, transforms, missing, scaling, seen)
+        return _potentials(own, blocks, block_of_expert, transforms, missing, scaling, trained_on)
 
     # What is said of an instance depends on no other.
     with without_progress():
@@ -294,12 +294,12 @@ class Reading(NamedTuple):
     """How lists are read by weights that were learned from other lists, shorter ones perhaps.
 
     What an expert says about its first 20 items does not tell what its place 500 is worth. Not being listed meant, in
-    training, being below the depth D of `Seen.depth`: in a list that goes beyond 1.5 D an item at rank r > D is heard
-    √(D / r) as loud, so that it fades into an item that is not listed. Row and col grow with the share of the items of
-    the instance that a list holds. That share is taken of the longest list and of the largest instance learned from
-    where these are more than 1.5 times as long and as large, and is the mean share learned from where it is still more
-    than 4 times the largest, as in training on lists that were cut while all their items stayed known. Within these
-    limits nothing changes.
+    training, being below the depth D of `TrainingSummary.depth`: in a list that goes beyond 1.5 D an item at rank r > D
+    is heard √(D / r) as loud, so that it fades into an item that is not listed. Row and col grow with the share of the
+    items of the instance that a list holds. That share is taken of the longest list and of the largest instance learned
+    from where these are more than 1.5 times as long and as large, and is the mean share learned from where it is still
+    more than 4 times the largest, as in training on lists that were cut while all their items stayed known. Within
+    these limits nothing changes.
 
     Attributes
     ----------
@@ -313,29 +313,29 @@ class Reading(NamedTuple):
     loudness: Floats | None
 
     @classmethod
-    def of(cls, votes: Preferences, block: Ints, seen: Seen | None, scaling: str = "mean") -> Reading:
+    def of(cls, votes: Preferences, block: Ints, trained_on: TrainingSummary | None, scaling: str = "mean") -> Reading:
         """Return how to read lists, given the block of each (-1 for one left out).
 
         Sums that are not divided by the number of items grow with the length of the list alone.
         """
-        if seen is None or seen.holds(votes):
+        if trained_on is None or trained_on.covers(votes):
             return cls(None, None)
-        length, longest = votes.list_lengths, seen.length[block]
+        length, longest = votes.list_lengths, trained_on.length[block]
         counted = np.where(length > SLACK * longest, longest, length)
         if scaling == "mean":
-            size, most = votes.slots.sizes[votes.list_instance], seen.items[1]
+            size, most = votes.slots.sizes[votes.list_instance], trained_on.items[1]
             share = counted / np.maximum(np.where(size > SLACK * most, most, size), 1)
-            share = np.where(share > CROWDED * seen.widest, seen.coverage[block], share)
+            share = np.where(share > CROWDED * trained_on.widest, trained_on.coverage[block], share)
             counted = share * size
         far = np.abs(counted - length) > 1e-9 * length
         scale = np.divide(counted, length, out=np.ones(len(length)), where=far) if far.any() else None
-        return cls(scale, loudness(votes, block, seen))
+        return cls(scale, loudness(votes, block, trained_on))
 
 
-def loudness(votes: Preferences, block: Ints, seen: Seen) -> Floats | None:
+def loudness(votes: Preferences, block: Ints, trained_on: TrainingSummary) -> Floats | None:
     """Return how loud every row is heard whose list goes deeper than those learned from; None where none does."""
-    limit = seen.depth[block]
-    deep = deepest(votes) > SLACK * limit
+    limit = trained_on.depth[block]
+    deep = list_depths(votes) > SLACK * limit
     if not deep.any():
         return None
     limit = np.repeat(np.where(deep, limit, np.inf), votes.list_lengths)
@@ -349,9 +349,9 @@ def _potentials(
     transforms: Sequence[str],
     missing: str,
     scaling: str,
-    seen: Seen | None,
+    trained_on: TrainingSummary | None,
 ) -> ExpertRows:
-    lists = _lists_of(votes, block_of_expert, transforms, seen, scaling)
+    lists = _lists_of(votes, block_of_expert, transforms, trained_on, scaling)
     size = votes.slots.sizes[lists.instance].astype(np.float64)
     width = size if scaling == "mean" else np.ones(len(size))
     length = lists.length
@@ -478,13 +478,13 @@ class _Lists(NamedTuple):
 
 
 def _lists_of(
-    votes: Votes, block_of_expert: Ints, transforms: Sequence[str], seen: Seen | None, scaling: str
+    votes: Votes, block_of_expert: Ints, transforms: Sequence[str], trained_on: TrainingSummary | None, scaling: str
 ) -> _Lists:
     if isinstance(votes, Comparisons):
         return _compared(votes, block_of_expert, len(transforms))
     # A list that weighs nothing is not there.
     block = np.where(votes.weights > 0, block_of_expert[votes.list_expert], -1)
-    scale, loud = Reading.of(votes, block, seen, scaling)
+    scale, loud = Reading.of(votes, block, trained_on, scaling)
     sums = [_scaled_sums(votes, t, scale) for t in transforms]
     length = votes.list_lengths.astype(np.float64)
     lists = _Lists(
@@ -586,7 +586,7 @@ def item_sums(
     *,
     missing: str = "unknown",
     scaling: str = "mean",
-    seen: Seen | None = None,
+    trained_on: TrainingSummary | None = None,
 ) -> Floats:
     """Return the score of every slot under the weights of the potentials, the same in any order of the experts.
 
@@ -607,7 +607,7 @@ def item_sums(
         heard = (block >= 0) & (votes.weights > 0)
         given = given * np.where(heard, votes.weights, 0.0)[:, None]
     none, plus, minus = np.ascontiguousarray(given.T)
-    scale, loud = Reading.of(votes, block, seen, scaling)
+    scale, loud = Reading.of(votes, block, trained_on, scaling)
     size = votes.slots.sizes[votes.list_instance].astype(np.float64)
     width = size if scaling == "mean" else np.ones(len(size))
     narrow = width if scale is None else width / scale

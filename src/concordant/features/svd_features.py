@@ -22,7 +22,7 @@ from concordant.inference.experts import speaking
 from concordant.kernels.lists import offsets_of, order_lists, ranges, transform_ranks
 from concordant.kernels.splitmix64 import Keys, mixed
 from concordant.kernels.svd_tables import Pool, Rows
-from concordant.learning.shift import Seen
+from concordant.learning.shift import TrainingSummary
 
 __all__ = [
     "STRENGTHS",
@@ -108,7 +108,7 @@ def triples(
     p: int = 1,
     missing: str = "unknown",
     scaling: str = "paper",
-    seen: Seen | None = None,
+    trained_on: TrainingSummary | None = None,
 ) -> Triples:
     """Return the p leading singular triples of the pairwise matrices of every instance.
 
@@ -130,7 +130,7 @@ def triples(
     scaling : {"paper", "mean"}
         Whether singular vectors have length 1, or a mean square of 1 over the items that the source speaks of, so that
         they mean the same for lists of any length; σ then is that of the mean preference.
-    seen : Seen, optional
+    trained_on : TrainingSummary, optional
         How far the lists went that the weights were learned from: items below that are heard less and less loud, as in
         `features.expert_features.Reading`. In a sum of lists an item is as loud as in the list that places it best.
 
@@ -147,11 +147,11 @@ def triples(
     ([1.0, 0.0, 0.0], [0.0, 0.707107, 0.707107], 1.414214)
     """
     if scaling == "mean":
-        found = triples(votes, blocks, block_of_expert, strength, p, missing, seen=seen)
+        found = triples(votes, blocks, block_of_expert, strength, p, missing, trained_on=trained_on)
         return _of_mean(found, votes.slots, missing)
-    if seen is not None and isinstance(votes, Preferences):
+    if trained_on is not None and isinstance(votes, Preferences):
         found = triples(votes, blocks, block_of_expert, strength, p, missing)
-        return found._replace(loudness=_loudness(found, votes, block_of_expert, seen))
+        return found._replace(loudness=_loudness(found, votes, block_of_expert, trained_on))
     if isinstance(votes, Comparisons):
         return _solve(_compared(votes, blocks, block_of_expert), p, binary=False)
     lists = _Lists.of(votes, block_of_expert, strength)
@@ -169,10 +169,10 @@ def triples(
     return _in_order(Triples(offsets=offsets, **both))
 
 
-def _loudness(found: Triples, votes: Preferences, block_of_expert: Ints, seen: Seen) -> Floats | None:
+def _loudness(found: Triples, votes: Preferences, block_of_expert: Ints, trained_on: TrainingSummary) -> Floats | None:
     """Return how loud the rows of all sources are heard; None where all are in full."""
     block = block_of_expert[votes.list_expert]
-    loud = loudness(votes, block, seen)
+    loud = loudness(votes, block, trained_on)
     if loud is None:
         return None
     heard = np.flatnonzero(np.repeat((block >= 0) & (votes.weights > 0), votes.list_lengths))

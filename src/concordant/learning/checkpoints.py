@@ -1,8 +1,8 @@
 """Where a fit stands, in a file: written whole after a step, taken up again by the same fit and by no other.
 
 A fit is told by its method, its parameters and every number and id it learns from; what is read in blocks by its ids
-and by the files it is read from. Whoever iterates makes a `Mark` and gives it the state after each step; the mark sees
-to the file, to how often it is written, and to interrupts.
+and by the files it is read from. Whoever iterates makes a `StepCheckpoint` and gives it the state after each step; it
+sees to the file, to how often it is written, and to interrupts.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
     from concordant.execution.blocks import Blocks
 
-__all__ = ["File", "Mark", "checkpoint", "fingerprint"]
+__all__ = ["CheckpointFile", "StepCheckpoint", "checkpoint", "fingerprint"]
 
-Part: TypeAlias = "Container | Blocks | None"
+FitInput: TypeAlias = "Container | Blocks | None"
 
 # So many ids are hashed at a time.
 _IDS = 1 << 16
 
 
-class _Place(NamedTuple):
+class _CheckpointOptions(NamedTuple):
     """Which file, whether to go on from it, and the seconds between two writings."""
 
     path: Path
@@ -50,7 +50,7 @@ class _Place(NamedTuple):
     every: float
 
 
-_place: ContextVar[_Place | None] = ContextVar("concordant_checkpoint", default=None)
+_checkpoint_options: ContextVar[_CheckpointOptions | None] = ContextVar("concordant_checkpoint", default=None)
 
 
 @contextmanager
@@ -86,14 +86,14 @@ def checkpoint(path: str | os.PathLike[str], *, resume: bool = True, every: floa
     >>> os.path.exists(file)
     True
     """
-    token = _place.set(_Place(Path(path).expanduser(), resume, every))
+    token = _checkpoint_options.set(_CheckpointOptions(Path(path).expanduser(), resume, every))
     try:
         yield
     finally:
-        _place.reset(token)
+        _checkpoint_options.reset(token)
 
 
-class _Parts(dict[str, NDArray[Any]]):
+class _CheckpointArrays(dict[str, NDArray[Any]]):
     """Arrays of a checkpoint; one that is not there is an error that names the file."""
 
     def __init__(self, path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -104,7 +104,7 @@ class _Parts(dict[str, NDArray[Any]]):
         raise FormatError(f"{self.path}: the checkpoint lacks a part. Remove it to begin anew.")
 
 
-class File:
+class CheckpointFile:
     """The file of one fit.
 
     Parameters
@@ -117,16 +117,20 @@ class File:
         What else it depends on.
     """
 
-    def __init__(self, place: _Place, owner: Aggregator, parts: Sequence[Part], more: Sequence[NDArray[Any]]) -> None:
+    def __init__(
+        self, place: _CheckpointOptions, owner: Aggregator, parts: Sequence[FitInput], more: Sequence[NDArray[Any]]
+    ) -> None:
         self.path, self.resume, self.every = place
         self._fit = (owner, parts, more)
         self._written = monotonic()
         self._failed = False
 
     @classmethod
-    def of(cls, owner: Aggregator, parts: Sequence[Part], more: Sequence[NDArray[Any]] = ()) -> File | None:
+    def of(
+        cls, owner: Aggregator, parts: Sequence[FitInput], more: Sequence[NDArray[Any]] = ()
+    ) -> CheckpointFile | None:
         """Return the file that was asked for around this fit, None without one."""
-        place = _place.get()
+        place = _checkpoint_options.get()
         return None if place is None else cls(place, owner, parts, more)
 
     @cached_property
@@ -167,11 +171,11 @@ class File:
                 f"{self.path}: the checkpoint of another fit (of {header.get('method')!r}): data, how they are read, "
                 "labels or parameters differ. Go on with what it was begun with, or remove it to begin anew."
             )
-        return header, _Parts(self.path, arrays)
+        return header, _CheckpointArrays(self.path, arrays)
 
 
-class Mark:
-    """Keeps how far the steps of one fit are, as `kernels.keeping.Keep` has it.
+class StepCheckpoint:
+    """Keeps how far the steps of one fit are, as `Checkpointer` has it.
 
     Parameters
     ----------
@@ -179,7 +183,7 @@ class Mark:
         Whose fit it is. An interrupt after the first step leaves it with what it has learned so far; it is noted in
         `fit_info_.interrupted`, and raised again when the fit is through.
     parts, more
-        What it depends on, as in `File`.
+        What it depends on, as in `CheckpointFile`.
 
     Attributes
     ----------
@@ -193,28 +197,28 @@ class Mark:
     >>> import concordant as cc
     >>> class Halving(cc.Aggregator):
     ...     def _fit(self, preferences, labels, validation, features):
-    ...         mark = Mark(self, [preferences])
-    ...         known = mark.restored()
+    ...         checkpoint = StepCheckpoint(self, [preferences])
+    ...         known = checkpoint.restore()
     ...         x, done = (np.ones(1), 0) if known is None else (known["x"], int(known["done"]))
-    ...         with mark.steps(20):
+    ...         with checkpoint.steps(20):
     ...             while done < 20:
     ...                 x, done = x / 2, done + 1
-    ...                 mark.note(done, lambda: {"x": x, "done": np.array(done)})
+    ...                 checkpoint.save(done, lambda: {"x": x, "done": np.array(done)})
     ...         self.half_ = x
     """
 
-    def __init__(self, owner: Aggregator, parts: Sequence[Part], more: Sequence[NDArray[Any]] = ()) -> None:
+    def __init__(self, owner: Aggregator, parts: Sequence[FitInput], more: Sequence[NDArray[Any]] = ()) -> None:
         self._owner = owner
-        self._file = File.of(owner, parts, more)
+        self._file = CheckpointFile.of(owner, parts, more)
         self.done = 0
         self._state: State | None = None
 
     @property
-    def wanted(self) -> bool:
+    def enabled(self) -> bool:
         """Whether anything is written."""
         return self._file is not None
 
-    def restored(self) -> State | None:
+    def restore(self) -> State | None:
         """Return the state to go on from, or None to begin."""
         found = None if self._file is None else self._file.read()
         if found is None:
@@ -222,7 +226,7 @@ class Mark:
         self.done = int(found[0].get("done", 0))
         return found[1]
 
-    def note(self, done: int, state: Callable[[], State]) -> None:
+    def save(self, done: int, state: Callable[[], State]) -> None:
         """Keep the state after so many steps, and write it where it is time to."""
         self.done = done
         if self._file is not None:
@@ -256,7 +260,7 @@ class Mark:
             self._state = None
 
 
-def fingerprint(owner: Aggregator, parts: Sequence[Part], more: Sequence[NDArray[Any]] = ()) -> str:
+def fingerprint(owner: Aggregator, parts: Sequence[FitInput], more: Sequence[NDArray[Any]] = ()) -> str:
     """Return a hash of everything a fit depends on."""
     digest = hashlib.blake2b(digest_size=16)
     digest.update(json.dumps(owner.get_params(), sort_keys=True, default=repr).encode())

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from concordant.arrays import Floats
 
-__all__ = ["UNKEPT", "Keep", "Minimum", "State", "apart", "joined", "minimise"]
+__all__ = ["NO_CHECKPOINT", "Checkpointer", "Minimum", "State", "split_states", "join_states", "minimise"]
 
 State = Mapping[str, NDArray[Any]]
 Objective = Callable[[Floats], tuple[float, Floats]]
@@ -25,15 +25,15 @@ Objective = Callable[[Floats], tuple[float, Floats]]
 _DIGEST = 16
 
 
-class Keep(Protocol):
+class Checkpointer(Protocol):
     """Whoever keeps the state of an iteration."""
 
     @property
-    def wanted(self) -> bool:
+    def enabled(self) -> bool:
         """Whether anything is kept."""
         ...
 
-    def restored(self) -> State | None:
+    def restore(self) -> State | None:
         """Return the state to go on from, or None to begin."""
         ...
 
@@ -44,34 +44,34 @@ class Keep(Protocol):
         """
         ...
 
-    def note(self, done: int, state: Callable[[], State]) -> None:
+    def save(self, done: int, state: Callable[[], State]) -> None:
         """Keep the state after so many steps; `state` is called at once or never, and its arrays stay as they are."""
         ...
 
 
-class _Unkept:
+class _NoCheckpoint:
     """Keeps nothing."""
 
-    wanted = False
+    enabled = False
 
-    def restored(self) -> State | None:
+    def restore(self) -> State | None:
         return None
 
     def steps(self, total: int) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def note(self, done: int, state: Callable[[], State]) -> None:
+    def save(self, done: int, state: Callable[[], State]) -> None:
         pass
 
 
-UNKEPT: Keep = _Unkept()
+NO_CHECKPOINT: Checkpointer = _NoCheckpoint()
 
 
-def joined(states: Sequence[State]) -> dict[str, NDArray[Any]]:
+def join_states(states: Sequence[State]) -> dict[str, NDArray[Any]]:
     """Return the states of pieces as one.
 
-    >>> whole = joined([{"x": np.ones(2)}, {"x": np.zeros(1)}])
-    >>> [part["x"].tolist() for part in apart(whole)]
+    >>> whole = join_states([{"x": np.ones(2)}, {"x": np.zeros(1)}])
+    >>> [part["x"].tolist() for part in split_states(whole)]
     [[1.0, 1.0], [0.0]]
     """
     out: dict[str, NDArray[Any]] = {}
@@ -82,14 +82,14 @@ def joined(states: Sequence[State]) -> dict[str, NDArray[Any]]:
     return out
 
 
-def apart(whole: State) -> list[State]:
+def split_states(whole: State) -> list[State]:
     """Return the states of the pieces that were joined."""
     names = [name for name in whole if f"{name}.ends" in whole]
     columns = [np.split(whole[name], whole[f"{name}.ends"][:-1]) for name in names]
     return [dict(zip(names, own, strict=True)) for own in zip(*columns, strict=True)]
 
 
-class _Written:
+class _RecordedObjective:
     """An objective whose values are written down and, where they are known already, not computed again."""
 
     def __init__(self, objective: Objective, size: int, known: State | None) -> None:
@@ -145,8 +145,8 @@ def minimise(
     options: Mapping[str, Any],
     bounds: tuple[float | None, float | None] | None = None,
     callback: Callable[[int, float], None] | None = None,
-    keep: Keep = UNKEPT,
-    hidden: Callable[[], State] | None = None,
+    checkpoint: Checkpointer = NO_CHECKPOINT,
+    extra_state: Callable[[], State] | None = None,
 ) -> Minimum:
     """Return the minimum that SciPy's L-BFGS-B finds, which can be broken off and taken up again.
 
@@ -162,10 +162,10 @@ def minimise(
         The lowest and the highest value of every coordinate.
     callback : callable, optional
         Hears the number of every step and the value it came to, also of steps that are only gone through again.
-    keep : Keep
+    checkpoint : Checkpointer
         Keeps every value and gradient, O(n) for each point that is looked at.
-    hidden : callable, optional
-        Gives what else the objective goes on from; whoever gives it takes it from `keep.restored()` as well.
+    extra_state : callable, optional
+        Gives what else the objective goes on from; whoever gives it takes it from `checkpoint.restore()` as well.
 
     Examples
     --------
@@ -175,21 +175,21 @@ def minimise(
     """
     from scipy.optimize import minimize
 
-    written = _Written(objective, len(start), keep.restored()) if keep.wanted else None
+    written = _RecordedObjective(objective, len(start), checkpoint.restore()) if checkpoint.enabled else None
     best, steps = start, 0
 
     def step(intermediate_result: Any) -> None:
         nonlocal best, steps
         best, steps = np.array(intermediate_result.x), steps + 1
         if written is None:
-            keep.note(steps, dict)
+            checkpoint.save(steps, dict)
         elif written.further:
-            keep.note(steps, lambda: written.state() | dict(hidden() if hidden else {}))
+            checkpoint.save(steps, lambda: written.state() | dict(extra_state() if extra_state else {}))
         if callback is not None:
             callback(steps, float(intermediate_result.fun))
 
     found: Any = None
-    with keep.steps(int(options["maxiter"])):
+    with checkpoint.steps(int(options["maxiter"])):
         found = minimize(
             objective if written is None else written,
             start,

@@ -22,12 +22,12 @@ from concordant.errors import DataError
 __all__ = [
     "CROWDED",
     "SLACK",
-    "Reached",
-    "Seen",
-    "RECORDED",
+    "PartialSummary",
+    "TrainingSummary",
+    "RECORDED_RANGE",
     "check_record",
-    "coverage_of",
-    "deepest",
+    "list_coverages",
+    "list_depths",
     "depth_shift",
     "kind_shift",
     "value_ranges",
@@ -47,7 +47,7 @@ _SHOWN = 3
 _DEEPER = 2.0
 
 
-class Seen(NamedTuple):
+class TrainingSummary(NamedTuple):
     """How far the training lists went, for every expert or group of experts that has weights.
 
     Attributes
@@ -75,7 +75,7 @@ class Seen(NamedTuple):
     @classmethod
     def of(
         cls, votes: Preferences | Comparisons, block_of_expert: Ints, n_blocks: int, instances: Ints | None = None
-    ) -> Seen:
+    ) -> TrainingSummary:
         """Return how far the lists of some instances (all by default) went.
 
         Parameters
@@ -92,14 +92,14 @@ class Seen(NamedTuple):
         Examples
         --------
         >>> p = Preferences(["q"] * 3, ["x", "x", "y"], ["a", "b", "a"], [1, 7, 1])
-        >>> seen = Seen.of(p, np.array([0, 1]), 2)
-        >>> seen.items, seen.length.tolist(), seen.rank.tolist(), seen.coverage.tolist()
+        >>> trained_on = TrainingSummary.of(p, np.array([0, 1]), 2)
+        >>> trained_on.items, trained_on.length.tolist(), trained_on.rank.tolist(), trained_on.coverage.tolist()
         ((2, 2), [2.0, 1.0], [7.0, 1.0], [1.0, 0.5])
         """
-        return cls.over([Reached.of(votes, block_of_expert, n_blocks, instances)])
+        return cls.merged([PartialSummary.of(votes, block_of_expert, n_blocks, instances)])
 
     @classmethod
-    def over(cls, parts: Sequence[Reached]) -> Seen:
+    def merged(cls, parts: Sequence[PartialSummary]) -> TrainingSummary:
         """Return how far the lists of several parts went together."""
         sums = [part.sums for part in parts]
         length, rank = (np.max([getattr(part, name) for part in sums], axis=0) for name in ("length", "rank"))
@@ -112,7 +112,7 @@ class Seen(NamedTuple):
             *(np.where(lists > 0, column, column.max(initial=0.0)) for column in (length, rank, coverage)),
         )
 
-    def holds(self, votes: Preferences) -> bool:
+    def covers(self, votes: Preferences) -> bool:
         """Return whether no list and no instance can be so much larger than those learned from that it matters.
 
         True where none is, by a few comparisons; False leaves the question open.
@@ -143,7 +143,7 @@ class Seen(NamedTuple):
             out: Floats = self.rank / (1.0 - self.coverage)
         return out
 
-    def take(self, blocks: Ints) -> Seen:
+    def take(self, blocks: Ints) -> TrainingSummary:
         """Return the same for some of the blocks, which may repeat."""
         return self._replace(**{name: getattr(self, name)[blocks] for name in _COLUMNS})
 
@@ -152,7 +152,7 @@ class Seen(NamedTuple):
         return self._asdict() | {"items": list(self.items)}
 
     @classmethod
-    def recorded(cls, record: dict[str, Any] | None) -> Seen | None:
+    def from_record(cls, record: dict[str, Any] | None) -> TrainingSummary | None:
         """Return what a record tells of lists; None without a record, as in old files, or lists."""
         if record is None or record["kind"] == "comparisons":
             return None
@@ -160,20 +160,20 @@ class Seen(NamedTuple):
         return cls(record["kind"], (lowest, highest), record["widest"], *(record[name] for name in _COLUMNS))
 
 
-class Reached(NamedTuple):
+class PartialSummary(NamedTuple):
     """How far the lists of one part of the training data go, coverages added up, and how many lists each block has."""
 
-    sums: Seen
+    sums: TrainingSummary
     lists: Floats
 
     @classmethod
     def of(
         cls, votes: Preferences | Comparisons, block_of_expert: Ints, n_blocks: int, instances: Ints | None = None
-    ) -> Reached:
+    ) -> PartialSummary:
         """Return how far the lists of some instances (all by default) go; 0 for blocks without a list."""
         sizes = votes.slots.sizes if instances is None else votes.slots.sizes[instances]
         items = (int(sizes.min(initial=votes.slots.n_slots)), int(sizes.max(initial=0)))
-        out, lists = Seen("comparisons", items, 0.0, *np.zeros((3, n_blocks))), np.zeros(n_blocks)
+        out, lists = TrainingSummary("comparisons", items, 0.0, *np.zeros((3, n_blocks))), np.zeros(n_blocks)
         if isinstance(votes, Comparisons):
             return cls(out, lists)
         lengths = votes.list_lengths
@@ -181,16 +181,16 @@ class Reached(NamedTuple):
         used = (block >= 0) & (votes.weights > 0) & (lengths > 0)
         if instances is not None:
             used &= np.isin(votes.list_instance, instances)
-        block, covered = block[used], coverage_of(votes)[used]
+        block, covered = block[used], list_coverages(votes)[used]
         np.maximum.at(out.length, block, lengths[used])
-        np.maximum.at(out.rank, block, deepest(votes)[used])
+        np.maximum.at(out.rank, block, list_depths(votes)[used])
         # On a grid on which sums are exact, so that it makes no difference how instances are spread over parts.
         np.add.at(out.coverage, block, np.round(covered * _GRID) / _GRID)
         np.add.at(lists, block, 1.0)
         return cls(out._replace(kind=votes.kind, widest=float(covered.max(initial=0.0))), lists)
 
 
-def deepest(votes: Preferences) -> Floats:
+def list_depths(votes: Preferences) -> Floats:
     """Return the largest rank of every list: as given for ranks, but never below its length."""
     out = votes.list_lengths.astype(np.float64)
     if votes.kind == "rank" and votes.n_rows:
@@ -199,7 +199,7 @@ def deepest(votes: Preferences) -> Floats:
     return out
 
 
-def coverage_of(votes: Preferences) -> Floats:
+def list_coverages(votes: Preferences) -> Floats:
     """Return the share of the items of its instance that every list holds."""
     out: Floats = votes.list_lengths / np.maximum(votes.slots.sizes[votes.list_instance], 1)
     return out
@@ -208,7 +208,7 @@ def coverage_of(votes: Preferences) -> Floats:
 # More items than codes can number.
 _MOST_ITEMS = 2**31
 # Scores that experts gave are recorded as they were, however large.
-RECORDED = Within(-sys.float_info.max, sys.float_info.max)
+RECORDED_RANGE = Within(-sys.float_info.max, sys.float_info.max)
 
 
 def check_record(method: Any) -> None:
@@ -267,19 +267,19 @@ def depth_shift(method: Any, votes: Preferences | Comparisons, block_of_expert: 
 
     `block_of_expert` is asked for the block of every expert, -1 for those left out, where it may matter.
     """
-    seen = Seen.recorded(method.__dict__.get("training_"))
-    if seen is None or not isinstance(votes, Preferences) or seen.holds(votes):
+    trained_on = TrainingSummary.from_record(method.__dict__.get("training_"))
+    if trained_on is None or not isinstance(votes, Preferences) or trained_on.covers(votes):
         return ""
-    reached, depth = deepest(votes), seen.depth
+    reached, depth = list_depths(votes), trained_on.depth
     block = block_of_expert()[votes.list_expert]
-    over = np.where(block >= 0, reached / depth[block], 0.0)
-    deep = np.unique(votes.list_expert[over > _DEEPER])
+    merged = np.where(block >= 0, reached / depth[block], 0.0)
+    deep = np.unique(votes.list_expert[merged > _DEEPER])
     if not len(deep):
         return ""
-    at = int(np.argmax(over))
+    at = int(np.argmax(merged))
     expert = votes.experts[int(votes.list_expert[at])]
     more = f", and {len(deep) - 1} more experts" if len(deep) > 1 else ""
-    learned = int(seen.rank[block[at]])
+    learned = int(trained_on.rank[block[at]])
     return (
         f"{type(method).__name__} was fitted on lists of up to {learned:,} places and is asked about lists of up to "
         f"{int(reached[at]):,} ({expert!r}{more}). What lies deeper was not learned: it counts less the deeper it is, "

@@ -1,6 +1,6 @@
 """Labels meet preferences: matched by id, checked and counted in one place, so that no method trusts an order.
 
-`match_labels` says what a fit can learn from, `Judge` says how good scores are, again and again, for choosing.
+`match_labels` says what a fit can learn from, `ValidationMetric` says how good scores are, for choosing.
 """
 
 from __future__ import annotations
@@ -22,13 +22,20 @@ from concordant.kernels.lists import list_ids, offsets_of, ranges
 if TYPE_CHECKING:
     from concordant.base.contract import Votes
 
-__all__ = ["Judge", "Truth", "check_told_apart", "exponential_gain", "match_labels", "validation_pair"]
+__all__ = [
+    "ValidationMetric",
+    "MatchedLabels",
+    "check_distinguishable",
+    "exponential_gain",
+    "match_labels",
+    "validation_pair",
+]
 
 # 2**label beyond this says no more than the order of the labels does, and sums of it lose the small ones.
 _LARGEST_EXPONENT = 30.0
 
 
-class Truth(NamedTuple):
+class MatchedLabels(NamedTuple):
     """What the labels say about the slots of preferences.
 
     Attributes
@@ -48,7 +55,7 @@ class Truth(NamedTuple):
 
 def match_labels(
     votes: Container, labels: Labels | None, owner: str, *, unjudged: str = "zero", usable: bool = True
-) -> Truth:
+) -> MatchedLabels:
     """Return what the labels say about the slots of the votes, matched by the ids of instances and items.
 
     Parameters
@@ -105,7 +112,7 @@ def match_labels(
     }
     if usable and not len(telling):
         raise DataError(_no_label(votes, counts, owner, unjudged))
-    return Truth(label, telling, counts)
+    return MatchedLabels(label, telling, counts)
 
 
 def _check_instances(votes: Container, labels: Labels, owner: str) -> None:
@@ -147,14 +154,14 @@ def _no_label(votes: Container, counts: dict[str, int], owner: str, unjudged: st
     )
 
 
-def check_told_apart(key: NDArray[Any], truth: Truth, votes: Votes, owner: str) -> None:
+def check_distinguishable(key: NDArray[Any], truth: MatchedLabels, votes: Votes, owner: str) -> None:
     """Raise DataError when in no usable instance anything that experts say tells two items apart.
 
     Parameters
     ----------
     key : array of S
         The same for items about which the same is said.
-    truth : Truth
+    truth : MatchedLabels
         Which instances are usable, and which of their slots.
     votes : Preferences or Comparisons
         Whose slots these are.
@@ -199,7 +206,7 @@ def exponential_gain(label: Floats) -> Floats:
     return gain
 
 
-class Judge:
+class ValidationMetric:
     """A metric of ever new scores of the same slots.
 
     Matching, sorting of labels and ideal values are done once; a call costs the placing of the positively labelled
@@ -223,7 +230,7 @@ class Judge:
     Examples
     --------
     >>> p = Preferences(["q"] * 3, ["x"] * 3, list("abc"), [1, 2, 3])
-    >>> judge = Judge(p, Labels(["q"], ["b"], [1]), "rr")
+    >>> judge = ValidationMetric(p, Labels(["q"], ["b"], [1]), "rr")
     >>> judge(np.array([3.0, 2.0, 1.0])), judge(np.array([1.0, 2.0, 1.0])), judge(np.zeros(3))
     (0.5, 1.0, 0.3333333333333333)
     """

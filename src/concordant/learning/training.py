@@ -31,18 +31,27 @@ from concordant.execution import (
 )
 from concordant.execution.blocks import Blocks
 from concordant.kernels.lists import ranges
-from concordant.learning.checkpoints import File, checkpoint
-from concordant.learning.resumable import UNKEPT, Keep, State
-from concordant.learning.supervision import Judge, Truth
+from concordant.learning.checkpoints import CheckpointFile, checkpoint
+from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State
+from concordant.learning.supervision import MatchedLabels, ValidationMetric
 
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
     from concordant.data.labels import Labels
 
-__all__ = ["FEWEST", "Finishing", "Learner", "Measured", "Stepping", "Trained", "checkpoint", "train"]
+__all__ = [
+    "FEWEST_FOR_VALIDATION",
+    "StoppingLearner",
+    "Learner",
+    "ObjectiveLearner",
+    "ResumableLearner",
+    "TrainingResult",
+    "checkpoint",
+    "train",
+]
 
 # Fewer usable instances than this are all needed for learning.
-FEWEST = 4
+FEWEST_FOR_VALIDATION = 4
 # A model whose value falls to this part of the best one on the way has been thrown off by its steps.
 _COLLAPSE = 0.5
 # So many slots a pass are gone through in less time than it takes to start a thread.
@@ -76,7 +85,7 @@ class Learner(Protocol):
 
 
 @runtime_checkable
-class Finishing(Protocol):
+class StoppingLearner(Protocol):
     """A learner that knows when a further pass would change nothing worth while."""
 
     def finished(self, parameters: Floats) -> bool:
@@ -85,7 +94,7 @@ class Finishing(Protocol):
 
 
 @runtime_checkable
-class Measured(Protocol):
+class ObjectiveLearner(Protocol):
     """A learner that knows what it minimises, for a trace where nothing is held out to judge by."""
 
     def objective(self, parameters: Floats) -> float:
@@ -94,15 +103,15 @@ class Measured(Protocol):
 
 
 @runtime_checkable
-class Stepping(Protocol):
+class ResumableLearner(Protocol):
     """A learner whose passes take long, and can be put down and taken up again after a step."""
 
-    def advance_in_steps(self, parameters: Floats, instances: Ints, number: int, keep: Keep) -> Floats:
-        """Return what `advance` does; `keep` keeps how far the pass is."""
+    def advance_in_steps(self, parameters: Floats, instances: Ints, number: int, checkpoint: Checkpointer) -> Floats:
+        """Return what `advance` does; `checkpoint` keeps how far the pass is."""
         ...
 
 
-class Trained(NamedTuple):
+class TrainingResult(NamedTuple):
     """What a training came to.
 
     Attributes
@@ -124,7 +133,7 @@ class Trained(NamedTuple):
 
 
 @dataclass
-class _Run:
+class _LearnerState:
     """Where the training of one learner stands: a model for each part it learns from, the last one to be kept."""
 
     models: list[Floats]
@@ -135,7 +144,7 @@ class _Run:
     stopped: str = ""
 
 
-class _Held(NamedTuple):
+class _Fold(NamedTuple):
     """What a model learns from and what it is judged by."""
 
     learned: Ints
@@ -150,7 +159,7 @@ def train(
     *,
     votes: Container | Blocks,
     labels: Labels | None,
-    truth: Truth,
+    truth: MatchedLabels,
     validation: tuple[Container, Labels] | None,
     passes: int,
     select: str = "ndcg@10",
@@ -158,7 +167,7 @@ def train(
     patience: int | None = None,
     smooth: int = 1,
     random_state: int = 0,
-) -> Trained:
+) -> TrainingResult:
     """Return the best pass of the best learner, and fill in `fit_info_`.
 
     Parameters
@@ -195,7 +204,7 @@ def train(
     info = owner.fit_info_
     # Some instances whose labels differ say nothing to some metrics.
     info.labels = truth.counts | {"usable": len(truth.instances)}
-    mark = _Mark.of(owner, learners, (votes, labels), truth, held, validation)
+    mark = _TrainingCheckpoint.of(owner, learners, (votes, labels), truth, held, validation)
     done = mark.restore(runs) if mark else 0
     part = "train" if validation is None else "validation"
     if isinstance(votes, Blocks):
@@ -208,8 +217,8 @@ def train(
         learner, own = learners[which], held[model]
         # A learner may change what it is given; a pass that an interrupt breaks off must leave no trace.
         parameters = runs[which].models[model].copy()
-        if isinstance(learner, Stepping):
-            within = UNKEPT if mark is None else mark.within(which, model)
+        if isinstance(learner, ResumableLearner):
+            within = NO_CHECKPOINT if mark is None else mark.within(which, model)
             parameters = learner.advance_in_steps(parameters, own.learned, done, within)
         else:
             parameters = learner.advance(parameters, own.learned, done)
@@ -260,53 +269,57 @@ def train(
 
 
 def _is_finished(learner: Learner, models: Sequence[Floats]) -> bool:
-    return isinstance(learner, Finishing) and all(learner.finished(model) for model in models)
+    return isinstance(learner, StoppingLearner) and all(learner.finished(model) for model in models)
 
 
 def _plan(
     owner: Aggregator,
     votes: Container | Blocks,
     labels: Labels | None,
-    truth: Truth,
+    truth: MatchedLabels,
     validation: tuple[Container, Labels] | None,
     select: str,
     cv: int | None,
     random_state: int,
-) -> tuple[Judge | None, list[_Held]]:
+) -> tuple[ValidationMetric | None, list[_Fold]]:
     """Return the judge, and for every model what it learns from and is judged by."""
     usable = truth.instances
     name = type(owner).__name__
     # Items that are not learned from do not count in what is chosen by either.
     unjudged = getattr(owner, "unjudged", "zero")
     if validation is not None:
-        judge = Judge(*validation, metric=select, unjudged=unjudged)
+        judge = ValidationMetric(*validation, metric=select, unjudged=unjudged)
         if not len(judge.instances):
             raise DataError(
                 f"{name} cannot choose by the validation part: none of its {len(validation[0])} instances has a label. "
                 "Instances are matched by id; leave validation out to choose by cross-validation."
             )
-        return judge, [_Held(usable, judge.instances, _slots_of(validation[0], judge.instances))]
+        return judge, [_Fold(usable, judge.instances, _slots_of(validation[0], judge.instances))]
     if cv is None:
-        return None, [_Held(usable, None)]
+        return None, [_Fold(usable, None)]
     if isinstance(votes, Blocks):
         raise KindError(f"{name} learns from blocks with a validation part to choose by. Pass validation=.")
-    if labels is None or len(usable) < FEWEST:
+    if labels is None or len(usable) < FEWEST_FOR_VALIDATION:
         owner._warn(
             f"{name} learns from {len(usable)} instance{'s' if len(usable) != 1 else ''}, too few to hold any out: "
             "nothing is chosen, and the last pass is kept.",
             DataWarning,
         )
-        return None, [_Held(usable, None)]
+        return None, [_Fold(usable, None)]
     ids = votes.instances
     order = sorted(usable.tolist(), key=lambda n: (id_hash(f"{random_state}:{ids[n]}"), ids[n]))
     folds = min(cv, len(usable) // 2)
     parts = [np.sort(np.array(order[f::folds], dtype=np.int64)) for f in range(folds)]
-    held = [_Held(np.setdiff1d(usable, part), part, _slots_of(votes, part)) for part in parts]
-    return Judge(votes, labels, metric=select, unjudged=unjudged), [*held, _Held(usable, None)]
+    held = [_Fold(np.setdiff1d(usable, part), part, _slots_of(votes, part)) for part in parts]
+    return ValidationMetric(votes, labels, metric=select, unjudged=unjudged), [*held, _Fold(usable, None)]
 
 
 def _require_sight(
-    owner: Aggregator, judge: Judge, truth: Truth, validation: tuple[Container, Labels] | None, select: str
+    owner: Aggregator,
+    judge: ValidationMetric,
+    truth: MatchedLabels,
+    validation: tuple[Container, Labels] | None,
+    select: str,
 ) -> None:
     """Raise when the metric to choose by is the same for every order of the items."""
     name = type(owner).__name__
@@ -326,7 +339,7 @@ def _require_sight(
 
 
 def _require_difference(
-    owner: Aggregator, votes: Container, held: _Held, scored: dict[int, list[Floats | None]]
+    owner: Aggregator, votes: Container, held: _Fold, scored: dict[int, list[Floats | None]]
 ) -> None:
     """Raise when nothing that is known tells the items of the validation part apart."""
     if held.slots is None:
@@ -346,12 +359,12 @@ def _slots_of(votes: Container, instances: Ints) -> Ints:
     return ranges(offsets[instances], offsets[instances + 1])
 
 
-def _start(learner: Learner, n_models: int) -> _Run:
+def _start(learner: Learner, n_models: int) -> _LearnerState:
     first = learner.start()
-    return _Run([first.copy() for _ in range(n_models)], first.copy())
+    return _LearnerState([first.copy() for _ in range(n_models)], first.copy())
 
 
-def _judged(judge: Judge | None, held: Sequence[_Held], scores: Sequence[Floats | None]) -> float:
+def _judged(judge: ValidationMetric | None, held: Sequence[_Fold], scores: Sequence[Floats | None]) -> float:
     """Return the value of a pass: every instance is judged by the scores of a model that has not learned from it."""
     if judge is None:
         return np.nan
@@ -368,10 +381,10 @@ def _judged(judge: Judge | None, held: Sequence[_Held], scores: Sequence[Floats 
 
 
 def _objective(learner: Learner, parameters: Floats) -> float:
-    return learner.objective(parameters) if isinstance(learner, Measured) else np.nan
+    return learner.objective(parameters) if isinstance(learner, ObjectiveLearner) else np.nan
 
 
-def _settle(run: _Run, value: float, shown: float, done: int, patience: int | None, smooth: int) -> None:
+def _settle(run: _LearnerState, value: float, shown: float, done: int, patience: int | None, smooth: int) -> None:
     """Note what a pass came to, and what is to be shown of it."""
     last = run.models[-1]
     if not all(np.isfinite(model).all() for model in run.models):
@@ -386,13 +399,13 @@ def _settle(run: _Run, value: float, shown: float, done: int, patience: int | No
         run.stopped = "patience"
 
 
-def _best(runs: Sequence[_Run]) -> int:
+def _best(runs: Sequence[_LearnerState]) -> int:
     value = [run.value if np.isfinite(run.value) or run.passes else -np.inf for run in runs]
     value = [v if not np.isnan(v) else 0.0 for v in value]
     return int(np.argmax(value))
 
 
-def _standing(runs: Sequence[_Run], judge: Judge | None, select: str) -> str:
+def _standing(runs: Sequence[_LearnerState], judge: ValidationMetric | None, select: str) -> str:
     if judge is None:
         return ""
     best = runs[_best(runs)]
@@ -402,11 +415,11 @@ def _standing(runs: Sequence[_Run], judge: Judge | None, select: str) -> str:
 def _finish(
     owner: Aggregator,
     learners: Sequence[Learner],
-    runs: Sequence[_Run],
+    runs: Sequence[_LearnerState],
     done: int,
-    judge: Judge | None,
+    judge: ValidationMetric | None,
     select: str,
-) -> Trained:
+) -> TrainingResult:
     which = _best(runs)
     run, learner = runs[which], learners[which]
     info, name = owner.fit_info_, type(owner).__name__
@@ -440,7 +453,7 @@ def _finish(
             f"{name} was interrupted {info.interrupted}: the best pass so far, {run.passes}{worth}, is kept.",
             ConvergenceWarning,
         )
-    return Trained(which, run.best, run.passes, value)
+    return TrainingResult(which, run.best, run.passes, value)
 
 
 def _words(learner: Learner) -> str:
@@ -450,31 +463,31 @@ def _words(learner: Learner) -> str:
 # Checkpoints.
 
 
-class _Within:
-    """How far one model is within a pass, as `kernels.keeping.Keep` has it; an interrupt is the training's business."""
+class _PassCheckpoint:
+    """How far one model is within a pass, as `Checkpointer` has it; an interrupt is the training's business."""
 
-    wanted = True
+    enabled = True
 
-    def __init__(self, mark: _Mark, name: str) -> None:
+    def __init__(self, mark: _TrainingCheckpoint, name: str) -> None:
         self._mark = mark
         self._name = name
 
-    def restored(self) -> State | None:
+    def restore(self) -> State | None:
         return self._mark.within_pass.get(self._name)
 
     def steps(self, total: int) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def note(self, done: int, state: Callable[[], State]) -> None:
+    def save(self, done: int, state: Callable[[], State]) -> None:
         self._mark.note_within(self._name, state())
 
 
-class _Mark:
+class _TrainingCheckpoint:
     """The file a training writes where it stands to: after passes, and within them where learners tell."""
 
-    def __init__(self, file: File) -> None:
+    def __init__(self, file: CheckpointFile) -> None:
         self._file = file
-        self._passes: tuple[list[_Run], int] = ([], 0)
+        self._passes: tuple[list[_LearnerState], int] = ([], 0)
         # How far models are within the pass after those.
         self.within_pass: dict[str, State] = {}
         # Models are trained in threads, and write one file.
@@ -487,23 +500,23 @@ class _Mark:
         owner: Aggregator,
         learners: Sequence[Learner],
         data: tuple[Container | Blocks, Labels | None],
-        truth: Truth,
-        held: list[_Held],
+        truth: MatchedLabels,
+        held: list[_Fold],
         validation: tuple[Container, Labels] | None,
-    ) -> _Mark | None:
+    ) -> _TrainingCheckpoint | None:
         more = [truth.label, *(part.learned for part in held), *(learner.start() for learner in learners)]
-        file = File.of(owner, (*data, *(validation or ())), more)
+        file = CheckpointFile.of(owner, (*data, *(validation or ())), more)
         return None if file is None else cls(file)
 
-    def begin(self, runs: list[_Run], done: int) -> None:
+    def begin(self, runs: list[_LearnerState], done: int) -> None:
         """Say which passes are done before the next one, within which models may tell how far they are."""
         with self._lock:
             self._stand(runs, done)
             self._open = True
 
-    def within(self, which: int, model: int) -> Keep:
+    def within(self, which: int, model: int) -> Checkpointer:
         """Return who keeps how far a model is within a pass."""
-        return _Within(self, f"within.{which}.{model}")
+        return _PassCheckpoint(self, f"within.{which}.{model}")
 
     def note_within(self, name: str, state: State) -> None:
         """Keep how far a model is within a pass."""
@@ -514,14 +527,14 @@ class _Mark:
                 if self._file.due:
                     self._write()
 
-    def write(self, runs: list[_Run], done: int, *, last: bool) -> None:
+    def write(self, runs: list[_LearnerState], done: int, *, last: bool) -> None:
         """Write the state after a pass where it is time to, or after the last one."""
         with self._lock:
             self._stand(runs, done)
             if last or self._file.due:
                 self._write()
 
-    def close(self, runs: list[_Run], done: int) -> None:
+    def close(self, runs: list[_LearnerState], done: int) -> None:
         """Write the state after an interrupt, and nothing from then on."""
         with self._lock:
             self._stand(runs, done)
@@ -529,7 +542,7 @@ class _Mark:
                 self._write()
             self._open = False
 
-    def _stand(self, runs: list[_Run], done: int) -> None:
+    def _stand(self, runs: list[_LearnerState], done: int) -> None:
         if done != self._passes[1]:
             self.within_pass = {}
         self._passes = runs, done
@@ -548,7 +561,7 @@ class _Mark:
             arrays |= {f"{name}.{part}": array for part, array in inner.items()}
         self._file.write({"done": done, "runs": state}, arrays)
 
-    def restore(self, runs: list[_Run]) -> int:
+    def restore(self, runs: list[_LearnerState]) -> int:
         """Return how many passes the file holds, and take them up."""
         found = self._file.read()
         if found is None:

@@ -17,7 +17,7 @@ from concordant.data.streams import id_hash
 from concordant.kernels.graded_lists import Graded
 from concordant.kernels.lists import offsets_of
 from concordant.kernels.splitmix64 import Keys, mixed, scrambled
-from concordant.learning.supervision import Truth
+from concordant.learning.supervision import MatchedLabels
 from concordant.ranking.design_matrix import over_blocks
 
 __all__ = ["Arranged", "arranged"]
@@ -44,7 +44,7 @@ class Arranged(NamedTuple):
     list_of: Ints
 
 
-def arranged(table: Features, truth: Truth, ties_by_input: bool) -> Arranged:
+def arranged(table: Features, truth: MatchedLabels, ties_by_input: bool) -> Arranged:
     """Return the lists to learn from in the order of everything; with `ties_by_input` items of one label stay."""
     slots, label = table.slots, truth.label
     instances = truth.instances

@@ -49,7 +49,7 @@ from concordant.features.expert_features import WeightBlocks, blocks_of, dense_p
 from concordant.features.svd_features import dense_features, triples
 from concordant.kernels.graded_lists import Graded
 from concordant.learning.optimisers import LBFGS
-from concordant.learning.shift import RECORDED, Seen, check_record, depth_shift, kind_shift
+from concordant.learning.shift import RECORDED_RANGE, TrainingSummary, check_record, depth_shift, kind_shift
 from concordant.ranking._canonical_order import arranged
 from concordant.ranking._fitting import Learner, Net, Task
 from concordant.ranking._inputs import array_validation, as_containers, as_matrix, chosen_columns, joined
@@ -58,7 +58,7 @@ from concordant.ranking.second_order import Chosen, Products, choose_products
 
 if TYPE_CHECKING:
     from concordant.inference.explanation import Explanation
-    from concordant.learning.supervision import Truth
+    from concordant.learning.supervision import MatchedLabels
 
 __all__ = ["Ranker"]
 
@@ -212,7 +212,7 @@ class Ranker(Aggregator):
     experts_: list[str]
     shared_: Annotated[int, Within(least=-1)]
     coefficients_: Annotated[Floats, Within()]
-    training_: Annotated[dict[str, Any], RECORDED]
+    training_: Annotated[dict[str, Any], RECORDED_RANGE]
     products_: Annotated[Ints, Within(least=0)]
     product_centre_: Annotated[Floats, IN_DATA_UNITS]
     product_scale_: Annotated[Floats, IN_DATA_UNITS._replace(least=0)]
@@ -421,16 +421,18 @@ class Ranker(Aggregator):
 
     def _expert_columns(self, votes: Votes, blocks: WeightBlocks) -> tuple[Floats, list[str]]:
         of_expert = blocks.of(votes, type(self).__name__, self.unknown_experts)
-        seen = Seen.recorded(self.__dict__.get("training_"))
+        trained_on = TrainingSummary.from_record(self.__dict__.get("training_"))
         if votes.slots.n_slots == 0:
             # Nothing is said about nothing; what it would be said in is known all the same.
             return np.zeros((0, len(self.feature_names_) - len(self.item_features_))), []
         if self.expert_features == "svd":
             found = dense_features(
-                triples(votes, blocks, of_expert, self.transform, 1, self.missing, "mean", seen), votes.slots, blocks
+                triples(votes, blocks, of_expert, self.transform, 1, self.missing, "mean", trained_on),
+                votes.slots,
+                blocks,
             )
             return found.X, found.names.tolist()
-        rows = potentials(votes, blocks, of_expert, self.transform, missing=self.missing, seen=seen)
+        rows = potentials(votes, blocks, of_expert, self.transform, missing=self.missing, trained_on=trained_on)
         return dense_potentials(rows, blocks)
 
     def _in_order(self, X: Floats, names: Texts | None, slots: Slots | None) -> Floats:
@@ -587,7 +589,7 @@ class Ranker(Aggregator):
         if "experts_" in self.__dict__:
             blocks = WeightBlocks(self.experts_, self.shared_)
             of_expert = blocks.of(preferences, name, self.unknown_experts)
-            self.training_ = Seen.of(preferences, of_expert, len(blocks), truth.instances).record()
+            self.training_ = TrainingSummary.of(preferences, of_expert, len(blocks), truth.instances).record()
         if self._ties_tell:
             truth = _with_ties(truth, table.slots)
         held = self._held_out(validation)
@@ -749,7 +751,7 @@ def _unequal(names: list[str]) -> list[str]:
     return names
 
 
-def _with_ties(truth: Truth, slots: Slots) -> Truth:
+def _with_ties(truth: MatchedLabels, slots: Slots) -> MatchedLabels:
     """Return the truth with all instances of two labelled items or more, whose labels need not differ."""
     labelled = np.bincount(slots.instance[~np.isnan(truth.label)], minlength=len(slots))
     return truth._replace(instances=np.flatnonzero(labelled > 1))
