@@ -14,7 +14,7 @@ import concordant as cc
 from concordant.base import registry
 from concordant.base.registry import create
 from concordant.errors import ConcordantWarning
-from concordant.metrics.evaluation import own_order
+from concordant.metrics.evaluation import expert_consensus
 from concordant.selection import cross_validate
 
 Invoke = Callable[..., Result]
@@ -138,7 +138,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sample = cc.synthetic.meta_search(24, n_items=(8, 12), random_state=5)
     votes = sample.preferences
     for expert in votes.experts:
-        cc.write_run(own_order(votes, expert), folder / f"{expert}.trec", tag=expert)
+        cc.write_run(expert_consensus(votes, expert), folder / f"{expert}.trec", tag=expert)
     rows = sample.labels.to_frame().to_dicts()
     (folder / "qrels.txt").write_text("".join(f"{r['instance']} 0 {r['item']} {r['label']:.0f}\n" for r in rows))
     return folder

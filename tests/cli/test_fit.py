@@ -19,7 +19,7 @@ from typer.testing import Result
 import concordant as cc
 from concordant.cli.fit import _experts_table
 from concordant.data.splits import train_validation_split
-from concordant.metrics.evaluation import own_order
+from concordant.metrics.evaluation import expert_consensus
 
 Invoke = Callable[..., Result]
 SOURCE = Path(__file__).resolve().parents[2] / "src"
@@ -35,7 +35,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         votes = SAMPLE.preferences[part]
         (folder / name).mkdir()
         for expert in votes.experts:
-            cc.write_run(own_order(votes, expert), folder / name / f"{expert}.trec", tag=expert)
+            cc.write_run(expert_consensus(votes, expert), folder / name / f"{expert}.trec", tag=expert)
     rows = SAMPLE.labels.to_frame().to_dicts()
     (folder / "qrels.txt").write_text("".join(f"{r['instance']} 0 {r['item']} {r['label']:.0f}\n" for r in rows))
     return folder

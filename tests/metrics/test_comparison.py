@@ -12,7 +12,7 @@ from concordant.data.index import Texts
 from concordant.data.labels import Labels
 from concordant.errors import ConcordantWarning, DataError, DataWarning, KindError, ParameterError
 from concordant.metrics import Comparison, Evaluation, combine_folds, compare, evaluate
-from concordant.metrics.evaluation import own_order
+from concordant.metrics.evaluation import expert_consensus
 from concordant.metrics.significance import bootstrap_interval, fisher_randomization, wilcoxon_signed_rank
 
 N, M = 40, 12
@@ -299,7 +299,7 @@ def test_preferences_are_compared_expert_by_expert() -> None:
     found = cc.compare(runs, labels, ["map"], tests=["t"], baseline="e2")
     assert found.methods == tuple(runs.experts)
     for expert in found.methods:
-        own = cc.evaluate(own_order(runs, expert), labels, "map")
+        own = cc.evaluate(expert_consensus(runs, expert), labels, "map")
         assert found.evaluations[expert].mean["map"] == own.mean["map"]
     assert found.baseline == "e2"
     with pytest.raises(ParameterError, match="the lists of experts are to be evaluated: pass labels and metrics"):

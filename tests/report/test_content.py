@@ -14,13 +14,21 @@ from concordant.data.preferences import Preferences
 from concordant.errors import DataError
 from concordant.inference.experts import expert_records, list_agreement
 from concordant.metrics.distances import kendall_tau_b
-from concordant.report import content, opinions
-from concordant.report.clusters import expert_groups
+from concordant.report import content, method_results
+from concordant.report.clusters import cluster_experts
+from concordant.report.consensus_agreement import consensus_agreement, leave_one_out_agreement, outlying_experts
 from concordant.report.content import build_report
-from concordant.report.inventory import take_stock
-from concordant.report.opinions import Asked, ask, default_methods, differences, likeness, rank_ranges, same_first
-from concordant.report.standing import among_others, expert_standing, odd_ones
-from concordant.report.truth import face_truth
+from concordant.report.data_summary import summarise_data
+from concordant.report.label_evaluation import evaluate_methods
+from concordant.report.method_results import (
+    NamedMethod,
+    default_methods,
+    find_rank_intervals,
+    method_agreement,
+    rank_differences,
+    run_method,
+    same_first_share,
+)
 
 ITEMS = "abcdef"
 lists = st.dictionaries(
@@ -60,24 +68,24 @@ def test_standing_is_that_of_the_table_of_experts(kind: str) -> None:
             -votes.value, kind="rating",
         )  # fmt: skip
     consensus = cc.aggregate(votes, "borda")
-    found, records = expert_standing(votes, consensus), expert_records(votes, consensus)
-    np.testing.assert_allclose(found.agreement, [r["agreement"] for r in records], rtol=1e-12)
+    found, records = consensus_agreement(votes, consensus), expert_records(votes, consensus)
+    np.testing.assert_allclose(found.mean, [r["agreement"] for r in records], rtol=1e-12)
     np.testing.assert_allclose(found.coverage, [r["coverage"] for r in records])
     assert found.lists.tolist() == [r["lists"] for r in records]
-    assert (found.error > 0).all()
+    assert (found.stderr > 0).all()
 
 
 def test_standing_of_judges() -> None:
     votes = cc.Comparisons("all", ["j", "j", "k"], ["a", "a", "a"], ["b", "c", "b"], [1, 1, 0], [0, 0, 1], [0, 0, 0])
-    found = expert_standing(votes, cc.aggregate(votes, "copeland"))
+    found = consensus_agreement(votes, cc.aggregate(votes, "copeland"))
     assert found.rows.tolist() == [2, 1]
-    assert found.error == pytest.approx([1 / math.sqrt(2), 1.0])
+    assert found.stderr == pytest.approx([1 / math.sqrt(2), 1.0])
 
 
 def test_odd_experts_are_found_and_only_they() -> None:
     votes, _, _ = cc.synthetic.meta_search(80, quality=(2, 2, 1.5, 1.8, 2, 0, -2), random_state=1)
     names = votes.experts.tolist()
-    found = odd_ones(among_others(votes))
+    found = outlying_experts(leave_one_out_agreement(votes))
     assert {names[e]: word for e, word in found.items()} == {
         names[6]: "turned around",
         names[5]: "no better than chance",
@@ -88,17 +96,17 @@ def test_among_others_nobody_faces_itself() -> None:
     """Against the consensus of the others reached by Borda, item by item, for lists of all items."""
     votes, _, _ = cc.synthetic.meta_search(5, missing=0.0, random_state=2)
     votes = votes.to_ranks()
-    found = among_others(votes)
+    found = leave_one_out_agreement(votes)
     for e, name in enumerate(votes.experts):
         rest = cc.aggregate(votes.drop_experts([name]), "borda")
         own = list_agreement(votes, rest.rank, behind=False)[votes.list_expert == e]
-        assert found.agreement[e] == pytest.approx(own.mean())
+        assert found.mean[e] == pytest.approx(own.mean())
 
 
 def test_judges_among_others() -> None:
     rows = [(j, a, b) for j in "ijk" for a, b in ("ab", "bc", "ac")] + [("odd", b, a) for a, b in ("ab", "bc", "ac")]
     votes = cc.Comparisons("all", *(list(c) for c in zip(*rows, strict=True)))
-    assert dict(zip(votes.experts, among_others(votes).agreement, strict=True)) == {
+    assert dict(zip(votes.experts, leave_one_out_agreement(votes).mean, strict=True)) == {
         "i": 1.0,
         "j": 1.0,
         "k": 1.0,
@@ -112,13 +120,13 @@ def test_among_many_who_draw_by_chance_none_is_called_turned_around() -> None:
     lists = {f"e{e}": [str(i) for i in rng.permutation(order)] for e in range(300)}
     lists |= {f"good{e}": order for e in range(500)}
     votes = cc.from_lists(lists)
-    found = odd_ones(expert_standing(votes, cc.aggregate(votes, "borda")))
+    found = outlying_experts(consensus_agreement(votes, cc.aggregate(votes, "borda")))
     assert sum(word == "turned around" for word in found.values()) <= 1
 
 
 def test_with_three_experts_nobody_stands_apart() -> None:
     votes = cc.from_lists({"x": list("abcdef"), "y": list("abcdef"), "z": list("fedcba")})
-    assert odd_ones(expert_standing(votes, cc.aggregate(votes, "borda"))) == {}
+    assert outlying_experts(consensus_agreement(votes, cc.aggregate(votes, "borda"))) == {}
 
 
 # Groups.
@@ -127,14 +135,14 @@ def test_with_three_experts_nobody_stands_apart() -> None:
 def test_groups_recover_planted_camps_and_their_ends() -> None:
     up = [f"i{i:02}" for i in range(15)]
     votes = crowd(50, {"up": up, "down": up[::-1], "turn": up[7:] + up[:7]}, swaps=8)
-    groups = expert_groups(votes)
+    groups = cluster_experts(votes)
     camps = [{votes.experts[int(e)].split("-")[0] for e in g.members} for g in groups]
     assert sorted(len(g.members) for g in groups) == [50, 50, 50]
     assert all(len(camp) == 1 for camp in camps)
     for g in groups:
-        own = g.standing.agreement[g.members]
-        assert g.standing.agreement[g.typical] == own.max()
-        assert g.standing.agreement[g.deviant] == own.min()
+        own = g.agreement.mean[g.members]
+        assert g.agreement.mean[g.typical] == own.max()
+        assert g.agreement.mean[g.deviant] == own.min()
         assert g.cohesion == pytest.approx(own.mean())
 
 
@@ -148,12 +156,12 @@ def test_groups_of_judges() -> None:
             rows.append((f"j{j}", f"m{a}", f"m{b}", int(better), int(not better)))
     expert, left, right, won, lost = zip(*rows, strict=True)
     votes = cc.Comparisons("all", expert, left, right, won, lost, [0] * len(rows))
-    sizes = [len(g.members) for g in expert_groups(votes)]
+    sizes = [len(g.members) for g in cluster_experts(votes)]
     assert sizes == [25, 15]
 
 
 def test_no_groups_where_nobody_is_named() -> None:
-    assert expert_groups(cc.Comparisons("all", None, ["a"], ["b"])) == []
+    assert cluster_experts(cc.Comparisons("all", None, ["a"], ["b"])) == []
 
 
 # Stock.
@@ -161,14 +169,14 @@ def test_no_groups_where_nobody_is_named() -> None:
 
 def test_stock_counts_what_is_there() -> None:
     votes = preferences_of([{"x": {"a": 1, "b": 2}, "y": {"b": 1, "c": 1, "d": 2}}, {"x": {"a": 1}}])
-    stock = take_stock(votes)
-    assert (stock.instances, stock.experts, stock.items, stock.rows) == (2, 2, 12, 6)
-    assert stock.coverage == pytest.approx((2 / 6 + 3 / 6 + 1 / 6) / 3)
-    assert stock.overlap == pytest.approx(1 / 4)
-    assert stock.ties == pytest.approx(2 / 6)
-    assert {bar.name: bar.items for bar in stock.support} == {"0": 7, "1": 4, "2": 1}
-    assert any("1 instance rest on a single list" in w or "single list" in w for w in stock.warnings)
-    assert any("ranked by nobody" in w for w in stock.warnings)
+    data = summarise_data(votes)
+    assert (data.instances, data.experts, data.items, data.rows) == (2, 2, 12, 6)
+    assert data.coverage == pytest.approx((2 / 6 + 3 / 6 + 1 / 6) / 3)
+    assert data.overlap == pytest.approx(1 / 4)
+    assert data.ties == pytest.approx(2 / 6)
+    assert {bar.name: bar.items for bar in data.support} == {"0": 7, "1": 4, "2": 1}
+    assert any("1 instance rest on a single list" in w or "single list" in w for w in data.warnings)
+    assert any("ranked by nobody" in w for w in data.warnings)
 
 
 def test_stock_names_twins_and_silent_experts() -> None:
@@ -176,36 +184,36 @@ def test_stock_names_twins_and_silent_experts() -> None:
     rows = [("q", e, i, r) for e in ("x", "y") for r, i in enumerate(order, 1)]
     rows += [("q", "z", i, r) for r, i in enumerate(reversed(order), 1)]
     columns = [list(c) for c in zip(*rows, strict=True)]
-    stock = take_stock(Preferences(*columns, experts=["x", "y", "z", "mute"]))
-    assert any(w.startswith("x and y say the same") for w in stock.warnings)
-    assert any("said nothing: mute" in w for w in stock.warnings)
+    data = summarise_data(Preferences(*columns, experts=["x", "y", "z", "mute"]))
+    assert any(w.startswith("x and y say the same") for w in data.warnings)
+    assert any("said nothing: mute" in w for w in data.warnings)
 
 
 def test_stock_of_comparisons_sees_ties_pairs_and_sides() -> None:
     n = 400
     votes = cc.Comparisons("all", ["j"] * n, ["a", "b"] * (n // 2), ["b", "a"] * (n // 2), [1] * n, [0] * n, [1] * n)
-    stock = take_stock(votes)
-    assert stock.ties == 0.5
-    assert any("shown on the left won 100.0%" in w for w in stock.warnings)
-    assert next(f for f in stock.facts if f.name == "Pairs that met").value == "1"
+    data = summarise_data(votes)
+    assert data.ties == 0.5
+    assert any("shown on the left won 100.0%" in w for w in data.warnings)
+    assert next(f for f in data.facts if f.name == "Pairs that met").value == "1"
 
 
 def test_stock_of_labels() -> None:
     votes = cc.from_lists({"x": ["a", "b"], "y": ["b", "c"]})
-    facts = {f.name: f for f in take_stock(votes, cc.Labels(["q", "q"], ["a", "z"], [1, 0])).facts}
+    facts = {f.name: f for f in summarise_data(votes, cc.Labels(["q", "q"], ["a", "z"], [1, 0])).facts}
     assert facts["Judged"].value == "33%"
     assert facts["Labelled instances"].value == "1"
 
 
 @pytest.mark.parametrize(("support", "bars"), [([5, 5], [("5", 2)]), ([1, 3], [("1", 1), ("2", 0), ("3", 1)])])
 def test_histogram_of_few(support: list[int], bars: list[tuple[str, int]]) -> None:
-    from concordant.report.inventory import _histogram
+    from concordant.report.data_summary import _histogram
 
     assert [tuple(bar) for bar in _histogram(np.array(support))] == bars
 
 
 def test_histogram_of_many_loses_nobody() -> None:
-    from concordant.report.inventory import _histogram
+    from concordant.report.data_summary import _histogram
 
     support = np.random.default_rng(0).integers(3, 5000, 400)
     assert sum(bar.items for bar in _histogram(support)) == 400
@@ -226,35 +234,35 @@ def test_default_methods_suit_the_data() -> None:
     assert default_methods(rated)[0].label == "mpm"
     assert [a.label for a in default_methods(votes)][:2] == ["bradley-terry", "bradley-terry(reliability=true)"]
     for votes in (whole, cut, many, rated):
-        for asked in default_methods(votes):
-            assert ask(asked, votes).consensus is not None, asked.label
+        for named in default_methods(votes):
+            assert run_method(named, votes).consensus is not None, named.label
 
 
 def test_a_method_that_cannot_answer_says_why() -> None:
-    opinion = ask(Asked("rrf", cc.RRF()), cc.Comparisons("all", None, ["a"], ["b"]))
-    assert opinion.consensus is None
-    assert "RRF" in opinion.reason
+    result = run_method(NamedMethod("rrf", cc.RRF()), cc.Comparisons("all", None, ["a"], ["b"]))
+    assert result.consensus is None
+    assert "RRF" in result.reason
 
 
 def test_ranges_from_contributions_are_those_of_refits() -> None:
     votes, _, _ = cc.synthetic.meta_search(6, random_state=5)
-    opinion = ask(Asked("rrf", cc.RRF()), votes)
-    assert opinion.consensus is not None
+    result = run_method(NamedMethod("rrf", cc.RRF()), votes)
+    assert result.consensus is not None
     drawn = np.random.default_rng(0).multinomial(8, np.full(8, 1 / 8), size=40).astype(float)
-    quick = opinions._from_contributions(cc.RRF().fit(votes), votes, opinion.consensus, drawn, 10_000)
-    slow = opinions._from_refits(cc.RRF(), votes, opinion.consensus, drawn, 10_000)
+    quick = method_results._from_contributions(cc.RRF().fit(votes), votes, result.consensus, drawn, 10_000)
+    slow = method_results._from_refits(cc.RRF(), votes, result.consensus, drawn, 10_000)
     assert quick is not None
     np.testing.assert_array_equal(quick, slow)
 
 
 def test_ranges_hold_the_rank_and_are_wide_where_experts_differ() -> None:
     same = cc.from_lists({f"e{i}": list("abcdef") for i in range(6)})
-    opinion = ask(Asked("borda", cc.Borda()), same)
-    found = rank_ranges(opinion, same)
+    result = run_method(NamedMethod("borda", cc.Borda()), same)
+    found = find_rank_intervals(result, same)
     assert found is not None
     assert found.lower.tolist() == found.upper.tolist() == [1, 2, 3, 4, 5, 6]
     split = cc.from_lists({f"e{i}": list("abcdef" if i % 2 else "fedcba") for i in range(6)})
-    wide = rank_ranges(ask(Asked("borda", cc.Borda()), split), split)
+    wide = find_rank_intervals(run_method(NamedMethod("borda", cc.Borda()), split), split)
     assert wide is not None
     assert wide.lower[0] == 1
     assert wide.upper[0] == 6
@@ -262,15 +270,15 @@ def test_ranges_hold_the_rank_and_are_wide_where_experts_differ() -> None:
 
 def test_no_ranges_of_two_experts() -> None:
     votes = cc.from_lists({"x": ["a", "b"], "y": ["b", "a"]})
-    assert rank_ranges(ask(Asked("borda", cc.Borda()), votes), votes) is None
+    assert find_rank_intervals(run_method(NamedMethod("borda", cc.Borda()), votes), votes) is None
 
 
 def test_likeness_is_tau_of_every_two_methods() -> None:
     votes, _, _ = cc.synthetic.meta_search(7, random_state=2)
-    heard = [ask(Asked(name, cc.METHODS[name]()), votes) for name in ("rrf", "borda", "copeland")]
-    tau = likeness(heard, votes)
+    results = [run_method(NamedMethod(name, cc.METHODS[name]()), votes) for name in ("rrf", "borda", "copeland")]
+    tau = method_agreement(results, votes)
     for a, b in combinations(range(3), 2):
-        one, other = heard[a].consensus, heard[b].consensus
+        one, other = results[a].consensus, results[b].consensus
         assert one is not None
         assert other is not None
         each = []
@@ -283,19 +291,19 @@ def test_likeness_is_tau_of_every_two_methods() -> None:
 def test_same_first_counts_instances_and_shared_places() -> None:
     one = cc.Consensus(["p", "p", "q", "q"], ["a", "b", "a", "b"], [2, 1, 1, 1])
     other = cc.Consensus(["p", "p", "q", "q"], ["a", "b", "a", "b"], [1, 2, 1, 0])
-    assert same_first(one, other) == 0.5
+    assert same_first_share(one, other) == 0.5
 
 
 def test_differences_are_near_the_top() -> None:
     votes = cc.from_lists({"x": [f"i{n}" for n in range(40)], "y": [f"i{n}" for n in range(40)]})
-    heard = [ask(Asked("borda", cc.Borda()), votes) for _ in range(2)]
+    results = [run_method(NamedMethod("borda", cc.Borda()), votes) for _ in range(2)]
     ranks = np.arange(40, 0, -1).astype(float)
     moved = ranks.copy()
     # One item falls from the first place to the fifth, another from the 30th to the 39th.
     moved[0], moved[29] = ranks[4] - 0.5, ranks[38] - 0.5
-    assert heard[1].consensus is not None
-    heard[1].consensus = cc.Consensus.from_codes(votes.slots, moved)
-    found = differences(heard, votes, 3)
+    assert results[1].consensus is not None
+    results[1].consensus = cc.Consensus.from_codes(votes.slots, moved)
+    found = rank_differences(results, votes, 3)
     assert found[0].item == "i0"
     assert found[0].ranks == [1, 5]
     assert all(min(d.ranks) <= 10 for d in found)
@@ -312,20 +320,20 @@ def searched() -> tuple[Preferences, cc.Labels]:
 
 def test_truth_evaluates_and_learns_whom_to_believe(searched: tuple[Preferences, cc.Labels]) -> None:
     votes, labels = searched
-    heard = [ask(Asked("rrf", cc.RRF()), votes), ask(Asked("borda", cc.Borda()), votes)]
-    truth = face_truth(votes, labels, heard, [Asked("listwise-linear", cc.ListwiseLinear())])
-    rows = {row.name: row for row in truth.rows}
-    assert heard[0].consensus is not None
+    results = [run_method(NamedMethod("rrf", cc.RRF()), votes), run_method(NamedMethod("borda", cc.Borda()), votes)]
+    evaluation = evaluate_methods(votes, labels, results, [NamedMethod("listwise-linear", cc.ListwiseLinear())])
+    rows = {row.name: row for row in evaluation.rows}
+    assert results[0].consensus is not None
     direct = cc.cross_validate(cc.RRF(), votes, labels, metrics="ndcg@10,map")
     assert rows["rrf"].cells["ndcg@10"].mean == pytest.approx(direct.mean["ndcg@10"])
     assert rows["rrf"].cells["map"].mean == pytest.approx(direct.mean["map"])
     assert rows["listwise-linear"].kind == "learned"
     assert rows["listwise-linear"].cells["ndcg@10"].sign == 1
-    assert truth.rows[0].name == "listwise-linear"
-    assert truth.learned == "listwise-linear"
-    assert truth.better + truth.equal + truth.worse == truth.instances == 60
-    assert any(row.kind == "expert" for row in truth.rows)
-    line = next(line for line in truth.lines if line.name == "rrf")
+    assert evaluation.rows[0].name == "listwise-linear"
+    assert evaluation.learned == "listwise-linear"
+    assert evaluation.better + evaluation.equal + evaluation.worse == evaluation.instances == 60
+    assert any(row.kind == "expert" for row in evaluation.rows)
+    line = next(line for line in evaluation.curves if line.name == "rrf")
     assert line.y[-1] == pytest.approx(rows["rrf"].cells["ndcg@10"].mean)
     assert line.low is not None
     assert line.low[0] < line.y[0]
@@ -333,26 +341,26 @@ def test_truth_evaluates_and_learns_whom_to_believe(searched: tuple[Preferences,
 
 def test_cases_are_told_by_the_numbers_of_the_explanation(searched: tuple[Preferences, cc.Labels]) -> None:
     votes, labels = searched
-    heard = [ask(Asked("rrf", cc.RRF()), votes)]
-    truth = face_truth(votes, labels, heard, [Asked("listwise-linear", cc.ListwiseLinear())])
-    assert truth.cases
-    learned = truth.consensus["listwise-linear"]
-    assert heard[0].consensus is not None
-    for case in truth.cases:
-        assert case.chosen_label > case.dethroned_label
-        assert case.learned_value > case.equal_value
+    results = [run_method(NamedMethod("rrf", cc.RRF()), votes)]
+    evaluation = evaluate_methods(votes, labels, results, [NamedMethod("listwise-linear", cc.ListwiseLinear())])
+    assert evaluation.cases
+    learned = evaluation.consensus["listwise-linear"]
+    assert results[0].consensus is not None
+    for case in evaluation.cases:
+        assert case.chosen_label > case.replaced_label
+        assert case.learned_value > case.baseline_value
         assert learned.ranking(case.instance)[0] == case.chosen
-        assert heard[0].consensus.ranking(case.instance)[0] == case.dethroned
+        assert results[0].consensus.ranking(case.instance)[0] == case.replaced
         # Experts add up to the difference of the two scores.
         n = learned.instances.codes[case.instance]
         own = slice(*learned.slots.offsets[n : n + 2])
         score = dict(zip(learned.items[own].tolist(), learned.score[own], strict=True))
-        total = sum(v.adds for v in case.voices) + case.others
-        assert total == pytest.approx(score[case.chosen] - score[case.dethroned], abs=1e-9)
-        for voice in case.voices:
-            ranking = [i for i in case.items if i in (case.chosen, case.dethroned)]
-            column = [case.ranks[case.items.index(i)][case.experts.index(voice.expert)] for i in ranking]
-            assert set(column) == {voice.first, voice.second}
+        total = sum(v.amount for v in case.contributions) + case.others
+        assert total == pytest.approx(score[case.chosen] - score[case.replaced], abs=1e-9)
+        for contribution in case.contributions:
+            ranking = [i for i in case.items if i in (case.chosen, case.replaced)]
+            column = [case.ranks[case.items.index(i)][case.experts.index(contribution.expert)] for i in ranking]
+            assert set(column) == {contribution.chosen_rank, contribution.replaced_rank}
 
 
 def test_what_is_tested_was_not_learned_from(searched: tuple[Preferences, cc.Labels]) -> None:
@@ -360,18 +368,18 @@ def test_what_is_tested_was_not_learned_from(searched: tuple[Preferences, cc.Lab
     votes, labels = searched
     rng = np.random.default_rng(0)
     chance = cc.Labels.from_codes(labels.slots, rng.permutation(labels.label))
-    heard = [ask(Asked("rrf", cc.RRF()), votes)]
-    truth = face_truth(votes, chance, heard, [Asked("listwise-linear", cc.ListwiseLinear(l2=1e-4))])
-    rows = {row.name: row.cells["ndcg@10"].mean for row in truth.rows}
+    results = [run_method(NamedMethod("rrf", cc.RRF()), votes)]
+    evaluation = evaluate_methods(votes, chance, results, [NamedMethod("listwise-linear", cc.ListwiseLinear(l2=1e-4))])
+    rows = {row.name: row.cells["ndcg@10"].mean for row in evaluation.rows}
     assert rows["listwise-linear"] < rows["rrf"] + 0.06
 
 
 def test_too_few_labels_to_learn_from_are_said(searched: tuple[Preferences, cc.Labels]) -> None:
     votes, labels = searched
     report = build_report(votes[:5], labels[:5])
-    assert report.truth is not None
-    assert "only 5 instances" in report.truth.left_out["listwise-linear"]
-    assert report.truth.learned is None
+    assert report.evaluation is not None
+    assert "only 5 instances" in report.evaluation.left_out["listwise-linear"]
+    assert report.evaluation.learned is None
     assert next(m for m in report.methods if m.label == "listwise-linear").reason
 
 
@@ -379,10 +387,10 @@ def test_labels_of_other_instances_are_left_out_or_refused(searched: tuple[Prefe
     votes, labels = searched
     alone = build_report(votes[:20], labels[:20], methods=[("rrf", cc.RRF())])
     beside = build_report(votes[:20], labels, methods=[("rrf", cc.RRF())])
-    assert alone.truth is not None
-    assert beside.truth is not None
-    assert beside.truth.rows == alone.truth.rows
-    assert any("40 labelled instances are not in the data" in w for w in beside.stock.warnings)
+    assert alone.evaluation is not None
+    assert beside.evaluation is not None
+    assert beside.evaluation.rows == alone.evaluation.rows
+    assert any("40 labelled instances are not in the data" in w for w in beside.data.warnings)
     with pytest.raises(DataError, match="other instances"):
         build_report(votes[:20], labels[20:])
 
@@ -391,21 +399,23 @@ def test_given_folds_are_used(searched: tuple[Preferences, cc.Labels]) -> None:
     votes, labels = searched
     parts = [(votes[a:b], labels[a:b]) for a, b in ((0, 20), (20, 40), (40, 60))]
     folds = [tuple(parts[(f + i) % 3] for i in range(3)) for f in range(3)]
-    heard = [ask(Asked("rrf", cc.RRF()), votes)]
-    truth = face_truth(votes, labels, heard, [Asked("listwise-linear", cc.ListwiseLinear())], folds=folds)
-    assert any("3 given folds" in line for line in truth.how)
+    results = [run_method(NamedMethod("rrf", cc.RRF()), votes)]
+    evaluation = evaluate_methods(
+        votes, labels, results, [NamedMethod("listwise-linear", cc.ListwiseLinear())], folds=folds
+    )
+    assert any("3 given folds" in line for line in evaluation.how)
     direct = cc.cross_validate(cc.ListwiseLinear(), folds=folds, metrics="ndcg@10", convention="trec")
-    found = next(row for row in truth.rows if row.name == "listwise-linear")
+    found = next(row for row in evaluation.rows if row.name == "listwise-linear")
     assert found.cells["ndcg@10"].mean == pytest.approx(direct.mean["ndcg@10"])
 
 
 def test_letor_is_measured_where_lists_are_long_enough(searched: tuple[Preferences, cc.Labels]) -> None:
     votes, labels = searched
-    heard = [ask(Asked("rrf", cc.RRF()), votes)]
-    truth = face_truth(votes, labels, heard, [], convention="letor")
-    assert truth.main == "ndcg@5"
+    results = [run_method(NamedMethod("rrf", cc.RRF()), votes)]
+    evaluation = evaluate_methods(votes, labels, results, [], convention="letor")
+    assert evaluation.main == "ndcg@5"
     direct = cc.evaluate(cc.aggregate(votes, "rrf"), labels, "ndcg@5", convention="letor")
-    assert truth.rows[0].cells["ndcg@5"].mean >= direct.mean["ndcg@5"] - 1e-12
+    assert evaluation.rows[0].cells["ndcg@5"].mean >= direct.mean["ndcg@5"] - 1e-12
 
 
 # The whole.
@@ -415,13 +425,13 @@ def test_report_of_many_instances(searched: tuple[Preferences, cc.Labels]) -> No
     votes, labels = searched
     report = build_report(votes, labels, title="t", sources=["runs"])
     assert report.main == "rrf"
-    assert not report.board
+    assert not report.leaderboard
     assert len(report.instances) == 60
     first = report.instances[0]
     consensus = cc.aggregate(votes, "rrf")
     assert [p.item for p in first.places] == consensus.ranking(first.id)[: len(first.places)]
-    assert report.truth is not None
-    assert first.value == report.truth.values["rrf"][first.id]
+    assert report.evaluation is not None
+    assert first.value == report.evaluation.values["rrf"][first.id]
     # Ranks by expert, as their lists have them.
     place, codes = votes.positions("min"), votes.experts.codes
     of = {
@@ -441,14 +451,14 @@ def test_report_of_a_leaderboard() -> None:
 
     votes = cc.read_comparisons(path("votes.csv"))
     report = build_report(votes)
-    board = cc.aggregate(votes, "bradley-terry")
-    assert [p.item for p in report.board] == board.ranking()
-    assert board.rank_upper is not None
-    assert report.board[0].rank_upper == board.rank_upper[board.order()[0]]
+    leaderboard = cc.aggregate(votes, "bradley-terry")
+    assert [p.item for p in report.leaderboard] == leaderboard.ranking()
+    assert leaderboard.rank_upper is not None
+    assert report.leaderboard[0].rank_upper == leaderboard.rank_upper[leaderboard.order()[0]]
     assert report.experts is not None
     assert "bradley-terry(reliability=true)" in report.experts.columns
     assert 3 <= len(report.summary) <= 6
-    assert report.truth is None
+    assert report.evaluation is None
 
 
 def test_report_of_a_crowd_shows_groups_in_place_of_pairs() -> None:
@@ -476,7 +486,7 @@ def test_what_long_lists_leave_out_is_said(
     assert len(many.instances) == 10
     assert any("50 of 60 instances" in line for line in many.left_out)
     one = build_report(cc.from_lists({"x": list("abcdef"), "y": list("abcdef"), "z": list("abcfed")}))
-    assert len(one.board) == 3
+    assert len(one.leaderboard) == 3
     assert any("3 of 6 items" in line for line in one.left_out)
 
 
@@ -485,8 +495,8 @@ def test_methods_of_the_users_choice(searched: tuple[Preferences, cc.Labels]) ->
     report = build_report(votes, labels, methods=[("crf", cc.CRF()), ("borda", cc.Borda())])
     assert report.main == "borda"
     assert [m.label for m in report.methods] == ["borda", "crf"]
-    assert report.truth is not None
-    assert report.truth.learned == "crf"
+    assert report.evaluation is not None
+    assert report.evaluation.learned == "crf"
 
 
 def test_nothing_to_report() -> None:
@@ -515,7 +525,7 @@ def test_sentences_call_items_by_name_with_the_id() -> None:
     assert report.names == {"1": "Alien"}
     assert "Alien [1] comes first, then items 2 and 3" in " ".join(report.summary)
     # What is counted and compared are ids.
-    assert [place.item for place in report.board] == ["1", "2", "3"]
+    assert [place.item for place in report.leaderboard] == ["1", "2", "3"]
 
 
 def test_names_of_other_items_are_an_error() -> None:

@@ -18,7 +18,7 @@ import concordant as cc
 from concordant.data.sample import path
 from concordant.errors import MissingExtraError
 from concordant.report.content import Report, build_report
-from concordant.report.page import _fixed, _heat, _number, _short, _signed, render, visible
+from concordant.report.page import _agreement_shade, _fixed, _number, _short, _signed, displayable, render
 
 pytest.importorskip("jinja2")
 
@@ -155,8 +155,8 @@ def test_everything_said_is_on_the_page(searched: Report) -> None:
     for instance in searched.instances:
         assert instance.id in text
         assert instance.places[0].item in text
-    assert searched.truth is not None
-    for row in searched.truth.rows:
+    assert searched.evaluation is not None
+    for row in searched.evaluation.rows:
         assert f"{row.cells['map'].mean:.4f}" in text
     assert searched.experts is not None
     heat = next(t for tag, a, t in tree.elements if tag == "svg" and "heat-title" in (a.get("aria-labelledby") or ""))
@@ -168,7 +168,7 @@ def test_everything_said_is_on_the_page(searched: Report) -> None:
 def test_the_closer_look_has_the_ranks_of_the_lists(searched: Report) -> None:
     (data,) = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', render(searched), re.DOTALL)
     content = json.loads(data)
-    assert content["experts"] == searched.vocabulary
+    assert content["experts"] == searched.expert_names
     first = searched.instances[0]
     assert content["instances"][0]["id"] == first.id
     assert [p[0] for p in content["instances"][0]["places"]] == [p.item for p in first.places]
@@ -207,8 +207,8 @@ def test_items_are_shown_by_name_with_their_id(searched: Report) -> None:
 
 
 def test_cases_show_names_too(searched: Report) -> None:
-    assert searched.truth is not None
-    case = searched.truth.cases[0]
+    assert searched.evaluation is not None
+    case = searched.evaluation.cases[0]
     tree = Tree(render(replace(searched, names={case.chosen: "a rather long name of a film"})))
     short = [(a["title"], text) for tag, a, text in tree.all("bdi") if (a.get("title") or "").endswith("]")]
     assert short == [(f"a rather long name of a film [{case.chosen}]", _short("a rather long name of a film", 16))]
@@ -260,7 +260,7 @@ def test_without_jinja_the_message_says_what_to_install(monkeypatch: pytest.Monk
     ],
 )
 def test_visible(given: str, shown: str) -> None:
-    assert visible(given) == shown
+    assert displayable(given) == shown
 
 
 def test_long_ids_keep_both_ends() -> None:
@@ -286,4 +286,4 @@ def test_small_differences_have_no_sign() -> None:
 
 
 def test_heat_runs_from_one_colour_to_the_other() -> None:
-    assert [_heat(v) for v in (-1.0, 0.0, 1.0, None)] == ["hn n10", "hp", "hp p10", "hu"]
+    assert [_agreement_shade(v) for v in (-1.0, 0.0, 1.0, None)] == ["hn n10", "hp", "hp p10", "hu"]

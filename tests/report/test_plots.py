@@ -22,8 +22,8 @@ from scripts import plot_gallery  # noqa: E402
 import concordant as cc  # noqa: E402
 from concordant.errors import ColumnError, DataError, KindError, MissingExtraError, NotFittedError, ParameterError  # noqa: E402
 from concordant.metrics import bootstrap_interval, precision_at_recall  # noqa: E402
-from concordant.report import _canvas, plots  # noqa: E402
-from concordant.report._canvas import NEGATIVE, POSITIVE, written  # noqa: E402
+from concordant.report import _plot_style, plots  # noqa: E402
+from concordant.report._plot_style import NEGATIVE, POSITIVE, label_text  # noqa: E402
 
 Axes = Any
 HOSTILE = [
@@ -184,13 +184,13 @@ def test_the_gallery_draws_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_ids_are_no_formulas_and_lose_their_middle() -> None:
-    assert written("$x^2$") == r"\$x^2\$"
-    assert written("a" * 500 + "end", 13) == "a" * 8 + "…" + "aend"
-    assert len(written("x" * 28)) == 28
-    assert written("tab\tnew\nline") == "tab new line"
-    assert written("\u202eturned\u200b") == "turned"
-    assert written("\ud800") == "□"
-    assert written("") == written(" \n") == "(empty)"
+    assert label_text("$x^2$") == r"\$x^2\$"
+    assert label_text("a" * 500 + "end", 13) == "a" * 8 + "…" + "aend"
+    assert len(label_text("x" * 28)) == 28
+    assert label_text("tab\tnew\nline") == "tab new line"
+    assert label_text("\u202eturned\u200b") == "turned"
+    assert label_text("\ud800") == "□"
+    assert label_text("") == label_text(" \n") == "(empty)"
 
 
 @pytest.mark.parametrize("kind", ["png", "svg"])
@@ -428,7 +428,7 @@ def test_names_are_thinned_where_there_is_no_room() -> None:
 
 @pytest.mark.parametrize(("step", "word"), [(2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (21, "21st")])
 def test_thinning_is_said_in_words(step: int, word: str) -> None:
-    shown, note = _canvas._thinned(step * 10, 10.5 * _canvas.LINE)
+    shown, note = _plot_style._thinned(step * 10, 10.5 * _plot_style.LINE)
     assert note == f"every {word} name is shown"
     assert shown.tolist() == list(range(0, step * 10, step))
 
@@ -507,7 +507,7 @@ def test_metric_by_cutoff_asks_which_metric() -> None:
 
 
 def test_many_lines_are_told_apart() -> None:
-    looks = _canvas.lines(18)
+    looks = _plot_style.line_styles(18)
     assert len({(k["color"], k["linestyle"], k["marker"], k["markerfacecolor"]) for k in looks}) == 18
 
 

@@ -266,7 +266,7 @@ def test_forty_systems_of_trec3_in_all_lights(chromium: browser.Browser, data_di
     labels = cc.read_labels(data_dir / "trec3-adhoc" / "T3-j.txt")
     some = build_report(votes, labels[:12], title="TREC-3, twelve topics")
     assert some.experts is not None
-    assert (some.stock.experts, len(some.experts.order), len(some.instances)) == (40, 40, 12)
+    assert (some.data.experts, len(some.experts.order), len(some.instances)) == (40, 40, 12)
     file = tmp_path / "trec3.html"
     file.write_text(render(some), encoding="utf-8")
     assert file.stat().st_size < 5_000_000

@@ -12,9 +12,9 @@ from scipy import stats
 
 import concordant as cc
 from concordant.data.sample import path
-from concordant.report import inventory
+from concordant.report import data_summary
 from concordant.report.content import Report, build_report
-from concordant.report.inventory import _percent, take_stock
+from concordant.report.data_summary import _percent, summarise_data
 
 Runs = dict[str, dict[str, list[tuple[str, float]]]]
 
@@ -73,20 +73,20 @@ def test_counts_of_the_data(report: Report, runs: Runs) -> None:
     items: dict[str, set[str]] = defaultdict(set)
     for t, some in held:
         items[t] |= some
-    stock = report.stock
-    assert stock.items == sum(map(len, items.values()))
-    assert stock.coverage == pytest.approx(np.mean([len(some) / len(items[t]) for t, some in held]))
+    data = report.data
+    assert data.items == sum(map(len, items.values()))
+    assert data.coverage == pytest.approx(np.mean([len(some) / len(items[t]) for t, some in held]))
     overlap = []
     for t in items:
         of = [some for u, some in held if u == t]
         overlap.append(np.mean([len(a & b) / len(a | b) for a, b in itertools.combinations(of, 2)]))
-    assert stock.overlap == pytest.approx(np.mean(overlap))
+    assert data.overlap == pytest.approx(np.mean(overlap))
     scores = [[s for _, s in one] for lists in runs.values() for one in lists.values()]
-    assert stock.ties == pytest.approx(sum(s.count(v) > 1 for s in scores for v in s) / sum(map(len, scores)))
+    assert data.ties == pytest.approx(sum(s.count(v) > 1 for s in scores for v in s) / sum(map(len, scores)))
 
 
 def test_consensus_and_its_quality_by_hand(report: Report, runs: Runs, qrels: dict[str, dict[str, float]]) -> None:
-    assert report.truth is not None
+    assert report.evaluation is not None
     for instance in report.instances:
         scores = reciprocal(runs, instance.id)
         assert [p.score for p in instance.places] == pytest.approx(sorted(scores.values(), reverse=True)[:10])
@@ -113,17 +113,17 @@ def test_agreement_is_that_of_scipy(report: Report, runs: Runs) -> None:
 
 
 def test_tests_are_scipys_with_holms_correction(report: Report, runs: Runs, qrels: dict[str, dict[str, float]]) -> None:
-    truth = report.truth
-    assert truth is not None
-    assert truth.main == "ndcg@10"
-    base = np.array([truth.values["rrf"][t] for t in qrels])
+    evaluation = report.evaluation
+    assert evaluation is not None
+    assert evaluation.main == "ndcg@10"
+    base = np.array([evaluation.values["rrf"][t] for t in qrels])
     p = {}
-    for row in truth.rows:
+    for row in evaluation.rows:
         if row.kind == "expert":
             lists = runs[row.name.split(" ")[0]]
             values = np.array([ndcg(best_first(dict(lists[t])), qrels[t]) for t in qrels])
         elif row.name != "rrf":
-            values = np.array([truth.values[row.name][t] for t in qrels])
+            values = np.array([evaluation.values[row.name][t] for t in qrels])
         else:
             continue
         p[row.name] = float(stats.ttest_rel(values, base).pvalue)
@@ -133,7 +133,7 @@ def test_tests_are_scipys_with_holms_correction(report: Report, runs: Runs, qrel
     for n, name in enumerate(sorted(p, key=lambda x: p[x])):
         largest = max(largest, min(1.0, (len(p) - n) * p[name]))
         corrected[name] = largest
-    for row in truth.rows:
+    for row in evaluation.rows:
         if row.name != "rrf":
             assert row.cells["ndcg@10"].p == pytest.approx(corrected[row.name], rel=1e-6)
             sign = row.cells["ndcg@10"].sign
@@ -141,19 +141,19 @@ def test_tests_are_scipys_with_holms_correction(report: Report, runs: Runs, qrel
 
 
 def test_where_learning_helped_is_counted_both_ways(report: Report, qrels: dict[str, dict[str, float]]) -> None:
-    truth = report.truth
-    assert truth is not None
-    assert truth.learned is not None
-    mine, theirs = truth.values[truth.learned], truth.values["rrf"]
-    assert truth.better == sum(mine[t] > theirs[t] + 1e-9 for t in qrels)
-    assert truth.worse == sum(mine[t] < theirs[t] - 1e-9 for t in qrels)
+    evaluation = report.evaluation
+    assert evaluation is not None
+    assert evaluation.learned is not None
+    mine, theirs = evaluation.values[evaluation.learned], evaluation.values["rrf"]
+    assert evaluation.better == sum(mine[t] > theirs[t] + 1e-9 for t in qrels)
+    assert evaluation.worse == sum(mine[t] < theirs[t] - 1e-9 for t in qrels)
     first = {i.id: i.places[0].item for i in report.instances}
-    learned = truth.consensus[truth.learned]
+    learned = evaluation.consensus[evaluation.learned]
     gaps = [qrels[t].get(learned.ranking(t)[0], 0.0) - qrels[t].get(first[t], 0.0) for t in qrels]
-    assert truth.first_better == sum(g > 0 for g in gaps)
-    assert truth.first_worse == sum(g < 0 for g in gaps)
+    assert evaluation.first_better == sum(g > 0 for g in gaps)
+    assert evaluation.first_worse == sum(g < 0 for g in gaps)
     # Stories are told of the instances with the largest gain among those with a better first item.
-    told = [mine[c.instance] - theirs[c.instance] for c in truth.cases]
+    told = [mine[c.instance] - theirs[c.instance] for c in evaluation.cases]
     could = sorted((mine[t] - theirs[t] for t, g in zip(qrels, gaps, strict=True) if g > 0), reverse=True)
     assert told == pytest.approx([g for g in could if g > 1e-9][: len(told)])
 
@@ -163,21 +163,21 @@ def test_lists_that_say_what_the_consensus_says_reach_the_most_there_is() -> Non
     votes = cc.from_lists({f"e{n}": items[: 5 + 3 * n] for n in range(6)})
     report = build_report(votes, methods=[("borda", cc.Borda())])
     assert report.experts is not None
-    assert report.experts.most < 0.9
-    assert report.experts.mean == pytest.approx(report.experts.most)
+    assert report.experts.max_agreement < 0.9
+    assert report.experts.mean == pytest.approx(report.experts.max_agreement)
     sentence = next(s for s in report.summary if s.startswith("Experts agree"))
     assert sentence.startswith("Experts agree closely")
-    assert f"lists so short can reach {report.experts.most:.2f}" in sentence
+    assert f"lists so short can reach {report.experts.max_agreement:.2f}" in sentence
     pytest.importorskip("jinja2")
     from concordant.report.page import render
 
-    assert f"with so much left out it could be {report.experts.most:.2f} at most." in render(report)
+    assert f"with so much left out it could be {report.experts.max_agreement:.2f} at most." in render(report)
 
 
 def test_whole_lists_can_reach_1() -> None:
     report = build_report(cc.from_lists({"x": list("abc"), "y": list("acb"), "z": list("bac")}))
     assert report.experts is not None
-    assert report.experts.most == 1.0
+    assert report.experts.max_agreement == 1.0
     assert "1 is the same order" in " ".join(report.summary)
 
 
@@ -191,8 +191,8 @@ def test_judges_who_tie_cannot_agree_with_anything() -> None:
     report = build_report(votes)
     assert report.experts is not None
     # Three judges tie one of their six.
-    assert report.experts.most == pytest.approx((3 * 5 / 6 + 1) / 4)
-    assert report.experts.mean == pytest.approx(report.experts.most)
+    assert report.experts.max_agreement == pytest.approx((3 * 5 / 6 + 1) / 4)
+    assert report.experts.mean == pytest.approx(report.experts.max_agreement)
     assert "so many ties leave at most 0.88" in " ".join(report.summary)
 
 
@@ -211,8 +211,8 @@ def test_intervals_of_a_model_are_not_called_draws_of_experts() -> None:
 
 def test_labels_that_tell_nothing_are_a_warning_and_positive_ones_alone_are_not() -> None:
     votes = cc.from_lists({"x": list("abc"), "y": list("bca")})
-    assert any("No label is above 0" in w for w in take_stock(votes, cc.Labels(["q"], ["a"], [0.0])).warnings)
-    assert not any("No label" in w for w in take_stock(votes, cc.Labels(["q"], ["a"], [1.0])).warnings)
+    assert any("No label is above 0" in w for w in summarise_data(votes, cc.Labels(["q"], ["a"], [0.0])).warnings)
+    assert not any("No label" in w for w in summarise_data(votes, cc.Labels(["q"], ["a"], [1.0])).warnings)
 
 
 @pytest.mark.parametrize("name", ["", " ", "\t"])
@@ -259,8 +259,8 @@ def test_who_orders_alike_all_they_share_is_named() -> None:
             rows += [(f"q{q}", f"e{e}", f"i{i}", float(r)) for r, i in enumerate(rng.permutation(12), 1)]
     report = build_report(cc.Preferences(*(list(column) for column in zip(*rows, strict=True))))
     assert report.experts is not None
-    assert report.experts.alike == [("4", "7", 20 * 21), ("7", "twin", 20 * 21)]
-    said = " ".join(report.stock.warnings)
+    assert report.experts.same_order == [("4", "7", 20 * 21), ("7", "twin", 20 * 21)]
+    said = " ".join(report.data.warnings)
     assert "Experts 4 and 7 order alike all they share (420 pairs of items)" in said
     # Those who say the same in every instance are named once.
     assert "4 and twin say the same in every instance" in said
@@ -281,14 +281,14 @@ def test_a_heat_map_of_some_instances_says_of_how_many(monkeypatch: pytest.Monke
     votes = cc.Preferences(*(list(column) for column in zip(*rows, strict=True)))
     whole = build_report(votes)
     assert whole.experts is not None
-    assert whole.experts.looked is None
+    assert whole.experts.n_sampled is None
     assert whole.left_out == []
     monkeypatch.setattr(content, "_PAIRS", 1.0)
     some = build_report(votes)
     assert some.experts is not None
-    assert some.experts.looked == 30
+    assert some.experts.n_sampled == 30
     assert any("from 30 evenly spaced instances of 50" in line for line in some.left_out)
-    assert any("(450 pairs of items in 30 instances looked at)" in w for w in some.stock.warnings)
+    assert any("(450 pairs of items in 30 instances looked at)" in w for w in some.data.warnings)
 
 
 @pytest.mark.parametrize(("side", "text"), [(52, "−0.12"), (34, "−0.12"), (33, "−.12"), (23, "−.12"), (22, "")])
@@ -320,10 +320,10 @@ def test_few_items_are_all_there_is_and_nothing_is_left_open() -> None:
 
 def test_overlap_of_a_crowd_does_not_rest_on_those_who_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = {f"e{n:03}": (["a", "b"] if n < 50 else [f"x{n}", f"y{n}"]) for n in range(100)}
-    whole = take_stock(cc.from_lists(lists)).overlap
+    whole = summarise_data(cc.from_lists(lists)).overlap
     assert whole == pytest.approx(50 * 49 / (100 * 99))
-    monkeypatch.setattr(inventory, "_LISTS", 4)
-    assert take_stock(cc.from_lists(lists)).overlap == pytest.approx(10 * 9 / (20 * 19))
+    monkeypatch.setattr(data_summary, "_LISTS", 4)
+    assert summarise_data(cc.from_lists(lists)).overlap == pytest.approx(10 * 9 / (20 * 19))
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_one_is_not_many() -> None:
     items = [("p", "a"), ("p", "b"), ("p", "c"), ("q", "a"), ("q", "b")]
     votes = cc.Preferences(*(list(c) for c in zip(*rows, strict=True)), items=items)
     labels = cc.Labels(["p", "z"], ["a", "a"], [1.0, 1.0])
-    said = " ".join(take_stock(votes, labels).warnings)
+    said = " ".join(summarise_data(votes, labels).warnings)
     for words in (
         "1 instance rests on a single list",
         "1 item (20%) was ranked by nobody",
@@ -364,7 +364,7 @@ def test_one_is_not_many() -> None:
 
 
 def test_intervals_and_tests_are_told_apart(report: Report) -> None:
-    assert report.truth is not None
-    said = " ".join(report.truth.how)
+    assert report.evaluation is not None
+    said = " ".join(report.evaluation.how)
     assert "Holm's correction" in said
     assert "95% intervals: bootstrap over instances (2,000 draws), each for itself and not corrected" in said

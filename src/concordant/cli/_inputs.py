@@ -427,7 +427,7 @@ def matched(labels: Labels, votes: Preferences | Comparisons | Features) -> Labe
     Files are matched by id and never by position, so that it is no slip where both hold equally many instances but not
     quite the same ones; the library would suspect two sequences split by one index.
     """
-    from concordant.selection.portions import labels_of
+    from concordant.selection.folds import labels_of
 
     known = labels.instances.codes
     shared = sum(instance in known for instance in votes.instances)

@@ -339,7 +339,7 @@ def _plan(
     session: Session, source: Source, labels: str | None, folds: str | None, trust: dict[str, float], *, learns: bool
 ) -> _Plan:
     """Return how the methods are tested; `learns` says that one of them needs labels to learn from."""
-    from concordant.selection.portions import labelled, make_portions
+    from concordant.selection.folds import labelled, make_folds
 
     given = source.dataset.folds
     if folds == "given" and not given:
@@ -357,14 +357,14 @@ def _plan(
             known = int(labelled(votes, truth).sum())
             why = f"of {len(votes):,} instances {known:,} {'has' if known == 1 else 'have'} labels; folds need two"
         return _Plan(votes, truth, None, [_Part(votes, truth)], why)
-    portions = make_portions(votes, truth, n, _SPLIT_SEED, "compare")
-    return _Plan(votes, truth, n, [_Part(p.test, p.truth) for p in portions])
+    all_folds = make_folds(votes, truth, n, _SPLIT_SEED, "compare")
+    return _Plan(votes, truth, n, [_Part(p.test, p.truth) for p in all_folds])
 
 
 def _prepared(fold: Any, labels: LabelsOf | None, trust: dict[str, float]) -> Any:
     """Return a given fold with the user's own labels and trust."""
     from concordant.data.features import Features
-    from concordant.selection.portions import labels_of
+    from concordant.selection.folds import labels_of
 
     def part(one: Any) -> Any:
         data, truth = one
@@ -375,7 +375,7 @@ def _prepared(fold: Any, labels: LabelsOf | None, trust: dict[str, float]) -> An
 
 
 def _number_of_folds(folds: str | None, votes: Any, labels: LabelsOf, *, learns: bool) -> int | None:
-    from concordant.selection.portions import labelled
+    from concordant.selection.folds import labelled
 
     if folds is not None:
         return None if folds == "none" else int(folds)
@@ -466,12 +466,12 @@ def _together(method: Aggregator, task: _Task, seeds: int) -> CrossValidation:
 
     from concordant.metrics.evaluation import evaluate
     from concordant.selection.cross_validation import CrossValidation, Run
-    from concordant.selection.trials import fresh, seeds_of
+    from concordant.selection.parallel_fits import seeds_of, unfitted_copy
 
     (part,) = task.plan.parts
     runs = []
     for seed in seeds_of(method, seeds, "compare"):
-        own = fresh(method) if seed is None else fresh(method, random_state=seed)
+        own = unfitted_copy(method) if seed is None else unfitted_copy(method, random_state=seed)
         features = task.plan.features if method.uses_features else None
         consensus = own.fit_predict(cast("Preferences", part.votes), features=features)
         found = evaluate(consensus, part.labels, task.metrics, convention=task.convention, rel=task.rel)
@@ -483,9 +483,9 @@ def _together(method: Aggregator, task: _Task, seeds: int) -> CrossValidation:
 
 def _evaluate_experts(task: _Task) -> dict[str, Evaluation]:
     from concordant.data.preferences import Preferences
-    from concordant.metrics.evaluation import Measured, combine_folds, evaluate, evaluate_experts
+    from concordant.metrics.evaluation import ExpertEvaluations, combine_folds, evaluate, evaluate_experts
 
-    measured: list[Measured] = []
+    measured: list[ExpertEvaluations] = []
     for part in task.plan.parts:
         if not isinstance(part.votes, Preferences):
             raise DataError(f"--experts evaluates the lists of experts; {task.kind} hold none.")
@@ -498,7 +498,7 @@ def _evaluate_experts(task: _Task) -> dict[str, Evaluation]:
     experts = dict.fromkeys(name for votes in lists for name in votes.experts)
     silent = [name for name in experts if any(name not in m.found for m in measured)]
     partial = [name for name in experts if any(name in m.partial for m in measured)]
-    Measured({}, partial, silent).warn(len(experts))
+    ExpertEvaluations({}, partial, silent).warn(len(experts))
     found = {}
     for name in experts:
         if name not in silent:

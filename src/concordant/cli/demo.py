@@ -89,9 +89,9 @@ def _evaluate(session: Session, runs: Preferences, labels: Labels) -> str:
 def _compare(session: Session, runs: Preferences, labels: Labels, best: str) -> None:
     from concordant.base.registry import aggregate
     from concordant.metrics.comparison import compare
-    from concordant.metrics.evaluation import own_order
+    from concordant.metrics.evaluation import expert_consensus
 
-    lists: dict[str, Consensus] = {f"expert {best}": own_order(runs, best)}
+    lists: dict[str, Consensus] = {f"expert {best}": expert_consensus(runs, best)}
     lists |= {name: aggregate(runs, name) for name in _FUSIONS}
     table = compare(lists, labels, _METRICS, tests=["t"])
     session.results["fusions"] = _means(dict(table.evaluations))

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from concordant.data.consensus import Consensus
     from concordant.data.labels import Labels as LabelsOf
     from concordant.execution.blocks import Blocks
-    from concordant.metrics.evaluation import Evaluation, Measured
+    from concordant.metrics.evaluation import Evaluation, ExpertEvaluations
 
 __all__ = ["CONVENTIONS", "command", "sorting_metric"]
 
@@ -130,7 +130,7 @@ def command(
 
 def _conclude(
     session: Session,
-    measured: Measured,
+    measured: ExpertEvaluations,
     n_experts: int,
     per_instance: str | None,
     quote_formulas: bool,
@@ -149,12 +149,12 @@ def _conclude(
 
 def _measure_blocks(
     session: Session, blocks: Blocks, truth: LabelsOf, metrics: str, rules: str, rel: float | None, top: int | None
-) -> Measured:
+) -> ExpertEvaluations:
     """Return the evaluation of each expert's own order, block by block of instances."""
     import numpy as np
 
     from concordant.execution import prefetch
-    from concordant.metrics.evaluation import Measured, evaluate, own_order
+    from concordant.metrics.evaluation import ExpertEvaluations, evaluate, expert_consensus
 
     known = np.bincount(truth.slots.instance[~np.isnan(truth.label)], minlength=len(truth)) > 0
     labelled = truth.instances.take(np.flatnonzero(known))
@@ -166,7 +166,7 @@ def _measure_blocks(
     with session.progress(f"evaluating {len(blocks)} blocks", len(blocks)) as bar:
         for block in prefetch(iter(blocks)):
             for expert in block.experts:
-                own = own_order(block, expert)
+                own = expert_consensus(block, expert)
                 heard |= {expert} if len(own) else set()
                 shared = [q for q in own.instances if q in place]
                 if not shared:
@@ -189,7 +189,7 @@ def _measure_blocks(
             f"expert {strangers[0]!r} and the labels share no instance: the labels have "
             f"{listing(labelled[:5].tolist())}."
         )
-    return Measured(
+    return ExpertEvaluations(
         {e: replace(found[e], values=values[e], instances=labelled, notes=()) for e in blocks.experts if e in found},
         [e for e in blocks.experts if e in found and not answered[e].all()],
         silent,

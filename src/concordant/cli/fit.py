@@ -339,7 +339,7 @@ def _hold_out(data: _Data, share: float) -> _Data:
     import numpy as np
 
     from concordant.data.splits import train_validation_split
-    from concordant.selection.portions import labelled, labels_of
+    from concordant.selection.folds import labelled, labels_of
 
     if data.labels is None:
         return data

@@ -141,18 +141,18 @@ def command(
                 convention=convention or source.convention,
                 folds=_folds(source, labels, trust),
                 names=called,
-                say=bar.update,
+                progress=bar.update,
             )
             bar.update("writing")
             size = _write(render(report), output)
-        session.warnings += [w for w in report.stock.warnings if w not in session.warnings]
+        session.warnings += [w for w in report.data.warnings if w not in session.warnings]
         session.results = _record(report, output, size)
         if called is not None:
             session.results["names"] = _matched_names(session, called, set(votes.items))
         if not session.json:
             for sentence in report.summary:
                 session.say(sentence)
-        from concordant.report.opinions import default_methods
+        from concordant.report.method_results import default_methods
 
         note_missing(session, chosen or [(a.label, a.method) for a in default_methods(votes)], votes)
         session.note(f"wrote {output}: {size / 1e3:,.0f} kB, complete in itself")
@@ -220,7 +220,7 @@ def _write(page: str, output: str) -> int:
 
 
 def _record(report: Report, output: str, size: int) -> dict[str, Any]:
-    truth = report.truth
+    evaluation = report.evaluation
     return {
         "output": output,
         "bytes": size,
@@ -228,13 +228,13 @@ def _record(report: Report, output: str, size: int) -> dict[str, Any]:
         "summary": report.summary,
         "consensus": report.main,
         "methods": [{"method": m.label, "agreement": m.tau, "left_out": m.reason or None} for m in report.methods],
-        "experts_apart": {} if report.experts is None else report.experts.odd,
+        "experts_apart": {} if report.experts is None else report.experts.outliers,
         "labels": None
-        if truth is None
+        if evaluation is None
         else {
-            "metric": truth.main,
-            "baseline": truth.baseline,
-            "rows": [{"name": row.name, "mean": row.cells[truth.main].mean} for row in truth.rows],
+            "metric": evaluation.main,
+            "baseline": evaluation.baseline,
+            "rows": [{"name": row.name, "mean": row.cells[evaluation.main].mean} for row in evaluation.rows],
         },
         "left_out": report.left_out,
     }

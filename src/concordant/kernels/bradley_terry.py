@@ -644,7 +644,7 @@ def list_gradients(
 
 
 class ListClusters(NamedTuple):
-    """Instances of equal size, stacked: −Hessian of the objective, and their lists as clusters (`inference.uncertainty`)."""
+    """Instances of equal size, stacked: −Hessian of the objective, and lists as clusters (`inference.uncertainty`)."""
 
     instances: Ints
     hessian: Floats

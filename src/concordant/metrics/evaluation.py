@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Evaluation",
     "Means",
-    "Measured",
+    "ExpertEvaluations",
     "combine_folds",
     "evaluate",
     "evaluate_experts",
-    "own_order",
+    "expert_consensus",
     "precision_at_recall",
     "rank_labels",
 ]
@@ -298,7 +298,7 @@ def evaluate(
     )
 
 
-def own_order(preferences: Preferences, expert: str) -> Consensus:
+def expert_consensus(preferences: Preferences, expert: str) -> Consensus:
     """Return what one expert says as a consensus: its own items in its own order, with its own scores.
 
     Items the expert left out are not part of it, and neither are instances it did not answer.
@@ -315,7 +315,7 @@ def own_order(preferences: Preferences, expert: str) -> Consensus:
     return Consensus.from_codes(slots, preferences.strengths()[rows])
 
 
-class Measured(NamedTuple):
+class ExpertEvaluations(NamedTuple):
     """The evaluation of each expert, and those who answer only some, or none, of the labelled instances."""
 
     found: dict[str, Evaluation]
@@ -334,12 +334,12 @@ class Measured(NamedTuple):
 
 def evaluate_experts(
     preferences: Preferences, measure: Callable[[Consensus], Evaluation], done: Callable[[], None] = lambda: None
-) -> Measured:
+) -> ExpertEvaluations:
     """Return the evaluation of each expert's own order. What an expert leaves unanswered counts 0."""
-    out = Measured({}, [], [])
+    out = ExpertEvaluations({}, [], [])
     for expert in preferences.experts:
         done()
-        own = own_order(preferences, expert)
+        own = expert_consensus(preferences, expert)
         if len(own) == 0:
             out.silent.append(expert)
             continue

@@ -23,25 +23,30 @@ from concordant.data.preferences import Preferences
 from concordant.errors import DataError, listing, shorten
 from concordant.inference.experts import support
 from concordant.report.agreement import cluster_order, expert_agreement
-from concordant.report.clusters import expert_groups
-from concordant.report.inventory import KINDS, Inventory, several, take_stock, twins
-from concordant.report.opinions import (
-    Asked,
-    Difference,
-    Opinion,
-    RankRange,
+from concordant.report.clusters import cluster_experts
+from concordant.report.consensus_agreement import (
+    ConsensusAgreement,
+    consensus_agreement,
+    leave_one_out_agreement,
+    outlying_experts,
+)
+from concordant.report.data_summary import KINDS, DataSummary, count_of, identical_experts, summarise_data
+from concordant.report.label_evaluation import LabelEvaluation, evaluate_methods
+from concordant.report.method_results import (
+    MethodResult,
+    NamedMethod,
+    RankDifference,
+    RankIntervals,
     Votes,
-    ask,
     default_learners,
     default_methods,
-    differences,
-    likeness,
-    rank_ranges,
-    same_first,
+    find_rank_intervals,
+    method_agreement,
+    rank_differences,
+    run_method,
+    same_first_share,
 )
-from concordant.report.standing import Standing, among_others, expert_standing, odd_ones
-from concordant.report.truth import Truth, face_truth
-from concordant.selection.portions import labelled
+from concordant.selection.folds import labelled
 
 __all__ = [
     "ExpertRow",
@@ -118,7 +123,7 @@ class ExpertRow(NamedTuple):
     nearest: str | None
     weights: dict[str, float | None]
     value: float | None
-    odd: str
+    outlier: str
     group: int | None
 
 
@@ -175,10 +180,10 @@ class Experts:
     tau: list[list[float | None]]
     groups: list[GroupRow]
     mean: float | None
-    odd: dict[str, str]
-    most: float = 1.0
-    alike: list[tuple[str, str, int]] = field(default_factory=list)
-    looked: int | None = None
+    outliers: dict[str, str]
+    max_agreement: float = 1.0
+    same_order: list[tuple[str, str, int]] = field(default_factory=list)
+    n_sampled: int | None = None
 
 
 class MethodRow(NamedTuple):
@@ -242,19 +247,19 @@ class Report:
     made: str
     sources: list[str]
     summary: list[str]
-    stock: Inventory
+    data: DataSummary
     main: str
     ranges: str | None
     level: float | None
-    board: list[Place]
+    leaderboard: list[Place]
     instances: list[Instance]
     experts: Experts | None
     methods: list[MethodRow]
-    asked: list[str]
+    method_labels: list[str]
     tau: list[list[float | None]]
-    differences: list[Difference]
-    truth: Truth | None
-    vocabulary: list[str] = field(default_factory=list)
+    rank_differences: list[RankDifference]
+    evaluation: LabelEvaluation | None
+    expert_names: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
 
@@ -269,7 +274,7 @@ def build_report(
     convention: str = "trec",
     folds: Any = None,
     names: Mapping[str, str] | None = None,
-    say: Callable[[str], None] = lambda _: None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Return everything there is to say about preferences or comparisons, as plain data.
 
@@ -299,7 +304,7 @@ def build_report(
     >>> import concordant as cc
     >>> lists = {"x": ["a", "b", "c"], "y": ["a", "c", "b"], "z": ["b", "a", "c"]}
     >>> report = build_report(cc.from_lists(lists))
-    >>> report.main, [place.item for place in report.board]
+    >>> report.main, [place.item for place in report.leaderboard]
     ('plackett-luce', ['a', 'b', 'c'])
     """
     if votes.n_rows == 0:
@@ -309,78 +314,82 @@ def build_report(
             f"the labels are of other instances. The data has {listing(votes.instances[:5].tolist(), 4)}, the labels "
             f"have {listing(labels.instances[:5].tolist(), 4)}; they are matched by id."
         )
-    called = _names_of(votes, names or {})
-    say("looking at the data")
-    stock = take_stock(votes, labels)
-    chosen = default_methods(votes) if methods is None else [Asked(name, m) for name, m in methods]
+    item_names = _known_names(votes, names or {})
+    progress("looking at the data")
+    data = summarise_data(votes, labels)
+    chosen = default_methods(votes) if methods is None else [NamedMethod(name, m) for name, m in methods]
     plain = [a for a in chosen if not a.method.needs_labels()]
     learners = [a for a in chosen if a.method.needs_labels()]
     if methods is None and labels is not None:
         learners = default_learners(votes)
-    opinions = []
-    for asked in plain:
-        say(f"asking {asked.label}")
-        opinions.append(ask(asked, votes))
-    heard = [o for o in opinions if o.consensus is not None]
-    if not heard:
-        reasons = "; ".join(f"{o.label}: {o.reason}" for o in opinions) or "all of them learn from labels"
+    attempted = []
+    for named in plain:
+        progress(f"asking {named.label}")
+        attempted.append(run_method(named, votes))
+    results = [o for o in attempted if o.consensus is not None]
+    if not results:
+        reasons = "; ".join(f"{o.label}: {o.reason}" for o in attempted) or "all of them learn from labels"
         raise DataError(f"none of the methods can give a consensus without labels. {reasons}. Add one, such as borda.")
-    main, consensus = heard[0], heard[0].consensus
+    main, consensus = results[0], results[0].consensus
     if consensus is None:
         raise DataError("there is no consensus to show.")
-    say("drawing experts anew")
-    ranges = rank_ranges(main, votes)
-    truth = None
+    progress("drawing experts anew")
+    ranges = find_rank_intervals(main, votes)
+    evaluation = None
     if labels is not None:
-        truth = face_truth(votes, labels, heard, learners, convention=convention, folds=folds, say=say)
-    say("looking at the experts")
-    standing = None if isinstance(votes, Comparisons) and votes.expert is None else expert_standing(votes, consensus)
-    experts = None if standing is None else _experts(votes, consensus, standing, heard, truth)
-    say("looking at the methods")
-    tau = likeness(heard, votes)
+        evaluation = evaluate_methods(
+            votes, labels, results, learners, convention=convention, folds=folds, progress=progress
+        )
+    progress("looking at the experts")
+    agreement = (
+        None if isinstance(votes, Comparisons) and votes.expert is None else consensus_agreement(votes, consensus)
+    )
+    experts = None if agreement is None else _experts(votes, consensus, agreement, results, evaluation)
+    progress("looking at the methods")
+    tau = method_agreement(results, votes)
     left_out: list[str] = []
-    view = _View(votes, consensus, ranges, labels, heard, truth, called)
-    board = _board(view, left_out) if len(votes) == 1 else []
-    instances = _instances(view, standing, left_out) if len(votes) > 1 else []
-    rows = [_method_row(o, heard, tau, consensus) for o in opinions]
-    rows += _learner_rows(learners, labels, truth)
+    context = _Context(votes, consensus, ranges, labels, results, evaluation, item_names)
+    leaderboard = _leaderboard(context, left_out) if len(votes) == 1 else []
+    instances = _instances(context, agreement, left_out) if len(votes) > 1 else []
+    rows = [_method_row(o, results, tau, consensus) for o in attempted]
+    rows += _learner_rows(learners, labels, evaluation)
     if experts is not None and experts.total > len(experts.rows):
         left_out.append(f"{experts.total - len(experts.rows):,} of {experts.total:,} experts are not in the table.")
     if experts is not None:
-        stock.warnings.extend(_copy_warnings(experts))
-        if experts.looked is not None:
+        data.warnings.extend(_copy_warnings(experts))
+        if experts.n_sampled is not None:
             left_out.append(
-                f"Experts beside experts, and the nearest one: from {experts.looked:,} evenly spaced instances of "
+                f"Experts beside experts, and the nearest one: from {experts.n_sampled:,} evenly spaced instances of "
                 f"{len(votes):,}."
             )
-    if truth is not None:
-        stock.warnings.extend(_truth_warnings(truth))
-    summary = _summary(stock, view, experts, heard, tau, truth)
+    if evaluation is not None:
+        data.warnings.extend(_evaluation_warnings(evaluation))
+    summary = _summary(data, context, experts, results, tau, evaluation)
     return Report(
         title=title,
         version=__version__,
         made=date.today().isoformat(),
         sources=list(sources),
         summary=summary,
-        stock=stock,
+        data=data,
         main=main.label,
         ranges=None if ranges is None else ranges.how,
         level=consensus.level,
-        board=board,
+        leaderboard=leaderboard,
         instances=instances,
         experts=experts,
         methods=rows,
-        asked=[o.label for o in heard],
+        method_labels=[o.label for o in results],
         tau=_table(tau),
-        differences=differences(heard, votes, _DIFFERENCES),
-        truth=truth,
-        vocabulary=votes.experts.tolist() if len(votes) > 1 else [],
+        rank_differences=rank_differences(results, votes, _DIFFERENCES),
+        evaluation=evaluation,
+        expert_names=votes.experts.tolist() if len(votes) > 1 else [],
         left_out=left_out,
-        names=called,
+        names=item_names,
     )
 
 
-def _names_of(votes: Votes, names: Mapping[str, str]) -> dict[str, str]:
+def _known_names(votes: Votes, names: Mapping[str, str]) -> dict[str, str]:
     """Return the names of items that there are; an id that is its own name has none."""
     out = {item: names[item] for item in set(votes.items) if item in names and names[item] != item} if names else {}
     if names and not out and not any(item in names for item in votes.items):
@@ -391,27 +400,27 @@ def _names_of(votes: Votes, names: Mapping[str, str]) -> dict[str, str]:
     return out
 
 
-def _number(value: Any) -> float | None:
+def _none_if_nan(value: Any) -> float | None:
     return None if value is None or np.isnan(value) else float(value)
 
 
 def _table(values: Floats) -> list[list[float | None]]:
-    return [[_number(v) for v in row] for row in values]
+    return [[_none_if_nan(v) for v in row] for row in values]
 
 
 @dataclass(frozen=True)
-class _View:
+class _Context:
     """What is shown of an instance, from all that was computed."""
 
     votes: Votes
     consensus: Consensus
-    ranges: RankRange | None
+    ranges: RankIntervals | None
     labels: Labels | None
-    heard: list[Opinion]
-    truth: Truth | None
+    results: list[MethodResult]
+    evaluation: LabelEvaluation | None
     names: dict[str, str]
 
-    def called(self, items: Sequence[str]) -> list[str]:
+    def item_names(self, items: Sequence[str]) -> list[str]:
         """Return items as a sentence calls them: by name, with the id behind it."""
         return [f"{shorten(self.names[i], 40)} [{shorten(i, 16)}]" if i in self.names else i for i in items]
 
@@ -429,18 +438,18 @@ class _View:
         out = []
         for slot, item in zip(slots.tolist(), c.items.take(slots).tolist(), strict=True):
             low, high = (None, None) if self.ranges is None else (self.ranges.lower[slot], self.ranges.upper[slot])
-            low, high = _number(low), _number(high)
+            low, high = _none_if_nan(low), _none_if_nan(high)
             out.append(
                 Place(
                     item,
                     int(c.rank[slot]),
                     float(c.score[slot]),
-                    None if c.lower is None else _number(c.lower[slot]),
-                    None if c.upper is None else _number(c.upper[slot]),
+                    None if c.lower is None else _none_if_nan(c.lower[slot]),
+                    None if c.upper is None else _none_if_nan(c.upper[slot]),
                     None if low is None else int(low),
                     None if high is None else int(high),
                     float(said[slot]),
-                    _number(label[slot]),
+                    _none_if_nan(label[slot]),
                     [int(r) for r in ranks[slot]],
                 )
             )
@@ -448,18 +457,18 @@ class _View:
 
     @property
     def ranks(self) -> Floats:
-        return np.column_stack([o.consensus.rank for o in self.heard if o.consensus is not None])
+        return np.column_stack([o.consensus.rank for o in self.results if o.consensus is not None])
 
 
-def _board(view: _View, left_out: list[str]) -> list[Place]:
-    m = view.votes.n_slots
+def _leaderboard(context: _Context, left_out: list[str]) -> list[Place]:
+    m = context.votes.n_slots
     if m > _ITEMS:
         left_out.append(f"{m - _ITEMS:,} of {m:,} items stand below those of the leaderboard.")
-    return view.places(0, _ITEMS, support(view.votes), view.label_of(), view.ranks)
+    return context.places(0, _ITEMS, support(context.votes), context.label_of(), context.ranks)
 
 
-def _instances(view: _View, standing: Standing | None, left_out: list[str]) -> list[Instance]:
-    votes = view.votes
+def _instances(context: _Context, agreement: ConsensusAgreement | None, left_out: list[str]) -> list[Instance]:
+    votes = context.votes
     n = len(votes)
     shown = min(n, _INSTANCES)
     if shown < n:
@@ -469,25 +478,29 @@ def _instances(view: _View, standing: Standing | None, left_out: list[str]) -> l
     lists = isinstance(votes, Preferences)
     wide = lists and votes.n_experts <= MANY_EXPERTS
     depth = int(np.clip(_CELLS // max(shown * (votes.n_experts if wide else 1), 1), _BEST, _DETAIL))
-    said, label, ranks = support(votes), view.label_of(), view.ranks
-    agreement, answered = _agreement_by_instance(votes, standing)
+    said, label, ranks = support(votes), context.label_of(), context.ranks
+    mean, answered = _agreement_by_instance(votes, agreement)
     place = votes.positions("min") if isinstance(votes, Preferences) and wide else None
-    values = {} if view.truth is None else view.truth.values
-    mine = values.get(view.heard[0].label, {})
-    learned = values.get(view.truth.learned, {}) if view.truth is not None and view.truth.learned is not None else {}
+    values = {} if context.evaluation is None else context.evaluation.values
+    mine = values.get(context.results[0].label, {})
+    learned = (
+        values.get(context.evaluation.learned, {})
+        if context.evaluation is not None and context.evaluation.learned is not None
+        else {}
+    )
     out = []
     for i in range(shown):
         name = votes.instances[i]
-        places = view.places(i, depth, said, label, ranks)
+        places = context.places(i, depth, said, label, ranks)
         table: list[list[int | None]] = []
         if place is not None and isinstance(votes, Preferences):
-            table = _expert_ranks(votes, place, i, view.consensus, len(places))
+            table = _expert_ranks(votes, place, i, context.consensus, len(places))
         out.append(
             Instance(
                 name,
                 int(answered[i]),
                 int(votes.slots.sizes[i]),
-                _number(agreement[i]),
+                _none_if_nan(mean[i]),
                 places,
                 mine.get(name),
                 learned.get(name),
@@ -497,7 +510,7 @@ def _instances(view: _View, standing: Standing | None, left_out: list[str]) -> l
     return out
 
 
-def _agreement_by_instance(votes: Votes, standing: Standing | None) -> tuple[Floats, Floats]:
+def _agreement_by_instance(votes: Votes, agreement: ConsensusAgreement | None) -> tuple[Floats, Floats]:
     """Return the mean agreement of the lists of every instance with the consensus, and how many experts answered."""
     n = len(votes)
     if isinstance(votes, Comparisons):
@@ -508,7 +521,7 @@ def _agreement_by_instance(votes: Votes, standing: Standing | None) -> tuple[Flo
                                    minlength=n).astype(np.float64)  # fmt: skip
         return np.full(n, np.nan), answered
     answered = np.bincount(votes.list_instance, minlength=n).astype(np.float64)
-    tau = None if standing is None else standing.by_list
+    tau = None if agreement is None else agreement.by_list
     if tau is None:
         return np.full(n, np.nan), answered
     known = ~np.isnan(tau)
@@ -536,7 +549,11 @@ def _expert_ranks(
 
 
 def _experts(
-    votes: Votes, consensus: Consensus, standing: Standing, heard: list[Opinion], truth: Truth | None
+    votes: Votes,
+    consensus: Consensus,
+    agreement: ConsensusAgreement,
+    results: list[MethodResult],
+    evaluation: LabelEvaluation | None,
 ) -> Experts:
     names = votes.experts.tolist()
     k = len(names)
@@ -545,43 +562,45 @@ def _experts(
     others = np.full(k, np.nan)
     nearest: list[str | None] = [None] * k
     groups: list[GroupRow] = []
-    alike: list[tuple[str, str, int]] = []
-    looked: int | None = None
+    same_order: list[tuple[str, str, int]] = []
+    n_sampled: int | None = None
     group_of: dict[int, int] = {}
     if k <= MANY_EXPERTS:
-        some = _sample(votes)
-        apart = among_others(votes if k * votes.n_slots <= _CELLS_SORTED else some)
-        others, odd = apart.agreement, odd_ones(apart)
+        some = _sample_instances(votes)
+        apart = leave_one_out_agreement(votes if k * votes.n_slots <= _CELLS_SORTED else some)
+        others, outliers = apart.mean, outlying_experts(apart)
         # Who orders as the others do what they share, and yet is far from the consensus, lists what they do not.
         if isinstance(votes, Preferences) and votes.kind != "rating":
-            odd |= {e: "other items" for e in odd_ones(standing) if e not in odd and standing.coverage[e] < 1}
-        looked = len(some) if len(some) < len(votes) else None
-        beside, copies = _beside(some)
+            outliers |= {
+                e: "other items" for e in outlying_experts(agreement) if e not in outliers and agreement.coverage[e] < 1
+            }
+        n_sampled = len(some) if len(some) < len(votes) else None
+        beside, copies = _pairwise_agreement(some)
         # Who says the same in every instance was named before.
-        known_twins = set(twins(votes)) if isinstance(votes, Preferences) else set()
-        alike = [(names[a], names[b], n) for a, b, n in copies if (names[a], names[b]) not in known_twins]
+        known_twins = set(identical_experts(votes)) if isinstance(votes, Preferences) else set()
+        same_order = [(names[a], names[b], n) for a, b, n in copies if (names[a], names[b]) not in known_twins]
         arranged = cluster_order(beside)
         order = [names[int(e)] for e in arranged]
         tau = _table(beside[np.ix_(arranged, arranged)])
         nearest = _nearest(beside, names)
     else:
-        odd = odd_ones(standing)
-        groups, group_of = _groups(votes, consensus, standing)
-    weights = _learned_weights(heard, truth)
-    values = {} if truth is None else truth.expert_values
+        outliers = outlying_experts(agreement)
+        groups, group_of = _groups(votes, consensus, agreement)
+    weights = _learned_weights(results, evaluation)
+    values = {} if evaluation is None else evaluation.expert_values
     rows = [
         ExpertRow(
             name,
-            int(standing.lists[e]),
-            int(standing.rows[e]),
-            float(standing.coverage[e]),
-            _number(standing.agreement[e]),
-            _number(standing.error[e]),
-            _number(others[e]),
+            int(agreement.lists[e]),
+            int(agreement.rows[e]),
+            float(agreement.coverage[e]),
+            _none_if_nan(agreement.mean[e]),
+            _none_if_nan(agreement.stderr[e]),
+            _none_if_nan(others[e]),
             nearest[e],
             {label: w.get(name) for label, w in weights.items()},
             values.get(name),
-            odd.get(e, ""),
+            outliers.get(e, ""),
             group_of.get(e),
         )
         for e, name in enumerate(names)
@@ -591,12 +610,14 @@ def _experts(
         half = _EXPERT_ROWS // 2
         known = [row for row in rows if row.agreement is not None]
         rows = known[:half] + known[-half:] if len(known) > _EXPERT_ROWS else known
-    mean = float(np.nanmean(standing.agreement)) if not np.isnan(standing.agreement).all() else None
-    apart_by_name = {names[e]: word for e, word in odd.items()}
-    return Experts(rows, k, list(weights), order, tau, groups, mean, apart_by_name, _most(votes), alike, looked)
+    mean = float(np.nanmean(agreement.mean)) if not np.isnan(agreement.mean).all() else None
+    apart_by_name = {names[e]: word for e, word in outliers.items()}
+    return Experts(
+        rows, k, list(weights), order, tau, groups, mean, apart_by_name, _max_agreement(votes), same_order, n_sampled
+    )
 
 
-def _beside(votes: Votes) -> tuple[Floats, list[tuple[int, int, int]]]:
+def _pairwise_agreement(votes: Votes) -> tuple[Floats, list[tuple[int, int, int]]]:
     """Return the agreement of every two experts, NaN where it rests on next to nothing; and who orders all alike.
 
     The latter with the number of pairs of items they share.
@@ -606,12 +627,12 @@ def _beside(votes: Votes) -> tuple[Floats, list[tuple[int, int, int]]]:
     # Of a few items everybody ranks there are few pairs, and they are all there is.
     enough = min(float(_FEWEST_PAIRS), float(np.median(common)) / 2) if len(common) else 0.0
     own = np.eye(len(found.tau), dtype=np.bool_)
-    alike = (found.tau > 1 - _SAME_ORDER) & (found.shared >= _MANY_PAIRS) & ~own
-    copies = [(int(a), int(b), int(found.shared[a, b])) for a, b in np.argwhere(np.triu(alike))]
+    same_order = (found.tau > 1 - _SAME_ORDER) & (found.shared >= _MANY_PAIRS) & ~own
+    copies = [(int(a), int(b), int(found.shared[a, b])) for a, b in np.argwhere(np.triu(same_order))]
     return np.where((found.shared >= enough) | own, found.tau, np.nan), copies
 
 
-def _most(votes: Votes) -> float:
+def _max_agreement(votes: Votes) -> float:
     """Return what agreement with a consensus without ties could be at most, the mean over experts.
 
     With the items it leaves out tied behind, a list of n of m items orders n (n - 1) / 2 + n (m - n) of all pairs; if
@@ -633,7 +654,7 @@ def _most(votes: Votes) -> float:
     return float((total[times > 0] / times[times > 0]).mean())
 
 
-def _sample(votes: Votes) -> Votes:
+def _sample_instances(votes: Votes) -> Votes:
     """Return the data, or evenly spaced instances where looking at all pairs of experts in all would take long."""
     if isinstance(votes, Comparisons):
         return votes
@@ -651,99 +672,101 @@ def _nearest(tau: Floats, names: list[str]) -> list[str | None]:
     return [names[int(b)] if other[e, b] > -np.inf else None for e, b in enumerate(best)]
 
 
-def _learned_weights(heard: list[Opinion], truth: Truth | None) -> dict[str, dict[str, float]]:
+def _learned_weights(results: list[MethodResult], evaluation: LabelEvaluation | None) -> dict[str, dict[str, float]]:
     out = {}
-    for opinion in heard:
-        learned = opinion.method.learned_experts()
+    for result in results:
+        learned = result.method.learned_experts()
         if learned and len({round(float(w), 9) for w in learned["weight"]}) > 1:
-            out[opinion.label] = dict(zip(learned["expert"], (float(w) for w in learned["weight"]), strict=True))
-    return out | ({} if truth is None else truth.weights)
+            out[result.label] = dict(zip(learned["expert"], (float(w) for w in learned["weight"]), strict=True))
+    return out | ({} if evaluation is None else evaluation.weights)
 
 
-def _groups(votes: Votes, consensus: Consensus, standing: Standing) -> tuple[list[GroupRow], dict[int, int]]:
-    groups = expert_groups(votes)
+def _groups(votes: Votes, consensus: Consensus, agreement: ConsensusAgreement) -> tuple[list[GroupRow], dict[int, int]]:
+    groups = cluster_experts(votes)
     names = votes.experts
     said = support(votes)
-    heard = said >= np.median(said)
+    well_known = said >= np.median(said)
     rows = []
     for g, group in enumerate(groups, start=1):
         own = group.consensus
         best = [item for n in range(min(len(votes), 1)) for item in own.ranking(own.instances[n])[:5]]
-        lift = np.where(heard, np.log(consensus.rank / own.rank), -np.inf)
+        lift = np.where(well_known, np.log(consensus.rank / own.rank), -np.inf)
         higher = [votes.slots.where(int(s))[1] for s in np.argsort(-lift, kind="stable")[:5] if lift[s] > 0]
         rows.append(
             GroupRow(
                 g,
                 len(group.members),
                 group.cohesion,
-                float(np.nanmean(standing.agreement[group.members])),
+                float(np.nanmean(agreement.mean[group.members])),
                 best if len(votes) == 1 else [],
                 higher if len(votes) == 1 else [],
                 names[group.typical],
-                float(group.standing.agreement[group.typical]),
+                float(group.agreement.mean[group.typical]),
                 names[group.deviant],
-                float(group.standing.agreement[group.deviant]),
-                [float(np.nanmean(other.standing.agreement[group.members])) for other in groups],
+                float(group.agreement.mean[group.deviant]),
+                [float(np.nanmean(other.agreement.mean[group.members])) for other in groups],
             )
         )
     return rows, {int(e): g for g, group in enumerate(groups, start=1) for e in group.members}
 
 
-def _method_row(opinion: Opinion, heard: list[Opinion], tau: Floats, main: Consensus) -> MethodRow:
-    if opinion.consensus is None:
-        return MethodRow(opinion.label, opinion.summary, None, None, opinion.seconds, opinion.warnings, opinion.reason)
-    i = heard.index(opinion)
+def _method_row(result: MethodResult, results: list[MethodResult], tau: Floats, main: Consensus) -> MethodRow:
+    if result.consensus is None:
+        return MethodRow(result.label, result.summary, None, None, result.seconds, result.warnings, result.reason)
+    i = results.index(result)
     return MethodRow(
-        opinion.label,
-        opinion.summary,
-        _number(tau[0, i]),
-        _number(same_first(main, opinion.consensus)),
-        opinion.seconds,
-        opinion.warnings,
+        result.label,
+        result.summary,
+        _none_if_nan(tau[0, i]),
+        _none_if_nan(same_first_share(main, result.consensus)),
+        result.seconds,
+        result.warnings,
         "",
     )
 
 
-def _learner_rows(learners: list[Asked], labels: Labels | None, truth: Truth | None) -> list[MethodRow]:
+def _learner_rows(
+    learners: list[NamedMethod], labels: Labels | None, evaluation: LabelEvaluation | None
+) -> list[MethodRow]:
     out = []
-    for asked in learners:
+    for named in learners:
         reason = "learns from labels, and there are none" if labels is None else ""
-        if truth is not None:
-            reason = truth.left_out.get(asked.label, "")
-        out.append(MethodRow(asked.label, Opinion(*asked).summary, None, None, 0.0, [], reason))
+        if evaluation is not None:
+            reason = evaluation.left_out.get(named.label, "")
+        out.append(MethodRow(named.label, MethodResult(*named).summary, None, None, 0.0, [], reason))
     return out
 
 
 def _copy_warnings(experts: Experts) -> list[str]:
     out = []
-    for a, b, n in sorted(experts.alike, key=lambda x: -x[2])[:3]:
+    for a, b, n in sorted(experts.same_order, key=lambda x: -x[2])[:3]:
         who = _listed([a, b], word="Expert")
-        where = "" if experts.looked is None else f" in {experts.looked:,} instances looked at"
+        where = "" if experts.n_sampled is None else f" in {experts.n_sampled:,} instances looked at"
         out.append(
             f"{who} order alike all they share ({n:,} pairs of items{where}): perhaps one opinion, counted twice."
         )
-    if len(experts.alike) > len(out):
-        out.append(f"So do {several(len(experts.alike) - len(out), 'other pair')} of experts.")
+    if len(experts.same_order) > len(out):
+        out.append(f"So do {count_of(len(experts.same_order) - len(out), 'other pair')} of experts.")
     return out
 
 
-def _truth_warnings(truth: Truth) -> list[str]:
+def _evaluation_warnings(evaluation: LabelEvaluation) -> list[str]:
     out = []
-    if truth.unjudged > 0.2:
+    if evaluation.unjudged > 0.2:
         out.append(
-            f"{truth.unjudged:.0%} of the ten best items of {truth.baseline} have no label and count as not relevant: "
-            "methods that find new items are judged too low."
+            f"{evaluation.unjudged:.0%} of the ten best items of {evaluation.baseline} have no label and count as not "
+            "relevant: methods that find new items are judged too low."
         )
     return out
 
 
-def _two(value: float) -> str:
+def _two_decimals(value: float) -> str:
     """Return a number to two places; one that rounds to nothing has no sign."""
     text = f"{value:.2f}"
     return (text if float(text) else "0.00").replace("-", "\u2212")
 
 
-def _closeness(tau: float) -> str:
+def _agreement_word(tau: float) -> str:
     for bound, word in ((0.1, "hardly at all"), (0.3, "weakly"), (0.5, "moderately"), (0.7, "well")):
         if tau < bound:
             return word
@@ -768,130 +791,133 @@ def _listed(names: Sequence[str], limit: int = 3, word: str = "") -> str:
 
 
 def _summary(
-    stock: Inventory,
-    view: _View,
+    data: DataSummary,
+    context: _Context,
     experts: Experts | None,
-    heard: list[Opinion],
+    results: list[MethodResult],
     tau: Floats,
-    truth: Truth | None,
+    evaluation: LabelEvaluation | None,
 ) -> list[str]:
-    out = [_about_data(stock)]
-    out.append(_about_board(view) if stock.instances == 1 else _about_instances(view))
+    out = [_about_data(data)]
+    out.append(_about_leaderboard(context) if data.instances == 1 else _about_instances(context))
     if experts is not None and experts.mean is not None and experts.total > 1:
-        out.append(_about_experts(experts, stock.kind))
-    if len(heard) > 1:
-        out.append(_about_methods(heard, tau))
-    if truth is not None:
-        out += _about_truth(truth)
+        out.append(_about_experts(experts, data.kind))
+    if len(results) > 1:
+        out.append(_about_methods(results, tau))
+    if evaluation is not None:
+        out += _about_evaluation(evaluation)
     return out
 
 
-def _about_data(stock: Inventory) -> str:
-    what, did = KINDS[stock.kind]
-    who = several(stock.experts, "expert") if stock.experts else "Experts who are not named"
-    text = f"{who} {did} {several(stock.items, 'item')}"
-    text += f" in {several(stock.instances, 'instance')}" if stock.instances > 1 else ""
-    text += f": {several(stock.rows, what.removesuffix('s'))}"
-    if stock.weight is not None:
-        text += f", lists weighing {stock.weight:,.6g} together"
-    if stock.kind == "comparisons":
-        return f"{text}, {stock.ties:.0%} of them ties."
-    if stock.coverage is not None and stock.coverage < 0.995:
-        text += f"; a list holds {stock.coverage:.0%} of the items on average"
+def _about_data(data: DataSummary) -> str:
+    what, did = KINDS[data.kind]
+    who = count_of(data.experts, "expert") if data.experts else "Experts who are not named"
+    text = f"{who} {did} {count_of(data.items, 'item')}"
+    text += f" in {count_of(data.instances, 'instance')}" if data.instances > 1 else ""
+    text += f": {count_of(data.rows, what.removesuffix('s'))}"
+    if data.weight is not None:
+        text += f", lists weighing {data.weight:,.6g} together"
+    if data.kind == "comparisons":
+        return f"{text}, {data.ties:.0%} of them ties."
+    if data.coverage is not None and data.coverage < 0.995:
+        text += f"; a list holds {data.coverage:.0%} of the items on average"
     return f"{text}."
 
 
-def _about_board(view: _View) -> str:
-    ranking = view.consensus.ranking()
-    leaders = int((view.consensus.rank == 1).sum())
+def _about_leaderboard(context: _Context) -> str:
+    ranking = context.consensus.ranking()
+    leaders = int((context.consensus.rank == 1).sum())
     if leaders > 1:
-        shared = _listed(view.called(ranking[:leaders]), word="item")
-        return f"By {view.heard[0].label}, {several(leaders, 'item')} share the first place: {shared}."
-    text = f"By {view.heard[0].label}, {_listed(view.called(ranking[:1]), word='item')} comes first"
+        shared = _listed(context.item_names(ranking[:leaders]), word="item")
+        return f"By {context.results[0].label}, {count_of(leaders, 'item')} share the first place: {shared}."
+    text = f"By {context.results[0].label}, {_listed(context.item_names(ranking[:1]), word='item')} comes first"
     if len(ranking) > 2:
-        text += f", then {_listed(view.called(ranking[1:3]), word='item')}"
-    if view.ranges is None:
+        text += f", then {_listed(context.item_names(ranking[1:3]), word='item')}"
+    if context.ranges is None:
         return f"{text}."
-    upper = view.ranges.upper[view.consensus.order()[0]]
+    upper = context.ranges.upper[context.consensus.order()[0]]
     if np.isnan(upper):
         return f"{text}."
-    rivals = int((view.ranges.lower == 1).sum()) - 1
+    rivals = int((context.ranges.lower == 1).sum()) - 1
     if rivals <= 0:
         return f"{text}; no other item can claim that place."
-    return f"{text}; the data cannot rule out {several(rivals, 'other item')} for the first place."
+    return f"{text}; the data cannot rule out {count_of(rivals, 'other item')} for the first place."
 
 
-def _about_instances(view: _View) -> str:
-    main = view.heard[0].label
-    if view.ranges is None:
+def _about_instances(context: _Context) -> str:
+    main = context.results[0].label
+    if context.ranges is None:
         return f"The consensus shown is that of {main}."
-    offsets, order = view.consensus.slots.offsets, view.consensus.order()
+    offsets, order = context.consensus.slots.offsets, context.consensus.order()
     first = order[offsets[:-1][np.diff(offsets) > 0]]
-    upper = view.ranges.upper[first]
+    upper = context.ranges.upper[first]
     known = ~np.isnan(upper)
     if not known.any():
         return f"The consensus shown is that of {main}."
     sure, near = float((upper[known] == 1).mean()), float((upper[known] <= 3).mean())
     text = f"The consensus shown is that of {main}. In {sure:.0%} of the instances its first item "
-    if view.ranges.drawn:
+    if context.ranges.bootstrapped:
         return f"{text}stays first in nearly every draw of the experts, in {near:.0%} among the first three."
     return f"{text}is first beyond doubt, as far as its intervals tell, in {near:.0%} among the first three."
 
 
 def _about_experts(experts: Experts, kind: str) -> str:
     mean = experts.mean or 0.0
-    close = _closeness(mean / max(experts.most, 1e-9))
+    close = _agreement_word(mean / max(experts.max_agreement, 1e-9))
     what = "so many ties leave at most" if kind == "comparisons" else "lists so short can reach"
-    scale = f"{what} {experts.most:.2f}" if experts.most < 0.95 else "1 is the same order"
-    text = f"Experts agree {close} with the consensus ({_two(mean)} on average; {scale})"
+    scale = f"{what} {experts.max_agreement:.2f}" if experts.max_agreement < 0.95 else "1 is the same order"
+    text = f"Experts agree {close} with the consensus ({_two_decimals(mean)} on average; {scale})"
     if experts.groups:
         sizes = [g.size for g in experts.groups]
         listed = f"{', '.join(f'{s:,}' for s in sizes[:-1])} and {sizes[-1]:,}"
         text += f", and can be divided into {len(sizes)} groups of {listed}"
-    if experts.odd:
-        names = list(experts.odd)
-        kinds = set(experts.odd.values())
+    if experts.outliers:
+        names = list(experts.outliers)
+        kinds = set(experts.outliers.values())
         word = next(iter(kinds)) if kinds in ({"turned around"}, {"no better than chance"}) else "far from the others"
         be = "is" if len(names) == 1 else "are"
         return f"{text}; {_listed(names, word='expert')} {be} {word}."
     return f"{text}{'; nobody stands far apart' if experts.total > 3 else ''}."
 
 
-def _about_methods(heard: list[Opinion], tau: Floats) -> str:
-    upper = np.triu_indices(len(heard), 1)
+def _about_methods(results: list[MethodResult], tau: Floats) -> str:
+    upper = np.triu_indices(len(results), 1)
     values = tau[upper]
     if np.isnan(values).all():
-        return f"{several(len(heard), 'method')} were asked."
+        return f"{count_of(len(results), 'method')} were asked."
     if float(np.nanmin(values)) > 1 - _SAME_ORDER:
-        return f"The {len(heard)} methods give the same order."
+        return f"The {len(results)} methods give the same order."
     low = int(np.nanargmin(values))
-    a, b = heard[int(upper[0][low])].label, heard[int(upper[1][low])].label
-    if len(heard) == 2:
-        return f"The two methods, {a} and {b}, agree {_closeness(float(values[low]))} ({_two(values[low])})."
+    a, b = results[int(upper[0][low])].label, results[int(upper[1][low])].label
+    if len(results) == 2:
+        return (
+            f"The two methods, {a} and {b}, agree {_agreement_word(float(values[low]))} ({_two_decimals(values[low])})."
+        )
     return (
-        f"The {len(heard)} methods agree {_closeness(float(np.nanmean(values)))} with each other "
-        f"({_two(float(np.nanmean(values)))} on average); furthest apart are {a} and {b} ({_two(values[low])})."
+        f"The {len(results)} methods agree {_agreement_word(float(np.nanmean(values)))} with each other "
+        f"({_two_decimals(float(np.nanmean(values)))} on average); furthest apart are {a} and {b} "
+        f"({_two_decimals(values[low])})."
     )
 
 
-def _about_truth(truth: Truth) -> list[str]:
-    rows = [row for row in truth.rows if row.kind != "expert"]
-    best, base = rows[0], next(row for row in rows if row.name == truth.baseline)
-    metric = truth.main.upper()
-    text = f"Against the labels the best method is {best.name} ({metric} {best.cells[truth.main].mean:.3f})"
+def _about_evaluation(evaluation: LabelEvaluation) -> list[str]:
+    rows = [row for row in evaluation.rows if row.kind != "expert"]
+    best, base = rows[0], next(row for row in rows if row.name == evaluation.baseline)
+    metric = evaluation.main.upper()
+    text = f"Against the labels the best method is {best.name} ({metric} {best.cells[evaluation.main].mean:.3f})"
     if best.name == base.name:
         text += ", and nothing that was tried beats it"
     else:
-        cell = best.cells[truth.main]
+        cell = best.cells[evaluation.main]
         sure = "significantly better than" if cell.sign > 0 else "though not significantly better than"
-        text += f", {sure} {base.name} ({base.cells[truth.main].mean:.3f})"
-    alone = [row for row in truth.rows if row.kind == "expert"]
+        text += f", {sure} {base.name} ({base.cells[evaluation.main].mean:.3f})"
+    alone = [row for row in evaluation.rows if row.kind == "expert"]
     if alone:
-        text += f"; the best expert alone reaches {alone[0].cells[truth.main].mean:.3f}"
+        text += f"; the best expert alone reaches {alone[0].cells[evaluation.main].mean:.3f}"
     out = [f"{text}."]
-    if truth.learned is not None:
+    if evaluation.learned is not None:
         out.append(
-            f"Learning whom to believe ({truth.learned}) improves {several(truth.better, 'instance')} over "
-            f"{truth.baseline}, and worsens {truth.worse:,}."
+            f"Learning whom to believe ({evaluation.learned}) improves {count_of(evaluation.better, 'instance')} over "
+            f"{evaluation.baseline}, and worsens {evaluation.worse:,}."
         )
     return out

@@ -18,9 +18,9 @@ from typing import Any
 
 from concordant.errors import MissingExtraError
 from concordant.report.content import Experts, Place, Report
-from concordant.report.truth import Line, Truth, Voice
+from concordant.report.label_evaluation import ExpertContribution, LabelEvaluation, MetricCurve
 
-__all__ = ["render", "visible"]
+__all__ = ["render", "displayable"]
 
 _LONGEST = 72
 _TITLE = 400
@@ -41,10 +41,10 @@ _ODD_WORDS = {
 _KINDS = {"method": "no labels", "learned": "learned", "expert": "one expert"}
 
 
-def visible(text: str, *, isolates: bool = False) -> str:
+def displayable(text: str, *, isolates: bool = False) -> str:
     r"""Return a text that can be shown: control characters escaped, endless marks cut.
 
-    >>> visible("a\x00b"), visible("caf\u00e9"), len(visible("x" + 9 * "\u0301"))
+    >>> displayable("a\x00b"), displayable("caf\u00e9"), len(displayable("x" + 9 * "\u0301"))
     ('a\\x00b', 'café', 4)
     """
     if text.isascii() and text.isprintable():
@@ -64,7 +64,7 @@ def visible(text: str, *, isolates: bool = False) -> str:
 
 def _short(text: str, width: int = _LONGEST) -> str:
     """Return a text that has room in a cell; of a long one both ends, which is where ids differ."""
-    shown = visible(text if len(text) <= 4 * _TITLE else text[: 2 * _TITLE] + text[-_TITLE:])
+    shown = displayable(text if len(text) <= 4 * _TITLE else text[: 2 * _TITLE] + text[-_TITLE:])
     if not shown.strip():
         # Nothing, or blanks alone, would leave a cell empty and a button without a name.
         return f'"{shown}"'
@@ -106,7 +106,7 @@ def _signed(value: float, digits: int) -> str:
     return f"{abs(float(text)):.{digits}f}" if float(text) == 0 else text.replace("-", "−")
 
 
-def _heat(value: float | None) -> str:
+def _agreement_shade(value: float | None) -> str:
     """Return the classes of a cell that shows an agreement from -1 to 1; small ones are told apart best."""
     if value is None or math.isnan(value):
         return "hu"
@@ -114,14 +114,14 @@ def _heat(value: float | None) -> str:
     return "hp" if step == 0 else f"h{'p p' if value > 0 else 'n n'}{step}"
 
 
-def _rank_heat(rank: int | None) -> str:
+def _rank_shade(rank: int | None) -> str:
     """Return the classes of a cell that shows a rank: the nearer the top, the darker."""
     if rank is None:
         return "hu"
     return f"hp p{max(1, 10 - math.floor(2.2 * math.log2(max(rank, 1))))}"
 
 
-def _wide(text: str) -> float:
+def _text_width(text: str) -> float:
     """Return about how wide a text is at 12 pixels, rather too much: what starts left of a drawing is cut off."""
     out = 0.0
     for c in text:
@@ -192,17 +192,17 @@ def render(report: Report) -> str:
         "item": item,
         "breakable": breakable,
         "clean": _short,
-        "sentence": lambda text: visible(str(text), isolates=True),
+        "sentence": lambda text: displayable(str(text), isolates=True),
         "number": _number,
         "signed": _signed,
         "fixed": _fixed,
-        "heat": _heat,
-        "rank_heat": _rank_heat,
+        "shade": _agreement_shade,
+        "rank_shade": _rank_shade,
         "coord": _coord,
         "exact": _exact,
         "clamp": lambda value, low, high: min(max(value, low), high),
-        "loudest": _loudest,
-        "between": _between,
+        "largest_amount": _largest_amount,
+        "rank_range": _rank_range,
     }
     template = page.from_string(folder.joinpath("report.html").read_text(encoding="utf-8"))
     text = template.render(
@@ -212,57 +212,59 @@ def render(report: Report) -> str:
         style=Markup(style),
         script=Markup(script),
         data=Markup(_data(report)),
-        **_views(report),
+        **_template_context(report),
     )
-    # A lone surrogate cannot be written; whatever came here without passing `visible` is shown as unknown.
+    # A lone surrogate cannot be written; whatever came here without passing `displayable` is shown as unknown.
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _between(place: Place) -> str:
+def _rank_range(place: Place) -> str:
     if place.rank_lower is None or place.rank_upper is None:
         return ""
     return f"{place.rank_lower}–{place.rank_upper}" if place.rank_lower < place.rank_upper else f"{place.rank_lower}"
 
 
-def _loudest(voices: list[Voice]) -> float:
-    return max((abs(v.adds) for v in voices), default=0.0) or 1.0
+def _largest_amount(contributions: list[ExpertContribution]) -> float:
+    return max((abs(v.amount) for v in contributions), default=0.0) or 1.0
 
 
-def _views(report: Report) -> dict[str, Any]:
+def _template_context(report: Report) -> dict[str, Any]:
     """Return what the template shows besides the report itself: positions, classes, and what there is."""
-    experts, truth = report.experts, report.truth
-    places = report.board or [p for i in report.instances for p in i.places[:1]]
+    experts, evaluation = report.experts, report.evaluation
+    places = report.leaderboard or [p for i in report.instances for p in i.places[:1]]
     method = next(m for m in report.methods if m.label == report.main)
-    odd: dict[str, list[str]] = {}
-    for name, word in ({} if experts is None else experts.odd).items():
-        odd.setdefault(word, []).append(name)
+    outliers: dict[str, list[str]] = {}
+    for name, word in ({} if experts is None else experts.outliers).items():
+        outliers.setdefault(word, []).append(name)
     sections = [("summary", "In short"), ("data", "Data"), ("consensus", "Consensus")]
     sections += [("experts", "Experts")] if experts is not None else []
-    sections += [("methods", "Methods")] + ([("labels", "Labels")] if truth is not None else []) + [("about", "About")]
+    sections += (
+        [("methods", "Methods")] + ([("labels", "Labels")] if evaluation is not None else []) + [("about", "About")]
+    )
     return {
         "sections": sections,
         "main_summary": method.summary,
         "method_warnings": [(m.label, w) for m in report.methods if m.label == report.main for w in m.warnings]
-        + [("labels", w) for w in (truth.warnings if truth is not None else [])],
-        "most_support": max((b.items for b in report.stock.support), default=1) or 1,
-        "board_scale": _board_scale(report),
-        "has_interval": any(p.lower is not None for p in report.board),
+        + [("labels", w) for w in (evaluation.warnings if evaluation is not None else [])],
+        "most_support": max((b.items for b in report.data.support), default=1) or 1,
+        "leaderboard_scale": _leaderboard_scale(report),
+        "has_interval": any(p.lower is not None for p in report.leaderboard),
         "level": f"{report.level:.0%}" if report.level is not None else "",
         "has_labels": any(p.label is not None for p in places),
         "has_agreement": any(i.agreement is not None for i in report.instances),
         "has_expert_values": experts is not None and any(e.value is not None for e in experts.rows),
-        "odd": list(odd.items()),
-        "odd_words": _ODD_WORDS,
+        "outliers": list(outliers.items()),
+        "outlier_words": _ODD_WORDS,
         "kinds": _KINDS,
         "heat": None if experts is None or not experts.tau else _heat_map(experts),
-        "scale_cells": [{"cls": _heat(v / 10)} for v in range(-10, 11)],
-        "chart": None if truth is None else _chart(truth),
+        "scale_cells": [{"cls": _agreement_shade(v / 10)} for v in range(-10, 11)],
+        "chart": None if evaluation is None else _chart(evaluation),
     }
 
 
-def _board_scale(report: Report) -> Any:
+def _leaderboard_scale(report: Report) -> Any:
     """Return where a score stands in its cell, or None where there is nothing to draw."""
-    ends = [v for p in report.board for v in (p.score, p.lower, p.upper) if v is not None]
+    ends = [v for p in report.leaderboard for v in (p.score, p.lower, p.upper) if v is not None]
     if not ends or max(ends) == min(ends):
         return None
     low, high = min(ends), max(ends)
@@ -282,7 +284,7 @@ def _heat_map(experts: Experts) -> dict[str, Any]:
     n = len(experts.order)
     side = int(min(max(720 / n, 15), 52))
     names = [_short(name, 18) for name in experts.order]
-    longest = max(_wide(name) for name in names)
+    longest = max(_text_width(name) for name in names)
     # Columns are named at 55 degrees: 0.82 of a name goes up, 0.57 to the right.
     left, top = 12 + math.ceil(longest), 16 + math.ceil(0.82 * longest)
     cells = []
@@ -294,7 +296,7 @@ def _heat_map(experts: Experts) -> dict[str, Any]:
             told = "too little in common" if value is None else _fixed(value, 2)
             cells.append(
                 {
-                    "cls": _heat(value),
+                    "cls": _agreement_shade(value),
                     "x": x,
                     "y": y,
                     "tx": _coord(x + side / 2),
@@ -333,10 +335,10 @@ def _heat_map(experts: Experts) -> dict[str, Any]:
     }
 
 
-def _chart(truth: Truth) -> dict[str, Any]:
+def _chart(evaluation: LabelEvaluation) -> dict[str, Any]:
     """Return the curves of NDCG by cut-off, laid out in 640 by 340."""
-    lines = truth.lines
-    banded = [truth.learned or truth.rows[0].name, truth.baseline]
+    lines = evaluation.curves
+    banded = [evaluation.learned or evaluation.rows[0].name, evaluation.baseline]
     banded = [line.name for line in lines if line.name in banded and line.low is not None]
     values = [v for line in lines for v in line.y]
     values += [v for line in lines if line.name in banded for end in (line.low, line.high) if end for v in end]
@@ -348,11 +350,11 @@ def _chart(truth: Truth) -> dict[str, Any]:
     def y_of(value: float) -> float:
         return 300 - 284 * (value - low) / (high - low)
 
-    def path(line: Line, y: list[float]) -> str:
+    def path(line: MetricCurve, y: list[float]) -> str:
         return " L".join(f"{_coord(x_of[x])} {_coord(y_of(v))}" for x, v in zip(line.x, y, strict=True))
 
     series = []
-    order = {row.name: i for i, row in enumerate(truth.rows)}
+    order = {row.name: i for i, row in enumerate(evaluation.rows)}
     for i, line in enumerate(sorted(lines, key=lambda one: order[one.name])):
         band = ""
         if line.name in banded and line.low is not None and line.high is not None:
@@ -372,18 +374,18 @@ def _chart(truth: Truth) -> dict[str, Any]:
         )
     ticks = [low + i * step for i in range(round((high - low) / step) + 1)]
     places = 2 if step >= 0.01 else 3
-    best = truth.rows[0]
+    best = evaluation.rows[0]
     return {
         "series": series,
         "banded": banded,
         "y": [{"at": _coord(y_of(v)), "text": f"{v:.{places}f}"} for v in ticks],
         "x": [{"at": _coord(at), "text": str(x)} for x, at in x_of.items()],
-        "words": f"{len(lines)} lines, one for each method; by {truth.main.upper()} the best row of the table above is "
-        f"{_short(best.name, 60)}.",
+        "words": f"{len(lines)} lines, one for each method; by {evaluation.main.upper()} the best row of the table "
+        f"above is {_short(best.name, 60)}.",
     }
 
 
-def _called(report: Report, item: str) -> str:
+def _item_text(report: Report, item: str) -> str:
     """Return an item as the closer look shows it, where there is nothing but text."""
     name = report.names.get(item)
     return _short(item) if name is None else f"{_short(name)} [{_short(item, _KEY)}]"
@@ -392,15 +394,16 @@ def _called(report: Report, item: str) -> str:
 def _data(report: Report) -> str:
     """Return what the closer look at instances needs, as JSON that can stand inside a script element."""
     content = {
-        "methods": report.asked,
-        "experts": [_short(name, 40) for name in report.vocabulary],
-        "labels": report.truth is not None,
+        "methods": report.method_labels,
+        "experts": [_short(name, 40) for name in report.expert_names],
+        "labels": report.evaluation is not None,
         "instances": [
             {
                 "id": _short(i.id),
-                "about": _about(i.items, len(i.places), i.experts, bool(i.ranks)),
+                "about": _instance_note(i.items, len(i.places), i.experts, bool(i.ranks)),
                 "places": [
-                    [_called(report, p.item), p.rank, p.rank_lower, p.rank_upper, p.label, p.methods] for p in i.places
+                    [_item_text(report, p.item), p.rank, p.rank_lower, p.rank_upper, p.label, p.methods]
+                    for p in i.places
                 ],
                 "ranks": [[0 if r is None else r for r in row] for row in i.ranks],
             }
@@ -414,7 +417,7 @@ def _data(report: Report) -> str:
     return text
 
 
-def _about(items: int, shown: int, experts: int, ranks: bool) -> str:
+def _instance_note(items: int, shown: int, experts: int, ranks: bool) -> str:
     what = f"The {shown} best of {items:,} items" if shown < items else f"All {items:,} items"
     said = "ranks by method, then by expert; · stands for left out" if ranks else "ranks by method"
     return f"{what}; {experts:,} experts answered. Columns: {said}."

@@ -20,50 +20,50 @@ from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, ParameterError, shorten
 from concordant.metrics.evaluation import Evaluation, precision_at_recall
-from concordant.report._canvas import (
+from concordant.report._plot_data import (
+    Curve,
+    by_name,
+    check_level,
+    check_limit,
+    expert_columns,
+    expert_intervals,
+    expert_order,
+    expert_table,
+    finite_numbers,
+    fit_trace,
+    instance_code,
+    mean_curve,
+    parse_points,
+    rank_table,
+    values_at_items,
+    values_by_cutoff,
+    values_by_recall,
+    wilson_interval,
+)
+from concordant.report._plot_style import (
     LARGE,
     NEGATIVE,
     POSITIVE,
     SMALL,
+    annotate_cells,
+    colorbar,
+    colormap,
     column_names,
-    count_ticks,
     draw_curves,
-    draw_spans,
-    drawing,
-    height_for,
+    draw_intervals,
+    draw_legend,
+    figure_height,
+    heat_map,
     ink_of,
-    key,
-    lines,
-    mesh,
+    label_text,
+    line_styles,
     new_axes,
+    plot_style,
+    rank_ticks,
     row_names,
-    say,
-    scale_bar,
-    shades,
+    set_caption,
+    style_axes,
     text_width,
-    tidy,
-    write_cells,
-    written,
-)
-from concordant.report._material import (
-    Curve,
-    arranged,
-    as_numbers,
-    at_items,
-    by_cutoff,
-    by_recall,
-    check_level,
-    check_limit,
-    columns_of,
-    curve,
-    expert_table,
-    interval_of,
-    named,
-    points_of,
-    ranks_of,
-    trace_of,
-    which_instance,
-    wilson,
 )
 from concordant.report.agreement import cluster_order, expert_agreement
 
@@ -94,7 +94,7 @@ _MARKED_SIZES = 8
 # Experts.
 
 
-@drawing
+@plot_style
 def hinton(
     weights: Aggregator | Mapping[str, Any] | Any,
     *,
@@ -152,16 +152,16 @@ def hinton(
     # Never so large that neighbours touch.
     side = 0.92 * np.sqrt(np.divide(size, most, out=np.zeros_like(size), where=most > 0))
 
-    labels = [written(name, 18) for name in names]
+    labels = [label_text(name, 18) for name in names]
     row = 0.24
     # Columns are as far apart as their names are wide, up to a point.
     apart = min(max(1.1, max(map(text_width, labels)) / row * 1.4), 4.5)
-    rows = [written(experts[e]) for e in kept]
+    rows = [label_text(experts[e]) for e in kept]
     if ax is None:
         # The key above the table is wider than a column or two.
         width = 0.7 + max(map(text_width, rows)) + max(1.9, row * apart * len(names))
-        ax = new_axes(min(width, 12.0), height_for(len(kept), beside=1.1, each=row))
-    ink = tidy(ax, frame="")
+        ax = new_axes(min(width, 12.0), figure_height(len(kept), beside=1.1, each=row))
+    ink = style_axes(ax, frame="")
     ax.set_aspect("equal")
     for sign, colour in ((1, POSITIVE), (-1, NEGATIVE)):
         squares = [
@@ -180,17 +180,19 @@ def hinton(
     thin = row_names(ax, rows)
     column_names(ax, labels, apart * np.arange(len(names)))
     largest = "" if scale == "column" else f"largest: {size.max():.3g}"
-    say(ax, largest, rest, thin)
+    set_caption(ax, largest, rest, thin)
     square: dict[str, Any] = {"marker": "s", "linestyle": "none", "markersize": 7}
     handles = [
         Line2D([], [], color=POSITIVE, **square),
         Line2D([], [], color=NEGATIVE, markerfacecolor="none", markeredgewidth=1.4, **square),
     ]
-    key(ax, handles, ["above 0", "below 0"], loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, borderaxespad=0.2)
+    draw_legend(
+        ax, handles, ["above 0", "below 0"], loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2, borderaxespad=0.2
+    )
     return ax
 
 
-@drawing
+@plot_style
 def adherence(
     weights: Aggregator | Mapping[str, Any] | Any,
     *,
@@ -227,16 +229,16 @@ def adherence(
     """
     limit = check_limit(limit, "adherence")
     check_level(level, "adherence")
-    given = columns_of(weights, "adherence")
+    given = expert_columns(weights, "adherence")
     experts, table = expert_table(given, [column], "adherence")
     value = table[column]
-    low, high = interval_of(given, column, value, level)
+    low, high = expert_intervals(given, column, value, level)
     order = np.argsort(-np.nan_to_num(value, nan=-np.inf), kind="stable")
     shown, names, gap = _ends(order, experts, limit, "experts")
 
     if ax is None:
-        ax = new_axes(5.6, height_for(len(names)))
-    ink = tidy(ax, grid="x", frame="")
+        ax = new_axes(5.6, figure_height(len(names)))
+    ink = style_axes(ax, grid="x", frame="")
     place = np.array([r for r in range(len(names)) if r != gap])
     below = value[shown] < 0
     bars = ax.barh(place, np.nan_to_num(value[shown]), height=0.72, color=POSITIVE)
@@ -251,11 +253,11 @@ def adherence(
     ax.axvline(0.0, color=ink.quiet, linewidth=0.8)
     thin = row_names(ax, names)
     interval = f", {level:.0%} intervals" if sure.any() else ""
-    say(ax, f"{written(column)}{interval}", thin)
+    set_caption(ax, f"{label_text(column)}{interval}", thin)
     return ax
 
 
-@drawing
+@plot_style
 def agreement(
     votes: Preferences | Comparisons,
     *,
@@ -314,34 +316,34 @@ def agreement(
         least = min(10, int(found.shared[apart].max(initial=0)) // 10)
     few = apart & (found.shared < max(least, 1))
     tau = np.where(few, np.nan, found.tau)
-    rows = arranged(found.experts, order, lambda: cluster_order(tau))
+    rows = expert_order(found.experts, order, lambda: cluster_order(tau))
     tau = tau[np.ix_(rows, rows)]
     np.fill_diagonal(tau, np.nan)
-    names = [written(found.experts[e], 22) for e in rows]
+    names = [label_text(found.experts[e], 22) for e in rows]
     n = len(names)
 
     if ax is None:
         side = min(max(2.6, 1.6 + 0.26 * n), 9.0)
         ax = new_axes(side + 0.8, side)
-    ink = tidy(ax, frame="")
+    ink = style_axes(ax, frame="")
     ax.set_aspect("equal")
     # Pale cells would hide who agrees more: the scale ends where the numbers do, the same on both sides of 0.
     reach = max(0.2, np.ceil(10 * np.nanmax(np.abs(tau), initial=0.0)) / 10)
-    cells = mesh(ax, tau, shades("RdBu", ink.faint), -reach, reach)
+    cells = heat_map(ax, tau, colormap("RdBu", ink.faint), -reach, reach)
     ax.set_xlim(-0.5, n - 0.5)
     thin = row_names(ax, names)
     column_names(ax, names)
     texts = np.array([["" if np.isnan(t) else f"{t:.2f}".replace("-", "−") for t in row] for row in tau], dtype=object)
     if n <= 20:
-        write_cells(ax, cells, texts, np.arange(n), 5)
+        annotate_cells(ax, cells, texts, np.arange(n), 5)
     grey = f"grey: fewer than {least} pairs of items in common" if few.any() and least > 1 else ""
-    say(ax, rest, thin, grey or ("grey: nothing in common" if few.any() else ""))
+    set_caption(ax, rest, thin, grey or ("grey: nothing in common" if few.any() else ""))
     what = "net share of pairs ordered alike" if isinstance(votes, Comparisons) else "mean Kendall tau-b"
-    scale_bar(ax, cells, what)
+    colorbar(ax, cells, what)
     return ax
 
 
-@drawing
+@plot_style
 def rank_matrix(
     preferences: Preferences,
     instance: Any = None,
@@ -383,13 +385,13 @@ def rank_matrix(
     limit = check_limit(limit, "rank_matrix")
     if not isinstance(preferences, Preferences):
         raise KindError(f"plots.rank_matrix draws Preferences, not {type(preferences).__name__}.")
-    n = which_instance(preferences, instance, "rank_matrix")
+    n = instance_code(preferences, instance, "rank_matrix")
     name = preferences.instances[n]
     beside = {"consensus": consensus} if isinstance(consensus, Consensus) else dict(consensus or {})
-    ranks, experts = ranks_of(preferences, n)
+    ranks, experts = rank_table(preferences, n)
     items = preferences.items[int(preferences.slots.offsets[n]) : int(preferences.slots.offsets[n + 1])].tolist()
-    reached = {method: at_items(found, name, items, found.rank, method) for method, found in beside.items()}
-    truth = None if labels is None else at_items(labels, name, items, labels.label, "labels")
+    reached = {method: values_at_items(found, name, items, found.rank, method) for method, found in beside.items()}
+    truth = None if labels is None else values_at_items(labels, name, items, labels.label, "labels")
 
     # Items first by the consensus; without one by their mean rank, those whom nobody ranks last.
     some = (~np.isnan(ranks)).sum(axis=1)
@@ -415,12 +417,12 @@ def rank_matrix(
     width = places[-1] + 1.0 if places else 1.0
 
     if ax is None:
-        ax = new_axes(min(max(3.4, 1.9 + 0.34 * width), 14.0), height_for(len(rows), beside=1.5, each=0.23))
-    ink = tidy(ax, frame="")
+        ax = new_axes(min(max(3.4, 1.9 + 0.34 * width), 14.0), figure_height(len(rows), beside=1.5, each=0.23))
+    ink = style_axes(ax, frame="")
     worst = float(max(np.nanmax(ranks, initial=2.0), len(items) if reached else 2.0))
-    cmap = shades("Blues_r", ink.paper)
+    cmap = colormap("Blues_r", ink.paper)
     ax.set_xlim(-0.5, width - 0.5)
-    thin = row_names(ax, [written(items[i]) for i in rows])
+    thin = row_names(ax, [label_text(items[i]) for i in rows])
     blocks: list[tuple[Floats, float]] = [(table, 0.0)]
     if n_methods:
         blocks.append((np.column_stack([r[rows] for r in reached.values()]), n_experts + 0.4))
@@ -430,26 +432,26 @@ def rank_matrix(
             continue
         edges = start + np.arange(block.shape[1] + 1) - 0.5
         # The light end of the map would vanish on white paper.
-        cells = mesh(ax, block, cmap, 1.0, 1.0 + (worst - 1.0) * 1.15, edges)
+        cells = heat_map(ax, block, cmap, 1.0, 1.0 + (worst - 1.0) * 1.15, edges)
         texts = np.array([["" if np.isnan(r) else f"{r:.0f}" for r in row] for row in block], dtype=object)
-        wrote = write_cells(ax, cells, texts, start + np.arange(block.shape[1]), len(f"{worst:.0f}")) and wrote
-    names = [written(experts[e], 18) for e in voices] + [written(method, 18) for method in reached]
+        wrote = annotate_cells(ax, cells, texts, start + np.arange(block.shape[1]), len(f"{worst:.0f}")) and wrote
+    names = [label_text(experts[e], 18) for e in voices] + [label_text(method, 18) for method in reached]
     if truth is not None:
         names.append("label")
         _mark_labels(ax, truth[rows], places[-1])
     more = column_names(ax, names, places)
     if len(preferences) > 1:
-        ax.set_title(written(name, 60), fontsize=LARGE, color=ink.strong, loc="left")
+        ax.set_title(label_text(name, 60), fontsize=LARGE, color=ink.strong, loc="left")
     silent = preferences.n_experts - len(experts)
     quiet = f"{silent:,} of {preferences.n_experts:,} experts did not answer" if silent else ""
-    say(ax, "rank: dark is first, blank is not ranked", *left_out, quiet, thin or more)
+    set_caption(ax, "rank: dark is first, blank is not ranked", *left_out, quiet, thin or more)
     return ax
 
 
 # A consensus.
 
 
-@drawing
+@plot_style
 def scores(consensus: Consensus, instance: Any = None, *, limit: int = 40, ax: Axes | None = None) -> Axes:
     """Return the leaderboard of one instance: the score of every item, best on top, with its interval.
 
@@ -479,16 +481,16 @@ def scores(consensus: Consensus, instance: Any = None, *, limit: int = 40, ax: A
     low = nothing if consensus.lower is None else consensus.lower[slots]
     high = nothing if consensus.upper is None else consensus.upper[slots]
     if ax is None:
-        ax = new_axes(5.6, height_for(len(slots)))
-    sure = draw_spans(ax, consensus.score[slots], low, high)
+        ax = new_axes(5.6, figure_height(len(slots)))
+    sure = draw_intervals(ax, consensus.score[slots], low, high)
     thin = row_names(ax, names)
     level = "" if consensus.level is None else f"{consensus.level:.0%} "
-    say(ax, "score" + (f", {level}intervals" if sure else ""), rest, thin)
+    set_caption(ax, "score" + (f", {level}intervals" if sure else ""), rest, thin)
     _entitle(ax, consensus, instance)
     return ax
 
 
-@drawing
+@plot_style
 def rank_intervals(consensus: Consensus, instance: Any = None, *, limit: int = 40, ax: Axes | None = None) -> Axes:
     """Return the ranks in which the items of one instance surely lie: a line from the best to the worst possible rank.
 
@@ -517,19 +519,21 @@ def rank_intervals(consensus: Consensus, instance: Any = None, *, limit: int = 4
             "bradley-terry, plackett-luce or mpm, with its uncertainty on."
         )
     if ax is None:
-        ax = new_axes(5.6, height_for(len(slots)))
-    draw_spans(ax, consensus.rank[slots].astype(np.float64), consensus.rank_lower[slots], consensus.rank_upper[slots])
+        ax = new_axes(5.6, figure_height(len(slots)))
+    draw_intervals(
+        ax, consensus.rank[slots].astype(np.float64), consensus.rank_lower[slots], consensus.rank_upper[slots]
+    )
     thin = row_names(ax, names)
     worst = max(float(np.nanmax(consensus.rank_upper[slots], initial=1.0)), float(consensus.rank[slots].max()))
     ax.set_xlim(0.5, worst + 0.5)
-    count_ticks(ax, worst)
+    rank_ticks(ax, worst)
     level = "" if consensus.level is None else f"{consensus.level:.0%} "
-    say(ax, f"rank, {level}intervals", rest, thin)
+    set_caption(ax, f"rank, {level}intervals", rest, thin)
     _entitle(ax, consensus, instance)
     return ax
 
 
-@drawing
+@plot_style
 def win_matrix(consensus: Consensus, instance: Any = None, *, limit: int = 30, ax: Axes | None = None) -> Axes:
     """Return a table of the probabilities that the item of a row is truly better than the item of a column, in percent.
 
@@ -555,7 +559,7 @@ def win_matrix(consensus: Consensus, instance: Any = None, *, limit: int = 30, a
     ['84', '16']
     """
     slots, names, rest = _leaders(consensus, instance, limit, "win_matrix")
-    n = which_instance(consensus, instance, "win_matrix")
+    n = instance_code(consensus, instance, "win_matrix")
     own = slots - int(consensus.slots.offsets[n])
     wins = consensus.win_probabilities(consensus.instances[n])[np.ix_(own, own)]
     np.fill_diagonal(wins, np.nan)
@@ -563,16 +567,16 @@ def win_matrix(consensus: Consensus, instance: Any = None, *, limit: int = 30, a
     if ax is None:
         side = min(max(2.6, 1.5 + 0.28 * m), 9.0)
         ax = new_axes(side + 0.8, side)
-    ink = tidy(ax, frame="")
+    ink = style_axes(ax, frame="")
     ax.set_aspect("equal")
-    cells = mesh(ax, wins, shades("Blues", ink.faint), 0.0, 1.0)
+    cells = heat_map(ax, wins, colormap("Blues", ink.faint), 0.0, 1.0)
     ax.set_xlim(-0.5, m - 0.5)
     thin = row_names(ax, names)
-    column_names(ax, [written(consensus.items[int(s)], 22) for s in slots])
+    column_names(ax, [label_text(consensus.items[int(s)], 22) for s in slots])
     texts = np.array([["" if np.isnan(p) else _percent(p) for p in row] for row in wins], dtype=object)
-    write_cells(ax, cells, texts, np.arange(m), 3)
-    say(ax, rest, thin)
-    scale_bar(ax, cells, "probability that the row is better", percent=True)
+    annotate_cells(ax, cells, texts, np.arange(m), 3)
+    set_caption(ax, rest, thin)
+    colorbar(ax, cells, "probability that the row is better", percent=True)
     _entitle(ax, consensus, instance)
     return ax
 
@@ -580,7 +584,7 @@ def win_matrix(consensus: Consensus, instance: Any = None, *, limit: int = 30, a
 # Methods against labels.
 
 
-@drawing
+@plot_style
 def metric_by_cutoff(
     methods: Mapping[str, Evaluation | Mapping[Any, Any]] | Evaluation,
     metric: str | None = None,
@@ -614,24 +618,24 @@ def metric_by_cutoff(
     """
     from matplotlib.ticker import MaxNLocator
 
-    given = named(methods, "metric_by_cutoff")
+    given = by_name(methods, "metric_by_cutoff")
     check_level(level, "metric_by_cutoff", optional=True)
     curves, what = {}, "value"
     for name, one in given.items():
-        points, folds, said = by_cutoff(one, metric, name)
+        points, folds, said = values_by_cutoff(one, metric, name)
         what = said or what
-        curves[name] = curve(points, folds, level)
+        curves[name] = mean_curve(points, folds, level)
     if ax is None:
         ax = new_axes(5.6, 3.8)
-    tidy(ax, grid="y")
+    style_axes(ax, grid="y")
     draw_curves(ax, curves)
     ax.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=12, min_n_ticks=1))
-    say(ax, "cutoff k", _band_note(curves, level, "the mean over instances"))
-    ax.set_ylabel(written(f"{what}@k" if what != "value" else what, 40))
+    set_caption(ax, "cutoff k", _band_note(curves, level, "the mean over instances"))
+    ax.set_ylabel(label_text(f"{what}@k" if what != "value" else what, 40))
     return ax
 
 
-@drawing
+@plot_style
 def precision_recall(
     methods: Mapping[str, Any] | Any,
     labels: Labels | None = None,
@@ -662,7 +666,7 @@ def precision_recall(
     >>> len(ax.lines[0].get_xdata())
     11
     """
-    given = named(methods, "precision_recall")
+    given = by_name(methods, "precision_recall")
     check_level(level, "precision_recall", optional=True)
     curves = {}
     for name, one in given.items():
@@ -671,22 +675,22 @@ def precision_recall(
                 raise ParameterError(f"plots.precision_recall: {name!r} is a consensus: pass labels to evaluate it.")
             one = precision_at_recall(one, labels)
         if isinstance(one, Evaluation):
-            points, folds = by_recall(one, name), one.folds
+            points, folds = values_by_recall(one, name), one.folds
         else:
-            points, folds = points_of(one, "precision_recall", name), None
-        curves[name] = curve(points, folds, level)
+            points, folds = parse_points(one, "precision_recall", name), None
+        curves[name] = mean_curve(points, folds, level)
     if ax is None:
         ax = new_axes(5.0, 4.0)
-    tidy(ax, grid="both")
+    style_axes(ax, grid="both")
     draw_curves(ax, curves)
     ax.set_xlim(-0.02, 1.02)
     ax.set_ylim(0.0, max(1.0, ax.get_ylim()[1]) if ax.get_ylim()[1] > 0.6 else ax.get_ylim()[1])
-    say(ax, "recall", _band_note(curves, level, "the mean over instances"))
+    set_caption(ax, "recall", _band_note(curves, level, "the mean over instances"))
     ax.set_ylabel("interpolated precision")
     return ax
 
 
-@drawing
+@plot_style
 def calibration(
     predicted: ArrayLike,
     outcomes: ArrayLike,
@@ -724,7 +728,7 @@ def calibration(
 
     bins = check_limit(bins, "calibration", "bins")
     check_level(level, "calibration")
-    p, y = as_numbers(predicted, "predictions", "calibration"), as_numbers(outcomes, "outcomes", "calibration")
+    p, y = finite_numbers(predicted, "predictions", "calibration"), finite_numbers(outcomes, "outcomes", "calibration")
     if len(p) != len(y):
         raise DataError(f"plots.calibration: there are {len(p)} predictions and {len(y)} outcomes; give one for each.")
     for what, values in (("predictions", p), ("outcomes", y)):
@@ -736,11 +740,11 @@ def calibration(
     full = np.flatnonzero(count)
     mean_p = np.bincount(which, weights=p, minlength=bins)[full] / count[full]
     mean_y = np.bincount(which, weights=y, minlength=bins)[full] / count[full]
-    low, high = wilson(mean_y, count[full], level)
+    low, high = wilson_interval(mean_y, count[full], level)
 
     if ax is None:
         ax = new_axes(4.6, 4.4)
-    ink = tidy(ax, grid="both")
+    ink = style_axes(ax, grid="both")
     ax.plot([0, 1], [0, 1], color=ink.quiet, linewidth=1.0, linestyle="--", zorder=1)
     # The bars share the axes; the tallest takes the lowest sixth of them.
     tall = 0.16 * count[full] / count.max()
@@ -758,7 +762,7 @@ def calibration(
     ax.set_xlim(0, 1)
     ax.set_ylim(0, 1)
     ax.set_aspect("equal")
-    say(ax, "predicted probability", f"bars: {len(p):,} predictions; {level:.0%} intervals")
+    set_caption(ax, "predicted probability", f"bars: {len(p):,} predictions; {level:.0%} intervals")
     ax.set_ylabel("share that came true")
     return ax
 
@@ -766,7 +770,7 @@ def calibration(
 # Fits and costs.
 
 
-@drawing
+@plot_style
 def learning_curve(
     fits: Aggregator | FitInfo | Sequence[Any] | Mapping[str, Any],
     *,
@@ -796,7 +800,7 @@ def learning_curve(
     given = fits if isinstance(fits, Mapping) else {"": fits}
     if not given:
         raise DataError("plots.learning_curve: there is no fit to draw.")
-    traces = {name: trace_of(fit, name) for name, fit in given.items()}
+    traces = {name: fit_trace(fit, name) for name, fit in given.items()}
     curves, kept = {}, {}
     for name, (table, best, _) in traces.items():
         x = np.arange(1, table.shape[1] + 1, dtype=np.float64)
@@ -808,22 +812,22 @@ def learning_curve(
             kept[name] = best
     if ax is None:
         ax = new_axes(5.6, 3.6)
-    tidy(ax, grid="y")
+    style_axes(ax, grid="y")
     draw_curves(ax, curves, mark=max(t.shape[1] for t, _, _ in traces.values()) <= 30)
-    for (name, drawn), look in zip(curves.items(), lines(len(curves)), strict=True):
+    for (name, drawn), look in zip(curves.items(), line_styles(len(curves)), strict=True):
         if name in kept:
             at = kept[name] - 1
             ax.plot(drawn.x[at], drawn.y[at], "o", markersize=10, markerfacecolor="none", color=look["color"], zorder=4)
-    count_ticks(ax, max(t.shape[1] for t, _, _ in traces.values()))
+    rank_ticks(ax, max(t.shape[1] for t, _, _ in traces.values()))
     runs = {len(t) for t, _, _ in traces.values()}
     band = f"mean of {max(runs)} runs, band: lowest to highest" if max(runs) > 1 else ""
-    say(ax, "pass", "ring: the pass that was kept" if kept else "", band)
+    set_caption(ax, "pass", "ring: the pass that was kept" if kept else "", band)
     judged = all(validated for _, _, validated in traces.values())
-    ax.set_ylabel(written(ylabel, 60) if ylabel is not None else "validation" if judged else "objective")
+    ax.set_ylabel(label_text(ylabel, 60) if ylabel is not None else "validation" if judged else "objective")
     return ax
 
 
-@drawing
+@plot_style
 def cost_curve(
     costs: Mapping[str, tuple[ArrayLike, ArrayLike]],
     *,
@@ -858,7 +862,7 @@ def cost_curve(
     for name, pair in costs.items():
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise DataError(f"plots.cost_curve: {shorten(name, 40)!r} must be a pair (sizes, seconds).")
-        x, y = as_numbers(pair[0], "sizes", "cost_curve"), as_numbers(pair[1], "seconds", "cost_curve")
+        x, y = finite_numbers(pair[0], "sizes", "cost_curve"), finite_numbers(pair[1], "seconds", "cost_curve")
         if len(x) != len(y):
             raise DataError(f"plots.cost_curve: {shorten(name, 40)!r} has {len(x)} sizes and {len(y)} seconds.")
         if min(x.min(), y.min()) <= 0:
@@ -868,16 +872,16 @@ def cost_curve(
         ax = new_axes(5.6, 4.0)
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ink = tidy(ax, grid="both")
+    ink = style_axes(ax, grid="both")
     ax.grid(visible=False, which="minor")
     handles, names = [], []
-    for (name, (x, y)), look in zip(measured.items(), lines(len(measured)), strict=True):
+    for (name, (x, y)), look in zip(measured.items(), line_styles(len(measured)), strict=True):
         sizes = np.unique(x)
         middle = np.array([np.median(y[x == size]) for size in sizes])
         handles += ax.plot(sizes, middle, **look)
         if len(x) > len(sizes):
             ax.plot(x, y, ".", color=look["color"], markersize=3, alpha=0.5)
-        text = written(name)
+        text = label_text(name)
         if slopes and len(sizes) > 1:
             text += f", slope {np.polyfit(np.log(x), np.log(y), 1)[0]:.2f}".replace("-", "−")
         names.append(text)
@@ -889,9 +893,9 @@ def cost_curve(
         # A few sizes are read more easily than the powers of ten between them.
         ax.set_xticks(marked, [f"{size:,.0f}" if size == round(size) else f"{size:g}" for size in marked])
         ax.set_xticks([], minor=True)
-    ax.set_xlabel(written(xlabel, 60), color=ink.strong)
-    ax.set_ylabel(written(ylabel, 60), color=ink.strong)
-    key(ax, handles, names)
+    ax.set_xlabel(label_text(xlabel, 60), color=ink.strong)
+    ax.set_ylabel(label_text(ylabel, 60), color=ink.strong)
+    draw_legend(ax, handles, names)
     return ax
 
 
@@ -901,10 +905,10 @@ def cost_curve(
 def _ends(order: Ints, names: Sequence[str], limit: int, what: str) -> tuple[Ints, list[str], int | None]:
     """Return the first and the last of an order, the names of the rows, and the row that stands for those between."""
     if len(order) <= limit:
-        return order, [written(names[i]) for i in order], None
+        return order, [label_text(names[i]) for i in order], None
     head = -(-limit // 2)
     shown = np.concatenate([order[:head], order[len(order) - (limit - head) :]])
-    text = [written(names[i]) for i in shown]
+    text = [label_text(names[i]) for i in shown]
     return shown, [*text[:head], f"… {len(order) - limit:,} {what} between", *text[head:]], head
 
 
@@ -913,18 +917,18 @@ def _leaders(consensus: Consensus, instance: Any, limit: int, owner: str) -> tup
     if not isinstance(consensus, Consensus):
         raise KindError(f"plots.{owner} draws a Consensus, not {type(consensus).__name__}.")
     limit = check_limit(limit, owner)
-    n = which_instance(consensus, instance, owner)
+    n = instance_code(consensus, instance, owner)
     first, last = int(consensus.slots.offsets[n]), int(consensus.slots.offsets[n + 1])
     slots = consensus.order()[first:last]
     rest = f"the best {limit} of {len(slots):,} items" if len(slots) > limit else ""
     slots = slots[:limit]
-    return slots, [f"{consensus.rank[s]}  {written(consensus.items[int(s)])}" for s in slots], rest
+    return slots, [f"{consensus.rank[s]}  {label_text(consensus.items[int(s)])}" for s in slots], rest
 
 
 def _entitle(ax: Axes, consensus: Consensus, instance: Any) -> None:
     """Name the instance where there are several."""
     if len(consensus) > 1:
-        ax.set_title(written(instance, 60), fontsize=LARGE, color=ink_of(ax).strong, loc="left")
+        ax.set_title(label_text(instance, 60), fontsize=LARGE, color=ink_of(ax).strong, loc="left")
 
 
 def _mark_labels(ax: Axes, labels: Floats, place: float) -> None:

@@ -25,9 +25,15 @@ from concordant.data.index import Texts, freeze
 from concordant.errors import DataError, KindError, listing
 from concordant.metrics.evaluation import Evaluation, combine_folds, evaluate
 from concordant.metrics.ranking import MetricLike, convention_named, parse_metric, parse_metrics
-from concordant.selection.portions import are_folds, check_validation_part, fit_on, make_portions, predict_with
-from concordant.selection.search import Search, seeded
-from concordant.selection.trials import fresh, in_parallel, seeds_of
+from concordant.selection.folds import (
+    are_given_folds,
+    check_validation_part,
+    fit_fold,
+    make_folds,
+    predict_with_features,
+)
+from concordant.selection.parallel_fits import run_parallel, seeds_of, unfitted_copy
+from concordant.selection.search import Search, seeded_copy
 
 if TYPE_CHECKING:
     import polars as pl
@@ -167,7 +173,7 @@ class CrossValidation(Evaluation):
         }
         columns |= {name: [r.evaluation.mean[name] for r in self.runs] for name in self.metrics}
         columns["seconds"] = [r.seconds for r in self.runs]
-        columns["chosen"] = [_words(c) for c in self.chosen]
+        columns["chosen"] = [_params_text(c) for c in self.chosen]
         return pl.DataFrame(columns)
 
     def to_text(self, *, digits: int = 4, percent: bool = False) -> str:
@@ -220,7 +226,7 @@ class Nested(CrossValidation):
     @cached_property
     def counts(self) -> dict[str, int]:
         """What was chosen, as text, and in how many of the runs, the most frequent first."""
-        texts = [_words(run.chosen) for run in self.runs]
+        texts = [_params_text(run.chosen) for run in self.runs]
         return {t: texts.count(t) for t in sorted(dict.fromkeys(texts), key=lambda t: -texts.count(t))}
 
     @property
@@ -342,36 +348,36 @@ def cross_validate(
     method = create(method)
     rule = _convention(convention, folds)
     if isinstance(method, Search) and method.convention is None:
-        method = fresh(method, convention=rule)
+        method = unfitted_copy(method, convention=rule)
     wanted = [str(m) for m in parse_metrics(metrics)]
     check_validation_part(validation_part, owner, folds)
     own = seeds_of(method, seeds, owner)
-    portions = make_portions(preferences, labels, folds, random_state, owner)
+    all_folds = make_folds(preferences, labels, folds, random_state, owner)
 
     def work(t: int) -> Run:
-        seed, fold = own[t // len(portions)], t % len(portions)
-        portion = portions[fold]
-        copy = seeded(method, seed)
+        seed, fold = own[t // len(all_folds)], t % len(all_folds)
+        fold_data = all_folds[fold]
+        copy = seeded_copy(method, seed)
         started = perf_counter()
         try:
-            fit_on(copy, portion, validation_part, random_state, features)
-            consensus = predict_with(copy, portion.test, features)
+            fit_fold(copy, fold_data, validation_part, random_state, features)
+            consensus = predict_with_features(copy, fold_data.test, features)
         except Exception as error:
             with_ = "" if seed is None else f" with random_state={seed}"
-            tested = listing(portion.test.instances[:5].tolist())
-            error.add_note(f"in fold {fold + 1} of {len(portions)}{with_}, tested on instances {tested} ...")
+            tested = listing(fold_data.test.instances[:5].tolist())
+            error.add_note(f"in fold {fold + 1} of {len(all_folds)}{with_}, tested on instances {tested} ...")
             raise
         seconds = perf_counter() - started
-        found = evaluate(consensus, portion.truth, wanted, convention=rule, rel=rel)
+        found = evaluate(consensus, fold_data.truth, wanted, convention=rule, rel=rel)
         return Run(seed, fold, copy, consensus, found, seconds)
 
-    runs = tuple(in_parallel(work, len(own) * len(portions)))
+    runs = tuple(run_parallel(work, len(own) * len(all_folds)))
     first, *others = _by_seed(runs)
     values = first.values
     if others:
         every = (first, *others)
         values = {name: freeze(np.mean([e.values[name] for e in every], axis=0)) for name in first.metrics}
-    order = None if are_folds(folds) else preferences.instances
+    order = None if are_given_folds(folds) else preferences.instances
     return CrossValidation(values, first.instances, first.convention, first.rel, first.folds, first.notes, runs, order)
 
 
@@ -475,7 +481,7 @@ def nested(
 def _convention(convention: str | None, folds: Any) -> str:
     """Return whose rules hold: LETOR's where its folds are given, unless somebody says otherwise."""
     if convention is None:
-        return "letor" if are_folds(folds) else "trec"
+        return "letor" if are_given_folds(folds) else "trec"
     return convention_named(convention).name
 
 
@@ -490,5 +496,5 @@ def _search(run: Run) -> Search:
     return run.method
 
 
-def _words(chosen: dict[str, Any]) -> str:
+def _params_text(chosen: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value!r}" for name, value in chosen.items())

@@ -30,18 +30,18 @@ from concordant.execution.blocks import Blocks
 from concordant.learning.supervision import match_labels
 from concordant.metrics.evaluation import evaluate
 from concordant.metrics.ranking import CONVENTIONS, Metric, parse_metric
-from concordant.selection.portions import (
+from concordant.selection.folds import (
     Data,
-    Portion,
-    are_folds,
+    FoldData,
+    are_given_folds,
     check_data,
     check_validation_part,
-    fit_on,
-    make_portions,
-    predict_with,
-    validation_portion,
+    fit_fold,
+    make_folds,
+    predict_with_features,
+    validation_fold,
 )
-from concordant.selection.trials import check_seeds, fresh, in_parallel, seeds_of
+from concordant.selection.parallel_fits import check_seeds, run_parallel, seeds_of, unfitted_copy
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from concordant.inference.explanation import Explanation
 
-__all__ = ["GridSearch", "RandomSearch", "Search", "Tried", "seeded"]
+__all__ = ["GridSearch", "RandomSearch", "Search", "Tried", "seeded_copy"]
 
 # Means closer than this are the same number, and of equals the first is kept.
 _SAME = 1e-12
@@ -99,7 +99,7 @@ class Tried(NamedTuple):
     error: str
 
 
-class _Outcome(NamedTuple):
+class _FitOutcome(NamedTuple):
     """What came of one fit; the fitted method only where it may be kept."""
 
     value: float
@@ -121,22 +121,22 @@ def _parses(parse: Callable[[Any], object]) -> Callable[[Any], bool]:
     return test
 
 
-def _methods(method: Any, given: Any) -> list[tuple[Aggregator, Any]]:
+def _methods_and_spaces(method: Any, given: Any) -> list[tuple[Aggregator, Any]]:
     """Return the methods with their own grids or spaces."""
     if not isinstance(method, list):
-        return [(_one(method), given)]
+        return [(_as_method(method), given)]
     out = []
     for entry in method:
         if isinstance(entry, tuple) and len(entry) == 2:
-            out.append((_one(entry[0]), entry[1]))
+            out.append((_as_method(entry[0]), entry[1]))
         else:
-            out.append((_one(entry), None))
+            out.append((_as_method(entry), None))
     if not out:
         raise ParameterError("there is no method to choose.")
     return out
 
 
-def _one(method: Any) -> Aggregator:
+def _as_method(method: Any) -> Aggregator:
     if isinstance(method, (str, Aggregator)) or (isinstance(method, type) and issubclass(method, Aggregator)):
         return create(method)
     raise ParameterError(f"a method or its name was expected. Got {method!r} instead.")
@@ -147,7 +147,7 @@ def _is_metric(metric: Any) -> bool:
 
 
 def _is_folds(folds: Any) -> bool:
-    if are_folds(folds) or isinstance(folds, (str, bytes, bool, Iterator)):
+    if are_given_folds(folds) or isinstance(folds, (str, bytes, bool, Iterator)):
         return False
     if isinstance(folds, (int, np.integer)):
         return int(folds) >= 2
@@ -157,7 +157,7 @@ def _is_folds(folds: Any) -> bool:
 _SHARED: dict[str, Constraint] = {
     "method": Constraint(
         "a method, or a list of methods or of pairs of a method and its own parameters to try",
-        _parses(lambda value: _methods(value, None)),
+        _parses(lambda value: _methods_and_spaces(value, None)),
     ),
     "metric": Constraint("the name of a metric, such as 'ndcg@10'", _is_metric),
     "folds": Constraint(
@@ -182,7 +182,7 @@ class _SearchTags:
     def __get__(self, search: Search | None, owner: type[Search]) -> Tags:
         if search is None:
             return Tags(frozenset(_KINDS), supervised=True, cost=_COST)
-        own = [method.tags for method, _ in _methods(search.method, None)]
+        own = [method.tags for method, _ in _methods_and_spaces(search.method, None)]
         return Tags(
             accepts=frozenset().union(*(t.accepts for t in own)),
             supervised=True,
@@ -196,22 +196,24 @@ class _SearchTags:
         )
 
 
-class _OfOneMethod:
+class _AnyMethodFlag:
     """Whether a flag holds for one of the methods."""
 
     def __set_name__(self, owner: type[Search], name: str) -> None:
         self.name = name
 
     def __get__(self, search: Search | None, owner: type[Search]) -> bool:
-        return search is None or any(getattr(method, self.name) for method, _ in _methods(search.method, None))
+        return search is None or any(
+            getattr(method, self.name) for method, _ in _methods_and_spaces(search.method, None)
+        )
 
 
 class Search(Aggregator):
     """Base of the searches: subclasses say which candidates there are."""
 
     tags: ClassVar[Tags] = _SearchTags()  # type: ignore[assignment] # a search has the tags of its methods
-    takes_features: ClassVar[bool] = _OfOneMethod()  # type: ignore[assignment]
-    uses_features: ClassVar[bool] = _OfOneMethod()  # type: ignore[assignment]
+    takes_features: ClassVar[bool] = _AnyMethodFlag()  # type: ignore[assignment]
+    uses_features: ClassVar[bool] = _AnyMethodFlag()  # type: ignore[assignment]
     method: Any
     metric: Any
     folds: Any
@@ -240,10 +242,12 @@ class Search(Aggregator):
         return [candidate.method for candidate in self._candidates()]
 
     def _candidates(self) -> list[Candidate]:
-        entries = _methods(self.method, self._space())
+        entries = _methods_and_spaces(self.method, self._space())
         names = [method.name for method, _ in entries]
         return [
-            Candidate(method.name if names.count(method.name) == 1 else repr(method), fresh(method, **params), params)
+            Candidate(
+                method.name if names.count(method.name) == 1 else repr(method), unfitted_copy(method, **params), params
+            )
             for method, space in entries
             for params in ([{}] if space is None else self._combinations(method, space))
         ]
@@ -257,8 +261,8 @@ class Search(Aggregator):
         def with_seed(entry: Any) -> Any:
             if isinstance(entry, tuple):
                 return with_seed(entry[0]), entry[1]
-            method = _one(entry)
-            return seeded(method, seed if "random_state" in method.get_params() else None)
+            method = _as_method(entry)
+            return seeded_copy(method, seed if "random_state" in method.get_params() else None)
 
         method = [with_seed(m) for m in self.method] if isinstance(self.method, list) else with_seed(self.method)
         return type(self)(**self.get_params() | {"method": method, "random_state": seed})
@@ -293,7 +297,7 @@ class Search(Aggregator):
         if isinstance(preferences, Blocks) and features is None:
             return self._best().predict(preferences)
         data = self._checked(preferences)
-        return predict_with(self._best(), data, features)
+        return predict_with_features(self._best(), data, features)
 
     def fit_predict(
         self, preferences: Any, labels: Any = None, *, validation: Any = None, features: Features | None = None
@@ -310,24 +314,24 @@ class Search(Aggregator):
         candidates = self._candidates()
         given, theirs = _validation(validation, owner)
         if theirs is not None and features is not None:
-            features = _both(features, theirs)
+            features = _join_features(features, theirs)
         if given is None:
-            portions = make_portions(preferences, truth, self.folds, self.random_state, owner)
+            all_folds = make_folds(preferences, truth, self.folds, self.random_state, owner)
         else:
-            portions = [validation_portion(preferences, truth, given)]
+            all_folds = [validation_fold(preferences, truth, given)]
         seeds = [seeds_of(candidate.method, self.seeds, owner) for candidate in candidates]
-        trials = [(c, s, portion) for c, own in enumerate(seeds) for s in own for portion in portions]
+        trials = [(c, s, fold_data) for c, own in enumerate(seeds) for s in own for fold_data in all_folds]
 
-        def work(t: int) -> _Outcome:
-            c, own, portion = trials[t]
-            method = seeded(candidates[c].method, own)
-            return self._try(method, portion, features if method.uses_features else None, keep=given is not None)
+        def work(t: int) -> _FitOutcome:
+            c, own, fold_data = trials[t]
+            method = seeded_copy(candidates[c].method, own)
+            return self._try(method, fold_data, features if method.uses_features else None, keep=given is not None)
 
-        outcomes = in_parallel(work, len(trials))
+        outcomes = run_parallel(work, len(trials))
         self.tried_, start, first = [], 0, []
         for candidate, own in zip(candidates, seeds, strict=True):
-            end = start + len(own) * len(portions)
-            self.tried_.append(_summary(candidate, outcomes[start:end], len(portions)))
+            end = start + len(own) * len(all_folds)
+            self.tried_.append(_summary(candidate, outcomes[start:end], len(all_folds)))
             first.append(outcomes[start])
             start = end
         self._choose(owner)
@@ -337,10 +341,10 @@ class Search(Aggregator):
             self.best_method_ = kept
         else:
             # Set before it is fitted: a fit that is interrupted keeps the best so far.
-            self.best_method_ = seeded(winner, seeds[self.best_index_][0])
-            whole = Portion(preferences, truth, None, preferences, truth)
+            self.best_method_ = seeded_copy(winner, seeds[self.best_index_][0])
+            whole = FoldData(preferences, truth, None, preferences, truth)
             beside = features if winner.uses_features else None
-            fit_on(self.best_method_, whole, self.validation_part, self.random_state, beside)
+            fit_fold(self.best_method_, whole, self.validation_part, self.random_state, beside)
         info = self.fit_info_
         info.n_iter, info.validation, info.objective = len(candidates), self.best_score_, self.best_score_
         info.chosen = ({"method": name} if isinstance(self.method, list) else {}) | self.best_params_
@@ -348,23 +352,23 @@ class Search(Aggregator):
         info.converged = self.best_method_.fit_info_.converged
         info.warnings += self.best_method_.fit_info_.warnings
 
-    def _try(self, method: Aggregator, portion: Portion, features: Features | None, *, keep: bool) -> _Outcome:
+    def _try(self, method: Aggregator, fold_data: FoldData, features: Features | None, *, keep: bool) -> _FitOutcome:
         started = perf_counter()
         try:
-            fit_on(method, portion, self.validation_part, self.random_state, features)
-            consensus = predict_with(method, portion.test, features)
+            fit_fold(method, fold_data, self.validation_part, self.random_state, features)
+            consensus = predict_with_features(method, fold_data.test, features)
             found = evaluate(
                 consensus,
-                portion.truth,
+                fold_data.truth,
                 self.metric,
                 convention=self.convention or _DEFAULT_CONVENTION,
                 rel=self.rel,
             )
         except Exception as error:  # noqa: BLE001 - whatever one candidate raises is reported beside the others
             text = f"{type(error).__name__}: {error}"
-            return _Outcome(math.nan, perf_counter() - started, text, None)
+            return _FitOutcome(math.nan, perf_counter() - started, text, None)
         (value,) = found.mean.values()
-        return _Outcome(value, perf_counter() - started, "", method if keep else None)
+        return _FitOutcome(value, perf_counter() - started, "", method if keep else None)
 
     def _choose(self, owner: str) -> None:
         """Set what did best, and say what failed."""
@@ -400,7 +404,9 @@ class Search(Aggregator):
         tried = self.tried_
         columns: dict[str, Any] = {"method": [t.name for t in tried]}
         for name in dict.fromkeys(n for t in tried for n in t.params):
-            columns[_free(name)] = _column([t.params.get(name) for t in tried], [name in t.params for t in tried])
+            columns[_column_name(name)] = _column(
+                [t.params.get(name) for t in tried], [name in t.params for t in tried]
+            )
         mean = np.array([-np.inf if t.error else t.mean for t in tried])
         columns["rank"] = [None if t.error else 1 + int((mean > t.mean + _SAME).sum()) for t in tried]
         numbers = {"mean": [t.mean for t in tried], "std": [t.std for t in tried]}
@@ -447,21 +453,21 @@ def _validation(validation: Any, owner: str) -> tuple[tuple[Data, Labels] | None
     raise ParameterError.invalid("validation", f"{owner}.fit", allowed, validation)
 
 
-def _both(features: Features, more: Features) -> Features:
+def _join_features(features: Features, more: Features) -> Features:
     """Return the features of the training and the validation part as one; what both hold is taken once."""
     known = features.instances.codes
     new = [n for n, instance in enumerate(more.instances) if instance not in known]
     return Features.concat([features, more[new]]) if new else features
 
 
-def seeded(method: Aggregator, seed: int | None) -> Aggregator:
+def seeded_copy(method: Aggregator, seed: int | None) -> Aggregator:
     """Return an unfitted copy that goes by this seed; None leaves the method as it is."""
     if seed is None:
-        return fresh(method)
-    return method.with_seed(seed) if isinstance(method, Search) else fresh(method, random_state=seed)
+        return unfitted_copy(method)
+    return method.with_seed(seed) if isinstance(method, Search) else unfitted_copy(method, random_state=seed)
 
 
-def _summary(candidate: Candidate, outcomes: Sequence[_Outcome], n_folds: int) -> Tried:
+def _summary(candidate: Candidate, outcomes: Sequence[_FitOutcome], n_folds: int) -> Tried:
     """Return what the fits of one candidate, seed after seed and fold after fold, come to."""
     folds = np.array([o.value for o in outcomes]).reshape(-1, n_folds).mean(axis=0)
     std = float(folds.std(ddof=1)) if n_folds > 1 else math.nan
@@ -471,7 +477,7 @@ def _summary(candidate: Candidate, outcomes: Sequence[_Outcome], n_folds: int) -
     return Tried(*candidate, float(folds.mean()), std, folds, seconds, error)
 
 
-def _free(name: str) -> str:
+def _column_name(name: str) -> str:
     """Return a column name for a parameter that the frame does not use for something else."""
     taken = name in ("method", "rank", "mean", "std", "seconds", "error") or name.startswith("fold ")
     return f"parameter {name}" if taken else name
@@ -494,10 +500,10 @@ def _values(values: Any, name: str, owner: str) -> list[Any]:
         raise ParameterError(
             f"the values of {name!r} in {owner} must be a list with at least one entry. Got {values!r} instead."
         )
-    return [_plain(v) for v in values]
+    return [_python_value(v) for v in values]
 
 
-def _plain(value: Any) -> Any:
+def _python_value(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -719,13 +725,13 @@ class RandomSearch(Search):
             drawn = np.arange(total) if total <= self.n else rng.choice(total, size=self.n, replace=False)
             places = np.stack(np.unravel_index(drawn, sizes), axis=1).tolist() if sizes else [[]]
             return [{name: v[p] for name, v, p in zip(space, lists, place, strict=True)} for place in places]
-        return [{name: _drawn(values, rng) for name, values in space.items()} for _ in range(self.n)]
+        return [{name: _draw(values, rng) for name, values in space.items()} for _ in range(self.n)]
 
 
-def _drawn(values: Any, rng: np.random.Generator) -> Any:
+def _draw(values: Any, rng: np.random.Generator) -> Any:
     if hasattr(values, "rvs"):
-        return _plain(values.rvs(random_state=rng))
+        return _python_value(values.rvs(random_state=rng))
     if callable(values):
-        return _plain(values(rng))
+        return _python_value(values(rng))
     listed = _values(values, "", "RandomSearch")
     return listed[int(rng.integers(len(listed)))]

@@ -26,8 +26,19 @@ from concordant.errors import ConcordantError, ConcordantWarning, KindError
 from concordant.inference.experts import support
 from concordant.report.agreement import expert_agreement
 
-__all__ = ["Asked", "Difference", "Opinion", "RankRange", "ask", "default_learners", "default_methods", "differences",
-           "likeness", "rank_ranges", "same_first"]  # fmt: skip
+__all__ = [
+    "MethodResult",
+    "NamedMethod",
+    "RankDifference",
+    "RankIntervals",
+    "default_learners",
+    "default_methods",
+    "find_rank_intervals",
+    "method_agreement",
+    "rank_differences",
+    "run_method",
+    "same_first_share",
+]
 
 Votes = Preferences | Comparisons
 
@@ -45,7 +56,7 @@ _NEAR_TOP = 10
 _CRF_ROWS = 400_000
 
 
-class Asked(NamedTuple):
+class NamedMethod(NamedTuple):
     """A method to ask, and what it is called in the report."""
 
     label: str
@@ -53,7 +64,7 @@ class Asked(NamedTuple):
 
 
 @dataclass
-class Opinion:
+class MethodResult:
     """What a method says.
 
     Attributes
@@ -85,12 +96,12 @@ class Opinion:
         return (type(self.method).__doc__ or "").strip().split("\n", 1)[0]
 
 
-def _named(name: str, **params: object) -> Asked:
+def _make(name: str, **params: object) -> NamedMethod:
     inside = ", ".join(f"{p}={str(v).lower() if isinstance(v, bool) else v}" for p, v in params.items())
-    return Asked(f"{name}({inside})" if inside else name, create(name, **params))
+    return NamedMethod(f"{name}({inside})" if inside else name, create(name, **params))
 
 
-def default_methods(votes: Votes) -> list[Asked]:
+def default_methods(votes: Votes) -> list[NamedMethod]:
     """Return the methods a report asks when nobody names any: the first is the consensus it shows.
 
     They depend on what the experts gave and on what can be afforded. What a list says about items it leaves out is what
@@ -99,41 +110,41 @@ def default_methods(votes: Votes) -> list[Asked]:
     Examples
     --------
     >>> import concordant as cc
-    >>> [asked.label for asked in default_methods(cc.from_lists({"x": ["a", "b"], "y": ["b", "a"]}))]
+    >>> [method.label for method in default_methods(cc.from_lists({"x": ["a", "b"], "y": ["b", "a"]}))]
     ['plackett-luce', 'borda', 'median-rank', 'copeland', 'kemeny']
     """
     m = votes.slots.sizes.astype(np.float64)
     if isinstance(votes, Comparisons):
-        out = [_named("bradley-terry")]
+        out = [_make("bradley-terry")]
         if votes.expert is not None and votes.n_experts > 2:
-            out.append(_named("bradley-terry", reliability=True))
-        out += [_named("mpm"), _named("copeland"), _named("markov-chain")]
+            out.append(_make("bradley-terry", reliability=True))
+        out += [_make("mpm"), _make("copeland"), _make("markov-chain")]
         return out
     lists = np.bincount(votes.list_instance, minlength=len(votes))
     pairs = float((lists * m * m).sum())
     if votes.kind == "rating":
-        first = _named("mpm") if pairs <= _ADHERENCE else _named("mpm", adherence="none")
+        first = _make("mpm") if pairs <= _ADHERENCE else _make("mpm", adherence="none")
         # Who did not rate an item did not dislike it: Borda only where most items are rated.
         known = votes.n_rows / max(float((lists * m).sum()), 1.0)
-        out = [first, _named("plackett-luce"), _named("comb-anz", norm="none")]
-        out += [_named("borda")] if known > 0.5 else []
-        return out + ([_named("copeland")] if pairs <= _TABLE_OF_PAIRS else [])
+        out = [first, _make("plackett-luce"), _make("comb-anz", norm="none")]
+        out += [_make("borda")] if known > 0.5 else []
+        return out + ([_make("copeland")] if pairs <= _TABLE_OF_PAIRS else [])
     if len(votes) == 1 and m.max(initial=0) <= _MANY_ITEMS:
-        out = [_named("plackett-luce"), _named("borda"), _named("median-rank"), _named("copeland")]
-        return out + ([_named("kemeny")] if m.max(initial=0) <= _KEMENY_ITEMS else [])
-    out = [_named("rrf")] + ([_named("comb-mnz")] if votes.kind == "score" else [])
-    out += [_named("borda"), _named("median-rank"), _named("ulara")]
-    return out + ([_named("copeland")] if pairs <= _TABLE_OF_PAIRS else [])
+        out = [_make("plackett-luce"), _make("borda"), _make("median-rank"), _make("copeland")]
+        return out + ([_make("kemeny")] if m.max(initial=0) <= _KEMENY_ITEMS else [])
+    out = [_make("rrf")] + ([_make("comb-mnz")] if votes.kind == "score" else [])
+    out += [_make("borda"), _make("median-rank"), _make("ulara")]
+    return out + ([_make("copeland")] if pairs <= _TABLE_OF_PAIRS else [])
 
 
-def default_learners(votes: Votes) -> list[Asked]:
+def default_learners(votes: Votes) -> list[NamedMethod]:
     """Return the methods that learn from labels, for a report that has some."""
-    out = [_named("listwise-linear")]
-    return out + ([_named("crf")] if votes.n_rows <= _CRF_ROWS else [])
+    out = [_make("listwise-linear")]
+    return out + ([_make("crf")] if votes.n_rows <= _CRF_ROWS else [])
 
 
 @contextmanager
-def overheard(said: list[str]) -> Iterator[None]:
+def collect_warnings(said: list[str]) -> Iterator[None]:
     """Collect the warnings inside the block, each once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConcordantWarning)
@@ -144,20 +155,20 @@ def overheard(said: list[str]) -> Iterator[None]:
             said.append(text)
 
 
-def ask(asked: Asked, votes: Votes) -> Opinion:
+def run_method(named: NamedMethod, votes: Votes) -> MethodResult:
     """Return what a method says about the data, or why it cannot."""
-    out = Opinion(asked.label, asked.method)
+    out = MethodResult(named.label, named.method)
     started = perf_counter()
     try:
-        with overheard(out.warnings):
-            out.consensus = asked.method.fit_predict(votes)
+        with collect_warnings(out.warnings):
+            out.consensus = named.method.fit_predict(votes)
     except ConcordantError as error:
         out.reason = " ".join(str(error).split())
     out.seconds = perf_counter() - started
     return out
 
 
-class RankRange(NamedTuple):
+class RankIntervals(NamedTuple):
     """Between which ranks every slot lies, NaN where that is not known, and where the ranges come from.
 
     `drawn` says that they come from experts drawn anew, and not from the method.
@@ -166,12 +177,12 @@ class RankRange(NamedTuple):
     lower: Floats
     upper: Floats
     how: str
-    drawn: bool = False
+    bootstrapped: bool = False
 
 
-def rank_ranges(
-    opinion: Opinion, votes: Votes, *, draws: int = _DRAWS, depth: int = _DEPTH, random_state: int = 0
-) -> RankRange | None:
+def find_rank_intervals(
+    result: MethodResult, votes: Votes, *, draws: int = _DRAWS, depth: int = _DEPTH, random_state: int = 0
+) -> RankIntervals | None:
     """Return between which ranks the items lie: as the method says, or as ranks move when experts are drawn anew.
 
     Parameters
@@ -191,22 +202,22 @@ def rank_ranges(
     -----
     None where there are fewer than three experts, or where drawing anew would cost too much.
     """
-    consensus, method = opinion.consensus, opinion.method
+    consensus, method = result.consensus, result.method
     if consensus is None:
         return None
     if consensus.rank_lower is not None and consensus.rank_upper is not None:
         level = "" if consensus.level is None else f"{consensus.level:.0%} "
-        return RankRange(
+        return RankIntervals(
             np.asarray(consensus.rank_lower),
             np.asarray(consensus.rank_upper),
-            f"{level}intervals of {opinion.label}: {consensus.interval_method or 'its own'}",
+            f"{level}intervals of {result.label}: {consensus.interval_method or 'its own'}",
         )
     if not isinstance(votes, Preferences) or votes.n_experts < 3 or not method.tags.weights:
         return None
     rng = np.random.default_rng(random_state)
     drawn = rng.multinomial(votes.n_experts, np.full(votes.n_experts, 1 / votes.n_experts), size=draws).astype(float)
     how = (
-        f"where an item stands in {_LEVEL:.0%} of {draws} draws: experts drawn anew with replacement, {opinion.label} "
+        f"where an item stands in {_LEVEL:.0%} of {draws} draws: experts drawn anew with replacement, {result.label} "
         "reached from each draw"
     )
     if votes.slots.sizes.max(initial=0) > depth:
@@ -214,7 +225,7 @@ def rank_ranges(
     found = _from_contributions(method, votes, consensus, drawn, depth)
     if found is None and votes.n_rows * draws <= _REFIT_ROWS:
         found = _from_refits(method, votes, consensus, drawn, depth)
-    return None if found is None else RankRange(*found, how, drawn=True)
+    return None if found is None else RankIntervals(*found, how, bootstrapped=True)
 
 
 def _best(consensus: Consensus, n: int, depth: int) -> Ints:
@@ -222,7 +233,7 @@ def _best(consensus: Consensus, n: int, depth: int) -> Ints:
     return consensus.order()[a : min(b, a + depth)]
 
 
-def _ends(ranks: Floats) -> tuple[Floats, Floats]:
+def _percentile_interval(ranks: Floats) -> tuple[Floats, Floats]:
     """Return the range that holds the wanted share of ranks, draws in rows."""
     tail = (1 - _LEVEL) / 2
     low, high = np.quantile(ranks, [tail, 1 - tail], axis=0, method="inverted_cdf")
@@ -253,7 +264,7 @@ def _from_contributions(
         kept = [row[item] for item in votes.items.take(slots).tolist()]
         weight = drawn[:, [code[e] for e in found.experts]]
         scores = found.base[kept] + weight @ found.contribution[kept].T
-        low[slots], high[slots] = _ends(_ranks(scores))
+        low[slots], high[slots] = _percentile_interval(_ranks(scores))
     return low, high
 
 
@@ -270,13 +281,13 @@ def _from_refits(
             warnings.simplefilter("ignore", ConcordantWarning)
             ranks[d] = copy.fit_predict(again).rank[kept]
     low, high = np.full(votes.n_slots, np.nan), np.full(votes.n_slots, np.nan)
-    low[kept], high[kept] = _ends(ranks)
+    low[kept], high[kept] = _percentile_interval(ranks)
     return low, high
 
 
-def likeness(opinions: Sequence[Opinion], votes: Votes) -> Floats:
+def method_agreement(results: Sequence[MethodResult], votes: Votes) -> Floats:
     """Return Kendall's tau-b between every two methods, averaged over the instances."""
-    each = [o.consensus for o in opinions if o.consensus is not None]
+    each = [o.consensus for o in results if o.consensus is not None]
     k, m = len(each), votes.n_slots
     if not m or not k:
         return np.full((k, k), np.nan)
@@ -303,7 +314,7 @@ def likeness(opinions: Sequence[Opinion], votes: Votes) -> Floats:
     return expert_agreement(as_experts).tau
 
 
-def same_first(one: Consensus, other: Consensus) -> float:
+def same_first_share(one: Consensus, other: Consensus) -> float:
     """Return in which share of the instances two methods put the same item first; a tie for it counts."""
     offsets = one.slots.offsets
     held = np.flatnonzero(np.diff(offsets) > 0)
@@ -313,7 +324,7 @@ def same_first(one: Consensus, other: Consensus) -> float:
     return float((np.add.reduceat(both, offsets[:-1][held]) > 0).mean())
 
 
-class Difference(NamedTuple):
+class RankDifference(NamedTuple):
     """An item that methods place far apart: its rank by each of them."""
 
     instance: str
@@ -321,19 +332,19 @@ class Difference(NamedTuple):
     ranks: list[int]
 
 
-def differences(opinions: Sequence[Opinion], votes: Votes, limit: int) -> list[Difference]:
+def rank_differences(results: Sequence[MethodResult], votes: Votes, limit: int) -> list[RankDifference]:
     """Return the items whose ranks differ most from method to method, near the top more than further down.
 
     The measure is the ratio of the largest and the smallest rank, over items that some method puts among its ten best
     and of which as much is said as of the middle one; of several instances each gives one.
     """
-    ranks = np.column_stack([o.consensus.rank for o in opinions if o.consensus is not None]).astype(np.float64)
+    ranks = np.column_stack([o.consensus.rank for o in results if o.consensus is not None]).astype(np.float64)
     if ranks.shape[1] < 2:
         return []
     said = support(votes)
     near = (ranks.min(axis=1) <= _NEAR_TOP) & (said >= np.median(said))
     ratio = np.where(near, ranks.max(axis=1) / ranks.min(axis=1), 0.0)
-    out: list[Difference] = []
+    out: list[RankDifference] = []
     seen: set[int] = set()
     for slot in np.argsort(-ratio, kind="stable").tolist():
         n = int(votes.slots.instance[slot])
@@ -342,5 +353,5 @@ def differences(opinions: Sequence[Opinion], votes: Votes, limit: int) -> list[D
         if len(votes) > 1 and n in seen:
             continue
         seen.add(n)
-        out.append(Difference(*votes.slots.where(slot), [int(r) for r in ranks[slot]]))
+        out.append(RankDifference(*votes.slots.where(slot), [int(r) for r in ranks[slot]]))
     return out

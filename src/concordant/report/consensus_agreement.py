@@ -16,7 +16,7 @@ from concordant.data.preferences import Preferences
 from concordant.inference.experts import expert_records, list_agreement
 from concordant.kernels.inversions import pair_balance, tau_b
 
-__all__ = ["Standing", "among_others", "expert_standing", "odd_ones"]
+__all__ = ["ConsensusAgreement", "leave_one_out_agreement", "consensus_agreement", "outlying_experts"]
 
 # How far below the others, in robust standard deviations, an expert stands apart, at the least.
 _APART = 3.0
@@ -26,7 +26,7 @@ _FEWEST = 4
 _CLEAR, _NEAR = 0.15, 2.0
 
 
-class Standing(NamedTuple):
+class ConsensusAgreement(NamedTuple):
     """How much every expert said, and how far it agrees with the consensus.
 
     Attributes
@@ -35,7 +35,7 @@ class Standing(NamedTuple):
         Lists (instances answered, for comparisons) and statements.
     coverage : float[experts]
         The share of all items that the expert speaks of.
-    agreement, error : float[experts]
+    mean, stderr : float[experts]
         With the consensus, from 1 to -1, and about how sure that number is (a standard error); NaN where nothing can
         be said.
     by_list : float[lists], optional
@@ -45,12 +45,12 @@ class Standing(NamedTuple):
     lists: Ints
     rows: Ints
     coverage: Floats
-    agreement: Floats
-    error: Floats
+    mean: Floats
+    stderr: Floats
     by_list: Floats | None = None
 
 
-def expert_standing(votes: Preferences | Comparisons, consensus: Consensus) -> Standing:
+def consensus_agreement(votes: Preferences | Comparisons, consensus: Consensus) -> ConsensusAgreement:
     """Return how far every expert agrees with the consensus, as `describe_experts` measures it.
 
     The standard error is that of the mean over the expert's lists; of one or two lists, or of comparisons, that of
@@ -61,7 +61,7 @@ def expert_standing(votes: Preferences | Comparisons, consensus: Consensus) -> S
         agreement = np.array([np.nan if r["agreement"] is None else r["agreement"] for r in records])
         expert = np.zeros(0, dtype=np.int32) if votes.expert is None else votes.expert
         said = np.bincount(expert, weights=votes.n_left + votes.n_right + votes.n_ties, minlength=len(records))
-        return Standing(
+        return ConsensusAgreement(
             np.array([r["lists"] for r in records], dtype=np.int64),
             said.astype(np.int64),
             np.array([r["coverage"] for r in records]),
@@ -71,7 +71,7 @@ def expert_standing(votes: Preferences | Comparisons, consensus: Consensus) -> S
     return _by_expert(votes, list_agreement(votes, consensus.rank, behind=votes.kind != "rating"))
 
 
-def _by_expert(votes: Preferences, tau: Floats) -> Standing:
+def _by_expert(votes: Preferences, tau: Floats) -> ConsensusAgreement:
     """Return the means over the lists of every expert."""
     k, expert = votes.n_experts, votes.list_expert
     known = ~np.isnan(tau)
@@ -85,7 +85,7 @@ def _by_expert(votes: Preferences, tau: Floats) -> Standing:
     chance = np.bincount(expert[known], weights=2 * (2 * m + 5) / (9 * m * (m - 1)), minlength=k)
     error = np.where(times > 2, spread / np.sqrt(np.maximum(times, 1)), np.sqrt(chance) / np.maximum(times, 1))
     rows = np.bincount(expert, weights=votes.list_lengths, minlength=k)
-    return Standing(
+    return ConsensusAgreement(
         np.bincount(expert, minlength=k),
         rows.astype(np.int64),
         rows / max(votes.n_slots, 1),
@@ -95,7 +95,7 @@ def _by_expert(votes: Preferences, tau: Floats) -> Standing:
     )
 
 
-def among_others(votes: Preferences | Comparisons) -> Standing:
+def leave_one_out_agreement(votes: Preferences | Comparisons) -> ConsensusAgreement:
     """Return how far every expert agrees with what all the others come to without it.
 
     An expert is part of the consensus, and of a few experts each is a large part: even one who draws by chance agrees
@@ -111,11 +111,11 @@ def among_others(votes: Preferences | Comparisons) -> Standing:
     --------
     >>> import concordant as cc
     >>> lists = {"w": ["a", "b", "c"], "x": ["a", "b", "c"], "y": ["a", "b", "c"], "z": ["c", "b", "a"]}
-    >>> among_others(cc.from_lists(lists)).agreement.tolist()
+    >>> leave_one_out_agreement(cc.from_lists(lists)).mean.tolist()
     [1.0, 1.0, 1.0, -1.0]
     """
     if isinstance(votes, Comparisons):
-        return _judges_among_others(votes)
+        return _leave_one_judge_out(votes)
     m = votes.slots.sizes[votes.list_instance].astype(np.float64)[votes.row_list]
     listed = votes.list_lengths.astype(np.float64)[votes.row_list]
     place = votes.positions("average")
@@ -140,7 +140,7 @@ def among_others(votes: Preferences | Comparisons) -> Standing:
     return _by_expert(votes, tau)
 
 
-def _judges_among_others(votes: Comparisons) -> Standing:
+def _leave_one_judge_out(votes: Comparisons) -> ConsensusAgreement:
     k, m = votes.n_experts, votes.n_slots
     expert = np.zeros(0, dtype=np.int32) if votes.expert is None else votes.expert
     net, heard = votes.n_left - votes.n_right, votes.n_left + votes.n_right + votes.n_ties
@@ -161,17 +161,17 @@ def _judges_among_others(votes: Comparisons) -> Standing:
         agreement[e] = float((sign * net[own]).sum() / said[e])
     nothing = np.zeros(k, dtype=np.int64)
     error = 1.0 / np.sqrt(np.maximum(said, 1.0))
-    return Standing(nothing, said.astype(np.int64), np.zeros(k), agreement, error)
+    return ConsensusAgreement(nothing, said.astype(np.int64), np.zeros(k), agreement, error)
 
 
-def odd_ones(standing: Standing) -> dict[int, str]:
+def outlying_experts(agreement: ConsensusAgreement) -> dict[int, str]:
     """Return the experts who stand apart, by code, and in which way.
 
     "turned around" agrees less than chance would, surely; "no better than chance" cannot be told from it although
     there is enough to tell; "outlier" agrees far less than the others do, by a robust measure of how they spread. Of
     many experts some differ by chance, so that the more there are, the more it takes (Bonferroni at 5 %).
     """
-    value, error = standing.agreement, standing.error
+    value, error = agreement.mean, agreement.stderr
     known = np.flatnonzero(~np.isnan(value))
     if len(known) < _FEWEST:
         return {}

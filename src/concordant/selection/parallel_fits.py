@@ -15,19 +15,19 @@ from concordant.base.contract import Aggregator
 from concordant.errors import ParameterError
 from concordant.execution import force_threads, map_instances, n_threads
 
-__all__ = ["check_seeds", "fresh", "in_parallel", "seeds_of"]
+__all__ = ["check_seeds", "unfitted_copy", "run_parallel", "seeds_of"]
 
 T = TypeVar("T")
 
 
-def in_parallel(work: Callable[[int], T], n: int) -> list[T]:
+def run_parallel(work: Callable[[int], T], n: int) -> list[T]:
     """Return [work(0), ..., work(n - 1)]; whoever watches is told of every one that is finished.
 
     Examples
     --------
     >>> from concordant.execution import watch
     >>> with force_threads(1), watch(lambda done, total: print(f"{done} of {total}")):
-    ...     in_parallel(lambda i: n_threads() + i, 2)
+    ...     run_parallel(lambda i: n_threads() + i, 2)
     1 of 2
     2 of 2
     [1, 2]
@@ -35,16 +35,16 @@ def in_parallel(work: Callable[[int], T], n: int) -> list[T]:
     available = n_threads()
     share = max(1, available // max(1, min(n, available)))
 
-    def alone(i: int) -> T:
+    def with_share(i: int) -> T:
         with force_threads(share):
             return work(i)
 
     # An empty context is what a thread of the pool has anyway; with one thread it must not be another: a watcher would
     # hear of the passes of each fit, and a checkpoint would be taken up by all of them.
-    return map_instances(lambda i: Context().run(alone, i), n)
+    return map_instances(lambda i: Context().run(with_share, i), n)
 
 
-def fresh(method: Aggregator, **params: Any) -> Aggregator:
+def unfitted_copy(method: Aggregator, **params: Any) -> Aggregator:
     """Return an unfitted copy of a method, with some parameters changed; an unknown one is an error."""
     return type(method)(**method.get_params()).set_params(**params)
 

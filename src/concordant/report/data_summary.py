@@ -13,7 +13,7 @@ from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import shorten
 
-__all__ = ["Bar", "Fact", "Inventory", "KINDS", "several", "take_stock", "twins"]
+__all__ = ["Bar", "Fact", "DataSummary", "KINDS", "count_of", "summarise_data", "identical_experts"]
 
 # What the values of a container are called, and what experts did to give them.
 KINDS = {
@@ -44,7 +44,7 @@ class Bar(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Inventory:
+class DataSummary:
     """What the data is.
 
     Attributes
@@ -80,10 +80,10 @@ class Inventory:
     weight: float | None = None
 
 
-def several(n: float, one: str, many: str | None = None) -> str:
+def count_of(n: float, one: str, many: str | None = None) -> str:
     """Return a count with its noun.
 
-    >>> several(1, "expert"), several(1200, "expert"), several(2, "query", "queries")
+    >>> count_of(1, "expert"), count_of(1200, "expert"), count_of(2, "query", "queries")
     ('1 expert', '1,200 experts', '2 queries')
     """
     return f"{n:,.0f} {one if n == 1 else many or one + 's'}"
@@ -101,14 +101,14 @@ def _percent(share: float) -> str:
     return f"{share:.0%}"
 
 
-def take_stock(votes: Preferences | Comparisons, labels: Labels | None = None) -> Inventory:
+def summarise_data(votes: Preferences | Comparisons, labels: Labels | None = None) -> DataSummary:
     """Return what the data is: counts, coverage, overlap, ties, and what is worth a warning.
 
     Examples
     --------
     >>> import concordant as cc
-    >>> stock = take_stock(cc.from_lists({"x": ["a", "b"], "y": ["b", "c"]}))
-    >>> stock.items, round(stock.coverage, 2), round(stock.overlap, 2), stock.ties
+    >>> data = summarise_data(cc.from_lists({"x": ["a", "b"], "y": ["b", "c"]}))
+    >>> data.items, round(data.coverage, 2), round(data.overlap, 2), data.ties
     (3, 0.67, 0.33, 0.0)
     """
     found = _of_lists(votes) if isinstance(votes, Preferences) else _of_comparisons(votes)
@@ -132,7 +132,7 @@ def _distinct(votes: Preferences | Comparisons) -> int:
     return len(set(votes.items)) if len(votes) > 1 else votes.n_slots
 
 
-def _of_lists(votes: Preferences) -> Inventory:
+def _of_lists(votes: Preferences) -> DataSummary:
     n, k, m, r = len(votes), votes.n_experts, votes.n_slots, votes.n_rows
     what, _ = KINDS[votes.kind]
     sizes, lengths = votes.slots.sizes, votes.list_lengths
@@ -149,7 +149,7 @@ def _of_lists(votes: Preferences) -> Inventory:
     ]
     if n > 1 and (distinct := _distinct(votes)) != m:
         facts.append(Fact("Different items", f"{distinct:,}", "by their ids"))
-    facts.append(Fact(what.capitalize(), f"{r:,}", f"in {several(votes.n_lists, 'list')}"))
+    facts.append(Fact(what.capitalize(), f"{r:,}", f"in {count_of(votes.n_lists, 'list')}"))
     weight = None if votes.list_weight is None else float(votes.weights.sum())
     if weight is not None:
         facts.append(Fact("Weight of all lists", f"{weight:,.6g}", "a ballot cast three times weighs 3"))
@@ -165,7 +165,7 @@ def _of_lists(votes: Preferences) -> Inventory:
         facts.append(Fact("Overlap", _percent(overlap), "of the items of two lists together, both hold on average"))
     facts.append(Fact("Ties", _percent(tied), "of the entries of a list share their place with another"))
     warnings = _list_warnings(votes, answered, support)
-    return Inventory(votes.kind, n, k, m, r, coverage, overlap, tied, facts, _histogram(support), warnings, weight)
+    return DataSummary(votes.kind, n, k, m, r, coverage, overlap, tied, facts, _histogram(support), warnings, weight)
 
 
 def _overlap(votes: Preferences) -> float | None:
@@ -235,23 +235,23 @@ def _list_warnings(votes: Preferences, answered: Ints, support: Ints) -> list[st
     alone = int((answered == 1).sum())
     if alone and n > 1:
         rest = "rests" if alone == 1 else "rest"
-        out.append(f"{several(alone, 'instance')} {rest} on a single list: there is nothing to agree on.")
+        out.append(f"{count_of(alone, 'instance')} {rest} on a single list: there is nothing to agree on.")
     empty = int((answered == 0).sum())
     if empty:
-        out.append(f"{several(empty, 'instance')} {'has' if empty == 1 else 'have'} no list at all.")
+        out.append(f"{count_of(empty, 'instance')} {'has' if empty == 1 else 'have'} no list at all.")
     said = np.bincount(votes.list_expert, weights=votes.list_lengths, minlength=votes.n_experts)
     silent = [votes.experts[int(e)] for e in np.flatnonzero(said == 0)]
     if silent:
-        out.append(f"{several(len(silent), 'expert')} said nothing: {_some(silent)}.")
+        out.append(f"{count_of(len(silent), 'expert')} said nothing: {_some(silent)}.")
     quiet = [votes.experts[int(e)] for e in np.flatnonzero((said > 0) & (said < _ROUGHLY_NOTHING * np.median(said)))]
     if quiet:
-        out.append(f"{several(len(quiet), 'expert')} said next to nothing beside the others: {_some(quiet)}.")
+        out.append(f"{count_of(len(quiet), 'expert')} said next to nothing beside the others: {_some(quiet)}.")
     unheard = int((support == 0).sum())
     if unheard:
         were = "was" if unheard == 1 else "were"
         out.append(
-            f"{several(unheard, 'item')} ({_percent(unheard / len(support))}) {were} ranked by nobody: last, or in the "
-            "middle, depending on the method."
+            f"{count_of(unheard, 'item')} ({_percent(unheard / len(support))}) {were} ranked by nobody: last, or in "
+            "the middle, depending on the method."
         )
     single = int((support == 1).sum())
     if votes.n_experts > 2 and single > 0.5 * len(support):
@@ -263,15 +263,15 @@ def _list_warnings(votes: Preferences, answered: Ints, support: Ints) -> list[st
     first = np.minimum.reduceat(place, votes.list_offsets[:-1]) if votes.n_lists else np.zeros(0)
     flat = int(((first == lengths) & (lengths > 1)).sum())
     if flat:
-        out.append(f"{several(flat, 'list')} with all items in one place: nothing is said about the order.")
+        out.append(f"{count_of(flat, 'list')} with all items in one place: nothing is said about the order.")
     out += [
         f"{shorten(a, 40)} and {shorten(b, 40)} say the same in every instance: one opinion, counted twice."
-        for a, b in twins(votes)[:3]
+        for a, b in identical_experts(votes)[:3]
     ]
     return out
 
 
-def twins(votes: Preferences) -> list[tuple[str, str]]:
+def identical_experts(votes: Preferences) -> list[tuple[str, str]]:
     """Return experts whose lists are all equal, where they ranked more than a handful of things."""
     if votes.n_experts > 200 or votes.list_weight is not None:
         return []
@@ -292,7 +292,7 @@ def twins(votes: Preferences) -> list[tuple[str, str]]:
     return out
 
 
-def _of_comparisons(votes: Comparisons) -> Inventory:
+def _of_comparisons(votes: Comparisons) -> DataSummary:
     outcomes = votes.n_left + votes.n_right + votes.n_ties
     total, ties = float(outcomes.sum()), float(votes.n_ties.sum())
     m, named = votes.n_slots, votes.expert is not None
@@ -322,7 +322,7 @@ def _of_comparisons(votes: Comparisons) -> Inventory:
         few = int((said < 10).sum())
         if few:
             warnings.append(
-                f"{several(few, 'expert')} made fewer than 10 comparisons: little can be said about how far to trust "
+                f"{count_of(few, 'expert')} made fewer than 10 comparisons: little can be said about how far to trust "
                 "them."
             )
     if votes.sided and total:
@@ -337,9 +337,9 @@ def _of_comparisons(votes: Comparisons) -> Inventory:
             )
     unheard = int((support == 0).sum())
     if unheard:
-        warnings.append(f"{several(unheard, 'item')} took part in no comparison.")
+        warnings.append(f"{count_of(unheard, 'item')} took part in no comparison.")
     rows = round(total)
-    return Inventory(
+    return DataSummary(
         "comparisons", len(votes), votes.n_experts, m, rows, None, None, share, facts, _histogram(support), warnings
     )
 
@@ -369,8 +369,8 @@ def _of_labels(votes: Preferences | Comparisons, labels: Labels) -> tuple[list[F
     elsewhere = len(labels) - there
     if elsewhere:
         be = "is" if elsewhere == 1 else "are"
-        warnings.append(f"{several(elsewhere, 'labelled instance')} {be} not in the data and {be} not evaluated.")
+        warnings.append(f"{count_of(elsewhere, 'labelled instance')} {be} not in the data and {be} not evaluated.")
     if there < len(votes):
         have = "has" if len(votes) - there == 1 else "have"
-        warnings.append(f"{len(votes) - there:,} of {several(len(votes), 'instance')} {have} no labels.")
+        warnings.append(f"{len(votes) - there:,} of {count_of(len(votes), 'instance')} {have} no labels.")
     return facts, warnings

@@ -12,35 +12,35 @@ import concordant as cc
 from concordant.data.dataset import Fold, Part
 from concordant.data.splits import k_folds
 from concordant.errors import DataError, KindError, ParameterError
-from concordant.selection.portions import check_validation_part, labels_of, make_portions
+from concordant.selection.folds import check_validation_part, labels_of, make_folds
 
 
-def portions(folds: Any, preferences: Any = P, labels: Any = LABELS, random_state: int = 0) -> Any:
-    return make_portions(preferences, labels, folds, random_state, "test")
+def all_folds(folds: Any, preferences: Any = P, labels: Any = LABELS, random_state: int = 0) -> Any:
+    return make_folds(preferences, labels, folds, random_state, "test")
 
 
 def test_where_all_are_labelled_the_folds_are_those_of_k_folds() -> None:
-    for portion, split in zip(portions(4, random_state=5), k_folds(P, 4, 5), strict=True):
-        assert portion.test.instances == P[split.test].instances
-        assert portion.train.instances == P[split.train].instances
-        assert portion.labels == LABELS[split.train]
-        assert portion.truth == LABELS[split.test]
-        assert portion.validation is None
+    for fold_data, split in zip(all_folds(4, random_state=5), k_folds(P, 4, 5), strict=True):
+        assert fold_data.test.instances == P[split.test].instances
+        assert fold_data.train.instances == P[split.train].instances
+        assert fold_data.labels == LABELS[split.train]
+        assert fold_data.truth == LABELS[split.test]
+        assert fold_data.validation is None
 
 
 def test_every_fold_has_its_share_of_few_labels_whatever_the_order() -> None:
     some = LABELS[np.arange(0, 24, 4)]
     for preferences in (P, P[::-1]):
-        found = portions(3, preferences, some)
-        assert [len(portion.truth) for portion in found] == [2, 2, 2]
-        assert [len(portion.labels) for portion in found] == [4, 4, 4]
-        assert sorted(i for portion in found for i in portion.test.instances) == sorted(P.instances)
-    one, other = portions(3, P, some), portions(3, P[::-1], some[::-1])
+        found = all_folds(3, preferences, some)
+        assert [len(fold_data.truth) for fold_data in found] == [2, 2, 2]
+        assert [len(fold_data.labels) for fold_data in found] == [4, 4, 4]
+        assert sorted(i for fold_data in found for i in fold_data.test.instances) == sorted(P.instances)
+    one, other = all_folds(3, P, some), all_folds(3, P[::-1], some[::-1])
     assert [set(a.test.instances) for a in one] == [set(b.test.instances) for b in other]
 
 
 def test_labels_are_matched_by_id() -> None:
-    for one, other in zip(portions(3), portions(3, labels=LABELS[::-1]), strict=True):
+    for one, other in zip(all_folds(3), all_folds(3, labels=LABELS[::-1]), strict=True):
         assert one.labels == other.labels
         assert one.truth == other.truth
 
@@ -52,12 +52,12 @@ def test_labels_of_other_instances_are_not_handed_on() -> None:
 
 def test_given_folds_are_taken_as_they_are() -> None:
     folds = given_folds()
-    for fold, portion in zip(folds, portions(folds, None, None), strict=True):
-        assert portion.train is fold.train.preferences
-        assert portion.labels is fold.train.labels
-        assert portion.validation == (fold.vali.preferences, fold.vali.labels)
-        assert portion.test is fold.test.preferences
-        assert portion.truth is fold.test.labels
+    for fold, fold_data in zip(folds, all_folds(folds, None, None), strict=True):
+        assert fold_data.train is fold.train.preferences
+        assert fold_data.labels is fold.train.labels
+        assert fold_data.validation == (fold.vali.preferences, fold.vali.labels)
+        assert fold_data.test is fold.test.preferences
+        assert fold_data.truth is fold.test.labels
 
 
 class Halves:
@@ -71,7 +71,7 @@ class Halves:
 
 
 def test_a_splitter_and_masks_will_do() -> None:
-    one, two = portions(Halves())
+    one, two = all_folds(Halves())
     assert one.test.instances == P[:12].instances
     assert two.train.instances == P[:12].instances
     assert two.test.instances == P[12:].instances
@@ -109,12 +109,12 @@ def part(index: Any) -> Part:
 )
 def test_folds_that_do_not_fit_are_refused(folds: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        portions(folds)
+        all_folds(folds)
 
 
 def test_a_fold_without_labels_is_named() -> None:
     with pytest.raises(DataError, match=r"fold 2 of 2 has no labelled instance to test: 2 instances, \['q3', 'q4'\]"):
-        portions([([4, 5], [0, 1]), ([4, 5], [2, 3])], P, LABELS[[0, 1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]])
+        all_folds([([4, 5], [0, 1]), ([4, 5], [2, 3])], P, LABELS[[0, 1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]])
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_fold_without_labels_is_named() -> None:
 )
 def test_what_cannot_be_split_is_refused(preferences: Any, labels: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
-        portions(3, preferences, labels)
+        all_folds(3, preferences, labels)
 
 
 def test_validation_parts_are_shares_and_not_for_given_folds() -> None:

@@ -27,23 +27,23 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Curve",
-    "arranged",
-    "as_numbers",
-    "at_items",
-    "by_cutoff",
-    "by_recall",
+    "expert_order",
+    "finite_numbers",
+    "values_at_items",
+    "values_by_cutoff",
+    "values_by_recall",
     "check_level",
     "check_limit",
-    "columns_of",
-    "curve",
+    "expert_columns",
+    "mean_curve",
     "expert_table",
-    "interval_of",
-    "named",
-    "points_of",
-    "ranks_of",
-    "trace_of",
-    "which_instance",
-    "wilson",
+    "expert_intervals",
+    "by_name",
+    "parse_points",
+    "rank_table",
+    "fit_trace",
+    "instance_code",
+    "wilson_interval",
 ]
 
 _RESAMPLES = 2000
@@ -65,7 +65,7 @@ def check_level(level: Any, owner: str, *, optional: bool = False) -> None:
         raise ParameterError.invalid("level", f"plots.{owner}", allowed, level)
 
 
-def as_numbers(values: Any, what: str, owner: str) -> Floats:
+def finite_numbers(values: Any, what: str, owner: str) -> Floats:
     """Return a flat array of finite numbers, or raise saying what is not."""
     try:
         out = np.asarray(values, dtype=np.float64).ravel()
@@ -82,7 +82,7 @@ def as_numbers(values: Any, what: str, owner: str) -> Floats:
 # Experts.
 
 
-def columns_of(table: Any, owner: str) -> dict[str, list[Any]]:
+def expert_columns(table: Any, owner: str) -> dict[str, list[Any]]:
     """Return the columns of what was learned about experts: of a method, a frame, or a mapping."""
     if callable(learned := getattr(table, "learned_experts", None)):
         columns: dict[str, list[Any]] = learned()
@@ -106,7 +106,7 @@ def columns_of(table: Any, owner: str) -> dict[str, list[Any]]:
 
 def expert_table(given: Any, wanted: Sequence[str] | None, owner: str) -> tuple[list[str], dict[str, Floats]]:
     """Return the experts and the columns of numbers to draw; missing numbers are NaN."""
-    columns = columns_of(given, owner)
+    columns = expert_columns(given, owner)
     if "expert" not in columns:
         raise ColumnError.missing(["expert"], list(columns), "one column must name the experts.")
     experts = [str(name) for name in columns.pop("expert")]
@@ -151,7 +151,9 @@ def _score_weights(given: Any, columns: Sequence[str]) -> list[str]:
     return [name for name in columns if enters(learned[name])]
 
 
-def interval_of(columns: Mapping[str, list[Any]], column: str, value: Floats, level: float) -> tuple[Floats, Floats]:
+def expert_intervals(
+    columns: Mapping[str, list[Any]], column: str, value: Floats, level: float
+) -> tuple[Floats, Floats]:
     """Return the ends of the intervals of a column of a table of experts, NaN where there is none."""
 
     def numbers(name: str) -> Floats | None:
@@ -173,7 +175,7 @@ def interval_of(columns: Mapping[str, list[Any]], column: str, value: Floats, le
 # Instances.
 
 
-def which_instance(container: Container, instance: Any, owner: str) -> int:
+def instance_code(container: Container, instance: Any, owner: str) -> int:
     """Return the code of an instance with items; None means the only one."""
     if not len(container):
         raise DataError(f"plots.{owner}: there is no instance to draw.")
@@ -193,7 +195,7 @@ def which_instance(container: Container, instance: Any, owner: str) -> int:
     return n
 
 
-def ranks_of(preferences: Preferences, n: int) -> tuple[Floats, list[str]]:
+def rank_table(preferences: Preferences, n: int) -> tuple[Floats, list[str]]:
     """Return the positions every answering expert gives the items of an instance (NaN: none), and the experts."""
     first, last = int(preferences.list_starts[n]), int(preferences.list_starts[n + 1])
     start = int(preferences.slots.offsets[n])
@@ -203,7 +205,7 @@ def ranks_of(preferences: Preferences, n: int) -> tuple[Floats, list[str]]:
     return out, preferences.experts.take(preferences.list_expert[first:last]).tolist()
 
 
-def at_items(
+def values_at_items(
     container: Consensus | Labels, instance: str, items: Sequence[str], values: NDArray[Any], what: str
 ) -> Floats:
     """Return the values of these items of an instance, NaN for those the container does not know."""
@@ -231,7 +233,7 @@ class Curve(NamedTuple):
     high: Floats | None = None
 
 
-def named(methods: Any, owner: str) -> dict[str, Any]:
+def by_name(methods: Any, owner: str) -> dict[str, Any]:
     """Return what is to be drawn by name; a single thing has no name."""
     if isinstance(methods, (Evaluation, Consensus)):
         return {"": methods}
@@ -242,7 +244,7 @@ def named(methods: Any, owner: str) -> dict[str, Any]:
     return {str(name): one for name, one in methods.items()}
 
 
-def points_of(values: Any, owner: str, name: str) -> dict[float, Floats]:
+def parse_points(values: Any, owner: str, name: str) -> dict[float, Floats]:
     """Return x -> values, in the order of x, from a mapping."""
     if not isinstance(values, Mapping):
         raise KindError(
@@ -251,14 +253,14 @@ def points_of(values: Any, owner: str, name: str) -> dict[float, Floats]:
         )
     if not values:
         raise DataError(f"plots.{owner}: {shorten(name, 40)!r} has no values.")
-    points = {float(x): as_numbers(v, "values", owner) for x, v in values.items()}
+    points = {float(x): finite_numbers(v, "values", owner) for x, v in values.items()}
     return dict(sorted(points.items()))
 
 
-def by_cutoff(one: Any, metric: str | None, name: str) -> tuple[dict[float, Floats], Codes | None, str]:
+def values_by_cutoff(one: Any, metric: str | None, name: str) -> tuple[dict[float, Floats], Codes | None, str]:
     """Return cutoff -> values of the instances, their folds, and the name of the metric where it is known."""
     if not isinstance(one, Evaluation):
-        return points_of(one, "metric_by_cutoff", name), None, "" if metric is None else str(metric)
+        return parse_points(one, "metric_by_cutoff", name), None, "" if metric is None else str(metric)
     families: dict[str, dict[float, Floats]] = {}
     for text, values in one.values.items():
         found = parse_metric(text)
@@ -275,7 +277,7 @@ def by_cutoff(one: Any, metric: str | None, name: str) -> tuple[dict[float, Floa
     return dict(sorted(families[wanted].items())), one.folds, wanted
 
 
-def by_recall(one: Evaluation, name: str) -> dict[float, Floats]:
+def values_by_recall(one: Evaluation, name: str) -> dict[float, Floats]:
     """Return recall -> values of the instances."""
     found = {text: parse_metric(text) for text in one.values}
     points = {m.recall: one.values[text] for text, m in found.items() if isinstance(m, InterpolatedPrecision)}
@@ -287,7 +289,7 @@ def by_recall(one: Evaluation, name: str) -> dict[float, Floats]:
     return dict(sorted(points.items()))
 
 
-def curve(points: Mapping[float, Floats], folds: Codes | None, level: float | None) -> Curve:
+def mean_curve(points: Mapping[float, Floats], folds: Codes | None, level: float | None) -> Curve:
     """Return the means over instances, and their bootstrap intervals where there are instances to draw from."""
     x, values = np.array(list(points)), list(points.values())
     if folds is None:
@@ -301,7 +303,7 @@ def curve(points: Mapping[float, Floats], folds: Codes | None, level: float | No
     return Curve(x, y, low, high)
 
 
-def trace_of(fit: Any, name: str) -> tuple[Floats, int | None, bool]:
+def fit_trace(fit: Any, name: str) -> tuple[Floats, int | None, bool]:
     """Return the values of the passes (one row per run), the pass that was kept, and whether they are of validation."""
     info = getattr(fit, "fit_info_", fit)
     # An array has a trace too, of another kind.
@@ -322,7 +324,7 @@ def trace_of(fit: Any, name: str) -> tuple[Floats, int | None, bool]:
     return table, chosen.get("passes"), getattr(info, "validation", None) is not None
 
 
-def wilson(share: Floats, count: Ints, level: float) -> tuple[Floats, Floats]:
+def wilson_interval(share: Floats, count: Ints, level: float) -> tuple[Floats, Floats]:
     """Return Wilson's interval of a share of so many."""
     z2 = NormalDist().inv_cdf(0.5 + level / 2) ** 2
     middle = (share + z2 / (2 * count)) / (1 + z2 / count)
@@ -330,7 +332,7 @@ def wilson(share: Floats, count: Ints, level: float) -> tuple[Floats, Floats]:
     return middle - reach, middle + reach
 
 
-def arranged(experts: Sequence[str], order: Any, clusters: Callable[[], Ints]) -> Ints:
+def expert_order(experts: Sequence[str], order: Any, clusters: Callable[[], Ints]) -> Ints:
     """Return the experts in the order asked for: by clusters, as they are, or as named."""
     if isinstance(order, str):
         if order not in ("clusters", "given"):

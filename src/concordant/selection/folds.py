@@ -32,16 +32,16 @@ from concordant.learning.supervision import match_labels
 
 __all__ = [
     "Data",
-    "Portion",
-    "are_folds",
+    "FoldData",
+    "are_given_folds",
     "check_data",
     "check_validation_part",
-    "fit_on",
+    "fit_fold",
     "labelled",
     "labels_of",
-    "make_portions",
-    "predict_with",
-    "validation_portion",
+    "make_folds",
+    "predict_with_features",
+    "validation_fold",
 ]
 
 Data = Votes | Features
@@ -49,7 +49,7 @@ Data = Votes | Features
 _FOLDS = "a whole number >= 2, a list of (train, test) indices, of given folds (train, vali, test), or a splitter"
 
 
-class Portion(NamedTuple):
+class FoldData(NamedTuple):
     """One fold: what is learned from, what passes and candidates may be chosen by, and what is tested.
 
     Attributes
@@ -88,7 +88,7 @@ def labelled(container: Container, labels: Labels) -> NDArray[np.bool_]:
     return np.array([i in codes and counts[codes[i]] > 0 for i in container.instances], dtype=np.bool_)
 
 
-def are_folds(folds: Any) -> bool:
+def are_given_folds(folds: Any) -> bool:
     """Return whether these are given folds of train, vali and test, each with data and labels."""
     return (
         isinstance(folds, Sequence)
@@ -125,7 +125,7 @@ def check_data(preferences: Any, labels: Any, owner: str) -> tuple[Data, Labels]
     return preferences, labels
 
 
-def make_portions(preferences: Any, labels: Any, folds: Any, random_state: int, owner: str) -> list[Portion]:
+def make_folds(preferences: Any, labels: Any, folds: Any, random_state: int, owner: str) -> list[FoldData]:
     """Return one portion for each fold, every one of them checked.
 
     Parameters
@@ -140,40 +140,40 @@ def make_portions(preferences: Any, labels: Any, folds: Any, random_state: int, 
     owner : str
         Who asks, for messages.
     """
-    if are_folds(folds):
-        portions = [Portion(train[0], train[1], (vali[0], vali[1]), test[0], test[1]) for train, vali, test in folds]
+    if are_given_folds(folds):
+        all_folds = [FoldData(train[0], train[1], (vali[0], vali[1]), test[0], test[1]) for train, vali, test in folds]
     else:
         preferences, labels = check_data(preferences, labels, owner)
         # Raises where ids do not fit, before every fold would complain that it has no labels.
         match_labels(preferences, labels, owner, usable=False)
-        splits = _splits(preferences, labels, folds, random_state, owner)
-        portions = [_portion(preferences, labels, split) for split in splits]
-    for number, portion in enumerate(portions, start=1):
-        _check(portion, f"fold {number} of {len(portions)}")
-    return portions
+        splits = _split_instances(preferences, labels, folds, random_state, owner)
+        all_folds = [_fold_data(preferences, labels, split) for split in splits]
+    for number, fold_data in enumerate(all_folds, start=1):
+        _check(fold_data, f"fold {number} of {len(all_folds)}")
+    return all_folds
 
 
-def validation_portion(preferences: Data, labels: Labels, validation: tuple[Data, Labels]) -> Portion:
+def validation_fold(preferences: Data, labels: Labels, validation: tuple[Data, Labels]) -> FoldData:
     """Return the portion that learns from everything and is tested on the validation part.
 
     One set of labels may serve both: of the others the validation part knows nothing.
     """
     data, truth = validation[0], labels_of(validation[1], validation[0].instances)
-    portion = Portion(preferences, labels, (data, truth), data, truth)
-    _check(portion, "the validation part", given=True)
-    return portion
+    fold_data = FoldData(preferences, labels, (data, truth), data, truth)
+    _check(fold_data, "the validation part", given=True)
+    return fold_data
 
 
-def _portion(preferences: Data, labels: Labels, split: Split) -> Portion:
+def _fold_data(preferences: Data, labels: Labels, split: Split) -> FoldData:
     train, test = preferences[split.train], preferences[split.test]
-    return Portion(train, labels_of(labels, train.instances), None, test, labels_of(labels, test.instances))
+    return FoldData(train, labels_of(labels, train.instances), None, test, labels_of(labels, test.instances))
 
 
-def _splits(preferences: Data, labels: Labels, folds: Any, random_state: int, owner: str) -> list[Split]:
+def _split_instances(preferences: Data, labels: Labels, folds: Any, random_state: int, owner: str) -> list[Split]:
     if isinstance(folds, Integral) and not isinstance(folds, bool):
         if folds < 2:
             raise ParameterError.invalid("folds", owner, _FOLDS, folds)
-        return _dealt(preferences, labels, int(folds), random_state)
+        return _balanced_folds(preferences, labels, int(folds), random_state)
     if hasattr(folds, "split") and not isinstance(folds, (str, bytes)):
         folds = folds.split(preferences)
     if isinstance(folds, (str, bytes, Container)) or not isinstance(folds, Iterable):
@@ -193,7 +193,7 @@ def _splits(preferences: Data, labels: Labels, folds: Any, random_state: int, ow
     return out
 
 
-def _dealt(preferences: Data, labels: Labels, n: int, random_state: int) -> list[Split]:
+def _balanced_folds(preferences: Data, labels: Labels, n: int, random_state: int) -> list[Split]:
     """Return n folds with their even share of the labelled instances."""
     known = labelled(preferences, labels)
     if int(known.sum()) < n:
@@ -207,16 +207,18 @@ def _dealt(preferences: Data, labels: Labels, n: int, random_state: int) -> list
     return [Split(np.flatnonzero(fold != f), np.flatnonzero(fold == f)) for f in range(n)]
 
 
-def _check(portion: Portion, where: str, *, given: bool = False) -> None:
+def _check(fold_data: FoldData, where: str, *, given: bool = False) -> None:
     """Raise when a portion cannot be learned from or tested, or is tested on what it learned from."""
-    test = set(portion.test.instances)
-    seen = portion.train.instances.tolist()
-    if portion.validation is not None and not given:
-        seen += portion.validation[0].instances.tolist()
+    test = set(fold_data.test.instances)
+    seen = fold_data.train.instances.tolist()
+    if fold_data.validation is not None and not given:
+        seen += fold_data.validation[0].instances.tolist()
     both = [i for i in dict.fromkeys(seen) if i in test]
-    if both and isinstance(portion.test, Features):
-        learned = [portion.train] if given or portion.validation is None else [portion.train, portion.validation[0]]
-        both = [i for i in both if any(_same_rows(i, part, portion.test) for part in learned)]
+    if both and isinstance(fold_data.test, Features):
+        learned = (
+            [fold_data.train] if given or fold_data.validation is None else [fold_data.train, fold_data.validation[0]]
+        )
+        both = [i for i in both if any(_same_rows(i, part, fold_data.test) for part in learned)]
     if both:
         raise DataError(
             f"{len(both)} of {len(test)} instances that {where} tests are learned from as well: {listing(both, 5)}. "
@@ -224,8 +226,8 @@ def _check(portion: Portion, where: str, *, given: bool = False) -> None:
         )
     if not seen:
         raise DataError(f"{where} has no instance to learn from.")
-    if not labelled(portion.test, portion.truth).any():
-        tested = listing(portion.test.instances[:5].tolist())
+    if not labelled(fold_data.test, fold_data.truth).any():
+        tested = listing(fold_data.test.instances[:5].tolist())
         advice = "Instances are matched by id." if given else "Use fewer folds."
         raise DataError(f"{where} has no labelled instance to test: {len(test)} instances, {tested}. {advice}")
 
@@ -241,9 +243,9 @@ def _same_rows(instance: str, one: Data, other: Features) -> bool:
     return np.array_equal(rows[0], rows[1], equal_nan=True)
 
 
-def fit_on(
+def fit_fold(
     method: Aggregator,
-    portion: Portion,
+    fold_data: FoldData,
     validation_part: float | None = None,
     random_state: int = 0,
     features: Features | None = None,
@@ -253,17 +255,17 @@ def fit_on(
     `features` are those of the items, of all parts together: rows are matched by id. A method that does not use them
     raises.
     """
-    train: tuple[Any, Labels] = (portion.train, portion.labels)
+    train: tuple[Any, Labels] = (fold_data.train, fold_data.labels)
     if not method.needs_labels():
         return method.fit(train[0], features=features)
-    held = portion.validation
+    held = fold_data.validation
     if held is None and validation_part is not None:
-        train, held = _hold_out(portion.train, portion.labels, validation_part, random_state)
+        train, held = _hold_out(fold_data.train, fold_data.labels, validation_part, random_state)
     validation = (*held, features) if held is not None and _uses(method, features) else held
     return method.fit(*train, validation=validation, features=features)
 
 
-def predict_with(method: Aggregator, data: Data, features: Features | None) -> Consensus:
+def predict_with_features(method: Aggregator, data: Data, features: Features | None) -> Consensus:
     """Return what a method predicts; features beside preferences go to the methods that use them."""
     own: Any = method
     found: Consensus = own.predict(data, features=features) if _uses(own, features) else own.predict(data)
@@ -294,5 +296,5 @@ def check_validation_part(part: Any, owner: str, folds: Any = None) -> None:
         return
     if not isinstance(part, Real) or isinstance(part, bool) or not 0 < float(part) < 1:
         raise ParameterError.invalid("validation_part", owner, "a number > 0 and < 1, or None", part)
-    if are_folds(folds):
+    if are_given_folds(folds):
         raise ParameterError("given folds bring their own validation parts; leave validation_part=None.")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from concordant.arrays import Floats, Ints
 from concordant.errors import MissingExtraError
-from concordant.report._material import Curve
+from concordant.report._plot_data import Curve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,24 +33,24 @@ __all__ = [
     "SMALL",
     "Ink",
     "column_names",
-    "count_ticks",
+    "rank_ticks",
     "draw_curves",
-    "draw_spans",
-    "drawing",
-    "height_for",
+    "draw_intervals",
+    "plot_style",
+    "figure_height",
     "ink_of",
-    "key",
-    "lines",
-    "mesh",
+    "draw_legend",
+    "line_styles",
+    "heat_map",
     "new_axes",
     "row_names",
-    "say",
-    "scale_bar",
-    "shades",
+    "set_caption",
+    "colorbar",
+    "colormap",
     "text_width",
-    "tidy",
-    "write_cells",
-    "written",
+    "style_axes",
+    "annotate_cells",
+    "label_text",
 ]
 
 P = ParamSpec("P")
@@ -83,7 +83,7 @@ _MANY_CELLS = 4000
 _WIDEST = 28
 
 
-def drawing(function: Callable[P, Axes]) -> Callable[P, Axes]:
+def plot_style(function: Callable[P, Axes]) -> Callable[P, Axes]:
     """Return the function inside the style, which ends with it; without Matplotlib it says what to install."""
 
     @wraps(function)
@@ -105,7 +105,9 @@ def new_axes(width: float, height: float) -> Axes:
     return Figure(figsize=(width, height), layout="constrained").add_subplot()
 
 
-def height_for(rows: int, *, least: float = 2.2, most: float = 14.0, each: float = 0.21, beside: float = 0.9) -> float:
+def figure_height(
+    rows: int, *, least: float = 2.2, most: float = 14.0, each: float = 0.21, beside: float = 0.9
+) -> float:
     """Return how high a figure must be for this many rows of text."""
     return min(max(least, beside + each * rows), most)
 
@@ -136,7 +138,7 @@ def _character(c: str, known: frozenset[int]) -> str:
     return c if ord(c) in known else "□"
 
 
-def written(text: Any, width: int = _WIDEST) -> str:
+def label_text(text: Any, width: int = _WIDEST) -> str:
     """Return an id as a label: long ones lose their middle, and nothing in it is taken for a formula.
 
     What the font cannot draw is shown as an empty box, which is how it would look, but without a warning.
@@ -180,7 +182,7 @@ def ink_of(ax: Axes) -> Ink:
     return Ink(strong, quiet, faint, to_hex(tuple(below)))
 
 
-def tidy(ax: Axes, *, grid: str = "", frame: str = "left bottom") -> Ink:
+def style_axes(ax: Axes, *, grid: str = "", frame: str = "left bottom") -> Ink:
     """Give axes the common look (spines, ticks, a faint grid behind) and return the colours to write with."""
     ink = ink_of(ax)
     ax.set_axisbelow(True)
@@ -241,7 +243,7 @@ def column_names(ax: Axes, names: Sequence[str], places: Sequence[float] | NDArr
     return note
 
 
-def say(ax: Axes, *parts: str) -> None:
+def set_caption(ax: Axes, *parts: str) -> None:
     """Write below the x-axis what it shows and what was left out, each on lines of its own that fit the picture."""
     # Names of rows and the scale of colours take room beside the axes, which a centred text may use.
     room = max(int((_inches(ax)[0] + 0.7) / (NORMAL * 0.58 / 72)), 16)
@@ -253,7 +255,7 @@ def text_width(text: str) -> float:
     return len(text) * SMALL * 0.62 / 72
 
 
-def count_ticks(ax: Axes, last: float) -> None:
+def rank_ticks(ax: Axes, last: float) -> None:
     """Put ticks on the x-axis for counting from 1: all of them while they are few, else 1 and round numbers."""
     if last <= 12:
         ax.set_xticks(np.arange(1, int(last) + 1))
@@ -262,7 +264,7 @@ def count_ticks(ax: Axes, last: float) -> None:
     ax.set_xticks(np.concatenate([[1], np.arange(step, last + 1, step)]))
 
 
-def key(ax: Axes, handles: Iterable[Any], names: Sequence[str], **where: Any) -> None:
+def draw_legend(ax: Axes, handles: Iterable[Any], names: Sequence[str], **where: Any) -> None:
     """Write the legend: inside for a few entries, to the right of the axes for many."""
     handles = list(handles)
     if not handles:
@@ -279,7 +281,7 @@ def key(ax: Axes, handles: Iterable[Any], names: Sequence[str], **where: Any) ->
 # Lines and tables.
 
 
-def lines(n: int) -> list[dict[str, Any]]:
+def line_styles(n: int) -> list[dict[str, Any]]:
     """Return how to draw n lines so that they are told apart by colour, and without it by marker and dashes."""
     c = len(SERIES)
     return [
@@ -295,14 +297,14 @@ def lines(n: int) -> list[dict[str, Any]]:
     ]
 
 
-def shades(name: str, nothing: str) -> Colormap:
+def colormap(name: str, nothing: str) -> Colormap:
     """Return a colour map in which what is not a number has the colour `nothing`."""
     import matplotlib as mpl
 
     return mpl.colormaps[name].with_extremes(bad=nothing)
 
 
-def mesh(
+def heat_map(
     ax: Axes, values: NDArray[Any], cmap: Colormap, low: float, high: float, edges: Floats | None = None
 ) -> QuadMesh:
     """Draw a table as coloured cells, first row on top; `edges` are the ends of the columns where they are uneven."""
@@ -322,7 +324,7 @@ def mesh(
     )
 
 
-def write_cells(ax: Axes, cells: QuadMesh, texts: NDArray[Any], places: NDArray[Any], longest: int) -> bool:
+def annotate_cells(ax: Axes, cells: QuadMesh, texts: NDArray[Any], places: NDArray[Any], longest: int) -> bool:
     """Write into the cells of a table if the text fits; return whether it did.
 
     Letters are dark on light cells and light on dark ones.
@@ -338,17 +340,25 @@ def write_cells(ax: Axes, cells: QuadMesh, texts: NDArray[Any], places: NDArray[
     for r in range(rows):
         for c in range(columns):
             if texts[r, c]:
-                ax.text(places[c], r, texts[r, c], ha="center", va="center", fontsize=size, color=_on(colours[r, c]))
+                ax.text(
+                    places[c],
+                    r,
+                    texts[r, c],
+                    ha="center",
+                    va="center",
+                    fontsize=size,
+                    color=_text_colour(colours[r, c]),
+                )
     return True
 
 
-def _on(colour: NDArray[Any]) -> str:
+def _text_colour(colour: NDArray[Any]) -> str:
     """Return black or white, whichever is better read on this colour."""
     linear = np.where(colour[:3] <= 0.04045, colour[:3] / 12.92, ((colour[:3] + 0.055) / 1.055) ** 2.4)
     return "#1a1a1a" if float(linear @ np.array([0.2126, 0.7152, 0.0722])) > 0.28 else "#ffffff"
 
 
-def scale_bar(ax: Axes, cells: QuadMesh, what: str, *, percent: bool = False) -> None:
+def colorbar(ax: Axes, cells: QuadMesh, what: str, *, percent: bool = False) -> None:
     """Draw the scale of colours to the right of a table."""
     from matplotlib.ticker import PercentFormatter
 
@@ -361,9 +371,9 @@ def scale_bar(ax: Axes, cells: QuadMesh, what: str, *, percent: bool = False) ->
         bar.ax.yaxis.set_major_formatter(PercentFormatter(1.0))
 
 
-def draw_spans(ax: Axes, value: Floats, low: Floats, high: Floats) -> bool:
+def draw_intervals(ax: Axes, value: Floats, low: Floats, high: Floats) -> bool:
     """Draw a row for each value, a point on its interval, hollow without one; return whether any has one."""
-    tidy(ax, grid="x", frame="bottom")
+    style_axes(ax, grid="x", frame="bottom")
     place = np.arange(len(value))
     sure = ~np.isnan(low) & ~np.isnan(high)
     ax.hlines(place[sure], low[sure], high[sure], color=POSITIVE, linewidth=2.2, alpha=0.55, capstyle="round")
@@ -376,11 +386,11 @@ def draw_spans(ax: Axes, value: Floats, low: Floats, high: Floats) -> bool:
 def draw_curves(ax: Axes, curves: Mapping[str, Curve], *, mark: bool = True) -> None:
     """Draw lines with their bands, and their names where there are any."""
     handles = []
-    for curve, look in zip(curves.values(), lines(len(curves)), strict=True):
+    for curve, look in zip(curves.values(), line_styles(len(curves)), strict=True):
         if not mark:
             look = {**look, "marker": None}
         handles += ax.plot(curve.x, curve.y, **look)
         if curve.low is not None and curve.high is not None:
             ax.fill_between(curve.x, curve.low, curve.high, color=look["color"], alpha=0.14, linewidth=0)
     if any(curves):
-        key(ax, handles, [written(name) for name in curves])
+        draw_legend(ax, handles, [label_text(name) for name in curves])

@@ -18,16 +18,24 @@ from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantError, KindError, shorten
 from concordant.metrics.comparison import TESTS, compare
-from concordant.metrics.evaluation import Evaluation, evaluate, own_order
-from concordant.report._material import by_cutoff, curve
-from concordant.report.opinions import Asked, Opinion, Votes, overheard
+from concordant.metrics.evaluation import Evaluation, evaluate, expert_consensus
+from concordant.report._plot_data import mean_curve, values_by_cutoff
+from concordant.report.method_results import MethodResult, NamedMethod, Votes, collect_warnings
 from concordant.selection.cross_validation import CrossValidation, cross_validate
-from concordant.selection.portions import are_folds, labelled, labels_of
+from concordant.selection.folds import are_given_folds, labelled, labels_of
 
-__all__ = ["Case", "Cell", "Line", "Row", "Truth", "Voice", "face_truth"]
+__all__ = [
+    "CaseStudy",
+    "LeaderboardCell",
+    "MetricCurve",
+    "LeaderboardRow",
+    "LabelEvaluation",
+    "ExpertContribution",
+    "evaluate_methods",
+]
 
 
-class _Yard(NamedTuple):
+class _MetricSet(NamedTuple):
     """What is measured, what of it is shown, and what rows are ordered by."""
 
     metrics: tuple[str, ...]
@@ -36,8 +44,8 @@ class _Yard(NamedTuple):
 
 
 # LETOR's script gives an instance with fewer items than the cut-off 0, so that it is kept where most have enough.
-_YARDS = {"letor": _Yard(("ndcg@1-5", "p@5", "map"), ("ndcg@1", "ndcg@3", "ndcg@5", "p@5", "map"), "ndcg@5")}
-_OTHER = _Yard(("ndcg@1-10", "p@10", "map"), ("ndcg@1", "ndcg@5", "ndcg@10", "p@10", "map"), "ndcg@10")
+_METRIC_SETS = {"letor": _MetricSet(("ndcg@1-5", "p@5", "map"), ("ndcg@1", "ndcg@3", "ndcg@5", "p@5", "map"), "ndcg@5")}
+_DEFAULT_METRICS = _MetricSet(("ndcg@1-10", "p@10", "map"), ("ndcg@1", "ndcg@5", "ndcg@10", "p@10", "map"), "ndcg@10")
 # Five folds; two where there is so much that half of it teaches as well.
 _FOLDS, _FEW_FOLDS, _MUCH = 5, 2, 400_000
 # Fewer labelled instances than this cannot be learned from and tested on.
@@ -52,7 +60,7 @@ _CASE_ITEMS, _CASE_EXPERTS = 8, 12
 _SAME = 1e-9
 
 
-class Cell(NamedTuple):
+class LeaderboardCell(NamedTuple):
     """A mean of a metric, its difference to the baseline with interval and corrected p-value, and what that says."""
 
     mean: float
@@ -64,15 +72,15 @@ class Cell(NamedTuple):
     best: bool
 
 
-class Row(NamedTuple):
+class LeaderboardRow(NamedTuple):
     """A method, or an expert alone, against the labels; `kind` is "method", "learned" or "expert"."""
 
     name: str
     kind: str
-    cells: dict[str, Cell]
+    cells: dict[str, LeaderboardCell]
 
 
-class Line(NamedTuple):
+class MetricCurve(NamedTuple):
     """A metric by cut-off: values and the ends of their intervals."""
 
     name: str
@@ -82,20 +90,20 @@ class Line(NamedTuple):
     high: list[float] | None
 
 
-class Voice(NamedTuple):
+class ExpertContribution(NamedTuple):
     """What one expert said about two items, and what the learned model made of it.
 
     `adds` is by how much the expert lifts the first item above the second, in units of the score.
     """
 
     expert: str
-    first: int | None
-    second: int | None
-    adds: float
+    chosen_rank: int | None
+    replaced_rank: int | None
+    amount: float
 
 
 @dataclass(frozen=True)
-class Case:
+class CaseStudy:
     """An instance where the equal vote was wrong and the learned model right.
 
     Attributes
@@ -130,26 +138,26 @@ class Case:
 
     instance: str
     learned_value: float
-    equal_value: float
+    baseline_value: float
     chosen: str
-    dethroned: str
+    replaced: str
     chosen_label: float
-    dethroned_label: float
+    replaced_label: float
     for_chosen: int
-    for_dethroned: int
-    voices: list[Voice]
+    for_replaced: int
+    contributions: list[ExpertContribution]
     others: float
     items: list[str]
     experts: list[str]
     ranks: list[list[int | None]]
     learned_rank: list[int]
-    equal_rank: list[int]
+    baseline_rank: list[int]
     labels: list[float | None]
     text: str
 
 
 @dataclass(frozen=True)
-class Truth:
+class LabelEvaluation:
     """What the labels say.
 
     Attributes
@@ -195,10 +203,10 @@ class Truth:
     metrics: list[str]
     main: str
     baseline: str
-    rows: list[Row]
+    rows: list[LeaderboardRow]
     instances: int
     how: list[str]
-    lines: list[Line]
+    curves: list[MetricCurve]
     values: dict[str, dict[str, float]]
     learned: str | None
     better: int
@@ -206,7 +214,7 @@ class Truth:
     worse: int
     first_better: int
     first_worse: int
-    cases: list[Case]
+    cases: list[CaseStudy]
     weights: dict[str, dict[str, float]]
     expert_values: dict[str, float]
     consensus: dict[str, Consensus]
@@ -215,16 +223,16 @@ class Truth:
     warnings: list[str]
 
 
-def face_truth(
+def evaluate_methods(
     votes: Votes,
     labels: Labels,
-    opinions: Sequence[Opinion],
-    learners: Sequence[Asked],
+    results: Sequence[MethodResult],
+    learners: Sequence[NamedMethod],
     *,
     convention: str = "trec",
     folds: Any = None,
-    say: Callable[[str], None] = lambda _: None,
-) -> Truth:
+    progress: Callable[[str], None] = lambda _: None,
+) -> LabelEvaluation:
     """Return how good the methods are against labels.
 
     Parameters
@@ -244,42 +252,42 @@ def face_truth(
     say : callable
         Is told what is being done.
     """
-    yard = _YARDS.get(convention, _OTHER)
-    main = yard.main
+    metric_set = _METRIC_SETS.get(convention, _DEFAULT_METRICS)
+    main = metric_set.main
     labels = labels_of(labels, votes.instances)
     said: list[str] = []
     left_out: dict[str, str] = {}
     known = int(labelled(votes, labels).sum())
-    given = are_folds(folds)
+    given = are_given_folds(folds)
     parts = folds if given else _FOLDS if votes.n_rows <= _MUCH else _FEW_FOLDS
     found: dict[str, CrossValidation] = {}
-    for asked in learners:
+    for named in learners:
         if known < _FEWEST and not given:
-            left_out[asked.label] = f"learns from labels, and only {known} instances have any"
+            left_out[named.label] = f"learns from labels, and only {known} instances have any"
             continue
-        say(f"learning with {asked.label}")
+        progress(f"learning with {named.label}")
         try:
-            with overheard(said):
-                found[asked.label] = cross_validate(
-                    asked.method,
+            with collect_warnings(said):
+                found[named.label] = cross_validate(
+                    named.method,
                     votes,
                     labels,
-                    metrics=yard.metrics,
+                    metrics=metric_set.metrics,
                     folds=parts,
                     validation_part=None if given else _HELD_OUT,
                     convention=convention,
                 )
         except ConcordantError as error:
-            left_out[asked.label] = " ".join(str(error).split())
-    frame = next(iter(found.values()), None)
+            left_out[named.label] = " ".join(str(error).split())
+    reference = next(iter(found.values()), None)
     plain = {
-        o.label: _in_frame(_evaluated(o.consensus, labels, convention, yard, said), frame)
-        for o in opinions
+        o.label: _align(_evaluated(o.consensus, labels, convention, metric_set, said), reference)
+        for o in results
         if o.consensus is not None
     }
-    experts = _experts(votes, labels, convention, yard, frame)
+    experts = _experts(votes, labels, convention, metric_set, reference)
     baseline = next(iter(plain))
-    rows, how = _rows(plain, found, experts, baseline, yard)
+    rows, how = _rows(plain, found, experts, baseline, metric_set)
     evaluations: dict[str, Evaluation] = plain | found
     if given and found:
         how.append(
@@ -291,28 +299,30 @@ def face_truth(
         )
     learned = max(found, key=lambda name: found[name].mean[main], default=None)
     better = equal = worse = first_better = first_worse = 0
-    cases: list[Case] = []
-    predicted = {name: cv.consensus for name, cv in found.items() if _once(cv)}
+    cases: list[CaseStudy] = []
+    predicted = {name: cv.consensus for name, cv in found.items() if _tested_once(cv)}
     if learned is not None:
         gain = found[learned].values[main] - plain[baseline].values[main]
         better, worse = int((gain > _SAME).sum()), int((gain < -_SAME).sum())
         equal = len(gain) - better - worse
-        first = next(o.consensus for o in opinions if o.label == baseline)
+        first = next(o.consensus for o in results if o.label == baseline)
         if learned in predicted and first is not None:
             cases = _cases(votes, labels, found[learned], predicted[learned], first, gain, main)
-            first_better, first_worse = _firsts(labels, predicted[learned], first, found[learned].instances.tolist())
+            first_better, first_worse = _compare_first_items(
+                labels, predicted[learned], first, found[learned].instances.tolist()
+            )
     values = {
         name: dict(zip(e.instances.tolist(), (float(v) for v in e.values[main]), strict=True))
         for name, e in evaluations.items()
     }
-    return Truth(
-        metrics=list(yard.shown),
+    return LabelEvaluation(
+        metrics=list(metric_set.shown),
         main=main,
         baseline=baseline,
         rows=rows,
         instances=len(plain[baseline]),
         how=how,
-        lines=[_line(name, e) for name, e in evaluations.items()],
+        curves=[_curve(name, e) for name, e in evaluations.items()],
         values=values,
         learned=learned,
         better=better,
@@ -325,33 +335,35 @@ def face_truth(
         expert_values={name: e.mean[main] for name, e in experts.items()},
         consensus=predicted,
         left_out=left_out,
-        unjudged=_unjudged(opinions[0].consensus, labels),
+        unjudged=_unjudged(results[0].consensus, labels),
         warnings=said,
     )
 
 
-def _evaluated(consensus: Consensus, labels: Labels, convention: str, yard: _Yard, said: list[str]) -> Evaluation:
-    with overheard(said):
-        return evaluate(consensus, labels, yard.metrics, convention=convention)
+def _evaluated(
+    consensus: Consensus, labels: Labels, convention: str, metric_set: _MetricSet, said: list[str]
+) -> Evaluation:
+    with collect_warnings(said):
+        return evaluate(consensus, labels, metric_set.metrics, convention=convention)
 
 
-def _in_frame(evaluation: Evaluation, frame: Evaluation | None) -> Evaluation:
+def _align(evaluation: Evaluation, reference: Evaluation | None) -> Evaluation:
     """Return the values of the instances of a cross-validation, in its order and folds."""
-    if frame is None:
+    if reference is None:
         return evaluation
     at = evaluation.instances.codes
-    index = np.array([at[i] for i in frame.instances], dtype=np.int64)
+    index = np.array([at[i] for i in reference.instances], dtype=np.int64)
     values = {name: v[index] for name, v in evaluation.values.items()}
-    return Evaluation(values, frame.instances, evaluation.convention, evaluation.rel, frame.folds, ())
+    return Evaluation(values, reference.instances, evaluation.convention, evaluation.rel, reference.folds, ())
 
 
-def _once(cv: CrossValidation) -> bool:
+def _tested_once(cv: CrossValidation) -> bool:
     tested = [i for run in cv.runs for i in run.consensus.instances]
     return len(set(tested)) == len(tested)
 
 
 def _experts(
-    votes: Votes, labels: Labels, convention: str, yard: _Yard, frame: Evaluation | None
+    votes: Votes, labels: Labels, convention: str, metric_set: _MetricSet, reference: Evaluation | None
 ) -> dict[str, Evaluation]:
     """Return every expert's own lists against the labels; an instance it did not answer counts 0."""
     if not isinstance(votes, Preferences) or votes.n_experts > _EXPERTS_ALONE:
@@ -362,11 +374,15 @@ def _experts(
     for e, name in enumerate(votes.experts):
         if lists[e] == 0:
             continue
-        with overheard(quietly):
+        with collect_warnings(quietly):
             found = evaluate(
-                own_order(votes, name), labels, yard.metrics, convention=convention, instances=labels.instances
+                expert_consensus(votes, name),
+                labels,
+                metric_set.metrics,
+                convention=convention,
+                instances=labels.instances,
             )
-        out[name] = _in_frame(found, frame)
+        out[name] = _align(found, reference)
     return out
 
 
@@ -375,12 +391,12 @@ def _rows(
     found: dict[str, CrossValidation],
     experts: dict[str, Evaluation],
     baseline: str,
-    yard: _Yard,
-) -> tuple[list[Row], list[str]]:
+    metric_set: _MetricSet,
+) -> tuple[list[LeaderboardRow], list[str]]:
     kinds = dict.fromkeys(plain, "method") | dict.fromkeys(found, "learned")
     every: dict[str, Evaluation] = {**plain, **found}
     if experts:
-        order = sorted(experts, key=lambda name: -experts[name].mean[yard.main])
+        order = sorted(experts, key=lambda name: -experts[name].mean[metric_set.main])
         chosen = {"best": order[0]} | ({"middle": order[len(order) // 2]} if len(order) > 2 else {})
         for word, name in chosen.items():
             label = f"{shorten(name, 60)} ({word} expert alone)"
@@ -388,14 +404,14 @@ def _rows(
             kinds[label] = "expert"
     n = len(every[baseline])
     tests = ["t"] if n > 2 and len(every) > 1 else []
-    table = compare(every, metrics=list(yard.shown), baseline=baseline, tests=tests, n_resamples=_RESAMPLES)
+    table = compare(every, metrics=list(metric_set.shown), baseline=baseline, tests=tests, n_resamples=_RESAMPLES)
     sign = table.significant() if tests else np.zeros(table.mean.shape, dtype=np.int8)
     rows = []
     for m, name in enumerate(table.methods):
         cells = {}
         for q, metric in enumerate(table.metrics):
             tested = bool(tests) and name != baseline
-            cells[metric] = Cell(
+            cells[metric] = LeaderboardCell(
                 float(table.mean[m, q]),
                 float(table.difference[m, q]) if tested else None,
                 float(table.lower[m, q]) if tested else None,
@@ -404,8 +420,8 @@ def _rows(
                 int(sign[m, q]),
                 bool(table.best[m, q]),
             )
-        rows.append(Row(name, kinds[name], cells))
-    rows.sort(key=lambda row: -row.cells[yard.main].mean)
+        rows.append(LeaderboardRow(name, kinds[name], cells))
+    rows.sort(key=lambda row: -row.cells[metric_set.main].mean)
     how = [every[baseline].legend]
     if tests:
         how.append(
@@ -421,11 +437,11 @@ def _rows(
     return rows, how
 
 
-def _line(name: str, evaluation: Evaluation) -> Line:
-    points, folds, _ = by_cutoff(evaluation, "ndcg", name)
-    drawn = curve(points, folds, 0.95)
+def _curve(name: str, evaluation: Evaluation) -> MetricCurve:
+    points, folds, _ = values_by_cutoff(evaluation, "ndcg", name)
+    drawn = mean_curve(points, folds, 0.95)
     low, high = (None if end is None else end.tolist() for end in (drawn.low, drawn.high))
-    return Line(name, [int(x) for x in drawn.x], drawn.y.tolist(), low, high)
+    return MetricCurve(name, [int(x) for x in drawn.x], drawn.y.tolist(), low, high)
 
 
 def _weights(cv: CrossValidation) -> dict[str, float]:
@@ -454,12 +470,14 @@ def _labels_in(labels: Labels, instance: str) -> dict[str, float]:
     return dict(zip(labels.items[a:b].tolist(), labels.label[a:b].tolist(), strict=True))
 
 
-def _firsts(labels: Labels, learned: Consensus, equal: Consensus, instances: Sequence[str]) -> tuple[int, int]:
+def _compare_first_items(
+    labels: Labels, learned: Consensus, baseline: Consensus, instances: Sequence[str]
+) -> tuple[int, int]:
     """Return in how many instances the learned model puts an item with a higher label first, and with a lower one."""
     better = worse = 0
     for instance in instances:
-        truth = _labels_in(labels, instance)
-        new, old = (truth.get(c.ranking(instance)[0], 0.0) for c in (learned, equal))
+        label_of = _labels_in(labels, instance)
+        new, old = (label_of.get(c.ranking(instance)[0], 0.0) for c in (learned, baseline))
         better, worse = better + (new > old), worse + (new < old)
     return better, worse
 
@@ -469,22 +487,22 @@ def _cases(
     labels: Labels,
     cv: CrossValidation,
     learned: Consensus,
-    equal: Consensus,
+    baseline: Consensus,
     gain: Floats,
     main: str,
-) -> list[Case]:
+) -> list[CaseStudy]:
     """Return the instances where the learned order gains most, and puts a better item first."""
     if not isinstance(votes, Preferences):
         return []
     model = {i: run.method for run in cv.runs if run.seed == cv.runs[0].seed for i in run.consensus.instances}
     place = votes.positions("min")
-    out: list[Case] = []
+    out: list[CaseStudy] = []
     for i in np.argsort(-gain, kind="stable").tolist():
         if gain[i] <= _SAME or len(out) == _CASES:
             break
         value = float(cv.values[main][i])
         values = (value, value - float(gain[i]))
-        case = _case(votes, place, labels, model[cv.instances[i]], learned, equal, cv.instances[i], values)
+        case = _case(votes, place, labels, model[cv.instances[i]], learned, baseline, cv.instances[i], values)
         if case is not None:
             out.append(case)
     return out
@@ -496,21 +514,21 @@ def _case(
     labels: Labels,
     model: Any,
     learned: Consensus,
-    equal: Consensus,
+    baseline: Consensus,
     instance: str,
     values: tuple[float, float],
-) -> Case | None:
+) -> CaseStudy | None:
     """Return what happened in an instance; None where there is no story."""
-    new, old = learned.ranking(instance), equal.ranking(instance)
-    truth = _labels_in(labels, instance)
-    chosen, dethroned = new[0], old[0]
-    if not truth.get(chosen, 0.0) > truth.get(dethroned, 0.0):
+    new, old = learned.ranking(instance), baseline.ranking(instance)
+    label_of = _labels_in(labels, instance)
+    chosen, replaced = new[0], old[0]
+    if not label_of.get(chosen, 0.0) > label_of.get(replaced, 0.0):
         return None
     try:
         told = model.explain(votes, instance)
     except KindError:
         return None
-    gaps = told.between(chosen, dethroned)
+    gaps = told.between(chosen, replaced)
     v = votes.instances.codes[instance]
     first, last = int(votes.list_starts[v]), int(votes.list_starts[v + 1])
     rows = slice(int(votes.list_offsets[first]), int(votes.list_offsets[last]))
@@ -519,50 +537,51 @@ def _case(
     rank = {(expert, item): int(r) for expert, item, r in zip(who, names, place[rows].tolist(), strict=True)}
     answered = votes.experts.take(votes.list_expert[first:last]).tolist()
     order = [x for x in gaps if x in set(answered)] + [x for x in answered if x not in gaps]
-    above = sum(_above(rank.get((x, chosen)), rank.get((x, dethroned))) for x in answered)
-    below = sum(_above(rank.get((x, dethroned)), rank.get((x, chosen))) for x in answered)
-    voices = [
-        Voice(x, rank.get((x, chosen)), rank.get((x, dethroned)), gaps.get(x, 0.0)) for x in order[:_CASE_EXPERTS]
+    above = sum(_above(rank.get((x, chosen)), rank.get((x, replaced))) for x in answered)
+    below = sum(_above(rank.get((x, replaced)), rank.get((x, chosen))) for x in answered)
+    contributions = [
+        ExpertContribution(x, rank.get((x, chosen)), rank.get((x, replaced)), gaps.get(x, 0.0))
+        for x in order[:_CASE_EXPERTS]
     ]
     items = list(dict.fromkeys([*new[:_CASE_ITEMS], *old[:3]]))
-    of_learned, of_equal = _ranks_in(learned, instance), _ranks_in(equal, instance)
-    loud = [x for x in voices if x.adds > 0][:2]
-    quiet = [x for x in voices if x.adds < 0][:1]
+    of_learned, of_baseline = _ranks_in(learned, instance), _ranks_in(baseline, instance)
+    supporting = [x for x in contributions if x.amount > 0][:2]
+    opposing = [x for x in contributions if x.amount < 0][:1]
     text = (
         f"{above} {'expert puts' if above == 1 else 'experts put'} the right item above the other, {below} the other "
         "way round"
     )
     if below > above:
         text += ": the majority was wrong"
-    if loud:
-        text += f". The model listened to {_called(loud)}"
-        text += f", against {shorten(quiet[0].expert, 40)}" if quiet else ""
+    if supporting:
+        text += f". The model listened to {_called(supporting)}"
+        text += f", against {shorten(opposing[0].expert, 40)}" if opposing else ""
     text += "."
     shown = order[:_CASE_EXPERTS]
-    return Case(
+    return CaseStudy(
         instance=instance,
         learned_value=values[0],
-        equal_value=values[1],
+        baseline_value=values[1],
         chosen=chosen,
-        dethroned=dethroned,
-        chosen_label=truth.get(chosen, 0.0),
-        dethroned_label=truth.get(dethroned, 0.0),
+        replaced=replaced,
+        chosen_label=label_of.get(chosen, 0.0),
+        replaced_label=label_of.get(replaced, 0.0),
         for_chosen=above,
-        for_dethroned=below,
-        voices=voices,
-        others=float(sum(gaps.values()) - sum(x.adds for x in voices)),
+        for_replaced=below,
+        contributions=contributions,
+        others=float(sum(gaps.values()) - sum(x.amount for x in contributions)),
         items=items,
         experts=shown,
         ranks=[[rank.get((x, item)) for x in shown] for item in items],
         learned_rank=[of_learned[item] for item in items],
-        equal_rank=[of_equal[item] for item in items],
-        labels=[truth.get(item) for item in items],
+        baseline_rank=[of_baseline[item] for item in items],
+        labels=[label_of.get(item) for item in items],
         text=text,
     )
 
 
-def _called(voices: list[Voice]) -> str:
-    names = [shorten(voice.expert, 40) for voice in voices]
+def _called(contributions: list[ExpertContribution]) -> str:
+    names = [shorten(contribution.expert, 40) for contribution in contributions]
     return f"expert{'s' if len(names) > 1 else ''} {' and '.join(names)}"
 
 
