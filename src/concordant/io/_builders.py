@@ -31,16 +31,16 @@ from concordant.errors import (
     shorten,
     warn,
 )
-from concordant.io._coding import Source, check_duplicates, code_slots, encode, hashed
+from concordant.io._dictionary_encoding import RowSource, check_duplicates, encode_slots, factorize, hash_expressions
 from concordant.io._tables import Table, is_number
 
 __all__ = [
     "MISSING_WORDS",
     "ONE_EXPERT",
     "ONE_INSTANCE",
-    "FileRows",
-    "JoinedRows",
-    "Rows",
+    "FileSource",
+    "FrameSource",
+    "JoinedSource",
     "build_comparisons",
     "build_consensus",
     "build_features",
@@ -48,10 +48,10 @@ __all__ = [
     "build_preferences",
     "checked_preferences",
     "checked_weights",
-    "ids",
-    "named",
-    "note_declared",
-    "numbers",
+    "collect_missing",
+    "id_texts",
+    "name_file",
+    "parse_numbers",
 ]
 
 # How tables write that a value is not there.
@@ -65,7 +65,7 @@ _MANY_ROWS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Rows(Source):
+class FrameSource(RowSource):
     """The rows of a dataframe, named by their number."""
 
     def error(self, row: int, message: str) -> ConcordantError:
@@ -74,11 +74,11 @@ class Rows(Source):
 
 
 @dataclass(frozen=True)
-class FileRows(Rows):
+class FileSource(FrameSource):
     """The rows of a table file, named by file and line, which are looked up when somebody asks."""
 
     table: Table | None = None
-    numbers: Ints | range | None = None
+    row_numbers: Ints | range | None = None
 
     def file(self) -> Table:
         """Return the table the rows are of."""
@@ -86,15 +86,15 @@ class FileRows(Rows):
             raise DataError("rows of no file")
         return self.table
 
-    def light(self) -> FileRows:
+    def light(self) -> FileSource:
         """Return the same without a number for every row, where rows follow one another."""
-        numbers = self.numbers
-        if numbers is None or not len(numbers) or int(numbers[-1] - numbers[0]) != len(numbers) - 1:
+        row_numbers = self.row_numbers
+        if row_numbers is None or not len(row_numbers) or int(row_numbers[-1] - row_numbers[0]) != len(row_numbers) - 1:
             return self
-        return replace(self, numbers=None, first=int(numbers[0]))
+        return replace(self, row_numbers=None, first=int(row_numbers[0]))
 
     def _of(self, row: int) -> tuple[Table, int]:
-        return self.file(), self.first + row if self.numbers is None else int(self.numbers[row])
+        return self.file(), self.first + row if self.row_numbers is None else int(self.row_numbers[row])
 
     def place(self, row: int) -> str:
         """Return file:line, or file and row where the file has no lines."""
@@ -109,13 +109,13 @@ class FileRows(Rows):
 
 
 @dataclass(frozen=True)
-class JoinedRows(Rows):
+class JoinedSource(FrameSource):
     """The rows of several tables, one after the other."""
 
-    parts: tuple[Rows, ...] = ()
+    parts: tuple[FrameSource, ...] = ()
     starts: tuple[int, ...] = ()
 
-    def _of(self, row: int) -> tuple[Rows, int]:
+    def _of(self, row: int) -> tuple[FrameSource, int]:
         part = int(np.searchsorted(self.starts, row, side="right")) - 1
         return self.parts[part], row - self.starts[part]
 
@@ -130,7 +130,7 @@ class JoinedRows(Rows):
         return part.error(number, message)
 
 
-def ids(column: pl.Series, what: str, rows: Rows, *, optional: Any = None) -> pl.Series:
+def id_texts(column: pl.Series, what: str, source: FrameSource, *, optional: Any = None) -> pl.Series:
     """Return a column of ids as text.
 
     Whole numbers are written out, floats too if they are whole. Null is an error naming the row, except where
@@ -141,13 +141,13 @@ def ids(column: pl.Series, what: str, rows: Rows, *, optional: Any = None) -> pl
         broken = (column.is_not_null() & column.is_not_nan() & ~(column.round() == column)).fill_null(False)
         if broken.any():
             row = int(broken.arg_true()[0])
-            raise rows.error(row, f"the {what} id must be text or a whole number, found {quote(column[row])}.")
+            raise source.error(row, f"the {what} id must be text or a whole number, found {quote(column[row])}.")
         column = column.fill_nan(None).cast(pl.Int64, strict=False)
     elif dtype == pl.Object or not (
         dtype.is_integer() or dtype in (pl.String, pl.Null) or isinstance(dtype, (pl.Categorical, pl.Enum))
     ):
         row = int(column.is_not_null().arg_true()[0]) if column.null_count() < len(column) else 0
-        raise rows.error(
+        raise source.error(
             row, f"the {what} id must be text or a whole number, found {quote(column[row])} of type {dtype}."
         )
     column = column.cast(pl.String)
@@ -155,17 +155,17 @@ def ids(column: pl.Series, what: str, rows: Rows, *, optional: Any = None) -> pl
     if missing.any():
         wrong = missing if optional is None else missing & ~pl.Series(optional)
         if wrong.any():
-            raise rows.error(int(wrong.arg_true()[0]), f"the {what} id is missing. Fill it in, or leave the row out.")
+            raise source.error(int(wrong.arg_true()[0]), f"the {what} id is missing. Fill it in, or leave the row out.")
     return column
 
 
-def say_odd_names(columns: Mapping[str, pl.Series], rows: Rows) -> None:
+def warn_odd_ids(columns: Mapping[str, pl.Series], source: FrameSource) -> None:
     """Warn of ids that are written as a missing value often is: they are names like any other."""
     for what, column in columns.items():
         at = column.is_in(_ODD_NAMES).fill_null(False).arg_true()
         if len(at):
             row = int(at[0])
-            place = rows.place(row)
+            place = source.place(row)
             where = place if isinstance(place, str) else f"row {place}"
             warn(
                 f"{where}: the {what} {quote(column[row])} is taken for a name, in {len(at):,} rows in all. If it "
@@ -174,26 +174,26 @@ def say_odd_names(columns: Mapping[str, pl.Series], rows: Rows) -> None:
             )
 
 
-def numbers(
-    column: pl.Series, what: str, rows: Rows, missing: Sequence[str] = MISSING_WORDS, *, finite: bool = True
+def parse_numbers(
+    column: pl.Series, what: str, source: FrameSource, missing: Sequence[str] = MISSING_WORDS, *, finite: bool = True
 ) -> pl.Series:
     """Return a column as float64, null where there is no value; anything else that is not finite is an error."""
     if column.dtype == pl.String:
-        return _parsed(column, what, rows, missing, finite)
+        return _parsed(column, what, source, missing, finite)
     if column.dtype.is_float():
         # Nothing is copied unless there is something to change.
         column = column.fill_nan(None) if column.is_nan().any() else column
     elif not (column.dtype.is_integer() or column.dtype.is_decimal() or column.dtype in (pl.Boolean, pl.Null)):
         row = int(column.is_not_null().arg_true()[0]) if column.null_count() < len(column) else 0
-        raise rows.error(row, f"the {what} must be a number, found {quote(column[row])} of type {column.dtype}.")
+        raise source.error(row, f"the {what} must be a number, found {quote(column[row])} of type {column.dtype}.")
     out = column.cast(pl.Float64, strict=False)
     bad = column.is_not_null() & ~(out.is_finite() if finite else out.is_not_nan()).fill_null(False)
     if bad.any():
-        raise _no_number(column, int(bad.arg_true()[0]), what, rows, finite)
+        raise _no_number(column, int(bad.arg_true()[0]), what, source, finite)
     return out
 
 
-def _parsed(column: pl.Series, what: str, rows: Rows, missing: Sequence[str], finite: bool) -> pl.Series:
+def _parsed(column: pl.Series, what: str, source: FrameSource, missing: Sequence[str], finite: bool) -> pl.Series:
     """Return numbers written as text; only what is not plainly a number is compared with the words for nothing."""
     out = column.cast(pl.Float64, strict=False)
     words = [w.casefold() for w in missing]
@@ -210,43 +210,43 @@ def _parsed(column: pl.Series, what: str, rows: Rows, missing: Sequence[str], fi
     nothing = texts.str.to_lowercase().is_in(words).fill_null(True)
     bad = ~nothing & ~(values.is_finite() if finite else values.is_not_nan()).fill_null(False)
     if bad.any():
-        raise _no_number(column, int(at[int(bad.arg_true()[0])]), what, rows, finite)
+        raise _no_number(column, int(at[int(bad.arg_true()[0])]), what, source, finite)
     return out.scatter(at, values.set(nothing, None))
 
 
-def _no_number(column: pl.Series, row: int, what: str, rows: Rows, finite: bool) -> ConcordantError:
+def _no_number(column: pl.Series, row: int, what: str, source: FrameSource, finite: bool) -> ConcordantError:
     found = shorten(str(column[row]))
-    return rows.error(row, f"the {what} must be a{' finite' if finite else ''} number, found {quote(found)}.")
+    return source.error(row, f"the {what} must be a{' finite' if finite else ''} number, found {quote(found)}.")
 
 
-def _filled(column: pl.Series, what: str, rows: Rows) -> Floats:
+def _filled(column: pl.Series, what: str, source: FrameSource) -> Floats:
     """Return a column of numbers none of which may be missing."""
     if column.null_count():
-        raise rows.error(int(column.is_null().arg_true()[0]), f"the {what} is missing.")
+        raise source.error(int(column.is_null().arg_true()[0]), f"the {what} is missing.")
     return column.to_numpy().astype(np.float64, copy=True)
 
 
 def build_preferences(
-    frame: pl.DataFrame, kind: Kind, rows: Rows, *, duplicates: str = "error", below: bool = False
+    frame: pl.DataFrame, kind: Kind, source: FrameSource, *, duplicates: str = "error", below: bool = False
 ) -> Preferences:
     """Return preferences from the columns instance, expert, item, value and, optionally, weight and missing.
 
     A null value means that the item is known and not ranked by this expert; the expert may then be null too.
     """
     check_duplicates(duplicates, "a reader")
-    checked = checked_preferences(frame, kind, rows)
+    checked = checked_preferences(frame, kind, source)
     value, expert = checked["value"], checked["expert"]
     unranked = value.is_null()
-    slots, slot = code_slots(checked.select("instance", "item"))
+    slots, slot = encode_slots(checked.select("instance", "item"))
     experts, code = Texts(), np.zeros(len(slot), dtype=np.int32)
     if expert.null_count() < len(expert):
         # A row without an expert has no value and is left out below; until then it may go by its neighbour's name.
-        code, vocabulary = encode(expert.fill_null(strategy="forward").fill_null(strategy="backward"))
+        code, vocabulary = factorize(expert.fill_null(strategy="forward").fill_null(strategy="backward"))
         experts = Texts(vocabulary.to_list())
     used = np.flatnonzero(~unranked.to_numpy())
     key = slots.instance[slot[used]].astype(np.int64) * max(len(experts), 1) + code[used]
     order = used[_stable_order(key)]
-    order = _without_repetitions(order, slots, slot, experts, code, value.to_numpy(), kind, rows, duplicates)
+    order = _without_repetitions(order, slots, slot, experts, code, value.to_numpy(), kind, source, duplicates)
     instance_of, expert_of = slots.instance[slot[order]], code[order]
     new = np.ones(len(order), dtype=np.bool_)
     new[1:] = (instance_of[1:] != instance_of[:-1]) | (expert_of[1:] != expert_of[:-1])
@@ -254,7 +254,7 @@ def build_preferences(
     weight = None
     if "weight" in frame.columns:
         weight = _list_weights(
-            numbers(frame["weight"], "weight", rows), order, starts, slots, slot, experts, code, rows
+            parse_numbers(frame["weight"], "weight", source), order, starts, slots, slot, experts, code, source
         )
     return Preferences.from_codes(
         slots,
@@ -266,11 +266,11 @@ def build_preferences(
         value.to_numpy()[order],
         kind=kind,
         list_weight=weight,
-        below=below if "missing" not in frame.columns else _below(frame, checked, slots, rows),
+        below=below if "missing" not in frame.columns else _below(frame, checked, slots, source),
     )
 
 
-def note_declared(frame: pl.DataFrame, checked: pl.DataFrame, rows: Rows, known: dict[str, bool]) -> None:
+def collect_missing(frame: pl.DataFrame, checked: pl.DataFrame, source: FrameSource, known: dict[str, bool]) -> None:
     """Note in `known` of which instances the column "missing" declares items left out to be below, null: it does not.
 
     It must be one for all rows of an instance.
@@ -279,7 +279,7 @@ def note_declared(frame: pl.DataFrame, checked: pl.DataFrame, rows: Rows, known:
     wrong = ~word.is_in(MISSING)
     if wrong.any():
         row = int(wrong.arg_true()[0])
-        raise rows.error(
+        raise source.error(
             row,
             "the column 'missing' says whether items that a list leaves out are 'unknown' or 'below'; found "
             f"{quote(str(word[row]))}. Pass missing='unknown' to declare it for all and let the column be.",
@@ -288,27 +288,27 @@ def note_declared(frame: pl.DataFrame, checked: pl.DataFrame, rows: Rows, known:
     first = each.unique(["instance", "missing"], keep="first", maintain_order=True)
     for row, instance, said in first.iter_rows():
         if known.setdefault(instance, said == "below") != (said == "below"):
-            raise rows.error(
+            raise source.error(
                 row, f"instance {quote(instance)} is declared missing={said!r} here, and otherwise before."
             )
 
 
-def _below(frame: pl.DataFrame, checked: pl.DataFrame, slots: Slots, rows: Rows) -> Bools:
+def _below(frame: pl.DataFrame, checked: pl.DataFrame, slots: Slots, source: FrameSource) -> Bools:
     known: dict[str, bool] = {}
-    note_declared(frame, checked, rows, known)
+    collect_missing(frame, checked, source, known)
     return np.array([known[instance] for instance in slots.instances], dtype=np.bool_)
 
 
-def checked_preferences(frame: pl.DataFrame, kind: Kind, rows: Rows) -> pl.DataFrame:
+def checked_preferences(frame: pl.DataFrame, kind: Kind, source: FrameSource) -> pl.DataFrame:
     """Return the columns with ids as text and values as numbers, or raise at the first row that cannot be."""
-    value = numbers(frame["value"], kind, rows)
-    instance = ids(frame["instance"], "instance", rows)
-    expert = ids(frame["expert"], "expert", rows, optional=value.is_null())
-    item = ids(frame["item"], "item", rows)
-    say_odd_names({"expert": expert, "item": item}, rows)
+    value = parse_numbers(frame["value"], kind, source)
+    instance = id_texts(frame["instance"], "instance", source)
+    expert = id_texts(frame["expert"], "expert", source, optional=value.is_null())
+    item = id_texts(frame["item"], "item", source)
+    warn_odd_ids({"expert": expert, "item": item}, source)
     if kind == "rank" and (value < 1).any():
         row = int((value < 1).arg_true()[0])
-        raise rows.error(
+        raise source.error(
             row,
             f"ranks begin at 1 (best). Got {value[row]:g} for item {quote(item[row])} by expert {quote(expert[row])}. "
             "Leave out what is not ranked; where larger is better, say kind='score'.",
@@ -317,14 +317,14 @@ def checked_preferences(frame: pl.DataFrame, kind: Kind, rows: Rows) -> pl.DataF
     return out.with_columns(frame["weight"]) if "weight" in frame.columns else out
 
 
-def checked_weights(column: pl.Series, rows: Rows) -> Floats:
+def checked_weights(column: pl.Series, source: FrameSource) -> Floats:
     """Return weights none of which is missing or below 0, or raise at the first row that has one."""
-    weight = numbers(column, "weight", rows).fill_null(np.nan).to_numpy()
+    weight = parse_numbers(column, "weight", source).fill_null(np.nan).to_numpy()
     wrong = np.flatnonzero(~(weight >= 0))
     if len(wrong):
         row = int(wrong[0])
         found = "it is missing" if column[row] is None else f"found {quote(column[row])}"
-        raise rows.error(row, f"the weight must be a finite number >= 0; {found}.")
+        raise source.error(row, f"the weight must be a finite number >= 0; {found}.")
     return weight
 
 
@@ -350,7 +350,7 @@ def _without_repetitions(
     expert: Codes,
     value: Floats,
     kind: Kind,
-    rows: Rows,
+    source: FrameSource,
     duplicates: str,
 ) -> Ints:
     """Return the rows, list by list, without those in which an expert ranks an item once more, or raise."""
@@ -370,7 +370,7 @@ def _without_repetitions(
         first_row, row_again = int(row[second - 1]), int(row[second])
         instance, item = slots.where(int(slot[row_again]))
         name = experts[int(expert[row_again])]
-        raise DuplicateError.twice(name, item, instance, rows.place(first_row), rows.place(row_again))
+        raise DuplicateError.twice(name, item, instance, source.place(first_row), source.place(row_again))
     worth = row.astype(np.float64) if duplicates == "first" else value[row] if kind == "rank" else -value[row]
     by_cell = np.lexsort((row, worth, cell[at]))
     drop = np.zeros(len(order), dtype=np.bool_)
@@ -386,7 +386,7 @@ def _list_weights(
     slot: Codes,
     experts: Texts,
     expert: Codes,
-    rows: Rows,
+    source: FrameSource,
 ) -> Floats:
     """Return the weight of every list, on which all its rows must agree."""
     weight = column.fill_null(np.nan).to_numpy()[order]
@@ -394,13 +394,13 @@ def _list_weights(
     if len(wrong):
         row = int(order[wrong[0]])
         found = "it is missing" if column[row] is None else f"found {column[row]:g}"
-        raise rows.error(row, f"the weight must be a finite number >= 0; {found}.")
+        raise source.error(row, f"the weight must be a finite number >= 0; {found}.")
     out = np.asarray(weight[starts], dtype=np.float64)
     differs = np.flatnonzero(weight != np.repeat(out, np.diff(starts, append=len(order))))
     if len(differs):
         row = int(order[differs[0]])
         name, instance = experts[int(expert[row])], slots.where(int(slot[row]))[0]
-        raise rows.error(
+        raise source.error(
             row,
             f"expert {quote(name)} has two weights in instance {quote(instance)}. A weight is for the whole list; "
             "give one.",
@@ -409,7 +409,7 @@ def _list_weights(
 
 
 def build_comparisons(
-    frame: pl.DataFrame, rows: Rows, *, sided: bool = True, self_pairs: str = "error", experts: bool = True
+    frame: pl.DataFrame, source: FrameSource, *, sided: bool = True, self_pairs: str = "error", experts: bool = True
 ) -> Comparisons:
     """Return comparisons from the columns instance, left, right, the three counts and, optionally, expert and weight.
 
@@ -419,32 +419,32 @@ def build_comparisons(
     if self_pairs not in ("error", "drop"):
         raise ParameterError.invalid("self_pairs", "a reader of comparisons", "'error' or 'drop'", self_pairs)
     names = ("n_left", "n_right", "n_ties")
-    columns = {name: numbers(frame[name], name, rows) for name in names if name in frame.columns}
+    columns = {name: parse_numbers(frame[name], name, source) for name in names if name in frame.columns}
     alone = frame["right"].is_null()
     for column in columns.values():
         alone = alone & column.is_null()
-    instance = ids(frame["instance"], "instance", rows)
-    left = ids(frame["left"], "left item", rows)
-    right = ids(frame["right"], "right item", rows, optional=alone)
-    say_odd_names({"left item": left, "right item": right}, rows)
+    instance = id_texts(frame["instance"], "instance", source)
+    left = id_texts(frame["left"], "left item", source)
+    right = id_texts(frame["right"], "right item", source, optional=alone)
+    warn_odd_ids({"left item": left, "right item": right}, source)
     same = (left == right).fill_null(False)
     if same.any() and self_pairs == "error":
         row = int(same.arg_true()[0])
-        raise rows.error(
+        raise source.error(
             row, f"item {quote(left[row])} is compared with itself. Pass self_pairs='drop' to leave such rows out."
         )
     counted = (~(alone | same)).to_numpy()
     slots, left_slot, right_slot = _pair_slots(instance, left, right.set(alone, None))
-    counts = [_counts(columns.get(name), name, counted, rows) for name in names]
+    counts = [_counts(columns.get(name), name, counted, source) for name in names]
     if "weight" in frame.columns:
-        weight = _counts(numbers(frame["weight"], "weight", rows), "weight", counted, rows)
+        weight = _counts(parse_numbers(frame["weight"], "weight", source), "weight", counted, source)
         counts = [c * weight for c in counts]
     expert, known = None, Texts()
     if "expert" in frame.columns:
-        named = ids(frame["expert"], "expert", rows, optional=~counted)
-        say_odd_names({"expert": named}, rows)
+        named = id_texts(frame["expert"], "expert", source, optional=~counted)
+        warn_odd_ids({"expert": named}, source)
         if experts:
-            expert, vocabulary = encode(named.filter(pl.Series(counted)))
+            expert, vocabulary = factorize(named.filter(pl.Series(counted)))
             known = Texts(vocabulary.to_list())
     kept = np.flatnonzero(counted)
     order = np.argsort(slots.instance[left_slot[kept]], kind="stable") if len(kept) else kept
@@ -468,10 +468,10 @@ def _pair_slots(instance: pl.Series, left: pl.Series, right: pl.Series) -> tuple
         from concordant.kernels.numbering import number_pairs
 
         both = pl.concat([left.alias("item"), right.alias("item")]).to_frame()
-        h1, h2 = both.select(*hashed()).get_columns()
+        h1, h2 = both.select(*hash_expressions()).get_columns()
         codes, first = number_pairs(h1.to_numpy(), h2.to_numpy())
         items = both["item"].gather(first)
-        slots, _ = code_slots(
+        slots, _ = encode_slots(
             pl.DataFrame({"instance": instance.gather(np.zeros(len(items), np.int64)), "item": items})
         )
         return slots, codes[:n].copy(), codes[n:].copy()
@@ -481,26 +481,28 @@ def _pair_slots(instance: pl.Series, left: pl.Series, right: pl.Series) -> tuple
     items = pl.concat([left.alias("item"), right.alias("item")]).gather(turns)
     both = pl.DataFrame({"instance": instances, "item": items})
     there = both["item"].is_not_null()
-    slots, found = code_slots(both.filter(there))
+    slots, found = encode_slots(both.filter(there))
     slot = np.full(2 * n, -1, dtype=np.int32)
     slot[there.to_numpy()] = found
     return slots, slot[0::2].copy(), slot[1::2].copy()
 
 
-def _counts(column: pl.Series | None, what: str, counted: Any, rows: Rows) -> Floats:
+def _counts(column: pl.Series | None, what: str, counted: Any, source: FrameSource) -> Floats:
     """Return counts >= 0; a column that is not there counts nothing."""
     if column is None:
         return np.zeros(len(counted))
     wrong = (column.is_null() | (column < 0)) & pl.Series(counted)
     if wrong.any():
         row = int(wrong.arg_true()[0])
-        raise rows.error(row, f"{what} must be a number >= 0, found {column[row]}.")
+        raise source.error(row, f"{what} must be a number >= 0, found {column[row]}.")
     return column.fill_null(0.0).to_numpy().astype(np.float64, copy=True)
 
 
-def _once(instance: pl.Series, item: pl.Series, what: str, rows: Rows, keep: Any = None) -> tuple[Slots, Codes, Ints]:
+def _once(
+    instance: pl.Series, item: pl.Series, what: str, source: FrameSource, keep: Any = None
+) -> tuple[Slots, Codes, Ints]:
     """Return slots, the slot of every row, and the row that fills each slot; `keep` judges repetitions."""
-    slots, slot = code_slots(pl.DataFrame({"instance": instance, "item": item}))
+    slots, slot = encode_slots(pl.DataFrame({"instance": instance, "item": item}))
     fill = np.empty(slots.n_slots, dtype=np.int64)
     fill[slot[::-1]] = np.arange(len(slot))[::-1]
     if slots.n_slots < len(slot):
@@ -508,22 +510,24 @@ def _once(instance: pl.Series, item: pl.Series, what: str, rows: Rows, keep: Any
         if keep is None:
             row = int(again[0])
             q, i = slots.where(int(slot[row]))
-            first = rows.place(int(fill[slot[row]]))
+            first = source.place(int(fill[slot[row]]))
             places = (
-                f"rows {first} and {rows.place(row)}" if isinstance(first, int) else f"{first} and {rows.place(row)}"
+                f"rows {first} and {source.place(row)}"
+                if isinstance(first, int)
+                else f"{first} and {source.place(row)}"
             )
             raise DuplicateError(f"item {quote(i)} of instance {quote(q)} has two {what} ({places}). Keep one.")
         fill = keep(slots, slot, fill, again)
     return slots, slot, fill
 
 
-def build_labels(frame: pl.DataFrame, rows: Rows, *, duplicates: str = "error") -> Labels:
+def build_labels(frame: pl.DataFrame, source: FrameSource, *, duplicates: str = "error") -> Labels:
     """Return labels from the columns instance, item, label; a null label means that the item is known and unlabelled.
 
     An item that comes twice with one label counts once.
     """
     check_duplicates(duplicates, "a reader of labels")
-    label = numbers(frame["label"], "label", rows).fill_null(np.nan).to_numpy()
+    label = parse_numbers(frame["label"], "label", source).fill_null(np.nan).to_numpy()
 
     def keep(slots: Slots, slot: Codes, fill: Ints, again: Ints) -> Ints:
         if duplicates == "best":
@@ -535,7 +539,7 @@ def build_labels(frame: pl.DataFrame, rows: Rows, *, duplicates: str = "error") 
             row = int(again[differ][0])
             before = int(fill[slot[row]])
             q, i = slots.where(int(slot[row]))
-            places = [rows.place(before), rows.place(row)]
+            places = [source.place(before), source.place(row)]
             raise DuplicateError(
                 f"item {quote(i)} of instance {quote(q)} has two labels, {label[before]:g} and {label[row]:g} "
                 f"({'rows ' if isinstance(places[0], int) else ''}{places[0]} and {places[1]}). "
@@ -544,45 +548,47 @@ def build_labels(frame: pl.DataFrame, rows: Rows, *, duplicates: str = "error") 
         return fill
 
     slots, _, fill = _once(
-        ids(frame["instance"], "instance", rows), ids(frame["item"], "item", rows), "labels", rows, keep
+        id_texts(frame["instance"], "instance", source), id_texts(frame["item"], "item", source), "labels", source, keep
     )
     return Labels.from_codes(slots, label[fill])
 
 
-def build_features(frame: pl.DataFrame, columns: Mapping[str, str], rows: Rows) -> Features:
+def build_features(frame: pl.DataFrame, columns: Mapping[str, str], source: FrameSource) -> Features:
     """Return features from the columns instance, item and the others given, each with the name of its feature."""
     if not columns:
         raise DataError("there are no feature columns beside instance and item.")
     slots, _, fill = _once(
-        ids(frame["instance"], "instance", rows), ids(frame["item"], "item", rows), "feature rows", rows
+        id_texts(frame["instance"], "instance", source), id_texts(frame["item"], "item", source), "feature rows", source
     )
     values = [
-        _filled(numbers(frame[c], f"feature {quote(name)}", rows), f"feature {quote(name)}", rows)
+        _filled(parse_numbers(frame[c], f"feature {quote(name)}", source), f"feature {quote(name)}", source)
         for c, name in columns.items()
     ]
     return Features.from_codes(slots, np.column_stack(values)[fill], Texts(list(columns.values())))
 
 
-def build_consensus(frame: pl.DataFrame, rows: Rows) -> Consensus:
+def build_consensus(frame: pl.DataFrame, source: FrameSource) -> Consensus:
     """Return a consensus from the columns instance, item, score and those of rank and intervals that are there."""
-    slots, _, fill = _once(ids(frame["instance"], "instance", rows), ids(frame["item"], "item", rows), "scores", rows)
-    score = _filled(numbers(frame["score"], "score", rows), "score", rows)[fill]
+    slots, _, fill = _once(
+        id_texts(frame["instance"], "instance", source), id_texts(frame["item"], "item", source), "scores", source
+    )
+    score = _filled(parse_numbers(frame["score"], "score", source), "score", source)[fill]
     optional: dict[str, Any] = {}
     for name in ("stderr", "lower", "upper", "rank_lower", "rank_upper"):
         if name in frame.columns:
-            optional[name] = numbers(frame[name], name, rows, finite=False).fill_null(np.nan).to_numpy()[fill]
+            optional[name] = parse_numbers(frame[name], name, source, finite=False).fill_null(np.nan).to_numpy()[fill]
     rank = None
     if "rank" in frame.columns:
-        given = _filled(numbers(frame["rank"], "rank", rows), "rank", rows)
+        given = _filled(parse_numbers(frame["rank"], "rank", source), "rank", source)
         wrong = (given < 1) | (given != np.floor(given)) | (given > np.iinfo(np.int32).max)
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            raise rows.error(row, f"the rank of a consensus must be a whole number >= 1, found {given[row]:g}.")
+            raise source.error(row, f"the rank of a consensus must be a whole number >= 1, found {given[row]:g}.")
         rank = given[fill].astype(np.int32)
     return Consensus.from_codes(slots, score, rank, **optional)
 
 
-def named(error: ConcordantError, path: object) -> ConcordantError:
+def name_file(error: ConcordantError, path: object) -> ConcordantError:
     """Return the error with the file named in its message, as every error about a file must."""
     if str(path) in str(error) or isinstance(error, ParseError):
         return error
