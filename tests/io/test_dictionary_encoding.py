@@ -203,9 +203,9 @@ def test_weights_belong_to_lists(options: dict[str, Any]) -> None:
         return encoder.finish().preferences("score").list_weight
 
     assert weights(3.0, 1.0, 3.0, 9.0).tolist() == [3.0, 1.0]
-    with pytest.raises(DataError, match=r"expert 'x' has two weights; .* in instance 'q'"):
+    with pytest.raises(DataError, match=r"row 2: expert 'x' has two weights in instance 'q'"):
         weights(3.0, 1.0, 2.0, 9.0)
-    with pytest.raises(DataError, match="expert 'y' has a weight that is not a finite number >= 0, in instance 'q'"):
+    with pytest.raises(DataError, match=r"row 1: the weight must be a finite number >= 0; found -1"):
         weights(3.0, -1.0, 3.0, 9.0)
 
 

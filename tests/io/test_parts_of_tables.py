@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import concordant as cc
 from concordant.errors import ConcordantError, FormatError, ParseError
 from concordant.io import _builders, _pair_counter, tabular
+from concordant.io._row_sources import RowSource
 from concordant.io._tables import Table, open_table
 from concordant.io.outcomes import OutcomeColumn, OutcomeReader, count_outcomes
 
@@ -297,7 +298,7 @@ def test_what_outcomes_name_is_decided_for_all_parts(parts: list[list[tuple[str,
         whole = type(error)
     reading = OutcomeReader(("left", "right"), None, lambda: map(columns, parts))
     try:
-        counts = [np.array(reading.count(columns(part), tabular.FileSource())) for part in parts]
+        counts = [np.array(reading.count(columns(part), RowSource())) for part in parts]
         found: object = np.concatenate(counts, axis=1).tolist()
     except ConcordantError as error:
         found = type(error)

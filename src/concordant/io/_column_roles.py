@@ -17,6 +17,7 @@ from concordant.errors import (
     DataWarning,
     FormatError,
     ParameterError,
+    ParseError,
     quote,
     shorten,
     warn,
@@ -24,15 +25,12 @@ from concordant.errors import (
 from concordant.io._builders import (
     MISSING_WORDS,
     ONE_INSTANCE,
-    FileSource,
-    FrameSource,
-    JoinedSource,
     id_texts,
-    name_file,
     parse_numbers,
 )
 from concordant.io._column_names import ALIASES, COUNT_PAIRS, HEADER_WORDS, SIDE_PAIRS, normalise_name
 from concordant.io._files import check_unchanged, stem
+from concordant.io._row_sources import FileSource, JoinedSource, RowSource
 from concordant.io._tables import FILE_TYPES, Table, is_number, open_table
 
 __all__ = [
@@ -70,7 +68,14 @@ def naming_files(files: list[Path]) -> Iterator[None]:
     except ConcordantError as error:
         if any(str(f) in str(error) for f in files):
             raise
-        raise name_file(error, files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more") from None
+        raise _name_file(error, files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more") from None
+
+
+def _name_file(error: ConcordantError, path: object) -> ConcordantError:
+    """Return the error with the file named in its message, as every error about a file must."""
+    if str(path) in str(error) or isinstance(error, ParseError):
+        return error
+    return type(error)(f"{path}: {error}")
 
 
 def join_tables(
@@ -79,7 +84,7 @@ def join_tables(
     request: ColumnRequest,
     header: bool | None,
     file_type: str | None,
-) -> tuple[pl.DataFrame, FrameSource]:
+) -> tuple[pl.DataFrame, RowSource]:
     """Return the rows of all files as one frame, and where each row came from."""
     parts = list(table_parts(files, take, request, header, file_type))
     if len(parts) == 1:
@@ -217,7 +222,7 @@ class ResolvedColumns:
                         f"{self.table.path}: there is no column {quote(name)} for {word!r}: "
                         f"the file has no header. {self.table.described()} Say which by number, counted from 1."
                     )
-                raise name_file(ColumnError.missing([name], names, f"columns={{{word!r}: ...}}."), self.table.path)
+                raise _name_file(ColumnError.missing([name], names, f"columns={{{word!r}: ...}}."), self.table.path)
             name = int(name)
         if not 1 <= name <= len(self.table.names):
             raise ColumnError(

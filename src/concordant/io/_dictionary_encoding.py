@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,11 +19,13 @@ import polars as pl
 from numpy.typing import NDArray
 
 from concordant.arrays import Bools, Codes, Floats, Ints
+from concordant.data.duplicates import check_duplicates, duplicate_rows
 from concordant.data.index import Slots, Texts, group_ids
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Preferences
-from concordant.errors import DataError, DuplicateError, ParameterError, quote
+from concordant.errors import DuplicateError, quote
 from concordant.execution import map_instances
+from concordant.io._row_sources import JoinedSource, RowSource
 from concordant.kernels.lists import offsets_of, ranges
 
 __all__ = [
@@ -30,8 +33,6 @@ __all__ = [
     "BatchSink",
     "DictionaryEncoder",
     "EncodedRows",
-    "RowSource",
-    "check_duplicates",
     "encode_labels",
     "encode_slots",
     "factorize",
@@ -65,36 +66,6 @@ _Hashes = NDArray[np.uint64]
 def hash_expressions(column: str = "item") -> tuple[pl.Expr, pl.Expr]:
     """Return the expressions of the two hashes of an id column, named "h1" and "h2"."""
     return pl.col(column).hash(0x5EED).alias("h1"), pl.col(column).hash(0xC0DE).alias("h2")
-
-
-def check_duplicates(duplicates: str, owner: str) -> None:
-    """Raise the one error for an unknown rule about repeated rows."""
-    if duplicates not in ("error", "best", "first"):
-        raise ParameterError.invalid("duplicates", owner, "'error', 'best' or 'first'", duplicates)
-
-
-@dataclass(frozen=True)
-class RowSource:
-    """Where rows come from, for messages.
-
-    Parameters
-    ----------
-    name : str, optional
-        The file; rows of a table have none and are named by their number.
-    first : int
-        The number of row 0: the line where a file's rows begin, or how many rows of other tables came before.
-    lines : int64[rows], optional
-        The line of every row, where lines were skipped.
-    """
-
-    name: str | None = None
-    first: int = 0
-    lines: Ints | None = None
-
-    def place(self, row: int) -> int | str:
-        """Return "file:line", or the row's number in a table."""
-        number = self.first + row if self.lines is None else int(self.lines[row])
-        return number if self.name is None else f"{self.name}:{number}"
 
 
 @dataclass(frozen=True)
@@ -670,7 +641,7 @@ def merge_batches(
         _join(slot, np.int32),
         value,
         first,
-        sources,
+        JoinedSource(parts=tuple(s for _, s in sources), starts=tuple(begin for begin, _ in sources)),
         nulls,
         any(b.repeated for b in batches),
         _weights(batches),
@@ -754,17 +725,10 @@ class EncodedRows:
     slot: Codes  # per row
     value: Floats | None
     first: Ints  # source row of each slot's first occurrence
-    sources: list[tuple[int, RowSource]]
+    source: RowSource
     nulls: bool
     repeated: bool
     weight: Floats | None = None  # per run
-
-    def place(self, row: int) -> int | str:
-        """Return where a source row stood."""
-        # Sources without rows share their first row with the next; the last one that begins there holds the row.
-        at = int(np.searchsorted([s for s, _ in self.sources], row, side="right")) - 1
-        begin, source = self.sources[at]
-        return source.place(row - begin)
 
     def in_source_order(self) -> Codes:
         """Return the slot of every row as the rows came."""
@@ -818,8 +782,14 @@ class EncodedRows:
             if not keep.all():
                 rows, slot, value, list_key, list_length = _filter_rows(keep, rows, slot, value, list_key, list_length)
         if (self.repeated or scattered) and len(slot):
-            owner = np.repeat(np.arange(len(list_key)), list_length)
-            drop = self._repetitions(owner, slot, value, rows, kind, duplicates, list_key, experts)
+            drop = duplicate_rows(
+                np.repeat(np.arange(len(list_key)), list_length),
+                slot,
+                value,
+                rule=duplicates,
+                smaller_is_better=kind == "rank",
+                error=partial(self._duplicate, rows, experts),
+            )
             if drop is not None:
                 rows, slot, value, list_key, list_length = _filter_rows(~drop, rows, slot, value, list_key, list_length)
         list_instance, list_expert = np.divmod(list_key, max(len(experts), 1))
@@ -827,8 +797,7 @@ class EncodedRows:
         list_weight = None
         if self.weight is not None:
             by_row = np.repeat(self.weight, self.length)
-            by_row = by_row if rows is None else by_row[rows]
-            list_weight = self._list_weights(by_row, list_offsets, list_instance, list_expert, experts)
+            list_weight = self._list_weights(by_row if rows is None else by_row[rows], rows, list_offsets, experts)
         return Preferences.from_codes(
             self.slots,
             Texts(experts),
@@ -848,60 +817,43 @@ class EncodedRows:
         run = np.searchsorted(begin, coded, side="right") - 1
         return np.asarray(self.origin[run] + (coded - begin[run]), dtype=np.int64)
 
-    def _repetitions(
-        self,
-        owner: Ints,
-        slot: Codes,
-        value: Floats,
-        rows: Ints | None,
-        kind: Kind,
-        duplicates: str,
-        list_key: Ints,
-        experts: list[str],
-    ) -> NDArray[np.bool_] | None:
-        """Return which rows to drop so that no list holds an item twice, None when there are none, or raise."""
-        cell = owner << 32
-        cell |= slot
-        in_order = np.sort(cell)
-        twice = in_order[1:] == in_order[:-1]
-        if not twice.any():
-            return None
-        at = np.flatnonzero(np.isin(cell, in_order[1:][twice]))
-        if duplicates == "error":
-            at = at[np.argsort(cell[at], kind="stable")]
-            origin = self.source_rows(at if rows is None else rows[at])
-            seconds = np.flatnonzero(cell[at][1:] == cell[at][:-1]) + 1
-            second = int(seconds[np.argmin(origin[seconds])])
-            row = int(at[second])
-            instance, item = self.slots.where(int(slot[row]))
-            expert = experts[int(list_key[owner[row]] % max(len(experts), 1))]
-            first, again = int(origin[second - 1]), int(origin[second])
-            raise DuplicateError.twice(expert, item, instance, self.place(first), self.place(again))
-        worth = np.zeros(len(at)) if duplicates == "first" else value[at] if kind == "rank" else -value[at]
-        by_cell = at[np.lexsort((at, worth, cell[at]))]
-        drop = np.zeros(len(slot), dtype=np.bool_)
-        drop[by_cell[1:]] = cell[by_cell][1:] == cell[by_cell][:-1]
-        return drop
+    def _name(self, encoded: int, experts: list[str]) -> tuple[str, str, str]:
+        """Return the expert, the item and the instance of an encoded row."""
+        run = int(np.searchsorted(offsets_of(self.length), encoded, side="right")) - 1
+        instance, item = self.slots.where(int(self.slot[encoded]))
+        return experts[int(self.expert[run])], item, instance
 
-    def _list_weights(
-        self,
-        by_row: Floats,
-        list_offsets: Ints,
-        list_instance: Ints,
-        list_expert: Ints,
-        experts: list[str],
-    ) -> Floats:
-        """Return the weight of every list, which all its rows must agree on."""
+    def _duplicate(self, rows: Ints | None, experts: list[str], first: Ints, again: Ints) -> DuplicateError:
+        """Return the error for the earliest row of the source that repeats an item of its list."""
+        first, again = (at if rows is None else rows[at] for at in (first, again))
+        origin = self.source_rows(again)
+        which = int(np.argmin(origin))
+        before = int(self.source_rows(first[which : which + 1])[0])
+        expert, item, instance = self._name(int(again[which]), experts)
+        return DuplicateError.twice(
+            expert, item, instance, self.source.place(before), self.source.place(int(origin[which]))
+        )
+
+    def _list_weights(self, by_row: Floats, rows: Ints | None, list_offsets: Ints, experts: list[str]) -> Floats:
+        """Return the weight of every list, or raise at a row whose weight is invalid or not that of its list."""
         out = np.asarray(by_row[list_offsets[:-1]], dtype=np.float64)
-        odd = np.flatnonzero(by_row != np.repeat(out, np.diff(list_offsets)))
-        for bad, what in (
-            (np.flatnonzero(~(np.isfinite(out) & (out >= 0))), "a weight that is not a finite number >= 0"),
-            (np.searchsorted(list_offsets, odd, side="right") - 1, "two weights; a weight belongs to the whole list"),
-        ):
-            if len(bad):
-                expert = experts[int(list_expert[bad[0]])]
-                instance = self.slots.instances[int(list_instance[bad[0]])]
-                raise DataError(f"expert {quote(expert)} has {what}, in instance {quote(instance)}.")
+        invalid = np.flatnonzero(~(np.isfinite(by_row) & (by_row >= 0)))
+        differs = np.flatnonzero(by_row != np.repeat(out, np.diff(list_offsets)))
+        for at in (invalid, differs):
+            if len(at):
+                encoded = at if rows is None else rows[at]
+                origin = self.source_rows(encoded)
+                first = int(np.argmin(origin))
+                weight = by_row[at[first]]
+                expert, _, instance = self._name(int(encoded[first]), experts)
+                found = "it is missing" if np.isnan(weight) else f"found {weight:g}"
+                raise self.source.error(
+                    int(origin[first]),
+                    f"the weight must be a finite number >= 0; {found}."
+                    if at is invalid
+                    else f"expert {quote(expert)} has two weights in instance {quote(instance)}. A weight is for the "
+                    "whole list; give one.",
+                )
         return out
 
 
@@ -928,11 +880,24 @@ def encode_slots(frame: pl.DataFrame, *, hash_bits: int = 64, batch_rows: int = 
     return rows.slots, rows.in_source_order()
 
 
-def encode_labels(parts: Iterable[tuple[pl.DataFrame, RowSource]], *, hash_bits: int = 64) -> Labels:
+def encode_labels(
+    parts: Iterable[tuple[pl.DataFrame, RowSource]], *, duplicates: str = "error", hint: str = "", hash_bits: int = 64
+) -> Labels:
     """Return labels from frames with the text columns "instance" and "item" and the float column "label".
 
-    An item that comes twice with the same label counts once; with two labels it is an error that names both places.
+    Parameters
+    ----------
+    parts : iterable of (frame, source)
+        A null label means that the item is known and not labelled.
+    duplicates : {"error", "best", "first"}
+        What to do when an item has two different labels. An item that comes twice with one label counts once.
+    hint : str
+        What the error adds to "Keep one".
+    hash_bits : int
+        Bits used of the first hash.
 
+    Examples
+    --------
     >>> table = pl.DataFrame({"instance": ["q", "q"], "item": ["a", "b"], "label": [2.0, 0.0]})
     >>> encode_labels([(table, RowSource())])
     Labels: 1 instance, 2 items, labels 0 to 2
@@ -943,17 +908,33 @@ def encode_labels(parts: Iterable[tuple[pl.DataFrame, RowSource]], *, hash_bits:
     rows = encoder.finish()
     slots, slot = rows.slots, rows.slot
     given = np.zeros(0) if rows.value is None else rows.value
+
+    def error(first: Ints, again: Ints) -> DuplicateError:
+        origin = rows.source_rows(again)
+        which = int(np.argmin(origin))
+        before, repeat = int(first[which]), int(again[which])
+        instance, item = slots.where(int(slot[repeat]))
+        places = [rows.source.place(int(row)) for row in rows.source_rows(np.array([before, repeat]))]
+        what = f"labels, {given[before]:g} and {given[repeat]:g}"
+        return DuplicateError.two(what, item, instance, *places, hint=hint)
+
     label = np.empty(slots.n_slots, dtype=np.float64)
     # Written from the back, so that the first label of an item stays.
     label[slot[::-1]] = given[::-1]
-    differs = np.flatnonzero(label[slot] != given)
-    if len(differs):
-        second = int(differs[0])
-        first = int(np.flatnonzero(slot == slot[second])[0])
-        instance, item = slots.where(int(slot[second]))
-        a, b = (rows.place(int(r)) for r in rows.source_rows(np.array([first, second])))
-        raise DuplicateError(
-            f"item {quote(item)} of instance {quote(instance)} has two labels, {given[first]:g} and {given[second]:g} "
-            f"({'rows ' if isinstance(a, int) else ''}{a} and {b}). Keep one."
+    differs = (label[slot] != given) & ~(np.isnan(label[slot]) & np.isnan(given))
+    if differs.any() and duplicates != "first":
+        # Rows that repeat the first label of their item are left out.
+        first = np.zeros(len(slot), dtype=np.bool_)
+        first[np.unique(slot, return_index=True)[1]] = True
+        at = np.flatnonzero(differs | first)
+        drop = duplicate_rows(
+            np.zeros(len(at), dtype=np.int64),
+            slot[at],
+            np.nan_to_num(given[at], nan=-np.inf),
+            rule=duplicates,
+            smaller_is_better=False,
+            error=lambda before, again: error(at[before], at[again]),
         )
+        at = at if drop is None else at[~drop]
+        label[slot[at]] = given[at]
     return Labels.from_codes(slots, label)

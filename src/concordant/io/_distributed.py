@@ -17,7 +17,8 @@ from concordant.arrays import Codes, Ints
 from concordant.data.index import Texts
 from concordant.data.preferences import Preferences
 from concordant.execution.pieces import Cluster, OnCluster
-from concordant.io._dictionary_encoding import Batch, DictionaryEncoder, RowSource, merge_batches
+from concordant.io._dictionary_encoding import Batch, DictionaryEncoder, merge_batches
+from concordant.io._row_sources import RowSource
 from concordant.kernels.lists import offsets_of, ranges
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ import polars as pl
 
 from concordant.arrays import Floats, Ints
 from concordant.errors import ColumnError, DataWarning, FormatError, ParameterError, ParseError, listing, warn
-from concordant.io._builders import MISSING_WORDS, FileSource, id_texts, parse_numbers
+from concordant.io._builders import MISSING_WORDS, id_texts, parse_numbers
 from concordant.io._column_roles import ResolvedColumns, TablePart
+from concordant.io._row_sources import FileSource
 from concordant.io._tables import SAMPLE_LINES, is_number, position_of
 
 __all__ = ["LAYOUTS", "Layout", "RankingMatrix", "guess_layout", "layout_hint"]

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from concordant.arrays import Codes, Floats, Ints
 from concordant.data.index import Texts
 from concordant.errors import DataError, FormatError, shorten
-from concordant.io._dictionary_encoding import Batch, DictionaryEncoder, EncodedRows, RowSource, merge_batches
+from concordant.io._dictionary_encoding import Batch, DictionaryEncoder, EncodedRows, merge_batches
 from concordant.io._files import atomic_write, display_path
 from concordant.io._locks import TemporaryPath, remove_unfinished
+from concordant.io._row_sources import RowSource
 from concordant.kernels.lists import offsets_of
 
 __all__ = ["Spool"]

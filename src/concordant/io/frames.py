@@ -22,7 +22,6 @@ from concordant.errors import ColumnError, DataError, KindError, ParameterError,
 from concordant.io._builders import (
     ONE_EXPERT,
     ONE_INSTANCE,
-    FrameSource,
     build_comparisons,
     build_consensus,
     build_features,
@@ -30,6 +29,7 @@ from concordant.io._builders import (
     build_preferences,
 )
 from concordant.io._column_names import ALIASES, from_frame_call, normalise_name
+from concordant.io._row_sources import RowSource
 from concordant.io.outcomes import OutcomeWords, count_outcomes
 
 __all__ = ["from_frame"]
@@ -193,7 +193,7 @@ def from_frame(
     Comparisons: 1 instance, 3 items, 2 rows with 2 outcomes (1 ties)
     """
     frame = _Frame(df)
-    source = FrameSource()
+    source = RowSource()
     there = set(frame.names)
     asked_pairs = any(n is not None for n in (left, right, winner, loser, n_left, n_right, n_ties))
     asked_values = any(not isinstance(n, _DefaultName) for n in (expert, item, value, kind))
@@ -249,7 +249,7 @@ def _comparisons(
     sided: bool | None,
     self_pairs: str,
 ) -> Comparisons:
-    source = FrameSource()
+    source = RowSource()
     # Nobody need be named in comparisons, so the expert's default column may be absent.
     if isinstance(roles["expert"], _DefaultName) and "expert" not in frame.names:
         roles = {k: v for k, v in roles.items() if k != "expert"}

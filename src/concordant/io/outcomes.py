@@ -14,7 +14,7 @@ import polars as pl
 
 from concordant.arrays import Floats
 from concordant.errors import ConcordantError, ParameterError, quote
-from concordant.io._builders import FrameSource
+from concordant.io._row_sources import RowSource
 
 __all__ = ["LEFT_WORDS", "RIGHT_WORDS", "TIE_WORDS", "OutcomeColumn", "OutcomeReader", "OutcomeWords", "count_outcomes"]
 
@@ -80,7 +80,7 @@ def count_outcomes(
     *,
     names: tuple[str, str] = ("left", "right"),
     words: OutcomeWords | None = None,
-    source: FrameSource | None = None,
+    source: RowSource | None = None,
 ) -> tuple[Floats, Floats, Floats]:
     """Return, for every comparison, 1 where left won, 1 where right won, and 1 where they tied.
 
@@ -108,7 +108,7 @@ def count_outcomes(
     >>> [counts.tolist() for counts in found]
     [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
     """
-    return OutcomeReader(names, words).count(OutcomeColumn(winner, left, right), source or FrameSource())
+    return OutcomeReader(names, words).count(OutcomeColumn(winner, left, right), source or RowSource())
 
 
 class OutcomeColumn(NamedTuple):
@@ -144,15 +144,15 @@ class OutcomeReader:
         # The readings under which everything seen so far is known.
         self._fitting: tuple[OutcomeWords, ...] = self._asked
         self._parts = parts
-        self._no_side: tuple[FrameSource, int] | None = None
+        self._no_side: tuple[RowSource, int] | None = None
 
-    def count(self, column: OutcomeColumn, source: FrameSource) -> tuple[Floats, Floats, Floats]:
+    def count(self, column: OutcomeColumn, source: RowSource) -> tuple[Floats, Floats, Floats]:
         """Return, for every comparison of a part, 1 where left won, 1 where right won, and 1 where they tied."""
         code = self._codes(column, source)
         left_won, right_won, tied = ((code == k).astype(np.float64) for k in range(3))
         return left_won, right_won, tied
 
-    def _codes(self, column: OutcomeColumn, source: FrameSource) -> _Outcome:
+    def _codes(self, column: OutcomeColumn, source: RowSource) -> _Outcome:
         column = column._replace(winner=column.winner.fill_null(""))
         found = self._read(column, self._fitting)
         if not found:
@@ -208,7 +208,7 @@ class OutcomeReader:
         )
         return pl.DataFrame(column._asdict()).select(meant.cast(pl.Int8)).to_series().to_numpy()
 
-    def _look_ahead(self, column: OutcomeColumn, source: FrameSource, row: int) -> None:
+    def _look_ahead(self, column: OutcomeColumn, source: RowSource, row: int) -> None:
         """Let the other parts say which of two readings that differ is meant, or raise."""
         fitting: Sequence[OutcomeWords] = self._fitting
         for part in self._parts():
@@ -224,7 +224,7 @@ class OutcomeReader:
             "of an item or the word for a side. Say which with outcomes='items' or outcomes='sides'.",
         )
 
-    def _unreadable(self, column: OutcomeColumn, source: FrameSource) -> ConcordantError:
+    def _unreadable(self, column: OutcomeColumn, source: RowSource) -> ConcordantError:
         by = {"sides": self._by_side(column.winner), "items": self._by_item(column)}
         unknown = np.logical_and.reduce([by[reading] < 0 for reading in self._asked])
         seen = column.winner.value_counts(sort=True).rows()

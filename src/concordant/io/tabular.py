@@ -13,13 +13,13 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
-import numpy as np
 import polars as pl
 
 from concordant._version import __version__
 from concordant.arrays import Bools
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
+from concordant.data.duplicates import check_duplicates
 from concordant.data.features import Features
 from concordant.data.index import Texts
 from concordant.data.labels import Labels
@@ -27,16 +27,14 @@ from concordant.data.preferences import KINDS, Kind, Missing, Preferences, is_be
 from concordant.errors import DataError, DataWarning, FormatError, ParameterError, listing, quote, warn
 from concordant.execution import Cluster, Pace, ahead, cluster, note, report
 from concordant.io._builders import (
-    FileSource,
+    OddIds,
     build_comparisons,
     build_consensus,
     build_features,
     build_labels,
-    build_preferences,
-    checked_preferences,
-    checked_weights,
-    collect_missing,
+    declared_below,
     id_texts,
+    preference_rows,
 )
 from concordant.io._column_names import ALIASES, HEADER_WORDS, normalise_name
 from concordant.io._column_roles import (
@@ -51,10 +49,11 @@ from concordant.io._column_roles import (
     pair_form,
     table_parts,
 )
-from concordant.io._dictionary_encoding import DictionaryEncoder, EncodedRows, check_duplicates, hash_expressions
+from concordant.io._dictionary_encoding import DictionaryEncoder, EncodedRows, hash_expressions
 from concordant.io._files import PathLike, expand, stem
 from concordant.io._matrix import LAYOUTS, Layout, RankingMatrix, guess_layout
 from concordant.io._pair_counter import PairCounter
+from concordant.io._row_sources import FileSource
 from concordant.io._sniff import Head, is_qrels, most_lines_match
 from concordant.io._tables import Table, max_rows, open_table
 from concordant.io.blocks import fingerprint
@@ -78,7 +77,7 @@ __all__ = [
 ]
 
 Duplicates = Literal["error", "best", "first"]
-# Tables of this size on disk are coded part by part, in memory that grows with their codes.
+# From this size on the next rows are read while others are encoded.
 _LARGE_BYTES = 64 << 20
 # Rows of a file that are read together where it is read in parts.
 _WINDOW = 4_000_000
@@ -190,17 +189,19 @@ class LongTables(NamedTuple):
     turned: bool = False
     # Whether lists are declared to put what they leave out below; a column "missing" goes before.
     below: bool = False
+    # Whether large files may be read in windows of rows; a matrix may not.
+    windowed: bool = True
 
     def preferences(self) -> Preferences:
-        """Return everything the tables hold; of large ones the text of some rows at a time is in memory."""
-        if sum(os.path.getsize(f) for f in self.files) >= _LARGE_BYTES:
-            reader = LongTableReader(self, {})
-            encoder = DictionaryEncoder(reserve=reader.max_rows())
-            reader.read(encoder)
-            return reader.preferences(encoder.finish())
-        with naming_files(self.files):
-            frame, rows = join_tables(self.files, self.take, self.request, self.header, self.file_type)
-            return build_preferences(self.turn(frame), self.kind, rows, duplicates=self.duplicates, below=self.below)
+        """Return everything the tables hold."""
+        reader = LongTableReader(self, {})
+        encoder = DictionaryEncoder(reserve=reader.max_rows() if self.is_large() else 0)
+        reader.read(encoder)
+        return reader.preferences(encoder.finish())
+
+    def is_large(self) -> bool:
+        """Return whether it pays to read the next rows while others are encoded."""
+        return sum(os.path.getsize(f) for f in self.files) >= _LARGE_BYTES
 
     def turn(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the frame with larger values better."""
@@ -215,6 +216,7 @@ class LongTableReader:
         self._how = how
         # What a column "missing" declares of instances.
         self._declared: dict[str, bool] = {}
+        self._odd_ids = OddIds()
 
     def job(self) -> dict[str, Any]:
         """Return what is read and how."""
@@ -234,7 +236,7 @@ class LongTableReader:
         """Return whether items that a list leaves out are declared below what it holds."""
         if not self._declared:
             return self._tables.below
-        return np.array([self._declared.get(q, False) for q in instances], dtype=np.bool_)
+        return declared_below(self._declared, instances)
 
     @property
     def kind(self) -> Kind:
@@ -255,12 +257,15 @@ class LongTableReader:
 
     def _windows(self, take: Callable[[Table], TablePart], skip: int) -> Iterator[TablePart]:
         t = self._tables
-        return table_parts(t.files, take, t.request, t.header, t.file_type, window=_WINDOW, skip=skip)
+        return table_parts(
+            t.files, take, t.request, t.header, t.file_type, window=_WINDOW if t.windowed else None, skip=skip
+        )
 
     def read_step(self, encoder: DictionaryEncoder, step: int) -> None:
         """Hand the rows of one window to an encoder."""
         with naming_files(self._tables.files):
             self._add(encoder, next(self._parts(step)))
+            self._odd_ids.warn()
 
     def gather(self, states: list[dict[str, bool]], begins: list[int]) -> None:
         """Take up what was found out about every window alone."""
@@ -275,39 +280,28 @@ class LongTableReader:
         """Hand the rows of all windows but the first `done` to an encoder."""
         files, pace = self._tables.files, Pace()
         with naming_files(files):
-            for step, part in enumerate(_watched(ahead(self._parts(done)), files), done):
+            parts = self._parts(done)
+            for step, part in enumerate(_watched(ahead(parts) if self._tables.is_large() else parts, files), done):
                 mark(step)
                 self._add(encoder, part)
                 note(pace.words(encoder.n_rows))
+        self._odd_ids.warn()
 
     def _parts(self, skip: int) -> Iterator[TablePart]:
         """Yield the windows but the first few, as an encoder takes them."""
         t = self._tables
         for part in self._windows(t.take, skip):
-            frame = checked_preferences(t.turn(part.frame), t.kind, part.source)
-            if "missing" in part.frame.columns:
-                collect_missing(part.frame, frame, part.source, self._declared)
-            if "weight" in frame.columns:
-                frame = frame.with_columns(pl.Series("weight", checked_weights(frame["weight"], part.source)))
-            yield part._replace(frame=_everyone_named(frame).with_columns(*hash_expressions()))
+            frame = preference_rows(t.turn(part.frame), t.kind, part.source, self._declared, self._odd_ids)
+            yield part._replace(frame=frame.with_columns(*hash_expressions()))
 
     def _add(self, encoder: DictionaryEncoder, part: TablePart) -> None:
-        encoder.add(part.frame, source=part.source.light())
+        encoder.add(part.frame, source=part.source.compact())
 
     def preferences(self, rows: EncodedRows) -> Preferences:
         """Return coded rows as preferences."""
         below = self.below(rows.slots.instances)
-        return rows.preferences(self._tables.kind, duplicates=self._tables.duplicates, below=below)
-
-
-def _everyone_named(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return rows without an expert, which have no value either, under the name of a neighbour, or all without."""
-    missing = frame["expert"].null_count()
-    if not missing:
-        return frame
-    if missing == frame.height:
-        return frame.drop("expert")
-    return frame.with_columns(pl.col("expert").fill_null(strategy="forward").fill_null(strategy="backward"))
+        with naming_files(self._tables.files):
+            return rows.preferences(self._tables.kind, duplicates=self._tables.duplicates, below=below)
 
 
 def long_ratings(
@@ -785,9 +779,11 @@ def read_rankings(
         guessed.append((chosen, *matrix.shape))
         return resolved.with_instance(part, instance_from)
 
-    with naming_files(files):
-        frame, rows = join_tables(files, take, request, header, file_type)
-        out = build_preferences(frame, "rank", rows, duplicates=duplicates, below=declared == "below")
+    below = declared == "below"
+    tables = LongTables(
+        files, take, request, header, file_type, "rank", duplicates, below=below, windowed=layout == "long"
+    )
+    out = tables.preferences()
     if layout is None and guessed:
         chosen, n, m = guessed[0]
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""

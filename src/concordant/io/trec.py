@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from concordant._version import __version__
 from concordant.arrays import Floats, Ints
 from concordant.data.consensus import Consensus
+from concordant.data.duplicates import check_duplicates
 from concordant.data.index import Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Missing, Preferences, is_below
@@ -33,8 +34,6 @@ from concordant.execution import Pace, ahead, note, report
 from concordant.io._dictionary_encoding import (
     DictionaryEncoder,
     EncodedRows,
-    RowSource,
-    check_duplicates,
     encode_labels,
     hash_expressions,
 )
@@ -51,6 +50,7 @@ from concordant.io._files import (
     text_blocks,
     warn_empty,
 )
+from concordant.io._row_sources import RowSource
 from concordant.io._sniff import is_qrels, is_run
 from concordant.io._tables import is_number
 from concordant.io.blocks import fingerprint
