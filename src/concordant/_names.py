@@ -64,9 +64,9 @@ METRICS = {
 }
 FORMATS = {
     "comparisons": "concordant.io.table_formats:read",
-    "csv": "concordant.io.table_files:write",
+    "csv": "concordant.io.table_writers:write",
     "features": "concordant.io.table_formats:read",
-    "jsonl": "concordant.io.table_files:write",
+    "jsonl": "concordant.io.table_writers:write",
     "labels": "concordant.io.table_formats:read",
     "letor": "concordant.io.letor:read",
     "letor-agg": "concordant.io.letor:read",
@@ -75,7 +75,7 @@ FORMATS = {
     "long": "concordant.io.table_formats:read",
     "orders": "concordant.io.table_formats:read",
     "orders-columns": "concordant.io.table_formats:read",
-    "parquet": "concordant.io.table_files:write",
+    "parquet": "concordant.io.table_writers:write",
     "preflib": "concordant.io.preflib:read,write",
     "qrels": "concordant.io.trec:read,write",
     "rankings": "concordant.io.table_formats:read",
@@ -85,5 +85,5 @@ FORMATS = {
     "scores": "concordant.io.table_formats:read",
     "svmlight": "concordant.io.letor:write",
     "trec": "concordant.io.trec:read,write",
-    "tsv": "concordant.io.table_files:write",
+    "tsv": "concordant.io.table_writers:write",
 }

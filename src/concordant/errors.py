@@ -180,16 +180,30 @@ class ColumnError(ConcordantError, KeyError):
 
 
 class DuplicateError(DataError):
-    """One expert ranks one item twice in one instance."""
+    """One expert ranks one item twice in one instance, or one item has two labels."""
 
     @classmethod
     def twice(cls, expert: str, item: str, instance: str, first: object, second: object) -> DuplicateError:
         """Return the error naming the two places, as row numbers or as file:line."""
-        rows = f"rows {first} and {second}" if isinstance(first, int) else f"{first} and {second}"
         return cls(
-            f"expert {quote(expert)} ranks item {quote(item)} twice in instance {quote(instance)} ({rows}). "
-            'Pass duplicates="best" to keep the better.'
+            f"expert {quote(expert)} ranks item {quote(item)} twice in instance {quote(instance)} "
+            f'({cls.places(first, second)}). Pass duplicates="best" to keep the better.'
         )
+
+    @classmethod
+    def two(
+        cls, what: str, item: str, instance: str, first: object, second: object, *, hint: str = ""
+    ) -> DuplicateError:
+        """Return the error for an item with two labels, scores or feature rows."""
+        return cls(
+            f"item {quote(item)} of instance {quote(instance)} has two {what} ({cls.places(first, second)}). "
+            f"Keep one{hint}."
+        )
+
+    @staticmethod
+    def places(first: object, second: object) -> str:
+        """Return two places in words: numbers of rows, or file:line each."""
+        return f"rows {first} and {second}" if isinstance(first, int) else f"{first} and {second}"
 
 
 class KindError(ConcordantError, TypeError):

@@ -92,8 +92,8 @@ def living(work: Path) -> Iterator[subprocess.Popen[str]]:
     code = (
         "import concordant as cc\n"
         "from concordant.io._files import atomic_write\n"
-        "from concordant.io.parts import Parts\n"
-        "with atomic_write('out.trec'), Parts('out.csv'), cc.scan(['a.trec', 'b.trec']):\n"
+        "from concordant.io.block_writer import BlockWriter\n"
+        "with atomic_write('out.trec'), BlockWriter('out.csv'), cc.scan(['a.trec', 'b.trec']):\n"
         "    print('ready', flush=True)\n"
         "    input()\n"
     )

@@ -321,7 +321,7 @@ def _in_blocks(path: Path) -> cc.Preferences:
 def test_a_pipe_loses_nothing(tmp_path: Path, kind: str, held: int, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "kept").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "kept"))
-    monkeypatch.setattr(files, "_HELD_BYTES", held)
+    monkeypatch.setattr(files, "_BUFFERED_BYTES", held)
     (tmp_path / "a.trec").write_bytes(ROWS)
     wanted = cc.read_runs(tmp_path / "a.trec")
     packed = PACKERS[kind](ROWS)
@@ -342,7 +342,7 @@ def test_a_pipe_loses_nothing(tmp_path: Path, kind: str, held: int, monkeypatch:
 def test_what_is_held_goes_away_after_errors_too(tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "kept").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "kept"))
-    monkeypatch.setattr(files, "_HELD_BYTES", 1000)
+    monkeypatch.setattr(files, "_BUFFERED_BYTES", 1000)
     monkeypatch.setattr(files, "_OPEN_FILES", where)
     with Fifo(tmp_path / "a.trec", ROWS + b"q Q0 d 1 x t\n") as pipe, pytest.raises(ParseError) as caught:
         cc.read(pipe)

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 import concordant as cc
 from concordant.errors import ConcordantError, FormatError, ParseError
-from concordant.io import _counting, _rows, tabular
+from concordant.io import _builders, _pair_counter, tabular
+from concordant.io._row_sources import RowSource
 from concordant.io._tables import Table, open_table
-from concordant.io.outcomes import Column, Outcomes, count_outcomes
+from concordant.io.outcomes import OutcomeColumn, OutcomeReader, count_outcomes
 
 plain = st.text(st.sampled_from("ab1 é"), max_size=3)
 # What may stand in a field: quotes around separators, line ends and quotes; a quote inside a field that has none around
@@ -200,8 +201,8 @@ def same(path: Path, **options: object) -> None:
         whole = type(error), str(error).split("Seen")[0]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tabular, "_WINDOW", 2)
-        patch.setattr(_counting, "_MERGED_ROWS", 3)
-        patch.setattr(_counting, "_MERGED_PART", 2)
+        patch.setattr(_pair_counter, "_MERGED_ROWS", 3)
+        patch.setattr(_pair_counter, "_MERGED_PART", 2)
         try:
             found: object = cc.read_comparisons(path, collapse=True, **options)  # type: ignore[arg-type]
         except ConcordantError as error:
@@ -288,16 +289,16 @@ outcome = st.tuples(st.sampled_from(["a", "b", "x", "left", "tie", "A"]), *(st.s
 @settings(max_examples=300)
 @given(st.lists(st.lists(outcome, min_size=1, max_size=4), min_size=1, max_size=5))
 def test_what_outcomes_name_is_decided_for_all_parts(parts: list[list[tuple[str, str, str]]]) -> None:
-    def columns(rows: list[tuple[str, str, str]]) -> Column:
-        return Column(*(pl.Series(c, dtype=pl.String) for c in zip(*rows, strict=True)))
+    def columns(rows: list[tuple[str, str, str]]) -> OutcomeColumn:
+        return OutcomeColumn(*(pl.Series(c, dtype=pl.String) for c in zip(*rows, strict=True)))
 
     try:
         whole: object = np.array(count_outcomes(*columns([row for part in parts for row in part]))).tolist()
     except ConcordantError as error:
         whole = type(error)
-    reading = Outcomes(("left", "right"), None, lambda: map(columns, parts))
+    reading = OutcomeReader(("left", "right"), None, lambda: map(columns, parts))
     try:
-        counts = [np.array(reading.count(columns(part), tabular.FileRows())) for part in parts]
+        counts = [np.array(reading.count(columns(part), RowSource())) for part in parts]
         found: object = np.concatenate(counts, axis=1).tolist()
     except ConcordantError as error:
         found = type(error)
@@ -311,8 +312,8 @@ def test_items_of_many_comparisons_are_numbered_as_those_of_few(rows: list[tuple
     found = []
     for many in (1 << 40, 1):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_rows, "_MANY_ROWS", many)
-            found.append(_rows._pair_slots(instance, left, right))
+            patch.setattr(_builders, "_MANY_ROWS", many)
+            found.append(_builders._pair_slots(instance, left, right))
     (slots, *codes), (again, *others) = found
     assert again == slots
     assert [c.tolist() for c in others] == [c.tolist() for c in codes]

@@ -22,9 +22,9 @@ from concordant.data.index import Slots, Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, FormatError, ParameterError
+from concordant.io.block_writer import BlockWriter
 from concordant.io.formats import FORMATS
 from concordant.io.letor import read_features
-from concordant.io.parts import Parts
 from concordant.io.preflib import read_preflib
 from concordant.io.read import read
 from concordant.io.tabular import read_consensus, read_labels
@@ -333,4 +333,4 @@ def test_only_spreadsheets_quote_formulas(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="writing 'jsonl' does not take quote_formulas"):
         write(labels, tmp_path / "x.jsonl", quote_formulas=True)
     with pytest.raises(ParameterError, match="writing 'jsonl' does not take quote_formulas"):
-        Parts(tmp_path / "x.jsonl", quote_formulas=True)
+        BlockWriter(tmp_path / "x.jsonl", quote_formulas=True)

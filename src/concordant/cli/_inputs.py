@@ -39,15 +39,14 @@ __all__ = [
     "check_quoting",
     "check_share",
     "data_of",
+    "declaring",
     "engine",
     "given",
     "is_letor",
-    "declaring",
     "make_method",
     "matched",
     "no_experts",
     "note_missing",
-    "read_beside",
     "one_of",
     "own_labels",
     "parse_columns",
@@ -55,6 +54,7 @@ __all__ = [
     "parse_size",
     "parse_value",
     "parse_weights",
+    "read_beside",
     "read_input",
     "read_truth",
     "scan_input",
@@ -681,7 +681,7 @@ def check_quoting(quote_formulas: bool, *outputs: str | None) -> None:
     if not quote_formulas:
         return
     from concordant.io._tables import file_type
-    from concordant.io.table_files import SPREADSHEETS
+    from concordant.io.table_writers import SPREADSHEETS
 
     if not any(out in SPREADSHEETS or file_type(out) in SPREADSHEETS for out in outputs if out is not None):
         raise typer.BadParameter("is for CSV and TSV files, and none is written.", param_hint="--quote-formulas")
@@ -692,7 +692,7 @@ def write_table(columns: dict[str, list[Any]], path: str, quote_formulas: bool =
     import polars as pl
 
     from concordant.io._files import atomic_write
-    from concordant.io.table_files import write_separated
+    from concordant.io.table_writers import write_separated
 
     frame = pl.DataFrame(columns)
     kind = table_type(path)

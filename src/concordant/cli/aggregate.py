@@ -362,7 +362,7 @@ def _write(
     quote_formulas: bool,
     tag: str,
 ) -> None:
-    from concordant.io.table_files import SPREADSHEETS
+    from concordant.io.table_writers import SPREADSHEETS
     from concordant.io.write import write
 
     options: dict[str, Any] = {}
@@ -396,7 +396,7 @@ def _write_blocks(
 ) -> None:
     """Write the consensus of data that is read in blocks of instances."""
     from concordant.io.blocks import discard
-    from concordant.io.table_files import SPREADSHEETS
+    from concordant.io.table_writers import SPREADSHEETS
     from concordant.io.write import format_of
     from concordant.learning.streaming import aggregate_blocks
 

@@ -10,7 +10,7 @@ import numpy as np
 from concordant.arrays import Floats, Ints
 from concordant.data.container import Container, as_values, counted, describe, frame_of, same
 from concordant.data.index import Slots, as_ids, code_slots, freeze
-from concordant.errors import DataError, quote
+from concordant.errors import DataError, DuplicateError, quote
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,9 +29,7 @@ def unique_slots(instance: Iterable[Any], item: Iterable[Any], what: str) -> tup
         for row, s in enumerate(slot.tolist()):
             if s in seen:
                 q, i = slots.where(s)
-                raise DataError(
-                    f"item {quote(i)} of instance {quote(q)} has two {what} (rows {seen[s]} and {row}). Keep one."
-                )
+                raise DuplicateError.two(what, i, q, seen[s], row)
             seen[s] = row
     rows = np.empty(len(slot), dtype=np.int64)
     rows[slot] = np.arange(len(slot))

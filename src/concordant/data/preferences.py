@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from concordant.arrays import Bools, Codes, Floats, Ints
 from concordant.data.container import Container, as_values, counted, describe, frame_of, readonly, same
+from concordant.data.duplicates import check_duplicates, duplicate_rows
 from concordant.data.index import Slots, Texts, as_ids, code_experts, code_slots, freeze
 from concordant.errors import DataError, DuplicateError, KindError, ParameterError, listing, quote
 from concordant.kernels import lists
@@ -128,8 +129,7 @@ class Preferences(Container):
     ) -> None:
         if kind not in KINDS:
             raise ParameterError.invalid("kind", "Preferences", f"one of {', '.join(map(repr, KINDS))}", kind)
-        if duplicates not in ("error", "best", "first"):
-            raise ParameterError.invalid("duplicates", "Preferences", "'error', 'best' or 'first'", duplicates)
+        check_duplicates(duplicates, "Preferences")
         instance_ids, expert_ids, item_ids = (
             as_ids(instance, "instance"),
             as_ids(expert, "expert"),
@@ -752,11 +752,21 @@ def _group_rows(
     instance = slots.instance[slot] if len(slot) else np.zeros(0, np.int32)
     list_key = instance.astype(np.int64) * max(len(experts), 1) + expert
     rows = np.argsort(list_key, kind="stable")
-    rows = _resolve_duplicates(rows, list_key, slot, value, kind, duplicates, slots, experts, expert)
-    key = list_key[rows]
-    first = np.ones(len(rows), dtype=np.bool_)
-    first[1:] = key[1:] != key[:-1]
-    starts = np.flatnonzero(first)
+    begins = _new_lists(list_key[rows])
+
+    def error(first: Ints, again: Ints) -> DuplicateError:
+        which = int(np.argmin(rows[again]))
+        row, repeat = int(rows[first[which]]), int(rows[again[which]])
+        name, item = slots.where(int(slot[row]))
+        return DuplicateError.twice(experts[int(expert[row])], item, name, row, repeat)
+
+    drop = duplicate_rows(
+        np.cumsum(begins), slot[rows], value[rows], rule=duplicates, smaller_is_better=kind == "rank", error=error
+    )
+    if drop is not None:
+        rows = rows[~drop]
+        begins = _new_lists(list_key[rows])
+    starts = np.flatnonzero(begins)
     columns = {
         "slots": slots,
         "experts": experts,
@@ -770,37 +780,11 @@ def _group_rows(
     return columns, rows, starts
 
 
-def _resolve_duplicates(
-    rows: Ints,
-    list_key: Ints,
-    slot: Codes,
-    value: Floats,
-    kind: str,
-    duplicates: str,
-    slots: Slots,
-    experts: Texts,
-    expert: Codes,
-) -> Ints:
-    """Return the rows without repeated (list, item), or raise naming the first repetition in input order."""
-    by_cell = np.lexsort((slot[rows], list_key[rows]))
-    r = rows[by_cell]
-    twice = (slot[r][1:] == slot[r][:-1]) & (list_key[r][1:] == list_key[r][:-1])
-    if not twice.any():
-        return rows
-    if duplicates == "error":
-        second = r[1:][twice]
-        at = int(np.argmin(second))
-        first, again = int(r[:-1][twice][at]), int(second[at])
-        instance, item = slots.where(int(slot[again]))
-        raise DuplicateError.twice(experts[int(expert[again])], item, instance, first, again)
-    preference = value if kind == "rank" else -value
-    order = np.lexsort((r, preference[r] if duplicates == "best" else r, slot[r], list_key[r]))
-    r = r[order]
-    keep = np.ones(len(r), dtype=np.bool_)
-    keep[1:] = (slot[r][1:] != slot[r][:-1]) | (list_key[r][1:] != list_key[r][:-1])
-    kept = np.zeros(len(slot), dtype=np.bool_)
-    kept[r[keep]] = True
-    return rows[kept[rows]]
+def _new_lists(key: Ints) -> Bools:
+    """Return at which rows, sorted by list, a new list begins."""
+    begins = np.ones(len(key), dtype=np.bool_)
+    begins[1:] = key[1:] != key[:-1]
+    return begins
 
 
 _Pairs = tuple[Ints, Codes, Codes, Floats, Floats, Floats]

@@ -36,7 +36,7 @@ from concordant.errors import (
     shorten,
     warn,
 )
-from concordant.io._claims import Claim
+from concordant.io._locks import TemporaryPath
 
 if TYPE_CHECKING:
     import polars as pl
@@ -44,25 +44,25 @@ if TYPE_CHECKING:
 __all__ = [
     "BLANKS",
     "BLOCK_BYTES",
-    "Held",
+    "BufferedPath",
     "PathLike",
     "atomic_write",
+    "check_unchanged",
     "check_writable",
     "compression",
+    "display_path",
     "expand",
     "is_stream",
-    "marked",
-    "naming_place",
+    "naming_output",
     "open_bytes",
     "open_text",
+    "protect_bom",
     "read_bytes",
     "read_head",
-    "shown",
     "standard_input",
     "stem",
     "text_blocks",
     "text_lines",
-    "unchanged",
     "warn_empty",
 ]
 
@@ -78,14 +78,14 @@ BLOCK_BYTES = 64 << 20
 _LONGEST_LINE = 32 << 20
 
 _MAGIC = ((b"\x1f\x8b", "gz"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zst"), (b"BZh", "bz2"))
-_MARK = b"\xef\xbb\xbf"
+_BOM = b"\xef\xbb\xbf"
 _SUFFIXES = {".gz": "gz", ".xz": "xz", ".zst": "zst", ".bz2": "bz2"}
 # Endings that say how a file is written and not what it is called.
 _TEXT_ENDINGS = (".trec", ".run", ".runs", ".res", ".txt", ".dat", ".out", ".qrel", ".qrels")
 _TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".parquet", ".pq", ".jsonl", ".ndjson")
 _KNOWN_ENDINGS = frozenset([*_SUFFIXES, *_TEXT_ENDINGS, *_TABLE_ENDINGS])
 # What comes through a pipe is held in memory up to this size, and in a file beyond it.
-_HELD_BYTES = 64 << 20
+_BUFFERED_BYTES = 64 << 20
 # Where open files can be opened once more, each time from their beginning.
 _OPEN_FILES = "/proc/self/fd"
 _STANDARD_INPUT = "standard input"
@@ -93,7 +93,7 @@ _STANDARD_INPUT = "standard input"
 _DAMAGED = (EOFError, zlib.error, lzma.LZMAError, OSError)
 
 
-class Held(type(Path())):  # type: ignore[misc]
+class BufferedPath(type(Path())):  # type: ignore[misc]
     """A path whose content lies elsewhere: what was read from a pipe, or a file that Polars cannot open by its name.
 
     Messages show the name; whoever opens the path gets the content, as often as they like. It lasts as long as this.
@@ -102,7 +102,7 @@ class Held(type(Path())):  # type: ignore[misc]
     _real: str | None = None
 
     @classmethod
-    def of(cls, name: str, file: IO[bytes], *, own: bool = True) -> Held:
+    def of(cls, name: str, file: IO[bytes], *, own: bool = True) -> BufferedPath:
         """Return the path of an open file, or of a copy of it where open files cannot be opened once more.
 
         A file of our own is closed when nobody has the path any more.
@@ -135,7 +135,7 @@ class Held(type(Path())):  # type: ignore[misc]
         raise DataError(f"{self}: this input can be read on this machine only. Write it to a file for the workers.")
 
 
-def shown(path: PathLike) -> str:
+def display_path(path: PathLike) -> str:
     """Return a path as the user wrote it, cut where it is very long; bytes that are not UTF-8 are written out."""
     text = str(path) if isinstance(path, Path) else os.fspath(path)
     return shorten(text if is_text(text) else os.fsencode(text).decode("utf-8", "backslashreplace"), 500)
@@ -149,35 +149,35 @@ def _readable(path: PathLike) -> Iterator[None]:
     except OSError as error:
         if error.errno is None:
             raise
-        raise DataError(f"cannot read {shown(path)!r}: {error.strerror}.") from error
+        raise DataError(f"cannot read {display_path(path)!r}: {error.strerror}.") from error
 
 
-def standard_input() -> Held:
+def standard_input() -> BufferedPath:
     """Return standard input as a path that can be read more than once."""
     stream = getattr(sys.stdin, "buffer", None)
     if stream is None:
         raise DataError("standard input is closed. Name a file, or pipe something in.")
     with suppress(OSError):
         if stat.S_ISREG(os.fstat(stream.fileno()).st_mode) and not stream.tell() and os.path.isdir(_OPEN_FILES):
-            return Held.of(_STANDARD_INPUT, stream, own=False)
-    return _copied(stream, _STANDARD_INPUT)
+            return BufferedPath.of(_STANDARD_INPUT, stream, own=False)
+    return _buffered_copy(stream, _STANDARD_INPUT)
 
 
-def _copied(source: IO[bytes], name: str) -> Held:
+def _buffered_copy(source: IO[bytes], name: str) -> BufferedPath:
     """Return a copy of all that a stream gives: in memory where that is little, else in a file without a name."""
     import shutil
     import tempfile
 
     try:
-        first = source.read(_HELD_BYTES)
-        small = len(first) < _HELD_BYTES and hasattr(os, "memfd_create")
+        first = source.read(_BUFFERED_BYTES)
+        small = len(first) < _BUFFERED_BYTES and hasattr(os, "memfd_create")
         opener: Any = tempfile.TemporaryFile if not small else lambda: os.fdopen(os.memfd_create("concordant"), "w+b")
         held: IO[bytes] = opener()
         held.write(first)
         del first
         shutil.copyfileobj(source, held, 1 << 20)
         held.flush()
-        return Held.of(name, held)
+        return BufferedPath.of(name, held)
     except OSError as error:
         raise DataError(f"{name}: what comes through this pipe cannot be held ({error.strerror or error}).") from error
 
@@ -210,23 +210,23 @@ def expand(paths: PathLike | Iterable[PathLike]) -> list[Path]:
     for name in names:
         with _readable(name):
             for path in _expand_one(name):
-                if isinstance(path, Held):
+                if isinstance(path, BufferedPath):
                     found.setdefault(id(path), path)
                     continue
                 status = os.stat(path)
                 regular = stat.S_ISREG(status.st_mode)
                 key = os.path.realpath(path) if regular else (status.st_dev, status.st_ino)
                 if key not in found:
-                    found[key] = path if regular and is_text(str(path)) else _held(path, regular)
+                    found[key] = path if regular and is_text(str(path)) else _buffered_path(path, regular)
     return list(found.values())
 
 
-def _held(path: Path, regular: bool) -> Held:
+def _buffered_path(path: Path, regular: bool) -> BufferedPath:
     """Return a path that can be read again and again by everybody."""
     if regular:
-        return Held.of(shown(path), open(path, "rb"))
+        return BufferedPath.of(display_path(path), open(path, "rb"))
     with open(path, "rb") as source:
-        return _copied(source, shown(path))
+        return _buffered_copy(source, display_path(path))
 
 
 def _listed(paths: Any) -> list[PathLike]:
@@ -240,9 +240,9 @@ def _listed(paths: Any) -> list[PathLike]:
     elif hasattr(paths, "columns"):
         named = getattr(paths, "column_names", paths.columns)
     if named is not None:
-        from concordant.io._words import frame_call
+        from concordant.io._column_names import from_frame_call
 
-        call = frame_call(map(str, named)) or "from_frame(df)"
+        call = from_frame_call(map(str, named)) or "from_frame(df)"
         raise KindError(f"a reader takes the names of files. Got {found}: call concordant.{call}.")
     if not isinstance(paths, Iterable):
         raise ParameterError.invalid("paths", "a reader", "a path, a glob, a folder or a list of these", paths)
@@ -252,7 +252,7 @@ def _listed(paths: Any) -> list[PathLike]:
 def _expand_one(name: PathLike) -> list[Path]:
     if not isinstance(name, (str, os.PathLike)):
         raise ParameterError.invalid("paths", "a reader", "a path, a glob, a folder or a list of these", name)
-    if isinstance(name, Held):
+    if isinstance(name, BufferedPath):
         return [name]
     text = os.path.expanduser(os.fspath(name))
     if "\x00" in text:
@@ -261,22 +261,22 @@ def _expand_one(name: PathLike) -> list[Path]:
     if path.is_dir():
         files = sorted(p for p in path.iterdir() if not p.name.startswith(".") and not p.is_dir())
         if not files:
-            raise DataError(f"the folder {shown(path)!r} holds no files.")
+            raise DataError(f"the folder {display_path(path)!r} holds no files.")
         return files
     if path.exists():
         return [path]
     if glob.has_magic(text):
         files = sorted(Path(p) for p in glob.glob(text, recursive=True) if not os.path.isdir(p))
         if not files:
-            raise DataError(f"no file matches {shown(text)!r} (looked from {shown(os.getcwd())!r}).")
+            raise DataError(f"no file matches {display_path(text)!r} (looked from {display_path(os.getcwd())!r}).")
         return files
-    raise DataError(f"no such file or folder: {shown(text)!r} (looked from {shown(os.getcwd())!r}).")
+    raise DataError(f"no such file or folder: {display_path(text)!r} (looked from {display_path(os.getcwd())!r}).")
 
 
 def warn_empty(files: Sequence[Path], what: str = "rows") -> None:
     """Warn that nothing was read."""
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    warn(f"{shown(files[0])}{more}: the input holds no {what}.", DataWarning)
+    warn(f"{display_path(files[0])}{more}: the input holds no {what}.", DataWarning)
 
 
 def stem(path: PathLike) -> str:
@@ -285,7 +285,7 @@ def stem(path: PathLike) -> str:
     >>> stem("runs/bm25.v2.trec.gz"), stem("TREC-3/input.inq102")
     ('bm25.v2', 'input.inq102')
     """
-    name = path.name if isinstance(path, Path) else os.path.basename(shown(path))
+    name = path.name if isinstance(path, Path) else os.path.basename(display_path(path))
     while True:
         head, ending = os.path.splitext(name)
         if not head or ending.lower() not in _KNOWN_ENDINGS:
@@ -296,15 +296,15 @@ def stem(path: PathLike) -> str:
 def compression(path: PathLike) -> str | None:
     """Return "gz", "xz", "zst" or "bz2" as the first bytes of the file say, None for anything else."""
     with _readable(path), open(path, "rb") as handle:
-        return _packed_as(handle.peek(8))
+        return _compression_of(handle.peek(8))
 
 
-def _packed_as(head: bytes) -> str | None:
+def _compression_of(head: bytes) -> str | None:
     return next((kind for magic, kind in _MAGIC if head.startswith(magic)), None)
 
 
 @contextmanager
-def _damage_named(path: PathLike, kind: str | None) -> Iterator[None]:
+def _naming_damage(path: PathLike, kind: str | None) -> Iterator[None]:
     """Turn a decompressor's complaint into one that names the file."""
     try:
         yield
@@ -315,7 +315,7 @@ def _damage_named(path: PathLike, kind: str | None) -> Iterator[None]:
         raise FormatError(f"{path}: the {kind} data is damaged or cut short ({error}).") from error
 
 
-class _Named(io.RawIOBase):
+class _NamedStream(io.RawIOBase):
     """The bytes of a decompressor, with the file named when they are damaged."""
 
     def __init__(self, inner: BinaryIO, raw: BinaryIO, path: PathLike, kind: str) -> None:
@@ -329,7 +329,7 @@ class _Named(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        with _damage_named(self._path, self._kind):
+        with _naming_damage(self._path, self._kind):
             data = self._inner.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
@@ -389,7 +389,7 @@ class _ZstandardText(io.RawIOBase):
             lines = batch.to_series()
             long = (lines.str.len_bytes() > _LONGEST_LINE).arg_true()
             if len(long):
-                raise _endless(self._path, n + 1 + int(long[0]))
+                raise _line_too_long(self._path, n + 1 + int(long[0]))
             marked = marked or (n == 0 and len(lines) > 0 and lines[0].startswith("\ufeff"))
             odd = (lines.str.count_matches('"', literal=True) % 2 == 1).arg_true()
             if len(odd):
@@ -449,7 +449,7 @@ def open_bytes(path: PathLike) -> BinaryIO:
         raw = open(path, "rb")  # noqa: SIM115 - the caller closes what is returned
     try:
         # A look ahead and no second opening: what comes through a pipe can be read once only.
-        kind = _packed_as(raw.peek(8))
+        kind = _compression_of(raw.peek(8))
         if kind is None:
             return raw
         if kind == "zst":
@@ -457,7 +457,7 @@ def open_bytes(path: PathLike) -> BinaryIO:
             raw.close()
             return cast(BinaryIO, _ZstandardText(path, data))
         opener: Any = {"gz": gzip.open, "xz": lzma.open, "bz2": bz2.open}[kind]
-        return cast(BinaryIO, _Named(opener(raw, "rb"), raw, path, kind))
+        return cast(BinaryIO, _NamedStream(opener(raw, "rb"), raw, path, kind))
     except BaseException:
         raw.close()
         raise
@@ -501,7 +501,7 @@ def text_blocks(path: PathLike, size: int = BLOCK_BYTES) -> Iterator[tuple[int, 
     line = 1
     with open_bytes(path) as stream:
         rest = _read_full(stream, 3)
-        if rest == _MARK:
+        if rest == _BOM:
             rest = b""
         pending = [rest]
         while data := _read_full(stream, size):
@@ -514,24 +514,24 @@ def text_blocks(path: PathLike, size: int = BLOCK_BYTES) -> Iterator[tuple[int, 
             else:
                 pending.append(data)
             if sum(map(len, pending)) > _LONGEST_LINE:
-                raise _endless(path, line)
+                raise _line_too_long(path, line)
         block = b"".join(pending)
         if block:
             yield line, block
 
 
-def _endless(path: PathLike, line: int) -> ParseError:
+def _line_too_long(path: PathLike, line: int) -> ParseError:
     return ParseError(
-        shown(path),
+        display_path(path),
         line,
         f"the line is longer than {_LONGEST_LINE >> 20} MB, longer than lines of data are. Is the file damaged, or no "
         "text?",
     )
 
 
-def marked(text: bytes) -> bytes:
+def protect_bom(text: bytes) -> bytes:
     """Return text from inside a file as Polars gives it back: it takes a first byte-order mark for that of a file."""
-    return _MARK + text if text.startswith(_MARK) else text
+    return _BOM + text if text.startswith(_BOM) else text
 
 
 def text_lines(path: PathLike) -> Iterator[tuple[int, str]]:
@@ -592,7 +592,7 @@ def open_text(path: PathLike) -> Iterator[IO[str]]:
 
 
 @contextmanager
-def unchanged(path: PathLike) -> Iterator[None]:
+def check_unchanged(path: PathLike) -> Iterator[None]:
     """Raise at the end of the block if the file is not the one it was at the beginning.
 
     What was read of it would be part of one content and part of another.
@@ -618,17 +618,19 @@ def check_writable(path: PathLike) -> None:
     target = os.path.realpath(os.path.expanduser(os.fspath(path)))
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
-        raise DataError(f"cannot write {shown(path)!r}: there is no folder {shown(folder)!r}.")
+        raise DataError(f"cannot write {display_path(path)!r}: there is no folder {display_path(folder)!r}.")
     if os.path.isdir(target):
-        raise DataError(f"cannot write {shown(path)!r}: it is a folder. Name a file in it.")
+        raise DataError(f"cannot write {display_path(path)!r}: it is a folder. Name a file in it.")
     if not os.access(folder, os.W_OK):
-        raise DataError(f"cannot write {shown(path)!r}: the folder {shown(folder)!r} cannot be written to.")
+        raise DataError(
+            f"cannot write {display_path(path)!r}: the folder {display_path(folder)!r} cannot be written to."
+        )
     try:
         os.lstat(target)
     except FileNotFoundError:
         pass
     except OSError as error:
-        raise DataError(f"cannot write {shown(path)!r}: {error.strerror}. Name another place.") from error
+        raise DataError(f"cannot write {display_path(path)!r}: {error.strerror}. Name another place.") from error
 
 
 def _descriptor(path: PathLike) -> int | None:
@@ -667,19 +669,19 @@ def _stream(path: PathLike) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def naming_place(path: PathLike) -> Iterator[None]:
+def naming_output(path: PathLike) -> Iterator[None]:
     """Turn what the system says against making a file or folder into an error that names the place."""
     try:
         yield
     except OSError as error:
-        raise DataError(f"cannot write {shown(path)!r}: {error.strerror}. Name another place.") from error
+        raise DataError(f"cannot write {display_path(path)!r}: {error.strerror}. Name another place.") from error
 
 
 # How Polars hands on what the system says.
 _FROM_POLARS = re.compile(r"([^:]{0,200}) \(os error \d+\)")
 
 
-def _said(error: Exception, own: str) -> str | None:
+def _system_message(error: Exception, own: str) -> str | None:
     """Return what the system says against writing a file, None where the error is about something else."""
     if isinstance(error, (ConcordantError, BrokenPipeError)):
         return None
@@ -715,21 +717,21 @@ def atomic_write(path: PathLike, *, named: PathLike | None = None) -> Iterator[B
                 yield cast(BinaryIO, direct)
                 direct.flush()
         except Exception as error:
-            said = _said(error, os.fspath(path))
+            said = _system_message(error, os.fspath(path))
             if said is None:
                 raise
             if said == os.strerror(errno.EPIPE):
                 raise BrokenPipeError(errno.EPIPE, said) from error
-            raise DataError(f"cannot write {shown(named or path)!r}: {said}.") from error
+            raise DataError(f"cannot write {display_path(named or path)!r}: {said}.") from error
         return
     target = os.path.realpath(os.path.expanduser(os.fspath(path)))
     folder, name = os.path.split(target)
     mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else None
-    claim = Claim(Path(folder), f".{name[:200]}.", ".tmp")
-    temporary = os.fspath(claim.path)
+    reserved = TemporaryPath(Path(folder), f".{name[:200]}.", ".tmp")
+    temporary = os.fspath(reserved.path)
     kind = _SUFFIXES.get(os.path.splitext(name)[1].lower())
     try:
-        claim.take()
+        reserved.create()
         with open(temporary, "wb") as handle:
             if mode is not None:
                 os.chmod(temporary, mode)
@@ -744,22 +746,22 @@ def atomic_write(path: PathLike, *, named: PathLike | None = None) -> Iterator[B
                     _pack_zstandard(temporary, handle)
                 except UnicodeDecodeError:
                     raise FormatError(
-                        f"{shown(named or path)!r}: .zst holds text only. Leave it out, or use .gz, .xz or .bz2."
+                        f"{display_path(named or path)!r}: .zst holds text only. Leave it out, or use .gz, .xz or .bz2."
                     ) from None
             os.fsync(handle.fileno())
         os.replace(temporary, target)
     except BaseException as error:
         with suppress(FileNotFoundError):
             os.unlink(temporary)
-        said = _said(error, temporary) if isinstance(error, Exception) else None
+        said = _system_message(error, temporary) if isinstance(error, Exception) else None
         if said is not None:
             raise DataError(
-                f"cannot write {shown(named or path)!r}: {said}. What was under that name is as it was. Make room "
-                "there, or name another place."
+                f"cannot write {display_path(named or path)!r}: {said}. What was under that name is as it was. "
+                "Make room there, or name another place."
             ) from error
         raise
     finally:
-        claim.release()
+        reserved.release()
 
 
 def _compressor(handle: BinaryIO, kind: str) -> BinaryIO:

@@ -13,11 +13,12 @@ import polars as pl
 
 from concordant.arrays import Floats, Ints
 from concordant.errors import ColumnError, DataWarning, FormatError, ParameterError, ParseError, listing, warn
-from concordant.io._columns import Found, Part
-from concordant.io._rows import MISSING_WORDS, FileRows, ids, numbers
+from concordant.io._builders import MISSING_WORDS, id_texts, parse_numbers
+from concordant.io._column_roles import ResolvedColumns, TablePart
+from concordant.io._row_sources import FileSource
 from concordant.io._tables import SAMPLE_LINES, is_number, position_of
 
-__all__ = ["LAYOUTS", "Layout", "Matrix", "guess_layout", "layout_hint"]
+__all__ = ["LAYOUTS", "Layout", "RankingMatrix", "guess_layout", "layout_hint"]
 
 Layout = Literal["long", "ranks", "orders"]
 LAYOUTS = ("long", "ranks", "orders")
@@ -32,21 +33,21 @@ _LAYOUT_HELP = (
 )
 
 
-class Matrix:
+class RankingMatrix:
     """A table whose cells are ranks or items, cell by cell in the order expert by expert."""
 
-    def __init__(self, found: Found, experts: str) -> None:
-        self.found, self.experts = found, experts
-        table = found.table
+    def __init__(self, resolved: ResolvedColumns, experts: str) -> None:
+        self.resolved, self.experts = resolved, experts
+        table = resolved.table
         # Every column is an item or a position, also one that the first rows do not have.
         table.find_columns()
         row_word = "expert" if experts == "rows" else "item"
-        label = found.given.get(row_word)
+        label = resolved.given.get(row_word)
         if label is None and table.header and table.names and not table.names[0]:
             label = 0
-        used = {"instance": found.given.get("instance"), "weight": found.given.get("weight"), "label": label}
+        used = {"instance": resolved.given.get("instance"), "weight": resolved.given.get("weight"), "label": label}
         if used["instance"] is None and experts == "rows":
-            used["instance"] = found.column("instance", (), optional=True)
+            used["instance"] = resolved.column("instance", (), optional=True)
         if experts == "columns" and (used["instance"] is not None or used["weight"] is not None):
             raise ParameterError.invalid(
                 "columns", "read_rankings", "without instance and weight in columns", "columns"
@@ -63,8 +64,8 @@ class Matrix:
 
     @cached_property
     def _content(self) -> tuple[pl.DataFrame, Ints]:
-        frame, numbers = self.found.table.read([*self.used.values(), *self.body])
-        return frame, np.asarray(numbers, dtype=np.int64)
+        frame, row_numbers = self.resolved.table.read([*self.used.values(), *self.body])
+        return frame, np.asarray(row_numbers, dtype=np.int64)
 
     @property
     def raw(self) -> pl.DataFrame:
@@ -76,7 +77,7 @@ class Matrix:
         return self.raw.select(pl.col([str(c) for c in self.body]).cast(pl.String).fill_null(""))
 
     @property
-    def numbers(self) -> Ints:
+    def row_numbers(self) -> Ints:
         """The number of every row."""
         return self._content[1]
 
@@ -91,9 +92,9 @@ class Matrix:
         n = len(self.raw)
         if "label" not in self.used:
             return pl.Series([str(k + 1) for k in range(n)], dtype=pl.String)
-        frame = self.found.tidy(self.raw.select(pl.col(str(self.used["label"])).alias("label")), ["label"])
+        frame = self.resolved.tidy(self.raw.select(pl.col(str(self.used["label"])).alias("label")), ["label"])
         what = "expert" if self.experts == "rows" else "item"
-        return ids(frame["label"], what, FileRows(table=self.found.table, numbers=self.numbers))
+        return id_texts(frame["label"], what, FileSource(table=self.resolved.table, row_numbers=self.row_numbers))
 
     def cells(self) -> tuple[pl.DataFrame, Ints]:
         """Return one row per cell (row name, column number, text), expert by expert, and the table row of each."""
@@ -109,16 +110,16 @@ class Matrix:
             if word in self.used:
                 given = self.raw.select(pl.col(str(self.used[word])).alias(word))
                 frame = frame.with_columns(
-                    (self.found.tidy(given, [word]) if word == "instance" else given)[word].gather(row)
+                    (self.resolved.tidy(given, [word]) if word == "instance" else given)[word].gather(row)
                 )
-        return frame, self.numbers[row]
+        return frame, self.row_numbers[row]
 
-    def _finish(self, frame: pl.DataFrame, rows: FileRows) -> Part:
+    def _finish(self, frame: pl.DataFrame, source: FileSource) -> TablePart:
         if "instance" in frame.columns:
-            frame = frame.with_columns(ids(frame["instance"], "instance", rows))
+            frame = frame.with_columns(id_texts(frame["instance"], "instance", source))
         if "weight" in frame.columns:
-            frame = frame.with_columns(numbers(frame["weight"], "weight", rows))
-        return Part(frame.drop("label", "column", "cell"), rows)
+            frame = frame.with_columns(parse_numbers(frame["weight"], "weight", source))
+        return TablePart(frame.drop("label", "column", "cell"), source)
 
     def ask_about_header(self, layout: str) -> None:
         """Raise where the first row, which was taken for a ranking, looks like names of columns, or warn if it may be.
@@ -130,7 +131,7 @@ class Matrix:
         below = [{cell for cell in row if cell} for row in others]
         mine, items = {cell for cell in first if cell}, set[str]().union(*below)
         made_up = _made_up(first, items)
-        shown = f"{self.found.table.path}: the first row is {listing(first, 5)}"
+        shown = f"{self.resolved.table.path}: the first row is {listing(first, 5)}"
         ask = "If it is a header, pass header=True (--read header=true); if it is a ranking, header=False."
         if layout == "ranks":
             if made_up and items and first[0] != "1" and "0" not in items:
@@ -143,17 +144,19 @@ class Matrix:
                     f"{shown}, of which nothing stands in any other row. It is taken for a ranking. {ask}", DataWarning
                 )
 
-    def ranks(self, null_values: Sequence[str] | None) -> Part:
+    def ranks(self, null_values: Sequence[str] | None) -> TablePart:
         """Return the rows of a matrix of ranks."""
         frame, at = self.cells()
-        rows = FileRows(table=self.found.table, numbers=at)
+        source = FileSource(table=self.resolved.table, row_numbers=at)
         words = (*MISSING_WORDS, "0", "0.0") if null_values is None else null_values
-        value = numbers(frame["cell"], "rank", rows, words)
+        value = parse_numbers(frame["cell"], "rank", source, words)
         if null_values is None:
             self._ask_about_zero_ranks(frame, value)
         names = pl.Series(self.names, dtype=pl.String).gather(frame["column"])
         expert, item = (frame["label"], names) if self.experts == "rows" else (names, frame["label"])
-        return self._finish(frame.with_columns(expert.alias("expert"), item.alias("item"), value.alias("value")), rows)
+        return self._finish(
+            frame.with_columns(expert.alias("expert"), item.alias("item"), value.alias("value")), source
+        )
 
     def _ask_about_zero_ranks(self, frame: pl.DataFrame, value: pl.Series) -> None:
         """Refuse a matrix in which every expert has one 0 and the ranks then run on from 1 without a gap."""
@@ -163,11 +166,12 @@ class Matrix:
             ranks = np.sort(value.fill_null(0.0).to_numpy().reshape(n, m), axis=1)
             if (ranks == np.arange(m)).all():
                 raise FormatError(
-                    f"{self.found.table.path}: every expert gives exactly one 0: are ranks counted from 0, or is one "
-                    "item left out each time? Add 1 to the ranks, or pass null_values=('', '0') to leave the item out."
+                    f"{self.resolved.table.path}: every expert gives exactly one 0: are ranks counted from 0, or is "
+                    "one item left out each time? Add 1 to the ranks, or pass null_values=('', '0') to leave the item "
+                    "out."
                 )
 
-    def orders(self, null_values: Sequence[str] | None) -> Part:
+    def orders(self, null_values: Sequence[str] | None) -> TablePart:
         """Return the rows of a matrix of items by position."""
         frame, at = self.cells()
         words = [w.casefold() for w in ((*MISSING_WORDS, "0", "0.0") if null_values is None else null_values)]
@@ -185,10 +189,10 @@ class Matrix:
         )
         names = pl.Series(self.names, dtype=pl.String).gather(frame["column"])
         frame = frame.with_columns((frame["label"] if self.experts == "rows" else names).alias("expert"))
-        frame = self.found.tidy(frame.with_columns(item=pl.when(pl.Series(~gone)).then("item")), ["item"])
+        frame = self.resolved.tidy(frame.with_columns(item=pl.when(pl.Series(~gone)).then("item")), ["item"])
         item = frame["item"]
         if item.null_count() == len(item):
-            raise FormatError(f"{self.found.table.path}: there is no item in any cell.")
+            raise FormatError(f"{self.resolved.table.path}: there is no item in any cell.")
         # An expert without any item is known all the same: one row, of an item that others rank, and no value.
         silent = np.flatnonzero(gone.reshape(n, m).all(axis=1)) * m
         keep = ~gone
@@ -196,7 +200,7 @@ class Matrix:
         item = item.set(pl.Series(gone), str(item.drop_nulls()[0]))
         value = frame["value"].set(pl.Series(gone), None)
         frame = frame.with_columns(item.alias("item"), value.alias("value")).filter(pl.Series(keep))
-        return self._finish(frame, FileRows(table=self.found.table, numbers=at[keep]))
+        return self._finish(frame, FileSource(table=self.resolved.table, row_numbers=at[keep]))
 
     def _ask_about_zero_items(self, frame: pl.DataFrame, gone: Any, at: Ints) -> None:
         """Refuse a 0 that stands before an item, or that completes the numbers of the items."""
@@ -211,7 +215,7 @@ class Matrix:
         numbered = {c.removesuffix(".0") for c in frame["cell"].to_list()} == {str(k) for k in range(m)}
         if len(odd) or (one_each and numbered):
             row = int(at[int(odd[0])]) if len(odd) else int(at[0])
-            raise self.found.table.error(
+            raise self.resolved.table.error(
                 row,
                 "is 0 an item, or does it mean that no item stands there? "
                 "Pass null_values=('',) for an item, null_values=('', '0') for no item.",
@@ -233,19 +237,19 @@ def _made_up(cells: list[str], items: set[str]) -> bool:
     return not alike and count == list(range(count[0], count[0] + len(count)))
 
 
-def guess_layout(found: Found, experts: str = "rows") -> Layout:
+def guess_layout(resolved: ResolvedColumns, experts: str = "rows") -> Layout:
     """Return the one layout that the table can have, or raise asking for it."""
-    table = found.table
-    lacking = list(found.lacking)
+    table = resolved.table
+    lacking = list(resolved.lacking)
     try:
-        long = all(found.column(word) is not None for word in ("expert", "item", "rank"))
+        long = all(resolved.column(word) is not None for word in ("expert", "item", "rank"))
     except ColumnError:
         # Two columns might be the expert: then it is a long table whose columns must be named.
         long = True
-    found.lacking[:] = lacking
-    if long or "rank" in found.given or ("item" in found.given and experts == "rows"):
+    resolved.lacking[:] = lacking
+    if long or "rank" in resolved.given or ("item" in resolved.given and experts == "rows"):
         return "long"
-    layout, problem = _guess_matrix(found, experts)
+    layout, problem = _guess_matrix(resolved, experts)
     if layout is not None:
         return layout
     raise FormatError(
@@ -254,18 +258,18 @@ def guess_layout(found: Found, experts: str = "rows") -> Layout:
     )
 
 
-def layout_hint(found: Found) -> str:
+def layout_hint(resolved: ResolvedColumns) -> str:
     """Return a sentence on what speaks for a matrix of ranks in a table that was not recognised, "" if nothing does."""
     try:
-        return _guess_matrix(found, "rows")[1]
+        return _guess_matrix(resolved, "rows")[1]
     except (ColumnError, FormatError, ParseError):
         return ""
 
 
-def _guess_matrix(found: Found, experts: str) -> tuple[Layout | None, str]:
+def _guess_matrix(resolved: ResolvedColumns, experts: str) -> tuple[Layout | None, str]:
     """Return the one layout that a matrix can have; without one, what speaks for which."""
-    matrix = Matrix(found, experts)
-    header = found.table.header
+    matrix = RankingMatrix(resolved, experts)
+    header = resolved.table.header
     positional = [position_of(name) for name in matrix.names] if header else []
     if len(positional) > 1 and all(p is not None for p in positional) and experts == "rows":
         return "orders", ""
@@ -283,9 +287,9 @@ def _guess_matrix(found: Found, experts: str) -> tuple[Layout | None, str]:
     return None, ""
 
 
-def _rank_like(matrix: Matrix) -> tuple[bool, bool]:
+def _rank_like(matrix: RankingMatrix) -> tuple[bool, bool]:
     """Return whether every row, and whether every column, holds the ranks 1..m, ties averaged, of its m cells."""
-    sample = matrix.found.table.sample
+    sample = matrix.resolved.table.sample
     first = _as_ranks([[row[c] for row in sample] for c in matrix.body])
     # The whole table is looked at only when its beginning, which is at hand, does not speak against it.
     if first is None or (len(sample) >= SAMPLE_LINES and not _ranked(first)):

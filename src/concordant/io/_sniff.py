@@ -1,7 +1,7 @@
 """What a file is, told from its first lines. A test passes only when every line looked at agrees.
 
-Where no test passes, `mostly` asks whether more than half of the lines agree: then a few lines are damaged, and the
-reader of that format can say which.
+Where no test passes, `most_lines_match` asks whether more than half of the lines agree: then a few lines are
+damaged, and the reader of that format can say which.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from concordant.errors import ConcordantError
+from concordant.io._column_names import HEADER_WORDS
 from concordant.io._files import read_head
 from concordant.io._tables import Table, blank_fields, is_number, open_table
-from concordant.io._words import HEADER_WORDS
 
 if TYPE_CHECKING:
-    from concordant.io._columns import Found
+    from concordant.io._column_roles import ResolvedColumns
 
-__all__ = ["UNKNOWN", "Head", "is_features", "is_letor", "is_preflib", "is_qrels", "is_run", "mostly"]
+__all__ = ["UNKNOWN", "Head", "is_features", "is_letor", "is_preflib", "is_qrels", "is_run", "most_lines_match"]
 
 _HEAD_BYTES = 1 << 18
 _LINES = 1000
@@ -85,16 +85,16 @@ class Head:
             return None
 
     @cached_property
-    def columns(self) -> Found | None:
+    def columns(self) -> ResolvedColumns | None:
         """The columns by name, where there is a header."""
-        from concordant.io._columns import Asked, Found
+        from concordant.io._column_roles import ColumnRequest, ResolvedColumns
 
         if self.table is None or not self.table.header:
             return None
-        return Found(self.table, Asked("read", None, (), None))
+        return ResolvedColumns(self.table, ColumnRequest("read", None, (), None))
 
 
-def mostly(test: Callable[[Head], bool], head: Head) -> bool:
+def most_lines_match(test: Callable[[Head], bool], head: Head) -> bool:
     """Return whether more than half of the lines pass a test one by one, and those together."""
     good = [line for line in head.lines if test(replace(head, lines=[line]))]
     return 2 * len(good) > len(head.lines) and test(replace(head, lines=good))

@@ -22,9 +22,10 @@ from numpy.typing import NDArray
 from concordant.arrays import Codes, Floats, Ints
 from concordant.data.index import Texts
 from concordant.errors import DataError, FormatError, shorten
-from concordant.io._claims import Claim, remove_unfinished
-from concordant.io._coding import Batch, CodedRows, Coder, Source, assemble
-from concordant.io._files import atomic_write, shown
+from concordant.io._dictionary_encoding import Batch, DictionaryEncoder, EncodedRows, merge_batches
+from concordant.io._files import atomic_write, display_path
+from concordant.io._locks import TemporaryPath, remove_unfinished
+from concordant.io._row_sources import RowSource
 from concordant.kernels.lists import offsets_of
 
 __all__ = ["Spool"]
@@ -39,7 +40,7 @@ _HEADER = 128
 _TEXTS = 1 << 18
 
 
-class _Laid(NamedTuple):
+class _StoredBatch(NamedTuple):
     """A batch on disk; all arrays but the two offsets are mapped files."""
 
     instance: Codes
@@ -56,7 +57,7 @@ class _Laid(NamedTuple):
 
 
 class Spool:
-    """A folder that takes the batches of a coder and gives back blocks of instances.
+    """A folder that takes the batches of an encoder and gives back blocks of instances.
 
     Parameters
     ----------
@@ -76,10 +77,10 @@ class Spool:
     Examples
     --------
     >>> spool = Spool()
-    >>> coder = Coder(shelf=spool, batch_rows=2)
-    >>> coder.add(pl.DataFrame({"instance": ["q", "q"], "item": ["a", "b"], "value": [2.0, 1.0]}), expert="x")
-    >>> coder.add(pl.DataFrame({"instance": ["p", "q"], "item": ["b", "b"], "value": [7.0, 5.0]}), expert="y")
-    >>> spool.seal(coder)
+    >>> encoder = DictionaryEncoder(sink=spool, batch_rows=2)
+    >>> encoder.add(pl.DataFrame({"instance": ["q", "q"], "item": ["a", "b"], "value": [2.0, 1.0]}), expert="x")
+    >>> encoder.add(pl.DataFrame({"instance": ["p", "q"], "item": ["b", "b"], "value": [7.0, 5.0]}), expert="y")
+    >>> spool.seal(encoder)
     >>> spool.block(0, 1).preferences("score")
     Preferences: 1 instance, 2 experts, 2 items, 3 scores in 2 lists
     >>> spool.close()
@@ -92,32 +93,34 @@ class Spool:
         kept: str | os.PathLike[str] | None = None,
         job: dict[str, Any] | None = None,
     ) -> None:
-        self._laid: list[_Laid] = []
+        self._stored: list[_StoredBatch] = []
         self._rows: Ints = np.zeros(0, dtype=np.int64)
-        self._known: tuple[Texts, list[Hashable], list[tuple[int, Source]], bool] | None = None
+        self._vocabulary: tuple[Texts, list[Hashable], list[tuple[int, RowSource]], bool] | None = None
         self._job = job
         self._state: dict[str, Any] | None = None
-        self._claim: Claim | None = None
+        self._temporary: TemporaryPath | None = None
         try:
             if kept is None:
                 # Named after the files that are read: the next reading of them removes what a killed one left.
                 files = json.dumps([file[0] for file in (job or {}).get("files", ())])
                 key = hashlib.blake2b(files.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
-                self._claim = Claim(Path(folder or tempfile.gettempdir()), f"concordant-{key}-", "", folder=True).take()
-                self.folder = self._claim.path
+                self._temporary = TemporaryPath(
+                    Path(folder or tempfile.gettempdir()), f"concordant-{key}-", "", folder=True
+                ).create()
+                self.folder = self._temporary.path
             else:
                 self.folder = Path(kept)
                 self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             where = tempfile.gettempdir() if folder is None and kept is None else os.fspath(kept or folder or "")
             raise DataError(
-                f"no folder for rows that do not fit in memory can be made in {shown(where)!r} ({error.strerror}). "
-                "Name another one."
+                f"no folder for rows that do not fit in memory can be made in {display_path(where)!r} "
+                f"({error.strerror}). Name another one."
             ) from error
         if kept is not None:
-            self._take_up()
+            self._resume()
 
-    def _take_up(self) -> None:
+    def _resume(self) -> None:
         """Go on with what the folder holds, if that is of the same job."""
         path = self.folder / _STATE
         if not path.exists():
@@ -132,37 +135,37 @@ class Spool:
             for n, batch in enumerate(state["batches"]):
                 length, counts = (np.load(self.folder / f"{n}.{name}.npy") for name in ("length", "counts"))
                 mapped = {name: _mapped(self._path(n, name)) for name in (*_ARRAYS, *batch["more"])}
-                self._enter(n, mapped, length, counts, batch["repeated"])
+                self._add_stored(n, mapped, length, counts, batch["repeated"])
         except (OSError, EOFError, ValueError, KeyError, TypeError) as error:
             raise FormatError(
                 f"{self.folder}: the checkpoint is damaged ({shorten(str(error))}). Remove it to begin anew."
             ) from error
         self._state = state
 
-    def restore(self, coder: Coder) -> tuple[int, Any, bool]:
+    def restore(self, encoder: DictionaryEncoder) -> tuple[int, Any, bool]:
         """Return how many steps of the reading are done, the reader's own state, and whether that was all."""
         if self._state is None:
             return 0, None, False
         state = self._state
         experts = [tuple(e) if isinstance(e, list) else e for e in state["experts"]]
-        coder.restore(state["instances"], experts, state["rows"], nulls=state["nulls"])
+        encoder.restore(state["instances"], experts, state["rows"], nulls=state["nulls"])
         return int(state["steps"]), state["reader"], bool(state["sealed"])
 
-    def mark(self, coder: Coder, steps: int, reader: Any, *, sealed: bool = False) -> None:
+    def mark(self, encoder: DictionaryEncoder, steps: int, reader: Any, *, sealed: bool = False) -> None:
         """Write down how far the reading is, so that it can be taken up again from here."""
-        coder.flush()
+        encoder.flush()
         state = {
             "job": self._job,
             "steps": steps,
             "reader": reader,
             "sealed": sealed,
-            "rows": coder.n_rows,
-            "nulls": coder.nulls,
-            "instances": list(coder.instances),
-            "experts": list(coder.experts),
+            "rows": encoder.n_rows,
+            "nulls": encoder.nulls,
+            "instances": list(encoder.instances),
+            "experts": list(encoder.experts),
             "batches": [
-                {"repeated": laid.repeated, "more": [name for name in _OPTIONAL if getattr(laid, name) is not None]}
-                for laid in self._laid
+                {"repeated": stored.repeated, "more": [name for name in _OPTIONAL if getattr(stored, name) is not None]}
+                for stored in self._stored
             ],
         }
         with atomic_write(self.folder / _STATE) as handle:
@@ -170,7 +173,7 @@ class Spool:
 
     def put(self, batch: Batch) -> None:
         """Lay a batch down."""
-        n = len(self._laid)
+        n = len(self._stored)
         try:
             more = [name for name in _OPTIONAL if getattr(batch, name) is not None]
             for name in (*_ARRAYS, "length", "counts", *more):
@@ -179,10 +182,10 @@ class Spool:
             mapped = {name: _mapped(self._path(n, name)) for name in (*_ARRAYS, *more)}
         except OSError as error:
             raise DataError(
-                f"rows that do not fit in memory cannot be kept in {shown(self.folder)!r} "
+                f"rows that do not fit in memory cannot be kept in {display_path(self.folder)!r} "
                 f"({error.strerror or error}). Make room there, or name another folder."
             ) from error
-        self._enter(n, mapped, batch.length, batch.counts, batch.repeated)
+        self._add_stored(n, mapped, batch.length, batch.counts, batch.repeated)
 
     def _path(self, n: int, name: str) -> Path:
         return self.folder / f"{n}.{name}.npy"
@@ -190,12 +193,12 @@ class Spool:
     def _items(self, n: int) -> Path:
         return self.folder / f"{n}.items.arrow"
 
-    def _enter(self, n: int, mapped: dict[str, NDArray[Any]], length: Ints, counts: Ints, repeated: bool) -> None:
+    def _add_stored(self, n: int, mapped: dict[str, NDArray[Any]], length: Ints, counts: Ints, repeated: bool) -> None:
         rows = np.bincount(mapped["instance"], weights=length, minlength=len(counts)).astype(np.int64)
         rows[: len(self._rows)] += self._rows
         self._rows = rows
-        self._laid.append(
-            _Laid(
+        self._stored.append(
+            _StoredBatch(
                 **{name: mapped.get(name) for name in (*_ARRAYS, *_OPTIONAL)},  # type: ignore[arg-type]
                 items=self._items(n),
                 run_offsets=offsets_of(length),
@@ -204,10 +207,10 @@ class Spool:
             )
         )
 
-    def seal(self, coder: Coder) -> None:
-        """Take the last batch of a coder, and what is known once all rows are."""
-        coder.flush()
-        self._known = (Texts(list(coder.instances)), list(coder.experts), coder.sources, coder.nulls)
+    def seal(self, encoder: DictionaryEncoder) -> None:
+        """Take the last batch of an encoder, and what is known once all rows are."""
+        encoder.flush()
+        self._vocabulary = (Texts(list(encoder.instances)), list(encoder.experts), encoder.sources, encoder.nulls)
 
     @property
     def rows(self) -> Ints:
@@ -221,19 +224,19 @@ class Spool:
 
     @property
     def experts(self) -> list[Hashable]:
-        """What stands for the experts in the coder's vocabulary."""
+        """What stands for the experts in the encoder's vocabulary."""
         return self._sealed()[1]
 
-    def _sealed(self) -> tuple[Texts, list[Hashable], list[tuple[int, Source]], bool]:
-        if self._known is None:
+    def _sealed(self) -> tuple[Texts, list[Hashable], list[tuple[int, RowSource]], bool]:
+        if self._vocabulary is None:
             raise DataError("the spool is not sealed yet.")
-        return self._known
+        return self._vocabulary
 
-    def block(self, begin: int, end: int) -> CodedRows:
+    def block(self, begin: int, end: int) -> EncodedRows:
         """Return the rows of the instances from `begin` up to `end`, coded as if there were no others."""
         instances, experts, sources, nulls = self._sealed()
-        parts = [part for laid in self._laid if (part := _slice(laid, begin, end)) is not None]
-        return assemble(parts, instances[begin:end], experts, sources, valued=True, nulls=nulls)
+        parts = [part for stored in self._stored if (part := _slice(stored, begin, end)) is not None]
+        return merge_batches(parts, instances[begin:end], experts, sources, valued=True, nulls=nulls)
 
     @staticmethod
     def discard(folder: Path) -> None:
@@ -246,9 +249,9 @@ class Spool:
 
     def close(self) -> None:
         """Remove everything from the disk."""
-        self._laid = []
-        if self._claim is not None:
-            self._claim.remove()
+        self._stored = []
+        if self._temporary is not None:
+            self._temporary.remove()
 
 
 def _mapped(path: Path) -> NDArray[Any]:
@@ -256,27 +259,27 @@ def _mapped(path: Path) -> NDArray[Any]:
     return array
 
 
-def _slice(laid: _Laid, begin: int, end: int) -> Batch | None:
+def _slice(stored: _StoredBatch, begin: int, end: int) -> Batch | None:
     """Return what a batch holds of some neighbouring instances, None where that is nothing."""
-    known = len(laid.slot_offsets) - 1
-    s0, s1 = (int(laid.slot_offsets[min(n, known)]) for n in (begin, end))
+    known = len(stored.slot_offsets) - 1
+    s0, s1 = (int(stored.slot_offsets[min(n, known)]) for n in (begin, end))
     if s0 == s1:
         return None
-    g0, g1 = np.searchsorted(laid.instance, [begin, end]).tolist()
-    r0, r1 = int(laid.run_offsets[g0]), int(laid.run_offsets[g1])
+    g0, g1 = np.searchsorted(stored.instance, [begin, end]).tolist()
+    r0, r1 = int(stored.run_offsets[g0]), int(stored.run_offsets[g1])
     counts = np.zeros(end - begin, dtype=np.int64)
-    own = np.diff(laid.slot_offsets[begin : min(end, known) + 1])
+    own = np.diff(stored.slot_offsets[begin : min(end, known) + 1])
     counts[: len(own)] = own
     return Batch(
-        laid.instance[g0:g1] - np.int32(begin),
-        np.array(laid.expert[g0:g1]),
-        np.diff(laid.run_offsets[g0 : g1 + 1]),
-        np.array(laid.origin[g0:g1]),
-        laid.slot[r0:r1] - np.int32(s0),
-        None if laid.value is None else np.array(laid.value[r0:r1]),
-        pl.scan_ipc(laid.items).slice(s0, s1 - s0).collect()["item"],
-        np.array(laid.first[s0:s1]),
+        stored.instance[g0:g1] - np.int32(begin),
+        np.array(stored.expert[g0:g1]),
+        np.diff(stored.run_offsets[g0 : g1 + 1]),
+        np.array(stored.origin[g0:g1]),
+        stored.slot[r0:r1] - np.int32(s0),
+        None if stored.value is None else np.array(stored.value[r0:r1]),
+        pl.scan_ipc(stored.items).slice(s0, s1 - s0).collect()["item"],
+        np.array(stored.first[s0:s1]),
         counts,
-        laid.repeated,
-        None if laid.weight is None else np.array(laid.weight[g0:g1]),
+        stored.repeated,
+        None if stored.weight is None else np.array(stored.weight[g0:g1]),
     )

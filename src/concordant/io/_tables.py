@@ -25,8 +25,8 @@ import polars as pl
 
 from concordant.arrays import Ints
 from concordant.errors import NOT_TEXT, FormatError, ParameterError, ParseError, is_text, listing, quote, shorten
-from concordant.io._files import BLANKS, compression, marked, read_bytes, read_head, text_blocks, text_lines
-from concordant.io._words import normal
+from concordant.io._column_names import normalise_name
+from concordant.io._files import BLANKS, compression, protect_bom, read_bytes, read_head, text_blocks, text_lines
 
 __all__ = [
     "ENDINGS",
@@ -36,7 +36,7 @@ __all__ = [
     "blank_fields",
     "file_type",
     "is_number",
-    "most_rows",
+    "max_rows",
     "open_table",
     "parquet_rows",
     "position_of",
@@ -258,21 +258,21 @@ def parquet_rows(path: Path) -> int:
         raise FormatError(f"{path}: the Parquet data is damaged ({shorten(str(error).splitlines()[0])}).") from None
 
 
-def most_rows(path: Path) -> int:
+def max_rows(path: Path) -> int:
     """Return how many rows a table has at most: a row of text takes some bytes, a packed file may hold anything."""
     if compression(path) is not None:
         return 0
     return parquet_rows(path) if file_type(path) == "parquet" else path.stat().st_size // _SHORTEST_ROW
 
 
-class _Stretch(NamedTuple):
+class _TextChunk(NamedTuple):
     """Whole records that follow one another in a text file, and the number of the line on which they begin."""
 
     line: int
     text: bytes
 
 
-class _LinedTable(Table):
+class _LineTable(Table):
     """A table written in lines, which can be read in stretches of whole records."""
 
     # The number of the last line above the first row.
@@ -282,7 +282,7 @@ class _LinedTable(Table):
     _line = 1
     _text: bytes | None = None
     # What a record without content is made of.
-    _nothing = _SPACES
+    _blank_bytes = _SPACES
 
     def windows(self, rows: int) -> Iterator[Table]:
         size = max(rows, 1) * _ROW_BYTES
@@ -292,45 +292,45 @@ class _LinedTable(Table):
             yield self
             return
         done = 0
-        for number, stretch in enumerate(self._stretches(size)):
+        for number, chunk in enumerate(self._chunks(size)):
             window = copy(self)
             window._of, window._number = (self, rows), number
-            window._line, window._text = stretch
-            done += len(stretch.text)
+            window._line, window._text = chunk
+            done += len(chunk.text)
             # How much a compressed file holds is known at its end.
             window.share = min(done / total, 1.0) if plain else 0.0
             yield window
             window._text = None
 
-    def _stretches(self, size: int) -> Iterator[_Stretch]:
+    def _chunks(self, size: int) -> Iterator[_TextChunk]:
         """Yield the rows of the file in stretches of about so many bytes, none without content unless it is alone."""
-        held: _Stretch | None = None
-        for stretch in self._cuts(size):
+        held: _TextChunk | None = None
+        for chunk in self._record_chunks(size):
             if held is None:
-                held = stretch
-            elif self._is_blank(stretch.text) or self._is_blank(held.text):
-                held = _Stretch(held.line, held.text + stretch.text)
+                held = chunk
+            elif self._is_blank(chunk.text) or self._is_blank(held.text):
+                held = _TextChunk(held.line, held.text + chunk.text)
             else:
                 yield held
-                held = stretch
+                held = chunk
         # A table without rows is one part without rows.
-        yield held or _Stretch(self._skip + 1, b"")
+        yield held or _TextChunk(self._skip + 1, b"")
 
-    def _cuts(self, size: int) -> Iterator[_Stretch]:
+    def _record_chunks(self, size: int) -> Iterator[_TextChunk]:
         rest, line = b"", 1
         for first, block in text_blocks(self.path, size):
             if not rest:
                 line = first
-                block = _below(block, self._skip + 1 - first)
+                block = _skip_lines(block, self._skip + 1 - first)
                 line = max(line, self._skip + 1)
             text = rest + block
             end = self._last_end(text)
             rest = text[end:]
             if end:
-                yield _Stretch(line, text[:end])
+                yield _TextChunk(line, text[:end])
                 line += text.count(b"\n", 0, end)
         if rest:
-            yield _Stretch(line, rest)
+            yield _TextChunk(line, rest)
 
     def _last_end(self, text: bytes) -> int:
         """Return where the last record that is complete ends in text of whole lines that begins with a record."""
@@ -339,7 +339,8 @@ class _LinedTable(Table):
     def _is_blank(self, text: bytes) -> bool:
         # What other scripts take for a blank is one too. All is looked at only where text begins with nothing.
         return not any(
-            part.translate(None, self._nothing).decode(errors="ignore").strip(BLANKS) for part in (text[:4096], text)
+            part.translate(None, self._blank_bytes).decode(errors="ignore").strip(BLANKS)
+            for part in (text[:4096], text)
         )
 
     def _content(self) -> bytes:
@@ -348,8 +349,8 @@ class _LinedTable(Table):
             return b"".join(block for _, block in text_blocks(self.path))
         if self._text is not None:
             return self._text
-        stretches = self._stretches(max(self._of[1], 1) * _ROW_BYTES)
-        return next((s.text for n, s in enumerate(stretches) if n == self._number), b"")
+        chunks = self._chunks(max(self._of[1], 1) * _ROW_BYTES)
+        return next((s.text for n, s in enumerate(chunks) if n == self._number), b"")
 
     def _source(self) -> Path | bytes:
         """Return what Polars reads: the file itself where it can."""
@@ -376,7 +377,7 @@ class _LinedTable(Table):
             yield number, text.removesuffix("\r")
 
 
-def _below(text: bytes, lines: int) -> bytes:
+def _skip_lines(text: bytes, lines: int) -> bytes:
     """Return what stands below the first lines of a text."""
     at = 0
     for _ in range(lines):
@@ -386,7 +387,7 @@ def _below(text: bytes, lines: int) -> bytes:
     return text[at:]
 
 
-class _Object(dict[str, Any]):
+class _JsonObject(dict[str, Any]):
     """A JSON object, and which of its keys it gives twice; every reader would take another of the two values."""
 
     repeated: Collection[str] = ()
@@ -397,14 +398,14 @@ class _Object(dict[str, Any]):
             self.repeated = {key for key, n in Counter(key for key, _ in pairs).items() if n > 1}
 
 
-class _JsonTable(_LinedTable):
+class _JsonTable(_LineTable):
     header = True
 
     def __init__(self, path: Path, head: bytes, whole: bool) -> None:
         super().__init__(path)
         names: dict[str, None] = {}
         self.sample = []
-        rows: list[_Object] = []
+        rows: list[_JsonObject] = []
         for line, text in _head_lines(path, head, whole):
             if text.strip(BLANKS):
                 rows.append(self._object(line, text))
@@ -412,7 +413,7 @@ class _JsonTable(_LinedTable):
         self._whole = whole and len(rows) < SAMPLE_LINES
         self._set_names(names, rows[:SAMPLE_LINES])
 
-    def _set_names(self, names: Iterable[str], rows: list[_Object]) -> None:
+    def _set_names(self, names: Iterable[str], rows: list[_JsonObject]) -> None:
         self.names, self._rows = list(names), rows
         _check_width(self.path, len(self.names))
         few = rows[: max(_SMALL_TABLE // (1 + len(self.names)), 1)]
@@ -435,13 +436,13 @@ class _JsonTable(_LinedTable):
             )
         self._set_names(names, self._rows)
 
-    def _object(self, line: int, text: str, keys: Iterable[str] = ()) -> _Object:
+    def _object(self, line: int, text: str, keys: Iterable[str] = ()) -> _JsonObject:
         """Return the object on a line, or raise where it is none or one of the keys cannot be read for certain."""
         try:
-            found = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_Object)
+            found = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_JsonObject)
         except (ValueError, RecursionError) as error:
             raise ParseError(self.path, line, f"expected one JSON object, found {quote(text)} ({error}).") from None
-        if not isinstance(found, _Object):
+        if not isinstance(found, _JsonObject):
             raise ParseError(self.path, line, f"expected one JSON object, found {quote(text)}.")
         wrong = next((key for key in found if not is_text(key)), None)
         if wrong is not None:
@@ -498,7 +499,7 @@ class _JsonTable(_LinedTable):
         return next((line for n, line in enumerate(filled) if n == row), None)
 
 
-class _TextTable(_LinedTable):
+class _TextTable(_LineTable):
     def __init__(
         self, path: Path, head: bytes, whole: bool, header: bool | None, kind: str | None, words: _Words
     ) -> None:
@@ -534,7 +535,7 @@ class _TextTable(_LinedTable):
         self._skip = starts[0] - 1 if not self.header else (starts[1] - 1 if len(starts) > 1 else starts[0])
         self.sample = [(r + [""] * width)[:width] for r in below if any(r)][:SAMPLE_LINES]
 
-        self._nothing = _SPACES + self.separator.encode() + b'"'
+        self._blank_bytes = _SPACES + self.separator.encode() + b'"'
 
     @cached_property
     def _quote(self) -> str | None:
@@ -590,7 +591,7 @@ class _TextTable(_LinedTable):
         """Return the columns as Polars sees them, None when anything about the file looks suspicious."""
         width = len(self.names)
         if isinstance(source, bytes):
-            source = marked(source)
+            source = protect_bom(source)
         if self._of is None and self._skip and self.sample and self.sample[0][0].startswith("\ufeff"):
             # Polars takes this for the mark of the file.
             return None
@@ -681,7 +682,7 @@ def open_table(
     file : {"csv", "tsv", "parquet", "jsonl"}, optional
         What the file is written in; found by content, and for the separator by name, when absent.
     words : iterable of str
-        Names (as `normal` gives them) that make a first row a header.
+        Names (as `normalise_name` gives them) that make a first row a header.
     named : iterable of str
         Names that the user expects, as written.
     """
@@ -922,7 +923,11 @@ def _is_header(first: list[str], rows: list[list[str]], words: _Words) -> bool:
         return True
     columns = list(zip(*(r for r in full if len(r) == len(first)), strict=True)) or [()] * len(first)
     # A name is seldom also a value of its own column, so "a,b,tie" above "a,c,left" is a row and no header.
-    hits = {normal(c) for c, column in zip(first, columns, strict=True) if normal(c) in known and c not in column}
+    hits = {
+        normalise_name(c)
+        for c, column in zip(first, columns, strict=True)
+        if normalise_name(c) in known and c not in column
+    }
     if len(hits) >= 2 or (hits and len(filled) == 1):
         return True
     return not numbers and any(any(column) and all(is_number(v) for v in column if v) for column in columns)

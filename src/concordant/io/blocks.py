@@ -16,9 +16,9 @@ from concordant.data.preferences import Kind, Preferences
 from concordant.errors import DataWarning, ParameterError, warn
 from concordant.execution import OnDemand, cluster, free_memory
 from concordant.execution.blocks import Blocks
-from concordant.io._coding import BATCH_ROWS, CodedRows, Coder
-from concordant.io._files import Held, PathLike
-from concordant.io._remote import spread
+from concordant.io._dictionary_encoding import BATCH_ROWS, DictionaryEncoder, EncodedRows
+from concordant.io._distributed import read_on_cluster
+from concordant.io._files import BufferedPath, PathLike
 from concordant.io._spool import Spool
 
 __all__ = ["BLOCK_ROWS", "RowReader", "discard", "fingerprint", "open_blocks", "spool_blocks"]
@@ -44,18 +44,18 @@ class RowReader(Protocol):
         ...
 
     def names(self, experts: Sequence[Hashable]) -> list[str]:
-        """Return the ids of the experts in the coder's vocabulary."""
+        """Return the ids of the experts in the encoder's vocabulary."""
         ...
 
     def job(self) -> dict[str, Any]:
         """Return what is read and how, in words that JSON can hold."""
         ...
 
-    def read(self, coder: Coder, done: int, mark: Callable[[int], object]) -> None:
-        """Hand the rows after the first `done` steps to a coder; call `mark` with the number of steps after each."""
+    def read(self, encoder: DictionaryEncoder, done: int, mark: Callable[[int], object]) -> None:
+        """Hand the rows after the first `done` steps to an encoder; call `mark` with the number of steps after each."""
         ...
 
-    def most_rows(self) -> int:
+    def max_rows(self) -> int:
         """Return how many rows there are at most, as far as it can be told without reading them."""
         ...
 
@@ -63,8 +63,8 @@ class RowReader(Protocol):
         """Return how many steps there are."""
         ...
 
-    def read_step(self, coder: Coder, step: int) -> None:
-        """Hand the rows of one step to a coder."""
+    def read_step(self, encoder: DictionaryEncoder, step: int) -> None:
+        """Hand the rows of one step to an encoder."""
         ...
 
     def state(self) -> Any:
@@ -79,7 +79,7 @@ class RowReader(Protocol):
         """Take up what `state` returned."""
         ...
 
-    def preferences(self, rows: CodedRows) -> Preferences:
+    def preferences(self, rows: EncodedRows) -> Preferences:
         """Return coded rows as preferences."""
         ...
 
@@ -88,7 +88,7 @@ def fingerprint(files: Sequence[Path]) -> list[list[Any]]:
     """Return names, sizes and times of change of files; of what came through a pipe a hash of its content."""
     return [
         [str(f), f.stat().st_size, _hash(f)]
-        if isinstance(f, Held)
+        if isinstance(f, BufferedPath)
         else [os.path.abspath(f), f.stat().st_size, f.stat().st_mtime_ns]
         for f in files
     ]
@@ -127,7 +127,7 @@ def open_blocks(
         return spool_blocks(reader, block_rows=block_rows, folder=folder, checkpoint=checkpoint, memory=memory)
     if checkpoint is not None:
         raise ParameterError("a checkpoint is kept on this machine; data that is read on a cluster stays there.")
-    found = spread(reader, engine, lambda rows: _edges(rows, block_rows))
+    found = read_on_cluster(reader, engine, lambda rows: _edges(rows, block_rows))
     job = [reader.job(), block_rows]
     below = reader.below(found.instances)
     if not found.rows.sum():
@@ -143,28 +143,28 @@ def spool_blocks(
     checkpoint: PathLike | None = None,
     memory: int | None = None,
 ) -> Blocks:
-    """Return what a reader hands to a coder, kept on disk."""
+    """Return what a reader hands to an encoder, kept on disk."""
     kept = None if checkpoint is None else Path(checkpoint).expanduser() / "rows"
     spool = Spool(folder, kept=kept, job=reader.job())
     try:
-        coder = Coder(shelf=spool, batch_rows=_batch_rows(memory), reserve=reader.most_rows())
-        steps, state, finished = spool.restore(coder)
+        encoder = DictionaryEncoder(sink=spool, batch_rows=_batch_rows(memory), reserve=reader.max_rows())
+        steps, state, finished = spool.restore(encoder)
         if state is not None:
             reader.restore(state)
-        marked = coder.n_rows
+        marked = encoder.n_rows
 
         def mark(done: int) -> None:
             nonlocal marked
             # Each one ends a batch, so that many of them make many small batches.
-            if kept is not None and coder.n_rows - marked >= _MARK_ROWS:
-                spool.mark(coder, done, reader.state())
-                marked = coder.n_rows
+            if kept is not None and encoder.n_rows - marked >= _MARK_ROWS:
+                spool.mark(encoder, done, reader.state())
+                marked = encoder.n_rows
 
         if not finished:
-            reader.read(coder, steps, mark)
-        spool.seal(coder)
+            reader.read(encoder, steps, mark)
+        spool.seal(encoder)
         if kept is not None and not finished:
-            spool.mark(coder, steps, reader.state(), sealed=True)
+            spool.mark(encoder, steps, reader.state(), sealed=True)
         edges = _edges(spool.rows, block_rows)
         return Blocks(
             OnDemand(len(edges) - 1, lambda n: reader.preferences(spool.block(edges[n], edges[n + 1]))),

@@ -19,17 +19,17 @@ from concordant.data.index import check_text
 from concordant.data.labels import Labels
 from concordant.data.preferences import KINDS, Kind, Missing, Preferences, is_below
 from concordant.errors import ColumnError, DataError, KindError, ParameterError, shorten
-from concordant.io._rows import (
+from concordant.io._builders import (
     ONE_EXPERT,
     ONE_INSTANCE,
-    Rows,
     build_comparisons,
     build_consensus,
     build_features,
     build_labels,
     build_preferences,
 )
-from concordant.io._words import ALIASES, frame_call, normal
+from concordant.io._column_names import ALIASES, from_frame_call, normalise_name
+from concordant.io._row_sources import RowSource
 from concordant.io.outcomes import OutcomeWords, count_outcomes
 
 __all__ = ["from_frame"]
@@ -39,13 +39,13 @@ _COUNTS = ("n_left", "n_right", "n_ties")
 _INTERVALS = ("rank", "stderr", "lower", "upper", "rank_lower", "rank_upper")
 
 
-class _Word(str):
+class _DefaultName(str):
     """A default column name: one of Concordant's own words, which need not be there."""
 
     __slots__ = ()
 
 
-_INSTANCE, _EXPERT, _ITEM, _RANK, _WEIGHT = map(_Word, ("instance", "expert", "item", "rank", "weight"))
+_INSTANCE, _EXPERT, _ITEM, _RANK, _WEIGHT = map(_DefaultName, ("instance", "expert", "item", "rank", "weight"))
 
 
 @overload
@@ -193,23 +193,23 @@ def from_frame(
     Comparisons: 1 instance, 3 items, 2 rows with 2 outcomes (1 ties)
     """
     frame = _Frame(df)
-    rows = Rows()
+    source = RowSource()
     there = set(frame.names)
     asked_pairs = any(n is not None for n in (left, right, winner, loser, n_left, n_right, n_ties))
-    asked_values = any(not isinstance(n, _Word) for n in (expert, item, value, kind))
+    asked_values = any(not isinstance(n, _DefaultName) for n in (expert, item, value, kind))
     roles: dict[str, str | None] = {"instance": instance}
     if features is not None and features is not False:
         chosen = [n for n in frame.names if n not in (instance, item)] if features is True else list(features)
         feature_roles = {f"feature {n}": n for n in chosen}
-        return build_features(frame.columns({**roles, "item": item, **feature_roles}), feature_roles, rows)
+        return build_features(frame.columns({**roles, "item": item, **feature_roles}), feature_roles, source)
     if kind == "consensus":
-        roles |= {"item": item, "score": "score" if isinstance(value, _Word) else value}
-        return build_consensus(frame.columns(roles | {n: n for n in _INTERVALS if n in there}), rows)
+        roles |= {"item": item, "score": "score" if isinstance(value, _DefaultName) else value}
+        return build_consensus(frame.columns(roles | {n: n for n in _INTERVALS if n in there}), source)
     if label is not None or (
         not asked_pairs and not asked_values and {"item", "label"} <= there and not there & {"expert", *KINDS}
     ):
         return build_labels(
-            frame.columns({**roles, "item": item, "label": label or "label"}), rows, duplicates=duplicates
+            frame.columns({**roles, "item": item, "label": label or "label"}), source, duplicates=duplicates
         )
     own_pairs = (
         not asked_values and "item" not in there and ({"left", "right"} <= there or {"winner", "loser"} <= there)
@@ -225,19 +225,19 @@ def from_frame(
     roles |= {"expert": expert, "item": item, "value": chosen_value, "weight": weight}
     roles |= {"missing": "missing"} if missing is None and "missing" in there else {}
     below = missing is not None and is_below(missing, "from_frame")
-    return build_preferences(frame.columns(roles), chosen_kind, rows, duplicates=duplicates, below=below)
+    return build_preferences(frame.columns(roles), chosen_kind, source, duplicates=duplicates, below=below)
 
 
 def _value_and_kind(value: str, kind: str, there: set[str]) -> tuple[str, Kind]:
-    if isinstance(value, _Word) and isinstance(kind, _Word):
+    if isinstance(value, _DefaultName) and isinstance(kind, _DefaultName):
         found: str = next((k for k in KINDS if k in there), "rank")
         return found, cast(Kind, found)
-    if isinstance(kind, _Word):
+    if isinstance(kind, _DefaultName):
         kind = value if value in KINDS else "rank"
     if kind not in KINDS:
         allowed = ", ".join(map(repr, (*KINDS, "consensus")))
         raise ParameterError.invalid("kind", "from_frame", f"one of {allowed}", kind)
-    return (kind if isinstance(value, _Word) else value), cast(Kind, kind)
+    return (kind if isinstance(value, _DefaultName) else value), cast(Kind, kind)
 
 
 def _comparisons(
@@ -249,16 +249,16 @@ def _comparisons(
     sided: bool | None,
     self_pairs: str,
 ) -> Comparisons:
-    rows = Rows()
+    source = RowSource()
     # Nobody need be named in comparisons, so the expert's default column may be absent.
-    if isinstance(roles["expert"], _Word) and "expert" not in frame.names:
+    if isinstance(roles["expert"], _DefaultName) and "expert" not in frame.names:
         roles = {k: v for k, v in roles.items() if k != "expert"}
     roles = {k: v for k, v in roles.items() if not (k == "expert" and v is None)}
     if names["loser"] is not None:
         table = frame.columns({**roles, "left": names["winner"] or "winner", "right": names["loser"]})
         table = table.with_columns(n_left=pl.when(pl.col("right").is_not_null()).then(1.0))
         table = table.with_columns(n_right=pl.col("n_left") * 0, n_ties=pl.col("n_left") * 0)
-        return build_comparisons(table, rows, sided=bool(sided), self_pairs=self_pairs)
+        return build_comparisons(table, source, sided=bool(sided), self_pairs=self_pairs)
     pair = {"left": names["left"] or "left", "right": names["right"] or "right"}
     given = {k: v for k, v in counts.items() if v is not None}
     if names["winner"] is None and not given:
@@ -268,9 +268,9 @@ def _comparisons(
     else:
         table = frame.columns({**roles, **pair, "winner": names["winner"] or "winner"})
         left, right, winner = (table[c].cast(pl.String, strict=False) for c in ("left", "right", "winner"))
-        found = count_outcomes(winner, left, right, names=(pair["left"], pair["right"]), words=outcomes, rows=rows)
+        found = count_outcomes(winner, left, right, names=(pair["left"], pair["right"]), words=outcomes, source=source)
         table = table.with_columns(pl.Series(k, c) for k, c in zip(_COUNTS, found, strict=True))
-    return build_comparisons(table, rows, sided=sided is None or sided, self_pairs=self_pairs)
+    return build_comparisons(table, source, sided=sided is None or sided, self_pairs=self_pairs)
 
 
 class _Frame:
@@ -306,7 +306,9 @@ class _Frame:
         for role, name in roles.items():
             if name is not None and not isinstance(name, str):
                 raise ParameterError.invalid(role, "from_frame", "the name of a column", name)
-            if name is None or (isinstance(name, _Word) and name not in self.names and role in ("instance", "weight")):
+            if name is None or (
+                isinstance(name, _DefaultName) and name not in self.names and role in ("instance", "weight")
+            ):
                 if role != "weight":
                     shared[role] = ONE_INSTANCE if role == "instance" else ONE_EXPERT
             else:
@@ -335,9 +337,9 @@ class _Frame:
 
     def _hint(self, wanted: Mapping[str, str]) -> str:
         """Return the call that names the columns which look like those missing."""
-        other = frame_call(self.names)
+        other = from_frame_call(self.names)
         absent = {role: name for role, name in wanted.items() if name not in self.names}
-        if other and all(isinstance(n, _Word) or (role == "value" and n in KINDS) for role, n in absent.items()):
+        if other and all(isinstance(n, _DefaultName) or (role == "value" and n in KINDS) for role, n in absent.items()):
             return f"{other}."
         found: list[str] = []
         for role, name in wanted.items():
@@ -346,10 +348,10 @@ class _Frame:
                     found.append(f'{role}="{shorten(name)}"')
                 continue
             known = ALIASES.get(role, ()) if role != "value" else (*ALIASES["rank"], *ALIASES["rating"])
-            like = next((n for n in self.names if normal(n) in known and n not in wanted.values()), None)
+            like = next((n for n in self.names if normalise_name(n) in known and n not in wanted.values()), None)
             found.append(f'{role}="{shorten(like)}"' if like is not None else f"{role}=...")
         if "instance" not in wanted:
-            like = next((n for n in self.names if normal(n) in ALIASES["instance"]), None)
+            like = next((n for n in self.names if normalise_name(n) in ALIASES["instance"]), None)
             found[:0] = [] if like is None else [f'instance="{shorten(like)}"']
         return f"from_frame(df, {', '.join(found)})."
 

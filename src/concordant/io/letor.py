@@ -30,8 +30,17 @@ from concordant.data.index import Slots, Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Missing, Preferences, is_below
 from concordant.errors import DataError, DuplicateError, FormatError, ParameterError, ParseError, quote, shorten
-from concordant.io._coding import code_slots
-from concordant.io._files import PathLike, atomic_write, expand, read_bytes, read_head, shown, text_blocks, text_lines
+from concordant.io._dictionary_encoding import encode_slots
+from concordant.io._files import (
+    PathLike,
+    atomic_write,
+    display_path,
+    expand,
+    read_bytes,
+    read_head,
+    text_blocks,
+    text_lines,
+)
 from concordant.io._sniff import UNKNOWN, Head, is_features, is_letor
 from concordant.io.formats import check_options, register_format
 from concordant.kernels.lists import offsets_of
@@ -57,7 +66,7 @@ _NO_INSTANCE = "expected 'label qid:Q index:value ...', found no qid after the l
 _ITEM = r"docid\s*=\s*(\S+)"
 
 
-class _Block(NamedTuple):
+class _ParsedBlock(NamedTuple):
     """Lines of one file taken apart: one entry per line, then one per index:value."""
 
     line: Ints
@@ -69,7 +78,7 @@ class _Block(NamedTuple):
     value: Floats
 
 
-class _Meaning(NamedTuple):
+class _FileKind(NamedTuple):
     """What the indices and values of a file are, for checks and messages."""
 
     column: str
@@ -78,12 +87,12 @@ class _Meaning(NamedTuple):
     experts: bool  # values may be NULL, and every line needs a qid and a docid
 
 
-_RANKS = _Meaning("expert", "the rank by expert", ranks=True, experts=True)
-_SCORES = _Meaning("expert", "the score by expert", ranks=False, experts=True)
-_FEATURES = _Meaning("feature", "feature", ranks=False, experts=False)
+_RANKS = _FileKind("expert", "the rank by expert", ranks=True, experts=True)
+_SCORES = _FileKind("expert", "the score by expert", ranks=False, experts=True)
+_FEATURES = _FileKind("feature", "feature", ranks=False, experts=False)
 
 
-class _Table:
+class _LetorRows:
     """The lines of all files read so far: codes of instances, items, labels, and where each line stood."""
 
     def __init__(self) -> None:
@@ -150,7 +159,7 @@ class _Table:
             raise ParseError(path, line, "expected 'docid = D' in a comment, as other lines have one; found none.")
         names = pl.Series(list(self.instances), dtype=pl.String)
         frame = pl.DataFrame({"instance": names.gather(pl.Series(code)), "item": items})
-        slots, codes = code_slots(frame)
+        slots, codes = encode_slots(frame)
         slot = codes.astype(np.int64)
         if slots.n_slots == len(slot):
             return slots, slot
@@ -167,7 +176,7 @@ class _Table:
         kept = np.ones(len(slot), dtype=np.bool_)
         kept[by_slot[again]] = False
         out = np.full(len(slot), -1, dtype=np.int64)
-        slots, out[kept] = code_slots(frame.filter(pl.Series(kept)))
+        slots, out[kept] = encode_slots(frame.filter(pl.Series(kept)))
         return slots, out
 
 
@@ -230,7 +239,7 @@ def read_letor(
     """
     _check_duplicates(duplicates, "read_letor")
     meaning, below = _SCORES if higher_is_better else _RANKS, is_below(missing, "read_letor")
-    table = _Table()
+    table = _LetorRows()
     rows: list[Ints] = []
     experts: list[Codes] = []
     values: list[Floats] = []
@@ -254,7 +263,7 @@ def read_letor(
 
 
 def _lists(
-    slots: Slots, slot: Ints, expert: Codes, value: Floats, n_experts: int, meaning: _Meaning, below: bool
+    slots: Slots, slot: Ints, expert: Codes, value: Floats, n_experts: int, meaning: _FileKind, below: bool
 ) -> Preferences:
     """Return preferences from rows in file order; rows of overwritten lines have slot -1."""
     if len(slot) and slot.min() < 0:
@@ -378,11 +387,11 @@ def fold_files(folder: PathLike, owner: str = "read") -> list[list[Path]]:
     """Return the train, vali and test file of every fold of a folder."""
     root = Path(os.path.expanduser(os.fspath(folder)))
     if not os.path.isdir(root):
-        raise DataError(f"{shown(folder)!r} is not a folder. {owner} takes one with Fold1, Fold2, ...")
+        raise DataError(f"{display_path(folder)!r} is not a folder. {owner} takes one with Fold1, Fold2, ...")
     folds = _fold_folders(root)
     if not folds:
         raise DataError(
-            f"the folder {shown(root)!r} holds no folds. Expected Fold1, Fold2, ... with train, vali, test."
+            f"the folder {display_path(root)!r} holds no folds. Expected Fold1, Fold2, ... with train, vali, test."
         )
     return [[_part(fold, part) for part in ("train", "vali", "test")] for fold in folds]
 
@@ -398,9 +407,9 @@ def _part(fold: Path, part: str) -> Path:
         path = fold / f"{part}.txt{ending}"
         if path.is_file():
             return path
-    there = ", ".join(sorted(shown(p.name) for p in fold.iterdir())[:10]) or "nothing"
+    there = ", ".join(sorted(display_path(p.name) for p in fold.iterdir())[:10]) or "nothing"
     raise DataError(
-        f"{shown(fold)!r} has no {part}.txt. A fold needs train.txt, vali.txt and test.txt; it holds {there}."
+        f"{display_path(fold)!r} has no {part}.txt. A fold needs train.txt, vali.txt and test.txt; it holds {there}."
     )
 
 
@@ -458,8 +467,8 @@ def read_features(
     _check_duplicates(duplicates, "read_features")
     if n_features is not None and (not isinstance(n_features, (int, np.integer)) or n_features < 1):
         raise ParameterError.invalid("n_features", "read_features", "a whole number >= 1 or None", n_features)
-    table = _Table()
-    matrix = _Matrix(n_features)
+    table = _LetorRows()
+    matrix = _FeatureMatrix(n_features)
     files = _feature_files(path)
     for file in files:
         if read_head(file, 6) == b"\x93NUMPY":
@@ -473,7 +482,7 @@ def read_features(
     return Features.from_codes(slots, X, names), Labels.from_codes(slots, label)
 
 
-class _Matrix:
+class _FeatureMatrix:
     """The feature table as it grows, block by block, and the checks that keep a mistyped index from growing it."""
 
     def __init__(self, n_features: int | None) -> None:
@@ -485,7 +494,7 @@ class _Matrix:
         self.given = 0
         self.n_rows = 0
 
-    def add_block(self, path: Path, block: _Block) -> None:
+    def add_block(self, path: Path, block: _ParsedBlock) -> None:
         """Take the index:value pairs of a block; what a line leaves out is 0."""
         first, last = 1, 0
         if len(block.column):
@@ -551,8 +560,8 @@ class _Matrix:
         return X, names
 
 
-def _add_lines(file: Path, table: _Table, matrix: _Matrix) -> None:
-    side: _Sizes | None = None
+def _add_lines(file: Path, table: _LetorRows, matrix: _FeatureMatrix) -> None:
+    side: _GroupSizes | None = None
     for number, block in enumerate(_blocks(file, _FEATURES)):
         if number == 0 and block.instance.null_count() == len(block.label) > 0:
             side = _side_sizes(file)
@@ -578,7 +587,7 @@ def _add_lines(file: Path, table: _Table, matrix: _Matrix) -> None:
         side.check_end()
 
 
-class _Sizes:
+class _GroupSizes:
     """The sizes of a side file, handed out line by line as codes of instances, numbered on through all files."""
 
     def __init__(self, path: Path, owner: Path, sizes: Sequence[int]) -> None:
@@ -589,7 +598,7 @@ class _Sizes:
         self.taken = 0
         self.first: int | None = None
 
-    def take(self, n: int, table: _Table) -> Codes:
+    def take(self, n: int, table: _LetorRows) -> Codes:
         if self.first is None:
             self.first = len(table.instances)
             # Instances already there may be called by numbers too; go on counting from where they end.
@@ -629,7 +638,7 @@ def _side_path(file: Path) -> Path | None:
     return None
 
 
-def _side_sizes(file: Path) -> _Sizes | None:
+def _side_sizes(file: Path) -> _GroupSizes | None:
     path = _side_path(file)
     if path is None:
         return None
@@ -640,10 +649,10 @@ def _side_sizes(file: Path) -> _Sizes | None:
         if not re.fullmatch(r"[0-9]{1,9}", text.strip()) or int(text) < 1:
             raise ParseError(path, line, f"expected the number of items of an instance, found {quote(text)}.")
         sizes.append(int(text))
-    return _Sizes(path, file, sizes)
+    return _GroupSizes(path, file, sizes)
 
 
-def _add_array(file: Path, table: _Table, matrix: _Matrix) -> None:
+def _add_array(file: Path, table: _LetorRows, matrix: _FeatureMatrix) -> None:
     values = _load_array(file)
     faults = np.isinf(values)
     # A label and a query must be known.
@@ -717,8 +726,8 @@ def _letor_files(path: PathLike | Iterable[PathLike]) -> list[Path]:
         folder = Path(os.path.expanduser(os.fspath(path)))
         if os.path.isdir(folder) and _fold_folders(folder):
             raise DataError(
-                f"{shown(folder)!r} holds folds. Read them with read_letor_folds or read_feature_folds, or name one "
-                "file."
+                f"{display_path(folder)!r} holds folds. Read them with read_letor_folds or read_feature_folds, or "
+                "name one file."
             )
     return expand(path)
 
@@ -735,11 +744,11 @@ def _join(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
     return out
 
 
-def _no_instance(file: Path, block: _Block) -> ParseError:
+def _no_instance(file: Path, block: _ParsedBlock) -> ParseError:
     return ParseError(file, int(block.line[int(block.instance.is_null().arg_true()[0])]), _NO_INSTANCE)
 
 
-def _blocks(file: Path, meaning: _Meaning) -> Iterator[_Block]:
+def _blocks(file: Path, meaning: _FileKind) -> Iterator[_ParsedBlock]:
     """Yield the lines of a file, taken apart and checked, in blocks of bounded size."""
     for first, data in text_blocks(file, _BLOCK_BYTES):
         try:
@@ -748,12 +757,12 @@ def _blocks(file: Path, meaning: _Meaning) -> Iterator[_Block]:
             for _ in text_lines(file):  # raises with the line
                 pass
             raise
-        block = _take_apart(file, first, text, meaning)
+        block = _parse_lines(file, first, text, meaning)
         if len(block.label):
             yield block
 
 
-def _take_apart(file: Path, first: int, text: str, meaning: _Meaning) -> _Block:
+def _parse_lines(file: Path, first: int, text: str, meaning: _FileKind) -> _ParsedBlock:
     """Return the columns of a block of lines, or raise for the first line that is at fault."""
     halves = pl.Series([text]).str.split("\n").explode().str.splitn("#", 2).struct
     body = halves.field("field_0").str.replace_all("\t", " ", literal=True).str.strip_chars()
@@ -765,12 +774,12 @@ def _take_apart(file: Path, first: int, text: str, meaning: _Meaning) -> _Block:
     row = np.repeat(np.arange(n), words.list.len().to_numpy())
     word = words.explode()
     if n == 0:
-        return _Block(line, np.zeros(0), item, item, row, row, np.zeros(0))
+        return _ParsedBlock(line, np.zeros(0), item, item, row, row, np.zeros(0))
     blank = (word == "").to_numpy()
     if blank.any():
         word, row = word.filter(pl.Series(~blank)), row[~blank]
     head = np.flatnonzero(np.diff(row, prepend=-1))
-    faults = _Faults(file, line)
+    faults = _FirstFault(file, line)
 
     labels = word.gather(head)
     label = labels.cast(pl.Float64, strict=False).to_numpy()
@@ -794,11 +803,11 @@ def _take_apart(file: Path, first: int, text: str, meaning: _Meaning) -> _Block:
     rest[second[has_query]] = False
     row = row[rest]
     index, value = _pairs(word.filter(pl.Series(rest)), row, faults, meaning)
-    faults.settle()
-    return _Block(line, label, names, item, row, index, value)
+    faults.raise_first()
+    return _ParsedBlock(line, label, names, item, row, index, value)
 
 
-class _Faults:
+class _FirstFault:
     """The first line at fault among several checks of the same block."""
 
     def __init__(self, file: Path, line: Ints) -> None:
@@ -814,12 +823,12 @@ class _Faults:
             if row[at] < self.row:
                 self.row, self.message = int(row[at]), message(at)
 
-    def settle(self) -> None:
+    def raise_first(self) -> None:
         if self.message:
             raise ParseError(self.file, int(self.line[self.row]), self.message)
 
 
-def _pairs(pair: pl.Series, row: Ints, faults: _Faults, meaning: _Meaning) -> tuple[Ints, Floats]:
+def _pairs(pair: pl.Series, row: Ints, faults: _FirstFault, meaning: _FileKind) -> tuple[Ints, Floats]:
     """Return indices and values (NaN for NULL) of the index:value words, noting what is wrong with them."""
     fields = pair.str.splitn(":", 2).struct
     key, text = fields.field("field_0"), fields.field("field_1")
@@ -864,7 +873,7 @@ def _pairs(pair: pl.Series, row: Ints, faults: _Faults, meaning: _Meaning) -> tu
     return index, value
 
 
-def _note_repeats(index: Ints, row: Ints, faults: _Faults, meaning: _Meaning) -> None:
+def _note_repeats(index: Ints, row: Ints, faults: _FirstFault, meaning: _FileKind) -> None:
     """Note an index that stands twice in one line; rising indices, the usual case, cost one comparison each."""
     if len(index) < 2 or ((row[1:] > row[:-1]) | (index[1:] > index[:-1])).all():
         return
@@ -1004,20 +1013,20 @@ def _write_svmlight(features: Features, path: PathLike, labels: Labels | None = 
         label = labels.align(features).label
         if np.isnan(label).any():
             q, i = features.slots.where(int(np.flatnonzero(np.isnan(label))[0]))
-            raise DataError(f"{shown(path)}: item {quote(i)} of instance {quote(q)} has features and no label.")
+            raise DataError(f"{display_path(path)}: item {quote(i)} of instance {quote(q)} has features and no label.")
     texts = io.StringIO()
     for n, q in enumerate(features.instances):
         if q.split() != [q] or "#" in q:
             raise DataError(
-                f"{shown(path)}: instance {quote(q)} cannot be written after qid:, for it is empty or holds a blank "
-                "or #."
+                f"{display_path(path)}: instance {quote(q)} cannot be written after qid:, for it is empty or holds "
+                "a blank or #."
             )
         for s in range(int(features.slots.offsets[n]), int(features.slots.offsets[n + 1])):
             item = features.items[s]
             if item.split() != [item]:
                 raise DataError(
-                    f"{shown(path)}: item {quote(item)} cannot be written after #docid =, for it is empty or holds a "
-                    "blank."
+                    f"{display_path(path)}: item {quote(item)} cannot be written after #docid =, for it is empty or "
+                    "holds a blank."
                 )
             values = " ".join(f"{j + 1}:{v!r}" for j, v in enumerate(features.X[s].tolist()))
             texts.write(f"{_short(label[s])} qid:{q} {values} #docid = {item}\n")

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from concordant.arrays import Ints
+from concordant.data.duplicates import check_duplicates, duplicate_rows
 from concordant.data.index import Slots, Texts, as_ids, check_text
 from concordant.data.preferences import KINDS, Kind, Missing, Preferences, is_below
 from concordant.errors import DataError, DuplicateError, ParameterError, quote, shorten
@@ -52,15 +54,14 @@ def from_lists(
         raise DataError(f"give a mapping from expert to list, {{expert: [items]}}. Got {type(lists).__name__} instead.")
     if kind is not None and kind not in KINDS:
         raise ParameterError.invalid("kind", "from_lists", f"one of {', '.join(map(repr, KINDS))}", kind)
-    if duplicates not in ("error", "best", "first"):
-        raise ParameterError.invalid("duplicates", "from_lists", "'error', 'best' or 'first'", duplicates)
+    check_duplicates(duplicates, "from_lists")
     slot_of: dict[Any, int] = {}
     setdefault = slot_of.setdefault
     codes: list[int] = []
     values: list[float] = []
     spans: list[int] = []
     owners: list[int] = []
-    gaps: dict[int, list[int]] = {}  # first row of a list that named an item twice -> the places that are left
+    repeated = False
     scored: bool | None = None
     for e, (expert, ranked) in enumerate(lists.items()):
         has_scores = isinstance(ranked, Mapping)
@@ -85,14 +86,7 @@ def from_lists(
                 "some experts give lists and some give scores. Give all of one sort, or join two .to_ranks()."
             )
         scored = has_scores
-        if len(set(span)) < len(span):
-            if duplicates == "error":
-                seen: dict[int, int] = {}
-                again = next(i for i, c in enumerate(span) if seen.setdefault(c, i) != i)
-                raise DuplicateError.twice(str(expert), str(items[again]), instance, seen[span[again]], again)
-            place = {code: p for p, code in reversed(list(enumerate(span, 1)))}
-            span = sorted(place, key=place.__getitem__)
-            gaps[len(codes)] = [place[code] for code in span]
+        repeated = repeated or len(set(span)) < len(span)
         codes += span
         if isinstance(ranked, Mapping):
             values.extend(ranked.values())
@@ -123,20 +117,31 @@ def from_lists(
             )
     else:
         value = np.arange(1, n + 1, dtype=np.float64) - np.repeat(offsets[:-1], lengths)
-        for row, places in gaps.items():
-            value[row : row + len(places)] = places
         if kind not in (None, "rank") and n:
             raise DataError(f"a list gives ranks; for kind={kind!r} give each expert a mapping from item to number.")
     slots = Slots(Texts([instance]), Texts(ids), np.array([0, len(ids)], dtype=np.int64))
     if len(set(experts)) < len(experts):
         raise DataError(f"two experts of instance {quote(instance)} have the same id once written as text.")
+    slot = np.array(codes, dtype=np.int32)
+    if repeated:
+        row_list = np.repeat(np.arange(len(spans)), lengths)
+
+        def duplicate(first: Ints, again: Ints) -> DuplicateError:
+            which = int(np.argmin(again))
+            row, repeat = int(first[which]), int(again[which])
+            begin, expert = int(offsets[row_list[row]]), experts[owners[row_list[row]]]
+            return DuplicateError.twice(expert, ids[slot[row]], instance, row - begin, repeat - begin)
+
+        drop = duplicate_rows(row_list, slot, value, rule=duplicates, smaller_is_better=True, error=duplicate)
+        if drop is not None:
+            slot, value, offsets = slot[~drop], value[~drop], offsets - np.append(0, np.cumsum(drop))[offsets]
     out = Preferences.from_codes(
         slots,
         Texts(experts),
         np.array(owners, dtype=np.int32),
         offsets,
         np.array([0, len(spans)], dtype=np.int64),
-        np.array(codes, dtype=np.int32),
+        slot,
         value,
         kind=kind or ("score" if scored else "rank"),
         below=is_below(missing, "from_lists"),

@@ -19,10 +19,10 @@ from concordant.errors import (
     quote,
     warn,
 )
-from concordant.io._columns import Asked, Columns, Found, naming
-from concordant.io._files import PathLike, expand, read_head, shown, text_blocks
+from concordant.io._column_names import HEADER_WORDS
+from concordant.io._column_roles import ColumnRequest, Columns, ResolvedColumns, naming_files
+from concordant.io._files import PathLike, display_path, expand, read_head, text_blocks
 from concordant.io._tables import file_type, open_table
-from concordant.io._words import HEADER_WORDS
 
 __all__ = ["read_names"]
 
@@ -56,19 +56,19 @@ def read_names(path: PathLike, *, columns: Columns | None = None) -> dict[str, s
     >>> read_names(path)
     {'1': 'Alien', '2': 'Brazil'}
     """
-    asked = Asked("read_names", columns, ("item", "name"), None)
-    if "instance" in asked.columns:
+    request = ColumnRequest("read_names", columns, ("item", "name"), None)
+    if "instance" in request.columns:
         raise ParameterError.invalid("columns", "read_names", "for words among item, name", "instance")
     files = expand(path)
     if len(files) != 1:
-        raise DataError(f"names are read from one file, and {shown(path)!r} stands for {len(files):,}.")
-    with naming(files), _as_text(files[0]) as readable:
-        return _names(files[0], readable, asked)
+        raise DataError(f"names are read from one file, and {display_path(path)!r} stands for {len(files):,}.")
+    with naming_files(files), _as_text(files[0]) as readable:
+        return _names(files[0], readable, request)
 
 
-def _names(path: Path, readable: Path, asked: Asked) -> dict[str, str]:
-    table = open_table(readable, file=file_type(path), words=HEADER_WORDS | set(_NAMES), named=asked.names)
-    found = Found(table, asked)
+def _names(path: Path, readable: Path, request: ColumnRequest) -> dict[str, str]:
+    table = open_table(readable, file=file_type(path), words=HEADER_WORDS | set(_NAMES), named=request.names)
+    found = ResolvedColumns(table, request)
     roles = dict(found.given)
     if not table.header and not roles and path.name.lower() in _MOVIELENS and len(table.names) > 1:
         roles = {"item": 0, "name": 1}

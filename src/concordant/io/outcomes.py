@@ -14,9 +14,9 @@ import polars as pl
 
 from concordant.arrays import Floats
 from concordant.errors import ConcordantError, ParameterError, quote
-from concordant.io._rows import Rows
+from concordant.io._row_sources import RowSource
 
-__all__ = ["LEFT_WORDS", "RIGHT_WORDS", "TIE_WORDS", "Column", "OutcomeWords", "Outcomes", "count_outcomes"]
+__all__ = ["LEFT_WORDS", "RIGHT_WORDS", "TIE_WORDS", "OutcomeColumn", "OutcomeReader", "OutcomeWords", "count_outcomes"]
 
 OutcomeWords = Literal["sides", "items"]
 _Outcome = np.ndarray[tuple[int], np.dtype[np.int8]]
@@ -80,7 +80,7 @@ def count_outcomes(
     *,
     names: tuple[str, str] = ("left", "right"),
     words: OutcomeWords | None = None,
-    rows: Rows | None = None,
+    source: RowSource | None = None,
 ) -> tuple[Floats, Floats, Floats]:
     """Return, for every comparison, 1 where left won, 1 where right won, and 1 where they tied.
 
@@ -108,10 +108,10 @@ def count_outcomes(
     >>> [counts.tolist() for counts in found]
     [[1.0, 0.0], [0.0, 0.0], [0.0, 1.0]]
     """
-    return Outcomes(names, words).count(Column(winner, left, right), rows or Rows())
+    return OutcomeReader(names, words).count(OutcomeColumn(winner, left, right), source or RowSource())
 
 
-class Column(NamedTuple):
+class OutcomeColumn(NamedTuple):
     """Outcomes as they are written, and the two items of each."""
 
     winner: pl.Series
@@ -119,7 +119,7 @@ class Column(NamedTuple):
     right: pl.Series
 
 
-class Outcomes:
+class OutcomeReader:
     """What the outcomes of one file name, sides or items: found out for all of them, also where they come in parts.
 
     Parameters
@@ -135,7 +135,7 @@ class Outcomes:
         self,
         names: tuple[str, str],
         words: OutcomeWords | None,
-        parts: Callable[[], Iterator[Column]] = lambda: iter(()),
+        parts: Callable[[], Iterator[OutcomeColumn]] = lambda: iter(()),
     ) -> None:
         if words not in (None, "sides", "items"):
             raise ParameterError.invalid("outcomes", "a reader of comparisons", "'sides', 'items' or None", words)
@@ -144,27 +144,27 @@ class Outcomes:
         # The readings under which everything seen so far is known.
         self._fitting: tuple[OutcomeWords, ...] = self._asked
         self._parts = parts
-        self._no_side: tuple[Rows, int] | None = None
+        self._no_side: tuple[RowSource, int] | None = None
 
-    def count(self, column: Column, rows: Rows) -> tuple[Floats, Floats, Floats]:
+    def count(self, column: OutcomeColumn, source: RowSource) -> tuple[Floats, Floats, Floats]:
         """Return, for every comparison of a part, 1 where left won, 1 where right won, and 1 where they tied."""
-        code = self._codes(column, rows)
+        code = self._codes(column, source)
         left_won, right_won, tied = ((code == k).astype(np.float64) for k in range(3))
         return left_won, right_won, tied
 
-    def _codes(self, column: Column, rows: Rows) -> _Outcome:
+    def _codes(self, column: OutcomeColumn, source: RowSource) -> _Outcome:
         column = column._replace(winner=column.winner.fill_null(""))
         found = self._read(column, self._fitting)
         if not found:
-            raise self._unreadable(column, rows)
+            raise self._unreadable(column, source)
         if len(self._asked) == 2 and self._no_side is None and "sides" not in found:
-            self._no_side = rows, int(np.flatnonzero(self._by_side(column.winner) < 0)[0])
+            self._no_side = source, int(np.flatnonzero(self._by_side(column.winner) < 0)[0])
         self._fitting = tuple(found)
         if len(found) == 2 and (found["sides"] != found["items"]).any():
-            self._look_ahead(column, rows, int(np.flatnonzero(found["sides"] != found["items"])[0]))
+            self._look_ahead(column, source, int(np.flatnonzero(found["sides"] != found["items"])[0]))
         return found[self._fitting[0]]
 
-    def _read(self, column: Column, readings: Sequence[OutcomeWords]) -> dict[OutcomeWords, _Outcome]:
+    def _read(self, column: OutcomeColumn, readings: Sequence[OutcomeWords]) -> dict[OutcomeWords, _Outcome]:
         """Return what each outcome is (0 left, 1 right, 2 tie) under those readings under which all are known."""
         found: dict[OutcomeWords, _Outcome] = {}
         if "sides" in readings:
@@ -173,7 +173,7 @@ class Outcomes:
                 found["sides"] = code
         if "items" in readings:
             # Names of items are compared row by row, which is not begun where the first rows rule it out.
-            head = self._by_item(Column(*(c.head(_FEW) for c in column)))
+            head = self._by_item(OutcomeColumn(*(c.head(_FEW) for c in column)))
             if (head >= 0).all():
                 code = self._by_item(column)
                 if (code >= 0).all():
@@ -188,7 +188,7 @@ class Outcomes:
         )
         return winner.replace_strict(texts, meant.to_series(), return_dtype=pl.Int8).to_numpy()
 
-    def _by_item(self, column: Column) -> _Outcome:
+    def _by_item(self, column: OutcomeColumn) -> _Outcome:
         """Return which item each outcome names, 2 for a tie, -1 for none."""
         ties = [w for w, code in self._words.items() if code == 2]
         won, left, right = (_word(pl.col(c)) for c in ("winner", "left", "right"))
@@ -208,7 +208,7 @@ class Outcomes:
         )
         return pl.DataFrame(column._asdict()).select(meant.cast(pl.Int8)).to_series().to_numpy()
 
-    def _look_ahead(self, column: Column, rows: Rows, row: int) -> None:
+    def _look_ahead(self, column: OutcomeColumn, source: RowSource, row: int) -> None:
         """Let the other parts say which of two readings that differ is meant, or raise."""
         fitting: Sequence[OutcomeWords] = self._fitting
         for part in self._parts():
@@ -217,25 +217,25 @@ class Outcomes:
                 self._fitting = tuple(fitting)
             if len(fitting) < 2:
                 return
-        raise rows.error(
+        raise source.error(
             row,
             f"the outcome {quote(column.winner[row])} of {quote(column.left[row])} against "
             f"{quote(column.right[row])} may be the name "
             "of an item or the word for a side. Say which with outcomes='items' or outcomes='sides'.",
         )
 
-    def _unreadable(self, column: Column, rows: Rows) -> ConcordantError:
+    def _unreadable(self, column: OutcomeColumn, source: RowSource) -> ConcordantError:
         by = {"sides": self._by_side(column.winner), "items": self._by_item(column)}
         unknown = np.logical_and.reduce([by[reading] < 0 for reading in self._asked])
         seen = column.winner.value_counts(sort=True).rows()
         listed = ", ".join(f"{quote(w, 30)} ({n})" for w, n in seen[:12]) + (", …" if len(seen) > 12 else "")
         if not unknown.any():
-            rows, row = self._no_side or (rows, int(np.flatnonzero(by["sides"] < 0)[0]))
-            return rows.error(
+            source, row = self._no_side or (source, int(np.flatnonzero(by["sides"] < 0)[0]))
+            return source.error(
                 row, f"some outcomes name a side and some name an item; write all one way. Seen: {listed}."
             )
         row = int(np.flatnonzero(unknown)[0])
-        return rows.error(
+        return source.error(
             row,
             f"the outcome {quote(column.winner[row], 60)} of {quote(column.left[row])} against "
             f"{quote(column.right[row])} is "

@@ -18,7 +18,7 @@ import numpy as np
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Missing, Preferences, is_below
 from concordant.errors import DataError, FormatError, ParameterError, ParseError, is_text, quote, shorten
-from concordant.io._files import BLANKS, PathLike, atomic_write, expand, is_stream, shown, text_lines, warn_empty
+from concordant.io._files import BLANKS, PathLike, atomic_write, display_path, expand, is_stream, text_lines, warn_empty
 from concordant.io._sniff import is_preflib
 from concordant.io.formats import register_format
 from concordant.kernels.lists import offsets_of, order_lists
@@ -144,14 +144,14 @@ def _files(path: PathLike | Iterable[PathLike]) -> list[Path]:
             continue
         ordinal = [file for file in expand(name) if _type_of_name(file) in TYPES]
         if not ordinal:
-            raise DataError(f"the folder {shown(name)!r} holds no PrefLib files ending in .{', .'.join(TYPES)}.")
+            raise DataError(f"the folder {display_path(name)!r} holds no PrefLib files ending in .{', .'.join(TYPES)}.")
         chosen += ordinal
     return expand(chosen)
 
 
 def _type_of_name(path: PathLike) -> str:
     """Return what the name of a file ends in, compression aside, in lower case and without the dot."""
-    name, ending = os.path.splitext(os.path.basename(shown(path)))
+    name, ending = os.path.splitext(os.path.basename(display_path(path)))
     if ending.lower() in _PACKED:
         ending = os.path.splitext(name)[1]
     return ending[1:].lower()
@@ -540,7 +540,7 @@ def _target(path: PathLike, narrowest: str) -> tuple[Path, str]:
     if (narrowest[0] == "t" and kind[0] == "s") or (narrowest[2] == "i" and kind[2] == "c"):
         holds = f"{'tied' if narrowest[0] == 't' else 'strict'}, {'complete' if narrowest[2] == 'c' else 'incomplete'}"
         raise DataError(
-            f"cannot write {shown(path)!r}: these ballots are {holds}, which a {kind} file may not hold. "
+            f"cannot write {display_path(path)!r}: these ballots are {holds}, which a {kind} file may not hold. "
             f"Name it .{narrowest}, or leave the ending out."
         )
     return target, kind

@@ -19,10 +19,10 @@ from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import ContractError, FormatError, ParameterError, listing, shorten
 from concordant.execution.blocks import Blocks
-from concordant.io._columns import Columns
-from concordant.io._files import PathLike, compression, expand, shown
+from concordant.io._column_roles import Columns
+from concordant.io._files import PathLike, compression, display_path, expand
 from concordant.io._matrix import layout_hint
-from concordant.io._sniff import Head, mostly
+from concordant.io._sniff import Head, most_lines_match
 from concordant.io._tables import FILE_TYPES, file_type, open_table, parquet_rows
 from concordant.io.blocks import BLOCK_ROWS, open_blocks
 from concordant.io.formats import FORMATS, Format, check_options, unknown_options
@@ -302,8 +302,8 @@ def _grouped(files: list[Path], folder: Path | None) -> dict[str, list[Path]]:
         where = folder if folder is not None else files[0].parent
         raise FormatError(
             f"{where}: the files have no one format. Found {'; '.join(held)}. Name those to read, such as "
-            f"{shown(groups[order[0]][0] if order else files[0])!r}, and say what they are: format= (--format), or for "
-            "tables columns='expert=1,winner=2,loser=3' (--columns)."
+            f"{display_path(groups[order[0]][0] if order else files[0])!r}, and say what they are: format= (--format), "
+            "or for tables columns='expert=1,winner=2,loser=3' (--columns)."
         )
     return {name: groups[name] for name in order}
 
@@ -337,7 +337,9 @@ def _format_of(path: Path) -> str:
             f"{path}: may be {' or '.join(f'{name} ({FORMATS[name].about})' for name in found)}. "
             f"Pass format= (--format), one of {', '.join(found)}."
         )
-    likely = [name for name, f in own.items() if f.line_by_line and f.sniff is not None and mostly(f.sniff, head)]
+    likely = [
+        name for name, f in own.items() if f.line_by_line and f.sniff is not None and most_lines_match(f.sniff, head)
+    ]
     if len(likely) == 1:
         return likely[0]
     raise _unknown(head)

@@ -10,11 +10,11 @@ from typing import Any
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantError, ParameterError
 from concordant.io import tabular
-from concordant.io._columns import Columns, is_movielens, pair_form
+from concordant.io._column_names import ALIASES, HEADER_WORDS, normalise_name
+from concordant.io._column_roles import Columns, is_movielens, pair_form
 from concordant.io._matrix import guess_layout
 from concordant.io._sniff import Head
 from concordant.io._tables import is_number
-from concordant.io._words import ALIASES, HEADER_WORDS, normal
 from concordant.io.blocks import RowReader
 from concordant.io.formats import check_options, register_format
 
@@ -46,7 +46,7 @@ def _names(head: Head) -> set[str]:
 def _has(head: Head, *words: str) -> bool:
     """Return whether each word has a column, more than one perhaps, by its usual names."""
     known = _names(head)
-    return all(known & {normal(w), *ALIASES.get(w, ())} for w in words)
+    return all(known & {normalise_name(w), *ALIASES.get(w, ())} for w in words)
 
 
 def _is_comparisons(head: Head) -> bool:
@@ -110,13 +110,13 @@ def _is_feature_table(head: Head) -> bool:
     names = _names(head)
     if head.table is None or not {"instance", "item"} < names:
         return False
-    rest = [c for c, n in enumerate(head.table.names) if normal(n) not in ("instance", "item")]
+    rest = [c for c, n in enumerate(head.table.names) if normalise_name(n) not in ("instance", "item")]
     return not names & (HEADER_WORDS - {"instance", "item"}) and all(
         is_number(row[c]) for row in head.table.sample for c in rest
     )
 
 
-def _scanner(name: str, tables: Callable[..., tabular.Long]) -> Callable[[list[Path], dict[str, Any]], RowReader]:
+def _scanner(name: str, tables: Callable[..., tabular.LongTables]) -> Callable[[list[Path], dict[str, Any]], RowReader]:
     """Return what makes a reader of blocks from paths and options."""
 
     def scan(paths: list[Path], options: dict[str, Any]) -> RowReader:
@@ -126,7 +126,7 @@ def _scanner(name: str, tables: Callable[..., tabular.Long]) -> Callable[[list[P
         if layout != "long":
             raise ParameterError.invalid("layout", "scan", "'long'; a matrix is one instance", layout)
         check_options(name, tables, options, skip=2)
-        return tabular.LongReader(tables("scan", paths, **options), {"format": name, **options})
+        return tabular.LongTableReader(tables("scan", paths, **options), {"format": name, **options})
 
     return scan
 

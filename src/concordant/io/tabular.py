@@ -13,57 +13,56 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
-import numpy as np
 import polars as pl
 
 from concordant._version import __version__
 from concordant.arrays import Bools
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
+from concordant.data.duplicates import check_duplicates
 from concordant.data.features import Features
 from concordant.data.index import Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import KINDS, Kind, Missing, Preferences, is_below
 from concordant.errors import DataError, DataWarning, FormatError, ParameterError, listing, quote, warn
 from concordant.execution import Cluster, RowRate, cluster, prefetch, report_progress, report_status
-from concordant.io._coding import CodedRows, Coder, check_duplicates, hashed
-from concordant.io._columns import (
-    COUNTS,
-    Asked,
-    Columns,
-    Found,
-    Part,
-    is_movielens,
-    join_tables,
-    naming,
-    pair_form,
-    table_parts,
-)
-from concordant.io._counting import Tally
-from concordant.io._files import PathLike, expand, stem
-from concordant.io._matrix import LAYOUTS, Layout, Matrix, guess_layout
-from concordant.io._rows import (
-    FileRows,
+from concordant.io._builders import (
+    OddIds,
     build_comparisons,
     build_consensus,
     build_features,
     build_labels,
-    build_preferences,
-    checked_preferences,
-    checked_weights,
-    ids,
-    note_declared,
+    declared_below,
+    id_texts,
+    preference_rows,
 )
-from concordant.io._sniff import Head, is_qrels, mostly
-from concordant.io._tables import Table, most_rows, open_table
-from concordant.io._words import ALIASES, HEADER_WORDS, normal
+from concordant.io._column_names import ALIASES, HEADER_WORDS, normalise_name
+from concordant.io._column_roles import (
+    COUNTS,
+    ColumnRequest,
+    Columns,
+    ResolvedColumns,
+    TablePart,
+    is_movielens,
+    join_tables,
+    naming_files,
+    pair_form,
+    table_parts,
+)
+from concordant.io._dictionary_encoding import DictionaryEncoder, EncodedRows, hash_expressions
+from concordant.io._files import PathLike, expand, stem
+from concordant.io._matrix import LAYOUTS, Layout, RankingMatrix, guess_layout
+from concordant.io._pair_counter import PairCounter
+from concordant.io._row_sources import FileSource
+from concordant.io._sniff import Head, is_qrels, most_lines_match
+from concordant.io._tables import Table, max_rows, open_table
 from concordant.io.blocks import fingerprint
-from concordant.io.outcomes import Column, Outcomes, OutcomeWords
+from concordant.io.outcomes import OutcomeColumn, OutcomeReader, OutcomeWords
 from concordant.io.trec import read_qrels
 
 __all__ = [
-    "Long",
-    "LongReader",
+    "LongTableReader",
+    "LongTables",
     "long_rankings",
     "long_ratings",
     "long_scores",
@@ -78,7 +77,7 @@ __all__ = [
 ]
 
 Duplicates = Literal["error", "best", "first"]
-# Tables of this size on disk are coded part by part, in memory that grows with their codes.
+# From this size on the next rows are read while others are encoded.
 _LARGE_BYTES = 64 << 20
 # Rows of a file that are read together where it is read in parts.
 _WINDOW = 4_000_000
@@ -177,12 +176,12 @@ def _declared(
     return None, missing
 
 
-class Long(NamedTuple):
+class LongTables(NamedTuple):
     """Tables of one row for each expert and item, and how they are to be read: whole, or in blocks of instances."""
 
     files: list[Path]
-    take: Callable[[Table], Part]
-    asked: Asked
+    take: Callable[[Table], TablePart]
+    request: ColumnRequest
     header: bool | None
     file_type: str | None
     kind: Kind
@@ -190,31 +189,34 @@ class Long(NamedTuple):
     turned: bool = False
     # Whether lists are declared to put what they leave out below; a column "missing" goes before.
     below: bool = False
+    # Whether large files may be read in windows of rows; a matrix may not.
+    windowed: bool = True
 
     def preferences(self) -> Preferences:
-        """Return everything the tables hold; of large ones the text of some rows at a time is in memory."""
-        if sum(os.path.getsize(f) for f in self.files) >= _LARGE_BYTES:
-            reader = LongReader(self, {})
-            coder = Coder(reserve=reader.most_rows())
-            reader.read(coder)
-            return reader.preferences(coder.finish())
-        with naming(self.files):
-            frame, rows = join_tables(self.files, self.take, self.asked, self.header, self.file_type)
-            return build_preferences(self.turn(frame), self.kind, rows, duplicates=self.duplicates, below=self.below)
+        """Return everything the tables hold."""
+        reader = LongTableReader(self, {})
+        encoder = DictionaryEncoder(reserve=reader.max_rows() if self.is_large() else 0)
+        reader.read(encoder)
+        return reader.preferences(encoder.finish())
+
+    def is_large(self) -> bool:
+        """Return whether it pays to read the next rows while others are encoded."""
+        return sum(os.path.getsize(f) for f in self.files) >= _LARGE_BYTES
 
     def turn(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the frame with larger values better."""
         return frame.with_columns(-pl.col("value")) if self.turned else frame
 
 
-class LongReader:
-    """The rows of long tables to a coder, step by step, and what it makes of them to preferences."""
+class LongTableReader:
+    """The rows of long tables to an encoder, step by step, and what it makes of them to preferences."""
 
-    def __init__(self, tables: Long, how: dict[str, Any]) -> None:
+    def __init__(self, tables: LongTables, how: dict[str, Any]) -> None:
         self._tables = tables
         self._how = how
         # What a column "missing" declares of instances.
         self._declared: dict[str, bool] = {}
+        self._odd_ids = OddIds()
 
     def job(self) -> dict[str, Any]:
         """Return what is read and how."""
@@ -234,7 +236,7 @@ class LongReader:
         """Return whether items that a list leaves out are declared below what it holds."""
         if not self._declared:
             return self._tables.below
-        return np.array([self._declared.get(q, False) for q in instances], dtype=np.bool_)
+        return declared_below(self._declared, instances)
 
     @property
     def kind(self) -> Kind:
@@ -242,25 +244,28 @@ class LongReader:
         return self._tables.kind
 
     def names(self, experts: Sequence[Hashable]) -> list[str]:
-        """Return the ids of the experts in the coder's vocabulary."""
+        """Return the ids of the experts in the encoder's vocabulary."""
         return [str(e) for e in experts]
 
-    def most_rows(self) -> int:
+    def max_rows(self) -> int:
         """Return how many rows there are at most, as far as it can be told without reading them."""
-        return sum(most_rows(file) for file in self._tables.files)
+        return sum(max_rows(file) for file in self._tables.files)
 
     def n_steps(self) -> int:
         """Return how many windows there are."""
-        return sum(1 for _ in self._windows(lambda table: Part(pl.DataFrame(), FileRows(table=table)), 0))
+        return sum(1 for _ in self._windows(lambda table: TablePart(pl.DataFrame(), FileSource(table=table)), 0))
 
-    def _windows(self, take: Callable[[Table], Part], skip: int) -> Iterator[Part]:
+    def _windows(self, take: Callable[[Table], TablePart], skip: int) -> Iterator[TablePart]:
         t = self._tables
-        return table_parts(t.files, take, t.asked, t.header, t.file_type, window=_WINDOW, skip=skip)
+        return table_parts(
+            t.files, take, t.request, t.header, t.file_type, window=_WINDOW if t.windowed else None, skip=skip
+        )
 
-    def read_step(self, coder: Coder, step: int) -> None:
-        """Hand the rows of one window to a coder."""
-        with naming(self._tables.files):
-            self._add(coder, next(self._parts(step)))
+    def read_step(self, encoder: DictionaryEncoder, step: int) -> None:
+        """Hand the rows of one window to an encoder."""
+        with naming_files(self._tables.files):
+            self._add(encoder, next(self._parts(step)))
+            self._odd_ids.warn()
 
     def gather(self, states: list[dict[str, bool]], begins: list[int]) -> None:
         """Take up what was found out about every window alone."""
@@ -271,43 +276,32 @@ class LongReader:
                         f"instance {quote(instance)} is declared missing='below' in some rows and 'unknown' in others."
                     )
 
-    def read(self, coder: Coder, done: int = 0, mark: Callable[[int], object] = int) -> None:
-        """Hand the rows of all windows but the first `done` to a coder."""
+    def read(self, encoder: DictionaryEncoder, done: int = 0, mark: Callable[[int], object] = int) -> None:
+        """Hand the rows of all windows but the first `done` to an encoder."""
         files, pace = self._tables.files, RowRate()
-        with naming(files):
-            for step, part in enumerate(_watched(prefetch(self._parts(done)), files), done):
+        with naming_files(files):
+            parts = self._parts(done)
+            for step, part in enumerate(_watched(prefetch(parts) if self._tables.is_large() else parts, files), done):
                 mark(step)
-                self._add(coder, part)
-                report_status(pace.words(coder.n_rows))
+                self._add(encoder, part)
+                report_status(pace.words(encoder.n_rows))
+        self._odd_ids.warn()
 
-    def _parts(self, skip: int) -> Iterator[Part]:
-        """Yield the windows but the first few, as a coder takes them."""
+    def _parts(self, skip: int) -> Iterator[TablePart]:
+        """Yield the windows but the first few, as an encoder takes them."""
         t = self._tables
         for part in self._windows(t.take, skip):
-            frame = checked_preferences(t.turn(part.frame), t.kind, part.rows)
-            if "missing" in part.frame.columns:
-                note_declared(part.frame, frame, part.rows, self._declared)
-            if "weight" in frame.columns:
-                frame = frame.with_columns(pl.Series("weight", checked_weights(frame["weight"], part.rows)))
-            yield part._replace(frame=_everyone_named(frame).with_columns(*hashed()))
+            frame = preference_rows(t.turn(part.frame), t.kind, part.source, self._declared, self._odd_ids)
+            yield part._replace(frame=frame.with_columns(*hash_expressions()))
 
-    def _add(self, coder: Coder, part: Part) -> None:
-        coder.add(part.frame, source=part.rows.light())
+    def _add(self, encoder: DictionaryEncoder, part: TablePart) -> None:
+        encoder.add(part.frame, source=part.source.compact())
 
-    def preferences(self, rows: CodedRows) -> Preferences:
+    def preferences(self, rows: EncodedRows) -> Preferences:
         """Return coded rows as preferences."""
         below = self.below(rows.slots.instances)
-        return rows.preferences(self._tables.kind, duplicates=self._tables.duplicates, below=below)
-
-
-def _everyone_named(frame: pl.DataFrame) -> pl.DataFrame:
-    """Return rows without an expert, which have no value either, under the name of a neighbour, or all without."""
-    missing = frame["expert"].null_count()
-    if not missing:
-        return frame
-    if missing == frame.height:
-        return frame.drop("expert")
-    return frame.with_columns(pl.col("expert").fill_null(strategy="forward").fill_null(strategy="backward"))
+        with naming_files(self._tables.files):
+            return rows.preferences(self._tables.kind, duplicates=self._tables.duplicates, below=below)
 
 
 def long_ratings(
@@ -324,36 +318,38 @@ def long_ratings(
     missing: Missing | Sequence[str] | None = None,
     header: bool | None = None,
     file_type: str | None = None,
-) -> Long:
+) -> LongTables:
     """Return the plan of a long table of ratings or scores; parameters as for `read_ratings`."""
     if kind not in KINDS:
         raise ParameterError.invalid("kind", owner, f"one of {', '.join(map(repr, KINDS))}", kind)
     check_duplicates(duplicates, owner)
     declared, words = _declared(missing, null_values, owner)
-    asked = Asked(owner, columns, ("expert", "item", "value", "rating", "score", "rank", "weight", "missing"), instance)
-    value_words = [w for w in ("value", "rating", "score", "rank") if w in asked.columns]
+    request = ColumnRequest(
+        owner, columns, ("expert", "item", "value", "rating", "score", "rank", "weight", "missing"), instance
+    )
+    value_words = [w for w in ("value", "rating", "score", "rank") if w in request.columns]
     if len(value_words) > 1:
         raise ParameterError.invalid("columns", owner, f"one of {', '.join(value_words)}, not several", columns)
 
-    def take(table: Table) -> Part:
-        found = Found(table, asked)
-        movielens = not asked.columns and is_movielens(table)
+    def take(table: Table) -> TablePart:
+        resolved = ResolvedColumns(table, request)
+        movielens = not request.columns and is_movielens(table)
         roles = {
-            "expert": 0 if movielens else found.column("expert"),
-            "item": 1 if movielens else found.column("item"),
+            "expert": 0 if movielens else resolved.column("expert"),
+            "item": 1 if movielens else resolved.column("item"),
             "value": 2
             if movielens
-            else found.column(value_words[0])
+            else resolved.column(value_words[0])
             if value_words
-            else found.column("value", (kind, *ALIASES[kind])),
-            "weight": found.column("weight", optional=True),
-            "missing": None if declared else found.column("missing", optional=True),
+            else resolved.column("value", (kind, *ALIASES[kind])),
+            "weight": resolved.column("weight", optional=True),
+            "missing": None if declared else resolved.column("missing", optional=True),
         }
-        found.refuse("ratings", "expert, item and rating")
-        return found.part(roles, ("expert", "item"), {"value": kind, "weight": "weight"}, instance_from, words)
+        resolved.refuse("ratings", "expert, item and rating")
+        return resolved.part(roles, ("expert", "item"), {"value": kind, "weight": "weight"}, instance_from, words)
 
     turned = not higher_is_better and kind != "rank"
-    return Long(expand(path), take, asked, header, file_type, kind, duplicates, turned, declared == "below")
+    return LongTables(expand(path), take, request, header, file_type, kind, duplicates, turned, declared == "below")
 
 
 def read_scores(
@@ -403,25 +399,25 @@ def long_scores(
     missing: Missing | Sequence[str] | None = None,
     header: bool | None = None,
     file_type: str | None = None,
-) -> Long:
+) -> LongTables:
     """Return the plan of tables of one expert's scores each; parameters as for `read_scores`."""
     check_duplicates(duplicates, owner)
     declared, words = _declared(missing, null_values, owner)
-    asked = Asked(owner, columns, ("item", "score"), instance)
+    request = ColumnRequest(owner, columns, ("item", "score"), instance)
 
-    def take(table: Table) -> Part:
-        found = Found(table, asked)
+    def take(table: Table) -> TablePart:
+        resolved = ResolvedColumns(table, request)
         roles = {
-            "instance": found.column("instance", optional=True),
-            "item": found.column("item"),
-            "value": found.column("score"),
+            "instance": resolved.column("instance", optional=True),
+            "item": resolved.column("item"),
+            "value": resolved.column("score"),
         }
-        found.refuse("scores", "item and score")
-        part = found.part(roles, ("item",), {"value": "score"}, None, words)
+        resolved.refuse("scores", "item and score")
+        part = resolved.part(roles, ("item",), {"value": "score"}, None, words)
         name = stem(table.path)
         return part._replace(frame=part.frame.with_columns(pl.lit(name).alias("expert")))
 
-    return Long(expand(path), take, asked, header, file_type, "score", duplicates, below=declared == "below")
+    return LongTables(expand(path), take, request, header, file_type, "score", duplicates, below=declared == "below")
 
 
 def read_comparisons(
@@ -479,28 +475,28 @@ def read_comparisons(
     >>> read_comparisons(path)
     Comparisons: 1 instance, 2 experts, 2 items, 2 rows with 2 outcomes (1 ties)
     """
-    asked = Asked("read_comparisons", columns, _PAIR_WORDS, instance)
+    request = ColumnRequest("read_comparisons", columns, _PAIR_WORDS, instance)
     if not isinstance(collapse, bool):
         raise ParameterError.invalid("collapse", "read_comparisons", "True or False", collapse)
     files = expand(path)
     how: dict[str, Any]
     sides: list[bool] = []
-    decided: dict[Path, Outcomes] = {}
+    decided: dict[Path, OutcomeReader] = {}
 
-    def columns_of(table: Table) -> tuple[Part, dict[str, int]]:
-        found = Found(table, asked)
-        form = pair_form(found)
-        extra = {"expert": found.column("expert", optional=True), "weight": found.column("weight", optional=True)}
-        sides.append("loser" not in form and not found.unsided)
+    def columns_of(table: Table) -> tuple[TablePart, dict[str, int]]:
+        resolved = ResolvedColumns(table, request)
+        form = pair_form(resolved)
+        extra = {"expert": resolved.column("expert", optional=True), "weight": resolved.column("weight", optional=True)}
+        sides.append("loser" not in form and not resolved.unsided)
         roles = {**form, **extra}
         given = {c: c for c in (*COUNTS, "weight") if roles.get(c) is not None}
-        return found.part(roles, ("left", "right", "winner", "loser", "expert"), given, instance_from), form
+        return resolved.part(roles, ("left", "right", "winner", "loser", "expert"), given, instance_from), form
 
-    def written(part: Part) -> Column:
-        left, right = (ids(part.frame[c], f"{c} item", part.rows) for c in ("left", "right"))
-        return Column(part.frame["winner"].cast(pl.String), left, right)
+    def written(part: TablePart) -> OutcomeColumn:
+        left, right = (id_texts(part.frame[c], f"{c} item", part.source) for c in ("left", "right"))
+        return OutcomeColumn(part.frame["winner"].cast(pl.String), left, right)
 
-    def take(table: Table) -> Part:
+    def take(table: Table) -> TablePart:
         part, form = columns_of(table)
         frame = part.frame
         if "loser" in form:
@@ -509,42 +505,42 @@ def read_comparisons(
         elif "winner" in form:
             if table.path not in decided:
                 names = (table.names[form["left"]], table.names[form["right"]])
-                decided[table.path] = Outcomes(
+                decided[table.path] = OutcomeReader(
                     names, outcomes, lambda: (written(columns_of(p)[0]) for p in table.all_parts())
                 )
-            counted = decided[table.path].count(written(part), part.rows)
+            counted = decided[table.path].count(written(part), part.source)
             frame = frame.drop("winner").with_columns(pl.Series(k, c) for k, c in zip(COUNTS, counted, strict=True))
         frame = frame.with_columns(pl.lit(0.0).alias(c) for c in COUNTS if c not in frame.columns)
         return part._replace(frame=frame)
 
-    with naming(files):
+    with naming_files(files):
         engine = cluster()
         if collapse and engine is not None:
             how = {"columns": columns, "instance": instance, "instance_from": instance_from, "outcomes": outcomes}
             how |= {"self_pairs": self_pairs, "header": header, "file_type": file_type}
             return _collapsed_elsewhere(engine, files, how)
         if collapse:
-            tally, pace = Tally(), RowRate()
-            parts = _watched(table_parts(files, take, asked, header, file_type, window=_WINDOW), files)
+            counter, pace = PairCounter(), RowRate()
+            parts = _watched(table_parts(files, take, request, header, file_type, window=_WINDOW), files)
             how = {"self_pairs": self_pairs, "experts": False}
             # The next part is read while this one is merged.
-            for counts in prefetch(build_comparisons(part.frame, part.rows, **how) for part in parts):
-                tally.add(counts)
-                report_status(pace.words(tally.n_rows))
-            return tally.comparisons()
-        frame, rows = join_tables(files, take, asked, header, file_type)
+            for counts in prefetch(build_comparisons(part.frame, part.source, **how) for part in parts):
+                counter.add(counts)
+                report_status(pace.words(counter.n_rows))
+            return counter.comparisons()
+        frame, rows = join_tables(files, take, request, header, file_type)
         shown = all(sides) if sided is None else sided
         return build_comparisons(frame, rows, sided=shown, self_pairs=self_pairs)
 
 
 def _collapsed_elsewhere(engine: Cluster, files: list[Path], how: dict[str, Any]) -> Comparisons:
     """Return the counts of all files, each of them read and collapsed by a worker of a cluster."""
-    tally = Tally()
+    counter = PairCounter()
     handles = [engine.submit(_collapsed_file, file, how) for file in files]
     for done, handle in enumerate(handles, 1):
-        tally.add(engine.result(handle))
+        counter.add(engine.result(handle))
         report_progress(done, len(files))
-    return tally.comparisons()
+    return counter.comparisons()
 
 
 def _collapsed_file(file: Path, how: dict[str, Any]) -> Comparisons:
@@ -553,21 +549,23 @@ def _collapsed_file(file: Path, how: dict[str, Any]) -> Comparisons:
 
 def names_experts(path: PathLike | Iterable[PathLike], *, columns: Columns | None = None) -> bool:
     """Return whether tables of comparisons say who compared."""
-    asked = Asked("read_comparisons", columns, _PAIR_WORDS, None)
+    request = ColumnRequest("read_comparisons", columns, _PAIR_WORDS, None)
     return any(
-        Found(open_table(file, words=HEADER_WORDS, named=asked.names), asked).column("expert", optional=True)
+        ResolvedColumns(open_table(file, words=HEADER_WORDS, named=request.names), request).column(
+            "expert", optional=True
+        )
         is not None
         for file in expand(path)
     )
 
 
-def _watched(parts: Iterable[Part], files: list[Path]) -> Iterator[Part]:
+def _watched(parts: Iterable[TablePart], files: list[Path]) -> Iterator[TablePart]:
     """Yield the parts of files, and report how much of all has been read when the next one is asked for."""
     sizes = {file: os.path.getsize(file) for file in files}
     ends = dict(zip(files, accumulate(sizes.values()), strict=True))
     for part in parts:
         yield part
-        table = part.rows.file()
+        table = part.source.file()
         report_progress(int(ends[table.path] - (1.0 - table.share) * sizes[table.path]), sum(sizes.values()))
 
 
@@ -609,29 +607,29 @@ def read_labels(
     Labels: 1 instance, 2 items, labels 0 to 2
     """
     check_duplicates(duplicates, "read_labels")
-    asked = Asked("read_labels", columns, ("item", "label"), instance)
+    request = ColumnRequest("read_labels", columns, ("item", "label"), instance)
     files = expand(path)
-    if not asked.columns and header is None and file_type is None and instance_from is None:
+    if not request.columns and header is None and file_type is None and instance_from is None:
         # A file most of whose lines are qrels is a damaged one, and its reader names the line.
-        qrels = [mostly(is_qrels, Head.of(file)) for file in files]
+        qrels = [most_lines_match(is_qrels, Head.of(file)) for file in files]
         if all(qrels) and duplicates == "error" and null_values is None:
             return read_qrels(files)
 
-    def take(table: Table) -> Part:
-        found = Found(table, asked)
-        if not asked.columns and not table.header and is_qrels(Head.of(table.path)):
+    def take(table: Table) -> TablePart:
+        resolved = ResolvedColumns(table, request)
+        if not request.columns and not table.header and is_qrels(Head.of(table.path)):
             roles: dict[str, int | None] = {"instance": 0, "item": 2, "label": 3}
         else:
             roles = {
-                "instance": found.column("instance", ALIASES["instance"], optional=True),
-                "item": found.column("item"),
-                "label": found.column("label"),
+                "instance": resolved.column("instance", ALIASES["instance"], optional=True),
+                "item": resolved.column("item"),
+                "label": resolved.column("label"),
             }
-            found.refuse("labels", "instance, item and label")
-        return found.part(roles, ("item",), {"label": "label"}, instance_from, null_values)
+            resolved.refuse("labels", "instance, item and label")
+        return resolved.part(roles, ("item",), {"label": "label"}, instance_from, null_values)
 
-    with naming(files):
-        frame, rows = join_tables(files, take, asked, header, file_type)
+    with naming_files(files):
+        frame, rows = join_tables(files, take, request, header, file_type)
         return build_labels(frame, rows, duplicates=duplicates)
 
 
@@ -646,14 +644,17 @@ def read_feature_table(path: PathLike | Iterable[PathLike], *, columns: Columns 
     >>> read_feature_table(path)
     Features: 1 instance, 2 items, 2 features
     """
-    asked = Asked("read_feature_table", columns, ("item",), None)
+    request = ColumnRequest("read_feature_table", columns, ("item",), None)
     files = expand(path)
     names: list[list[str]] = []
 
-    def take(table: Table) -> Part:
-        found = Found(table, asked)
-        roles = {"instance": found.column("instance", ALIASES["instance"], optional=True), "item": found.column("item")}
-        found.refuse("features", "instance, item and the features")
+    def take(table: Table) -> TablePart:
+        resolved = ResolvedColumns(table, request)
+        roles = {
+            "instance": resolved.column("instance", ALIASES["instance"], optional=True),
+            "item": resolved.column("item"),
+        }
+        resolved.refuse("features", "instance, item and the features")
         rest = [c for c in range(len(table.names)) if c not in roles.values()]
         # A column without a name gets its number, as all do where there is no header.
         names.append([table.names[c] or str(c + 1) for c in rest])
@@ -662,10 +663,10 @@ def read_feature_table(path: PathLike | Iterable[PathLike], *, columns: Columns 
                 f"{table.path}: the features are {listing(names[-1])}, those of {files[0]} are {listing(names[0])}."
             )
         features = {f"feature {k}": c for k, c in enumerate(rest)}
-        return found.part({**roles, **features}, ("item",), {f: table.names[c] for f, c in features.items()}, None)
+        return resolved.part({**roles, **features}, ("item",), {f: table.names[c] for f, c in features.items()}, None)
 
-    with naming(files):
-        frame, rows = join_tables(files, take, asked, None, None)
+    with naming_files(files):
+        frame, rows = join_tables(files, take, request, None, None)
         return build_features(frame, {f"feature {k}": name for k, name in enumerate(names[0])}, rows)
 
 
@@ -681,22 +682,22 @@ def read_consensus(path: PathLike | Iterable[PathLike], *, columns: Columns | No
     ['a', 'b']
     """
     optional = ("rank", "stderr", "lower", "upper", "rank_lower", "rank_upper")
-    asked = Asked("read_consensus", columns, ("item", "score", *optional), None)
+    request = ColumnRequest("read_consensus", columns, ("item", "score", *optional), None)
     files = expand(path)
 
-    def take(table: Table) -> Part:
-        found = Found(table, asked)
+    def take(table: Table) -> TablePart:
+        resolved = ResolvedColumns(table, request)
         roles = {
-            "instance": found.column("instance", ALIASES["instance"], optional=True),
-            "item": found.column("item"),
-            "score": found.column("score"),
-            **{name: found.column(name, (normal(name),), optional=True) for name in optional},
+            "instance": resolved.column("instance", ALIASES["instance"], optional=True),
+            "item": resolved.column("item"),
+            "score": resolved.column("score"),
+            **{name: resolved.column(name, (normalise_name(name),), optional=True) for name in optional},
         }
-        found.refuse("a consensus", "instance, item and score")
-        return found.part(roles, ("item",), {}, None)
+        resolved.refuse("a consensus", "instance, item and score")
+        return resolved.part(roles, ("item",), {}, None)
 
-    with naming(files):
-        frame, rows = join_tables(files, take, asked, None, None)
+    with naming_files(files):
+        frame, rows = join_tables(files, take, request, None, None)
         return build_consensus(frame, rows)
 
 
@@ -755,32 +756,34 @@ def read_rankings(
         raise ParameterError.invalid("experts", "read_rankings", "'rows' or 'columns'", experts)
     check_duplicates(duplicates, "read_rankings")
     declared, words = _declared(missing, null_values, "read_rankings")
-    asked = Asked("read_rankings", columns, ("expert", "item", "rank", "weight", "missing"), instance)
+    request = ColumnRequest("read_rankings", columns, ("expert", "item", "rank", "weight", "missing"), instance)
     files = expand(path)
     guessed: list[tuple[str, int, int]] = []
 
-    def take(table: Table) -> Part:
-        found = Found(table, asked)
-        chosen = layout or guess_layout(found, experts)
+    def take(table: Table) -> TablePart:
+        resolved = ResolvedColumns(table, request)
+        chosen = layout or guess_layout(resolved, experts)
         if chosen == "long":
-            return _long_ranks(found, instance_from, words, declared)
-        if "rank" in asked.columns or (experts == "rows" and "item" in asked.columns):
+            return _long_ranks(resolved, instance_from, words, declared)
+        if "rank" in request.columns or (experts == "rows" and "item" in request.columns):
             raise ParameterError.invalid(
                 "columns",
                 "read_rankings",
                 f"of the words instance, expert, weight in the layout {chosen!r}",
                 columns,
             )
-        matrix = Matrix(found, experts)
+        matrix = RankingMatrix(resolved, experts)
         if header is None and not table.header:
             matrix.ask_about_header(chosen)
         part = matrix.ranks(words) if chosen == "ranks" else matrix.orders(words)
         guessed.append((chosen, *matrix.shape))
-        return found.with_instance(part, instance_from)
+        return resolved.with_instance(part, instance_from)
 
-    with naming(files):
-        frame, rows = join_tables(files, take, asked, header, file_type)
-        out = build_preferences(frame, "rank", rows, duplicates=duplicates, below=declared == "below")
+    below = declared == "below"
+    tables = LongTables(
+        files, take, request, header, file_type, "rank", duplicates, below=below, windowed=layout == "long"
+    )
+    out = tables.preferences()
     if layout is None and guessed:
         chosen, n, m = guessed[0]
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
@@ -793,18 +796,21 @@ def read_rankings(
 
 
 def _long_ranks(
-    found: Found, instance_from: Literal["file"] | None, null_values: Sequence[str] | None, declared: Missing | None
-) -> Part:
+    resolved: ResolvedColumns,
+    instance_from: Literal["file"] | None,
+    null_values: Sequence[str] | None,
+    declared: Missing | None,
+) -> TablePart:
     roles = {
-        "instance": found.column("instance", ALIASES["instance"], optional=True),
-        "expert": found.column("expert"),
-        "item": found.column("item"),
-        "value": found.column("rank"),
-        "weight": found.column("weight", optional=True),
-        "missing": None if declared else found.column("missing", optional=True),
+        "instance": resolved.column("instance", ALIASES["instance"], optional=True),
+        "expert": resolved.column("expert"),
+        "item": resolved.column("item"),
+        "value": resolved.column("rank"),
+        "weight": resolved.column("weight", optional=True),
+        "missing": None if declared else resolved.column("missing", optional=True),
     }
-    found.refuse("rankings in the long layout", "expert, item and rank")
-    return found.part(roles, ("expert", "item"), {"value": "rank", "weight": "weight"}, instance_from, null_values)
+    resolved.refuse("rankings in the long layout", "expert, item and rank")
+    return resolved.part(roles, ("expert", "item"), {"value": "rank", "weight": "weight"}, instance_from, null_values)
 
 
 def long_rankings(
@@ -819,13 +825,13 @@ def long_rankings(
     missing: Missing | Sequence[str] | None = None,
     header: bool | None = None,
     file_type: str | None = None,
-) -> Long:
+) -> LongTables:
     """Return the plan of rankings in the long layout; a matrix is one instance and has no blocks."""
     check_duplicates(duplicates, owner)
     declared, words = _declared(missing, null_values, owner)
-    asked = Asked(owner, columns, ("expert", "item", "rank", "weight", "missing"), instance)
+    request = ColumnRequest(owner, columns, ("expert", "item", "rank", "weight", "missing"), instance)
 
-    def take(table: Table) -> Part:
-        return _long_ranks(Found(table, asked), instance_from, words, declared)
+    def take(table: Table) -> TablePart:
+        return _long_ranks(ResolvedColumns(table, request), instance_from, words, declared)
 
-    return Long(expand(path), take, asked, header, file_type, "rank", duplicates, below=declared == "below")
+    return LongTables(expand(path), take, request, header, file_type, "rank", duplicates, below=declared == "below")

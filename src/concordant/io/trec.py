@@ -25,25 +25,32 @@ from numpy.typing import NDArray
 from concordant._version import __version__
 from concordant.arrays import Floats, Ints
 from concordant.data.consensus import Consensus
+from concordant.data.duplicates import check_duplicates
 from concordant.data.index import Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Missing, Preferences, is_below
 from concordant.errors import DataError, ParameterError, ParseError, quote
 from concordant.execution import RowRate, prefetch, report_progress, report_status
-from concordant.io._coding import CodedRows, Coder, Source, check_duplicates, code_labels, hashed
+from concordant.io._dictionary_encoding import (
+    DictionaryEncoder,
+    EncodedRows,
+    encode_labels,
+    hash_expressions,
+)
 from concordant.io._files import (
     PathLike,
     atomic_write,
+    check_unchanged,
     compression,
+    display_path,
     expand,
-    marked,
+    protect_bom,
     read_head,
-    shown,
     stem,
     text_blocks,
-    unchanged,
     warn_empty,
 )
+from concordant.io._row_sources import RowSource
 from concordant.io._sniff import is_qrels, is_run
 from concordant.io._tables import is_number
 from concordant.io.blocks import fingerprint
@@ -68,7 +75,7 @@ _BLANK_CHARACTERS = [" ", "\t", "\n", "\r", "\x0b", "\x0c"]
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _LineFields:
     """The fields of a line: which are kept, under which names, and which one is the number."""
 
     fields: tuple[str, ...]
@@ -86,21 +93,21 @@ class _Layout:
         return pl.DataFrame(dict(zip(self.kept, map(list, columns), strict=True)), schema=types)
 
 
-_BY_SCORE = _Layout(
+_BY_SCORE = _LineFields(
     ("instance", "q0", "item", "rank", "score", "tag"), ("instance", "item", "score", "tag"), number="score"
 )
-_BY_RANK = _Layout(
+_BY_RANK = _LineFields(
     ("instance", "q0", "item", "rank", "score", "tag"), ("instance", "item", "rank", "tag"), number="rank"
 )
-_QRELS = _Layout(("instance", "iteration", "item", "label"), ("instance", "item", "label"), number="label")
+_QRELS = _LineFields(("instance", "iteration", "item", "label"), ("instance", "item", "label"), number="label")
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _ParsedRows:
     """Rows of one file that follow one another, and the lines they stood on."""
 
     frame: pl.DataFrame
-    source: Source
+    source: RowSource
 
 
 def read_runs(
@@ -167,13 +174,13 @@ def read_runs(
         separator=separator,
         missing=missing,
     )
-    coder = Coder(reserve=reader.most_rows())
-    reader.read(coder)
-    return reader.preferences(coder.finish())
+    encoder = DictionaryEncoder(reserve=reader.max_rows())
+    reader.read(encoder)
+    return reader.preferences(encoder.finish())
 
 
 class RunReader:
-    """The rows of runs to a coder, and what a coder makes of them to preferences; parameters as for `read_runs`."""
+    """Hands the rows of runs to an encoder and makes preferences of the result; parameters as for `read_runs`."""
 
     def __init__(
         self,
@@ -228,10 +235,10 @@ class RunReader:
         return self._below
 
     def names(self, experts: Sequence[Hashable]) -> list[str]:
-        """Return the ids of the experts in the coder's vocabulary."""
+        """Return the ids of the experts in the encoder's vocabulary."""
         return _expert_names(experts, self.files)
 
-    def most_rows(self) -> int:
+    def max_rows(self) -> int:
         """Return how many rows there are at most; packed files may hold more."""
         return self.size // _SHORTEST_LINE
 
@@ -239,39 +246,39 @@ class RunReader:
         """Return how many files there are."""
         return len(self.files)
 
-    def read_step(self, coder: Coder, step: int) -> None:
-        """Hand the rows of one file to a coder."""
-        for _, piece in _pieces(self.files[step : step + 1], self._layout, self._separator):
-            self._add(coder, step, piece)
+    def read_step(self, encoder: DictionaryEncoder, step: int) -> None:
+        """Hand the rows of one file to an encoder."""
+        for _, piece in _parsed_files(self.files[step : step + 1], self._layout, self._separator):
+            self._add(encoder, step, piece)
 
     def gather(self, states: list[Any], begins: list[int]) -> None:
         """Take up what was found out about every file alone."""
         self._begins = list(begins)
         self._from_zero = [state[1][n] for n, state in enumerate(states)]
 
-    def read(self, coder: Coder, done: int = 0, mark: Callable[[int], object] = int) -> None:
-        """Hand the rows of all files but the first `done` to a coder."""
+    def read(self, encoder: DictionaryEncoder, done: int = 0, mark: Callable[[int], object] = int) -> None:
+        """Hand the rows of all files but the first `done` to an encoder."""
         sizes = offsets_of(np.array([os.path.getsize(f) for f in self.files], dtype=np.int64)).tolist()
-        pieces = ((n + done, p) for n, p in _pieces(self.files[done:], self._layout, self._separator))
+        pieces = ((n + done, p) for n, p in _parsed_files(self.files[done:], self._layout, self._separator))
         pace = RowRate()
         # Two threads take turns of some milliseconds, longer than a small file takes.
         for n, piece in prefetch(pieces) if self.size >= len(self.files) * _LARGE_BYTES else pieces:
             if self._begins[n] < 0:
                 mark(n)
-                self._begins[n] = coder.n_rows
+                self._begins[n] = encoder.n_rows
                 report_progress(sizes[n], self.size)
-            self._add(coder, n, piece)
-            report_status(pace.words(coder.n_rows))
-        if not coder.n_rows:
+            self._add(encoder, n, piece)
+            report_status(pace.words(encoder.n_rows))
+        if not encoder.n_rows:
             warn_empty(self.files)
 
-    def _add(self, coder: Coder, n: int, piece: _Piece | None) -> None:
+    def _add(self, encoder: DictionaryEncoder, n: int, piece: _ParsedRows | None) -> None:
         if piece is None:
-            coder.know((None, stem(self.files[n])) if self._expert_from == "tag" else (n, None))
+            encoder.add_expert((None, stem(self.files[n])) if self._expert_from == "tag" else (n, None))
         else:
-            self._from_zero[n] |= _add_run(coder, n, self.files[n], piece, self._expert_from)
+            self._from_zero[n] |= _add_run(encoder, n, self.files[n], piece, self._expert_from)
 
-    def preferences(self, rows: CodedRows) -> Preferences:
+    def preferences(self, rows: EncodedRows) -> Preferences:
         """Return coded rows as preferences, ranks that count from 0 counted from 1."""
         if any(self._from_zero) and rows.value is not None:
             file = np.searchsorted(self._begins, rows.origin, side="right") - 1
@@ -281,14 +288,16 @@ class RunReader:
         )
 
 
-def _pieces(files: Sequence[Path], layout: _Layout, separator: str | None) -> Iterator[tuple[int, _Piece | None]]:
+def _parsed_files(
+    files: Sequence[Path], layout: _LineFields, separator: str | None
+) -> Iterator[tuple[int, _ParsedRows | None]]:
     """Yield the number of a file and some of its rows; None stands for a file without any."""
     for batch in _batches(files):
         together = _parse_together([files[n] for n in batch], layout) if len(batch) > 1 and separator is None else {}
         for n in batch:
             path, empty = files[n], True
             known = together.get(path)
-            with unchanged(path):
+            with check_unchanged(path):
                 for piece in _read(path, layout, separator) if known is None else [known]:
                     if piece.frame.height:
                         empty = False
@@ -313,37 +322,37 @@ def _batches(files: Sequence[Path]) -> Iterator[list[int]]:
         yield batch
 
 
-def _parse_together(files: Sequence[Path], layout: _Layout) -> dict[Path, _Piece]:
+def _parse_together(files: Sequence[Path], layout: _LineFields) -> dict[Path, _ParsedRows]:
     """Return the rows of those files that are plain, regular and clean, parsed in one go; the rest is read singly."""
     scans = {}
     for path in files:
         found = _sniff(read_head(path, 4096), layout) if path.is_file() and compression(path) is None else None
         if found is not None:
-            scans[path] = _scan(path, found, layout).select(*layout.kept, *hashed())
+            scans[path] = _scan(path, found, layout).select(*layout.kept, *hash_expressions())
     try:
         frames = pl.collect_all(list(scans.values()))
     except (pl.exceptions.PolarsError, OSError):
         return {}
     return {
-        path: _Piece(frame, Source(str(path), 1))
+        path: _ParsedRows(frame, RowSource(str(path), 1))
         for path, frame in zip(scans, frames, strict=True)
         if _is_whole(frame, layout.kept, layout) and _is_clean(_file_chunks(path), frame.height, layout)
     }
 
 
-def _add_run(coder: Coder, n: int, path: Path, piece: _Piece, expert_from: str) -> bool:
-    """Hand rows of file n to the coder, and return whether they hold ranks that count from 0.
+def _add_run(encoder: DictionaryEncoder, n: int, path: Path, piece: _ParsedRows, expert_from: str) -> bool:
+    """Hand rows of file n to the encoder, and return whether they hold ranks that count from 0.
 
-    The coder knows experts by tag, by file, or by both until names are given.
+    The encoder knows experts by tag, by file, or by both until names are given.
     """
     from_zero = "rank" in piece.frame.columns and _has_rank_zero(path, piece)
     frame = piece.frame.rename({piece.frame.columns[2]: "value", "tag": "expert"})
     if expert_from == "file":
-        coder.add(frame.drop("expert"), expert=(n, None), source=piece.source)
+        encoder.add(frame.drop("expert"), expert=(n, None), source=piece.source)
     elif expert_from == "tag":
-        coder.add(frame, key=lambda tag: (None, tag), source=piece.source)
+        encoder.add(frame, key=lambda tag: (None, tag), source=piece.source)
     else:
-        coder.add(frame, key=lambda tag: (n, tag), source=piece.source)
+        encoder.add(frame, key=lambda tag: (n, tag), source=piece.source)
     return from_zero
 
 
@@ -377,7 +386,7 @@ def _expert_names(experts: Sequence[Hashable], files: Sequence[Path]) -> list[st
     return names
 
 
-def _has_rank_zero(path: Path, piece: _Piece) -> bool:
+def _has_rank_zero(path: Path, piece: _ParsedRows) -> bool:
     """Return whether some rank is 0; other ranks below 1 are errors."""
     rank = piece.frame["rank"]
     low = rank.filter((rank < 1) & (rank != 0))
@@ -420,7 +429,7 @@ def read_qrels(path: PathLike | Iterable[PathLike], *, separator: str | None = N
     """
     _check_separator(separator, "read_qrels")
     files = expand(path)
-    labels = code_labels((p.frame, p.source) for file in files for p in _read(file, _QRELS, separator))
+    labels = encode_labels((p.frame, p.source) for file in files for p in _read(file, _QRELS, separator))
     if not labels.n_slots:
         warn_empty(files, "labels")
     return labels
@@ -433,40 +442,40 @@ def _check_separator(separator: str | None, owner: str) -> None:
         raise ParameterError.invalid("separator", owner, "one ASCII character, or None for blanks", separator)
 
 
-def _read(path: Path, layout: _Layout, separator: str | None) -> Iterator[_Piece]:
+def _read(path: Path, layout: _LineFields, separator: str | None) -> Iterator[_ParsedRows]:
     """Yield the rows of a file, the quickest way that is safe."""
-    columns: list[str | pl.Expr] = [*layout.kept, *hashed()]
+    columns: list[str | pl.Expr] = [*layout.kept, *hash_expressions()]
     if path.is_file() and path.stat().st_size <= _WHOLE_BYTES and compression(path) is None:
         found = separator or _sniff(read_head(path, 4096), layout)
         if found is not None:
             frame = _parse(path, found, layout, columns, exact=separator is not None)
             if frame is not None and (separator is not None or _is_clean(_file_chunks(path), frame.height, layout)):
-                yield _Piece(frame, Source(str(path), 1))
+                yield _ParsedRows(frame, RowSource(str(path), 1))
                 return
     for first, data in text_blocks(path, _BLOCK_BYTES):
         yield _read_block(path, first, data, layout, separator, columns)
 
 
 def _read_block(
-    path: Path, first: int, data: bytes, layout: _Layout, separator: str | None, columns: list[str | pl.Expr]
-) -> _Piece:
+    path: Path, first: int, data: bytes, layout: _LineFields, separator: str | None, columns: list[str | pl.Expr]
+) -> _ParsedRows:
     """Return the rows of a block of whole lines."""
     found = separator or _sniff(data[:4096], layout)
     if found is not None:
         frame = _parse(data, found, layout, columns, exact=separator is not None)
         if frame is not None and (separator is not None or _is_clean(_chunks(data), frame.height, layout)):
-            return _Piece(frame, Source(str(path), first))
+            return _ParsedRows(frame, RowSource(str(path), first))
     lines: Ints | None = None
     if separator is None:
-        regular, lines = _regular(data, first)
+        regular, lines = _normalise_blanks(data, first)
         frame = _parse(regular, " ", layout, columns) if regular else layout.frame([])
         if frame is not None and _is_clean(_chunks(regular), frame.height, layout):
-            return _Piece(frame, Source(str(path), first, lines))
+            return _ParsedRows(frame, RowSource(str(path), first, lines))
     frame, lines = _read_lines(path, first, data, layout, separator)
-    return _Piece(frame, Source(str(path), first, lines))
+    return _ParsedRows(frame, RowSource(str(path), first, lines))
 
 
-def _sniff(head: bytes, layout: _Layout) -> str | None:
+def _sniff(head: bytes, layout: _LineFields) -> str | None:
     """Return the blank that stands once between the fields of the first line, None when the blanks are not regular."""
     line = head.partition(b"\n")[0]
     for separator in (" ", "\t"):
@@ -476,7 +485,7 @@ def _sniff(head: bytes, layout: _Layout) -> str | None:
 
 
 def _parse(
-    source: Path | bytes, separator: str, layout: _Layout, columns: list[str | pl.Expr], *, exact: bool = False
+    source: Path | bytes, separator: str, layout: _LineFields, columns: list[str | pl.Expr], *, exact: bool = False
 ) -> pl.DataFrame | None:
     """Return the kept columns when every line can be split into all fields with finite numbers, else None.
 
@@ -493,12 +502,12 @@ def _parse(
     return frame.drop(needed) if needed else frame
 
 
-def _scan(source: Path | bytes, separator: str, layout: _Layout) -> pl.LazyFrame:
-    text = marked(source) if isinstance(source, bytes) else source
+def _scan(source: Path | bytes, separator: str, layout: _LineFields) -> pl.LazyFrame:
+    text = protect_bom(source) if isinstance(source, bytes) else source
     return pl.scan_csv(text, separator=separator, has_header=False, schema=layout.schema, quote_char=None, glob=False)
 
 
-def _is_whole(frame: pl.DataFrame, columns: Sequence[str], layout: _Layout) -> bool:
+def _is_whole(frame: pl.DataFrame, columns: Sequence[str], layout: _LineFields) -> bool:
     """Return whether no field of these columns is missing and all numbers are finite."""
     if any(frame[name].null_count() for name in columns):
         return False
@@ -517,7 +526,7 @@ def _chunks(data: bytes) -> Iterator[NDArray[np.uint8]]:
     return (view[at : at + _CHECK_BYTES] for at in range(0, len(view), _CHECK_BYTES))
 
 
-def _is_clean(chunks: Iterable[NDArray[np.uint8]], rows: int, layout: _Layout) -> bool:
+def _is_clean(chunks: Iterable[NDArray[np.uint8]], rows: int, layout: _LineFields) -> bool:
     """Return whether the only blanks are one between two fields and one at the end of each line.
 
     Given that each of `rows` lines has the right number of fields, that is so when no two blanks (or control
@@ -539,7 +548,7 @@ def _is_clean(chunks: Iterable[NDArray[np.uint8]], rows: int, layout: _Layout) -
     return count + (0 if blank[0] else 1) == rows * len(layout.fields) and (not blank[0] or last == _LINE_FEED)
 
 
-def _regular(data: bytes, first: int) -> tuple[bytes, Ints | None]:
+def _normalise_blanks(data: bytes, first: int) -> tuple[bytes, Ints | None]:
     """Return the lines with one space between fields and none at the ends, and their numbers if some were blank."""
     text = re.sub(rb" {2,}", b" ", data.translate(_BLANKS)).replace(b" \n", b"\n").replace(b"\n ", b"\n")
     text = text.strip(b" ")
@@ -553,7 +562,7 @@ def _regular(data: bytes, first: int) -> tuple[bytes, Ints | None]:
 
 
 def _read_lines(
-    path: Path, first: int, data: bytes, layout: _Layout, separator: str | None
+    path: Path, first: int, data: bytes, layout: _LineFields, separator: str | None
 ) -> tuple[pl.DataFrame, Ints]:
     """Return the rows of a block read line by line, and their line numbers; raise at the first line that is wrong."""
     at = [layout.fields.index(name) for name in layout.kept]
@@ -712,8 +721,8 @@ def _write_qrels(labels: Labels, path: PathLike) -> None:
         bad = frame[name].filter(frame[name].str.contains(r"[\s\x00]|^\ufeff") | (frame[name] == ""))
         if len(bad):
             raise DataError(
-                f"{shown(path)}: {name} {quote(bad[0])} cannot be written to qrels: fields are not empty, hold no "
-                "blanks and no NUL, and do not begin with a byte-order mark."
+                f"{display_path(path)}: {name} {quote(bad[0])} cannot be written to qrels: fields are not empty, hold "
+                "no blanks and no NUL, and do not begin with a byte-order mark."
             )
     label = frame["label"]
     whole = (label == label.round()).all() and (label.abs() < 2**53).all()

@@ -10,7 +10,7 @@ from typing import Any
 
 from concordant.data.container import Container
 from concordant.errors import FormatError, ParameterError, quote
-from concordant.io._files import PathLike, shown
+from concordant.io._files import PathLike, display_path
 from concordant.io.formats import CONTAINERS, FORMATS, Format, name_ending, unknown_options
 
 __all__ = ["format_of", "write"]
@@ -69,7 +69,7 @@ def write(obj: Container, path: PathLike, format: str | None = None, **options: 
     if not isinstance(obj, chosen.writes):
         would = [n for n, f in _writable().items() if isinstance(obj, f.writes)]
         raise FormatError(
-            f"{shown(path)}: the format {quote(name)} cannot hold {type(obj).__name__}. "
+            f"{display_path(path)}: the format {quote(name)} cannot hold {type(obj).__name__}. "
             f"Formats for {type(obj).__name__}: {', '.join(would)}."
         )
     wrong, allowed = unknown_options(chosen.write, options, 2)
@@ -92,7 +92,7 @@ def format_of(path: PathLike) -> str:
         if found is not None:
             return found
     raise FormatError(
-        f"{shown(path)}: the ending does not say the format. Use one of "
+        f"{display_path(path)}: the ending does not say the format. Use one of "
         f"{', '.join(e for f in _writable().values() for e in f.extensions)}, "
         f"or pass format= (--to), one of {', '.join(_writable())}."
     )

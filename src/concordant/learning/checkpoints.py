@@ -160,7 +160,7 @@ class CheckpointFile:
     def read(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]] | None:
         """Return the state to go on from, None where there is none; that of another fit is an error."""
         from concordant.base.saving import read_arrays
-        from concordant.io._claims import remove_unfinished
+        from concordant.io._locks import remove_unfinished
 
         remove_unfinished(self.path.parent, f".{escape(self.path.name[:200])}.")
         if not self.resume or not self.path.exists():

@@ -17,7 +17,7 @@ from concordant.base.block_consensus import consensus_of_blocks
 from concordant.base.contract import Aggregator
 from concordant.base.registry import create
 from concordant.errors import KindError
-from concordant.io.parts import Parts
+from concordant.io.block_writer import BlockWriter
 from concordant.io.write import format_of
 from concordant.learning.checkpoints import checkpoint as keeping_steps
 
@@ -97,7 +97,7 @@ def aggregate_blocks(
     state = vars(chosen) if fitted else chosen.get_params()
     known = {name: _digest(value) for name, value in sorted(state.items()) if name != "fit_info_"}
     job = {"blocks": blocks.job, "method": chosen.name, "state": known, "top": top, "adjusted": adjust is not None}
-    with Parts(output, format, checkpoint, job, **options) as parts:
+    with BlockWriter(output, format, checkpoint, job, **options) as parts:
         if not fitted:
             with nullcontext() if checkpoint is None else keeping_steps(parts.folder / "fit"):
                 chosen.fit(blocks)

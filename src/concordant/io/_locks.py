@@ -19,21 +19,21 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Claim", "remove_unfinished"]
+__all__ = ["TemporaryPath", "remove_unfinished"]
 
 # The file that is locked for a folder.
 _LOCK = "lock"
 _RANDOM_BYTES = 6
 
 
-class Claim:
-    """A temporary file or folder of this process, locked from `take` to `release`.
+class TemporaryPath:
+    """A temporary file or folder of this process, locked from `create` to `release`.
 
     Parameters
     ----------
     parent : Path
         The folder to make it in.
-    before, after : str
+    prefix, suffix : str
         What its name begins and ends with; random digits come between.
     folder : bool
         Whether it is a folder.
@@ -42,7 +42,7 @@ class Claim:
     --------
     >>> import tempfile
     >>> home = Path(tempfile.mkdtemp())
-    >>> mine = Claim(home, "run.", ".parts", folder=True).take()
+    >>> mine = TemporaryPath(home, "run.", ".parts", folder=True).create()
     >>> remove_unfinished(home, "run.", ".parts")
     >>> mine.path.exists()
     True
@@ -51,13 +51,13 @@ class Claim:
     False
     """
 
-    def __init__(self, parent: Path, before: str, after: str, *, folder: bool = False) -> None:
-        self.path = parent / f"{before}{os.urandom(_RANDOM_BYTES).hex()}{after}"
+    def __init__(self, parent: Path, prefix: str, suffix: str, *, folder: bool = False) -> None:
+        self.path = parent / f"{prefix}{os.urandom(_RANDOM_BYTES).hex()}{suffix}"
         self._is_folder = folder
         self._handle = -1
-        remove_unfinished(parent, glob.escape(before), after)
+        remove_unfinished(parent, glob.escape(prefix), suffix)
 
-    def take(self) -> Self:
+    def create(self) -> Self:
         """Make it and lock it."""
         locked = os.fspath(self.path / _LOCK if self._is_folder else self.path)
         # Another process may remove it in the moment between both; then it is made again.
@@ -92,21 +92,21 @@ class Claim:
         self.release()
 
 
-def remove_unfinished(folder: Path, before: str, after: str = ".tmp") -> None:
+def remove_unfinished(folder: Path, prefix: str, suffix: str = ".tmp") -> None:
     """Remove the temporary files and folders that killed processes left, and only those.
 
     Parameters
     ----------
     folder : Path
         Where to look.
-    before, after : str
+    prefix, suffix : str
         What their names begin (a pattern) and end with.
 
     Notes
     -----
     What is locked, or of another user, stays.
     """
-    for left in folder.glob(f"{before}{'[0-9a-f]' * 2 * _RANDOM_BYTES}{after}"):
+    for left in folder.glob(f"{prefix}{'[0-9a-f]' * 2 * _RANDOM_BYTES}{suffix}"):
         with suppress(OSError):
             _remove_unlocked(left)
 

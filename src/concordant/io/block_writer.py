@@ -15,18 +15,18 @@ from typing import Any, BinaryIO
 
 from concordant.data.consensus import Consensus
 from concordant.errors import FormatError, ParameterError, quote
-from concordant.io._claims import Claim, remove_unfinished
-from concordant.io._files import PathLike, atomic_write, check_writable, is_stream, naming_place, shown
+from concordant.io._files import PathLike, atomic_write, check_writable, display_path, is_stream, naming_output
+from concordant.io._locks import TemporaryPath, remove_unfinished
 from concordant.io.formats import FORMATS, unknown_options
 from concordant.io.write import format_of
 
-__all__ = ["Parts"]
+__all__ = ["BlockWriter"]
 
 # What the parts are of.
 _JOB = "parts.json"
 
 
-class Parts:
+class BlockWriter:
     """A file in the making.
 
     Parameters
@@ -47,7 +47,7 @@ class Parts:
     --------
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp(), "fused.csv")
-    >>> with Parts(path) as parts:
+    >>> with BlockWriter(path) as parts:
     ...     parts.put(1, Consensus(["b"], ["x"], [0.5]))
     ...     parts.put(0, Consensus(["a"], ["y"], [0.25]))
     ...     parts.join(2)
@@ -71,7 +71,7 @@ class Parts:
         chosen = FORMATS.find(self.format)
         if chosen is None or chosen.append is None:
             raise FormatError(
-                f"{shown(path)}: the format {quote(self.format)} cannot be written block by block. "
+                f"{display_path(path)}: the format {quote(self.format)} cannot be written block by block. "
                 f"Formats that can: {', '.join(name for name in FORMATS if FORMATS[name].append is not None)}."
             )
         self._append, self._join = chosen.append, chosen.join
@@ -85,13 +85,13 @@ class Parts:
             target = Path(os.path.realpath(self.path))
             # Parts of what goes to a pipe or a device are temporary files like any other.
             place = Path(tempfile.gettempdir()) if is_stream(path) else target.parent
-            self._claim = Claim(place, f".{target.name[:200]}.", ".parts", folder=True)
-            self.folder = self._claim.path
-            with naming_place(path):
-                self._claim.take()
+            self._temporary = TemporaryPath(place, f".{target.name[:200]}.", ".parts", folder=True)
+            self.folder = self._temporary.path
+            with naming_output(path):
+                self._temporary.create()
         else:
             self.folder = Path(folder).expanduser()
-            with naming_place(self.folder):
+            with naming_output(self.folder):
                 self.folder.mkdir(parents=True, exist_ok=True)
             self._check_job({"job": job, "format": self.format, "options": options})
 
@@ -143,9 +143,9 @@ class Parts:
     def close(self) -> None:
         """Remove the parts, unless the folder was given."""
         if not self._kept:
-            self._claim.remove()
+            self._temporary.remove()
 
-    def __enter__(self) -> Parts:
+    def __enter__(self) -> BlockWriter:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -17,19 +17,20 @@ from concordant.arrays import Codes, Ints
 from concordant.data.index import Texts
 from concordant.data.preferences import Preferences
 from concordant.execution.shards import Cluster, OnCluster
-from concordant.io._coding import Batch, Coder, Source, assemble
+from concordant.io._dictionary_encoding import Batch, DictionaryEncoder, merge_batches
+from concordant.io._row_sources import RowSource
 from concordant.kernels.lists import offsets_of, ranges
 
 if TYPE_CHECKING:
     from concordant.io.blocks import RowReader
 
-__all__ = ["Spread", "spread"]
+__all__ = ["DistributedBlocks", "read_on_cluster"]
 
 # Rows of one step are coded in one batch.
 _NO_LIMIT = 2**31 - 1
 
 
-class _Coded(NamedTuple):
+class _EncodedStep(NamedTuple):
     """A step as a worker holds it."""
 
     batch: Batch | None
@@ -40,7 +41,7 @@ class _Coded(NamedTuple):
     state: Any
 
 
-class _Told(NamedTuple):
+class _StepSummary(NamedTuple):
     """What is told of a step: its instances and how many rows each has, its experts, and what the reader found out."""
 
     instances: list[str]
@@ -51,7 +52,7 @@ class _Told(NamedTuple):
     state: Any
 
 
-class Spread(NamedTuple):
+class DistributedBlocks(NamedTuple):
     """Blocks on a cluster."""
 
     pieces: OnCluster[Preferences]
@@ -61,7 +62,7 @@ class Spread(NamedTuple):
     edges: list[int]
 
 
-class _Tray:
+class _BatchList:
     def __init__(self) -> None:
         self.batches: list[Batch] = []
 
@@ -69,25 +70,29 @@ class _Tray:
         self.batches.append(batch)
 
 
-def _read(reader: RowReader, step: int) -> _Coded:
-    tray = _Tray()
-    coder = Coder(shelf=tray, batch_rows=_NO_LIMIT)
-    reader.read_step(coder, step)
-    coder.flush()
-    batch = tray.batches[0] if tray.batches else None
-    return _Coded(batch, list(coder.instances), list(coder.experts), coder.n_rows, coder.nulls, reader.state())
+def _read(reader: RowReader, step: int) -> _EncodedStep:
+    collected = _BatchList()
+    encoder = DictionaryEncoder(sink=collected, batch_rows=_NO_LIMIT)
+    reader.read_step(encoder, step)
+    encoder.flush()
+    batch = collected.batches[0] if collected.batches else None
+    return _EncodedStep(
+        batch, list(encoder.instances), list(encoder.experts), encoder.n_rows, encoder.nulls, reader.state()
+    )
 
 
-def _tell(coded: _Coded) -> _Told:
-    rows = np.zeros(len(coded.instances), dtype=np.int64)
-    if coded.batch is not None:
-        np.add.at(rows, coded.batch.instance, coded.batch.length)
-    return _Told(coded.instances, rows, coded.experts, coded.n_rows, coded.nulls, coded.state)
+def _summarise(encoded: _EncodedStep) -> _StepSummary:
+    rows = np.zeros(len(encoded.instances), dtype=np.int64)
+    if encoded.batch is not None:
+        np.add.at(rows, encoded.batch.instance, encoded.batch.length)
+    return _StepSummary(encoded.instances, rows, encoded.experts, encoded.n_rows, encoded.nulls, encoded.state)
 
 
-def _cut(coded: _Coded, own: Ints, new: Ints, n_new: int, expert: Codes, base: int) -> Batch | None:
+def _select_instances(
+    encoded: _EncodedStep, own: Ints, new: Ints, n_new: int, expert: Codes, base: int
+) -> Batch | None:
     """Return what a step holds of some instances: its numbers `own` of them become `new`, of `n_new` in all."""
-    batch = coded.batch
+    batch = encoded.batch
     if batch is None:
         return None
     run0, run1 = np.searchsorted(batch.instance, own), np.searchsorted(batch.instance, own, side="right")
@@ -114,15 +119,15 @@ def _cut(coded: _Coded, own: Ints, new: Ints, n_new: int, expert: Codes, base: i
     )
 
 
-def _join(
+def _build_block(
     parts: Sequence[Batch | None], reader: RowReader, instances: list[str], experts: list[Hashable], nulls: bool
 ) -> Preferences:
     there = [part for part in parts if part is not None]
-    rows = assemble(there, Texts(instances), experts, [(0, Source())], valued=True, nulls=nulls)
+    rows = merge_batches(there, Texts(instances), experts, [(0, RowSource())], valued=True, nulls=nulls)
     return reader.preferences(rows)
 
 
-def spread(reader: RowReader, engine: Cluster, edges_of: Any) -> Spread:
+def read_on_cluster(reader: RowReader, engine: Cluster, edges_of: Any) -> DistributedBlocks:
     """Return the blocks that a reader's rows make on a cluster.
 
     Parameters
@@ -134,23 +139,25 @@ def spread(reader: RowReader, engine: Cluster, edges_of: Any) -> Spread:
     edges_of : function
         From the number of rows of every instance to the instances at which blocks begin.
     """
-    coded = [engine.submit(_read, reader, step) for step in range(reader.n_steps())]
-    told: list[_Told] = [engine.result(handle) for handle in [engine.submit(_tell, c) for c in coded]]
+    encoded = [engine.submit(_read, reader, step) for step in range(reader.n_steps())]
+    summaries: list[_StepSummary] = [
+        engine.result(handle) for handle in [engine.submit(_summarise, c) for c in encoded]
+    ]
     instances: dict[str, int] = {}
     experts: dict[Hashable, int] = {}
-    for step in told:
+    for step in summaries:
         for name in step.instances:
             instances.setdefault(name, len(instances))
         for key in step.experts:
             experts.setdefault(key, len(experts))
-    codes = [np.array([instances[name] for name in step.instances], dtype=np.int64) for step in told]
-    voices = [np.array([experts[key] for key in step.experts], dtype=np.int32) for step in told]
+    codes = [np.array([instances[name] for name in step.instances], dtype=np.int64) for step in summaries]
+    expert_codes = [np.array([experts[key] for key in step.experts], dtype=np.int32) for step in summaries]
     rows = np.zeros(len(instances), dtype=np.int64)
-    for own, step in zip(codes, told, strict=True):
+    for own, step in zip(codes, summaries, strict=True):
         rows[own] += step.rows
-    base = offsets_of(np.array([step.n_rows for step in told], dtype=np.int64)).tolist()
-    reader.gather([step.state for step in told], base[:-1])
-    nulls = any(step.nulls for step in told)
+    base = offsets_of(np.array([step.n_rows for step in summaries], dtype=np.int64)).tolist()
+    reader.gather([step.state for step in summaries], base[:-1])
+    nulls = any(step.nulls for step in summaries)
     edges: list[int] = edges_of(rows)
     names, known = list(instances), list(experts)
     pieces = []
@@ -161,6 +168,10 @@ def spread(reader: RowReader, engine: Cluster, edges_of: Any) -> Spread:
             if len(own):
                 # In the order of the block, in which what follows is in order too.
                 own = own[np.argsort(code[own], kind="stable")]
-                parts.append(engine.submit(_cut, coded[k], own, code[own] - begin, end - begin, voices[k], base[k]))
-        pieces.append(engine.submit(_join, parts, reader, names[begin:end], known, nulls))
-    return Spread(OnCluster(engine, pieces), Texts(names), rows, reader.names(known), edges)
+                parts.append(
+                    engine.submit(
+                        _select_instances, encoded[k], own, code[own] - begin, end - begin, expert_codes[k], base[k]
+                    )
+                )
+        pieces.append(engine.submit(_build_block, parts, reader, names[begin:end], known, nulls))
+    return DistributedBlocks(OnCluster(engine, pieces), Texts(names), rows, reader.names(known), edges)

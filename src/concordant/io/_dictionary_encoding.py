@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,25 +19,25 @@ import polars as pl
 from numpy.typing import NDArray
 
 from concordant.arrays import Bools, Codes, Floats, Ints
+from concordant.data.duplicates import check_duplicates, duplicate_rows
 from concordant.data.index import Slots, Texts, group_ids
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Preferences
-from concordant.errors import DataError, DuplicateError, ParameterError, quote
+from concordant.errors import DuplicateError, quote
 from concordant.execution import map_instances
+from concordant.io._row_sources import JoinedSource, RowSource
 from concordant.kernels.lists import offsets_of, ranges
 
 __all__ = [
     "Batch",
-    "CodedRows",
-    "Coder",
-    "Shelf",
-    "Source",
-    "assemble",
-    "check_duplicates",
-    "code_labels",
-    "code_slots",
-    "encode",
-    "hashed",
+    "BatchSink",
+    "DictionaryEncoder",
+    "EncodedRows",
+    "encode_labels",
+    "encode_slots",
+    "factorize",
+    "hash_expressions",
+    "merge_batches",
 ]
 
 # Rows, and bytes of their text, held at one time. More are coded batch by batch, and the batches' slots are coded once
@@ -62,44 +63,14 @@ _MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD
 _Hashes = NDArray[np.uint64]
 
 
-def hashed(column: str = "item") -> tuple[pl.Expr, pl.Expr]:
+def hash_expressions(column: str = "item") -> tuple[pl.Expr, pl.Expr]:
     """Return the expressions of the two hashes of an id column, named "h1" and "h2"."""
     return pl.col(column).hash(0x5EED).alias("h1"), pl.col(column).hash(0xC0DE).alias("h2")
 
 
-def check_duplicates(duplicates: str, owner: str) -> None:
-    """Raise the one error for an unknown rule about repeated rows."""
-    if duplicates not in ("error", "best", "first"):
-        raise ParameterError.invalid("duplicates", owner, "'error', 'best' or 'first'", duplicates)
-
-
 @dataclass(frozen=True)
-class Source:
-    """Where rows come from, for messages.
-
-    Parameters
-    ----------
-    name : str, optional
-        The file; rows of a table have none and are named by their number.
-    first : int
-        The number of row 0: the line where a file's rows begin, or how many rows of other tables came before.
-    lines : int64[rows], optional
-        The line of every row, where lines were skipped.
-    """
-
-    name: str | None = None
-    first: int = 0
-    lines: Ints | None = None
-
-    def place(self, row: int) -> int | str:
-        """Return "file:line", or the row's number in a table."""
-        number = self.first + row if self.lines is None else int(self.lines[row])
-        return number if self.name is None else f"{self.name}:{number}"
-
-
-@dataclass(frozen=True)
-class _Grouped:
-    """What one pass of the coder finds; rows are in coding order: by instance, then as they came."""
+class _SlotAssignment:
+    """What one pass of the encoder finds; rows are in coding order: by instance, then as they came."""
 
     order: Ints  # the runs in coding order
     slot: Codes  # of every row in coding order, numbered over all instances
@@ -108,7 +79,7 @@ class _Grouped:
     repeated: bool  # whether some run may hold an item twice
 
 
-def _in_order(codes: NDArray[Any]) -> Ints:
+def _stable_argsort(codes: NDArray[Any]) -> Ints:
     """Return the stable order of non-negative integers below 2**31; quick when they are in order already."""
     n = len(codes)
     if n < 2 or not (codes[1:] < codes[:-1]).any():
@@ -120,7 +91,7 @@ def _in_order(codes: NDArray[Any]) -> Ints:
     return packed
 
 
-def _group(
+def _assign_slots(
     h1: _Hashes,
     h2: _Hashes,
     instance: Codes,
@@ -129,7 +100,7 @@ def _group(
     n_instances: int,
     *,
     block_rows: int = BLOCK_ROWS,
-) -> _Grouped:
+) -> _SlotAssignment:
     """Return the slots of rows given as runs: run g holds the rows start[g] to start[g] + length[g] of `instance[g]`.
 
     Parameters
@@ -139,14 +110,14 @@ def _group(
     block_rows : int
         Look up about this many rows at a time; an instance is never split.
     """
-    order = _in_order(instance)
+    order = _stable_argsort(instance)
     instance, start, length = instance[order], start[order], length[order]
     row_of_run = offsets_of(length)
     total = int(row_of_run[-1])
     slot = np.empty(total, dtype=np.int32)
     counts = np.zeros(n_instances, dtype=np.int64)
     if not total:
-        return _Grouped(order, slot, np.zeros(0, dtype=np.int64), counts, False)
+        return _SlotAssignment(order, slot, np.zeros(0, dtype=np.int64), counts, False)
     changes = np.flatnonzero(instance[1:] != instance[:-1]) + 1
     run_of_instance = np.concatenate([[0], changes, [len(instance)]])
     row_of_instance = row_of_run[run_of_instance]
@@ -162,7 +133,7 @@ def _group(
     piece_of_instance = np.searchsorted(heads, run_of_instance)
     # Two instances of one block may share item ids: a number of the instance's own tells their hashes apart.
     mixer = instance[heads].astype(np.uint64) * _MIX[0]
-    own = threading.local()
+    per_thread = threading.local()
 
     def block(k: int) -> tuple[Ints, bool]:
         n0, n1 = edges[k], edges[k + 1]
@@ -170,25 +141,27 @@ def _group(
         p0, p1 = int(piece_of_instance[n0]), int(piece_of_instance[n1])
         r0, r1 = int(row_of_run[g0]), int(row_of_run[g1])
         m = r1 - r0
-        desk = getattr(own, "desk", None)
-        if desk is None or desk.rows < m:
-            desk = _Desk(max(m, min(block_rows, total)))
+        workspace = getattr(per_thread, "workspace", None)
+        if workspace is None or workspace.rows < m:
+            workspace = _Workspace(max(m, min(block_rows, total)))
             if m <= block_rows:
-                own.desk = desk
+                per_thread.workspace = workspace
         bounds = piece_row[p0 : p1 + 1] - r0
         shift = piece_start[p0:p1] - bounds[:-1]
-        _fetch([(h1, desk.a[:m]), (h2, desk.b[:m])], shift, bounds, desk.x)
-        a, b = desk.a[:m], desk.b[:m]
+        _gather_pieces([(h1, workspace.a[:m]), (h2, workspace.b[:m])], shift, bounds, workspace.x)
+        a, b = workspace.a[:m], workspace.b[:m]
         if n1 - n0 > 1:
-            mix = _spread(mixer[p0:p1], np.diff(bounds), desk.y[:m].view(np.uint64))
+            mix = _repeat_into(mixer[p0:p1], np.diff(bounds), workspace.y[:m].view(np.uint64))
             a ^= mix
             b ^= mix
         local = slot[r0:r1]
-        leads = _number(a, b, local, desk)
+        leads = _factorize_hashes(a, b, local, workspace)
         begins = local[row_of_instance[n0:n1] - r0]
         sizes = np.diff(begins, append=len(leads))
         counts[instance[run_of_instance[n0:n1]]] = sizes
-        repeated = _may_repeat(local, length[g0:g1], begins, sizes, np.diff(run_of_instance[n0 : n1 + 1]), desk)
+        repeated = _may_hold_duplicates(
+            local, length[g0:g1], begins, sizes, np.diff(run_of_instance[n0 : n1 + 1]), workspace
+        )
         # Rows of one piece keep their distance, so the source of a leader is its row and the shift of its piece.
         return leads + np.repeat(shift, np.diff(np.searchsorted(leads, bounds))), repeated
 
@@ -200,10 +173,10 @@ def _group(
             slot[row_of_instance[edges[k]] : row_of_instance[edges[k + 1]]] += np.int32(base)
         base += len(leaders)
     first = np.concatenate([leaders for leaders, _ in found])
-    return _Grouped(order, slot, first, counts, any(again for _, again in found))
+    return _SlotAssignment(order, slot, first, counts, any(again for _, again in found))
 
 
-def _put_in_order(column: Floats, start: Ints, length: Ints) -> Floats:
+def _gather_runs(column: Floats, start: Ints, length: Ints) -> Floats:
     """Return the rows start[g] to start[g] + length[g] of every run one after another."""
     row_of_run = offsets_of(length)
     out = np.empty(int(row_of_run[-1]), dtype=column.dtype)
@@ -215,13 +188,13 @@ def _put_in_order(column: Floats, start: Ints, length: Ints) -> Floats:
         runs = slice(int(edges[k]), int(edges[k + 1]))
         here = out[row_of_run[runs.start] : row_of_run[runs.stop]]
         bounds = row_of_run[runs.start : runs.stop + 1] - row_of_run[runs.start]
-        _fetch([(column, here)], start[runs] - bounds[:-1], bounds, np.empty(len(here), dtype=np.int64))
+        _gather_pieces([(column, here)], start[runs] - bounds[:-1], bounds, np.empty(len(here), dtype=np.int64))
 
     map_instances(write, len(edges) - 1)
     return out
 
 
-class _Desk:
+class _Workspace:
     """Room for the arrays of one block, used again for the next: fresh memory costs more than the work done in it."""
 
     def __init__(self, rows: int) -> None:
@@ -235,11 +208,11 @@ class _Desk:
         self.cells = np.empty(_CELLS_PER_ROW * rows, dtype=np.bool_)
 
 
-def _fetch(columns: list[tuple[NDArray[Any], NDArray[Any]]], shift: Ints, bounds: Ints, room: Ints) -> None:
+def _gather_pieces(columns: list[tuple[NDArray[Any], NDArray[Any]]], shift: Ints, bounds: Ints, room: Ints) -> None:
     """Fill rows bounds[p] to bounds[p + 1] of each pair's second array from its first, shift[p] rows further on."""
     n = int(bounds[-1])
     if len(shift) * _LONG > n:
-        source = _spread(shift, np.diff(bounds), room[:n])
+        source = _repeat_into(shift, np.diff(bounds), room[:n])
         source += np.arange(n)
         for column, out in columns:
             column.take(source, out=out, mode="clip")
@@ -249,7 +222,7 @@ def _fetch(columns: list[tuple[NDArray[Any], NDArray[Any]]], shift: Ints, bounds
             out[at:end] = column[at + move : end + move]
 
 
-def _spread(values: NDArray[Any], lengths: Ints, out: NDArray[Any]) -> NDArray[Any]:
+def _repeat_into(values: NDArray[Any], lengths: Ints, out: NDArray[Any]) -> NDArray[Any]:
     """Return np.repeat(values, lengths), written into `out`."""
     if len(values) * _LONG > len(out):
         out[:] = np.repeat(values, lengths)
@@ -261,22 +234,22 @@ def _spread(values: NDArray[Any], lengths: Ints, out: NDArray[Any]) -> NDArray[A
     return out
 
 
-def _number(a: _Hashes, b: _Hashes, out: Codes, desk: _Desk) -> Ints:
+def _factorize_hashes(a: _Hashes, b: _Hashes, out: Codes, workspace: _Workspace) -> Ints:
     """Return the rows where each pair of hashes is first seen; `out` gets every row's number, counted in that order.
 
     >>> a, b, number = np.array([7, 3, 7], dtype=np.uint64), np.zeros(3, dtype=np.uint64), np.empty(3, dtype=np.int32)
-    >>> _number(a, b, number, _Desk(3)).tolist(), number.tolist()
+    >>> _factorize_hashes(a, b, number, _Workspace(3)).tolist(), number.tolist()
     ([0, 1], [0, 1, 0])
     """
     n = len(a)
-    leader = _leaders(a, b, desk)
-    leads = np.flatnonzero(np.equal(leader, desk.up[:n], out=desk.flag[:n]))
-    desk.number[leads] = desk.up[: len(leads)]
-    desk.number[:n].take(leader, out=out, mode="clip")
+    leader = _first_occurrences(a, b, workspace)
+    leads = np.flatnonzero(np.equal(leader, workspace.up[:n], out=workspace.flag[:n]))
+    workspace.number[leads] = workspace.up[: len(leads)]
+    workspace.number[:n].take(leader, out=out, mode="clip")
     return leads
 
 
-def _leaders(a: _Hashes, b: _Hashes, desk: _Desk) -> Ints:
+def _first_occurrences(a: _Hashes, b: _Hashes, workspace: _Workspace) -> Ints:
     """Return for every row the earliest row with the same pair of hashes.
 
     Every row writes its number into a cell of a table chosen by its hash, the earliest last. A row that finds an equal
@@ -285,13 +258,13 @@ def _leaders(a: _Hashes, b: _Hashes, desk: _Desk) -> Ints:
     """
     n = len(a)
     bits = max(n, 2).bit_length()
-    table, shift = desk.table, np.uint64(64 - bits)
-    cell, seen = desk.x[:n], desk.y[:n]
-    leader, stranger, other = desk.leader[:n], desk.flag[:n], desk.other[:n]
+    table, shift = workspace.table, np.uint64(64 - bits)
+    cell, seen = workspace.x[:n], workspace.y[:n]
+    leader, stranger, other = workspace.leader[:n], workspace.flag[:n], workspace.other[:n]
     np.right_shift(a, shift, out=cell.view(np.uint64))
     # Reversed copies, because NumPy writes through reversed views several times slower.
     seen[:] = cell[::-1]
-    leader[:] = desk.up[n - 1 :: -1] if n < desk.rows else desk.up[::-1]
+    leader[:] = workspace.up[n - 1 :: -1] if n < workspace.rows else workspace.up[::-1]
     table[seen] = leader
     table.take(cell, out=leader, mode="clip")
     met = seen.view(np.uint64)
@@ -313,7 +286,9 @@ def _leaders(a: _Hashes, b: _Hashes, desk: _Desk) -> Ints:
     return leader
 
 
-def _may_repeat(slot: Codes, lengths: Ints, begins: Codes, sizes: Codes, n_runs: Ints, desk: _Desk) -> bool:
+def _may_hold_duplicates(
+    slot: Codes, lengths: Ints, begins: Codes, sizes: Codes, n_runs: Ints, workspace: _Workspace
+) -> bool:
     """Return whether some run of a block may hold a slot twice; certain unless runs times slots grow out of hand.
 
     Every (run, slot) of an instance has a cell of its own; when none is shared, as many are taken as there are rows.
@@ -326,28 +301,28 @@ def _may_repeat(slot: Codes, lengths: Ints, begins: Codes, sizes: Codes, n_runs:
     # Run r of an instance begins r * sizes cells after the instance's first.
     nth = np.arange(len(lengths)) - np.repeat(np.cumsum(n_runs) - n_runs, n_runs)
     before = np.repeat(np.cumsum(wanted) - wanted - begins, n_runs) + nth * np.repeat(sizes, n_runs)
-    cell = _spread(before, lengths, desk.x[:n])
+    cell = _repeat_into(before, lengths, workspace.x[:n])
     cell += slot
-    taken = desk.cells[:size]
+    taken = workspace.cells[:size]
     taken[:] = False
     taken[cell] = True
     return int(np.count_nonzero(taken)) < n
 
 
-def encode(column: pl.Series, *, hash_bits: int = 64) -> tuple[Codes, pl.Series]:
+def factorize(column: pl.Series, *, hash_bits: int = 64) -> tuple[Codes, pl.Series]:
     """Return a code for every id of a text column, numbered as first seen, and the ids in that order.
 
-    >>> codes, ids = encode(pl.Series(["b", "a", "b"]))
+    >>> codes, ids = factorize(pl.Series(["b", "a", "b"]))
     >>> codes.tolist(), ids.to_list()
     ([0, 1, 0], ['b', 'a'])
     """
     n = len(column)
     if n < 2:
         return np.zeros(n, dtype=np.int32), column
-    h1, h2 = column.to_frame("item").select(*hashed()).get_columns()
+    h1, h2 = column.to_frame("item").select(*hash_expressions()).get_columns()
     codes = np.empty(n, dtype=np.int32)
-    first = _number(_truncated(h1.to_numpy(), hash_bits), h2.to_numpy(), codes, _Desk(n))
-    return codes, column.gather(_index(first))
+    first = _factorize_hashes(_truncated(h1.to_numpy(), hash_bits), h2.to_numpy(), codes, _Workspace(n))
+    return codes, column.gather(_row_index(first))
 
 
 def _truncated(h1: _Hashes, bits: int) -> _Hashes:
@@ -362,7 +337,7 @@ def _runs(column: pl.Series, hash_bits: int) -> tuple[Codes, Ints, list[str]]:
     if len(values) <= _FEW_RUNS:
         codes, texts = group_ids(values.to_list())
         return codes, ends, texts.tolist()
-    codes, ids = encode(values, hash_bits=hash_bits)
+    codes, ids = factorize(values, hash_bits=hash_bits)
     return codes, ends, ids.to_list()
 
 
@@ -386,7 +361,7 @@ class Batch:
     weight: Floats | None = None  # per run, None where all are 1
 
 
-class Shelf(Protocol):
+class BatchSink(Protocol):
     """Where batches are put instead of being held."""
 
     def put(self, batch: Batch) -> None:
@@ -394,7 +369,7 @@ class Shelf(Protocol):
         ...
 
 
-class Coder:
+class DictionaryEncoder:
     """Rows of native columns in, slots and runs out, with text held for one batch only.
 
     Parameters
@@ -403,7 +378,7 @@ class Coder:
         How many rows to expect; saves growing.
     batch_rows, batch_bytes, block_rows, hash_bits : int
         Rows, and bytes of their text, held at one time; rows looked up at one time; bits used of the first hash.
-    shelf : Shelf, optional
+    sink : BatchSink, optional
         Takes every batch as soon as it is coded; without it they are held until `finish`.
 
     Notes
@@ -414,10 +389,10 @@ class Coder:
 
     Examples
     --------
-    >>> coder = Coder()
-    >>> coder.add(pl.DataFrame({"instance": ["q", "q"], "item": ["a", "b"], "value": [2.0, 1.0]}), expert="x")
-    >>> coder.add(pl.DataFrame({"instance": ["q"], "item": ["b"], "value": [7.0]}), expert="y")
-    >>> coder.finish().preferences("score")
+    >>> encoder = DictionaryEncoder()
+    >>> encoder.add(pl.DataFrame({"instance": ["q", "q"], "item": ["a", "b"], "value": [2.0, 1.0]}), expert="x")
+    >>> encoder.add(pl.DataFrame({"instance": ["q"], "item": ["b"], "value": [7.0]}), expert="y")
+    >>> encoder.finish().preferences("score")
     Preferences: 1 instance, 2 experts, 2 items, 3 scores in 2 lists
     """
 
@@ -429,16 +404,16 @@ class Coder:
         batch_bytes: int = BATCH_BYTES,
         block_rows: int = BLOCK_ROWS,
         hash_bits: int = 64,
-        shelf: Shelf | None = None,
+        sink: BatchSink | None = None,
     ) -> None:
         self.instances: dict[str, int] = {}
         self.experts: dict[Hashable, int] = {}
-        self.sources: list[tuple[int, Source]] = []
+        self.sources: list[tuple[int, RowSource]] = []
         self._batch_rows = batch_rows
         self._batch_bytes = batch_bytes
         self._block_rows = block_rows
         self._hash_bits = hash_bits
-        self._shelf = shelf
+        self._sink = sink
         self._batches: list[Batch] = []
         self._total = 0
         self._held = 0
@@ -463,10 +438,10 @@ class Coder:
         self.instances = {name: code for code, name in enumerate(instances)}
         self.experts = {key: code for code, key in enumerate(experts)}
         # Which line a row stood on is not kept; rows are named by their number among all.
-        self.sources = [(0, Source())]
+        self.sources = [(0, RowSource())]
         self._total, self._nulls, self._valued = rows, nulls, rows > 0
 
-    def know(self, expert: Hashable) -> int:
+    def add_expert(self, expert: Hashable) -> int:
         """Return the code of an expert, who joins the vocabulary even when ranking nothing."""
         return self.experts.setdefault(expert, len(self.experts))
 
@@ -476,7 +451,7 @@ class Coder:
         *,
         expert: Hashable = None,
         key: Callable[[str], Hashable] = str,
-        source: Source | None = None,
+        source: RowSource | None = None,
     ) -> None:
         """Take in the rows of a frame.
 
@@ -497,19 +472,19 @@ class Coder:
             if self._held and (self._held + part.height > self._batch_rows or self._text_bytes > self._batch_bytes):
                 self._flush()
             self._take(part, expert, key)
-        self.sources.append((self._total - frame.height, source or Source()))
+        self.sources.append((self._total - frame.height, source or RowSource()))
 
     def _take(self, frame: pl.DataFrame, expert: Hashable, key: Callable[[str], Hashable]) -> None:
         n = frame.height
         if not n:
             return
         if "h1" not in frame.columns:
-            frame = frame.with_columns(*hashed())
+            frame = frame.with_columns(*hash_expressions())
         local, ends, ids = _runs(frame["instance"], self._hash_bits)
         instance = np.array([self.instances.setdefault(i, len(self.instances)) for i in ids], dtype=np.int32)[local]
         if "expert" in frame.columns:
             named, expert_ends, expert_ids = _runs(frame["expert"], self._hash_bits)
-            codes = np.array([self.know(key(e)) for e in expert_ids], dtype=np.int32)[named]
+            codes = np.array([self.add_expert(key(e)) for e in expert_ids], dtype=np.int32)[named]
             if len(expert_ends) > 1:
                 # Both are in order, so that a merge does what np.union1d needs seconds for on millions of runs.
                 both = np.concatenate([ends, expert_ends])
@@ -521,7 +496,7 @@ class Coder:
             else:
                 codes = np.full(len(ends), codes[0], dtype=np.int32)
         else:
-            codes = np.full(len(ends), -1 if expert is None else self.know(expert), dtype=np.int32)
+            codes = np.full(len(ends), -1 if expert is None else self.add_expert(expert), dtype=np.int32)
         weight = np.ones(len(ends))
         if "weight" in frame.columns:
             self._weighted = True
@@ -553,14 +528,14 @@ class Coder:
         need = self._held + n
         if need > len(self._h1):
             size = max(need, self._reserve, min(2 * len(self._h1), self._batch_rows))
-            self._h1 = _longer(self._h1, size, self._held)
-            self._h2 = _longer(self._h2, size, self._held)
+            self._h1 = _grown(self._h1, size, self._held)
+            self._h2 = _grown(self._h2, size, self._held)
         if valued and not self._valued:
             self._nulls |= self._total > 0
             self._valued = True
         if self._valued and len(self._value) < len(self._h1):
             known = len(self._value) > 0
-            self._value = _longer(self._value, len(self._h1), self._held if known else 0)
+            self._value = _grown(self._value, len(self._h1), self._held if known else 0)
             if not known:
                 self._value[: self._held] = np.nan
 
@@ -572,7 +547,7 @@ class Coder:
         start = offsets_of(length)[:-1]
         items = pl.concat(self._items)
         base = self._total - self._held
-        found = _group(
+        found = _assign_slots(
             _truncated(self._h1[: self._held], self._hash_bits),
             self._h2[: self._held],
             instance,
@@ -592,21 +567,21 @@ class Coder:
             length[order],
             start[order] + base,
             found.slot,
-            None if value is None else _put_in_order(value, start[order], length[order]),
-            _compact(items.gather(_index(found.first))),
+            None if value is None else _gather_runs(value, start[order], length[order]),
+            _compact(items.gather(_row_index(found.first))),
             found.first + base,
             found.counts,
             found.repeated,
             weight[order] if self._weighted else None,
         )
-        if self._shelf is None:
+        if self._sink is None:
             self._batches.append(batch)
         else:
-            self._shelf.put(batch)
+            self._sink.put(batch)
         self._items, self._pending, self._held, self._text_bytes = [], [], 0, 0
 
     def flush(self) -> None:
-        """Code what is held and let go of its text; after the last rows, for a shelf."""
+        """Code what is held and let go of its text; after the last rows, for a sink."""
         self._flush(last=True)
         self._h1 = self._h2 = np.empty(0, dtype=np.uint64)
         self._value = np.empty(0, dtype=np.float64)
@@ -616,11 +591,11 @@ class Coder:
         """Whether some rows have no value."""
         return self._nulls
 
-    def finish(self) -> CodedRows:
-        """Return everything added, coded. The coder is used up."""
+    def finish(self) -> EncodedRows:
+        """Return everything added, coded. The encoder is used up."""
         self.flush()
         batches, self._batches = self._batches, []
-        return assemble(
+        return merge_batches(
             batches,
             Texts(list(self.instances)),
             list(self.experts),
@@ -632,20 +607,20 @@ class Coder:
         )
 
 
-def assemble(
+def merge_batches(
     batches: list[Batch],
     instances: Texts,
     experts: list[Hashable],
-    sources: list[tuple[int, Source]],
+    sources: list[tuple[int, RowSource]],
     *,
     valued: bool,
     nulls: bool,
     hash_bits: int = 64,
     block_rows: int = BLOCK_ROWS,
-) -> CodedRows:
+) -> EncodedRows:
     """Return the rows of several batches over the same instances as one: their slots are coded once more."""
     if len(batches) > 1:
-        items, first, counts, moved = _merge(batches, len(instances), hash_bits, block_rows)
+        items, first, counts, moved = _merge_slots(batches, len(instances), hash_bits, block_rows)
     elif batches:
         items, first, counts, moved = batches[0].items, batches[0].first, batches[0].counts, None
     else:
@@ -656,7 +631,7 @@ def assemble(
     value: Floats | None = None
     if valued:
         value = _join([np.full(len(b.slot), np.nan) if b.value is None else b.value for b in batches], np.float64)
-    return CodedRows(
+    return EncodedRows(
         slots,
         experts,
         _join([b.instance for b in batches], np.int32),
@@ -666,7 +641,7 @@ def assemble(
         _join(slot, np.int32),
         value,
         first,
-        sources,
+        JoinedSource(parts=tuple(s for _, s in sources), starts=tuple(begin for begin, _ in sources)),
         nulls,
         any(b.repeated for b in batches),
         _weights(batches),
@@ -680,16 +655,16 @@ def _weights(batches: list[Batch]) -> Floats | None:
     return np.concatenate([np.ones(len(b.instance)) if b.weight is None else b.weight for b in batches])
 
 
-def _merge(
+def _merge_slots(
     batches: list[Batch], n_instances: int, hash_bits: int, block_rows: int
 ) -> tuple[pl.Series, Ints, Ints, list[Codes]]:
     """Return the union of the batches' slots, and the new number of every old slot: their items are rows again."""
     items = pl.concat([b.items for b in batches])
-    h1, h2 = items.to_frame("item").select(*hashed()).get_columns()
+    h1, h2 = items.to_frame("item").select(*hash_expressions()).get_columns()
     instance = np.concatenate([np.arange(len(b.counts), dtype=np.int32) for b in batches])
     length = np.concatenate([b.counts for b in batches])
     start = offsets_of(length)[:-1]
-    found = _group(
+    found = _assign_slots(
         _truncated(h1.to_numpy(), hash_bits),
         h2.to_numpy(),
         instance,
@@ -702,10 +677,10 @@ def _merge(
     moved[ranges(start[found.order], start[found.order] + length[found.order])] = found.slot
     ends = np.cumsum([len(b.items) for b in batches])
     first = np.concatenate([b.first for b in batches])[found.first]
-    return _compact(items.gather(_index(found.first))), first, found.counts, np.split(moved, ends[:-1])
+    return _compact(items.gather(_row_index(found.first))), first, found.counts, np.split(moved, ends[:-1])
 
 
-def _index(rows: Ints) -> pl.Series:
+def _row_index(rows: Ints) -> pl.Series:
     # Polars counts rows in 32 bits; handing over its own type saves a pass.
     return pl.Series(rows.astype(np.uint32))
 
@@ -724,7 +699,7 @@ def _copy(column: pl.Series, out: NDArray[Any]) -> None:
         at += len(piece)
 
 
-def _longer(array: NDArray[Any], size: int, used: int) -> NDArray[Any]:
+def _grown(array: NDArray[Any], size: int, used: int) -> NDArray[Any]:
     out = np.empty(size, dtype=array.dtype)
     out[:used] = array[:used]
     return out
@@ -738,8 +713,8 @@ def _compact(column: pl.Series) -> pl.Series:
 
 
 @dataclass(frozen=True)
-class CodedRows:
-    """All rows in codes, in the order of the coder: runs of one instance and expert, batch after batch."""
+class EncodedRows:
+    """All rows in codes, in the order of the encoder: runs of one instance and expert, batch after batch."""
 
     slots: Slots
     experts: list[Hashable]
@@ -750,17 +725,10 @@ class CodedRows:
     slot: Codes  # per row
     value: Floats | None
     first: Ints  # source row of each slot's first occurrence
-    sources: list[tuple[int, Source]]
+    source: RowSource
     nulls: bool
     repeated: bool
     weight: Floats | None = None  # per run
-
-    def place(self, row: int) -> int | str:
-        """Return where a source row stood."""
-        # Sources without rows share their first row with the next; the last one that begins there holds the row.
-        at = int(np.searchsorted([s for s, _ in self.sources], row, side="right")) - 1
-        begin, source = self.sources[at]
-        return source.place(row - begin)
 
     def in_source_order(self) -> Codes:
         """Return the slot of every row as the rows came."""
@@ -812,19 +780,24 @@ class CodedRows:
         if self.nulls or self.value is None:
             keep = ~np.isnan(value)
             if not keep.all():
-                rows, slot, value, list_key, list_length = _keep(keep, rows, slot, value, list_key, list_length)
+                rows, slot, value, list_key, list_length = _filter_rows(keep, rows, slot, value, list_key, list_length)
         if (self.repeated or scattered) and len(slot):
-            owner = np.repeat(np.arange(len(list_key)), list_length)
-            drop = self._repetitions(owner, slot, value, rows, kind, duplicates, list_key, experts)
+            drop = duplicate_rows(
+                np.repeat(np.arange(len(list_key)), list_length),
+                slot,
+                value,
+                rule=duplicates,
+                smaller_is_better=kind == "rank",
+                error=partial(self._duplicate, rows, experts),
+            )
             if drop is not None:
-                rows, slot, value, list_key, list_length = _keep(~drop, rows, slot, value, list_key, list_length)
+                rows, slot, value, list_key, list_length = _filter_rows(~drop, rows, slot, value, list_key, list_length)
         list_instance, list_expert = np.divmod(list_key, max(len(experts), 1))
         list_offsets = offsets_of(list_length)
         list_weight = None
         if self.weight is not None:
             by_row = np.repeat(self.weight, self.length)
-            by_row = by_row if rows is None else by_row[rows]
-            list_weight = self._list_weights(by_row, list_offsets, list_instance, list_expert, experts)
+            list_weight = self._list_weights(by_row if rows is None else by_row[rows], rows, list_offsets, experts)
         return Preferences.from_codes(
             self.slots,
             Texts(experts),
@@ -844,64 +817,47 @@ class CodedRows:
         run = np.searchsorted(begin, coded, side="right") - 1
         return np.asarray(self.origin[run] + (coded - begin[run]), dtype=np.int64)
 
-    def _repetitions(
-        self,
-        owner: Ints,
-        slot: Codes,
-        value: Floats,
-        rows: Ints | None,
-        kind: Kind,
-        duplicates: str,
-        list_key: Ints,
-        experts: list[str],
-    ) -> NDArray[np.bool_] | None:
-        """Return which rows to drop so that no list holds an item twice, None when there are none, or raise."""
-        cell = owner << 32
-        cell |= slot
-        in_order = np.sort(cell)
-        twice = in_order[1:] == in_order[:-1]
-        if not twice.any():
-            return None
-        at = np.flatnonzero(np.isin(cell, in_order[1:][twice]))
-        if duplicates == "error":
-            at = at[np.argsort(cell[at], kind="stable")]
-            origin = self.source_rows(at if rows is None else rows[at])
-            seconds = np.flatnonzero(cell[at][1:] == cell[at][:-1]) + 1
-            second = int(seconds[np.argmin(origin[seconds])])
-            row = int(at[second])
-            instance, item = self.slots.where(int(slot[row]))
-            expert = experts[int(list_key[owner[row]] % max(len(experts), 1))]
-            first, again = int(origin[second - 1]), int(origin[second])
-            raise DuplicateError.twice(expert, item, instance, self.place(first), self.place(again))
-        worth = np.zeros(len(at)) if duplicates == "first" else value[at] if kind == "rank" else -value[at]
-        by_cell = at[np.lexsort((at, worth, cell[at]))]
-        drop = np.zeros(len(slot), dtype=np.bool_)
-        drop[by_cell[1:]] = cell[by_cell][1:] == cell[by_cell][:-1]
-        return drop
+    def _name(self, encoded: int, experts: list[str]) -> tuple[str, str, str]:
+        """Return the expert, the item and the instance of an encoded row."""
+        run = int(np.searchsorted(offsets_of(self.length), encoded, side="right")) - 1
+        instance, item = self.slots.where(int(self.slot[encoded]))
+        return experts[int(self.expert[run])], item, instance
 
-    def _list_weights(
-        self,
-        by_row: Floats,
-        list_offsets: Ints,
-        list_instance: Ints,
-        list_expert: Ints,
-        experts: list[str],
-    ) -> Floats:
-        """Return the weight of every list, which all its rows must agree on."""
+    def _duplicate(self, rows: Ints | None, experts: list[str], first: Ints, again: Ints) -> DuplicateError:
+        """Return the error for the earliest row of the source that repeats an item of its list."""
+        first, again = (at if rows is None else rows[at] for at in (first, again))
+        origin = self.source_rows(again)
+        which = int(np.argmin(origin))
+        before = int(self.source_rows(first[which : which + 1])[0])
+        expert, item, instance = self._name(int(again[which]), experts)
+        return DuplicateError.twice(
+            expert, item, instance, self.source.place(before), self.source.place(int(origin[which]))
+        )
+
+    def _list_weights(self, by_row: Floats, rows: Ints | None, list_offsets: Ints, experts: list[str]) -> Floats:
+        """Return the weight of every list, or raise at a row whose weight is invalid or not that of its list."""
         out = np.asarray(by_row[list_offsets[:-1]], dtype=np.float64)
-        odd = np.flatnonzero(by_row != np.repeat(out, np.diff(list_offsets)))
-        for bad, what in (
-            (np.flatnonzero(~(np.isfinite(out) & (out >= 0))), "a weight that is not a finite number >= 0"),
-            (np.searchsorted(list_offsets, odd, side="right") - 1, "two weights; a weight belongs to the whole list"),
-        ):
-            if len(bad):
-                expert = experts[int(list_expert[bad[0]])]
-                instance = self.slots.instances[int(list_instance[bad[0]])]
-                raise DataError(f"expert {quote(expert)} has {what}, in instance {quote(instance)}.")
+        invalid = np.flatnonzero(~(np.isfinite(by_row) & (by_row >= 0)))
+        differs = np.flatnonzero(by_row != np.repeat(out, np.diff(list_offsets)))
+        for at in (invalid, differs):
+            if len(at):
+                encoded = at if rows is None else rows[at]
+                origin = self.source_rows(encoded)
+                first = int(np.argmin(origin))
+                weight = by_row[at[first]]
+                expert, _, instance = self._name(int(encoded[first]), experts)
+                found = "it is missing" if np.isnan(weight) else f"found {weight:g}"
+                raise self.source.error(
+                    int(origin[first]),
+                    f"the weight must be a finite number >= 0; {found}."
+                    if at is invalid
+                    else f"expert {quote(expert)} has two weights in instance {quote(instance)}. A weight is for the "
+                    "whole list; give one.",
+                )
         return out
 
 
-def _keep(
+def _filter_rows(
     keep: NDArray[np.bool_], rows: Ints | None, slot: Codes, value: Floats, list_key: Ints, list_length: Ints
 ) -> tuple[Ints, Codes, Floats, Ints, Ints]:
     """Return the columns with only the rows kept and only the lists that still hold some."""
@@ -911,45 +867,74 @@ def _keep(
     return rows, slot[keep], value[keep], list_key[full], length[full]
 
 
-def code_slots(frame: pl.DataFrame, *, hash_bits: int = 64, batch_rows: int = BATCH_ROWS) -> tuple[Slots, Codes]:
+def encode_slots(frame: pl.DataFrame, *, hash_bits: int = 64, batch_rows: int = BATCH_ROWS) -> tuple[Slots, Codes]:
     """Return the slots of the text columns "instance" and "item" in first-seen order, and the slot of every row.
 
-    >>> slots, slot = code_slots(pl.DataFrame({"instance": ["q", "p", "q"], "item": ["b", "b", "a"]}))
+    >>> slots, slot = encode_slots(pl.DataFrame({"instance": ["q", "p", "q"], "item": ["b", "b", "a"]}))
     >>> slots.instances.tolist(), slots.items.tolist(), slot.tolist()
     (['q', 'p'], ['b', 'a', 'b'], [0, 2, 1])
     """
-    coder = Coder(hash_bits=hash_bits, batch_rows=batch_rows)
-    coder.add(frame.select("instance", "item"))
-    rows = coder.finish()
+    encoder = DictionaryEncoder(hash_bits=hash_bits, batch_rows=batch_rows)
+    encoder.add(frame.select("instance", "item"))
+    rows = encoder.finish()
     return rows.slots, rows.in_source_order()
 
 
-def code_labels(parts: Iterable[tuple[pl.DataFrame, Source]], *, hash_bits: int = 64) -> Labels:
+def encode_labels(
+    parts: Iterable[tuple[pl.DataFrame, RowSource]], *, duplicates: str = "error", hint: str = "", hash_bits: int = 64
+) -> Labels:
     """Return labels from frames with the text columns "instance" and "item" and the float column "label".
 
-    An item that comes twice with the same label counts once; with two labels it is an error that names both places.
+    Parameters
+    ----------
+    parts : iterable of (frame, source)
+        A null label means that the item is known and not labelled.
+    duplicates : {"error", "best", "first"}
+        What to do when an item has two different labels. An item that comes twice with one label counts once.
+    hint : str
+        What the error adds to "Keep one".
+    hash_bits : int
+        Bits used of the first hash.
 
+    Examples
+    --------
     >>> table = pl.DataFrame({"instance": ["q", "q"], "item": ["a", "b"], "label": [2.0, 0.0]})
-    >>> code_labels([(table, Source())])
+    >>> encode_labels([(table, RowSource())])
     Labels: 1 instance, 2 items, labels 0 to 2
     """
-    coder = Coder(hash_bits=hash_bits)
+    encoder = DictionaryEncoder(hash_bits=hash_bits)
     for frame, source in parts:
-        coder.add(frame.rename({"label": "value"}), source=source)
-    rows = coder.finish()
+        encoder.add(frame.rename({"label": "value"}), source=source)
+    rows = encoder.finish()
     slots, slot = rows.slots, rows.slot
     given = np.zeros(0) if rows.value is None else rows.value
+
+    def error(first: Ints, again: Ints) -> DuplicateError:
+        origin = rows.source_rows(again)
+        which = int(np.argmin(origin))
+        before, repeat = int(first[which]), int(again[which])
+        instance, item = slots.where(int(slot[repeat]))
+        places = [rows.source.place(int(row)) for row in rows.source_rows(np.array([before, repeat]))]
+        what = f"labels, {given[before]:g} and {given[repeat]:g}"
+        return DuplicateError.two(what, item, instance, *places, hint=hint)
+
     label = np.empty(slots.n_slots, dtype=np.float64)
     # Written from the back, so that the first label of an item stays.
     label[slot[::-1]] = given[::-1]
-    differs = np.flatnonzero(label[slot] != given)
-    if len(differs):
-        second = int(differs[0])
-        first = int(np.flatnonzero(slot == slot[second])[0])
-        instance, item = slots.where(int(slot[second]))
-        a, b = (rows.place(int(r)) for r in rows.source_rows(np.array([first, second])))
-        raise DuplicateError(
-            f"item {quote(item)} of instance {quote(instance)} has two labels, {given[first]:g} and {given[second]:g} "
-            f"({'rows ' if isinstance(a, int) else ''}{a} and {b}). Keep one."
+    differs = (label[slot] != given) & ~(np.isnan(label[slot]) & np.isnan(given))
+    if differs.any() and duplicates != "first":
+        # Rows that repeat the first label of their item are left out.
+        first = np.zeros(len(slot), dtype=np.bool_)
+        first[np.unique(slot, return_index=True)[1]] = True
+        at = np.flatnonzero(differs | first)
+        drop = duplicate_rows(
+            np.zeros(len(at), dtype=np.int64),
+            slot[at],
+            np.nan_to_num(given[at], nan=-np.inf),
+            rule=duplicates,
+            smaller_is_better=False,
+            error=lambda before, again: error(at[before], at[again]),
         )
+        at = at if drop is None else at[~drop]
+        label[slot[at]] = given[at]
     return Labels.from_codes(slots, label)

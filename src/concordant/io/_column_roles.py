@@ -17,24 +17,31 @@ from concordant.errors import (
     DataWarning,
     FormatError,
     ParameterError,
+    ParseError,
     quote,
     shorten,
     warn,
 )
-from concordant.io._files import stem, unchanged
-from concordant.io._rows import MISSING_WORDS, ONE_INSTANCE, FileRows, JoinedRows, Rows, ids, named, numbers
+from concordant.io._builders import (
+    MISSING_WORDS,
+    ONE_INSTANCE,
+    id_texts,
+    parse_numbers,
+)
+from concordant.io._column_names import ALIASES, COUNT_PAIRS, HEADER_WORDS, SIDE_PAIRS, normalise_name
+from concordant.io._files import check_unchanged, stem
+from concordant.io._row_sources import FileSource, JoinedSource, RowSource
 from concordant.io._tables import FILE_TYPES, Table, is_number, open_table
-from concordant.io._words import ALIASES, COUNT_PAIRS, HEADER_WORDS, SIDE_PAIRS, normal
 
 __all__ = [
     "COUNTS",
-    "Asked",
+    "ColumnRequest",
     "Columns",
-    "Found",
-    "Part",
+    "ResolvedColumns",
+    "TablePart",
     "is_movielens",
     "join_tables",
-    "naming",
+    "naming_files",
     "pair_form",
     "table_parts",
 ]
@@ -46,61 +53,70 @@ _FORMS_HELP = (
 )
 
 
-class Part(NamedTuple):
+class TablePart(NamedTuple):
     """The rows of one file under Concordant's own names."""
 
     frame: pl.DataFrame
-    rows: FileRows
+    source: FileSource
 
 
 @contextmanager
-def naming(files: list[Path]) -> Iterator[None]:
+def naming_files(files: list[Path]) -> Iterator[None]:
     """Name the file in every error that does not."""
     try:
         yield
     except ConcordantError as error:
         if any(str(f) in str(error) for f in files):
             raise
-        raise named(error, files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more") from None
+        raise _name_file(error, files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more") from None
+
+
+def _name_file(error: ConcordantError, path: object) -> ConcordantError:
+    """Return the error with the file named in its message, as every error about a file must."""
+    if str(path) in str(error) or isinstance(error, ParseError):
+        return error
+    return type(error)(f"{path}: {error}")
 
 
 def join_tables(
     files: list[Path],
-    take: Callable[[Table], Part],
-    asked: Asked,
+    take: Callable[[Table], TablePart],
+    request: ColumnRequest,
     header: bool | None,
     file_type: str | None,
-) -> tuple[pl.DataFrame, Rows]:
+) -> tuple[pl.DataFrame, RowSource]:
     """Return the rows of all files as one frame, and where each row came from."""
-    parts = list(table_parts(files, take, asked, header, file_type))
+    parts = list(table_parts(files, take, request, header, file_type))
     if len(parts) == 1:
         return parts[0]
     frame = pl.concat([p.frame.select(parts[0].frame.columns) for p in parts])
     starts = np.cumsum([0, *(len(p.frame) for p in parts[:-1])])
-    return frame, JoinedRows(parts=tuple(p.rows for p in parts), starts=tuple(starts.tolist()))
+    return frame, JoinedSource(parts=tuple(p.source for p in parts), starts=tuple(starts.tolist()))
 
 
 def table_parts(
     files: list[Path],
-    take: Callable[[Table], Part],
-    asked: Asked,
+    take: Callable[[Table], TablePart],
+    request: ColumnRequest,
     header: bool | None,
     file_type: str | None,
     *,
     window: int | None = None,
     skip: int = 0,
-) -> Iterator[Part]:
+) -> Iterator[TablePart]:
     """Yield the rows of the files one after the other, of large files in windows of about so many rows.
 
     The first `skip` parts are passed over.
     """
     if file_type is not None and file_type not in FILE_TYPES:
-        raise ParameterError.invalid("file_type", asked.owner, f"one of {', '.join(map(repr, FILE_TYPES))}", file_type)
+        raise ParameterError.invalid(
+            "file_type", request.owner, f"one of {', '.join(map(repr, FILE_TYPES))}", file_type
+        )
     columns: set[str] = set()
     passed = 0
     for file in files:
-        with unchanged(file):
-            table = open_table(file, header=header, file=file_type, words=HEADER_WORDS, named=asked.names)
+        with check_unchanged(file):
+            table = open_table(file, header=header, file=file_type, words=HEADER_WORDS, named=request.names)
             for own in [table] if window is None else table.windows(window):
                 passed += 1
                 if passed <= skip:
@@ -115,7 +131,7 @@ def table_parts(
                 yield part
 
 
-class Asked:
+class ColumnRequest:
     """What the user says about columns: our word to their name, or to a number counted from 1."""
 
     def __init__(self, owner: str, columns: Columns | None, words: Sequence[str], instance: str | int | None) -> None:
@@ -176,19 +192,19 @@ def _parse_columns(owner: str, columns: Columns | None, words: Sequence[str]) ->
         yield word, name
 
 
-class Found:
+class ResolvedColumns:
     """Which column of a table plays which role, as asked for or as the names say."""
 
-    def __init__(self, table: Table, asked: Asked) -> None:
+    def __init__(self, table: Table, request: ColumnRequest) -> None:
         self.table = table
-        self.asked = asked
+        self.request = request
         self.unsided = False
         self.lacking: list[str] = []
         self.by_name: dict[str, list[int]] = {}
         if table.header:
             for c, name in enumerate(table.names):
-                self.by_name.setdefault(normal(name), []).append(c)
-        self.given = {word: self._given(word, name) for word, name in asked.columns.items()}
+                self.by_name.setdefault(normalise_name(name), []).append(c)
+        self.given = {word: self._given(word, name) for word, name in request.columns.items()}
 
     def _given(self, word: str, name: str | int) -> int:
         names = self.table.names if self.table.header else []
@@ -206,7 +222,7 @@ class Found:
                         f"{self.table.path}: there is no column {quote(name)} for {word!r}: "
                         f"the file has no header. {self.table.described()} Say which by number, counted from 1."
                     )
-                raise named(ColumnError.missing([name], names, f"columns={{{word!r}: ...}}."), self.table.path)
+                raise _name_file(ColumnError.missing([name], names, f"columns={{{word!r}: ...}}."), self.table.path)
             name = int(name)
         if not 1 <= name <= len(self.table.names):
             raise ColumnError(
@@ -220,7 +236,7 @@ class Found:
         if word in self.given:
             return self.given[word]
         taken = set(self.given.values())
-        for names in ((normal(word),), ALIASES.get(word, ()) if aliases is None else aliases):
+        for names in ((normalise_name(word),), ALIASES.get(word, ()) if aliases is None else aliases):
             found = sorted({c for n in names for c in self.by_name.get(n, ()) if c not in taken})
             if len(found) > 1 and not optional:
                 those = ", ".join(quote(self.table.names[c]) for c in found[:10])
@@ -259,7 +275,7 @@ class Found:
         values: Mapping[str, str],
         instance_from: str | None,
         null_values: Sequence[str] | None = None,
-    ) -> Part:
+    ) -> TablePart:
         """Return the columns of the roles: ids as text, values as numbers, and the instance."""
         there = {role: c for role, c in roles.items() if c is not None}
         instance = there.get("instance", self.column("instance", (), optional=True))
@@ -267,7 +283,7 @@ class Found:
             there["instance"] = instance
         words = MISSING_WORDS if null_values is None else null_values
         raw, row_numbers = self.table.read(list(there.values()))
-        rows = FileRows(table=self.table, numbers=row_numbers)
+        source = FileSource(table=self.table, row_numbers=row_numbers)
         frame = raw.select(pl.col(str(c)).alias(role) for role, c in there.items())
         # Columns that hold the same ids are tidied together, once. An outcome may name an item and follows them.
         pair, outcomes = (("winner", "loser"), ()) if "loser" in there else (("left", "right"), ("winner",))
@@ -278,15 +294,15 @@ class Found:
                 frame = self.tidy(frame, known, [r for r in after if r in there], [there[r] for r in known])
         for role, what in values.items():
             if role in there:
-                frame = frame.with_columns(numbers(frame[role], what, rows, words).alias(role))
+                frame = frame.with_columns(parse_numbers(frame[role], what, source, words).alias(role))
         # What a row may leave out when it has no value, or no second item: the builders look at that once more.
         lone = next((frame[c].is_null() for c in ("value", "right") if c in there), None)
         outcome = "winner" if "loser" not in there else None
         for role in (*id_roles, "instance"):
             if role in there and role != outcome:
                 optional = lone if role in ("expert", "right") else None
-                frame = frame.with_columns(ids(frame[role], role, rows, optional=optional).alias(role))
-        return self.with_instance(Part(frame, rows), instance_from)
+                frame = frame.with_columns(id_texts(frame[role], role, source, optional=optional).alias(role))
+        return self.with_instance(TablePart(frame, source), instance_from)
 
     def tidy(
         self, frame: pl.DataFrame, roles: list[str], after: Sequence[str] = (), columns: Sequence[int] = ()
@@ -294,13 +310,13 @@ class Found:
         """Return the id columns tidied; files of one reading that are tidied differently are a warning."""
         frame, cut = tidy(frame, roles, after, partial(self.table.all_numbers, columns))
         if cut is not None:
-            self.asked.note_fractions(roles[0], self.table.path, cut)
+            self.request.note_fractions(roles[0], self.table.path, cut)
         return frame
 
-    def with_instance(self, part: Part, instance_from: str | None) -> Part:
+    def with_instance(self, part: TablePart, instance_from: str | None) -> TablePart:
         """Return the part with a column of instances."""
         if instance_from not in (None, "file"):
-            raise ParameterError.invalid("instance_from", self.asked.owner, "'file' or None", instance_from)
+            raise ParameterError.invalid("instance_from", self.request.owner, "'file' or None", instance_from)
         if "instance" in part.frame.columns:
             return part
         name = stem(self.table.path) if instance_from == "file" else ONE_INSTANCE
@@ -338,7 +354,7 @@ def is_movielens(table: Table) -> bool:
     return all(row[3].isdecimal() and 9 <= len(row[3]) <= 10 and int(row[3]) >= 1e8 for row in table.sample)
 
 
-def pair_form(found: Found) -> dict[str, int]:
+def pair_form(found: ResolvedColumns) -> dict[str, int]:
     """Return the columns of the items and outcomes of comparisons."""
     given, table = found.given, found.table
     if "loser" in given or ("winner" in given and "left" not in given and "right" not in given):
@@ -362,19 +378,19 @@ def pair_form(found: Found) -> dict[str, int]:
     )
 
 
-def _by_name(found: Found, names: Sequence[str]) -> int | None:
+def _by_name(found: ResolvedColumns, names: Sequence[str]) -> int | None:
     """Return the one column with one of these names, None when there is none or more than one."""
     cells = [c for n in names for c in found.by_name.get(n, ()) if c not in found.given.values()]
     return cells[0] if len(cells) == 1 else None
 
 
-def _loser_form(found: Found) -> dict[str, int] | None:
+def _loser_form(found: ResolvedColumns) -> dict[str, int] | None:
     winner = found.given.get("winner", _by_name(found, ALIASES["winner"]))
     loser = found.given.get("loser", _by_name(found, ALIASES["loser"]))
     return None if winner is None or loser is None else {"winner": winner, "loser": loser}
 
 
-def _sides_of(found: Found, pairs: Sequence[tuple[str, str]]) -> tuple[int, int] | None:
+def _sides_of(found: ResolvedColumns, pairs: Sequence[tuple[str, str]]) -> tuple[int, int] | None:
     for a, b in pairs:
         left = found.given.get("left", _by_name(found, (a,)))
         right = found.given.get("right", _by_name(found, (b,)))
@@ -383,7 +399,7 @@ def _sides_of(found: Found, pairs: Sequence[tuple[str, str]]) -> tuple[int, int]
     return None
 
 
-def _sides_form(found: Found) -> dict[str, int] | None:
+def _sides_form(found: ResolvedColumns) -> dict[str, int] | None:
     pair = _sides_of(found, SIDE_PAIRS)
     winner = found.given.get("winner", _by_name(found, ("winner",)))
     if winner is None:
@@ -393,7 +409,7 @@ def _sides_form(found: Found) -> dict[str, int] | None:
     return {"left": pair[0], "right": pair[1], "winner": winner}
 
 
-def _counts_form(found: Found) -> dict[str, int] | None:
+def _counts_form(found: ResolvedColumns) -> dict[str, int] | None:
     for a, b, wins_a, wins_b, ties, shown in COUNT_PAIRS:
         pair = _sides_of(found, [(a, b)])
         wins = [
@@ -408,7 +424,7 @@ def _counts_form(found: Found) -> dict[str, int] | None:
     return None
 
 
-_FORMS: dict[str, Callable[[Found], dict[str, int] | None]] = {
+_FORMS: dict[str, Callable[[ResolvedColumns], dict[str, int] | None]] = {
     "loser": _loser_form,
     "sides": _sides_form,
     "counts": _counts_form,

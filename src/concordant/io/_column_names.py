@@ -9,13 +9,13 @@ from collections.abc import Iterable
 
 from concordant.errors import shorten
 
-__all__ = ["ALIASES", "COUNT_PAIRS", "HEADER_WORDS", "SIDE_PAIRS", "frame_call", "normal"]
+__all__ = ["ALIASES", "COUNT_PAIRS", "HEADER_WORDS", "SIDE_PAIRS", "from_frame_call", "normalise_name"]
 
 
-def normal(name: str) -> str:
+def normalise_name(name: str) -> str:
     """Return a column name with case, blanks and punctuation taken away.
 
-    >>> normal("Movie_ID"), normal("G-Truth")
+    >>> normalise_name("Movie_ID"), normalise_name("G-Truth")
     ('movieid', 'gtruth')
     """
     return "".join(c for c in name.casefold() if c.isalnum())
@@ -69,15 +69,15 @@ HEADER_WORDS = frozenset(
 )
 
 
-def frame_call(names: Iterable[str]) -> str:
+def from_frame_call(names: Iterable[str]) -> str:
     """Return the call of from_frame that reads comparisons or labels from columns of these names, "" for others.
 
-    >>> frame_call(["model_a", "model_b", "winner", "judge"])
+    >>> from_frame_call(["model_a", "model_b", "winner", "judge"])
     'from_frame(df, left="model_a", right="model_b", winner="winner", expert="judge")'
-    >>> frame_call(["query", "doc", "relevance"])
+    >>> from_frame_call(["query", "doc", "relevance"])
     'from_frame(df, instance="query", item="doc", label="relevance")'
     """
-    by = {normal(name): name for name in names}
+    by = {normalise_name(name): name for name in names}
 
     def named(word: str) -> str | None:
         return next((by[alias] for alias in ALIASES[word] if alias in by), None)

@@ -11,49 +11,49 @@ import polars as pl
 
 from concordant.data.comparisons import Comparisons
 from concordant.data.index import Slots, Texts
-from concordant.io._coding import code_slots
+from concordant.io._dictionary_encoding import encode_slots
 
-__all__ = ["Tally"]
+__all__ = ["PairCounter"]
 
 # Rows that are merged at one time, at least, and at least this part of the pairs there are: merging walks all pairs.
 _MERGED_ROWS, _MERGED_PART = 4_000_000, 8
 
 
-class Tally:
+class PairCounter:
     """Comparisons added up pair by pair; `comparisons` gives what `Comparisons.collapse` makes of all of them at once.
 
     Examples
     --------
-    >>> tally = Tally()
-    >>> tally.add(Comparisons("q", None, ["a"], ["b"]))
-    >>> tally.add(Comparisons("q", None, ["b"], ["a"]))
-    >>> tally.comparisons()
+    >>> counter = PairCounter()
+    >>> counter.add(Comparisons("q", None, ["a"], ["b"]))
+    >>> counter.add(Comparisons("q", None, ["b"], ["a"]))
+    >>> counter.comparisons()
     Comparisons: 1 instance, 2 items, 1 row with 2 outcomes (0 ties)
     """
 
     def __init__(self) -> None:
         self.n_rows = 0
-        self._forget()
+        self._reset()
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._slots: Slots | None = None
         self._keys = np.zeros(0, dtype=np.int64)
         self._counts = np.zeros((3, 0), dtype=np.uint8)
-        self._waiting: list[Comparisons] = []
+        self._pending: list[Comparisons] = []
 
     def add(self, part: Comparisons) -> None:
         """Take in some rows."""
-        self._waiting.append(part)
+        self._pending.append(part)
         self.n_rows += part.n_rows
-        if sum(p.n_rows for p in self._waiting) >= max(_MERGED_ROWS, len(self._keys) // _MERGED_PART):
+        if sum(p.n_rows for p in self._pending) >= max(_MERGED_ROWS, len(self._keys) // _MERGED_PART):
             self._merge()
 
     def _merge(self) -> None:
         from concordant.kernels.pair_counts import add_rows, moved_keys
 
         known = [] if self._slots is None else [self._slots]
-        parts, self._waiting = self._waiting, []
-        slots, slot = code_slots(pl.concat([_frame(s) for s in (*known, *(p.slots for p in parts))]))
+        parts, self._pending = self._pending, []
+        slots, slot = encode_slots(pl.concat([_frame(s) for s in (*known, *(p.slots for p in parts))]))
         first = sum(s.n_slots for s in known)
         if known and len(slots) > 1:
             # Slots of an instance lie together, so that a new item moves those of later instances.
@@ -72,12 +72,12 @@ class Tally:
 
     def comparisons(self) -> Comparisons:
         """Return the counts, and forget them."""
-        if self._slots is None and len(self._waiting) == 1:
-            return self._waiting.pop().collapse()
-        if self._waiting:
+        if self._slots is None and len(self._pending) == 1:
+            return self._pending.pop().collapse()
+        if self._pending:
             self._merge()
         slots, keys, counts = self._slots, self._keys, self._counts
-        self._forget()
+        self._reset()
         left = np.empty(len(keys), dtype=np.int32)
         right = np.empty(len(keys), dtype=np.int32)
         np.right_shift(keys, 32, out=left, casting="unsafe")

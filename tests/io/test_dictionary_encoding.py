@@ -14,8 +14,15 @@ from hypothesis import strategies as st
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, DuplicateError, ParameterError
 from concordant.execution import force_threads
-from concordant.io import _coding
-from concordant.io._coding import Coder, Source, code_labels, code_slots, encode, hashed
+from concordant.io import _dictionary_encoding
+from concordant.io._dictionary_encoding import (
+    DictionaryEncoder,
+    RowSource,
+    encode_labels,
+    encode_slots,
+    factorize,
+    hash_expressions,
+)
 
 Row = tuple[str, str, str, float | None]
 ids = st.sampled_from(["a", "b", "c", "", "é", "an identifier too long to lie inside a view", "an identifier too long"])
@@ -38,13 +45,13 @@ def table(rows: list[Row]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=types, orient="row")
 
 
-def code(rows: list[Row], cuts: list[int], options: dict[str, Any]) -> _coding.CodedRows:
+def code(rows: list[Row], cuts: list[int], options: dict[str, Any]) -> _dictionary_encoding.EncodedRows:
     """Code the rows as several frames, cut where told."""
-    coder = Coder(**options)
+    encoder = DictionaryEncoder(**options)
     edges = sorted({0, len(rows), *(c % (len(rows) + 1) for c in cuts)})
     for a, b in pairwise(edges):
-        coder.add(table(rows[a:b]), source=Source(first=a))
-    return coder.finish()
+        encoder.add(table(rows[a:b]), source=RowSource(first=a))
+    return encoder.finish()
 
 
 def expected(rows: list[Row], kind: str = "score", duplicates: str = "error") -> Preferences:
@@ -94,7 +101,7 @@ def test_repeated_rows_are_named_as_the_constructor_does(
 @given(st.lists(st.tuples(ids, ids), max_size=60), settings)
 def test_slots_are_numbered_by_instance_as_first_seen(pairs: list[tuple[str, str]], options: dict[str, Any]) -> None:
     frame = pl.DataFrame(pairs, schema={"instance": pl.String, "item": pl.String}, orient="row")
-    slots, slot = code_slots(frame, hash_bits=options["hash_bits"], batch_rows=options["batch_rows"])
+    slots, slot = encode_slots(frame, hash_bits=options["hash_bits"], batch_rows=options["batch_rows"])
     items: dict[str, dict[str, None]] = {}
     for q, i in pairs:
         items.setdefault(q, {})[i] = None
@@ -106,7 +113,7 @@ def test_slots_are_numbered_by_instance_as_first_seen(pairs: list[tuple[str, str
 
 @given(st.lists(ids, max_size=60), st.sampled_from([0, 1, 64]))
 def test_ids_are_numbered_as_first_seen(texts: list[str], hash_bits: int) -> None:
-    codes, vocabulary = encode(pl.Series(texts, dtype=pl.String), hash_bits=hash_bits)
+    codes, vocabulary = factorize(pl.Series(texts, dtype=pl.String), hash_bits=hash_bits)
     assert vocabulary.to_list() == list(dict.fromkeys(texts))
     assert [vocabulary[c] for c in codes.tolist()] == texts
 
@@ -121,10 +128,10 @@ def test_as_many_slots_as_a_plain_group_by(hash_bits: int, n_instances: int, n_i
     ).select(pl.format("q{}", "instance").alias("instance"), pl.format("clueweb12-{}", "item").alias("item"))
     # Several runs per instance, in two files.
     frame = pl.concat([frame[1::2], frame[0::2]])
-    coder = Coder(hash_bits=hash_bits, batch_rows=70_000)
-    coder.add(frame[: n // 2])
-    coder.add(frame[n // 2 :])
-    rows = coder.finish()
+    encoder = DictionaryEncoder(hash_bits=hash_bits, batch_rows=70_000)
+    encoder.add(frame[: n // 2])
+    encoder.add(frame[n // 2 :])
+    rows = encoder.finish()
     groups = frame.unique(maintain_order=True)
     assert rows.slots.n_slots == len(groups)
     sizes = groups.group_by("instance", maintain_order=True).len()
@@ -146,16 +153,16 @@ def test_threads_do_not_change_the_answer() -> None:
     found = []
     for n in (1, 4):
         with force_threads(n):
-            coder = Coder(block_rows=500)
-            coder.add(frame)
-            rows = coder.finish()
+            encoder = DictionaryEncoder(block_rows=500)
+            encoder.add(frame)
+            rows = encoder.finish()
         found.append((rows.slots.items.tolist(), rows.slot.tolist(), rows.first.tolist()))
     assert found[0] == found[1]
 
 
 def test_the_two_hashes_have_nothing_to_do_with_each_other() -> None:
     frame = pl.select(item=pl.format("FT911-{}", pl.int_range(200_000)))
-    h1, h2 = (c.to_numpy() for c in frame.select(*hashed()))
+    h1, h2 = (c.to_numpy() for c in frame.select(*hash_expressions()))
     assert len(np.unique(h1)) == len(np.unique(h2)) == 200_000
     # Ids that meet in 16 bits of one hash meet in 16 bits of the other no more often than chance has it.
     met = np.unique(np.stack([h1 >> np.uint64(48), h2 >> np.uint64(48)]), axis=1).shape[1]
@@ -165,17 +172,21 @@ def test_the_two_hashes_have_nothing_to_do_with_each_other() -> None:
 
 def test_hashes_in_a_scan_and_in_a_frame_agree() -> None:
     frame = pl.select(item=pl.format("D{}", pl.int_range(50_000)))
-    lazy = frame.lazy().select(*hashed())
-    assert lazy.collect(engine="streaming").equals(frame.select(*hashed()))
-    assert pl.concat([frame[:7], frame[7:]], rechunk=False).select(*hashed()).equals(frame.select(*hashed()))
+    lazy = frame.lazy().select(*hash_expressions())
+    assert lazy.collect(engine="streaming").equals(frame.select(*hash_expressions()))
+    assert (
+        pl.concat([frame[:7], frame[7:]], rechunk=False)
+        .select(*hash_expressions())
+        .equals(frame.select(*hash_expressions()))
+    )
 
 
 def test_text_of_rows_is_let_go() -> None:
-    coder = Coder()
+    encoder = DictionaryEncoder()
     n = 100_000
     long = pl.select(item=pl.format("an identifier that is not short {}", pl.int_range(n) % 10))
-    coder.add(long.with_columns(instance=pl.lit("q")))
-    items = coder.finish().slots.items.native
+    encoder.add(long.with_columns(instance=pl.lit("q")))
+    items = encoder.finish().slots.items.native
     assert items.to_list() == [f"an identifier that is not short {k}" for k in range(10)]
     # What Arrow hands out is what is held: the views and the buffers behind them.
     held = sum(b.size for b in items.to_arrow(compat_level=pl.CompatLevel.newest()).buffers() if b is not None)
@@ -187,45 +198,45 @@ def test_weights_belong_to_lists(options: dict[str, Any]) -> None:
     rows: list[Row] = [("q", "x", "a", 1.0), ("q", "y", "a", 1.0), ("q", "x", "b", 2.0), ("p", "x", "a", None)]
 
     def weights(*weight: float) -> Any:
-        coder = Coder(**options)
-        coder.add(table(rows).with_columns(weight=pl.Series(weight)))
-        return coder.finish().preferences("score").list_weight
+        encoder = DictionaryEncoder(**options)
+        encoder.add(table(rows).with_columns(weight=pl.Series(weight)))
+        return encoder.finish().preferences("score").list_weight
 
     assert weights(3.0, 1.0, 3.0, 9.0).tolist() == [3.0, 1.0]
-    with pytest.raises(DataError, match=r"expert 'x' has two weights; .* in instance 'q'"):
+    with pytest.raises(DataError, match=r"row 2: expert 'x' has two weights in instance 'q'"):
         weights(3.0, 1.0, 2.0, 9.0)
-    with pytest.raises(DataError, match="expert 'y' has a weight that is not a finite number >= 0, in instance 'q'"):
+    with pytest.raises(DataError, match=r"row 1: the weight must be a finite number >= 0; found -1"):
         weights(3.0, -1.0, 3.0, 9.0)
 
 
 def test_items_that_nobody_ranks_are_preferences_too() -> None:
-    coder = Coder()
-    coder.add(pl.DataFrame({"instance": ["q", "q"], "item": ["b", "a"]}))
-    assert coder.finish().preferences("rank") == Preferences([], [], [], [], items=[("q", "b"), ("q", "a")])
+    encoder = DictionaryEncoder()
+    encoder.add(pl.DataFrame({"instance": ["q", "q"], "item": ["b", "a"]}))
+    assert encoder.finish().preferences("rank") == Preferences([], [], [], [], items=[("q", "b"), ("q", "a")])
 
 
 def test_frames_without_experts_or_values_make_items_known() -> None:
-    coder = Coder()
-    coder.add(pl.DataFrame({"instance": ["q", "q"], "item": ["b", "a"]}))
-    coder.add(pl.DataFrame({"instance": ["q"], "item": ["a"], "value": [2.0]}), expert="x")
-    coder.know("silent")
-    coder.add(pl.DataFrame({"instance": ["p"], "item": ["z"]}))
-    found = coder.finish().preferences("rank")
+    encoder = DictionaryEncoder()
+    encoder.add(pl.DataFrame({"instance": ["q", "q"], "item": ["b", "a"]}))
+    encoder.add(pl.DataFrame({"instance": ["q"], "item": ["a"], "value": [2.0]}), expert="x")
+    encoder.add_expert("silent")
+    encoder.add(pl.DataFrame({"instance": ["p"], "item": ["z"]}))
+    found = encoder.finish().preferences("rank")
     assert found == Preferences(
         ["q"], ["x"], ["a"], [2.0], items=[("q", "b"), ("q", "a"), ("p", "z")], experts=["x", "silent"]
     )
 
 
 def test_nothing_added_is_nothing() -> None:
-    coder = Coder()
-    coder.add(table([]))
-    rows = coder.finish()
+    encoder = DictionaryEncoder()
+    encoder.add(table([]))
+    rows = encoder.finish()
     assert (len(rows.slots), rows.slots.n_slots, len(rows.slot)) == (0, 0, 0)
     assert rows.preferences("score") == Preferences([], [], [], [], kind="score")
 
 
 def test_a_run_with_more_cells_than_the_table_holds_is_checked_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_coding, "_CELLS_PER_ROW", 0)
+    monkeypatch.setattr(_dictionary_encoding, "_CELLS_PER_ROW", 0)
     rows: list[Row] = [("q", "x", "a", 1.0), ("q", "x", "b", 1.0), ("q", "y", "a", 1.0)]
     assert code(rows, [], {}).preferences("score") == expected(rows)
     with pytest.raises(DuplicateError, match=r"expert 'y' ranks item 'a' twice in instance 'q' \(rows 2 and 3\)"):
@@ -244,12 +255,12 @@ def test_labels_are_kept_once(rows: list[tuple[str, str, float]], hash_bits: int
     labels: dict[tuple[str, str], float] = {}
     clash = any(labels.setdefault((q, i), v) != v for q, i, v in rows)
     half = len(rows) // 2
-    parts = [(frame[:half], Source()), (frame[half:], Source(first=half))]
+    parts = [(frame[:half], RowSource()), (frame[half:], RowSource(first=half))]
     if clash:
         with pytest.raises(DuplicateError, match=r"has two labels, \d and \d \(rows \d+ and \d+\)"):
-            code_labels(parts, hash_bits=hash_bits)
+            encode_labels(parts, hash_bits=hash_bits)
         return
-    found = code_labels(parts, hash_bits=hash_bits)
+    found = encode_labels(parts, hash_bits=hash_bits)
     named = [found.slots.where(s) for s in range(found.n_slots)]
     assert dict(zip(named, found.label.tolist(), strict=True)) == labels
     assert list(dict.fromkeys(q for q, _ in labels)) == found.instances.tolist()
@@ -258,4 +269,4 @@ def test_labels_are_kept_once(rows: list[tuple[str, str, float]], hash_bits: int
 def test_two_labels_name_both_places() -> None:
     frame = pl.DataFrame({"instance": ["q", "p", "q"], "item": ["a", "a", "a"], "label": [1.0, 0.0, 2.0]})
     with pytest.raises(DuplicateError, match=r"item 'a' of instance 'q' has two labels, 1 and 2 \(f:3 and f:9\)"):
-        code_labels([(frame, Source("f", 1, np.array([3, 4, 9])))])
+        encode_labels([(frame, RowSource("f", 1, np.array([3, 4, 9])))])

@@ -16,7 +16,7 @@ from concordant.data.container import Container
 from concordant.data.features import Features
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, quote
-from concordant.io._files import PathLike, atomic_write, shown
+from concordant.io._files import PathLike, atomic_write, display_path
 from concordant.io._tables import ENDINGS
 from concordant.io.formats import register_format
 
@@ -92,8 +92,8 @@ def refuse_unwritable(frame: pl.DataFrame, path: PathLike) -> None:
             bad = bad.filter((bad == "") | (bad != bad.str.strip_chars()) | bad.str.contains("\0", literal=True))
             if len(bad):
                 raise DataError(
-                    f"{shown(path)}: the id {quote(bad[0])} cannot be written to a text table, which has no NUL and "
-                    "drops blanks around fields. Rename it, or write Parquet."
+                    f"{display_path(path)}: the id {quote(bad[0])} cannot be written to a text table, which has no NUL "
+                    "and drops blanks around fields. Rename it, or write Parquet."
                 )
 
 
