@@ -22,6 +22,7 @@ from tests.oracles import spread
 
 import concordant as cc
 from concordant.aggregators import _pairwise_outcomes, bradley_terry
+from concordant.base.params import INTERVALS
 from concordant.errors import (
     ConcordantWarning,
     DataError,
@@ -31,7 +32,6 @@ from concordant.errors import (
     ParameterError,
     UncertaintyWarning,
 )
-from concordant.inference import uncertainty
 
 MODELS = ("none", "davidson", "rao-kupper")
 
@@ -74,7 +74,7 @@ def test_worked_cases(golden: Callable[[str], dict[str, Any]]) -> None:
     for case in content["cases"]:
         R, want, tol = case["input"]["R"], case["expected"], content["abs_tol"]
         votes = from_matrix(R)
-        meetings = _pairwise_outcomes.ListMeetings.of(votes, "count", ties=False)
+        meetings = _pairwise_outcomes.ListOutcomes.of(votes, "count", ties=False)
         pairs = meetings.pairs
         table = np.zeros((len(R), len(R)))
         table[pairs.left, pairs.right] = pairs.n_left
@@ -215,7 +215,7 @@ def test_parts_give_what_the_whole_gives(monkeypatch: pytest.MonkeyPatch) -> Non
     votes = cc.Preferences(*zip(*rows, strict=True))
     whole = cc.BradleyTerry().fit_predict(votes)
     monkeypatch.setattr(_pairwise_outcomes, "_BLOCK_PAIRS", 20)
-    assert len(_pairwise_outcomes.ListMeetings.of(votes, "count", ties=False).windows()) == 7
+    assert len(_pairwise_outcomes.ListOutcomes.of(votes, "count", ties=False).windows()) == 7
     parts = cc.BradleyTerry().fit_predict(votes)
     np.testing.assert_array_equal(parts.score, whole.score)
     np.testing.assert_allclose(parts.stderr, whole.stderr, rtol=1e-12)
@@ -639,7 +639,7 @@ def test_pairs_of_lists_are_clustered_by_list_and_counted_as_choices(
     assert_spread(got, *want)
     if not binary:
         # Small instances without ties are done together; one alone goes the other way.
-        monkeypatch.setattr(_pairwise_outcomes.ListMeetings, "clusters", lambda *_: [])
+        monkeypatch.setattr(_pairwise_outcomes.ListOutcomes, "clusters", lambda *_: [])
         assert_spread(cc.BradleyTerry(transform=transform, prior=prior).fit_predict(votes), *want)
 
 
@@ -856,7 +856,7 @@ def test_movielens_shows_what_each_way_does_with_rarely_rated_films(data_dir: Pa
 
 
 def test_uncertainty_parameters_are_the_common_ones() -> None:
-    assert set(uncertainty.CONSTRAINTS) <= set(cc.BradleyTerry().get_params())
+    assert set(INTERVALS) <= set(cc.BradleyTerry().get_params())
 
 
 def test_many_small_instances_get_the_intervals_each_gets_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -873,7 +873,7 @@ def test_many_small_instances_get_the_intervals_each_gets_by_itself(monkeypatch:
             warnings.simplefilter("ignore", ConcordantWarning)
             together = cc.BradleyTerry(prior=prior, ties="none").fit_predict(votes)
             with monkeypatch.context() as patch:
-                patch.setattr(_pairwise_outcomes.ListMeetings, "clusters", lambda *_: [])
+                patch.setattr(_pairwise_outcomes.ListOutcomes, "clusters", lambda *_: [])
                 apart = cc.BradleyTerry(prior=prior, ties="none").fit_predict(votes)
         assert np.isfinite(together.stderr).sum() > 20
         np.testing.assert_allclose(together.stderr, apart.stderr, rtol=1e-8)
@@ -895,7 +895,7 @@ def test_groups_of_lists_that_never_meet_are_named_once_however_the_votes_are_pa
         assert len(said) == 1
         assert "items ['c', 'd'] never met any of ['a', 'b'] in instance 'p' (and 1 more" in str(said[0].message)
     monkeypatch.setattr(_pairwise_outcomes, "_BLOCK_PAIRS", 1)
-    assert len(_pairwise_outcomes.ListMeetings.of(votes, "count", ties=False).windows()) == 2
+    assert len(_pairwise_outcomes.ListOutcomes.of(votes, "count", ties=False).windows()) == 2
     with pytest.warns(ConcordantWarning) as said:
         cc.BradleyTerry(uncertainty="none").fit_predict(votes)
     assert len(said) == 1

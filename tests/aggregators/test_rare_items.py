@@ -94,8 +94,8 @@ def test_newcomers_are_named_once() -> None:
 
 
 def test_no_draw_of_a_bootstrap_loses_an_item() -> None:
-    compared = _pairwise_outcomes.RowMeetings(arena(1), ties=True, sided=False)
-    ranked = _pairwise_outcomes.ListMeetings.of(long_list(), "binary", ties=False)
+    compared = _pairwise_outcomes.ComparisonOutcomes(arena(1), ties=True, sided=False)
+    ranked = _pairwise_outcomes.ListOutcomes.of(long_list(), "binary", ties=False)
     for votes in (compared, ranked):
         stream = np.random.default_rng(2)
         for _ in range(20):

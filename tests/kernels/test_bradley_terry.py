@@ -146,7 +146,7 @@ def answer(model: str, prior: float, *, side: bool = False, rows: Any = None) ->
     if model == "none" and not side:
         return _bradley_terry_fit.solve(pairs, lam)
     code = bradley_terry.MODELS[model]
-    start = bradley_terry.Shared(code, bradley_terry.tie_start(pairs, code) if code else 0.0, 0.0)
+    start = bradley_terry.Shared(code, bradley_terry.initial_tie(pairs, code) if code else 0.0, 0.0)
     return _bradley_terry_fit.solve_jointly(pairs, lam, start, tie=model != "none", side=side)
 
 
@@ -188,7 +188,7 @@ def test_large_instances_are_solved_like_small_ones(path: str, model: str, prior
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bradley_terry, "_SMALL", 0)
         if path == "elimination":
-            patch.setattr(bradley_terry, "_conjugate", lambda *_: False)
+            patch.setattr(_bradley_terry_fit, "conjugate_gradient_solve", lambda *_: False)
         got = answer(model, prior)
     np.testing.assert_allclose(got.score, want.score, atol=1e-10)
     assert got.shared.tie == pytest.approx(want.shared.tie, abs=1e-10)
@@ -233,7 +233,7 @@ def test_a_shared_tie_parameter_is_that_of_all_instances(model: str) -> None:
     got = _bradley_terry_fit.solve_jointly(
         pairs,
         np.full(2, 0.1),
-        bradley_terry.Shared(code, bradley_terry.tie_start(pairs, code), 0.0),
+        bradley_terry.Shared(code, bradley_terry.initial_tie(pairs, code), 0.0),
         tie=True,
         side=False,
     )
@@ -252,7 +252,7 @@ def test_profiles_of_instances_apart_add_up_to_the_joint_solution(model: str, si
     counts = [np.ascontiguousarray(table[:, k]) for k in (2, 3, 4)]
     pairs = from_rows(left, right, *counts, np.array([0, 7, 14]), np.array([0, M, 2 * M]), ordered=side)
     code, prior = bradley_terry.MODELS[model], np.array([0.1, 0.4])
-    start = bradley_terry.Shared(code, bradley_terry.tie_start(pairs, code), 0.0)
+    start = bradley_terry.Shared(code, bradley_terry.initial_tie(pairs, code), 0.0)
     want = _bradley_terry_fit.solve_jointly(pairs, prior, start, tie=True, side=side)
     learned = np.flatnonzero([True, side])
 
@@ -263,10 +263,10 @@ def test_profiles_of_instances_apart_add_up_to_the_joint_solution(model: str, si
             )
             for n in (0, 1)
         ]
-        names = ("value", "slope", "information")
+        names = ("value", "gradient", "information")
         return each[0]._replace(**{k: getattr(each[0], k) + getattr(each[1], k) for k in names})
 
-    got = _bradley_terry_fit.climb_profile(
+    got = _bradley_terry_fit.maximise_profile(
         evaluate, start, learned, float(pairs.outcomes.sum()), tol=1e-9, max_iter=100
     )
     assert got.converged
@@ -279,7 +279,7 @@ def test_weights_of_features_are_scores_when_every_item_has_its_own() -> None:
     free = answer("davidson", 0.0)
     pairs = pairs_of(ROWS, M)
     x = np.eye(M)[:, 1:] - np.eye(M)[:, 1:].mean(axis=0)
-    start = bradley_terry.Shared(bradley_terry.DAVIDSON, bradley_terry.tie_start(pairs, bradley_terry.DAVIDSON), 0.0)
+    start = bradley_terry.Shared(bradley_terry.DAVIDSON, bradley_terry.initial_tie(pairs, bradley_terry.DAVIDSON), 0.0)
     b, got = _bradley_terry_fit.solve_linear(pairs, x, np.zeros(1), start, tie=True, side=False)
     np.testing.assert_allclose(got.score, free.score, atol=1e-8)
     np.testing.assert_allclose(x @ b, got.score, atol=1e-12)
@@ -289,7 +289,7 @@ def test_weights_of_features_are_scores_when_every_item_has_its_own() -> None:
 def test_gradient_steps_are_the_plain_ones() -> None:
     pairs = pairs_of(ROWS, M)
     for prior in (0.0, 0.6):
-        got = _bradley_terry_fit.descend(pairs, np.array([prior]), steps=40, rate=0.01)
+        got = _bradley_terry_fit.gradient_ascent(pairs, np.array([prior]), steps=40, rate=0.01)
         np.testing.assert_allclose(got.score, oracle.descend(ROWS, M, 40, 0.01, prior), rtol=1e-10)
         assert got.n_iter == 40
 

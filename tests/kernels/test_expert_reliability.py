@@ -100,22 +100,22 @@ def test_derivatives_are_those_of_the_formula(ties: bool) -> None:
     def value(s: Any, p: Any, mean: Any) -> float:
         return oracle.objective(rows, s, p, mean, state.variance, 0.3, ties)
 
-    seen = _expert_reliability._look_at_scores(given_rows, score, phi, prior)
-    found = _expert_reliability._look_at_judges(given_rows, score, phi, prior)
+    seen = _expert_reliability._score_derivatives(given_rows, score, phi, prior)
+    found = _expert_reliability._judge_derivatives(given_rows, score, phi, prior)
     assert seen.value.sum() - state.penalty == pytest.approx(value(score, phi, state.mean[:3]), rel=1e-12)
     assert found.value.sum() == pytest.approx(seen.value.sum(), rel=1e-12)
     numeric = oracle.derivative(lambda s: value(s, phi, state.mean[:3]), score)
     np.testing.assert_allclose(seen.gradient, numeric, rtol=1e-6, atol=1e-7)
     numeric = oracle.second(lambda s: value(s, phi, state.mean[:3]), score)
     np.testing.assert_allclose(
-        _expert_reliability._curvature(given_rows, seen.bend, prior, 0), -numeric, rtol=1e-4, atol=1e-5
+        _expert_reliability._score_information(given_rows, seen.curvature, prior, 0), -numeric, rtol=1e-4, atol=1e-5
     )
-    own, shared = state.pulls(found)
+    own, shared = state.gradients(found)
     numeric = oracle.derivative(lambda p: value(score, p, state.mean[:3]), phi)
     np.testing.assert_allclose(own, numeric, rtol=1e-6, atol=1e-7)
     numeric = oracle.derivative(lambda m: value(score, phi, m), state.mean[:3])
     np.testing.assert_allclose(shared.sum(axis=0), numeric, rtol=1e-6, atol=1e-7)
-    blocks = np.linalg.inv(state.border(found, 0.0).inverse)
+    blocks = np.linalg.inv(state.bordered_system(found, 0.0).inverse)
     for k in range(3):
 
         def one(p: Any, k: int = k) -> float:
@@ -170,9 +170,9 @@ def test_scale_is_that_of_the_believed() -> None:
     everybody = oracle.plain(rows, 12, 0.1, False)
     assert np.ptp(everybody) < 0.75 * np.ptp(believed)
     assert np.ptp(fit.score) == pytest.approx(np.ptp(believed), rel=0.06)
-    share, a, doubt = fit.n_comparisons / fit.n_comparisons.sum(), fit.slope, fit.slope_stderr
-    draws = a + doubt * np.random.default_rng(0).normal(size=(200_000, 10))
-    assert share @ (a**2 + doubt**2) == pytest.approx(share @ np.abs(draws).mean(axis=0), rel=2e-3)
+    share, a, sd = fit.n_comparisons / fit.n_comparisons.sum(), fit.slope, fit.slope_stderr
+    draws = a + sd * np.random.default_rng(0).normal(size=(200_000, 10))
+    assert share @ (a**2 + sd**2) == pytest.approx(share @ np.abs(draws).mean(axis=0), rel=2e-3)
     assert fit.reliability[:6].mean() == pytest.approx(1.0, abs=0.1)
 
 

@@ -67,4 +67,4 @@ def test_gaining_circle_is_found_exactly_when_there_is_one(triples: list[tuple[i
     ]
     tail, head = ends([(a, b) for a, b, _ in triples])
     gain = np.array([g for _, _, g in triples], dtype=np.int64)
-    assert graph.gaining_circle(tail, head, gain, 4) == any(total > 0 for total in circles)
+    assert graph.has_positive_cycle(tail, head, gain, 4) == any(total > 0 for total in circles)

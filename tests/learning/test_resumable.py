@@ -121,16 +121,20 @@ def circle(n: int) -> Pairs:
 
 @pytest.mark.parametrize("slow", [False, True])
 def test_scores_of_pairs(slow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = bradley_terry._conjugate
+    quick = _bradley_terry_fit.conjugate_gradient_solve
     # Conjugate gradients that are slow at the beginning are not tried again.
-    monkeypatch.setattr(bradley_terry, "_conjugate", lambda *how: quick(*how) and not (slow and how[-2] >= 1e-3))
+    monkeypatch.setattr(
+        _bradley_terry_fit,
+        "conjugate_gradient_solve",
+        lambda *how: quick(*how) and not (slow and how[-2] >= 1e-3),
+    )
     pairs, prior = circle(200), np.array([0.1])
-    start = bradley_terry.Shared(bradley_terry.DAVIDSON, bradley_terry.tie_start(pairs, bradley_terry.DAVIDSON), 0.0)
+    start = bradley_terry.Shared(bradley_terry.DAVIDSON, bradley_terry.initial_tie(pairs, bradley_terry.DAVIDSON), 0.0)
     how = {"tie": True, "side": True}
     states = taken_up_anywhere(
         lambda checkpoint: _bradley_terry_fit.solve_jointly(pairs, prior, start, **how, checkpoint=checkpoint)
     )
-    assert states[-1]["eliminating"].tolist() == [slow]
+    assert states[-1]["dense"].tolist() == [slow]
     taken_up_anywhere(lambda checkpoint: _bradley_terry_fit.solve(pairs, prior, checkpoint=checkpoint))
     features = chance(1).standard_normal((200, 3))
     taken_up_anywhere(
@@ -150,7 +154,7 @@ def test_steps_that_are_halved(monkeypatch: pytest.MonkeyPatch) -> None:
 
     at: list[float] = []
     states = taken_up_anywhere(
-        lambda checkpoint: _bradley_terry_fit._climb(np.array([1.3]), look, step, 1e-12, 50, None, checkpoint), least=5
+        lambda checkpoint: _bradley_terry_fit._newton(np.array([1.3]), look, step, 1e-12, 50, None, checkpoint), least=5
     )
     assert len({float(state["best"][0]) for state in states}) < len(states)
 

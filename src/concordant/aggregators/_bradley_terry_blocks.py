@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from concordant.aggregators._pairwise_outcomes import Meetings
+from concordant.aggregators._pairwise_outcomes import PairwiseOutcomes
 from concordant.arrays import Floats, Ints
 from concordant.errors import FormatError
 from concordant.learning.resumable import State
@@ -43,7 +43,7 @@ __all__ = [
 class Part:
     """The votes of a block, the scores to go on from, and its profile for the parameter tried last."""
 
-    votes: Meetings
+    votes: PairwiseOutcomes
     score: Floats
     profile: Profile | None = None
 
@@ -84,7 +84,7 @@ def part_of(block: Preferences, method: BradleyTerry) -> Part:
     return Part(votes, np.zeros(votes.slots.n_slots))
 
 
-def _windows(votes: Meetings) -> Iterator[tuple[Meetings, slice]]:
+def _windows(votes: PairwiseOutcomes) -> Iterator[tuple[PairwiseOutcomes, slice]]:
     """Yield the votes in windows whose pairs fit into memory, and their slots; they are counted anew every time."""
     first = 0
     for own in votes.windows():
@@ -125,9 +125,9 @@ def added(each: Iterable[Profile]) -> Profile:
     first = known[0]
     return first._replace(
         value=sum(p.value for p in known),
-        slope=sum((p.slope for p in known), np.zeros(len(first.slope))),
+        gradient=sum((p.gradient for p in known), np.zeros(len(first.gradient))),
         information=sum((p.information for p in known), np.zeros(first.information.shape)),
-        norm=max(p.norm for p in known),
+        score_norm=max(p.score_norm for p in known),
         score=np.concatenate([p.score for p in known]),
         response=np.concatenate([p.response for p in known], axis=1),
     )

@@ -1,8 +1,8 @@
 """Newton's method for Bradley-Terry: scores, tie parameter, side effect and weights of features by maximum likelihood.
 
 The penalised log-likelihood of an instance is concave, and its Hessian is sparse and diagonally dominant. Some six
-Newton steps suffice; a step is solved by elimination in small instances and by conjugate gradients in large ones. The
-parameters that instances share (tie parameter, side effect) couple them through a system of one or two unknowns.
+Newton steps suffice; a Newton system is solved by Cholesky in small instances and by conjugate gradients in large ones.
+The shared parameters (tie parameter, side effect) couple the instances through a system of one or two unknowns.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from concordant.kernels.bradley_terry import (
     RAO_KUPPER,
     TIE_BOUND,
     Shared,
-    by_size,
-    conjugate_steps,
+    conjugate_gradient_solve,
     evaluate_all,
     fill_hessian,
     gradient_steps,
@@ -28,8 +27,9 @@ from concordant.kernels.bradley_terry import (
     pair_columns,
     signed_sums,
     solve_small,
+    split_by_size,
 )
-from concordant.kernels.pair_counts import Pairs, locked, sums
+from concordant.kernels.pair_counts import Pairs, read_only, sums
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State
 
 __all__ = [
@@ -37,17 +37,16 @@ __all__ = [
     "Profile",
     "Report",
     "Solution",
-    "climb_profile",
-    "descend",
+    "maximise_profile",
+    "gradient_ascent",
     "information",
     "profile",
     "solve",
     "solve_jointly",
     "solve_linear",
 ]
-# Up to this size elimination steps in where conjugate gradients are slow.
+# Up to this many items Cholesky takes over where conjugate gradients are slow.
 _DENSE = 4096
-
 
 NO_TIES = Shared()
 
@@ -55,11 +54,24 @@ Report = Callable[[int, int], None]
 
 
 class Solution(NamedTuple):
-    """Scores and how they were reached.
+    """The maximum-likelihood (or posterior mode) estimate, and how Newton's method ended.
 
-    `information` is that of the parameters learned jointly (tie, then side; those that were learned), the scores being
-    profiled out, and `response` how the scores give way when such a parameter grows, one row each, with a minus sign;
-    `gradient_norm` is the largest component of the gradient over max(1, the most outcomes of an item).
+    Attributes
+    ----------
+    score : float64[S]
+        The scores, of mean 0 in every instance.
+    shared : Shared
+        Tie parameter and side effect.
+    objective : float
+        The penalised log-likelihood.
+    gradient_norm : float
+        The largest component of the gradient over max(1, the most outcomes of an item).
+    n_iter, converged, trace
+        Newton steps, whether they converged, and the objective after each.
+    information : float64[L, L]
+        Information of the shared parameters that were learned (tie, then side), the scores being profiled out.
+    response : float64[L, S]
+        −d score / d parameter along the profile likelihood, one row for each of these parameters.
     """
 
     score: Floats
@@ -73,8 +85,8 @@ class Solution(NamedTuple):
     response: Floats
 
 
-def _scale(pairs: Pairs) -> Floats:
-    """Return for every instance the most outcomes an item has, at least 1: what a gradient is measured against."""
+def _gradient_scale(pairs: Pairs) -> Floats:
+    """Return the unit of the gradient in every instance: the most outcomes an item has, at least 1."""
     whole = pairs.outcomes
     n = pairs.n_slots
     each = np.bincount(pairs.left, whole, n) + np.bincount(pairs.right, whole, n)
@@ -90,7 +102,7 @@ def _scale(pairs: Pairs) -> Floats:
 
 
 class _Solver:
-    """Solves for the steps of one large instance: conjugate gradients, or elimination where those are slow."""
+    """Solves the Newton systems of one large instance: by conjugate gradients, or by Cholesky where those are slow."""
 
     def __init__(self, pairs: Pairs, prior: float) -> None:
         self.columns = pair_columns(pairs)
@@ -98,26 +110,26 @@ class _Solver:
         self.size = pairs.n_slots
         self.prior = prior
         m = self.size
-        # As many steps as cost about as much as one elimination.
-        self.patience = 5000 if m > _DENSE else int(np.clip(m**3 / (60.0 * max(self.n_pairs, 1)), 20, 1000))
-        self.eliminating = False
+        # As many steps as cost about as much as one Cholesky factorisation.
+        self.max_cg_steps = 5000 if m > _DENSE else int(np.clip(m**3 / (60.0 * max(self.n_pairs, 1)), 20, 1000))
+        self.dense = False
 
     def solve(self, weight: Floats, columns: Floats, rtol: float) -> Floats:
         """Return the solutions for the rows of `columns`, to a relative residual of about `rtol`."""
         out = np.zeros(columns.shape)
         ends = (0, self.n_pairs)
-        if not self.eliminating:
+        if not self.dense:
             done = True
             for rhs, x in zip(columns, out, strict=True):
-                done &= conjugate_steps(
-                    self.columns, ends, weight, 0, self.size, self.prior, rhs, x, rtol, self.patience
+                done &= conjugate_gradient_solve(
+                    self.columns, ends, weight, 0, self.size, self.prior, rhs, x, rtol, self.max_cg_steps
                 )
             if done or self.size > _DENSE:
                 return out
-            self.eliminating = True
-        return self._eliminate(weight, columns)
+            self.dense = True
+        return self._cholesky(weight, columns)
 
-    def _eliminate(self, weight: Floats, columns: Floats) -> Floats:
+    def _cholesky(self, weight: Floats, columns: Floats) -> Floats:
         from scipy.linalg import cho_factor, cho_solve
 
         m = self.size
@@ -128,89 +140,107 @@ class _Solver:
         return np.ascontiguousarray(cho_solve(factor, columns.T, check_finite=False).T)
 
 
-class _Climb(NamedTuple):
-    """Where Newton's method ended, and how."""
+class _NewtonResult(NamedTuple):
+    """The point at which Newton's method ended, with the objective and the norm of the gradient there."""
 
     x: Floats
     value: float
     norm: float
-    steps: int
+    n_iter: int
     converged: bool
     trace: list[float]
 
 
-class _Way(NamedTuple):
-    """Where Newton's method stands: the point to look at next, the step that led there, and the best one so far."""
+class _NewtonState(NamedTuple):
+    """State of Newton's method between two steps.
+
+    Attributes
+    ----------
+    x : float64[p]
+        The next point to evaluate.
+    step : float64[p]
+        The step that led there, and in `step_size` its largest component.
+    n_iter : int
+        Steps so far.
+    best : float64[p]
+        The best point so far, with its objective `value` and gradient `norm`.
+    trace : list of float
+        The objective after each accepted step.
+    """
 
     x: Floats
     step: Floats
-    moved: float
-    steps: int
+    step_size: float
+    n_iter: int
     best: Floats
     value: float
     norm: float
     trace: list[float]
 
-    def kept(self) -> dict[str, Any]:
-        """Return the same as arrays."""
-        numbers = np.array([self.moved, self.steps, self.value, self.norm])
-        return {"x": self.x, "step": self.step, "best": self.best, "way": numbers, "trace": np.array(self.trace)}
+    def arrays(self) -> dict[str, Any]:
+        """Return the state as arrays, for a checkpoint."""
+        scalars = np.array([self.step_size, self.n_iter, self.value, self.norm])
+        return {"x": self.x, "step": self.step, "best": self.best, "scalars": scalars, "trace": np.array(self.trace)}
 
     @classmethod
-    def of(cls, kept: State) -> _Way:
-        """Return what was kept."""
-        moved, steps, value, norm = kept["way"].tolist()
-        return cls(kept["x"], kept["step"], moved, int(steps), kept["best"], value, norm, kept["trace"].tolist())
+    def from_arrays(cls, arrays: State) -> _NewtonState:
+        """Return the state that a checkpoint holds."""
+        step_size, n_iter, value, norm = arrays["scalars"].tolist()
+        x, step, best, trace = arrays["x"], arrays["step"], arrays["best"], arrays["trace"].tolist()
+        return cls(x, step, step_size, int(n_iter), best, value, norm, trace)
 
 
-def _climb(
+def _newton(
     x: Floats,
-    look: Callable[[Floats], tuple[float, float]],
-    step_from: Callable[[Floats, float], tuple[Floats, float]],
+    objective: Callable[[Floats], tuple[float, float]],
+    newton_step: Callable[[Floats, float], tuple[Floats, float]],
     tol: float,
     max_iter: int,
     report: Report | None,
     checkpoint: Checkpointer = NO_CHECKPOINT,
-    hidden: Callable[[], State] = dict,
-) -> _Climb:
-    """Climb from x by Newton's method, halving steps that go too far.
+    solver_state: Callable[[], State] = dict,
+) -> _NewtonResult:
+    """Maximise a concave function from x by Newton's method, halving steps that overshoot.
 
-    `look` gives the objective at a point and the norm of its gradient; `step_from` gives the step from the point last
-    looked at, and how far it moves any score or parameter. `checkpoint` keeps the state after every step, `hidden`
-    what else the two go on from.
+    `objective` gives the value at a point and the norm of its gradient. `newton_step` gives the step from the point
+    evaluated last, and its largest component. `checkpoint` receives the state after every step, with what
+    `solver_state` adds to it.
     """
+    at = _NewtonState(x, np.zeros(len(x)), np.inf, 0, x, -np.inf, np.inf, [])
     known = checkpoint.restore()
-    at = _Way(x, np.zeros(len(x)), np.inf, 0, x, -np.inf, np.inf, []) if known is None else _Way.of(known)
+    if known is not None:
+        at = _NewtonState.from_arrays(known)
 
     def state() -> State:
-        return at.kept() | dict(hidden())
+        return at.arrays() | dict(solver_state())
 
     with checkpoint.steps(max_iter):
         while True:
-            value, norm = look(at.x)
-            converged = norm == 0.0 or (at.moved <= LAST_STEP and norm <= tol)
-            if converged or at.steps == max_iter:
-                return _Climb(at.x, value, norm, at.steps, converged, [*at.trace, value])
+            value, norm = objective(at.x)
+            converged = norm == 0.0 or (at.step_size <= LAST_STEP and norm <= tol)
+            if converged or at.n_iter == max_iter:
+                return _NewtonResult(at.x, value, norm, at.n_iter, converged, [*at.trace, value])
             if value < at.value - 1e-11 * abs(at.value):
                 half = 0.5 * at.step
-                at = at._replace(x=at.x - half, step=half, moved=0.5 * at.moved, steps=at.steps + 1)
+                at = at._replace(x=at.x - half, step=half, step_size=0.5 * at.step_size, n_iter=at.n_iter + 1)
             else:
-                step, moved = step_from(at.x, norm)
-                at = _Way(at.x + step, step, moved, at.steps + 1, at.x, value, norm, [*at.trace, value])
-            checkpoint.save(at.steps, state)
+                step, step_size = newton_step(at.x, norm)
+                at = _NewtonState(at.x + step, step, step_size, at.n_iter + 1, at.x, value, norm, [*at.trace, value])
+            checkpoint.save(at.n_iter, state)
             if report is not None:
-                report(at.steps, max_iter)
+                report(at.n_iter, max_iter)
     # Interrupted.
-    return _Climb(at.best, at.value, at.norm, at.steps, False, at.trace)
+    return _NewtonResult(at.best, at.value, at.norm, at.n_iter, False, at.trace)
 
 
-def _accuracy(norm: float) -> float:
-    """Return to what part a step has to be right: the nearer the end, the more digits."""
+def _forcing_term(norm: float) -> float:
+    """Return the relative tolerance of an inexact Newton step: tighter as the gradient vanishes."""
     return min(1e-3, max(norm, 1e-10))
 
 
-def _shortened(step: Floats, moved: float) -> tuple[Floats, float]:
-    return (step, moved) if moved <= LONGEST_STEP else (step * (LONGEST_STEP / moved), LONGEST_STEP)
+def _capped(step: Floats, step_size: float) -> tuple[Floats, float]:
+    """Return the step, scaled down where a component exceeds `LONGEST_STEP`, and its largest component."""
+    return (step, step_size) if step_size <= LONGEST_STEP else (step * (LONGEST_STEP / step_size), LONGEST_STEP)
 
 
 def _newton_large(
@@ -223,31 +253,31 @@ def _newton_large(
     start: Floats,
     report: Report | None,
     checkpoint: Checkpointer,
-) -> _Climb:
-    """Find the scores of one large instance."""
+) -> _NewtonResult:
+    """Maximise the penalised log-likelihood of one large instance over its scores."""
     solver = _Solver(pairs, prior)
     known = checkpoint.restore()
     if known is not None:
-        solver.eliminating = bool(known["eliminating"])
+        solver.dense = bool(known["dense"])
     columns, n_pairs = solver.columns, len(pairs.left)
     weight = np.empty(n_pairs)
     cross = np.empty(n_pairs if shared.model else 0)
     gradient = np.empty(len(start))
 
-    def look(s: Floats) -> tuple[float, float]:
+    def objective(s: Floats) -> tuple[float, float]:
         gradient[:] = 0.0
         value = evaluate_all(columns, s, shared.tie, shared.side, shared.model, gradient, weight, cross)[0]
         gradient[:] -= prior * s
         return value - 0.5 * prior * float(s @ s), float(np.abs(gradient).max()) / scale
 
-    def step_from(_s: Floats, norm: float) -> tuple[Floats, float]:
-        step = solver.solve(weight, gradient[None, :], _accuracy(norm))[0]
-        return _shortened(step, float(np.abs(step).max()))
+    def newton_step(_s: Floats, norm: float) -> tuple[Floats, float]:
+        step = solver.solve(weight, gradient[None, :], _forcing_term(norm))[0]
+        return _capped(step, float(np.abs(step).max()))
 
-    def hidden() -> State:
-        return {"eliminating": np.array(solver.eliminating)}
+    def solver_state() -> State:
+        return {"dense": np.array(solver.dense)}
 
-    return _climb(start, look, step_from, tol, max_iter, report, checkpoint, hidden)
+    return _newton(start, objective, newton_step, tol, max_iter, report, checkpoint, solver_state)
 
 
 def solve(
@@ -261,11 +291,11 @@ def solve(
     report: Report | None = None,
     checkpoint: Checkpointer = NO_CHECKPOINT,
 ) -> Solution:
-    """Return the scores that maximise the likelihood minus ½ prior ‖s‖², what instances share being held fixed.
+    """Return the scores that maximise log-likelihood − ½ prior ‖s‖², the shared parameters being held fixed.
 
-    Every instance is solved by itself, to the same bits in any company; its scores have mean 0. Without a prior the
-    caller makes sure that a maximum exists. O(pairs) per step for large instances, O(m³) for small ones. `checkpoint`
-    keeps the state after every step where there is one instance and it is large.
+    Every instance is solved alone, so its scores do not depend on the other instances to the last bit; they have mean
+    0. Without a prior the caller makes sure that a maximum exists. O(pairs) per step for large instances, O(m³) for
+    small ones. `checkpoint` receives the state after every step of a single large instance.
 
     >>> from_one = Pairs(
     ...     np.array([0], np.int32),
@@ -281,15 +311,15 @@ def solve(
     True
     """
     s = np.zeros(pairs.n_slots) if start is None else np.array(start, dtype=np.float64)
-    scale = _scale(pairs)
-    small, large = by_size(pairs)
+    scale = _gradient_scale(pairs)
+    small, large = split_by_size(pairs)
     out = np.zeros((4, len(pairs.offsets) - 1))
     out[3] = 1.0
     trace: list[float] = []
     if len(small):
         weight = np.empty(len(pairs.left))
         cross = np.empty(len(pairs.left) if shared.model else 0)
-        edges = locked(pairs.starts, pairs.offsets)
+        edges = read_only(pairs.starts, pairs.offsets)
         newton_small(
             pair_columns(pairs), edges, small, prior, scale, tuple(shared), tol, max_iter, s, weight, cross, out
         )
@@ -297,10 +327,10 @@ def solve(
         first, last = int(pairs.offsets[n]), int(pairs.offsets[n + 1])
         one = pairs.window(n)
         own = checkpoint if len(pairs.offsets) == 2 else NO_CHECKPOINT
-        climb = _newton_large(one, float(prior[n]), float(scale[n]), shared, tol, max_iter, s[first:last], report, own)
-        s[first:last] = climb.x - climb.x.mean()
-        out[:, n] = climb[1:5]
-        trace = climb.trace
+        end = _newton_large(one, float(prior[n]), float(scale[n]), shared, tol, max_iter, s[first:last], report, own)
+        s[first:last] = end.x - end.x.mean()
+        out[:, n] = end[1:5]
+        trace = end.trace
     return Solution(
         s,
         shared,
@@ -327,69 +357,83 @@ def solve_jointly(
     report: Report | None = None,
     checkpoint: Checkpointer = NO_CHECKPOINT,
 ) -> Solution:
-    """Return scores and shared parameters (`tie`, `side`: those to learn) that maximise the likelihood together.
+    """Return the scores and shared parameters (`tie`, `side`: those to learn) that maximise the likelihood jointly.
 
-    `shared` is where they begin. Newton's method on everything at once: every instance is solved for its own step as a
-    function of the shared one, which then follows from a system of one or two unknowns. `checkpoint` keeps the state
-    after every step.
+    Newton's method on all parameters, from `shared`. The Newton system is an arrow: the blocks of the instances are
+    eliminated, and the shared step follows from the Schur complement, a system of one or two unknowns. `checkpoint`
+    receives the state after every step.
     """
-    coupled = _Coupled(pairs, prior, shared, np.flatnonzero([tie, side]))
-    solvers = coupled.solvers()
-    scale, sizes = _scale(pairs), np.diff(pairs.offsets)
+    likelihood = _JointLikelihood(pairs, prior, shared, np.flatnonzero([tie, side]))
+    solvers = likelihood.solvers()
+    scale, sizes = _gradient_scale(pairs), np.diff(pairs.offsets)
     slot_scale = np.repeat(scale, sizes)
     n_slots = pairs.n_slots
-    information = np.eye(len(coupled.learned))
-    response = np.zeros((len(coupled.learned), n_slots))
+    information = np.eye(len(likelihood.learned))
+    response = np.zeros((len(likelihood.learned), n_slots))
     known = checkpoint.restore()
     if known is not None:
         information, response = known["information"], known["response"]
-        for solver, eliminating in zip(solvers.values(), known["eliminating"].tolist(), strict=True):
-            solver.eliminating = eliminating
+        for solver, dense in zip(solvers.values(), known["dense"].tolist(), strict=True):
+            solver.dense = dense
 
-    def hidden() -> State:
-        eliminating = np.array([solver.eliminating for solver in solvers.values()], dtype=np.bool_)
-        return {"information": information, "response": response, "eliminating": eliminating}
+    def solver_state() -> State:
+        dense = np.array([solver.dense for solver in solvers.values()], dtype=np.bool_)
+        return {"information": information, "response": response, "dense": dense}
 
-    def look(x: Floats) -> tuple[float, float]:
-        value = coupled.evaluate(x[:n_slots], x[n_slots:])
-        return value, max(float(np.abs(coupled.gradient / slot_scale).max(initial=0.0)), coupled.shared_norm)
+    def objective(x: Floats) -> tuple[float, float]:
+        value = likelihood.evaluate(x[:n_slots], x[n_slots:])
+        return value, max(float(np.abs(likelihood.gradient / slot_scale).max(initial=0.0)), likelihood.shared_norm)
 
-    def step_from(x: Floats, norm: float) -> tuple[Floats, float]:
+    def newton_step(x: Floats, norm: float) -> tuple[Floats, float]:
         nonlocal information, response
-        couplings = coupled.couplings()
-        solved = coupled.solved(np.concatenate([coupled.gradient[None, :], couplings]), solvers, _accuracy(norm))
+        cross_information = likelihood.cross_information()
+        solved = likelihood.solve_scores(
+            np.concatenate([likelihood.gradient[None, :], cross_information]), solvers, _forcing_term(norm)
+        )
         response = solved[1:]
-        information = coupled.information - couplings @ response.T
-        chosen = _solve_few(information, coupled.slope - couplings @ solved[0])
+        information = likelihood.information - cross_information @ response.T
+        chosen = _solve_dense(information, likelihood.shared_gradient - cross_information @ solved[0])
         step = np.concatenate([solved[0] - chosen @ response, chosen])
-        return _bounded(step, float(np.abs(step).max()), x[n_slots:], shared.model, coupled.learned)
+        return _bounded_step(step, float(np.abs(step).max()), x[n_slots:], shared.model, likelihood.learned)
 
     first = np.zeros(n_slots) if start is None else start
-    climb = _climb(np.concatenate([first, coupled.start]), look, step_from, tol, max_iter, report, checkpoint, hidden)
-    s = climb.x[:n_slots]
+    end = _newton(
+        np.concatenate([first, likelihood.start]),
+        objective,
+        newton_step,
+        tol,
+        max_iter,
+        report,
+        checkpoint,
+        solver_state,
+    )
+    s = end.x[:n_slots]
     full = np.flatnonzero(sizes > 0)
     if len(full):
         s -= np.repeat(np.add.reduceat(s, pairs.offsets[full]) / sizes[full], sizes[full])
-    learned = shared.moved(coupled.learned, climb.x[n_slots:])
-    return Solution(s, learned, *climb[1:], (information + information.T) / 2, response)
+    learned = shared.updated(likelihood.learned, end.x[n_slots:])
+    return Solution(s, learned, *end[1:], (information + information.T) / 2, response)
 
 
-def _solve_few(table: Floats, rhs: Floats) -> Floats:
-    """Return the solution of a small system; the shortest one where it has many."""
+def _solve_dense(table: Floats, rhs: Floats) -> Floats:
+    """Return the solution of a dense system, the one of least norm where the system is singular."""
     try:
         return np.asarray(np.linalg.solve(table, rhs), dtype=np.float64)
     except np.linalg.LinAlgError:
         return np.asarray(np.linalg.lstsq(table, rhs)[0], dtype=np.float64)
 
 
-class _Coupled:
-    """The objective of scores and shared parameters together, at the point last evaluated."""
+class _JointLikelihood:
+    """Penalised log-likelihood of scores and shared parameters, with its derivatives at the point evaluated last.
+
+    `gradient` is along the scores, `shared_gradient` and `information` along the shared parameters that are learned.
+    """
 
     def __init__(self, pairs: Pairs, prior: Floats, shared: Shared, learned: Ints) -> None:
         self.pairs = pairs
         self.prior = prior
-        self.small, self.large = by_size(pairs)
-        self.edges = locked(pairs.starts, pairs.offsets)
+        self.small, self.large = split_by_size(pairs)
+        self.edges = read_only(pairs.starts, pairs.offsets)
         self.columns = pair_columns(pairs)
         self.shared = shared
         self.learned = learned
@@ -399,38 +443,38 @@ class _Coupled:
         self.weight = np.empty(len(pairs.left))
         self.cross = np.empty(len(pairs.left))
         self.gradient = np.empty(pairs.n_slots)
-        self.slope = np.zeros(len(learned))
+        self.shared_gradient = np.zeros(len(learned))
         self.information = np.zeros((len(learned), len(learned)))
 
     def evaluate(self, s: Floats, common: Floats) -> float:
-        """Return the objective at a point and keep its slopes and its information."""
-        model, tie, side = self.shared.moved(self.learned, common)
+        """Return the objective at a point, and keep its derivatives there."""
+        model, tie, side = self.shared.updated(self.learned, common)
         self.gradient[:] = 0.0
         found = evaluate_all(self.columns, s, tie, side, model, self.gradient, self.weight, self.cross)
         value, of_tie, of_side, tie_tie, tie_side, side_side = found
         self.gradient -= self.slot_prior * s
-        self.slope = np.array([of_tie, of_side])[self.learned]
+        self.shared_gradient = np.array([of_tie, of_side])[self.learned]
         whole = np.array([[tie_tie, tie_side], [tie_side, side_side]])
         self.information = whole[np.ix_(self.learned, self.learned)]
         return value - 0.5 * float(self.slot_prior @ (s * s))
 
     @property
     def shared_norm(self) -> float:
-        """The largest slope along a shared parameter, over the number of outcomes."""
-        return float(np.abs(self.slope).max(initial=0.0)) / self.outcomes
+        """The largest component of the shared gradient, over the number of outcomes."""
+        return float(np.abs(self.shared_gradient).max(initial=0.0)) / self.outcomes
 
-    def couplings(self) -> Floats:
+    def cross_information(self) -> Floats:
         """Return the information between each shared parameter and the scores."""
         sources = (self.cross, self.weight)
         rows = [signed_sums(self.columns, sources[k], len(self.gradient)) for k in self.learned.tolist()]
         return np.array(rows).reshape(len(rows), len(self.gradient))
 
     def solvers(self) -> dict[int, _Solver]:
-        """Return what solves the large instances."""
+        """Return a solver for each large instance."""
         return {n: _Solver(self.pairs.window(n), float(self.prior[n])) for n in self.large}
 
-    def solved(self, columns: Floats, solvers: Mapping[int, _Solver], accuracy: float) -> Floats:
-        """Return each row of slots divided by the information of the scores at the point last evaluated."""
+    def solve_scores(self, columns: Floats, solvers: Mapping[int, _Solver], accuracy: float) -> Floats:
+        """Solve for each row of `columns`, in place, with the information of the scores at the point evaluated last."""
         pairs = self.pairs
         if len(self.small):
             solve_small(self.columns, self.edges, self.small, self.weight, self.prior, columns)
@@ -441,32 +485,32 @@ class _Coupled:
         return columns
 
 
-def _bounded(step: Floats, moved: float, common: Floats, model: int, learned: Ints) -> tuple[Floats, float]:
-    """Return the part of a step that is not too long and keeps the tie parameter within its bounds.
+def _bounded_step(step: Floats, step_size: float, common: Floats, model: int, learned: Ints) -> tuple[Floats, float]:
+    """Return the step and its size, scaled down so that it is not too long and the tie parameter stays in its bounds.
 
-    A step ends with that of the shared parameters that are learned, which are `common` now.
+    The last components of a step belong to the shared parameters that are learned, whose values are `common`.
     """
-    reach = min(1.0, LONGEST_STEP / moved) if moved > 0 else 1.0
+    reach = min(1.0, LONGEST_STEP / step_size) if step_size > 0 else 1.0
     if 0 in learned:
         change, tie = float(step[-len(learned)]), float(common[0])
         if model == RAO_KUPPER and tie + reach * change < tie / 4:
             reach = -0.75 * tie / change
         elif abs(tie + reach * change) > TIE_BOUND and change != 0:
             reach = max((np.sign(change) * TIE_BOUND - tie) / change, 0.0)
-    return step * reach, moved * reach
+    return step * reach, step_size * reach
 
 
 class Profile(NamedTuple):
-    """The likelihood of some instances where their scores are best for what they share, and how it goes on from there.
+    """Profile log-likelihood of some instances at given shared parameters: the maximum over their scores.
 
-    `slope` and `information` are those along the shared parameters that are learned, the scores giving way;
-    `response` is how they do (see `Solution`), `norm` what is left of the gradient along them.
+    `gradient` and `information` are along the shared parameters that are learned; `response` is as in `Solution`;
+    `score_norm` is the norm of what is left of the gradient along the scores.
     """
 
     value: float
-    slope: Floats
+    gradient: Floats
     information: Floats
-    norm: float
+    score_norm: float
     score: Floats
     response: Floats
 
@@ -474,17 +518,17 @@ class Profile(NamedTuple):
 def profile(
     pairs: Pairs, prior: Floats, shared: Shared, learned: Ints, *, tol: float, max_iter: int, start: Floats
 ) -> Profile:
-    """Return the best scores for shared parameters, and how the likelihood goes on as those learned move."""
+    """Return the profile log-likelihood of shared parameters, with its derivatives along those `learned`."""
     best = solve(pairs, prior, shared, tol=tol, max_iter=max_iter, start=start)
-    coupled = _Coupled(pairs, prior, shared, learned)
-    value = coupled.evaluate(best.score, coupled.start)
-    couplings = coupled.couplings()
-    response = coupled.solved(couplings.copy(), coupled.solvers(), _accuracy(0.0))
-    information = coupled.information - couplings @ response.T
-    return Profile(value, coupled.slope, information, best.gradient_norm, best.score, response)
+    likelihood = _JointLikelihood(pairs, prior, shared, learned)
+    value = likelihood.evaluate(best.score, likelihood.start)
+    cross_information = likelihood.cross_information()
+    response = likelihood.solve_scores(cross_information.copy(), likelihood.solvers(), _forcing_term(0.0))
+    information = likelihood.information - cross_information @ response.T
+    return Profile(value, likelihood.shared_gradient, information, best.gradient_norm, best.score, response)
 
 
-def climb_profile(
+def maximise_profile(
     evaluate: Callable[[Shared], Profile],
     shared: Shared,
     learned: Ints,
@@ -494,37 +538,38 @@ def climb_profile(
     max_iter: int,
     report: Report | None = None,
     checkpoint: Checkpointer = NO_CHECKPOINT,
-    hidden: Callable[[], State] = dict,
+    solver_state: Callable[[], State] = dict,
 ) -> Solution:
-    """Return the shared parameters that are best, given the sums over all instances of what `profile` returns.
+    """Return the shared parameters that maximise the profile log-likelihood.
 
-    The scores are wherever they are evaluated, and `hidden` gives them to be kept; those of the solution are empty.
+    `evaluate` gives the sums over all instances of what `profile` returns. The scores stay where it computes them, and
+    `solver_state` gives them for a checkpoint; those of the solution are empty.
     """
     found: Profile | None = None
 
     def last(common: Floats) -> Profile:
-        """Return the profile looked at last, or that at a point where none was."""
+        """Return the profile evaluated last, or that at `common` where none was."""
         nonlocal found
         if found is None:
-            found = evaluate(shared.moved(learned, common))
+            found = evaluate(shared.updated(learned, common))
         return found
 
-    def look(common: Floats) -> tuple[float, float]:
+    def objective(common: Floats) -> tuple[float, float]:
         nonlocal found
         found = None
         here = last(common)
-        return here.value, max(here.norm, float(np.abs(here.slope).max(initial=0.0)) / max(outcomes, 1.0))
+        return here.value, max(here.score_norm, float(np.abs(here.gradient).max(initial=0.0)) / max(outcomes, 1.0))
 
-    def step_from(common: Floats, _norm: float) -> tuple[Floats, float]:
-        step = _solve_few(last(common).information, last(common).slope)
-        return _bounded(step, float(np.abs(step).max()), common, shared.model, learned)
+    def newton_step(common: Floats, _norm: float) -> tuple[Floats, float]:
+        step = _solve_dense(last(common).information, last(common).gradient)
+        return _bounded_step(step, float(np.abs(step).max()), common, shared.model, learned)
 
     start = np.array([shared.tie, shared.side])[learned]
-    climb = _climb(start, look, step_from, tol, max_iter, report, checkpoint, hidden)
-    information = last(climb.x).information
+    end = _newton(start, objective, newton_step, tol, max_iter, report, checkpoint, solver_state)
+    information = last(end.x).information
     information = (information + information.T) / 2
-    best = shared.moved(learned, climb.x)
-    return Solution(np.zeros(0), best, *climb[1:], information, np.zeros((len(learned), 0)))
+    best = shared.updated(learned, end.x)
+    return Solution(np.zeros(0), best, *end[1:], information, np.zeros((len(learned), 0)))
 
 
 def solve_linear(
@@ -540,44 +585,48 @@ def solve_linear(
     report: Report | None = None,
     checkpoint: Checkpointer = NO_CHECKPOINT,
 ) -> tuple[Floats, Solution]:
-    """Return weights b of features, and the solution with scores features · b, learned with the shared parameters.
+    """Return the coefficients b of features, and the solution with scores features · b, fitted with the shared ones.
 
-    The prior is on the scores, as elsewhere, so that the units of the features do not matter. `information` of the
-    solution is that of (b, tie, side), those that were learned. Columns must be independent. O(pairs · F²) per step.
-    `checkpoint` keeps the state after every step.
+    The prior is on the scores, so the units of the features do not matter. `information` of the solution is that of
+    (b, tie, side), as far as they are learned. Columns must be linearly independent. O(pairs · F²) per step.
+    `checkpoint` receives the state after every step.
     """
     f = features.shape[1]
-    coupled = _Coupled(pairs, prior, shared, np.flatnonzero([tie, side]))
-    pull = features.T @ (coupled.slot_prior[:, None] * features)
-    size = np.maximum(np.abs(features).max(axis=0, initial=0.0), 1e-300) * coupled.outcomes
-    information = np.empty((f + len(coupled.learned), f + len(coupled.learned)))
+    likelihood = _JointLikelihood(pairs, prior, shared, np.flatnonzero([tie, side]))
+    prior_information = features.T @ (likelihood.slot_prior[:, None] * features)
+    size = np.maximum(np.abs(features).max(axis=0, initial=0.0), 1e-300) * likelihood.outcomes
+    information = np.empty((f + len(likelihood.learned), f + len(likelihood.learned)))
 
-    def look(x: Floats) -> tuple[float, float]:
-        value = coupled.evaluate(features @ x[:f], x[f:])
-        return value, max(float(np.abs(features.T @ coupled.gradient / size).max(initial=0.0)), coupled.shared_norm)
+    def objective(x: Floats) -> tuple[float, float]:
+        value = likelihood.evaluate(features @ x[:f], x[f:])
+        return value, max(
+            float(np.abs(features.T @ likelihood.gradient / size).max(initial=0.0)), likelihood.shared_norm
+        )
 
-    def inform() -> None:
-        information[:f, :f] = pull + _apart(pairs, features, coupled.weight)
-        information[f:, :f] = coupled.couplings() @ features
+    def fill_information() -> None:
+        information[:f, :f] = prior_information + _weighted_gram(pairs, features, likelihood.weight)
+        information[f:, :f] = likelihood.cross_information() @ features
         information[:f, f:] = information[f:, :f].T
-        information[f:, f:] = coupled.information
+        information[f:, f:] = likelihood.information
 
-    def step_from(x: Floats, _norm: float) -> tuple[Floats, float]:
-        inform()
-        step = _solve_few(information, np.concatenate([features.T @ coupled.gradient, coupled.slope]))
-        moved = max(float(np.abs(features @ step[:f]).max(initial=0.0)), float(np.abs(step[f:]).max(initial=0.0)))
-        return _bounded(step, moved, x[f:], shared.model, coupled.learned)
+    def newton_step(x: Floats, _norm: float) -> tuple[Floats, float]:
+        fill_information()
+        step = _solve_dense(information, np.concatenate([features.T @ likelihood.gradient, likelihood.shared_gradient]))
+        step_size = max(float(np.abs(features @ step[:f]).max(initial=0.0)), float(np.abs(step[f:]).max(initial=0.0)))
+        return _bounded_step(step, step_size, x[f:], shared.model, likelihood.learned)
 
-    climb = _climb(np.concatenate([np.zeros(f), coupled.start]), look, step_from, tol, max_iter, report, checkpoint)
-    look(climb.x)
-    inform()
-    b = climb.x[:f]
-    found = shared.moved(coupled.learned, climb.x[f:])
-    return b, Solution(features @ b, found, *climb[1:], information, np.zeros((0, pairs.n_slots)))
+    end = _newton(
+        np.concatenate([np.zeros(f), likelihood.start]), objective, newton_step, tol, max_iter, report, checkpoint
+    )
+    objective(end.x)
+    fill_information()
+    b = end.x[:f]
+    found = shared.updated(likelihood.learned, end.x[f:])
+    return b, Solution(features @ b, found, *end[1:], information, np.zeros((0, pairs.n_slots)))
 
 
-def _apart(pairs: Pairs, features: Floats, weight: Floats) -> Floats:
-    """Return Σ weight (x_left - x_right)(x_left - x_right)ᵀ over pairs, some at a time."""
+def _weighted_gram(pairs: Pairs, features: Floats, weight: Floats) -> Floats:
+    """Return Σ weight (x_left - x_right)(x_left - x_right)ᵀ over pairs, in blocks of pairs."""
     out = np.zeros((features.shape[1], features.shape[1]))
     block = max((1 << 22) // max(features.shape[1], 1), 1)
     for start in range(0, len(weight), block):
@@ -587,10 +636,11 @@ def _apart(pairs: Pairs, features: Floats, weight: Floats) -> Floats:
     return out
 
 
-def descend(pairs: Pairs, prior: Floats, *, steps: int, rate: float) -> Solution:
-    """Return the scores after so many gradient steps of rate · M² / T from 0 (M items, T outcomes of the instance).
+def gradient_ascent(pairs: Pairs, prior: Floats, *, steps: int, rate: float) -> Solution:
+    """Return the scores after `steps` gradient steps from 0.
 
-    The likelihood has no ties; pairs' ties are left out. O(pairs) per step.
+    A step is rate · M² / T times the gradient, M items and T outcomes of the instance. The likelihood has no ties; tied
+    outcomes are left out. O(pairs) per step.
     """
     n = len(pairs.offsets) - 1
     sizes = np.diff(pairs.offsets)
@@ -598,30 +648,32 @@ def descend(pairs: Pairs, prior: Floats, *, steps: int, rate: float) -> Solution
     each = np.divide(rate * sizes * sizes, total, out=np.zeros(n), where=total > 0)
     s = np.zeros(pairs.n_slots)
     out = np.zeros((2, n))
-    edges = locked(pairs.starts, pairs.offsets)
-    gradient_steps(pair_columns(pairs), edges, prior, each, _scale(pairs), steps, s, np.empty(len(pairs.left)), out)
+    edges = read_only(pairs.starts, pairs.offsets)
+    gradient_steps(
+        pair_columns(pairs), edges, prior, each, _gradient_scale(pairs), steps, s, np.empty(len(pairs.left)), out
+    )
     norm = float(out[1].max(initial=0.0))
     none = np.zeros((0, 0)), np.zeros((0, len(s)))
     return Solution(s, NO_TIES, float(out[0].sum()), norm, steps, norm == 0.0, [], *none)
 
 
-# What intervals need.
+# Observed information, for intervals.
 
 
 def information(pairs: Pairs, score: Floats, prior: float, shared: Shared, learned: Ints) -> Floats:
-    """Return the information (negative second derivatives) of one instance's scores, then the parameters `learned`.
+    """Return the observed information (−Hessian) of one instance: its scores, then the parameters `learned`.
 
-    `learned` holds 0 for the tie parameter, 1 for the side. The prior's share is included.
+    `learned` holds 0 for the tie parameter, 1 for the side effect. The precision of the prior is included.
     """
     m = pairs.n_slots
-    coupled = _Coupled(pairs, np.array([prior]), shared, learned)
-    coupled.evaluate(score, coupled.start)
+    likelihood = _JointLikelihood(pairs, np.array([prior]), shared, learned)
+    likelihood.evaluate(score, likelihood.start)
     table = np.empty(m * m)
-    fill_hessian(coupled.columns, (0, len(pairs.left)), coupled.weight, 0, m, prior, False, table)
+    fill_hessian(likelihood.columns, (0, len(pairs.left)), likelihood.weight, 0, m, prior, False, table)
     out = np.zeros((m + len(learned), m + len(learned)))
     upper = table.reshape(m, m)
     out[:m, :m] = upper + np.triu(upper, 1).T
-    out[m:, :m] = coupled.couplings()
+    out[m:, :m] = likelihood.cross_information()
     out[:m, m:] = out[m:, :m].T
-    out[m:, m:] = coupled.information
+    out[m:, m:] = likelihood.information
     return out

@@ -1,7 +1,7 @@
-"""Votes of any kind as meetings of two items: what a model of pairs asks of a container.
+"""Pairwise outcomes of rankings, ratings and comparisons, for Bradley-Terry and related models.
 
-How often did each pair come out which way, what does each expert pull for, and what would other experts (or other
-outcomes) have said? Lists and observed comparisons answer in the same terms.
+Lists and comparisons offer the same three things: pair counts, the gradients of the experts as clusters, and pair
+counts with experts (or outcomes) reweighted by a Bayesian bootstrap.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from concordant.kernels.bradley_terry import ListClusters, Shared
     from concordant.kernels.pair_counts import Pairs
 
-__all__ = ["ListMeetings", "Meetings", "ExpertGradients", "RowMeetings", "pairs_per_choice"]
+__all__ = ["ListOutcomes", "PairwiseOutcomes", "ExpertGradients", "ComparisonOutcomes", "pairs_per_choice"]
 
-# Pairs of derived counts that are worked on together, where instances can be worked on apart.
+# About this many pairs of lists are counted at a time, where several instances allow it.
 _BLOCK_PAIRS = 1 << 22
 
 
 def pairs_per_choice(votes: Preferences, totals: Floats) -> Floats:
-    """Return how many pairs, of `totals`, lists count for each of their choices, by instance; 1 without any.
+    """Return pairs per choice in the lists of every instance, `totals` being its pairs; 1 for an instance without any.
 
-    A list of m items is m − 1 choices, each of the next best, and m (m − 1) / 2 pairs: a likelihood of pairs counts a
+    A list of m items is m − 1 choices of the next best item, and m (m − 1) / 2 pairs: a likelihood of pairs counts a
     list m / 2 times over.
     """
     choices = votes.weights * (votes.list_lengths - 1)
@@ -48,11 +48,11 @@ class ExpertGradients(NamedTuple):
     Attributes
     ----------
     gradients : float64[G, p]
-        Slopes of each expert's log-likelihood along the scores, then along what else was learned.
+        Gradient of each expert's log-likelihood along the scores, then along the shared parameters learned.
     information : float64[G, m]
-        The diagonal of its −Hessian, along the scores.
+        The diagonal of the expert's −Hessian, along the scores.
     weight : float64[G]
-        How many experts each row stands for.
+        Number of experts each row stands for.
     """
 
     gradients: Floats
@@ -60,15 +60,15 @@ class ExpertGradients(NamedTuple):
     weight: Floats
 
 
-class Meetings:
-    """The votes of a container as meetings of two items: their counts, and what each expert pulls for.
+class PairwiseOutcomes:
+    """Pairwise outcomes of a container: pair counts, and the gradients of its experts.
 
     Attributes
     ----------
     derived : bool
-        Whether the counts come from lists: the pairs of one list are no independent observations.
+        Whether the outcomes are derived from lists: the pairs of one list are not independent observations.
     has_experts : bool
-        Whether it is known who said what.
+        Whether the expert of each outcome is known.
     """
 
     slots: Slots
@@ -77,52 +77,52 @@ class Meetings:
 
     @cached_property
     def pairs(self) -> Pairs:
-        """The counts, pair by pair."""
-        raise TypeError("votes say how they are counted")
+        """The pair counts."""
+        raise NotImplementedError
 
     @property
-    def links(self) -> tuple[Codes, Codes]:
-        """Slots that met each other: enough of the pairs to connect whatever all of them connect."""
-        raise TypeError("votes say who met whom")
+    def comparison_graph(self) -> tuple[Codes, Codes]:
+        """Edges between slots that met, as two columns: enough of them to have the same connected components."""
+        raise NotImplementedError
 
-    def windows(self) -> list[Meetings]:
-        """Return the votes in parts that fit into memory one by one."""
+    def windows(self) -> list[PairwiseOutcomes]:
+        """Return the outcomes in windows of whole instances, each with pair counts that fit in memory."""
         return [self]
 
     def expert_gradients(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> ExpertGradients:
-        """Return what each expert pulls for in an instance."""
-        raise TypeError("votes say what an expert pulls for")
+        """Return the gradients of the experts of an instance."""
+        raise NotImplementedError
 
     def clusters(self, score: Floats, prior: Floats) -> list[ListClusters]:
-        """Return the experts as clusters, for those instances that are quicker done together."""
+        """Return the sums over experts as clusters, for those instances that one compiled loop does faster."""
         return []
 
     def resampled(self, streams: Sequence[np.random.Generator]) -> Pairs:
-        """Return the counts with experts (or, where none are known, outcomes) weighted anew, instance by instance."""
-        raise TypeError("votes say how they are drawn anew")
+        """Return the pair counts with experts (or outcomes, without experts) reweighted, one stream per instance."""
+        raise NotImplementedError
 
     @cached_property
     def calibration(self) -> Floats:
-        """How many outcomes an instance counts for each choice that was made: 1 for observed comparisons."""
+        """Outcomes of each instance per choice that was made: 1 for comparisons."""
         return np.ones(len(self.slots))
 
     @cached_property
     def totals(self) -> Floats:
-        """How many outcomes every instance has."""
+        """Number of outcomes of each instance."""
         from concordant.kernels.pair_counts import sums
 
         return sums(self.pairs.outcomes, self.pairs.starts)
 
     @cached_property
-    def known(self) -> Any:
-        """For every slot, whether anything was said about it."""
+    def compared(self) -> Any:
+        """Whether the item of each slot has an outcome."""
         p = self.pairs
         whole = np.bincount(p.left, p.outcomes, p.n_slots) + np.bincount(p.right, p.outcomes, p.n_slots)
         return whole > 0
 
 
-class RowMeetings(Meetings):
-    """Observed comparisons."""
+class ComparisonOutcomes(PairwiseOutcomes):
+    """Pairwise outcomes observed as comparisons."""
 
     derived = False
 
@@ -135,7 +135,7 @@ class RowMeetings(Meetings):
 
     @property
     def rows(self) -> tuple[Codes, Codes, Floats, Floats, Floats]:
-        """The columns of slots and counts."""
+        """The columns of the comparisons: slots, then counts."""
         c = self.votes
         return c.left, c.right, c.n_left, c.n_right, self.n_ties
 
@@ -146,25 +146,25 @@ class RowMeetings(Meetings):
         return from_rows(*self.rows, self.votes.row_starts, self.slots.offsets, ordered=self.sided)
 
     @property
-    def links(self) -> tuple[Codes, Codes]:
+    def comparison_graph(self) -> tuple[Codes, Codes]:
         p = self.pairs
         met = p.outcomes > 0
         return p.left[met], p.right[met]
 
     def _clusters(self, instance: int) -> tuple[tuple[int, int], Codes, int]:
-        """Return where the rows of an instance begin and end, the number of each row's expert, and how many there are.
+        """Return where the rows of an instance begin and end, the cluster of each row, and the number of clusters.
 
-        An expert all of whose rows are empty says nothing and does not count.
+        A cluster is an expert. Experts without an outcome do not count.
         """
         c = self.votes
         ends = int(c.row_starts[instance]), int(c.row_starts[instance + 1])
         rows = slice(*ends)
         expert = np.zeros(0, dtype=np.int32) if c.expert is None else c.expert[rows]
         outcomes = c.n_left[rows] + c.n_right[rows] + self.n_ties[rows]
-        speaking = np.bincount(expert, outcomes, c.n_experts) > 0 if len(expert) else np.zeros(c.n_experts, np.bool_)
-        number_of = np.cumsum(speaking) - 1
-        # Silent rows pull for nothing, whatever line they are added to.
-        return ends, np.maximum(number_of[expert], 0).astype(np.int32), int(speaking.sum())
+        informative = np.bincount(expert, outcomes, c.n_experts) > 0 if len(expert) else np.zeros(c.n_experts, np.bool_)
+        number_of = np.cumsum(informative) - 1
+        # A row without an outcome has gradient 0: its cluster does not matter.
+        return ends, np.maximum(number_of[expert], 0).astype(np.int32), int(informative.sum())
 
     def expert_gradients(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> ExpertGradients:
         from concordant.kernels.bradley_terry import row_gradients
@@ -189,12 +189,12 @@ class RowMeetings(Meetings):
             if size:
                 factor[first:last] = bayesian_bootstrap_weights(np.ones(size), stream)[cluster]
         left, right, n_left, n_right, n_ties = self.rows
-        drawn_rows = left, right, n_left * factor, n_right * factor, n_ties * factor
-        return from_rows(*drawn_rows, self.votes.row_starts, self.slots.offsets, ordered=self.sided)
+        reweighted = left, right, n_left * factor, n_right * factor, n_ties * factor
+        return from_rows(*reweighted, self.votes.row_starts, self.slots.offsets, ordered=self.sided)
 
 
-class ListMeetings(Meetings):
-    """Lists as meetings: each holds all pairs of its items, with a strength that follows from their ranks."""
+class ListOutcomes(PairwiseOutcomes):
+    """Pairwise outcomes of lists: a list holds all pairs of its items, weighted by a transform of their ranks."""
 
     derived = True
     has_experts = True
@@ -207,10 +207,10 @@ class ListMeetings(Meetings):
         self.ties = ties
 
     @staticmethod
-    def of(votes: Preferences, transform: str, ties: bool) -> ListMeetings:
-        """Return the meetings in lists under a transform; `ties` counts tied pairs of a binary one."""
+    def of(votes: Preferences, transform: str, ties: bool) -> ListOutcomes:
+        """Return the outcomes of lists under a transform; `ties` counts tied pairs where the transform is binary."""
         binary = transform == "binary"
-        return ListMeetings(votes, votes.transformed(transform, "BradleyTerry"), binary, ties and binary)
+        return ListOutcomes(votes, votes.transformed(transform, "BradleyTerry"), binary, ties and binary)
 
     @cached_property
     def calibration(self) -> Floats:
@@ -226,30 +226,30 @@ class ListMeetings(Meetings):
         return bool(((most < v.list_lengths) & (v.weights > 0)).any())
 
     @property
-    def links(self) -> tuple[Codes, Codes]:
+    def comparison_graph(self) -> tuple[Codes, Codes]:
         v = self.votes
         if v.n_rows < 2:
             return v.slot[:0], v.slot[:0]
         starts = v.list_offsets[:-1]
-        # A list with two different values has, for every item of it, a pair that came out one way.
-        speaks = (v.weights > 0) & (
+        # In a list with two different values every item is in a pair that is no tie.
+        informative = (v.weights > 0) & (
             self.ties | (np.maximum.reduceat(self.value, starts) > np.minimum.reduceat(self.value, starts))
         )
-        same = (np.diff(v.row_list) == 0) & speaks[v.row_list[1:]]
+        same = (np.diff(v.row_list) == 0) & informative[v.row_list[1:]]
         return v.slot[:-1][same], v.slot[1:][same]
 
-    def windows(self) -> list[Meetings]:
+    def windows(self) -> list[PairwiseOutcomes]:
         v = self.votes
         room = np.cumsum(pair_room(v.list_offsets, v.list_starts, self.slots.offsets))
         if not len(room) or room[-1] <= _BLOCK_PAIRS:
             return [self]
         block = np.ceil(room / _BLOCK_PAIRS).astype(np.int64)
         edges = [0, *(np.flatnonzero(np.diff(block)) + 1).tolist(), len(v)]
-        parts: list[Meetings] = []
+        parts: list[PairwiseOutcomes] = []
         for first, last in pairwise(edges):
             part = v.window(first, last)
             start = int(v.list_offsets[v.list_starts[first]])
-            parts.append(ListMeetings(part, self.value[start : start + part.n_rows], self.binary, self.ties))
+            parts.append(ListOutcomes(part, self.value[start : start + part.n_rows], self.binary, self.ties))
         return parts
 
     def _count(self, weight: Floats | None) -> Pairs:
@@ -263,24 +263,24 @@ class ListMeetings(Meetings):
     def pairs(self) -> Pairs:
         return self._count(self.votes.list_weight)
 
-    def _speaking(self, instance: int) -> tuple[int, int, Floats]:
-        """Return where the lists of an instance begin and end, and how many experts each stands for."""
+    def _voting_lists(self, instance: int) -> tuple[int, int, Floats]:
+        """Return where the lists of an instance begin and end, and the weight of each as a cluster."""
         v = self.votes
         first, last = int(v.list_starts[instance]), int(v.list_starts[instance + 1])
-        # A list of one item says nothing about pairs.
+        # A list of one item holds no pair.
         return first, last, v.weights[first:last] * (v.list_lengths[first:last] > 1)
 
     def expert_gradients(self, instance: int, score: Floats, shared: Shared, learned: Ints) -> ExpertGradients:
         from concordant.kernels.bradley_terry import list_gradients
 
         v = self.votes
-        first, last, weight = self._speaking(instance)
+        first, last, weight = self._voting_lists(instance)
         slots = int(self.slots.offsets[instance]), int(self.slots.offsets[instance + 1])
         lists = self.value, v.slot, v.list_offsets
         flags = {"binary": self.binary, "ties": self.ties}
         gradients, information = list_gradients(lists, (first, last), slots, score, shared, learned, **flags)
-        speaks = weight > 0
-        return ExpertGradients(gradients[speaks], information[speaks], weight[speaks])
+        informative = weight > 0
+        return ExpertGradients(gradients[informative], information[informative], weight[informative])
 
     def clusters(self, score: Floats, prior: Floats) -> list[ListClusters]:
         from concordant.kernels.bradley_terry import list_clusters
@@ -294,6 +294,6 @@ class ListMeetings(Meetings):
     def resampled(self, streams: Sequence[np.random.Generator]) -> Pairs:
         drawn = np.zeros(self.votes.n_lists)
         for n, stream in enumerate(streams):
-            first, last, weight = self._speaking(n)
+            first, last, weight = self._voting_lists(n)
             drawn[first:last] = bayesian_bootstrap_weights(weight, stream)
         return self._count(drawn)

@@ -13,8 +13,18 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 
 from concordant import execution
-from concordant.aggregators._mle_existence import loose_instances, parted_instances, why_loose, why_parted
-from concordant.aggregators._pairwise_outcomes import ListMeetings, Meetings, RowMeetings, pairs_per_choice
+from concordant.aggregators._mle_existence import (
+    disconnected_instances,
+    explain_disconnected,
+    explain_no_mle,
+    instances_without_mle,
+)
+from concordant.aggregators._pairwise_outcomes import (
+    ComparisonOutcomes,
+    ListOutcomes,
+    PairwiseOutcomes,
+    pairs_per_choice,
+)
 from concordant.arrays import Codes, Floats, Ints
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.limits import check_limits
@@ -73,7 +83,7 @@ _CLOSE = 1e-6
 class _Found(NamedTuple):
     """What a fit knows about its own instances: the votes in parts, and the scores in all of them."""
 
-    parts: list[Meetings]
+    parts: list[PairwiseOutcomes]
     score: Floats
     jointly: bool
 
@@ -322,13 +332,13 @@ class BradleyTerry(Aggregator):
                 "counts differences, of which a tie has none. Use transform='binary', or ties='auto'."
             )
 
-    def _meetings(self, preferences: Votes, ties: bool) -> Meetings:
+    def _meetings(self, preferences: Votes, ties: bool) -> PairwiseOutcomes:
         """Return the votes as meetings; where `ties` are not to be counted, say how many observed ones are left out."""
         if isinstance(preferences, Preferences):
             p = preferences
             pairs = pair_room(p.list_offsets, p.list_starts, p.slots.offsets)
             check_limits("BradleyTerry", p, "all pairs in lists", n_bytes=32.0 * pairs)
-            return ListMeetings.of(p, self.transform, ties)
+            return ListOutcomes.of(p, self.transform, ties)
         n_ties = float(preferences.n_ties.sum())
         if n_ties and not ties:
             self._warn(
@@ -336,9 +346,9 @@ class BradleyTerry(Aggregator):
                 + (". Use ties='davidson'." if self.ties == "none" or self.optimizer == "gd" else " in this fit."),
                 DataWarning,
             )
-        return RowMeetings(preferences, ties, self.side_effect)
+        return ComparisonOutcomes(preferences, ties, self.side_effect)
 
-    def _priors(self, votes: Meetings) -> Floats:
+    def _priors(self, votes: PairwiseOutcomes) -> Floats:
         """Return the precision of the prior in every instance."""
         sizes = votes.slots.sizes
         if not isinstance(self.prior, str):
@@ -377,23 +387,23 @@ class BradleyTerry(Aggregator):
         }
         return None if how == "none" else words[how] + (", posterior" if self._shrinks else "")
 
-    def _check_placed(self, votes: Meetings, ties: bool) -> None:
+    def _check_placed(self, votes: PairwiseOutcomes, ties: bool) -> None:
         """Raise (without a prior) or warn where the votes alone do not place every item; `ties` count as meetings."""
         bare = not self._shrinks and self.optimizer == "newton"
         slots = votes.slots
-        one, other = votes.links
+        one, other = votes.comparison_graph
         silent = (np.bincount(slots.instance[one], minlength=len(slots)) == 0) & (slots.sizes > 0)
         rest = "where the steps end" if self.optimizer == "gd" else "the prior"
         if votes.derived and not bare:
             # The prior (or the early stop) is the estimator there, and who never lost rests on it like all the others;
             # but of two groups that never met nothing says which is better.
-            loose = parted_instances(one, other, slots)
-            why = why_parted(one, other, slots, int(loose[0])) if len(loose) else ""
+            loose = disconnected_instances(one, other, slots)
+            why = explain_disconnected(one, other, slots, int(loose[0])) if len(loose) else ""
         else:
             tail, head = _arrows(votes.pairs, ties)
-            loose = loose_instances(tail, head, slots)
+            loose = instances_without_mle(tail, head, slots)
             loose = loose if bare else loose[~silent[loose]]
-            why = why_loose(tail, head, slots, int(loose[0])) if len(loose) else ""
+            why = explain_no_mle(tail, head, slots, int(loose[0])) if len(loose) else ""
         more = f" (and {len(loose) - 1} more instances are like that)" if len(loose) > 1 else ""
         if bare and len(loose):
             raise NoFiniteEstimateError(
@@ -488,7 +498,7 @@ class BradleyTerry(Aggregator):
         """Return which shared parameters were learned: 0 for the tie parameter, 1 for the side."""
         return np.flatnonzero([self.ties_ != "none", self.side_effect])
 
-    def _found(self, votes: Meetings, checkpoint: Checkpointer = NO_CHECKPOINT) -> _Found:
+    def _found(self, votes: PairwiseOutcomes, checkpoint: Checkpointer = NO_CHECKPOINT) -> _Found:
         """Return the scores of every instance, found by itself; what is shared is known."""
         from concordant.aggregators import _bradley_terry_fit
         from concordant.kernels import bradley_terry
@@ -503,7 +513,7 @@ class BradleyTerry(Aggregator):
             part = parts[k]
             prior = self._priors(part)
             if self.optimizer == "gd":
-                found = _bradley_terry_fit.descend(
+                found = _bradley_terry_fit.gradient_ascent(
                     part.pairs, prior, steps=self.max_iter, rate=float(self.learning_rate)
                 )
             else:
@@ -542,7 +552,7 @@ class BradleyTerry(Aggregator):
                 ConvergenceWarning,
             )
 
-    def _fit_shared(self, votes: Meetings, features: Features | None, checkpoint: Checkpointer) -> Any:
+    def _fit_shared(self, votes: PairwiseOutcomes, features: Features | None, checkpoint: Checkpointer) -> Any:
         """Learn what instances share together with all scores."""
         from concordant.aggregators import _bradley_terry_fit
         from concordant.kernels import bradley_terry
@@ -556,7 +566,7 @@ class BradleyTerry(Aggregator):
         if features is None:
             self._check_placed(votes, tied)
         all_ties = self._only_ties(votes)
-        start = bradley_terry.Shared(model, bradley_terry.tie_start(pairs, model) if tied else 0.0, 0.0)
+        start = bradley_terry.Shared(model, bradley_terry.initial_tie(pairs, model) if tied else 0.0, 0.0)
         which: dict[str, Any] = {"tie": tied and not all_ties, "side": self.side_effect}
         how: dict[str, Any] = {
             "tol": self.tol,
@@ -598,7 +608,7 @@ class BradleyTerry(Aggregator):
         if not self._shrinks and not told.bounded:
             raise self._unbounded_ties(f"the items of {len(blocks.instances):,} instances")
         model = bradley_terry.MODELS[self.ties_]
-        start = bradley_terry.Shared(model, bradley_terry.tie_among_equals(told.ties, told.decided, model))
+        start = bradley_terry.Shared(model, bradley_terry.tie_of_equal_items(told.ties, told.decided, model))
         learned = np.array([0])
         if not told.decided:
             self._warn_of_ties(told.ties, f"the items of {len(blocks.instances):,} instances")
@@ -615,7 +625,7 @@ class BradleyTerry(Aggregator):
             parts = parts.persist(parted.moved, self, shared, learned, how)
             return parted.added(parts.map(parted.profile_of))
 
-        found = _bradley_terry_fit.climb_profile(
+        found = _bradley_terry_fit.maximise_profile(
             evaluate,
             start,
             learned,
@@ -623,7 +633,7 @@ class BradleyTerry(Aggregator):
             **how,
             report=execution.report_progress,
             checkpoint=checkpoint,
-            hidden=lambda: join_states(list(parts.map(parted.kept))),
+            solver_state=lambda: join_states(list(parts.map(parted.kept))),
         )
         self.tie_ = float(np.exp(found.shared.tie))
         self._note([found])
@@ -634,7 +644,7 @@ class BradleyTerry(Aggregator):
             inverse = inverse @ sum(parts.map(parted.spread_of, self), np.zeros(inverse.shape)) @ inverse
         self.shared_covariance_ = inverse
 
-    def _only_ties(self, votes: Meetings) -> bool:
+    def _only_ties(self, votes: PairwiseOutcomes) -> bool:
         """Return whether all outcomes are ties, and warn if so."""
         p = votes.pairs
         found = bool(p.n_ties.any()) and not (p.n_left.any() or p.n_right.any())
@@ -648,7 +658,7 @@ class BradleyTerry(Aggregator):
             IdentifiabilityWarning,
         )
 
-    def _keep_shared(self, solved: Solution, votes: Meetings, *, linear: bool) -> None:
+    def _keep_shared(self, solved: Solution, votes: PairwiseOutcomes, *, linear: bool) -> None:
         """Keep the shared parameters, or raise where they and the scores ran off to infinity.
 
         Scores that are `linear` in features may be any distance apart: two items that differ much in a feature are,
@@ -676,7 +686,7 @@ class BradleyTerry(Aggregator):
         self.tie_ = float(np.exp(shared.tie)) if self.ties_ != "none" else 0.0
         self.side_ = float(shared.side)
 
-    def _check_shared(self, votes: Meetings, linear: bool) -> None:
+    def _check_shared(self, votes: PairwiseOutcomes, linear: bool) -> None:
         """Raise where the votes do not bound the side effect, or (without a prior) the tie parameter.
 
         Scores that are `linear` in features have fewer ways to grow with the tie parameter than free ones; whether
@@ -700,7 +710,7 @@ class BradleyTerry(Aggregator):
             "prior=0.1, or ties='none'."
         )
 
-    def _shared_spread(self, votes: Meetings, solved: Solution) -> Floats:
+    def _shared_spread(self, votes: PairwiseOutcomes, solved: Solution) -> Floats:
         """Return the covariance of the shared parameters, the scores being estimated with them."""
         inverse = np.asarray(np.linalg.pinv(solved.information, hermitian=True), dtype=np.float64)
         large = self.uncertainty == "auto" and bool((votes.slots.sizes > _MANY_ITEMS).any())
@@ -708,7 +718,7 @@ class BradleyTerry(Aggregator):
             return inverse
         return inverse @ self._pulled_apart(votes, solved.score, solved.response) @ inverse
 
-    def _pulled_apart(self, votes: Meetings, score: Floats, response: Floats) -> Floats:
+    def _pulled_apart(self, votes: PairwiseOutcomes, score: Floats, response: Floats) -> Floats:
         """Return the spread of what experts pull the shared parameters for, after the scores have given way."""
         shared, learned = self._shared(), self._learned()
         out = np.zeros((len(learned), len(learned)))
@@ -747,7 +757,7 @@ class BradleyTerry(Aggregator):
         where = []
         for part, score in _with_scores(found):
             made += self._part_spreads(part, score, how, found.jointly)
-            where.append(part.known)
+            where.append(part.compared)
             if len(found.parts) > 1:
                 vars(part).pop("pairs", None)
         words = self._in_words(how, has_experts)
@@ -822,7 +832,9 @@ class BradleyTerry(Aggregator):
                 UncertaintyWarning,
             )
 
-    def _part_spreads(self, votes: Meetings, score: Floats, how: str, jointly: bool) -> list[ScoreCovariance | str]:
+    def _part_spreads(
+        self, votes: PairwiseOutcomes, score: Floats, how: str, jointly: bool
+    ) -> list[ScoreCovariance | str]:
         """Return how far the scores of every instance may be off, or why there is no telling."""
         shared, learned = self._shared(), self._learned()
         prior, calibration = self._priors(votes), votes.calibration
@@ -879,7 +891,7 @@ class BradleyTerry(Aggregator):
                 out[n] = made._replace(table=made.table + added[n]) if n in added else made
         return out
 
-    def _draws(self, votes: Meetings, score: Floats, prior: Floats, jointly: bool) -> Floats:
+    def _draws(self, votes: PairwiseOutcomes, score: Floats, prior: Floats, jointly: bool) -> Floats:
         """Return the scores when experts, or outcomes, are weighted anew `n_bootstrap` times."""
         from concordant.aggregators import _bradley_terry_fit
 
@@ -901,7 +913,7 @@ class BradleyTerry(Aggregator):
 
     def _fit_features(
         self,
-        votes: Meetings,
+        votes: PairwiseOutcomes,
         features: Features,
         prior: Floats,
         start: Shared,
@@ -934,7 +946,7 @@ class BradleyTerry(Aggregator):
         self.feature_scores_ = basis @ b
         self.shared_covariance_ = self._feature_spread(votes, basis[at], solved)
 
-    def _feature_spread(self, votes: Meetings, basis: Floats, solved: Solution) -> Floats:
+    def _feature_spread(self, votes: PairwiseOutcomes, basis: Floats, solved: Solution) -> Floats:
         """Return the covariance of the weights of the basis, shared parameters being estimated with them."""
         inverse = np.asarray(np.linalg.pinv(solved.information, hermitian=True), dtype=np.float64)
         f = basis.shape[1]
@@ -991,9 +1003,9 @@ class BradleyTerry(Aggregator):
         check_limits("BradleyTerry", preferences, "the pairs of every list", n_bytes=64.0 * pairs)
         return preferences.comparisons(self.transform, ties=ties and self.transform == "binary", missing="unknown")
 
-    def _judged_meetings(self, preferences: Votes, rows: Comparisons, ties: bool) -> RowMeetings:
+    def _judged_meetings(self, preferences: Votes, rows: Comparisons, ties: bool) -> ComparisonOutcomes:
         """Return the rows as meetings that know whether they come from lists."""
-        votes = RowMeetings(rows, ties, sided=False)
+        votes = ComparisonOutcomes(rows, ties, sided=False)
         if isinstance(preferences, Preferences):
             votes.derived = True
             votes.calibration = pairs_per_choice(preferences, votes.totals)
@@ -1118,7 +1130,7 @@ class BradleyTerry(Aggregator):
                 )
             )
         words = self._in_words(how, has_experts=True)
-        return self._answer(preferences.slots, score, anchors, made, words, votes.known)
+        return self._answer(preferences.slots, score, anchors, made, words, votes.compared)
 
 
 def _is_covariance(table: Floats) -> bool:
@@ -1129,14 +1141,14 @@ def _is_covariance(table: Floats) -> bool:
     return bool((variance >= 0).all() and alike.all() and (np.abs(table) <= limit).all())
 
 
-def _instances(votes: Meetings) -> Iterator[tuple[int, slice]]:
+def _instances(votes: PairwiseOutcomes) -> Iterator[tuple[int, slice]]:
     """Yield the instances in which something happened, and their slots."""
     edges = votes.slots.offsets.tolist()
     for n in np.flatnonzero(votes.totals > 0).tolist():
         yield n, slice(edges[n], edges[n + 1])
 
 
-def _with_scores(found: _Found) -> Iterator[tuple[Meetings, Floats]]:
+def _with_scores(found: _Found) -> Iterator[tuple[PairwiseOutcomes, Floats]]:
     """Yield the parts of the votes with their scores."""
     first = 0
     for part in found.parts:
@@ -1162,7 +1174,7 @@ def _bounded_ties(pairs: Pairs) -> bool:
     parameter can grow together and explain the outcomes ever better. Such u exist unless some circle along the wins,
     ties being walked either way, has more wins than ties. One circle in one instance will do.
     """
-    from concordant.kernels.graph import gaining_circle, strong_components
+    from concordant.kernels.graph import has_positive_cycle, strong_components
 
     if ((pairs.n_left > 0) & (pairs.n_right > 0)).any():
         return True
@@ -1173,18 +1185,18 @@ def _bounded_ties(pairs: Pairs) -> bool:
     tied = pairs.n_ties > 0
     left, right = pairs.left[tied], pairs.right[tied]
     gain = np.repeat(np.array([1, -1], dtype=np.int64), [len(tail), 2 * len(left)])
-    return gaining_circle(np.concatenate([tail, left, right]), np.concatenate([head, right, left]), gain, n)
+    return has_positive_cycle(np.concatenate([tail, left, right]), np.concatenate([head, right, left]), gain, n)
 
 
-def _has_ties(votes: Meetings) -> bool:
+def _has_ties(votes: PairwiseOutcomes) -> bool:
     """Return whether any tie is to be counted."""
-    if isinstance(votes, RowMeetings):
+    if isinstance(votes, ComparisonOutcomes):
         return bool(votes.n_ties.any())
-    return isinstance(votes, ListMeetings) and votes.ties and votes.tied
+    return isinstance(votes, ListOutcomes) and votes.ties and votes.tied
 
 
 def _curvature(
-    votes: Meetings, n: int, score: Floats, prior: float, shared: Shared, learned: Ints
+    votes: PairwiseOutcomes, n: int, score: Floats, prior: float, shared: Shared, learned: Ints
 ) -> tuple[Floats, Floats, Floats]:
     """Return the information of an instance's scores and shared parameters; of the scores, firm; and between the two.
 
@@ -1272,7 +1284,9 @@ def _dependent(features: Features) -> Ints:
     return np.flatnonzero(np.abs(right[rank:]).max(axis=0, initial=0.0) > 1e-8)
 
 
-def _judge_columns(rows: Comparisons, votes: RowMeetings) -> tuple[Codes, Codes, Codes, Floats, Floats, Floats, Ints]:
+def _judge_columns(
+    rows: Comparisons, votes: ComparisonOutcomes
+) -> tuple[Codes, Codes, Codes, Floats, Floats, Floats, Ints]:
     """Return the columns the kernel of judges takes."""
     expert = np.zeros(0, dtype=np.int32) if rows.expert is None else rows.expert
     return rows.left, rows.right, expert, rows.n_left, rows.n_right, votes.n_ties, rows.slots.offsets

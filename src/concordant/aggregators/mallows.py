@@ -28,7 +28,7 @@ from concordant.aggregators._mallows import (
     pools_of,
     taken_walks,
 )
-from concordant.aggregators._mle_existence import parted_instances, why_parted
+from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected
 from concordant.aggregators.fusion import LISTS
 from concordant.aggregators.majority import MISSING, Kemeny, check_tables
 from concordant.arrays import Codes, Floats
@@ -271,11 +271,11 @@ def _parted(preferences: Preferences, pools: list[Pool]) -> str:
     if not met:
         return ""
     one, other = (np.concatenate(ends) for ends in zip(*met, strict=True))
-    parted = parted_instances(one, other, preferences.slots)
+    parted = disconnected_instances(one, other, preferences.slots)
     if not len(parted):
         return ""
     more = f" (and {len(parted) - 1} more instances are like that)" if len(parted) > 1 else ""
-    return why_parted(one, other, preferences.slots, int(parted[0])) + more
+    return explain_disconnected(one, other, preferences.slots, int(parted[0])) + more
 
 
 def _drawn_places(place: Floats, drawn: Floats) -> Floats:

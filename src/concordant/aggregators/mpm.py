@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.aggregators._mle_existence import parted_instances, why_parted
+from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected
 from concordant.aggregators._net_counts import NetCounts, net_counts
 from concordant.aggregators.majority import PAIRED, each_instance
 from concordant.arrays import Floats, Ints
@@ -567,9 +567,9 @@ class MPM(Aggregator):
         """Warn of groups of items between which there is no preference."""
         one, other = counts.meetings()
         slots = counts.votes.slots
-        parted = parted_instances(one, other, slots)
+        parted = disconnected_instances(one, other, slots)
         if len(parted):
-            why = why_parted(one, other, slots, int(parted[0]))
+            why = explain_disconnected(one, other, slots, int(parted[0]))
             more = f" (and {len(parted) - 1} more instances are like that)" if len(parted) > 1 else ""
             self._warn(
                 f"{why}{more}: what places them is how many preferences each item wins, not whom it met.",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.aggregators._mle_existence import parted_instances, why_parted
+from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected
 from concordant.aggregators._plackett_luce_adherence import Part, Trust
 from concordant.aggregators.fusion import LISTS
 from concordant.aggregators.majority import each_instance
@@ -791,11 +791,11 @@ class _Places(NamedTuple):
         """Return what the lists say."""
         slots = prepared.slots
         one, other = prepared.links()
-        parted = parted_instances(one, other, slots)
+        parted = disconnected_instances(one, other, slots)
         quiet = np.flatnonzero((prepared.counts == 0) & (slots.sizes > 0))
         return cls(
             len(parted),
-            why_parted(one, other, slots, int(parted[0])) if len(parted) else "",
+            explain_disconnected(one, other, slots, int(parted[0])) if len(parted) else "",
             len(quiet),
             some_items(slots, quiet[:1]) if len(quiet) else "",
         )

@@ -1,6 +1,6 @@
 """Log-likelihood of Bradley-Terry with or without ties: gradients, Hessians and Newton steps over pair counts.
 
-Every loop costs as much as there are pairs that met (`pair_counts`).
+Every loop is linear in the number of pairs that met (`pair_counts`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.pair_counts import Pairs, locked
+from concordant.kernels.pair_counts import Pairs, read_only
 
 __all__ = [
     "DAVIDSON",
@@ -23,8 +23,8 @@ __all__ = [
     "RAO_KUPPER",
     "Shared",
     "TIE_BOUND",
-    "by_size",
-    "conjugate_steps",
+    "split_by_size",
+    "conjugate_gradient_solve",
     "evaluate_all",
     "fill_hessian",
     "gradient_steps",
@@ -35,39 +35,39 @@ __all__ = [
     "pair_columns",
     "row_gradients",
     "solve_small",
-    "tie_among_equals",
-    "tie_start",
+    "tie_of_equal_items",
+    "initial_tie",
 ]
 
 PLAIN, DAVIDSON, RAO_KUPPER = 0, 1, 2
 
-# Instances up to this size are solved by elimination inside one compiled loop.
+# Instances up to this size are solved by Cholesky inside one compiled loop.
 _SMALL = 160
 # A Newton step this short leaves an error far below what scores are compared to.
 LAST_STEP = 1e-6
-# No step moves a score farther than this; the likelihood is flat out there and its curvature says nothing.
+# No step moves a score farther than this: far out the likelihood is flat, and a Newton step is meaningless.
 LONGEST_STEP = 10.0
-# Bounds of the tie parameter's logarithm: beyond it outcomes are ties (or none) to all intents and purposes.
+# Bound of the logarithm of the tie parameter: beyond it practically every outcome is a tie, or none is.
 TIE_BOUND = 30.0
-# Scores up to this size have exponentials that can be multiplied and added.
-_FAR_OUT = 200.0
+# Scores up to this size have exponentials that do not overflow when they are multiplied and added.
+_LARGEST_EXPONENT = 200.0
 MODELS = {"none": PLAIN, "davidson": DAVIDSON, "rao-kupper": RAO_KUPPER}
 
 
 class Shared(NamedTuple):
-    """What all instances have in common: the tie model with its parameter, and what the left side is worth.
+    """Parameters that all instances share: the tie model with its parameter, and the side effect.
 
-    `tie` is the logarithm of Davidson's ν or of Rao and Kupper's θ.
+    `tie` is the logarithm of Davidson's ν or of Rao and Kupper's θ; `side` is added to the score on the left.
     """
 
     model: int = PLAIN
     tie: float = 0.0
     side: float = 0.0
 
-    def moved(self, learned: Ints, common: Floats) -> Shared:
-        """Return the same with the parameters that are learned (0 the tie's, 1 the side) being `common`."""
+    def updated(self, learned: Ints, values: Floats) -> Shared:
+        """Return the parameters with those learned (0 for the tie parameter, 1 for the side) set to `values`."""
         both = np.array([self.tie, self.side])
-        both[learned] = common
+        both[learned] = values
         return Shared(self.model, float(both[0]), float(both[1]))
 
 
@@ -78,10 +78,10 @@ class Shared(NamedTuple):
 def _terms(
     gap: float, a: float, b: float, t: float, tie: float, model: int
 ) -> tuple[float, float, float, float, float, float]:
-    """Return the log-likelihood of a pair's outcomes, its slopes and its information.
+    """Return the log-likelihood of a pair's outcomes, its gradient and its information.
 
-    `gap` is s_left - s_right plus the worth of the side; slopes are along the gap and the tie parameter, information
-    is (gap, gap), (gap, tie), (tie, tie), the negative second derivatives.
+    `gap` is s_left - s_right plus the side effect. In order: the value; the derivative in the gap; the information
+    (gap, gap); the derivative in the tie parameter; the information (gap, tie) and (tie, tie).
     """
     if model == 0:
         e = np.exp(-abs(gap))
@@ -112,7 +112,7 @@ def _terms(
     du, dv = e / (1.0 + e) ** 2, f / (1.0 + f) ** 2
     slope_tie, inner = -left * u - right * v, left * du + right * dv
     if t > 0.0:
-        # log(exp(2 tie) - 1) and its slopes
+        # log(exp(2 tie) - 1) and its derivatives
         g = -np.expm1(-2.0 * tie)
         value += t * (2.0 * tie + np.log(g))
         slope_tie += 2.0 * t / g
@@ -124,10 +124,10 @@ def _terms(
 def _evaluate(
     pairs: Any, ends: Any, s: Any, tie: float, side: float, model: int, gradient: Any, weight: Any, cross: Any
 ) -> tuple[float, float, float, float, float, float]:
-    """Add the slopes of pairs ends[0] to ends[1] to `gradient` and write down every pair's information.
+    """Add the gradient of pairs ends[0] to ends[1] to `gradient`, and write the information of each pair.
 
-    Returns the log-likelihood, the slopes along tie and side, and the information (tie, tie), (tie, side), (side,
-    side). `weight` is the information of each pair's gap, `cross` that of gap and tie.
+    Returns the log-likelihood, its derivatives along tie and side, and the information (tie, tie), (tie, side), (side,
+    side). `weight` takes the information of each pair's gap, `cross` that between gap and tie.
     """
     left, right, n_left, n_right, n_ties = pairs
     value = of_tie = of_side = tie_tie = tie_side = side_side = 0.0
@@ -152,16 +152,16 @@ def _evaluate(
 def evaluate_all(
     pairs: Any, s: Any, tie: float, side: float, model: int, gradient: Any, weight: Any, cross: Any
 ) -> tuple[float, float, float, float, float, float]:
-    """Do as `_evaluate` for all pairs, with one exponential per item in place of several per pair.
+    """Do as `_evaluate` for all pairs, with one exponential per item instead of several per pair.
 
-    Where pairs are many those exponentials are most of a step. Scores too far out for them take the safe way.
+    With many pairs the exponentials take most of the time. Scores whose exponentials would overflow go to `_evaluate`.
     """
     left, right, n_left, n_right, n_ties = pairs
     n_pairs = len(left)
-    farthest = abs(side)
+    largest = abs(side)
     for i in range(len(s)):
-        farthest = max(farthest, abs(s[i]))
-    if farthest > _FAR_OUT or abs(tie) > _FAR_OUT:
+        largest = max(largest, abs(s[i]))
+    if largest > _LARGEST_EXPONENT or abs(tie) > _LARGEST_EXPONENT:
         return _evaluate(pairs, (0, n_pairs), s, tie, side, model, gradient, weight, cross)
     root = np.exp(0.5 * s)
     lead, worth = np.exp(0.5 * side), np.exp(tie)
@@ -221,15 +221,17 @@ def evaluate_all(
     return value, of_tie, of_side, tie_tie, tie_side, side_side
 
 
-# Solving for a step.
+# Newton systems.
 
 
 @jit
-def fill_hessian(pairs: Any, ends: Any, weight: Any, base: int, m: int, prior: float, stiff: bool, table: Any) -> None:
+def fill_hessian(
+    pairs: Any, ends: Any, weight: Any, base: int, m: int, prior: float, fix_gauge: bool, table: Any
+) -> None:
     """Write the information of the scores of one instance to the upper triangle of the first m² cells of `table`.
 
-    Without a prior the scores may be shifted freely; `stiff` adds a stiffness along that direction, which changes no
-    step that leaves the mean alone.
+    Without a prior the information is singular: a common shift of the scores changes nothing. `fix_gauge` adds
+    curvature along that direction, which changes no step of mean 0.
     """
     left, right = pairs[0], pairs[1]
     trace = 0.0
@@ -242,12 +244,12 @@ def fill_hessian(pairs: Any, ends: Any, weight: Any, base: int, m: int, prior: f
         trace += 2.0 * w
     for i in range(m):
         table[i * m + i] += prior
-    if stiff and prior == 0.0:
+    if fix_gauge and prior == 0.0:
         table[: m * m] += (trace / m if trace > 0.0 else 1.0) / m
 
 
 @jit
-def _eliminate(table: Any, m: int, columns: Any, base: int) -> None:
+def _cholesky_solve(table: Any, m: int, columns: Any, base: int) -> None:
     """Solve the system of an m x m table (its upper triangle) for columns[:, base : base + m] in place, by Cholesky."""
     for k in range(m):
         pivot = table[k * m + k]
@@ -276,7 +278,7 @@ def _eliminate(table: Any, m: int, columns: Any, base: int) -> None:
 
 @jit
 def solve_small(pairs: Any, edges: Any, which: Any, weight: Any, prior: Any, columns: Any) -> None:
-    """Solve the system of each instance of `which` for the columns over its slots, in place."""
+    """Solve the Newton system of each instance of `which` for its slots of the columns, in place."""
     starts, offsets = edges
     most = 0
     for k in range(len(which)):
@@ -286,7 +288,7 @@ def solve_small(pairs: Any, edges: Any, which: Any, weight: Any, prior: Any, col
         n = which[k]
         base, m = offsets[n], offsets[n + 1] - offsets[n]
         fill_hessian(pairs, (starts[n], starts[n + 1]), weight, base, m, prior[n], True, table)
-        _eliminate(table, m, columns, base)
+        _cholesky_solve(table, m, columns, base)
 
 
 @jit
@@ -304,9 +306,9 @@ def newton_small(
     cross: Any,
     out: Any,
 ) -> None:
-    """Find the scores of each instance of `which` by Newton's method, every instance by itself.
+    """Find the scores of each instance of `which` by Newton's method, each instance alone.
 
-    Writes the objective, the gradient's norm, the number of steps and whether it converged to the rows of `out`.
+    Writes the objective, the norm of the gradient, the number of steps and whether they converged to the rows of `out`.
     """
     starts, offsets = edges
     model, tie, side = shared
@@ -342,7 +344,7 @@ def newton_small(
                 break
             steps += 1
             if value < value_before - 1e-11 * abs(value_before):
-                # Too far: back to half the way.
+                # The step overshot: go back half of it.
                 for i in range(base, end):
                     step[0, i] *= 0.5
                     s[i] -= step[0, i]
@@ -351,7 +353,7 @@ def newton_small(
             value_before = value
             step[0, base:end] = gradient[base:end]
             fill_hessian(pairs, ends, weight, base, m, prior[n], True, table)
-            _eliminate(table, m, step, base)
+            _cholesky_solve(table, m, step, base)
             moved = 0.0
             for i in range(base, end):
                 moved = max(moved, abs(step[0, i]))
@@ -374,12 +376,12 @@ def newton_small(
 
 
 @jit
-def conjugate_steps(
+def conjugate_gradient_solve(
     pairs: Any, ends: Any, weight: Any, base: int, m: int, prior: float, rhs: Any, x: Any, rtol: float, max_iter: int
 ) -> bool:
-    """Solve the system of one instance for `rhs` by conjugate gradients from 0; return whether it got there.
+    """Solve the Newton system of one instance by conjugate gradients from 0; return whether they converged.
 
-    The diagonal preconditions; without a prior the right-hand side must add up to 0, and so does the answer.
+    The diagonal is the preconditioner. Without a prior the right-hand side must sum to 0, and so does the solution.
     """
     left, right = pairs[0], pairs[1]
     diagonal = np.full(m, prior)
@@ -408,12 +410,12 @@ def conjugate_steps(
             i, j, w = left[p] - base, right[p] - base, weight[p]
             image[i] -= w * direction[j]
             image[j] -= w * direction[i]
-        bend = 0.0
+        curvature = 0.0
         for i in range(m):
-            bend += direction[i] * image[i]
-        if bend <= 0.0:
+            curvature += direction[i] * image[i]
+        if curvature <= 0.0:
             break
-        length = rho / bend
+        length = rho / curvature
         rho_before = rho
         rho = 0.0
         for i in range(m):
@@ -431,7 +433,7 @@ def conjugate_steps(
 
 @jit
 def signed_sums(pairs: Any, values: Any, n: int) -> Any:
-    """Return the sums over slots of values of pairs, + at the left and - at the right."""
+    """Return for every slot the sum of the values of its pairs, + where it is on the left and - on the right."""
     out = np.zeros(n)
     for p in range(len(values)):
         out[pairs[0][p]] += values[p]
@@ -443,7 +445,7 @@ def signed_sums(pairs: Any, values: Any, n: int) -> Any:
 def gradient_steps(
     pairs: Any, edges: Any, prior: Any, rate: Any, scale: Any, steps: int, s: Any, weight: Any, out: Any
 ) -> None:
-    """Take so many gradient steps from `s` in every instance; writes the objective and the gradient's norm to `out`."""
+    """Take `steps` gradient steps from `s` in every instance; write the objective and the gradient's norm to `out`."""
     starts, offsets = edges
     gradient = np.zeros(len(s))
     for n in range(len(starts) - 1):
@@ -466,7 +468,7 @@ def gradient_steps(
 def _row_gradients(
     rows: Any, cluster: Any, ends: Any, base: int, m: int, s: Any, shared: Any, out: Any, information: Any
 ) -> None:
-    """Add the slopes of every row to the line of its cluster (scores, then tie, then side), and its information."""
+    """Add the gradient of every row (scores, then tie, then side) and its information to the line of its cluster."""
     model, tie, side = shared
     left, right, n_left, n_right, n_ties = rows
     for r in range(ends[0], ends[1]):
@@ -493,7 +495,7 @@ def _list_gradients(
     out: Any,
     information: Any,
 ) -> None:
-    """Write the slopes of every list's own log-likelihood, of weight 1, to its line, and its information."""
+    """Write the gradient of every list's log-likelihood, at weight 1, and its information to the line of the list."""
     value, slot, list_offsets = lists
     model, tie, _ = shared
     for which in range(ends[0], ends[1]):
@@ -540,8 +542,8 @@ def _list_clusters(
 ) -> None:
     """Write for each instance of `which` its −Hessian and the sums over its lists as clusters.
 
-    Tables go to places[k] : places[k + 1], what there is one of for each slot to its slot. Lists of weight 0 or of one
-    item count for nothing.
+    Matrices go to places[k] : places[k + 1], vectors to the slots of the instance. Lists of weight 0 or of one item
+    count nothing.
     """
     starts, offsets = edges
     list_starts, list_weight = list_edges
@@ -550,16 +552,16 @@ def _list_clusters(
     for k in range(len(which)):
         n = which[k]
         base, m, g = offsets[n], offsets[n + 1] - offsets[n], list_starts[n + 1] - list_starts[n]
-        pulls, each = np.zeros((g, m + 2)), np.zeros((g, m))
+        gradients, each = np.zeros((g, m + 2)), np.zeros((g, m))
         ends = (list_starts[n], list_starts[n + 1])
-        _list_gradients(lists, ends, base, m, s, (0, 0.0, 0.0), binary, False, pulls, each)
+        _list_gradients(lists, ends, base, m, s, (0, 0.0, 0.0), binary, False, gradients, each)
         cell = places[k]
         for row in range(ends[0], ends[1]):
             w = list_weight[row] if list_offsets[row + 1] - list_offsets[row] > 1 else 0.0
             counts[k] += w
             if w == 0.0:
                 continue
-            x, h = pulls[row - ends[0]], each[row - ends[0]]
+            x, h = gradients[row - ends[0]], each[row - ends[0]]
             for i in range(m):
                 information[base + i] += w * h[i]
                 squares[base + i] += w * h[i] * h[i]
@@ -575,23 +577,23 @@ def _list_clusters(
 
 def pair_columns(pairs: Pairs) -> tuple[Any, ...]:
     """Return the columns of pairs that the compiled loops take: left, right, and the counts of the three outcomes."""
-    return locked(*pairs[:5])
+    return read_only(*pairs[:5])
 
 
-def by_size(pairs: Pairs) -> tuple[Ints, list[int]]:
-    """Return the instances that are small and those that are large, leaving out those in which nothing happened."""
+def split_by_size(pairs: Pairs) -> tuple[Ints, list[int]]:
+    """Return the small and the large instances, without those that have no outcomes."""
     sizes = np.diff(pairs.offsets)
     busy = np.diff(pairs.starts) > 0
     return np.flatnonzero(busy & (sizes <= _SMALL)), np.flatnonzero(busy & (sizes > _SMALL)).tolist()
 
 
-def tie_start(pairs: Pairs, model: int) -> float:
-    """Return the tie parameter that would be right if all items were equal, within its bounds."""
-    return tie_among_equals(float(pairs.n_ties.sum()), float(pairs.n_left.sum() + pairs.n_right.sum()), model)
+def initial_tie(pairs: Pairs, model: int) -> float:
+    """Return the maximum-likelihood tie parameter if all items were equal, within its bounds."""
+    return tie_of_equal_items(float(pairs.n_ties.sum()), float(pairs.n_left.sum() + pairs.n_right.sum()), model)
 
 
-def tie_among_equals(ties: float, decided: float, model: int) -> float:
-    """Return the same for so many outcomes of either kind."""
+def tie_of_equal_items(ties: float, decided: float, model: int) -> float:
+    """Return the maximum-likelihood tie parameter of equal items with so many ties and decided outcomes."""
     if model == DAVIDSON:
         return float(np.clip(np.log(2.0 * ties / decided), -TIE_BOUND, TIE_BOUND)) if decided else TIE_BOUND
     return float(min(np.log1p(2.0 * ties / decided), TIE_BOUND)) if decided else TIE_BOUND
@@ -607,18 +609,18 @@ def row_gradients(
     shared: Shared,
     learned: Ints,
 ) -> tuple[Floats, Floats]:
-    """Return the slopes of every cluster's log-likelihood along the scores, then those `learned`; and its information.
+    """Return the gradient of every cluster's log-likelihood along the scores and those `learned`, and its information.
 
     The information of a cluster about an item is the diagonal of its −Hessian.
 
-    `rows` are the columns of comparisons, of which those from ends[0] to ends[1] belong to the instance, `slots` is
-    where its slots begin and end, and `cluster` numbers from 0 who made each row of the instance.
+    `rows` are the columns of comparisons, of which those from ends[0] to ends[1] belong to the instance; `slots` is
+    where its slots begin and end; `cluster` holds the number of the cluster of each row of the instance.
     """
     base, m = slots[0], slots[1] - slots[0]
     out, information = np.zeros((n_clusters, m + 2)), np.zeros((n_clusters, m))
     every = np.empty(ends[1], dtype=np.int32)
     every[ends[0] :] = cluster
-    _row_gradients(locked(*rows), every, ends, base, m, score, tuple(shared), out, information)
+    _row_gradients(read_only(*rows), every, ends, base, m, score, tuple(shared), out, information)
     return out[:, np.concatenate([np.arange(m), m + learned])], information
 
 
@@ -633,18 +635,21 @@ def list_gradients(
     binary: bool,
     ties: bool,
 ) -> tuple[Floats, Floats]:
-    """Return the slopes of every list's log-likelihood, as if of weight 1, and its information.
+    """Return the gradient of every list's log-likelihood, at weight 1, and its information.
 
     `lists` are values, slots and offsets as in `from_lists`; the lists from ends[0] to ends[1] belong to the instance.
     """
     base, m = slots[0], slots[1] - slots[0]
     out, information = np.zeros((ends[1] - ends[0], m + 2)), np.zeros((ends[1] - ends[0], m))
-    _list_gradients(locked(*lists), ends, base, m, score, tuple(shared), binary, ties, out, information)
+    _list_gradients(read_only(*lists), ends, base, m, score, tuple(shared), binary, ties, out, information)
     return out[:, np.concatenate([np.arange(m), m + learned])], information
 
 
 class ListClusters(NamedTuple):
-    """Instances of equal size, stacked: −Hessian of the objective, and lists as clusters (`inference.uncertainty`)."""
+    """Instances of equal size, stacked: −Hessian of the objective, and sums over their lists as clusters.
+
+    The fields are those of `inference.uncertainty.Clusters`.
+    """
 
     instances: Ints
     hessian: Floats
@@ -664,11 +669,11 @@ def list_clusters(
     *,
     binary: bool,
 ) -> list[ListClusters]:
-    """Return what intervals of every small instance need, clustered by list, for the likelihood without ties.
+    """Return the −Hessian and the sums over lists as clusters of every small instance, for the likelihood without ties.
 
-    In one compiled loop, because many small instances would spend their time between the steps.
+    One compiled loop does all instances: with many small ones, calls from Python would take most of the time.
     """
-    small, _ = by_size(pairs)
+    small, _ = split_by_size(pairs)
     sizes = np.diff(pairs.offsets)[small]
     places = np.zeros(len(small) + 1, dtype=np.int64)
     np.cumsum(sizes * sizes, out=places[1:])
@@ -676,9 +681,11 @@ def list_clusters(
     information, squares = np.zeros(len(score)), np.zeros(len(score))
     if not len(small):
         return []
-    edges, list_edges = locked(pairs.starts, pairs.offsets), locked(list_starts, list_weight)
+    edges, list_edges = read_only(pairs.starts, pairs.offsets), read_only(list_starts, list_weight)
     sums = counts, hessian, meat, information, squares
-    _list_clusters(pair_columns(pairs), edges, locked(*lists), list_edges, small, score, prior, binary, places, *sums)
+    _list_clusters(
+        pair_columns(pairs), edges, read_only(*lists), list_edges, small, score, prior, binary, places, *sums
+    )
     out = []
     for m in np.unique(sizes).tolist():
         own = np.flatnonzero(sizes == m)

@@ -1,4 +1,4 @@
-"""Log-likelihood, gradients and curvature of comparisons by judges of different reliability, in compiled loops.
+"""Log-likelihood, gradients and Hessians of Bradley-Terry with judges of different reliability, in compiled loops.
 
 The model is described in `aggregators._expert_reliability`.
 """
@@ -17,7 +17,7 @@ __all__ = [
     "JudgedRows",
     "assemble_hessian",
     "cross_pass",
-    "follow_pass",
+    "sensitivity_pass",
     "hessian_product",
     "judge_pass",
     "score_pass",
@@ -39,15 +39,15 @@ class JudgedRows(NamedTuple):
 
 
 class Derivatives(NamedTuple):
-    """The objective by instance at some scores and parameters, a gradient and a curvature."""
+    """The objective of every instance at a point, its gradient and its curvature (rows or −Hessian)."""
 
     value: Floats
     gradient: Floats
-    bend: Floats
+    curvature: Floats
 
 
 @jit
-def _answer(z: float, t: float, ties: bool) -> tuple[float, float, float]:
+def _outcome_moments(z: float, t: float, ties: bool) -> tuple[float, float, float]:
     """Return log(e^{z/2} + e^{-z/2} + e^t), P(left) - P(right) and P(tie); without ties the last term is absent."""
     far = 0.5 * abs(z)
     if not ties:
@@ -75,9 +75,9 @@ def score_pass(
     phi: Floats,
     value: Floats,
     gradient: Floats,
-    bend: Floats,
+    curvature: Floats,
 ) -> None:
-    """Fill in the log-likelihood of every instance, its gradient in the scores and every row's curvature in δ."""
+    """Write the log-likelihood of every instance, its gradient in the scores and the curvature of every row in δ."""
     gradient[:] = 0.0
     for n in range(len(starts) - 1):
         total = 0.0
@@ -87,20 +87,20 @@ def score_pass(
             t = phi[k, 2]
             count = n_left[r] + n_right[r] + n_ties[r]
             net = n_left[r] - n_right[r]
-            pull = 0.0
+            residual = 0.0
             curve = 0.0
             for sign in (-1.0, 1.0):
                 slope = phi[k, 0] + sign * phi[k, 3]
                 z = slope * delta + phi[k, 1]
-                log_sum, mean, tied = _answer(z, t, ties)
+                log_sum, mean, tied = _outcome_moments(z, t, ties)
                 total += 0.25 * net * z - 0.5 * count * log_sum
-                pull += 0.25 * slope * (net - count * mean)
+                residual += 0.25 * slope * (net - count * mean)
                 curve += 0.125 * slope * slope * count * (1.0 - tied - mean * mean)
             if ties:
                 total += n_ties[r] * t
-            gradient[i] += pull
-            gradient[j] -= pull
-            bend[r] = curve
+            gradient[i] += residual
+            gradient[j] -= residual
+            curvature[r] = curve
         value[n] = total
 
 
@@ -118,11 +118,11 @@ def judge_pass(
     phi: Floats,
     value: Floats,
     gradient: Floats,
-    bend: Floats,
+    curvature: Floats,
 ) -> None:
-    """Fill in the log-likelihood of every instance, and gradient and negative Hessian in every judge's parameters."""
+    """Write the log-likelihood of every instance, and its gradient and −Hessian in the parameters of every judge."""
     gradient[:] = 0.0
-    bend[:] = 0.0
+    curvature[:] = 0.0
     for n in range(len(starts) - 1):
         total = 0.0
         for r in range(starts[n], starts[n + 1]):
@@ -133,37 +133,37 @@ def judge_pass(
             net = n_left[r] - n_right[r]
             for sign in (-1.0, 1.0):
                 z = (phi[k, 0] + sign * phi[k, 3]) * delta + phi[k, 1]
-                log_sum, mean, tied = _answer(z, t, ties)
+                log_sum, mean, tied = _outcome_moments(z, t, ties)
                 total += 0.25 * net * z - 0.5 * count * log_sum
-                pull = 0.25 * (net - count * mean)
+                residual = 0.25 * (net - count * mean)
                 along = 0.125 * count * (1.0 - tied - mean * mean)
-                gradient[k, 0] += pull * delta
-                gradient[k, 1] += pull
-                gradient[k, 3] += sign * pull * delta
-                bend[k, 0, 0] += along * delta * delta
-                bend[k, 0, 1] += along * delta
-                bend[k, 0, 3] += sign * along * delta * delta
-                bend[k, 1, 1] += along
-                bend[k, 1, 3] += sign * along * delta
+                gradient[k, 0] += residual * delta
+                gradient[k, 1] += residual
+                gradient[k, 3] += sign * residual * delta
+                curvature[k, 0, 0] += along * delta * delta
+                curvature[k, 0, 1] += along * delta
+                curvature[k, 0, 3] += sign * along * delta * delta
+                curvature[k, 1, 1] += along
+                curvature[k, 1, 3] += sign * along * delta
                 if ties:
                     cross = -0.25 * count * mean * tied
                     gradient[k, 2] += 0.5 * (n_ties[r] - count * tied)
-                    bend[k, 0, 2] += cross * delta
-                    bend[k, 1, 2] += cross
-                    bend[k, 2, 2] += 0.5 * count * tied * (1.0 - tied)
-                    bend[k, 2, 3] += sign * cross * delta
+                    curvature[k, 0, 2] += cross * delta
+                    curvature[k, 1, 2] += cross
+                    curvature[k, 2, 2] += 0.5 * count * tied * (1.0 - tied)
+                    curvature[k, 2, 3] += sign * cross * delta
             if ties:
                 total += n_ties[r] * t
         value[n] = total
     for k in range(len(phi)):
-        bend[k, 3, 3] = bend[k, 0, 0]
+        curvature[k, 3, 3] = curvature[k, 0, 0]
         for p in range(4):
             for q in range(p):
-                bend[k, p, q] = bend[k, q, p]
+                curvature[k, p, q] = curvature[k, q, p]
 
 
 @jit
-def follow_pass(
+def sensitivity_pass(
     left: Codes,
     right: Codes,
     expert: Codes,
@@ -175,21 +175,21 @@ def follow_pass(
     phi: Floats,
     out: Floats,
 ) -> None:
-    """Add up, judge by judge, how the mean answer (left 1, tie 0, right -1) moves with δ, and what that depends on.
+    """Add up for every judge the derivative in δ of the mean answer (left 1, tie 0, right -1), and its gradient.
 
-    Columns: the derivative in δ; what it is for a judge of slope 1 without habits or ties; the derivatives of the first
-    column in the judge's parameters.
+    Columns: the derivative in δ; the same for a judge of slope 1 without side bias or ties; the derivatives of the
+    first column in the judge's parameters.
     """
     out[:] = 0.0
     for r in range(len(left)):
         k = expert[r]
         delta = score[left[r]] - score[right[r]]
         slope = phi[k, 0]
-        mean, tied = _answer(slope * delta + phi[k, 1], phi[k, 2], ties)[1:]
+        mean, tied = _outcome_moments(slope * delta + phi[k, 1], phi[k, 2], ties)[1:]
         count = n_left[r] + n_right[r] + n_ties[r]
         move = 0.5 * (1.0 - tied - mean * mean)
         turn = 0.5 * slope * mean * (0.5 * tied - 2.0 * move)
-        plain = _answer(delta, 0.0, False)[1]
+        plain = _outcome_moments(delta, 0.0, False)[1]
         out[k, 0] += count * slope * move
         out[k, 1] += count * 0.5 * (1.0 - plain * plain)
         out[k, 2] += count * (move + turn * delta)
@@ -198,23 +198,25 @@ def follow_pass(
 
 
 @jit
-def assemble_hessian(left: Codes, right: Codes, bend: Floats, start: int, stop: int, first: int, out: Floats) -> None:
-    """Add the curvature of rows start..stop to an instance's matrix, whose first item is slot `first`."""
+def assemble_hessian(
+    left: Codes, right: Codes, curvature: Floats, start: int, stop: int, first: int, out: Floats
+) -> None:
+    """Add the curvature of rows start..stop to the Hessian of an instance, whose first item is slot `first`."""
     for r in range(start, stop):
         i, j = left[r] - first, right[r] - first
-        out[i, i] += bend[r]
-        out[j, j] += bend[r]
-        out[i, j] -= bend[r]
-        out[j, i] -= bend[r]
+        out[i, i] += curvature[r]
+        out[j, j] += curvature[r]
+        out[i, j] -= curvature[r]
+        out[j, i] -= curvature[r]
 
 
 @jit
-def hessian_product(left: Codes, right: Codes, bend: Floats, first: int, x: Floats) -> Floats:
-    """Return the matrix of curvature of an instance's rows times a vector, without forming it."""
+def hessian_product(left: Codes, right: Codes, curvature: Floats, first: int, x: Floats) -> Floats:
+    """Return the Hessian of an instance times a vector, without forming the Hessian."""
     out = np.zeros(len(x))
     for r in range(len(left)):
         i, j = left[r] - first, right[r] - first
-        flow = bend[r] * (x[i] - x[j])
+        flow = curvature[r] * (x[i] - x[j])
         out[i] += flow
         out[j] -= flow
     return out
@@ -234,25 +236,25 @@ def cross_pass(
     gradients: Floats,
     cross: Floats,
 ) -> None:
-    """Add up, judge by judge, the gradient in the scores and the negative mixed derivatives with the parameters."""
+    """Add up for every judge the gradient in the scores and the negative mixed derivatives with the parameters."""
     for r in range(len(left)):
         i, j, k = left[r], right[r], expert[r]
         delta = score[i] - score[j]
         count = n_left[r] + n_right[r] + n_ties[r]
         for sign in (-1.0, 1.0):
             slope = phi[k, 0] + sign * phi[k, 3]
-            mean, tied = _answer(slope * delta + phi[k, 1], phi[k, 2], ties)[1:]
-            pull = 0.25 * (n_left[r] - n_right[r] - count * mean)
+            mean, tied = _outcome_moments(slope * delta + phi[k, 1], phi[k, 2], ties)[1:]
+            residual = 0.25 * (n_left[r] - n_right[r] - count * mean)
             along = 0.125 * count * (1.0 - tied - mean * mean)
-            gradients[k, i] += slope * pull
-            gradients[k, j] -= slope * pull
+            gradients[k, i] += slope * residual
+            gradients[k, j] -= slope * residual
             for p in range(4):
                 if p == 1:
                     mixed = slope * along
                 elif p == 2:
                     mixed = -0.25 * slope * count * mean * tied
                 else:
-                    mixed = slope * along * delta - pull
+                    mixed = slope * along * delta - residual
                     if p == 3:
                         mixed *= sign
                 cross[k, p, i] += mixed

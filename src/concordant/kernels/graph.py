@@ -1,8 +1,8 @@
-"""Who can be compared with whom: components of the graph in which an arrow runs from a winner to a loser.
+"""Connected components and positive cycles of directed graphs, in O(nodes + edges).
 
-Maximum likelihood places every item exactly when there is a way along the arrows from each item to each other one: an
-item, or a group, that nobody ever beats runs off to infinity. All instances are looked at in one go, their graphs
-lying side by side. Plackett-Luce asks the same question of the arrows in its rankings.
+The maximum-likelihood estimate of Bradley-Terry exists if and only if the graph with an edge from each winner to each
+loser is strongly connected (Ford 1957); Plackett-Luce asks the same of its rankings. The graphs of all instances are
+one graph.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from concordant.arrays import Codes, Ints
 from concordant.kernels.jit import jit
 
-__all__ = ["gaining_circle", "strong_components", "weak_components"]
+__all__ = ["has_positive_cycle", "strong_components", "weak_components"]
 
 
 @jit
 def _adjacency(tail: Any, head: Any, n: int) -> tuple[Any, Any]:
-    """Return the arrows ordered by tail: where each node's begin, and their heads."""
+    """Return the edges in compressed rows: where the edges of each node begin, and their heads."""
     starts = np.zeros(n + 1, dtype=np.int64)
     for e in range(len(tail)):
         starts[tail[e] + 1] += 1
@@ -37,7 +37,7 @@ def _adjacency(tail: Any, head: Any, n: int) -> tuple[Any, Any]:
 
 @jit
 def _tarjan(starts: Any, heads: Any) -> Any:
-    """Return the strong component of every node: Tarjan's algorithm with a stack of its own instead of recursion."""
+    """Return the strong component of every node by Tarjan's algorithm, without recursion."""
     n = len(starts) - 1
     label = np.full(n, -1, dtype=np.int32)
     index = np.full(n, -1, dtype=np.int32)
@@ -90,7 +90,7 @@ def _tarjan(starts: Any, heads: Any) -> Any:
 
 @jit
 def _union(tail: Any, head: Any, n: int) -> Any:
-    """Return the weak component of every node, numbered as first seen: union by halving the paths."""
+    """Return the weak component of every node, numbered as first seen: union-find with path halving."""
     parent = np.arange(n).astype(np.int32)
     for e in range(len(tail)):
         a, b = tail[e], head[e]
@@ -107,7 +107,7 @@ def _union(tail: Any, head: Any, n: int) -> Any:
     label = np.empty(n, dtype=np.int32)
     found = 0
     for v in range(n):
-        # A parent is smaller than its node, so that it was numbered before.
+        # A parent is smaller than its node, so it has its number already.
         if parent[v] == v:
             label[v] = found
             found += 1
@@ -117,10 +117,9 @@ def _union(tail: Any, head: Any, n: int) -> Any:
 
 
 def strong_components(tail: NDArray[Any], head: NDArray[Any], n: int) -> Codes:
-    """Return for each of n nodes the number of its strong component, in O(n + arrows).
+    """Return the number of the strongly connected component of each of n nodes.
 
-    Two nodes share a component when there is a way along the arrows from each to the other. Components are numbered
-    against the arrows: no arrow leads to a component of a larger number.
+    Components are numbered in reverse topological order: no edge leads to a component of a larger number.
 
     >>> strong_components(np.array([0, 1, 1]), np.array([1, 0, 2]), 4).tolist()
     [1, 1, 0, 2]
@@ -130,7 +129,7 @@ def strong_components(tail: NDArray[Any], head: NDArray[Any], n: int) -> Codes:
 
 
 def weak_components(tail: NDArray[Any], head: NDArray[Any], n: int) -> Codes:
-    """Return for each of n nodes the number of its component when arrows may be walked both ways, as first seen.
+    """Return the number of the weakly connected component of each of n nodes, in order of first appearance.
 
     >>> weak_components(np.array([0, 3]), np.array([2, 1]), 5).tolist()
     [0, 1, 0, 1, 2]
@@ -139,16 +138,16 @@ def weak_components(tail: NDArray[Any], head: NDArray[Any], n: int) -> Codes:
     return label
 
 
-def gaining_circle(tail: NDArray[Any], head: NDArray[Any], gain: Ints, n: int) -> bool:
-    """Return whether some circle of arrows has gains that add up to more than 0 (Bellman and Ford; O(n · arrows)).
+def has_positive_cycle(tail: NDArray[Any], head: NDArray[Any], gain: Ints, n: int) -> bool:
+    """Return whether some directed cycle has a positive sum of gains (Bellman-Ford; O(n · edges)).
 
-    >>> arrows = np.array([0, 1, 2]), np.array([1, 2, 0])
-    >>> gaining_circle(*arrows, np.array([1, 1, -1]), 3), gaining_circle(*arrows, np.array([1, -1, 0]), 3)
+    >>> edges = np.array([0, 1, 2]), np.array([1, 2, 0])
+    >>> has_positive_cycle(*edges, np.array([1, 1, -1]), 3), has_positive_cycle(*edges, np.array([1, -1, 0]), 3)
     (True, False)
     """
     best = np.zeros(n, dtype=np.int64)
-    # Without such a circle the best way visits no node twice, so that it is found in n rounds and gains less than n
-    # times the largest gain.
+    # Without a positive cycle the best path visits no node twice: n rounds find it, and it gains at most n times the
+    # largest gain.
     limit = n * max(int(gain.max(initial=0)), 0)
     for _ in range(n + 1):
         before = best.copy()

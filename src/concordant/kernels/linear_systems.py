@@ -16,8 +16,8 @@ __all__ = ["cholesky_solve", "conjugate_gradients"]
 def cholesky_solve(matrix: Floats, right: Floats) -> bool:
     """Solve matrix · x = right for every column, overwriting both; return whether the matrix is positive definite.
 
-    For the tens of numbers of a usual instance this takes less time than calling a linear-algebra library, compiled
-    code can call it, and no library threads are woken.
+    For the tens of unknowns of a usual instance this is faster than a call of a linear-algebra library, wakes none of
+    its threads, and compiled code can call it.
     """
     n, columns = right.shape
     for i in range(n):
@@ -51,13 +51,13 @@ def conjugate_gradients(
 ) -> tuple[Floats, bool]:
     """Return the solution x of A x = right, and whether A was positive along every search direction.
 
-    Preconditioned by the diagonal of A; ends when no residual is larger than `rtol` times the largest of `right`. Where
-    a direction of negative curvature turns up, x is what was reached before it.
+    The preconditioner is the diagonal of A. The iteration ends when no residual is larger than `rtol` times the largest
+    component of `right`. At a direction of negative curvature it returns the x reached before.
 
     Parameters
     ----------
     product : callable
-        Gives A times a vector.
+        Returns A times a vector.
     right, diagonal : float64[n]
         The right-hand side, and the diagonal of A.
     rtol : float

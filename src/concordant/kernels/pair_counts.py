@@ -1,8 +1,8 @@
-"""Counts of pairs: however many rows or lists there are, how often did each pair come out which way.
+"""Pair counts: wins, losses and ties of every pair of items, added up over comparisons or lists.
 
-Models of pairs see nothing else, so the rows are added up first, in flat columns of one row per pair that met
-(`Pairs`). A table of all pairs takes the rows where items are few, a sort by counting where they are many; an expert's
-pairs are never written down one by one. Every sum is the same to the last bit in any order of its terms.
+They are the sufficient statistics of models of pairs, in flat columns of one row per pair that met (`Pairs`). Rows are
+added to a table of all pairs where items are few, and sorted by counting where items are many; the pairs of lists are
+not written out. Every sum is the same to the last bit in any order of its terms.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ __all__ = [
     "add_rows",
     "from_lists",
     "from_rows",
-    "locked",
+    "read_only",
     "moved_keys",
     "outcome_counts",
     "sums",
 ]
 
-# A table of all pairs takes the rows up to this many items, if there are rows enough to fill it somewhat.
+# Up to this many items rows are added to a table of all pairs, if there are enough rows for it to pay.
 _TABLE = 4096
-# What counts are kept in while they are added up, narrowest first.
+# Types of running counts, narrowest first.
 _COUNT_TYPES: tuple[type[Any], ...] = (np.uint8, np.uint32, np.float64)
 
 
 class Pairs(NamedTuple):
-    """What happened between two items, one row per pair that met, instance by instance.
+    """Outcomes of pairs of items, one row per pair that met, instance by instance.
 
     Attributes
     ----------
     left, right : int32[P]
         The slots; the smaller one on the left, unless sides were kept apart.
     n_left, n_right, n_ties : float64[P]
-        How often each won, and how often neither.
+        How often left won, right won, and neither.
     starts : int64[N + 1]
         Where the pairs of each instance begin.
     offsets : int64[N + 1]
@@ -64,7 +64,7 @@ class Pairs(NamedTuple):
 
     @property
     def outcomes(self) -> Floats:
-        """How often each pair met."""
+        """How many outcomes each pair has."""
         return self.n_left + self.n_right + self.n_ties
 
     def window(self, instance: int) -> Pairs:
@@ -80,7 +80,7 @@ class Pairs(NamedTuple):
 def _write_table(
     wins: Any, ties: Any, m: int, base: int, with_ties: bool, place: int, left: Any, right: Any, counts: Any
 ) -> int:
-    """Write the pairs of a table of wins (row beats column) to the columns, empty the table, and return the new end."""
+    """Write the pairs of a table of wins (row beats column) to the columns, clear the table, and return the new end."""
     for i in range(m):
         for j in range(i + 1, m):
             a, b = wins[i * m + j], wins[j * m + i]
@@ -99,8 +99,8 @@ def _write_table(
 
 
 @jit
-def _count_rows(rows: Any, edges: Any, magic: Any, ends: Any, out: Any, starts: Any) -> None:
-    """Add up the rows of instances ends[0] to ends[1] in a table of all pairs, sides merged."""
+def _count_rows(rows: Any, edges: Any, grids: Any, ends: Any, out: Any, starts: Any) -> None:
+    """Add up the rows of instances ends[0] to ends[1] in a table of all pairs, merging sides."""
     left, right, n_left, n_right, n_ties = rows
     row_starts, offsets = edges
     out_left, out_right, counts = out
@@ -113,7 +113,7 @@ def _count_rows(rows: Any, edges: Any, magic: Any, ends: Any, out: Any, starts: 
     place = 0
     for n in range(first, last):
         base, m = offsets[n], offsets[n + 1] - offsets[n]
-        grid = magic[n]
+        grid = grids[n]
         with_ties = False
         for row in range(row_starts[n], row_starts[n + 1]):
             i, j = left[row] - base, right[row] - base
@@ -130,7 +130,7 @@ def _count_rows(rows: Any, edges: Any, magic: Any, ends: Any, out: Any, starts: 
 
 @jit
 def _sort_rows(left: Any, right: Any, base: int, m: int, ordered: bool) -> tuple[Any, Any]:
-    """Return the rows ordered by pair, and where each pair begins: two passes of a sort by counting."""
+    """Return the rows ordered by pair, and where each pair begins: a counting sort in two passes."""
     n = len(left)
     order = np.empty(n, dtype=np.int32)
     before = np.empty(n, dtype=np.int32)
@@ -166,7 +166,7 @@ def _sort_rows(left: Any, right: Any, base: int, m: int, ordered: bool) -> tuple
 
 @jit
 def _merge_rows(rows: Any, order: Any, starts: Any, grid: float, ordered: bool, out: Any) -> int:
-    """Add up sorted rows, pair by pair, leave out pairs without an outcome, and return how many pairs there are."""
+    """Add up sorted rows pair by pair, without pairs that have no outcome, and return the number of pairs."""
     left, right, n_left, n_right, n_ties = rows
     out_left, out_right, counts = out
     place = 0
@@ -198,8 +198,8 @@ def _merge_rows(rows: Any, order: Any, starts: Any, grid: float, ordered: bool, 
 
 
 @jit
-def _is_counted(rows: Any, ordered: bool) -> bool:
-    """Return whether rows are counts of pairs already: in order, no pair twice or empty, all whole."""
+def _is_collapsed(rows: Any, ordered: bool) -> bool:
+    """Return whether rows are pair counts already: in order, no pair twice or empty, all counts whole."""
     left, right, n_left, n_right, n_ties = rows
     for row in range(len(left)):
         i, j = left[row], right[row]
@@ -213,8 +213,8 @@ def _is_counted(rows: Any, ordered: bool) -> bool:
     return True
 
 
-def locked(*arrays: NDArray[Any]) -> tuple[Any, ...]:
-    """Return read-only views of arrays: the compiler takes an array that may be written to for another type."""
+def read_only(*arrays: NDArray[Any]) -> tuple[Any, ...]:
+    """Return read-only views of arrays: a writeable array is another type, for which Numba would compile again."""
     out = []
     for array in arrays:
         view = array.view()
@@ -233,7 +233,7 @@ def sums(values: Floats, starts: Ints) -> Floats:
 
 
 def _grid(bound: Floats) -> Floats:
-    """Return what to add and take away so that terms land on a grid on which all their sums are exact."""
+    """Return the number to add and subtract so that terms are rounded to a grid on which all their sums are exact."""
     # Adding 1.5 * 2**e rounds to multiples of 2**(e - 52), where the bound of any sum is below 2**e.
     return np.asarray(np.ldexp(1.5, np.frexp(2.0 * bound)[1]), dtype=np.float64)
 
@@ -249,11 +249,11 @@ def from_rows(
     *,
     ordered: bool = False,
 ) -> Pairs:
-    """Return the rows of comparisons added up pair by pair, experts and (unless `ordered`) sides merged.
+    """Return the pair counts of comparisons, experts and (unless `ordered`) sides merged.
 
-    The sums are the same to the last bit in any order of the rows. O(rows + items), or one visit to every cell of a
-    table where rows are many and items few. Pairs without an outcome are left out. Whole counts of pairs in order, as
-    they are collapsed, are taken as they are: nothing is copied.
+    The sums are the same to the last bit in any order of the rows. O(rows + items), plus the cells of a table of all
+    pairs where rows are many and items few. Pairs without an outcome are left out. Rows that are pair counts already
+    are returned without a copy.
 
     >>> codes = np.array([0, 1], np.int32), np.array([1, 0], np.int32)
     >>> p = from_rows(*codes, np.ones(2), np.zeros(2), np.zeros(2), np.array([0, 2]), np.array([0, 2]))
@@ -262,11 +262,11 @@ def from_rows(
     """
     n = len(offsets) - 1
     rows, sizes = np.diff(row_starts), np.diff(offsets)
-    columns = locked(left, right, n_left, n_right, n_ties)
-    edges = locked(row_starts, offsets)
-    if _is_counted(columns, ordered):
+    columns = read_only(left, right, n_left, n_right, n_ties)
+    edges = read_only(row_starts, offsets)
+    if _is_collapsed(columns, ordered):
         return Pairs(columns[0], columns[1], columns[2], columns[3], columns[4], row_starts, offsets)
-    magic = _grid(sum((sums(c, row_starts) for c in columns[2:]), np.zeros(n)))
+    grids = _grid(sum((sums(c, row_starts) for c in columns[2:]), np.zeros(n)))
     dense = (sizes <= _TABLE) & (sizes * sizes <= np.maximum(8 * rows, 1 << 14)) & (not ordered)
     parts: list[tuple[Codes, Codes, Floats]] = []
     found = np.zeros(n, dtype=np.int64)
@@ -279,7 +279,7 @@ def from_rows(
             room = int(np.minimum(rows[k:end], sizes[k:end] * (sizes[k:end] - 1) // 2).sum())
             out = np.empty(room, np.int32), np.empty(room, np.int32), np.empty((3, room))
             starts = np.zeros(end - k + 1, dtype=np.int64)
-            _count_rows(columns, edges, magic, (k, end), out, starts)
+            _count_rows(columns, edges, grids, (k, end), out, starts)
             found[k:end] = np.diff(starts)
             parts.append((out[0][: starts[-1]], out[1][: starts[-1]], out[2][:, : starts[-1]]))
         else:
@@ -287,7 +287,7 @@ def from_rows(
             order, begins = _sort_rows(own[0], own[1], int(offsets[k]), int(sizes[k]), ordered)
             room = len(begins) - 1
             out = np.empty(room, np.int32), np.empty(room, np.int32), np.empty((3, room))
-            found[k] = _merge_rows(own, order, begins, float(magic[k]), ordered, out)
+            found[k] = _merge_rows(own, order, begins, float(grids[k]), ordered, out)
             parts.append((out[0][: found[k]], out[1][: found[k]], out[2][:, : found[k]]))
         k = end
     return _joined(parts, offsets_of(found), offsets)
@@ -295,7 +295,7 @@ def from_rows(
 
 @jit
 def _union_size(keys: Any, left: Any, right: Any, order: Any, starts: Any) -> int:
-    """Return how many different pairs are among the keys and the sorted rows together."""
+    """Return the number of distinct pairs among the keys and the sorted rows."""
     known = found = 0
     for p in range(len(starts) - 1):
         row = order[starts[p]]
@@ -309,7 +309,7 @@ def _union_size(keys: Any, left: Any, right: Any, order: Any, starts: Any) -> in
 
 @jit
 def _add_sorted(keys: Any, counts: Any, rows: Any, order: Any, starts: Any, out_keys: Any, out: Any) -> float:
-    """Write the counts of all pairs, those of the sorted rows added one by one, and return the largest."""
+    """Merge counts by key with sorted rows, added one by one; return the largest count."""
     left, right, n_left, n_right, n_ties = rows
     known = place = 0
     top = 0.0
@@ -354,10 +354,10 @@ def add_rows(
     rows: tuple[Codes, Codes, Floats, Floats, Floats],
     n_slots: int,
 ) -> tuple[Ints, NDArray[Any]]:
-    """Return counts of pairs with the rows of comparisons added to them, sides merged.
+    """Return pair counts with the rows of comparisons added to them, sides merged.
 
-    A pair's key is its smaller slot times 2**32 plus its larger one; keys are in order, and the counts of a pair are a
-    column of `counts`, of the narrowest type that holds them. Rows are added one by one in their order, so that adding
+    The key of a pair is its smaller slot times 2**32 plus its larger one. Keys are sorted, and the counts of a pair are
+    a column of `counts`, of the narrowest type that holds them. Rows are added one by one in their order, so adding
     them in parts gives the same bits. O(pairs + rows + slots).
 
     >>> none = np.zeros(0, np.int64), np.zeros((3, 0), np.uint8)
@@ -366,7 +366,7 @@ def add_rows(
     >>> keys.tolist(), counts.tolist(), counts.dtype.name
     ([1], [[1], [1], [0]], 'uint8')
     """
-    own = locked(*rows)
+    own = read_only(*rows)
     order, starts = _sort_rows(own[0], own[1], 0, n_slots, False)
     size = _union_size(keys, own[0], own[1], order, starts)
     narrow = all(bool((c == np.floor(c)).all()) for c in rows[2:])
@@ -385,13 +385,13 @@ def _move_keys(keys: Any, moved: Any) -> None:
 
 
 def moved_keys(keys: Ints, moved: Codes) -> Ints:
-    """Return the keys of pairs whose slots have new numbers in the same order; the old ones are written over."""
+    """Renumber the slots in the keys of pairs in place and return the keys; the order of the slots must not change."""
     _move_keys(keys, moved)
     return keys
 
 
 def _joined(parts: list[tuple[Codes, Codes, Floats]], starts: Ints, offsets: Ints) -> Pairs:
-    """Return pairs found part by part as one."""
+    """Concatenate the pairs of consecutive instances."""
     if len(parts) == 1:
         first, second, counts = parts[0]
     else:
@@ -403,9 +403,9 @@ def _joined(parts: list[tuple[Codes, Codes, Floats]], starts: Ints, offsets: Int
 
 @jit
 def _count_lists(
-    lists: Any, edges: Any, magic: Any, binary: bool, with_ties: bool, ends: Any, out: Any, starts: Any
+    lists: Any, edges: Any, grids: Any, binary: bool, with_ties: bool, ends: Any, out: Any, starts: Any
 ) -> None:
-    """Add up the pairs that the lists of instances ends[0] to ends[1] hold, in a table of all pairs."""
+    """Add up the pairs in the lists of instances ends[0] to ends[1] in a table of all pairs."""
     value, slot, list_offsets, weight = lists
     list_starts, offsets = edges
     out_left, out_right, counts = out
@@ -418,7 +418,7 @@ def _count_lists(
     place = 0
     for n in range(first, last):
         base, m = offsets[n], offsets[n + 1] - offsets[n]
-        grid = magic[n]
+        grid = grids[n]
         for which in range(list_starts[n], list_starts[n + 1]):
             w = weight[which]
             if w == 0.0:
@@ -440,7 +440,7 @@ def _count_lists(
 
 @jit
 def _list_rows(lists: Any, binary: bool, with_ties: bool, ends: Any, out: Any) -> int:
-    """Write one row for each pair that the lists ends[0] to ends[1] hold, and return how many there are."""
+    """Write one row for each pair in the lists ends[0] to ends[1], and return the number of rows."""
     value, slot, list_offsets, weight = lists
     left, right, counts = out
     place = 0
@@ -473,11 +473,11 @@ def from_lists(
     binary: bool = False,
     ties: bool = False,
 ) -> Pairs:
-    """Return what lists say about pairs, added up: for every pair the sum of weight · difference of values.
+    """Return the pair counts of lists: for every pair the sum over lists of weight · difference of values.
 
-    The smaller value wins. `binary` counts every preference as 1 instead, `ties` counts pairs of equal values. No row
-    is made for an expert's pair: a list of m items costs m²/2 additions to a table (above some thousand items, and
-    where lists are short, pairs are sorted instead). The sums are the same in any order of lists and rows.
+    The smaller value wins. `binary` counts every preference as 1 instead; `ties` counts pairs of equal values. A list
+    of m items costs m²/2 additions to a table of all pairs; with thousands of items and short lists, pairs are written
+    out and sorted instead. The sums are the same in any order of lists and rows.
 
     >>> p = from_lists(
     ...     np.array([1.0, 2.0, 4.0]),
@@ -501,8 +501,8 @@ def from_lists(
         starts = list_offsets[:-1][full]
         reach[full] = np.maximum.reduceat(value, starts) - np.minimum.reduceat(value, starts)
         reach = np.maximum(reach, 1.0) if ties else reach
-    magic = _grid(sums(w * reach * lengths * np.maximum(lengths - 1, 0) / 2, list_starts))
-    columns, edges = locked(value, slot, list_offsets, w), locked(list_starts, offsets)
+    grids = _grid(sums(w * reach * lengths * np.maximum(lengths - 1, 0) / 2, list_starts))
+    columns, edges = read_only(value, slot, list_offsets, w), read_only(list_starts, offsets)
     dense = (sizes <= _TABLE) | (held > sizes * sizes // 8)
     parts: list[tuple[Codes, Codes, Floats]] = []
     found = np.zeros(n, dtype=np.int64)
@@ -515,7 +515,7 @@ def from_lists(
             size = int(room[k:end].sum())
             out = np.empty(size, np.int32), np.empty(size, np.int32), np.empty((3, size))
             begins = np.zeros(end - k + 1, dtype=np.int64)
-            _count_lists(columns, edges, magic, binary, ties, (k, end), out, begins)
+            _count_lists(columns, edges, grids, binary, ties, (k, end), out, begins)
             found[k:end] = np.diff(begins)
             parts.append((out[0][: begins[-1]], out[1][: begins[-1]], out[2][:, : begins[-1]]))
         else:
@@ -523,18 +523,18 @@ def from_lists(
             left, right, counts = np.empty(size, np.int32), np.empty(size, np.int32), np.empty((3, size))
             ends = (int(list_starts[k]), int(list_starts[k + 1]))
             used = _list_rows(columns, binary, ties, ends, (left, right, counts))
-            own = locked(left[:used], right[:used], counts[0, :used], counts[1, :used], counts[2, :used])
+            own = read_only(left[:used], right[:used], counts[0, :used], counts[1, :used], counts[2, :used])
             order, begins = _sort_rows(own[0], own[1], int(offsets[k]), int(sizes[k]), False)
             size = len(begins) - 1
             out = np.empty(size, np.int32), np.empty(size, np.int32), np.empty((3, size))
-            found[k] = _merge_rows(own, order, begins, float(magic[k]), False, out)
+            found[k] = _merge_rows(own, order, begins, float(grids[k]), False, out)
             parts.append((out[0][: found[k]], out[1][: found[k]], out[2][:, : found[k]]))
         k = end
     return _joined(parts, offsets_of(found), offsets)
 
 
 def outcome_counts(pairs: Pairs) -> tuple[Floats, Floats, Floats]:
-    """Return for every slot how often it won, lost and tied.
+    """Return how often every slot won, lost and tied.
 
     >>> one = np.array([0, 1]), np.array([0, 2])
     >>> p = Pairs(np.array([0]), np.array([1]), np.array([3.0]), np.array([1.0]), np.array([2.0]), *one)

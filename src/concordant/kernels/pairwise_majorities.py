@@ -1,6 +1,6 @@
-"""Who beats whom in the lists of an instance, by compiled loops: for so many pairs that loading the compiler pays.
+"""Pairwise majorities in the lists of an instance, in compiled loops, for instances so large that compiling pays.
 
-NumPy counts them nearly as fast (`pairs`), but in many short steps between which threads wait for the interpreter.
+NumPy (`pairwise_wins`) is nearly as fast in one thread; compiled loops free the interpreter lock for the others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ __all__ = ["majorities", "outcomes"]
 
 @jit
 def outcomes(low: Any, high: Any, wins: Any, losses: Any) -> None:
-    """Add, for every item, how many others it beats and loses to; tables as in `pairs.Ballots`, one row per item.
+    """Add to `wins` and `losses` how many others every item beats and loses to.
+
+    The tables are those of `pairwise_wins.Ballots`, transposed: one row per item.
 
     >>> low = np.array([[1, 1, 2], [2, 3, 1], [3, 2, 3]], dtype=np.uint8)
     >>> wins, losses = np.zeros(3, dtype=np.int64), np.zeros(3, dtype=np.int64)
@@ -43,7 +45,7 @@ def outcomes(low: Any, high: Any, wins: Any, losses: Any) -> None:
 
 @jit
 def majorities(low: Any, high: Any, strict: bool, out: Any) -> None:
-    """Write the table of who beats whom; `strict` asks for more than half of all votes on the pair, ties too."""
+    """Write the table of pairwise majorities; `strict` asks for over half of the votes on a pair, ties included."""
     n, n_lists = low.shape
     for i in range(n):
         first, last = low[i], high[i]

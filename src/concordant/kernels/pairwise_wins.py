@@ -1,9 +1,8 @@
-"""How many lists prefer one item to another, for all pairs of an instance, without a compiler.
+"""Pairwise wins in lists: how many lists rank one item above another, for all pairs of an instance, in NumPy.
 
-Comparing a list's positions against each other is one vectorised comparison of bytes; adding up the lists is another.
-Done in tiles that stay in cache this needs about a tenth of a nanosecond for each pair and list, so that 10,000 items
-in 40 lists take well under a second, and nothing has to be compiled first. Short lists over many items are counted
-pair by pair.
+Positions are compared as vectors of bytes, in tiles that stay in cache: about a tenth of a nanosecond for each pair and
+list, so that 10,000 items in 40 lists take well under a second without a compiler. Short lists over many items are
+counted pair by pair.
 """
 
 from __future__ import annotations
@@ -35,8 +34,7 @@ __all__ = [
 
 # A tile's counters and its buffer of comparisons should fit the second-level cache.
 _TILE_ROWS, _TILE_COLUMNS = 64, 4096
-# Counting one pair of a short list costs about as much as this many cells of a tile, and much more when the pairs have
-# to be sorted first.
+# Counting one pair of a short list costs as much as this many cells of a tile; the second holds where pairs are sorted.
 _PAIR_COST, _SORTED_PAIR_COST = 64, 1024
 _BYTE = 127
 # Up to this many cells a table of all pairs is cheaper than sorting those that occur.
@@ -46,10 +44,9 @@ _DENSE = 1 << 22
 class Ballots(NamedTuple):
     """The lists of one instance as two tables, one row per list and one column per item.
 
-    `low` holds the positions (1 = best) with missing items above all others, `high` with missing items below all
-    others, so that ``low[:, i] < high[:, j]`` only where both items are listed and i stands first. Where a list puts
-    what it leaves out below, missing items come last in both, in `low` behind those of `high`, so that two of them are
-    no tie.
+    `low` holds the positions (1 = best) with missing items at the largest number, `high` with missing items at 0, so
+    that ``low[:, i] < high[:, j]`` only where both items are listed and i comes first. Where a list ranks missing items
+    below, they come last in both tables, one place later in `low`, so that two missing items are no tie.
     """
 
     low: NDArray[Any]
@@ -86,7 +83,7 @@ def ballots(
     weights : float64[L] or None
         The weight of every list; lists of weight 0 are left out.
     below : bool
-        Whether a list puts the items it leaves out, tied, below those it holds, instead of saying nothing about them.
+        Whether items missing from a list are tied below those it holds; otherwise they are not compared.
     """
     top = int(position.max()) + 2 if len(position) else 2
     kind = np.uint8 if top <= 255 else np.uint16 if top <= 65535 else np.uint32
@@ -104,9 +101,9 @@ def ballots(
 
 
 def tiles(n: int, whole: bool = False) -> list[Tile]:
-    """Return the tiles that cover the whole of an n × n table, or what is on and above its diagonal.
+    """Return the tiles that cover an n × n table, or (unless `whole`) its upper triangle.
 
-    In the latter case the first tile of a row begins at the diagonal, so that only one small square holds pairs twice.
+    Without `whole` the first tile of a row begins at the diagonal, so that only one small square holds pairs twice.
     """
     return [
         Tile(row, min(row + _TILE_ROWS, n), column, min(column + _TILE_COLUMNS, n))
@@ -148,13 +145,13 @@ def tile_outcomes(votes: Ballots, tile: Tile, least: float) -> tuple[Ints, Ints,
 
 
 def _along(held: NDArray[np.bool_], axis: int, counter: type[np.integer[Any]]) -> Ints:
-    """Return how often a table is true along an axis; a counter that is narrow, yet wide enough, keeps it fast."""
+    """Return how often a table is true along an axis; the counter is the narrowest type that holds the count."""
     total: Ints = np.add.reduce(held.view(np.int8), axis=axis, dtype=counter).astype(np.int64)
     return total
 
 
 def _count(test: Callable[..., Any], left: NDArray[Any], right: NDArray[Any], weights: Floats | None) -> NDArray[Any]:
-    """Return by how much weight left[l, i] stands in the relation to right[l, j], for all i and j."""
+    """Return the total weight of the lists l in which test(left[l, i], right[l, j]) holds, for all i and j."""
     if weights is None:
         return _count_equal(test, left, right)
     out = np.zeros((left.shape[1], right.shape[1]), dtype=np.float64)
@@ -165,7 +162,7 @@ def _count(test: Callable[..., Any], left: NDArray[Any], right: NDArray[Any], we
 
 
 def _count_equal(test: Callable[..., Any], left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
-    """Return in how many lists l the relation holds between left[l, i] and right[l, j], for all i and j."""
+    """Return the number of lists l in which test(left[l, i], right[l, j]) holds, for all i and j."""
     n_lists, shape = len(left), (left.shape[1], right.shape[1])
     # As many lists at a time as fit the cache; a byte holds the count of up to 127 of them.
     step = max(1, min(_BYTE, _TILE_ROWS * _TILE_COLUMNS // max(shape[0] * shape[1], 1)))
@@ -198,21 +195,21 @@ def _count_one_by_one(test: Callable[..., Any], left: NDArray[Any], right: NDArr
 
 
 def pairs_held(list_offsets: Ints, list_starts: Ints) -> Ints:
-    """Return how many pairs the lists of every instance hold, counted list by list."""
+    """Return the number of pairs in the lists of every instance, repeats included."""
     lengths = np.diff(list_offsets)
     held = offsets_of(lengths * (lengths - 1) // 2)
     return np.diff(held[list_starts])
 
 
 def pair_room(list_offsets: Ints, list_starts: Ints, offsets: Ints) -> Ints:
-    """Return for every instance how many different pairs its lists can hold at most."""
+    """Return an upper bound of the number of distinct pairs in the lists of every instance."""
     sizes = np.diff(offsets)
     out: Ints = np.minimum(pairs_held(list_offsets, list_starts), sizes * (sizes - 1) // 2)
     return out
 
 
 def sparse(list_offsets: Ints, n_items: int) -> bool:
-    """Return whether the lists are so short that counting their pairs one by one beats comparing everything."""
+    """Return whether the lists are so short that counting their pairs one by one is faster than comparing all pairs."""
     lengths = np.diff(list_offsets)
     price = _PAIR_COST if n_items * n_items <= _DENSE else _SORTED_PAIR_COST
     return float((lengths * lengths).sum()) * price < float(len(lengths)) * n_items * n_items
@@ -223,7 +220,7 @@ def listed_pairs(
 ) -> Iterator[tuple[Ints, Ints, NDArray[np.bool_], Floats]]:
     """Yield (first, second, tied, weight) for all pairs of items within the lists of one instance.
 
-    `first` stands before `second`, or is tied with it; each unordered pair of a list comes once.
+    `first` is ranked above `second`, or tied with it; each unordered pair of a list comes once.
     """
     for which, rows in by_length(offsets):
         m = rows.shape[1]
@@ -244,7 +241,7 @@ def listed_pairs(
 
 
 def pair_matrix(first: Ints, second: Ints, weight: Floats, n: int) -> Floats:
-    """Return the n × n table of the total weight of (first, second).
+    """Return the n × n matrix of the total weight of every pair (first, second).
 
     >>> pair_matrix(np.array([0, 0]), np.array([1, 1]), np.array([1.0, 2.0]), 2).tolist()
     [[0.0, 3.0], [0.0, 0.0]]
@@ -253,7 +250,7 @@ def pair_matrix(first: Ints, second: Ints, weight: Floats, n: int) -> Floats:
 
 
 def pair_outcomes(first: Ints, second: Ints, weight: Floats, n: int, least: float) -> tuple[Ints, Ints]:
-    """Return how many others each of n items beats and loses to, ahead by more than `least` of the weight.
+    """Return how many others each of n items beats and loses to, by a margin above `least`.
 
     >>> wins, losses = pair_outcomes(np.array([0, 1, 2]), np.array([1, 2, 1]), np.ones(3), 3, 0.0)
     >>> wins.tolist(), losses.tolist()
@@ -275,10 +272,10 @@ def pair_outcomes(first: Ints, second: Ints, weight: Floats, n: int, least: floa
 
 
 def merge_order(order: list[int], before: Callable[[int, int], bool]) -> list[int]:
-    """Return the order sorted by merging, where `before` need be neither transitive nor complete.
+    """Sort an order by merging; the relation `before` need be neither transitive nor complete.
 
-    No item stands right behind one that it comes before, which is all a sort can promise about such a relation. Items
-    that neither comes before the other keep their order within a merge.
+    No item directly follows one that it comes before: a sort can promise no more for such a relation. Items that
+    `before` does not tell apart keep their order within a merge.
 
     >>> merge_order([2, 0, 1], lambda a, b: a < b)
     [0, 1, 2]
