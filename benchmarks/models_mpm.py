@@ -110,12 +110,14 @@ def _movielens_times(votes: cc.Preferences) -> dict[str, Any]:
     counts = net_counts(votes, "count", pairs=False)
     net, total, offsets = counts.sums(np.ones(votes.n_lists)), np.array([counts.total.sum()]), votes.slots.offsets
     one = np.array([0, 1])
-    together = mpm.Packed(offsets, one, offsets, one[:1], np.ones(1), np.arange(len(net), dtype=np.int32), net / total)
+    together = mpm.PackedCounts(
+        offsets, one, offsets, one[:1], np.ones(1), np.arange(len(net), dtype=np.int32), net / total
+    )
     apart = counts.packed()._replace(expert=np.zeros(votes.n_lists, dtype=np.int64))
     score, root = np.empty(len(net)), np.empty(1)
 
     def steps(packed: Any) -> Callable[[], Any]:
-        return lambda: _mpm_fit.ascend(packed, np.ones(1), 100, learning=False, report=lambda *_: None)
+        return lambda: _mpm_fit.gradient_ascent(packed, np.ones(1), 100, learning=False, report=lambda *_: None)
 
     ways: dict[str, dict[str, Callable[[], Any]]] = {
         "from ratings to consensus": {

@@ -861,7 +861,7 @@ def test_scores_of_very_many_lists_take_few_steps() -> None:
         wobble = 1e-5 * rng.normal(size=m)
         score += wobble - wobble.mean()
         wanted = np.ones(1, dtype=np.bool_)
-        steps = mpm.infer(items, groups, share, theta, net, 1e-3, wanted, score, norm, value)
+        steps = mpm.solve_scores(items, groups, share, theta, net, 1e-3, wanted, score, norm, value)
         assert steps < 10
         assert norm[0] < 1e-13
 

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.oracles import multinomial as oracle
 
-from concordant.aggregators import _mpm_fit
-from concordant.aggregators.mpm import Profile, _Piece, _Summary
-from concordant.execution import InMemory
+from concordant.aggregators import _mpm_fit, _mpm_variances
+from concordant.execution import Held
 from concordant.kernels import mpm as kernel
 from concordant.kernels import mpm_variance as pairs
 
@@ -22,7 +21,7 @@ def nobody(done: int, total: int) -> None:
     """Watch nothing."""
 
 
-def sample(rng: np.random.Generator, sizes: list[int], experts: int) -> tuple[kernel.Packed, list[list[Any]]]:
+def sample(rng: np.random.Generator, sizes: list[int], experts: int) -> tuple[kernel.PackedCounts, list[list[Any]]]:
     """Return lists of some of the items of several instances by experts of falling quality, packed and as tables."""
     expert, share, slot, net, lengths, lists, tables = [], [], [], [], [], [], []
     first = 0
@@ -47,7 +46,7 @@ def sample(rng: np.random.Generator, sizes: list[int], experts: int) -> tuple[ke
         lists.append(experts)
         tables.append(here)
         first += m
-    packed = kernel.Packed(
+    packed = kernel.PackedCounts(
         np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         np.concatenate([[0], np.cumsum(lists)]).astype(np.int64),
         np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
@@ -101,7 +100,7 @@ def test_scores_are_where_the_gradient_vanishes_whatever_the_trust() -> None:
     net = np.bincount(packed.slot, weights=theta[row] * packed.net, minlength=15)
     score, norm, values = rng.normal(size=15), np.zeros(3), np.zeros(3)
     wanted = np.array([True, True, True])
-    steps = kernel.infer(
+    steps = kernel.solve_scores(
         packed.offsets, packed.list_starts, packed.share, theta[packed.expert], net, 0.0, wanted, score, norm, values
     )
     assert 1 < steps < 15
@@ -119,7 +118,7 @@ def test_a_ridge_pulls_the_scores_to_zero() -> None:
     net = np.bincount(packed.slot, weights=theta[row] * packed.net, minlength=6)
     score, out = np.zeros(6), np.zeros(1)
     wanted = np.array([True])
-    kernel.infer(
+    kernel.solve_scores(
         packed.offsets, packed.list_starts, packed.share, theta[packed.expert], net, 0.1, wanted, score, out, out.copy()
     )
     gradient = oracle.slope(lambda s: per_preference(tables, theta, s, packed.offsets) - 0.05 * float(s @ s), score)
@@ -131,7 +130,7 @@ def test_joint_gradients_are_finite_differences() -> None:
     packed, tables = sample(rng, [5, 2, 6], 3)
     theta, score = np.array([1.0, 0.3, 0.0]), rng.normal(size=13)
     by_score, by_theta, values = np.empty(13), np.empty(3), np.empty(3)
-    kernel.gradients(*packed, theta, score, 0.02, by_score, by_theta, values)
+    kernel.joint_gradients(*packed, theta, score, 0.02, by_score, by_theta, values)
 
     def value(t: Any, s: Any) -> float:
         return per_preference(tables, t, s, packed.offsets) - 0.01 * float(s @ s)
@@ -147,7 +146,7 @@ def test_far_apart_scores_do_not_overflow() -> None:
     by_score, by_theta, values = np.empty(4), np.empty(2), np.empty(1)
     for span in (200.0, 2000.0):
         score = np.array([span, 0.3, -0.2, -span])
-        kernel.gradients(*packed, np.ones(2), score, 0.0, by_score, by_theta, values)
+        kernel.joint_gradients(*packed, np.ones(2), score, 0.0, by_score, by_theta, values)
         # One pair has all the probability, so that log Z is twice the span.
         expected = sum(float(packed.net[r] * score[packed.slot[r]]) for r in range(len(packed.net))) - 2 * span
         assert values[0] == pytest.approx(expected, rel=1e-12)
@@ -159,7 +158,7 @@ def test_far_apart_scores_do_not_overflow() -> None:
 def test_expected_net_counts_and_their_covariance() -> None:
     rng = np.random.default_rng(5)
     score, theta = rng.normal(size=5), np.array([1.0, 0.4])
-    expected = kernel.laws(score, theta)
+    expected = kernel.pair_distributions(score, theta)
     for k, t in enumerate(theta):
         rho = oracle.slope(lambda s: np.log(_z(s)), t * score)
         np.testing.assert_allclose(expected.rho[k], rho, atol=1e-8)
@@ -172,12 +171,12 @@ def test_expected_net_counts_and_their_covariance() -> None:
 def test_equations_of_the_curvature_are_solved_either_way() -> None:
     rng = np.random.default_rng(12)
     score, theta, weight = rng.normal(size=60), np.array([1.0, 0.4]), np.array([30.0, 12.0])
-    expected, right = kernel.laws(score, theta), rng.normal(size=(60, 3))
+    expected, right = kernel.pair_distributions(score, theta), rng.normal(size=(60, 3))
     right -= right.mean(axis=0)
     bend = expected.curvature(weight)
     found = expected.solve(weight, right)
     np.testing.assert_allclose(bend @ found, right, atol=1e-10)
-    few = kernel.laws(score[:8], theta)
+    few = kernel.pair_distributions(score[:8], theta)
     right = right[:8] - right[:8].mean(axis=0)
     np.testing.assert_allclose(few.curvature(weight) @ few.solve(weight, right), right, atol=1e-10)
 
@@ -187,16 +186,16 @@ def _z(x: Any) -> float:
 
 
 @pytest.fixture(name="corpus")
-def _corpus() -> tuple[kernel.Packed, list[list[Any]]]:
+def _corpus() -> tuple[kernel.PackedCounts, list[list[Any]]]:
     return sample(np.random.default_rng(6), [6, 4, 9, 5, 7, 3], 5)
 
 
-def profile_of(packed: kernel.Packed, ridge: float) -> Profile:
+def profile_of(packed: kernel.PackedCounts, ridge: float) -> _mpm_fit.ProfileLikelihood:
     """Return the mean objective of one block."""
     block = _mpm_fit.BlockProfile(packed, ridge)
-    none = _Summary(0, "", np.zeros(0), 0)
-    piece = _Piece(none, block, np.zeros(int(packed.offsets[-1])))
-    return Profile(InMemory([piece]), int(block.wanted.sum()), int(packed.expert.max()) + 1)
+    none = _mpm_fit.PreferenceSummary(0, "", np.zeros(0), 0)
+    piece = _mpm_fit.AdherenceBlock(none, block, np.zeros(int(packed.offsets[-1])))
+    return _mpm_fit.ProfileLikelihood(Held([piece]), int(block.wanted.sum()), int(packed.expert.max()) + 1)
 
 
 def test_profile_derivatives_are_finite_differences(corpus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,18 +205,18 @@ def test_profile_derivatives_are_finite_differences(corpus: Any, monkeypatch: py
     _, gradient = profile(theta)
     np.testing.assert_allclose(gradient, oracle.slope(lambda t: profile(t)[0], theta), atol=1e-9)
     profile(theta)
-    bend = profile.curvature(theta)
+    bend = profile.hessian(theta)
     np.testing.assert_allclose(bend, oracle.slope(lambda t: profile(t)[1], theta), atol=1e-8)
     # Large instances go another way to the same numbers.
-    monkeypatch.setattr(kernel, "_SMALL_ITEMS", 0)
+    monkeypatch.setattr(_mpm_fit, "SMALL_ITEMS", 0)
     profile(theta)
-    np.testing.assert_allclose(profile.curvature(theta), bend, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(profile.hessian(theta), bend, rtol=1e-9, atol=1e-12)
 
 
 def test_adherence_is_stationary_within_its_bounds(corpus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     packed, _ = corpus
     heard, how = np.ones(5, dtype=np.bool_), cast("dict[str, Any]", {"max_iter": 500, "report": nobody})
-    found = _mpm_fit.climb(profile_of(packed, 1e-3), heard, 9, tol=1e-9, **how)
+    found = _mpm_fit.maximise_adherence(profile_of(packed, 1e-3), heard, 9, tol=1e-9, **how)
     assert found.converged
     assert found.theta.max() == 1.0
     assert (np.diff(found.trace) > -1e-12).all()
@@ -229,22 +228,22 @@ def test_adherence_is_stationary_within_its_bounds(corpus: Any, monkeypatch: pyt
     assert (slope[found.theta == 1] > -1e-8).all()
     assert (slope[found.theta == 0] < 1e-8).all()
     # Too many experts for a table of them: the same place by other steps.
-    monkeypatch.setattr(kernel, "_DENSE_EXPERTS", 0)
-    again = _mpm_fit.climb(profile_of(packed, 1e-3), heard, 9, tol=1e-7, **how)
+    monkeypatch.setattr(_mpm_fit, "_DENSE_EXPERTS", 0)
+    again = _mpm_fit.maximise_adherence(profile_of(packed, 1e-3), heard, 9, tol=1e-7, **how)
     assert again.converged
     np.testing.assert_allclose(again.theta, found.theta, atol=1e-5)
     assert again.trace[-1] == pytest.approx(found.objective, abs=1e-10)
 
 
 def test_steps_uphill_even_where_the_profile_is_not_concave() -> None:
-    step = kernel._step(np.diag([2.0, -1.0, -1.0]), np.array([0.5, 0.5, -1.0]), np.array([0.5, 0.5, 0.0]), 1e-3)
+    step = _mpm_fit._step(np.diag([2.0, -1.0, -1.0]), np.array([0.5, 0.5, -1.0]), np.array([0.5, 0.5, 0.0]), 1e-3)
     np.testing.assert_allclose(step, [0.25, 0.5, 0.0])
 
 
 def test_ascent_is_the_plain_one_written_out() -> None:
     rng = np.random.default_rng(7)
     packed, tables = sample(rng, [5], 3)
-    found, reached, norms, values = _mpm_fit.ascend(packed, np.ones(3), 6, learning=True, report=nobody)
+    found, reached, norms, values = _mpm_fit.gradient_ascent(packed, np.ones(3), 6, learning=True, report=nobody)
     score, theta = oracle.ascend(tables[0], np.ones(3), 6, learning=True)
     top = theta.max()
     np.testing.assert_allclose(found.theta, theta / top, atol=1e-7)
@@ -258,7 +257,7 @@ def test_ascent_takes_back_steps_that_are_too_long() -> None:
     d = np.full(400, -0.99 / 399)
     d[0] = 0.99
     one = np.array([0, 1])
-    packed = kernel.Packed(
+    packed = kernel.PackedCounts(
         np.array([0, 400]),
         one,
         np.array([0, 400]),
@@ -267,7 +266,7 @@ def test_ascent_takes_back_steps_that_are_too_long() -> None:
         np.arange(400, dtype=np.int32),
         d,
     )
-    found, reached, norms, _ = _mpm_fit.ascend(packed, np.ones(1), 300, learning=False, report=nobody)
+    found, reached, norms, _ = _mpm_fit.gradient_ascent(packed, np.ones(1), 300, learning=False, report=nobody)
     best, root = np.empty(400), np.empty(1)
     kernel.net_scores(d, np.ones(1), np.array([0, 400]), best, root)
     assert (np.diff(found.trace) >= -1e-11).all()
@@ -313,7 +312,7 @@ def test_variance_curvature_is_finite_differences() -> None:
     m = len(score)
     total = sum(t * y for t, y in zip(theta, tables, strict=True)).astype(float)
     mean, out = np.empty((3, 2 * m)), np.empty((2 * m, 2 * m))
-    pairs.pair_curvature(total, totals, theta, score, beta, mean, out)
+    pairs.pair_hessian(total, totals, theta, score, beta, mean, out)
 
     def gradient(z: Any) -> Any:
         g = np.empty(2 * m)
@@ -340,11 +339,11 @@ def test_tables_and_pulls_of_lists(seed: int, binary: bool) -> None:
             oracle.table(items, {items[s]: -v for s, v in zip(slot[a:b], value[a:b], strict=True)}, transform)
         )
     out = np.zeros((m, m))
-    pairs.pair_table(slot, value, offsets, weight, binary, out)
+    pairs.preference_table(slot, value, offsets, weight, binary, out)
     np.testing.assert_allclose(out, sum(w * y for w, y in zip(weight, tables, strict=True)), atol=1e-12)
     score, beta = rng.normal(size=m), rng.normal(size=m)
     pulls = np.empty((4, 2 * m))
-    pairs.pair_pulls(slot, value, offsets, binary, score, np.exp(beta), pulls)
+    pairs.list_gradients(slot, value, offsets, binary, score, np.exp(beta), pulls)
     for y, pull in zip(tables, pulls, strict=True):
 
         def drive(z: Any, y: Any = y) -> float:
@@ -359,7 +358,7 @@ def test_scores_and_variances_are_stationary(monkeypatch: pytest.MonkeyPatch) ->
     m = 6
     total = sum(t * y for t, y in zip(theta, tables, strict=True)).astype(float) / totals.sum()
     arguments = (total, totals / totals.sum(), theta, np.zeros(m), np.zeros(m))
-    found = pairs.solve_variances(*arguments, ridge=0.5, tol=1e-8, max_iter=200)
+    found = _mpm_variances.solve_variances(*arguments, ridge=0.5, tol=1e-8, max_iter=200)
     assert found.norm < 1e-14
     assert abs(found.beta.mean()) < 1e-12
     assert abs(found.score.mean()) < 1e-12
@@ -371,11 +370,11 @@ def test_scores_and_variances_are_stationary(monkeypatch: pytest.MonkeyPatch) ->
     z = np.concatenate([found.score, found.beta])
     assert found.objective == pytest.approx(objective(z), abs=1e-12)
     np.testing.assert_allclose(oracle.slope(objective, z), 0, atol=1e-8)
-    monkeypatch.setattr(pairs, "_POLISHED_ITEMS", 0)
-    rough = pairs.solve_variances(*arguments, ridge=0.5, tol=1e-9, max_iter=500)
+    monkeypatch.setattr(_mpm_variances, "_POLISHED_ITEMS", 0)
+    rough = _mpm_variances.solve_variances(*arguments, ridge=0.5, tol=1e-9, max_iter=500)
     assert rough.norm <= 1e-9
     np.testing.assert_allclose(rough.score, found.score, atol=1e-6)
-    short = pairs.solve_variances(*arguments, ridge=0.5, tol=1e-9, max_iter=2)
+    short = _mpm_variances.solve_variances(*arguments, ridge=0.5, tol=1e-9, max_iter=2)
     assert short.n_iter == 2
     assert short.norm > 1e-9
 
@@ -383,14 +382,14 @@ def test_scores_and_variances_are_stationary(monkeypatch: pytest.MonkeyPatch) ->
 def test_variances_by_gradient_ascent_never_fall() -> None:
     tables, theta, totals, _, _ = variance_case(11)
     total = sum(t * y for t, y in zip(theta, tables, strict=True)).astype(float) / totals.sum()
-    values = [pairs.ascend_variances(total, totals / totals.sum(), theta, n).objective for n in (0, 5, 50, 500)]
+    values = [_mpm_variances.gradient_ascent(total, totals / totals.sum(), theta, n).objective for n in (0, 5, 50, 500)]
     assert values == sorted(values)
     assert values[0] == pytest.approx(-np.log(30))
-    last = pairs.ascend_variances(total, totals / totals.sum(), theta, 500)
+    last = _mpm_variances.gradient_ascent(total, totals / totals.sum(), theta, 500)
     assert abs(last.beta.mean()) < 1e-12
     assert (
         values[-1]
-        > pairs.solve_variances(
+        > _mpm_variances.solve_variances(
             total, totals / totals.sum(), theta, np.zeros(6), np.zeros(6), ridge=0.5, tol=1e-8, max_iter=100
         ).objective
     )

@@ -411,7 +411,7 @@ def test_adherence_that_was_taken_up_and_not_looked_at_has_not_converged(
     with cc.checkpoint(mark), stop_at(2), pytest.raises(KeyboardInterrupt):
         fit(method("plackett-luce"), learned_from)
     again = method("plackett-luce")
-    monkeypatch.setattr("concordant.aggregators._plackett_luce_adherence.Trust._derivatives", press)
+    monkeypatch.setattr("concordant.aggregators._plackett_luce_adherence.AdherenceLearner._derivatives", press)
     with cc.checkpoint(mark), pytest.raises(KeyboardInterrupt):
         fit(again, learned_from)
     assert not again.fit_info_.converged

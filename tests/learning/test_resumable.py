@@ -13,7 +13,7 @@ from tests.kernels.test_mpm import profile_of
 from concordant.aggregators import _bradley_terry_fit, _expert_reliability, _mpm_fit, _plackett_luce_fit
 from concordant.kernels import bradley_terry, mpm
 from concordant.kernels.pair_counts import Pairs
-from concordant.kernels.plackett_luce import Stages
+from concordant.kernels.plackett_luce import Rankings
 from concordant.learning import resumable
 
 
@@ -176,12 +176,12 @@ def test_scores_and_judges() -> None:
     )
 
 
-def packed(lists: int, items: int) -> mpm.Packed:
+def packed(lists: int, items: int) -> mpm.PackedCounts:
     """Return three instances of some lists, each over all items."""
     rng = chance(3)
     n = 3 * lists
     net = np.array([rng.permutation(2.0 * np.arange(items) - items + 1) for _ in range(n)]).ravel()
-    return mpm.Packed(
+    return mpm.PackedCounts(
         items * np.arange(4),
         lists * np.arange(4),
         items * np.arange(n + 1),
@@ -198,9 +198,13 @@ def test_adherence(dense: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data = packed(6, 7)
     how: dict[str, Any] = {"tol": 1e-9, "max_iter": 40, "report": nobody}
     heard = np.ones(6, dtype=np.bool_)
-    taken_up_anywhere(lambda checkpoint: _mpm_fit.climb(profile_of(data, 1e-3), heard, 7, **how, checkpoint=checkpoint))
     taken_up_anywhere(
-        lambda checkpoint: _mpm_fit.ascend(data, np.ones(6), 6, learning=True, report=nobody, checkpoint=checkpoint),
+        lambda checkpoint: _mpm_fit.maximise_adherence(profile_of(data, 1e-3), heard, 7, **how, checkpoint=checkpoint)
+    )
+    taken_up_anywhere(
+        lambda checkpoint: _mpm_fit.gradient_ascent(
+            data, np.ones(6), 6, learning=True, report=nobody, checkpoint=checkpoint
+        ),
         least=6,
     )
 
@@ -208,7 +212,7 @@ def test_adherence(dense: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_scores_of_stages() -> None:
     # Seven of eight lists begin with 0 and 1; the rest of a list is what it does not hold.
     item = np.array([0, 1] * 7 + [2, 0], dtype=np.int32)
-    stages = Stages(
+    rankings = Rankings(
         item,
         np.ones(16, dtype=np.uint8),
         np.arange(0, 17, 2),
@@ -218,8 +222,8 @@ def test_scores_of_stages() -> None:
         False,
     )
 
-    def model() -> _plackett_luce_fit.Model:
-        return _plackett_luce_fit.Model(stages, 5, 1e-3, None, 1.0)
+    def model() -> _plackett_luce_fit.PenalisedLikelihood:
+        return _plackett_luce_fit.PenalisedLikelihood(rankings, 5, 1e-3, None, 1.0)
 
     states = taken_up_anywhere(
         lambda checkpoint: _plackett_luce_fit.newton(model(), np.zeros(5), 50, 1e-9, checkpoint=checkpoint)
@@ -229,4 +233,6 @@ def test_scores_of_stages() -> None:
     taken_up_anywhere(
         lambda checkpoint: _plackett_luce_fit.minorise(model(), np.zeros(5), 12, 1e-9, checkpoint=checkpoint)
     )
-    taken_up_anywhere(lambda checkpoint: _plackett_luce_fit.ascend(model(), np.zeros(5), 5, checkpoint=checkpoint))
+    taken_up_anywhere(
+        lambda checkpoint: _plackett_luce_fit.gradient_ascent(model(), np.zeros(5), 5, checkpoint=checkpoint)
+    )

@@ -6,21 +6,50 @@ The objective is a function of the adherence alone; at every adherence the score
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from concordant.aggregators._net_counts import NetCounts, net_counts
 from concordant.arrays import Floats, Ints
-from concordant.kernels.mpm import SMALL_ITEMS, Packed, adherence_hessian, gradients, infer, informative, laws
-from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State, minimise
+from concordant.data.preferences import Preferences
+from concordant.errors import FormatError
+from concordant.execution import Shards
+from concordant.kernels.mpm import (
+    SMALL_ITEMS,
+    PackedCounts,
+    adherence_hessian,
+    informative,
+    joint_gradients,
+    pair_distributions,
+    solve_scores,
+)
+from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State, join_states, minimise, split_states
 
-__all__ = ["Adherence", "BlockProfile", "Profile", "ascend", "climb"]
+if TYPE_CHECKING:
+    from concordant.aggregators.mpm import MPM
+
+__all__ = [
+    "AdherenceBlock",
+    "AdherenceFit",
+    "BlockProfile",
+    "PreferenceSummary",
+    "ProfileLikelihood",
+    "block_of",
+    "gradient_ascent",
+    "maximise_adherence",
+    "packed_of",
+    "summary_of",
+]
+
 # Up to these sizes the curvature over experts is formed; beyond them a quasi-Newton method does without.
 _DENSE_EXPERTS, _DENSE_ITEMS = 1000, 1000
+# The precision, per preference, of the prior that keeps scores finite while the adherence is learned.
+_SCORE_RIDGE = 1e-3
 
 
-class Adherence(NamedTuple):
+class AdherenceFit(NamedTuple):
     """What learning the adherence came to.
 
     Attributes
@@ -41,41 +70,13 @@ class Adherence(NamedTuple):
     trace: list[float]
 
 
-class Profile(Protocol):
-    """The mean objective as a function of the adherence alone, over blocks of instances.
-
-    Attributes
-    ----------
-    position
-        The scores found last, from which the next ones are looked for; whoever steps back sets it again.
-    """
-
-    position: Any
-
-    def __call__(self, theta: Floats) -> tuple[float, Floats]:
-        """Return the objective and its gradient."""
-        ...
-
-    def curvature(self, theta: Floats) -> Floats:
-        """Return the second derivatives, the objective having been asked for at the same adherence before."""
-        ...
-
-    def state(self) -> State:
-        """Return the position as arrays."""
-        ...
-
-    def restore(self, known: State) -> None:
-        """Set the position to that of a state."""
-        ...
-
-
 class BlockProfile:
     """The objective of a block of instances as a function of the adherence alone, the scores being the best for it.
 
     All values are sums over the instances.
     """
 
-    def __init__(self, packed: Packed, ridge: float) -> None:
+    def __init__(self, packed: PackedCounts, ridge: float) -> None:
         self.packed = packed
         self.ridge = ridge
         self.wanted = informative(packed)
@@ -90,12 +91,14 @@ class BlockProfile:
         terms = theta[self.row_expert] * p.net
         net: Floats = np.bincount(p.slot, weights=terms, minlength=len(score)).astype(np.float64)
         norm, values = np.zeros(len(self.wanted)), np.zeros(len(self.wanted))
-        infer(p.offsets, p.list_starts, p.share, theta[p.expert], net, self.ridge, self.wanted, score, norm, values)
+        solve_scores(
+            p.offsets, p.list_starts, p.share, theta[p.expert], net, self.ridge, self.wanted, score, norm, values
+        )
         by_score, by_theta = np.zeros(len(score)), np.zeros(len(theta))
-        gradients(*p, theta, score, self.ridge, by_score, by_theta, values)
+        joint_gradients(*p, theta, score, self.ridge, by_score, by_theta, values)
         return float(values.sum()), by_theta, score
 
-    def curvature(self, theta: Floats, best: Floats) -> Floats:
+    def hessian(self, theta: Floats, best: Floats) -> Floats:
         """Return the second derivatives, F_θθ − F_θs F_ss⁻¹ F_sθ, at the best scores for θ."""
         p = self.packed
         out = np.zeros((len(theta), len(theta)))
@@ -104,16 +107,16 @@ class BlockProfile:
         adherence_hessian(*p, theta, best, self.ridge, self.wanted & ~large, out)
         for n in np.flatnonzero(self.wanted & large).tolist():
             first, last = int(p.offsets[n]), int(p.offsets[n + 1])
-            spoke = np.arange(p.list_starts[n], p.list_starts[n + 1])
-            spoke = spoke[p.share[spoke] > 0]
-            score, share, who = best[first:last], p.share[spoke], p.expert[spoke]
-            trust = theta[who]
-            expected = laws(score, trust)
-            own = expected.curvature(share * trust * trust)
+            lists = np.arange(p.list_starts[n], p.list_starts[n + 1])
+            lists = lists[p.share[lists] > 0]
+            score, share, who = best[first:last], p.share[lists], p.expert[lists]
+            list_theta = theta[who]
+            expected = pair_distributions(score, list_theta)
+            own = expected.curvature(share * list_theta * list_theta)
             own[np.diag_indices(len(own))] += self.ridge
             moved = expected.products(score) * share[:, None]
-            cross = -(trust[:, None] * moved + share[:, None] * expected.rho)
-            for a, k in enumerate(spoke.tolist()):
+            cross = -(list_theta[:, None] * moved + share[:, None] * expected.rho)
+            for a, k in enumerate(lists.tolist()):
                 rows = slice(p.list_offsets[k], p.list_offsets[k + 1])
                 cross[a, p.slot[rows] - first] += p.net[rows]
             block = cross @ np.linalg.solve(own, cross.T)
@@ -122,113 +125,236 @@ class BlockProfile:
         return out
 
 
-def climb(
-    profile: Profile,
-    heard: NDArray[np.bool_],
+class PreferenceSummary(NamedTuple):
+    """What has to be known of a block before the first step.
+
+    Attributes
+    ----------
+    instances : int
+        How many instances say something.
+    first : str
+        The id of the first of them, "" without any.
+    n_preferences : float64[K]
+        How many preferences every expert has.
+    largest : int
+        How many items the largest instance has.
+    """
+
+    instances: int
+    first: str
+    n_preferences: Floats
+    largest: int
+
+    @classmethod
+    def of(cls, counts: NetCounts) -> PreferenceSummary:
+        """Return the summary of some counts."""
+        instances = np.flatnonzero(counts.per_instance(counts.total) > 0)
+        n_preferences = np.bincount(counts.expert, weights=counts.total, minlength=len(counts.votes.experts))
+        first = counts.votes.instances[int(instances[0])] if len(instances) else ""
+        largest = int(np.diff(counts.offsets).max(initial=0))
+        return cls(len(instances), first, n_preferences.astype(np.float64), largest)
+
+
+_NO_GRADIENT = np.zeros(0)
+
+
+class AdherenceBlock(NamedTuple):
+    """A block as something to learn adherence from: its objective at the θ tried last, and the scores found there."""
+
+    summary: PreferenceSummary
+    profile: BlockProfile
+    score: Floats
+    value: float = 0.0
+    gradient: Floats = _NO_GRADIENT
+
+    @classmethod
+    def of(cls, counts: NetCounts) -> AdherenceBlock:
+        """Return the block of some counts; its ids are not kept."""
+        return cls(
+            PreferenceSummary.of(counts), BlockProfile(counts.packed(), _SCORE_RIDGE), np.zeros(int(counts.offsets[-1]))
+        )
+
+
+class ProfileLikelihood:
+    """The mean objective over blocks as a function of the adherence, see `kernels.multinomial.Profile`.
+
+    A block after an evaluation is made of the block before it, so that one that is lost can be made again.
+    """
+
+    def __init__(self, blocks: Shards[AdherenceBlock], count: int, n_experts: int) -> None:
+        self.blocks = blocks
+        self._count = max(count, 1)
+        self._n_experts = n_experts
+
+    def __call__(self, theta: Floats) -> tuple[float, Floats]:
+        """Return the objective and its gradient."""
+        self.blocks = self.blocks.persist(_evaluate, theta)
+        value, gradient = 0.0, np.zeros(self._n_experts)
+        for block_value, block_gradient in self.blocks.map(_value_and_gradient):
+            value += block_value
+            gradient += block_gradient
+        return value / self._count, gradient / self._count
+
+    def hessian(self, theta: Floats) -> Floats:
+        """Return the second derivatives, the objective having been asked for at the same adherence before."""
+        out = np.zeros((self._n_experts, self._n_experts))
+        for part in self.blocks.map(_hessian_of, theta):
+            out += part
+        return out / self._count
+
+    def state(self) -> State:
+        """Return the scores of all blocks."""
+        return join_states(list(self.blocks.map(_state_of)))
+
+    def restore(self, known: State) -> None:
+        """Set the scores of all blocks to those of a state."""
+        self.blocks = self.blocks.persist_each(_restore, split_states(known))
+
+
+def block_of(block: Preferences, owner: MPM) -> AdherenceBlock:
+    owner._checked(block)
+    return AdherenceBlock.of(net_counts(block, owner.transform, False))
+
+
+def summary_of(block: AdherenceBlock) -> PreferenceSummary:
+    return block.summary
+
+
+def packed_of(block: AdherenceBlock) -> PackedCounts:
+    return block.profile.packed
+
+
+def _evaluate(block: AdherenceBlock, theta: Floats) -> AdherenceBlock:
+    """Return the block at another θ; its scores are looked for from those there are."""
+    value, gradient, score = block.profile.evaluate(theta, block.score)
+    return block._replace(score=score, value=value, gradient=gradient)
+
+
+def _value_and_gradient(block: AdherenceBlock) -> tuple[float, Floats]:
+    return block.value, block.gradient
+
+
+def _hessian_of(block: AdherenceBlock, theta: Floats) -> Floats:
+    return block.profile.hessian(theta, block.score)
+
+
+def _state_of(block: AdherenceBlock) -> State:
+    return {"score": block.score}
+
+
+def _restore(block: AdherenceBlock, known: State) -> AdherenceBlock:
+    if known["score"].shape != block.score.shape:
+        raise FormatError("the checkpoint is not of these preferences. Remove it to begin anew.")
+    return block._replace(score=known["score"])
+
+
+def maximise_adherence(
+    profile: ProfileLikelihood,
+    has_preferences: NDArray[np.bool_],
     largest: int,
     *,
     tol: float,
     max_iter: int,
     report: Callable[[int, int], None],
     checkpoint: Checkpointer = NO_CHECKPOINT,
-) -> Adherence:
+) -> AdherenceFit:
     """Return the adherence in [0, 1] at which the mean objective is stationary, climbing from trust in everybody.
 
     Newton's method on the adherence alone, the scores of every instance being the best for it; experts at a bound that
     the gradient presses against stay there. Costs O(L M² + L² M) per instance and step. Beyond 1,000 experts or 1,000
-    items in the largest instance L-BFGS-B takes over, at O(L M) per instance and step. `heard` says which experts
-    prefer anything; `checkpoint` keeps the state after every step.
+    items in the largest instance L-BFGS-B takes over, at O(L M) per instance and step. `has_preferences` says
+    which experts prefer anything; `checkpoint` keeps the state after every step.
     """
-    n_experts = len(heard)
+    n_experts = len(has_preferences)
     way = _newton if n_experts <= _DENSE_EXPERTS and largest <= _DENSE_ITEMS else _quasi_newton
     at = way(profile, n_experts, tol, max_iter, report, checkpoint)
-    norm = _projected(at.theta, at.gradient)
-    theta, _ = _scaled(at.theta, heard)
-    return Adherence(theta, at.value, norm, at.turns, bool(norm <= tol), at.trace)
+    norm = _projected_gradient_norm(at.theta, at.gradient)
+    theta, _ = _rescaled(at.theta, has_preferences)
+    return AdherenceFit(theta, at.value, norm, at.n_iter, bool(norm <= tol), at.trace)
 
 
-def _scaled(theta: Floats, heard: NDArray[np.bool_]) -> tuple[Floats, float]:
+def _rescaled(theta: Floats, has_preferences: NDArray[np.bool_]) -> tuple[Floats, float]:
     """Return the adherence with the most trusted expert at 1, and what it was divided by; who is silent keeps 1."""
-    top = float(theta[heard].max(initial=0.0))
-    return (np.where(heard, theta / top, theta), top) if top > 0 else (theta, 1.0)
+    top = float(theta[has_preferences].max(initial=0.0))
+    return (np.where(has_preferences, theta / top, theta), top) if top > 0 else (theta, 1.0)
 
 
-def _projected(theta: Floats, gradient: Floats) -> float:
+def _projected_gradient_norm(theta: Floats, gradient: Floats) -> float:
     """Return the largest step that the gradient could take within the bounds."""
     return float(np.abs(np.clip(theta + gradient, 0.0, 1.0) - theta).max(initial=0.0))
 
 
-class _Found(NamedTuple):
+class _AdherenceState(NamedTuple):
     """Where a climb stands: adherence and scores, the objective and its gradient in θ, and its way so far."""
 
     theta: Floats
-    position: Any
+    blocks: Shards[AdherenceBlock]
     value: float
     gradient: Floats
     trace: list[float]
-    turns: int
+    n_iter: int
 
 
 def _newton(
-    profile: Profile,
+    profile: ProfileLikelihood,
     n_experts: int,
     tol: float,
     max_iter: int,
     report: Callable[[int, int], None],
     checkpoint: Checkpointer,
-) -> _Found:
+) -> _AdherenceState:
     known = checkpoint.restore()
     if known is None:
         theta = np.ones(n_experts)
         value, gradient = profile(theta)
-        at = _Found(theta, profile.position, value, gradient, [value], 0)
+        at = _AdherenceState(theta, profile.blocks, value, gradient, [value], 0)
     else:
         trace = known["trace"].tolist()
         profile.restore(known)
-        at = _Found(known["theta"], profile.position, trace[-1], known["gradient"], trace, int(known["turns"]))
+        at = _AdherenceState(known["theta"], profile.blocks, trace[-1], known["gradient"], trace, int(known["n_iter"]))
 
     def state() -> State:
-        flat = {"theta": at.theta, "gradient": at.gradient, "trace": np.array(at.trace), "turns": np.array(at.turns)}
+        flat = {"theta": at.theta, "gradient": at.gradient, "trace": np.array(at.trace), "n_iter": np.array(at.n_iter)}
         return flat | dict(profile.state())
 
-    turn = at.turns
+    n_iter = at.n_iter
     with checkpoint.steps(max_iter):
-        while turn < max_iter:
-            norm = _projected(at.theta, at.gradient)
+        while n_iter < max_iter:
+            norm = _projected_gradient_norm(at.theta, at.gradient)
             # Rounding alone leaves about this much; until then another step costs little and squares the error.
             if norm <= min(tol, 1e-14):
                 break
-            turn += 1
-            step = _step(profile.curvature(at.theta), at.gradient, at.theta, norm)
-            pace = 1.0
+            n_iter += 1
+            step = _step(profile.hessian(at.theta), at.gradient, at.theta, norm)
+            step_size = 1.0
             while True:
-                trial = np.clip(at.theta + pace * step, 0.0, 1.0)
-                reached, slope = profile(trial)
+                trial = np.clip(at.theta + step_size * step, 0.0, 1.0)
+                new_value, gradient = profile(trial)
                 rise = float(at.gradient @ (trial - at.theta))
-                if reached >= at.value + 1e-4 * max(rise, 0.0) - 1e-15 * abs(at.value) or pace < 1e-10:
+                if new_value >= at.value + 1e-4 * max(rise, 0.0) - 1e-15 * abs(at.value) or step_size < 1e-10:
                     break
-                profile.position = at.position
-                pace *= 0.5
-            done = norm <= tol and _projected(trial, slope) >= 0.5 * norm
-            if pace < 1e-10 or done:
+                profile.blocks = at.blocks
+                step_size *= 0.5
+            done = norm <= tol and _projected_gradient_norm(trial, gradient) >= 0.5 * norm
+            if step_size < 1e-10 or done:
                 # As good as it gets: what is left is rounding.
-                at = at._replace(turns=turn)
+                at = at._replace(n_iter=n_iter)
                 break
-            at = _Found(trial, profile.position, reached, slope, [*at.trace, reached], turn)
-            checkpoint.save(turn, state)
-            report(turn, max_iter)
+            at = _AdherenceState(trial, profile.blocks, new_value, gradient, [*at.trace, new_value], n_iter)
+            checkpoint.save(n_iter, state)
+            report(n_iter, max_iter)
     return at
 
 
-def _step(curvature: Floats, gradient: Floats, theta: Floats, norm: float) -> Floats:
+def _step(hessian: Floats, gradient: Floats, theta: Floats, norm: float) -> Floats:
     """Return an ascent direction: Newton's for experts between the bounds, straight to the bound for the others."""
     near = min(norm, 1e-3)
     low, high = (theta <= near) & (gradient < 0), (theta >= 1 - near) & (gradient > 0)
     free = np.flatnonzero(~(low | high))
     step = np.where(low, -theta, np.where(high, 1 - theta, 0.0))
     if len(free):
-        bend, axes = np.linalg.eigh(curvature[np.ix_(free, free)])
-        size = np.abs(bend)
+        eigenvalues, axes = np.linalg.eigh(hessian[np.ix_(free, free)])
+        size = np.abs(eigenvalues)
         # Where the objective is not concave the step goes up all the same.
         size = np.maximum(size, max(1e-10 * float(size.max()), 1e-300))
         step[free] = axes @ ((axes.T @ gradient[free]) / size)
@@ -236,13 +362,13 @@ def _step(curvature: Floats, gradient: Floats, theta: Floats, norm: float) -> Fl
 
 
 def _quasi_newton(
-    profile: Profile,
+    profile: ProfileLikelihood,
     n_experts: int,
     tol: float,
     max_iter: int,
     report: Callable[[int, int], None],
     checkpoint: Checkpointer,
-) -> _Found:
+) -> _AdherenceState:
     trace: list[float] = []
 
     def negative(theta: Floats) -> tuple[float, Floats]:
@@ -267,18 +393,18 @@ def _quasi_newton(
         extra_state=profile.state,
     )
     value, gradient = profile(found.x)
-    return _Found(found.x, profile.position, value, gradient, trace, found.n_iter)
+    return _AdherenceState(found.x, profile.blocks, value, gradient, trace, found.n_iter)
 
 
-def ascend(
-    packed: Packed,
+def gradient_ascent(
+    packed: PackedCounts,
     theta: Floats,
     steps: int,
     *,
     learning: bool,
     report: Callable[[int, int], None],
     checkpoint: Checkpointer = NO_CHECKPOINT,
-) -> tuple[Adherence, Floats, Floats, Floats]:
+) -> tuple[AdherenceFit, Floats, Floats, Floats]:
     """Return what plain gradient ascent from scores 0 comes to: adherence, scores, and by instance gradient and value.
 
     The gradient of an instance is its largest entry.
@@ -290,54 +416,56 @@ def ascend(
     p = packed
     count = max(int(informative(packed).sum()), 1)
     sizes = np.diff(p.offsets)
-    spoken = np.maximum(np.bincount(p.expert, weights=p.share, minlength=len(theta)), 1e-300)
+    n_preferences = np.maximum(np.bincount(p.expert, weights=p.share, minlength=len(theta)), 1e-300)
     none = np.zeros(int(sizes.sum()))
-    at = _Ascent(theta, none, none, none, np.zeros(len(theta)), np.full(len(sizes), -np.inf), 0.5 * sizes, np.zeros(0))
+    at = _AscentState(
+        theta, none, none, none, np.zeros(len(theta)), np.full(len(sizes), -np.inf), 0.5 * sizes, np.zeros(0)
+    )
     known = checkpoint.restore()
     if known is not None:
-        at = _Ascent(*(known[name] for name in _Ascent._fields))
+        at = _AscentState(*(known[name] for name in _AscentState._fields))
     with checkpoint.steps(steps):
-        for turn in range(len(at.trace), steps + 1):
+        for n_iter in range(len(at.trace), steps + 1):
             by_score, by_theta, values = np.zeros(len(none)), np.zeros(len(theta)), np.zeros(len(sizes))
-            gradients(*p, at.theta, at.score, 0.0, by_score, by_theta, values)
+            joint_gradients(*p, at.theta, at.score, 0.0, by_score, by_theta, values)
             # The last bits of a value are no fall.
             fell = values < at.highest - 1e-12 * np.abs(values)
             back = np.repeat(fell, sizes)
-            pace = np.where(fell, 0.5 * at.pace, at.pace)
-            best, slope = np.where(back, at.best, at.score), np.where(back, at.slope, by_score)
+            step_size = np.where(fell, 0.5 * at.step_size, at.step_size)
+            best, gradient = np.where(back, at.best, at.score), np.where(back, at.gradient, by_score)
             highest = np.where(fell, at.highest, values)
             trace = np.append(at.trace, float(highest.sum()) / count)
-            score, trust = best + np.repeat(pace, sizes) * slope, at.theta
-            if learning and turn < steps:
-                trust = np.clip(at.theta + 0.2 * by_theta / spoken, 0.0, 1.0)
-            at = _Ascent(trust, score, best, slope, by_theta, highest, pace, trace)
-            if turn < steps:
-                checkpoint.save(turn + 1, at._asdict)
-                report(turn + 1, steps)
-    norms = _largest(np.abs(at.slope), p.offsets)
+            score, new_theta = best + np.repeat(step_size, sizes) * gradient, at.theta
+            if learning and n_iter < steps:
+                new_theta = np.clip(at.theta + 0.2 * by_theta / n_preferences, 0.0, 1.0)
+            at = _AscentState(new_theta, score, best, gradient, by_theta, highest, step_size, trace)
+            if n_iter < steps:
+                checkpoint.save(n_iter + 1, at._asdict)
+                report(n_iter + 1, steps)
+    norms = _largest_entries(np.abs(at.gradient), p.offsets)
     theta, best = at.theta, at.best
-    norm = max(_projected(theta, at.by_theta / count) if learning else 0.0, float(norms.max(initial=0.0)))
+    norm = max(_projected_gradient_norm(theta, at.by_theta / count) if learning else 0.0, float(norms.max(initial=0.0)))
     if learning:
-        theta, top = _scaled(theta, np.bincount(p.expert, weights=p.share, minlength=len(theta)) > 0)
+        theta, top = _rescaled(theta, np.bincount(p.expert, weights=p.share, minlength=len(theta)) > 0)
         best = best * top
     made = min(len(at.trace), steps)
-    return Adherence(theta, float(at.trace[-1]), norm, made, False, at.trace.tolist()), best, norms, at.highest
+    return AdherenceFit(theta, float(at.trace[-1]), norm, made, False, at.trace.tolist()), best, norms, at.highest
 
 
-class _Ascent(NamedTuple):
+class _AscentState(NamedTuple):
     """Where gradient ascent stands: what is tried next, the best so far and its slope, and how long steps are."""
 
     theta: Floats
     score: Floats
     best: Floats
-    slope: Floats
+    gradient: Floats
     by_theta: Floats
     highest: Floats
-    pace: Floats
+    step_size: Floats
     trace: Floats
 
 
-def _largest(values: Floats, offsets: Ints) -> Floats:
+def _largest_entries(values: Floats, offsets: Ints) -> Floats:
     """Return the largest of the values (>= 0) of every instance, 0 where there are none."""
     out = np.zeros(len(offsets) - 1)
     np.maximum.at(out, np.repeat(np.arange(len(out)), np.diff(offsets)), values)

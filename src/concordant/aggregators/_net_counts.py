@@ -17,7 +17,7 @@ from concordant.errors import DataError, quote
 from concordant.kernels.lists import exact_sums, order_lists, ranges
 
 if TYPE_CHECKING:
-    from concordant.kernels.mpm import Packed
+    from concordant.kernels.mpm import PackedCounts
 
 __all__ = ["NetCounts", "net_counts"]
 
@@ -98,14 +98,14 @@ class NetCounts(NamedTuple):
             terms = np.concatenate([wins * of_row, losses * of_row])
             out = np.bincount(cells, weights=terms, minlength=m * m).reshape(m, m).astype(np.float64)
             return out
-        from concordant.kernels.mpm_variance import pair_table
+        from concordant.kernels.mpm_variance import preference_table
 
         out = np.zeros((m, m))
         slot, value, offsets, lists = self._lists(n)
-        pair_table(slot, value, offsets, (of_list * self.weight)[lists], self.binary, out)
+        preference_table(slot, value, offsets, (of_list * self.weight)[lists], self.binary, out)
         return out
 
-    def pulls(self, n: int, lists: Ints, score: Floats, gamma: Floats) -> Floats:
+    def list_gradients(self, n: int, lists: Ints, score: Floats, gamma: Floats) -> Floats:
         """Return the gradients of Σ_ij Y_l(i,j) (s_i − s_j)/(γ_i + γ_j) in s and log γ, as if each had weight 1."""
         m = len(score)
         out: Floats
@@ -113,18 +113,18 @@ class NetCounts(NamedTuple):
             left, right, wins, losses, which = self._rows(n)
             width = gamma[left] + gamma[right]
             gap = (wins - losses) / width
-            bend = -gap * (score[left] - score[right]) / width
+            by_gamma = -gap * (score[left] - score[right]) / width
             at = (which - self.list_starts[n]) * (2 * m)
             index = np.concatenate([at + left, at + right, at + m + left, at + m + right])
-            terms = np.concatenate([gap, -gap, bend * gamma[left], bend * gamma[right]])
+            terms = np.concatenate([gap, -gap, by_gamma * gamma[left], by_gamma * gamma[right]])
             count = int(self.list_starts[n + 1] - self.list_starts[n])
             out = np.bincount(index, weights=terms, minlength=count * 2 * m).reshape(count, 2 * m).astype(np.float64)
         else:
-            from concordant.kernels.mpm_variance import pair_pulls
+            from concordant.kernels.mpm_variance import list_gradients
 
             slot, value, offsets, _ = self._lists(n)
             out = np.empty((len(offsets) - 1, 2 * m))
-            pair_pulls(slot, value, offsets, self.binary, score, gamma, out)
+            list_gradients(slot, value, offsets, self.binary, score, gamma, out)
         return out[lists - int(self.list_starts[n])]
 
     def _rows(self, n: int) -> tuple[Ints, Ints, Floats, Floats, Ints]:
@@ -144,11 +144,11 @@ class NetCounts(NamedTuple):
         slot = self.slot[rows] - np.int32(self.offsets[n])
         return slot, self.value[rows], offsets - offsets[0], lists
 
-    def meetings(self) -> tuple[Codes, Codes]:
+    def linked_slots(self) -> tuple[Codes, Codes]:
         """Return pairs of slots that connect whatever preferences connect."""
         if isinstance(self.votes, Comparisons):
-            said = self.votes.n_left + self.votes.n_right > 0
-            return self.votes.left[said], self.votes.right[said]
+            preferred = self.votes.n_left + self.votes.n_right > 0
+            return self.votes.left[preferred], self.votes.right[preferred]
         # The items of a list are connected one after the other.
         inside = np.ones(max(len(self.slot) - 1, 0), dtype=np.bool_)
         inner = self.list_offsets[1:-1]
@@ -156,14 +156,14 @@ class NetCounts(NamedTuple):
         inside &= (self.per_row(self.total) > 0)[: len(inside)]
         return self.slot[:-1][inside], self.slot[1:][inside]
 
-    def packed(self) -> Packed:
+    def packed(self) -> PackedCounts:
         """Return the counts of every instance divided by its number of preferences."""
-        from concordant.kernels.mpm import Packed
+        from concordant.kernels.mpm import PackedCounts
 
         total = self.per_instance(self.total)[self.list_instance]
         scale = np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0)
         net = self.net * self.per_row(scale)
-        return Packed(
+        return PackedCounts(
             self.offsets, self.list_starts, self.list_offsets, self.expert, self.total * scale, self.slot, net
         )
 

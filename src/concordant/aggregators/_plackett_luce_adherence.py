@@ -21,9 +21,9 @@ from concordant.kernels import lists
 from concordant.learning.resumable import Checkpointer, State, join_states, split_states
 
 if TYPE_CHECKING:
-    from concordant.aggregators._plackett_luce_fit import Found, Model
+    from concordant.aggregators._plackett_luce_fit import Optimum, PenalisedLikelihood
 
-__all__ = ["Part", "Trust"]
+__all__ = ["AdherenceLearner", "PlackettLuceBlock"]
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ T = TypeVar("T")
 _MOST_EXPERTS = 500
 
 
-class Part(NamedTuple):
+class PlackettLuceBlock(NamedTuple):
     """Some instances, and their scores for some θ.
 
     Attributes
@@ -48,11 +48,11 @@ class Part(NamedTuple):
 
     list_starts: Ints
     expert: Ints
-    models: Sequence[Model]
-    found: Sequence[Found] = ()
+    models: Sequence[PenalisedLikelihood]
+    optima: Sequence[Optimum] = ()
 
 
-class Trust:
+class AdherenceLearner:
     """How closely each expert follows the scores, learned over all instances.
 
     The objective is what the penalised log-likelihoods of the instances come to when their scores are at their best,
@@ -71,10 +71,12 @@ class Trust:
         How many steps are taken at most, and when it has converged: for the scores of an instance and for θ.
     """
 
-    def __init__(self, parts: Shards[Part], choices: Floats, largest: int, max_iter: int, tol: float) -> None:
-        self.parts = parts
+    def __init__(
+        self, blocks: Shards[PlackettLuceBlock], choices: Floats, largest: int, max_iter: int, tol: float
+    ) -> None:
+        self.blocks = blocks
         self.choices = choices
-        self.heard = np.flatnonzero(choices > 0)
+        self.active = np.flatnonzero(choices > 0)
         self.theta = np.ones(len(choices))
         self.max_iter, self.tol = max_iter, tol
         # Parts of small instances gain no more by threads than the instances themselves.
@@ -85,85 +87,85 @@ class Trust:
         max_iter, tol = self.max_iter, self.tol
         known = checkpoint.restore()
         if known is None:
-            value, self.parts = self._profile(self.theta)
-            trace, done = [value], len(self.heard) == 0
+            value, self.blocks = self._profile(self.theta)
+            trace, done = [value], len(self.active) == 0
         else:
             self.theta = known["theta"]
-            with self._alone():
-                self.parts = self.parts.persist_each(_taken_up, split_states(known), self.theta)
+            with self._one_thread():
+                self.blocks = self.blocks.persist_each(_restored, split_states(known), self.theta)
             trace, done = known["trace"].tolist(), bool(known["done"])
-        norm, metric = np.inf if len(self.heard) else 0.0, np.sqrt(self.choices[self.heard])
+        norm, metric = np.inf if len(self.active) else 0.0, np.sqrt(self.choices[self.active])
         with checkpoint.steps(max_iter):
             for n_iter in range(len(trace) - 1, max_iter + 1):
-                if len(self.heard) == 0:
+                if len(self.active) == 0:
                     break
-                gradient, bend = self._derivatives()
-                theta = self.theta[self.heard]
+                gradient, hessian = self._derivatives()
+                theta = self.theta[self.active]
                 multiplier = float(theta @ gradient) / float(metric @ metric)
                 # In units of one expert's choices; an expert at 0 who should be below it stays there.
-                uphill = gradient / metric - multiplier * metric * theta
-                free = (theta > 0) | (uphill > 0)
-                norm = _largest(uphill[free] / metric[free])
+                ascent = gradient / metric - multiplier * metric * theta
+                free = (theta > 0) | (ascent > 0)
+                norm = _max_norm(ascent[free] / metric[free])
                 if (done and norm <= tol) or n_iter == max_iter:
                     break
                 done = norm <= tol
                 step = np.zeros(len(theta))
-                step[free] = _tangent_step(uphill, bend, multiplier, metric, theta, free) / metric[free]
-                risen = self._move(step, trace[-1], done)
-                if risen is None:
+                step[free] = _tangent_step(ascent, hessian, multiplier, metric, theta, free) / metric[free]
+                moved = self._move(step, trace[-1], done)
+                if moved is None:
                     break
-                trace = [*trace, risen]
-                checkpoint.save(n_iter + 1, lambda: self._kept(trace, done))  # noqa: B023 - called at once or never
+                trace = [*trace, moved]
+                checkpoint.save(n_iter + 1, lambda: self._checkpoint_state(trace, done))  # noqa: B023 - called at once or never
                 report_progress(n_iter + 1, max_iter)
         return len(trace) - 1, norm <= tol, norm, trace
 
-    def gather(self, function: Callable[[Part], T]) -> list[T]:
+    def gather(self, function: Callable[[PlackettLuceBlock], T]) -> list[T]:
         """Return what a function makes of each part."""
-        with self._alone():
-            return list(self.parts.map(function))
+        with self._one_thread():
+            return list(self.blocks.map(function))
 
-    def _kept(self, trace: list[float], done: bool) -> State:
+    def _checkpoint_state(self, trace: list[float], done: bool) -> State:
         """Return where it stands."""
-        whole = join_states(self.gather(_state))
-        return whole | {"theta": self.theta, "trace": np.array(trace), "done": np.array(done)}
+        states = join_states(self.gather(_state))
+        return states | {"theta": self.theta, "trace": np.array(trace), "done": np.array(done)}
 
-    def _move(self, step: Floats, value: float, last: bool) -> float | None:
+    def _move(self, step: Floats, value: float, is_last: bool) -> float | None:
         """Go along a step as far as the objective rises; return what it comes to, None where it does not rise."""
-        length = min(1.0, 0.5 / max(_largest(step), 1e-300))
-        for _ in range(1 if last else 40):
+        length = min(1.0, 0.5 / max(_max_norm(step), 1e-300))
+        for _ in range(1 if is_last else 40):
             theta = self.theta.copy()
-            theta[self.heard] = self._gauged(np.maximum(theta[self.heard] + length * step, 0.0))
-            there, parts = self._profile(theta)
-            if there >= value - 1e-12 * (1.0 + abs(value)):
-                self.theta, self.parts = theta, parts
-                return there
+            theta[self.active] = self._normalised(np.maximum(theta[self.active] + length * step, 0.0))
+            trial_value, blocks = self._profile(theta)
+            if trial_value >= value - 1e-12 * (1.0 + abs(value)):
+                self.theta, self.blocks = theta, blocks
+                return trial_value
             length /= 2
         return None
 
-    def _gauged(self, theta: Floats) -> Floats:
-        choices = self.choices[self.heard]
+    def _normalised(self, theta: Floats) -> Floats:
+        choices = self.choices[self.active]
         out: Floats = theta * np.sqrt(choices.sum() / max(float(choices @ theta**2), 1e-300))
         return out
 
-    def _profile(self, theta: Floats) -> tuple[float, Shards[Part]]:
+    def _profile(self, theta: Floats) -> tuple[float, Shards[PlackettLuceBlock]]:
         """Return the objective, and the parts with the scores of all instances, for some θ."""
-        with self._alone():
-            parts = self.parts.persist(_profiled, theta, self.max_iter, self.tol)
+        with self._one_thread():
+            blocks = self.blocks.persist(_profiled, theta, self.max_iter, self.tol)
             # Instance by instance, so that the sum does not depend on how they are parted.
-            value = sum(value for values in parts.map(_values) for value in values)
-        return float(value), parts
+            value = sum(value for values in blocks.map(_values) for value in values)
+        return float(value), blocks
 
     def _derivatives(self) -> tuple[Floats, Floats]:
         """Return the gradient and −Hessian of the objective over the experts heard (its diagonal for very many)."""
-        k = len(self.heard)
-        gradient, bend = np.zeros(k), np.zeros((k, k if k <= _MOST_EXPERTS else 1))
-        with self._alone():
-            for more, bent in self.parts.map(_derivatives, self.heard):
-                gradient += more
-                bend += bent
-        return gradient, bend
+        k = len(self.active)
+        gradient, hessian = np.zeros(k), np.zeros((k, k if k <= _MOST_EXPERTS else 1))
+        with self._one_thread():
+            for block_gradient, block_hessian in self.blocks.map(_derivatives, self.active):
+                gradient += block_gradient
+                hessian += block_hessian
+        return gradient, hessian
 
-    def _alone(self) -> AbstractContextManager[None]:
+    def _one_thread(self) -> AbstractContextManager[None]:
         """Return a block for work on the parts in one thread, where more would only wait for each other."""
         return threads(1) if self.small else nullcontext()
 
@@ -171,102 +173,102 @@ class Trust:
 # What is done to a part.
 
 
-def _rescaled(part: Part, theta: Floats) -> list[Model]:
-    edges, factors = part.list_starts.tolist(), theta[part.expert]
-    return [m.rescaled(factors[edges[n] : edges[n + 1]]) for n, m in enumerate(part.models)]
+def _rescaled(block: PlackettLuceBlock, theta: Floats) -> list[PenalisedLikelihood]:
+    edges, factors = block.list_starts.tolist(), theta[block.expert]
+    return [m.rescaled(factors[edges[n] : edges[n + 1]]) for n, m in enumerate(block.models)]
 
 
-def _profiled(part: Part, theta: Floats, max_iter: int, tol: float) -> Part:
+def _profiled(block: PlackettLuceBlock, theta: Floats, max_iter: int, tol: float) -> PlackettLuceBlock:
     """Return the part for another θ; its scores are sought from those there are."""
     from concordant.aggregators._plackett_luce_fit import newton
 
-    models = _rescaled(part, theta)
-    starts = [f.score for f in part.found] or [np.zeros(m.size) for m in models]
-    found = each_instance(lambda n: newton(models[n], starts[n], max_iter, tol), [m.size for m in models])
-    return part._replace(models=models, found=found)
+    models = _rescaled(block, theta)
+    starts = [f.score for f in block.optima] or [np.zeros(m.size) for m in models]
+    optima = each_instance(lambda n: newton(models[n], starts[n], max_iter, tol), [m.size for m in models])
+    return block._replace(models=models, optima=optima)
 
 
-def _values(part: Part) -> list[float]:
-    return [f.value for f in part.found]
+def _values(block: PlackettLuceBlock) -> list[float]:
+    return [f.value for f in block.optima]
 
 
-def _derivatives(part: Part, heard: Ints) -> tuple[Floats, Floats]:
+def _derivatives(block: PlackettLuceBlock, active: Ints) -> tuple[Floats, Floats]:
     """Return what a part adds to the derivatives by the adherence of the experts heard."""
     from concordant.kernels import plackett_luce
 
-    k = len(heard)
-    whole = k <= _MOST_EXPERTS
-    gradient, bend = np.zeros(k), np.zeros((k, k if whole else 1))
-    edges, place = part.list_starts.tolist(), np.searchsorted(heard, part.expert)
-    for n, (model, found) in enumerate(zip(part.models, part.found, strict=True)):
-        stages, expert = model.stages, place[edges[n] : edges[n + 1]]
+    k = len(active)
+    dense = k <= _MOST_EXPERTS
+    gradient, hessian = np.zeros(k), np.zeros((k, k if dense else 1))
+    edges, place = block.list_starts.tolist(), np.searchsorted(active, block.expert)
+    for n, (model, optimum) in enumerate(zip(block.models, block.optima, strict=True)):
+        rankings, expert = model.rankings, place[edges[n] : edges[n + 1]]
         if model.size == 0:
             continue
         first, second = np.empty(len(expert)), np.empty(len(expert))
-        mixed = np.empty(len(stages.item))
-        x = found.score - found.score.max()
-        plackett_luce.scaled(
-            x, stages.item, stages.mark, stages.offsets, stages.theta, stages.averaged, first, second, mixed
+        mixed = np.empty(len(rankings.item))
+        x = optimum.score - optimum.score.max()
+        plackett_luce.adherence_derivatives(
+            x, rankings.item, rankings.mark, rankings.offsets, rankings.theta, rankings.averaged, first, second, mixed
         )
         # An expert has one list in an instance.
-        gradient[expert] += stages.weight * first
-        bend[expert, expert if whole else 0] += stages.weight * second
-        if whole:
+        gradient[expert] += rankings.weight * first
+        hessian[expert, expert if dense else 0] += rankings.weight * second
+        if dense:
             # When θ moves, the scores move with it.
             cross = np.zeros((model.size, len(expert)))
-            which = lists.list_ids(stages.offsets)
-            cross[stages.item, which] = stages.weight[which] * mixed
-            bend[np.ix_(expert, expert)] -= cross.T @ model.answer(found.score, cross)
-    return gradient, bend
+            which = lists.list_ids(rankings.offsets)
+            cross[rankings.item, which] = rankings.weight[which] * mixed
+            hessian[np.ix_(expert, expert)] -= cross.T @ model.score_response(optimum.score, cross)
+    return gradient, hessian
 
 
-def _state(part: Part) -> State:
+def _state(block: PlackettLuceBlock) -> State:
     """Return the scores as arrays; models may have had to write lists out on the way."""
     return {
-        "score": np.concatenate([np.zeros(0), *(f.score for f in part.found)]),
-        "ends": np.array([f[1:] for f in part.found], dtype=np.float64).reshape(-1, 4),
-        "written": np.array([m.written for m in part.models], dtype=np.bool_),
+        "score": np.concatenate([np.zeros(0), *(f.score for f in block.optima)]),
+        "ends": np.array([f[1:] for f in block.optima], dtype=np.float64).reshape(-1, 4),
+        "written": np.array([m.is_written_out for m in block.models], dtype=np.bool_),
     }
 
 
-def _taken_up(part: Part, known: State, theta: Floats) -> Part:
+def _restored(block: PlackettLuceBlock, known: State, theta: Floats) -> PlackettLuceBlock:
     """Return the part as it was when this was kept."""
-    from concordant.aggregators._plackett_luce_fit import Found
+    from concordant.aggregators._plackett_luce_fit import Optimum
 
-    models = _rescaled(part, theta)
-    for model, written in zip(models, known["written"].tolist(), strict=True):
-        if written:
+    models = _rescaled(block, theta)
+    for model, written_out in zip(models, known["written"].tolist(), strict=True):
+        if written_out:
             model.write_out()
     if len(known["score"]) != sum(m.size for m in models):
         raise FormatError("the checkpoint is not of these lists. Remove it to begin anew.")
     scores = np.split(known["score"], np.cumsum([m.size for m in models])[:-1])
-    found = [
-        Found(score, value, norm, int(n_iter), bool(converged))
+    optima = [
+        Optimum(score, value, norm, int(n_iter), bool(converged))
         for score, (value, norm, n_iter, converged) in zip(scores, known["ends"].tolist(), strict=True)
     ]
-    return part._replace(models=models, found=found)
+    return block._replace(models=models, optima=optima)
 
 
 def _tangent_step(
-    uphill: Floats, bend: Floats, multiplier: float, metric: Floats, theta: Floats, free: NDArray[np.bool_]
+    ascent: Floats, hessian: Floats, multiplier: float, metric: Floats, theta: Floats, free: NDArray[np.bool_]
 ) -> Floats:
     """Return Newton's step along the ellipsoid, in coordinates in which that is a sphere, uphill in any case."""
     normal = (metric * theta)[free]
     normal = normal / max(float(np.sqrt(normal @ normal)), 1e-300)
-    goal = uphill[free] - normal * float(normal @ uphill[free])
-    if bend.shape[1] == 1:
-        curve = bend[free, 0] / metric[free] ** 2 + multiplier
-        out: Floats = goal / np.maximum(np.abs(curve), 1e-6 * max(_largest(curve), 1e-300))
+    tangent_gradient = ascent[free] - normal * float(normal @ ascent[free])
+    if hessian.shape[1] == 1:
+        curvature = hessian[free, 0] / metric[free] ** 2 + multiplier
+        out: Floats = tangent_gradient / np.maximum(np.abs(curvature), 1e-6 * max(_max_norm(curvature), 1e-300))
         return out
-    table = bend[np.ix_(free, free)] / (metric[free][:, None] * metric[free][None, :])
-    table = table + multiplier * np.eye(len(goal))
-    flat = np.eye(len(goal)) - normal[:, None] * normal[None, :]
-    curve, axes = np.linalg.eigh(flat @ table @ flat)
+    table = hessian[np.ix_(free, free)] / (metric[free][:, None] * metric[free][None, :])
+    table = table + multiplier * np.eye(len(tangent_gradient))
+    projection = np.eye(len(tangent_gradient)) - normal[:, None] * normal[None, :]
+    curvature, axes = np.linalg.eigh(projection @ table @ projection)
     # Directions in which the objective bends the wrong way are followed uphill all the same.
-    curve = np.maximum(np.abs(curve), 1e-6 * max(_largest(curve), 1e-300))
-    out = flat @ (axes @ ((axes.T @ goal) / curve))
+    curvature = np.maximum(np.abs(curvature), 1e-6 * max(_max_norm(curvature), 1e-300))
+    out = projection @ (axes @ ((axes.T @ tangent_gradient) / curvature))
     return np.asarray(out)
 
 
-def _largest(values: Floats) -> float:
+def _max_norm(values: Floats) -> float:
     return float(np.abs(values).max(initial=0.0))

@@ -27,13 +27,12 @@ from concordant.data.streams import bayesian_bootstrap_weights, instance_stream
 from concordant.errors import (
     ConvergenceWarning,
     DataError,
-    FormatError,
     IdentifiabilityWarning,
     NotFittedError,
     UncertaintyWarning,
     listing,
 )
-from concordant.execution import InMemory, Shards, map_instances, report_progress
+from concordant.execution import InMemory, Shards, map_instances
 from concordant.execution.blocks import Blocks
 from concordant.inference.experts import check_known
 from concordant.inference.uncertainty import (
@@ -50,21 +49,19 @@ from concordant.inference.uncertainty import (
 from concordant.kernels.inversions import order_agreement
 from concordant.kernels.lists import exact_sums, offsets_of, ranges
 from concordant.learning.checkpoints import StepCheckpoint
-from concordant.learning.resumable import State, join_states, split_states
 from concordant.learning.supervision import match_labels, validation_pair
 
 if TYPE_CHECKING:
-    from concordant.aggregators._mpm_fit import Adherence, BlockProfile
+    from concordant.aggregators._mpm_fit import AdherenceBlock, AdherenceFit, PreferenceSummary
+    from concordant.aggregators._mpm_variances import Variances
     from concordant.data.features import Features
     from concordant.data.labels import Labels
-    from concordant.kernels.mpm import Packed
+    from concordant.kernels.mpm import PackedCounts
 
 __all__ = ["MPM"]
 
 Bools = NDArray[np.bool_]
 
-# The precision, per preference, of the prior that keeps scores finite while the adherence is learned.
-_SCORE_RIDGE = 1e-3
 # The precision, per preference and item, of the prior on log variances.
 _VARIANCE_RIDGE = 1.0
 # By default the adherence is learned from this many instances on.
@@ -73,7 +70,7 @@ _LEAST_INSTANCES = 20
 _MANY_ITEMS = 5000
 
 
-class _Trust(NamedTuple):
+class _AdherenceGroups(NamedTuple):
     """The lists of every instance with those of equal trust taken together: all that the scores depend on."""
 
     # Of each list as counted, the trust in it; 0 where it prefers nothing.
@@ -87,7 +84,7 @@ class _Trust(NamedTuple):
     level: Floats
 
     @staticmethod
-    def of(counts: NetCounts, theta: Floats) -> _Trust:
+    def of(counts: NetCounts, theta: Floats) -> _AdherenceGroups:
         theta = np.where(counts.total > 0, theta, 0.0)
         total = counts.per_instance(np.where(theta > 0, counts.total, 0.0))
         lists = np.lexsort((theta, counts.list_instance))
@@ -97,17 +94,17 @@ class _Trust(NamedTuple):
         new[1:] = (owner[1:] != owner[:-1]) | (level[1:] != level[:-1])
         share = np.bincount(np.cumsum(new) - 1, weights=counts.total[lists], minlength=int(new.sum()))
         starts = np.searchsorted(owner[new], np.arange(len(total) + 1)).astype(np.int64)
-        return _Trust(theta, total, counts.sums(theta), starts, share / total[owner[new]], level[new])
+        return _AdherenceGroups(theta, total, counts.sums(theta), starts, share / total[owner[new]], level[new])
 
 
-class _Solution(NamedTuple):
+class _ScoreEstimate(NamedTuple):
     """Scores given the trust in every list, and how they were found."""
 
     score: Floats
     # Instances with a finite estimate, those without preferences, those in which every item only wins or only loses.
-    found: Bools
-    silent: Bools
-    endless: Bools
+    finite: Bools
+    empty: Bools
+    separated: Bools
     # Of each instance, the largest entry of the gradient, and the objective.
     norms: Floats
     values: Floats
@@ -308,57 +305,66 @@ class MPM(Aggregator):
     def _learns(self) -> bool:
         return self.adherence != "none"
 
-    def _learned_from(self, spoken: int) -> bool:
+    def _decide_learning(self, n_informative: int) -> bool:
         """Keep whether the adherence is learned from so many instances that say something, and return it."""
-        learned = self.adherence == "learned" or (self.adherence == "auto" and spoken >= _LEAST_INSTANCES)
+        learned = self.adherence == "learned" or (self.adherence == "auto" and n_informative >= _LEAST_INSTANCES)
         self.adherence_used_ = "learned" if learned else "none" if self.adherence == "auto" else self.adherence
-        self.training_instances_ = spoken
+        self.training_instances_ = n_informative
         return learned
 
     def _fit(
         self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None
     ) -> NetCounts | None:
+        from concordant.aggregators._mpm_fit import AdherenceBlock, PreferenceSummary, block_of, summary_of
+
         if isinstance(preferences, Blocks):
             if self.learns():
-                pieces = preferences.shards.persist(_piece_of, self)
-                self._learn_adherence(preferences, list(pieces.map(_summary_of)), lambda: pieces)
+                blocks = preferences.shards.persist(block_of, self)
+                self._learn_adherence(preferences, list(blocks.map(summary_of)), lambda: blocks)
             return None
         counts = net_counts(preferences, self.transform, bool(self.variances))
         kind = self._interval_kind(counts.named)
-        self._learn_adherence(preferences, [_Summary.of(counts)], lambda: InMemory([_Piece.of(counts)]))
+        self._learn_adherence(
+            preferences, [PreferenceSummary.of(counts)], lambda: InMemory([AdherenceBlock.of(counts)])
+        )
         if self.adherence == "supervised":
-            self._ask_labels(preferences, labels, validation)
+            self._learn_from_labels(preferences, labels, validation)
         self.fit_info_.uncertainty = None if kind is None else self._interval_method(kind, counts.named)
         return counts
 
     def _learn_adherence(
-        self, votes: Votes | Blocks, summaries: Sequence[_Summary], pieces: Callable[[], Shards[_Piece]]
+        self,
+        votes: Votes | Blocks,
+        summaries: Sequence[PreferenceSummary],
+        blocks: Callable[[], Shards[AdherenceBlock]],
     ) -> None:
         """Learn the adherence of the experts by sums over blocks; nothing where few speak, or nobody is named.
 
-        `pieces` makes the blocks to learn from when they are needed.
+        `blocks` makes the blocks to learn from when they are needed.
         """
         from concordant.aggregators import _mpm_fit
 
-        spoken = sum(s.instances for s in summaries)
-        if not self._learned_from(spoken):
+        n_informative = sum(s.instances for s in summaries)
+        if not self._decide_learning(n_informative):
             return
         unnamed = isinstance(votes, Comparisons) and votes.expert is None
         self.experts_ = [] if unnamed else votes.experts.tolist()
         self.adherence_ = np.ones(len(self.experts_))
         if not self.experts_:
             return
-        heard = sum((s.heard for s in summaries), np.zeros(len(self.experts_)))
+        n_preferences = sum((s.n_preferences for s in summaries), np.zeros(len(self.experts_)))
         how: dict[str, Any] = {"report": report_progress, "checkpoint": StepCheckpoint(self, [votes])}
         if self.optimizer == "gd":
-            (packed,) = pieces().map(_packed_of)
-            found = _mpm_fit.ascend(packed, self.adherence_, self.max_iter, learning=True, **how)[0]
+            (packed,) = blocks().map(_mpm_fit.packed_of)
+            found = _mpm_fit.gradient_ascent(packed, self.adherence_, self.max_iter, learning=True, **how)[0]
         else:
-            profile = Profile(pieces(), spoken, len(self.experts_))
+            profile = _mpm_fit.ProfileLikelihood(blocks(), n_informative, len(self.experts_))
             largest = max(s.largest for s in summaries)
-            found = _mpm_fit.climb(profile, heard > 0, largest, tol=self.tol, max_iter=self.max_iter, **how)
-        self._settle(found, heard)
-        if spoken == 1 and (self.adherence_[heard > 0] < 1.0).any():
+            found = _mpm_fit.maximise_adherence(
+                profile, n_preferences > 0, largest, tol=self.tol, max_iter=self.max_iter, **how
+            )
+        self._store_adherence(found, n_preferences)
+        if n_informative == 1 and (self.adherence_[n_preferences > 0] < 1.0).any():
             only = next(s.first for s in summaries if s.instances)
             self._warn(
                 f"whom to believe is decided by agreement in one instance alone, {only!r}, where experts who agree "
@@ -366,7 +372,7 @@ class MPM(Aggregator):
                 IdentifiabilityWarning,
             )
 
-    def _settle(self, found: Adherence, heard: Floats) -> None:
+    def _store_adherence(self, found: AdherenceFit, n_preferences: Floats) -> None:
         """Keep the adherence that was learned, given how many preferences every expert has."""
         self.adherence_ = found.theta
         info = self.fit_info_
@@ -378,14 +384,15 @@ class MPM(Aggregator):
                 f"{self.tol:g}). Raise max_iter, or pass adherence='none'.",
                 ConvergenceWarning,
             )
-        quiet = [e for e, spoke in zip(self.experts_, heard.tolist(), strict=True) if not spoke]
-        if quiet:
+        silent = [e for e, count in zip(self.experts_, n_preferences.tolist(), strict=True) if not count]
+        if silent:
             self._warn(
-                f"experts {listing(quiet)} prefer nothing to anything; their adherence stays 1.", IdentifiabilityWarning
+                f"experts {listing(silent)} prefer nothing to anything; their adherence stays 1.",
+                IdentifiabilityWarning,
             )
-        unheard = np.flatnonzero((heard > 0) & (self.adherence_ == 0.0))
-        if len(unheard):
-            names = listing([self.experts_[k] for k in unheard.tolist()])
+        ignored = np.flatnonzero((n_preferences > 0) & (self.adherence_ == 0.0))
+        if len(ignored):
+            names = listing([self.experts_[k] for k in ignored.tolist()])
             self._warn(
                 f"experts {names} are not believed at all: their adherence is 0, and what they say is left out.",
                 IdentifiabilityWarning,
@@ -396,7 +403,7 @@ class MPM(Aggregator):
             return ""
         return "MPM learns from blocks with adherence='auto' or 'learned' and optimizer='auto'."
 
-    def _ask_labels(self, votes: Votes, labels: Labels | None, validation: Any) -> None:
+    def _learn_from_labels(self, votes: Votes, labels: Labels | None, validation: Any) -> None:
         """Learn the adherence of the experts from how they order items of different labels."""
         owner = "MPM(adherence='supervised')"
         if isinstance(votes, Comparisons) and votes.expert is None:
@@ -409,20 +416,20 @@ class MPM(Aggregator):
         truth = match_labels(votes, labels, owner, unjudged=self.unjudged)
         self.fit_info_.labels = truth.counts
         self.experts_ = votes.experts.tolist()
-        agreement, heard = label_agreement(votes, truth.label)
-        if not heard.any():
+        agreement, n_instances = label_agreement(votes, truth.label)
+        if not n_instances.any():
             raise DataError(
                 "the labels say nothing about the experts: nobody ranks two items of different labels differently. "
                 "Give labels of items that experts rank, or use adherence='learned'."
             )
-        theta = np.where(heard > 0, agreement, 0.5)
+        theta = np.where(n_instances > 0, agreement, 0.5)
         if self.normalize == "minmax":
-            low, high = float(agreement[heard > 0].min()), float(agreement[heard > 0].max())
+            low, high = float(agreement[n_instances > 0].min()), float(agreement[n_instances > 0].max())
             # Those about whom nothing is known lie on the same scale and do not stretch it.
             theta = np.clip((theta - low) / (high - low), 0.0, 1.0) if high > low else np.ones(len(theta))
         self.adherence_ = theta
-        self.expert_details_ = {"agreement": agreement, "instances": heard}
-        unknown = [e for e, n in zip(self.experts_, heard.tolist(), strict=True) if not n]
+        self.expert_details_ = {"agreement": agreement, "instances": n_instances}
+        unknown = [e for e, n in zip(self.experts_, n_instances.tolist(), strict=True) if not n]
         if unknown:
             self._warn(
                 f"the labels say nothing about the experts {listing(unknown)}, who never order two items of different "
@@ -438,10 +445,10 @@ class MPM(Aggregator):
 
     def _consensus(self, preferences: Votes, known: NetCounts | None = None) -> Consensus:
         counts = net_counts(preferences, self.transform, bool(self.variances)) if known is None else known
-        trust = _Trust.of(counts, self._theta(counts))
-        solution = self._solve(counts, trust)
-        self._mention(counts, trust, solution)
-        answer = self._with_intervals(counts, trust, solution)
+        groups = _AdherenceGroups.of(counts, self._theta(counts))
+        solution = self._solve(counts, groups)
+        self._warn_undetermined(counts, groups, solution)
+        answer = self._with_intervals(counts, groups, solution)
         if known is not None:
             self._record(self.fit_info_, solution)
             self.fit_info_.uncertainty = answer.interval_method
@@ -449,9 +456,9 @@ class MPM(Aggregator):
                 self.variance_ = np.exp(solution.beta)
         return answer
 
-    def _record(self, info: FitInfo, solution: _Solution) -> None:
+    def _record(self, info: FitInfo, solution: _ScoreEstimate) -> None:
         """Keep how the scores of the training data were found, beside how the adherence was."""
-        found, norm = solution.found, float(solution.norms.max(initial=0.0))
+        found, norm = solution.finite, float(solution.norms.max(initial=0.0))
         if self.adherence_used_ != "learned" or not self.experts_:
             info.n_iter, info.gradient_norm = solution.steps, norm
             info.objective = float(solution.values[found].mean()) if found.any() else 0.0
@@ -470,26 +477,28 @@ class MPM(Aggregator):
         check_known(counts.votes, known, type(self).__name__, self.unknown_experts)
         return np.array([known.get(name, 0.0) for name in counts.votes.experts] or [0.0])[counts.expert]
 
-    def _solve(self, counts: NetCounts, trust: _Trust) -> _Solution:
+    def _solve(self, counts: NetCounts, groups: _AdherenceGroups) -> _ScoreEstimate:
         """Return the scores of every instance."""
         from concordant.aggregators import _mpm_fit
 
-        amount = trust.share * np.repeat(trust.total, np.diff(trust.starts))
-        solution = _scores(counts.offsets, trust.starts, amount, trust.level, trust.net)
+        amount = groups.share * np.repeat(groups.total, np.diff(groups.starts))
+        solution = _scores(counts.offsets, groups.starts, amount, groups.level, groups.net)
         if self.optimizer == "gd":
-            packed, level = _merged(counts, trust)
-            _, ascent, norms, values = _mpm_fit.ascend(packed, level, self.max_iter, learning=False, report=_nobody)
-            norms = np.where(solution.found, norms, 0.0)
-            score = np.where(np.repeat(solution.endless, np.diff(counts.offsets)), solution.score, ascent)
+            packed, level = _packed_by_adherence(counts, groups)
+            _, ascent, norms, values = _mpm_fit.gradient_ascent(
+                packed, level, self.max_iter, learning=False, report=_no_report
+            )
+            norms = np.where(solution.finite, norms, 0.0)
+            score = np.where(np.repeat(solution.separated, np.diff(counts.offsets)), solution.score, ascent)
             solution = solution._replace(score=score, norms=norms, values=values, steps=self.max_iter)
-        return self._solve_variances(counts, trust, solution) if self.variances else solution
+        return self._solve_variances(counts, groups, solution) if self.variances else solution
 
-    def _solve_variances(self, counts: NetCounts, trust: _Trust, equal: _Solution) -> _Solution:
+    def _solve_variances(self, counts: NetCounts, groups: _AdherenceGroups, equal: _ScoreEstimate) -> _ScoreEstimate:
         """Return scores and variances, from the scores with equal variances on."""
-        from concordant.kernels import mpm_variance as pairs
+        from concordant.aggregators import _mpm_variances
 
         edges, sizes = counts.offsets.tolist(), np.diff(counts.offsets).tolist()
-        largest = max((m for m, found in zip(sizes, equal.found.tolist(), strict=True) if found), default=0)
+        largest = max((m for m, found in zip(sizes, equal.finite.tolist(), strict=True) if found), default=0)
         if largest > _MANY_ITEMS and self.variances != "force":
             n = sizes.index(largest)
             raise DataError(
@@ -497,17 +506,17 @@ class MPM(Aggregator):
                 f"take {8e-9 * largest**2:,.1f} GB. Pass variances='force' to have it made, or variances=False."
             )
 
-        def work(n: int) -> pairs.Variances | None:
-            if not equal.found[n]:
+        def work(n: int) -> Variances | None:
+            if not equal.finite[n]:
                 return None
-            groups = slice(trust.starts[n], trust.starts[n + 1])
-            share, level = trust.share[groups], trust.level[groups]
-            table = counts.table(n, trust.theta / trust.total[n])
+            own_groups = slice(groups.starts[n], groups.starts[n + 1])
+            share, level = groups.share[own_groups], groups.level[own_groups]
+            table = counts.table(n, groups.theta / groups.total[n])
             if self.optimizer == "gd":
-                return pairs.ascend_variances(table, share, level, self.max_iter)
+                return _mpm_variances.gradient_ascent(table, share, level, self.max_iter)
             # Where all variances are 1 instead of ½, scores are twice as large.
             start = 2.0 * equal.score[edges[n] : edges[n + 1]]
-            return pairs.solve_variances(
+            return _mpm_variances.solve_variances(
                 table,
                 share,
                 level,
@@ -528,31 +537,30 @@ class MPM(Aggregator):
                 norms[n], values[n], steps = result.norm, result.objective, max(steps, result.n_iter)
         return equal._replace(score=score, beta=beta, norms=norms, values=values, steps=steps)
 
-    def _mention(self, counts: NetCounts, trust: _Trust, solution: _Solution) -> None:
+    def _warn_undetermined(self, counts: NetCounts, groups: _AdherenceGroups, solution: _ScoreEstimate) -> None:
         """Warn, once for each kind of trouble, of instances whose data leave something open."""
-        votes, total = counts.votes, len(solution.found)
-        silent = np.flatnonzero(solution.silent & (np.diff(counts.offsets) > 0))
-        if len(silent):
+        votes, total = counts.votes, len(solution.finite)
+        empty = np.flatnonzero(solution.empty & (np.diff(counts.offsets) > 0))
+        if len(empty):
             self._warn(
-                f"nobody prefers any of {some_items(votes.slots, silent)} to another: they score 0 and get no "
-                "interval.",
+                f"nobody prefers any of {some_items(votes.slots, empty)} to another: they score 0 and get no interval.",
                 IdentifiabilityWarning,
             )
-        endless = np.flatnonzero(solution.endless)
-        if len(endless):
-            n = int(endless[0])
+        separated = np.flatnonzero(solution.separated)
+        if len(separated):
+            n = int(separated[0])
             name, items = _items(votes, n)
-            sign = np.sign(trust.net[counts.offsets[n] : counts.offsets[n + 1]])
+            sign = np.sign(groups.net[counts.offsets[n] : counts.offsets[n + 1]])
             won = [i for i, s in zip(items, sign, strict=True) if s > 0]
             lost = [i for i, s in zip(items, sign, strict=True) if s < 0]
             self._warn(
-                f"no finite estimate in {len(endless)} of {total} instances: every item only wins or only loses. Net "
+                f"no finite estimate in {len(separated)} of {total} instances: every item only wins or only loses. Net "
                 f"counts stand in for the scores there, in the same order and without intervals. First: instance "
                 f"{name!r}, {listing(won)} over {listing(lost)}. More preferences would mend it; a model with a prior "
                 "such as BradleyTerry does without them.",
                 IdentifiabilityWarning,
             )
-        self._mention_components(counts)
+        self._warn_disconnected(counts)
         slow = np.flatnonzero(solution.norms > self.tol)
         if len(slow) and self.optimizer == "auto":
             worst = int(slow[np.argmax(solution.norms[slow])])
@@ -563,9 +571,9 @@ class MPM(Aggregator):
                 ConvergenceWarning,
             )
 
-    def _mention_components(self, counts: NetCounts) -> None:
+    def _warn_disconnected(self, counts: NetCounts) -> None:
         """Warn of groups of items between which there is no preference."""
-        one, other = counts.meetings()
+        one, other = counts.linked_slots()
         slots = counts.votes.slots
         parted = disconnected_instances(one, other, slots)
         if len(parted):
@@ -576,7 +584,7 @@ class MPM(Aggregator):
                 IdentifiabilityWarning,
             )
 
-    def _with_intervals(self, counts: NetCounts, trust: _Trust, solution: _Solution) -> Consensus:
+    def _with_intervals(self, counts: NetCounts, groups: _AdherenceGroups, solution: _ScoreEstimate) -> Consensus:
         """Return the consensus, with intervals where they are asked for and can be given."""
         votes, sizes = counts.votes, np.diff(counts.offsets)
         gauge = "the scores of an instance have mean 0"
@@ -588,17 +596,17 @@ class MPM(Aggregator):
         if self.__dict__.get("adherence_used_") == "learned":
             warn_few_instances(self.training_instances_, self._warn)
         clustered = counts.named and kind != "information"
-        clusters = counts.per_instance(np.where(trust.theta > 0, counts.weight, 0.0))
-        few = solution.found & (clusters < 2) if clustered else np.zeros(len(sizes), dtype=np.bool_)
-        many = solution.found & (sizes > _MANY_ITEMS) & (self.uncertainty == "auto")
-        self._mention_missing_intervals(votes, few, many)
-        errors = _Errors(counts, trust, solution, kind, self.n_bootstrap, self.random_state)
-        wanted = (solution.found & ~few & ~many).tolist()
+        clusters = counts.per_instance(np.where(groups.theta > 0, counts.weight, 0.0))
+        few = solution.finite & (clusters < 2) if clustered else np.zeros(len(sizes), dtype=np.bool_)
+        many = solution.finite & (sizes > _MANY_ITEMS) & (self.uncertainty == "auto")
+        self._warn_missing_intervals(votes, few, many)
+        errors = _ScoreErrors(counts, groups, solution, kind, self.n_bootstrap, self.random_state)
+        wanted = (solution.finite & ~few & ~many).tolist()
         told = each_instance(lambda n: errors(n) if wanted[n] else None, sizes.tolist())
         spreads = batched(moderated if clustered else ScoreCovariance.of, told)
-        spoken = np.zeros(len(solution.score), dtype=np.bool_)
-        for side in counts.meetings():
-            spoken[side] = True
+        n_informative = np.zeros(len(solution.score), dtype=np.bool_)
+        for side in counts.linked_slots():
+            n_informative[side] = True
         return with_intervals(
             votes.slots,
             solution.score,
@@ -607,7 +615,7 @@ class MPM(Aggregator):
             rank_ranges=self.rank_ranges,
             gauge=gauge,
             method=self._interval_method(kind, counts.named),
-            known=spoken,
+            known=n_informative,
             warn=self._warn,
         )
 
@@ -631,7 +639,7 @@ class MPM(Aggregator):
         fixed = named and self.__dict__.get("adherence_used_", self.adherence) != "none"
         return names[kind] + (", adherence held fixed" if fixed else "")
 
-    def _mention_missing_intervals(self, votes: Votes, few: Bools, many: Bools) -> None:
+    def _warn_missing_intervals(self, votes: Votes, few: Bools, many: Bools) -> None:
         if few.any():
             self._warn(
                 f"no intervals for {some_items(votes.slots, np.flatnonzero(few))}: fewer than two experts are heard "
@@ -648,11 +656,11 @@ class MPM(Aggregator):
 
 
 def label_agreement(votes: Votes, label: Floats) -> tuple[Floats, Ints]:
-    """Return how far every expert agrees with the labels of the slots, and in how many instances that can be told.
+    """Return how far every expert agrees with the labels of the slots, and in how many instances that can be decided.
 
     Of an instance, it is the share of pairs ordered as their labels, of all pairs that differ in label and that the
     expert orders; of several, the mean, by the weights of the lists. NaN labels are not used; an expert of whom nothing
-    can be told has NaN.
+    can be decided has NaN.
     """
     if isinstance(votes, Preferences):
         expert, weight = votes.list_expert.astype(np.int64), votes.weights
@@ -668,13 +676,13 @@ def label_agreement(votes: Votes, label: Floats) -> tuple[Floats, Ints]:
         right = np.where(gap > 0, votes.n_left, np.where(gap < 0, votes.n_right, 0.0))
         wrong = np.where(gap < 0, votes.n_left, np.where(gap > 0, votes.n_right, 0.0))
         alike, against = (np.bincount(which, weights=w, minlength=len(lists)) for w in (right, wrong))
-    told = (alike + against > 0) & (weight > 0)
-    share = alike[told] / (alike[told] + against[told])
+    decided = (alike + against > 0) & (weight > 0)
+    share = alike[decided] / (alike[decided] + against[decided])
     n, k = len(share), votes.n_experts
     edges, most = np.array([0, n], dtype=np.int64), np.array([n])
-    total, amount = (exact_sums(x, expert[told], k, edges, most) for x in (weight[told] * share, weight[told]))
-    heard = np.bincount(expert[told], minlength=k).astype(np.int64)
-    return np.divide(total, amount, out=np.full(k, np.nan), where=heard > 0), heard
+    total, amount = (exact_sums(x, expert[decided], k, edges, most) for x in (weight[decided] * share, weight[decided]))
+    n_instances = np.bincount(expert[decided], minlength=k).astype(np.int64)
+    return np.divide(total, amount, out=np.full(k, np.nan), where=n_instances > 0), n_instances
 
 
 def _items(votes: Votes, n: int) -> tuple[str, list[str]]:
@@ -683,27 +691,29 @@ def _items(votes: Votes, n: int) -> tuple[str, list[str]]:
     return votes.instances[n], votes.items[first:last].tolist()
 
 
-def _nobody(done: int, total: int) -> None:
+def _no_report(done: int, total: int) -> None:
     """Let nobody know of the steps of one of many instances."""
 
 
-def _merged(counts: NetCounts, trust: _Trust) -> tuple[Packed, Floats]:
+def _packed_by_adherence(counts: NetCounts, groups: _AdherenceGroups) -> tuple[PackedCounts, Floats]:
     """Return the counts as lists, each with its trust; where all trust is 1, one list for each instance."""
-    from concordant.kernels.mpm import Packed
+    from concordant.kernels.mpm import PackedCounts
 
-    if (trust.level == 1.0).all():
+    if (groups.level == 1.0).all():
         sizes = np.diff(counts.offsets)
-        scale = np.divide(1.0, trust.total, out=np.zeros(len(sizes)), where=trust.total > 0)
+        scale = np.divide(1.0, groups.total, out=np.zeros(len(sizes)), where=groups.total > 0)
         one = np.arange(len(sizes) + 1, dtype=np.int64)
-        slot = np.arange(len(trust.net), dtype=np.int32)
-        net = trust.net * np.repeat(scale, sizes)
-        heard = (trust.total > 0).astype(np.float64)
-        return Packed(counts.offsets, one, counts.offsets, np.zeros(len(sizes), np.int64), heard, slot, net), np.ones(1)
-    trusted = counts._replace(total=np.where(trust.theta > 0, counts.total, 0.0))
-    return trusted.packed()._replace(expert=np.arange(len(trust.theta), dtype=np.int64)), trust.theta
+        slot = np.arange(len(groups.net), dtype=np.int32)
+        net = groups.net * np.repeat(scale, sizes)
+        share = (groups.total > 0).astype(np.float64)
+        return PackedCounts(
+            counts.offsets, one, counts.offsets, np.zeros(len(sizes), np.int64), share, slot, net
+        ), np.ones(1)
+    trusted = counts._replace(total=np.where(groups.theta > 0, counts.total, 0.0))
+    return trusted.packed()._replace(expert=np.arange(len(groups.theta), dtype=np.int64)), groups.theta
 
 
-def _scores(offsets: Ints, starts: Ints, amount: Floats, level: Floats, net: Floats) -> _Solution:
+def _scores(offsets: Ints, starts: Ints, amount: Floats, level: Floats, net: Floats) -> _ScoreEstimate:
     """Return the scores given net counts Σ θ d and, in groups of equal trust θ = `level`, the number of preferences."""
     from concordant.kernels import mpm
 
@@ -716,34 +726,40 @@ def _scores(offsets: Ints, starts: Ints, amount: Floats, level: Floats, net: Flo
     score, root = np.zeros(len(net)), np.zeros(len(sizes))
     # One trust θ for all: the base model gives θ s. Several: what it gives for their mean is a start.
     mpm.net_scores(net, weight, offsets, score, root)
-    silent, endless = (weight <= 0) | (sizes < 2), np.isinf(root)
-    found = ~silent & ~endless
-    score /= np.repeat(np.divide(square, weight, out=np.ones(len(sizes)), where=found), sizes)
+    empty, separated = (weight <= 0) | (sizes < 2), np.isinf(root)
+    finite = ~empty & ~separated
+    score /= np.repeat(np.divide(square, weight, out=np.ones(len(sizes)), where=finite), sizes)
     scale = np.divide(1.0, total, out=np.zeros(len(sizes)), where=total > 0)
     norms, values = np.zeros(len(sizes)), np.zeros(len(sizes))
-    steps = mpm.infer(
+    steps = mpm.solve_scores(
         offsets,
         starts,
         amount * scale[owner],
         level,
         net * np.repeat(scale, sizes),
         0.0,
-        found,
+        finite,
         score,
         norms,
         values,
     )
-    return _Solution(score, found, silent, endless, norms, values, 1 + steps)
+    return _ScoreEstimate(score, finite, empty, separated, norms, values, 1 + steps)
 
 
-class _Errors:
+class _ScoreErrors:
     """How far the scores of an instance may be off: curvature and the pull of each expert, or repeated estimates."""
 
     def __init__(
-        self, counts: NetCounts, trust: _Trust, solution: _Solution, kind: str, repeats: int, random_state: int
+        self,
+        counts: NetCounts,
+        groups: _AdherenceGroups,
+        solution: _ScoreEstimate,
+        kind: str,
+        repeats: int,
+        random_state: int,
     ) -> None:
         self.counts = counts
-        self.trust = trust
+        self.groups = groups
         self.solution = solution
         self.kind = kind
         self.repeats = repeats
@@ -754,83 +770,86 @@ class _Errors:
         c = self.counts
         own = slice(int(c.offsets[n]), int(c.offsets[n + 1]))
         lists = np.arange(c.list_starts[n], c.list_starts[n + 1])
-        lists = lists[self.trust.theta[lists] > 0]
-        m, parts = own.stop - own.start, self._equal if self.solution.beta is None else self._unequal
-        repeated = self._drawn_anew(n, own, lists) if self.kind == "bootstrap" else None
+        lists = lists[self.groups.theta[lists] > 0]
+        m, parts = (
+            own.stop - own.start,
+            self._with_equal_variances if self.solution.beta is None else self._with_variances,
+        )
+        repeated = self._bootstrap_covariance(n, own, lists) if self.kind == "bootstrap" else None
         if self.kind == "bootstrap" and repeated is None:
             return None
         if self.kind == "information" or not c.named:
             if repeated is None:
                 repeated = regauge(parts(n, own, lists[:0])[0][:m, :m], None)
             return {"known": repeated}
-        inverse, diagonal, pulls = parts(n, own, lists)
+        inverse, diagonal, gradients = parts(n, own, lists)
         weight = c.weight[lists]
         # What an expert says of the scores: the information grows with its preferences and the trust in them.
-        amount = self.trust.theta[lists] ** 2 * c.total[lists] / weight
+        amount = self.groups.theta[lists] ** 2 * c.total[lists] / weight
         whole = float(weight @ amount)
         clusters = Clusters(
-            (pulls * weight[:, None]).T @ pulls,
+            (gradients * weight[:, None]).T @ gradients,
             diagonal,
             diagonal**2 * float(weight @ amount**2) / whole**2,
             float(weight.sum()),
-            weight @ pulls[:, :m],
+            weight @ gradients[:, :m],
         )
         if repeated is None:
             half = inverse @ clusters.meat
             repeated = regauge((half @ inverse.T)[:m, :m], None)
-        spoken = np.zeros((2, m))
+        n_informative = np.zeros((2, m))
         starts, ends = c.list_offsets[lists], c.list_offsets[lists + 1]
         at = c.slot[ranges(starts, ends)] - own.start
-        for power, row in enumerate(spoken, start=1):
+        for power, row in enumerate(n_informative, start=1):
             row += np.bincount(at, np.repeat(weight * amount**power, ends - starts), m)
-        effective = spoken[0] ** 2 / np.maximum(spoken[1], 1e-300)
+        effective = n_informative[0] ** 2 / np.maximum(n_informative[1], 1e-300)
         known = regauge(inverse[:m, :m], None)
         return {"known": known, "sandwich": repeated, "clusters": clusters, "effective": effective}
 
-    def _equal(self, n: int, own: slice, lists: Ints) -> tuple[Floats, Floats, Floats]:
+    def _with_equal_variances(self, n: int, own: slice, lists: Ints) -> tuple[Floats, Floats, Floats]:
         """Return the inverse of the information, the information of each score, and the gradients of the lists."""
-        from concordant.kernels.mpm import laws
+        from concordant.kernels.mpm import pair_distributions
 
-        c, trust = self.counts, self.trust
-        groups = slice(int(trust.starts[n]), int(trust.starts[n + 1]))
-        level = trust.level[groups]
-        expected = laws(self.solution.score[own], level)
-        curvature = trust.total[n] * trust.share[groups] * level**2
+        c, groups = self.counts, self.groups
+        own_groups = slice(int(groups.starts[n]), int(groups.starts[n + 1]))
+        level = groups.level[own_groups]
+        expected = pair_distributions(self.solution.score[own], level)
+        curvature = groups.total[n] * groups.share[own_groups] * level**2
         inverse = expected.solve(curvature, np.eye(own.stop - own.start))
-        theta, weight = trust.theta[lists], c.weight[lists]
-        pulls = c.dense(lists, own) * theta[:, None]
-        pulls -= expected.rho[np.searchsorted(level, theta)] * (theta * c.total[lists] / weight)[:, None]
-        return inverse, curvature @ (expected.both - 2 * expected.up * expected.down - expected.rho**2), pulls
+        theta, weight = groups.theta[lists], c.weight[lists]
+        gradients = c.dense(lists, own) * theta[:, None]
+        gradients -= expected.rho[np.searchsorted(level, theta)] * (theta * c.total[lists] / weight)[:, None]
+        return inverse, curvature @ (expected.both - 2 * expected.up * expected.down - expected.rho**2), gradients
 
-    def _unequal(self, n: int, own: slice, lists: Ints) -> tuple[Floats, Floats, Floats]:
+    def _with_variances(self, n: int, own: slice, lists: Ints) -> tuple[Floats, Floats, Floats]:
         """Return the same where variances are estimated too; the parameters are scores, then log variances."""
         from concordant.kernels.mpm import solve_positive
-        from concordant.kernels.mpm_variance import pair_curvature
+        from concordant.kernels.mpm_variance import pair_hessian
 
-        c, trust = self.counts, self.trust
-        groups = slice(int(trust.starts[n]), int(trust.starts[n + 1]))
-        level, total, m = trust.level[groups], trust.total[n], own.stop - own.start
+        c, groups = self.counts, self.groups
+        own_groups = slice(int(groups.starts[n]), int(groups.starts[n + 1]))
+        level, total, m = groups.level[own_groups], groups.total[n], own.stop - own.start
         score, beta = self.solution.score[own], self.solution.beta[own]  # type: ignore[index]
-        table = c.table(n, trust.theta / total)
+        table = c.table(n, groups.theta / total)
         mean, hessian = np.empty((len(level), 2 * m)), np.empty((2 * m, 2 * m))
-        pair_curvature(table, trust.share[groups], level, score, beta, mean, hessian)
+        pair_hessian(table, groups.share[own_groups], level, score, beta, mean, hessian)
         diagonal = np.maximum(np.diag(hessian)[:m], 0.0) * total
         hessian[np.arange(m, 2 * m), np.arange(m, 2 * m)] += _VARIANCE_RIDGE / m
         hessian[:m, :m] += np.trace(hessian[:m, :m]) / m / m
         hessian *= total
-        theta, weight = trust.theta[lists], c.weight[lists]
-        pulls = c.pulls(n, lists, score, np.exp(beta)) * theta[:, None]
-        pulls -= mean[np.searchsorted(level, theta)] * (theta * c.total[lists] / weight)[:, None]
-        return solve_positive(hessian, np.eye(2 * m)), diagonal, pulls
+        theta, weight = groups.theta[lists], c.weight[lists]
+        gradients = c.list_gradients(n, lists, score, np.exp(beta)) * theta[:, None]
+        gradients -= mean[np.searchsorted(level, theta)] * (theta * c.total[lists] / weight)[:, None]
+        return solve_positive(hessian, np.eye(2 * m)), diagonal, gradients
 
-    def _drawn_anew(self, n: int, own: slice, lists: Ints) -> Floats | None:
+    def _bootstrap_covariance(self, n: int, own: slice, lists: Ints) -> Floats | None:
         """Return the covariance of the scores when experts, or outcomes, are weighted anew."""
-        c, trust, b = self.counts, self.trust, self.repeats
+        c, groups, b = self.counts, self.groups, self.repeats
         m = own.stop - own.start
         rng = instance_stream(self.random_state, c.votes.instances[n])
-        level = trust.level[trust.starts[n] : trust.starts[n + 1]]
+        level = groups.level[groups.starts[n] : groups.starts[n + 1]]
         if c.named:
-            weight, theta = c.weight[lists], trust.theta[lists]
+            weight, theta = c.weight[lists], groups.theta[lists]
             times = np.array([bayesian_bootstrap_weights(weight, rng) for _ in range(b)])
             net = times @ (c.dense(lists, own) * theta[:, None])
             # Preferences by group of equal trust.
@@ -839,7 +858,7 @@ class _Errors:
             amount = times @ group
             tables = (self._table(n, lists, row / weight) for row in times)
         else:
-            table = c.table(n, trust.theta)
+            table = c.table(n, groups.theta)
             drawn = [bayesian_bootstrap_weights(table, rng) for _ in range(b)]
             net = np.array([one.sum(axis=1) - one.sum(axis=0) for one in drawn], dtype=np.float64)
             amount = np.array([[one.sum()] for one in drawn])
@@ -848,22 +867,22 @@ class _Errors:
         again = _scores(offsets, starts, amount.ravel(), np.tile(level, b), net.ravel())
         score = again.score.reshape(b, m)
         if self.solution.beta is not None:
-            score = self._variances_anew(own, level, amount, tables, again.found)
+            score = self._bootstrap_with_variances(own, level, amount, tables, again.finite)
         # Draws in which every item only wins or only loses have no estimate.
-        kept = score[again.found]
+        kept = score[again.finite]
         return None if len(kept) <= b // 2 else sample_covariance(kept)
 
     def _table(self, n: int, lists: Ints, times: Floats) -> Floats:
         """Return the table of the lists, each taken so many times and with the trust in it."""
         of_list = np.zeros(len(self.counts.total))
-        of_list[lists] = times * self.trust.theta[lists]
+        of_list[lists] = times * self.groups.theta[lists]
         return self.counts.table(n, of_list)
 
-    def _variances_anew(
+    def _bootstrap_with_variances(
         self, own: slice, level: Floats, amount: Floats, tables: Iterator[Floats], found: Bools
     ) -> Floats:
         """Return the scores, one row for each table, when variances are estimated with them."""
-        from concordant.kernels.mpm_variance import solve_variances
+        from concordant.aggregators._mpm_variances import solve_variances
 
         score, beta = self.solution.score[own], self.solution.beta[own]  # type: ignore[index]
         out = np.tile(score, (len(found), 1))
@@ -881,128 +900,3 @@ class _Errors:
                     max_iter=100,
                 ).score
         return out
-
-
-# Blocks of instances that share the adherence.
-
-
-class _Summary(NamedTuple):
-    """What has to be known of a block before the first step.
-
-    Attributes
-    ----------
-    instances : int
-        How many instances say something.
-    first : str
-        The id of the first of them, "" without any.
-    heard : float64[K]
-        How many preferences every expert has.
-    largest : int
-        How many items the largest instance has.
-    """
-
-    instances: int
-    first: str
-    heard: Floats
-    largest: int
-
-    @classmethod
-    def of(cls, counts: NetCounts) -> _Summary:
-        """Return the summary of some counts."""
-        spoken = np.flatnonzero(counts.per_instance(counts.total) > 0)
-        heard = np.bincount(counts.expert, weights=counts.total, minlength=len(counts.votes.experts))
-        first = counts.votes.instances[int(spoken[0])] if len(spoken) else ""
-        return cls(len(spoken), first, heard.astype(np.float64), int(np.diff(counts.offsets).max(initial=0)))
-
-
-_NO_GRADIENT = np.zeros(0)
-
-
-class _Piece(NamedTuple):
-    """A block as something to learn adherence from: its objective at the θ tried last, and the scores found there."""
-
-    summary: _Summary
-    profile: BlockProfile
-    score: Floats
-    value: float = 0.0
-    gradient: Floats = _NO_GRADIENT
-
-    @classmethod
-    def of(cls, counts: NetCounts) -> _Piece:
-        """Return the block of some counts; its ids are not kept."""
-        from concordant.aggregators._mpm_fit import BlockProfile
-
-        return cls(_Summary.of(counts), BlockProfile(counts.packed(), _SCORE_RIDGE), np.zeros(int(counts.offsets[-1])))
-
-
-class Profile:
-    """The mean objective over blocks as a function of the adherence, see `kernels.multinomial.Profile`.
-
-    A block after an evaluation is made of the block before it, so that one that is lost can be made again.
-    """
-
-    def __init__(self, pieces: Shards[_Piece], count: int, n_experts: int) -> None:
-        self.position = pieces
-        self._count = max(count, 1)
-        self._n_experts = n_experts
-
-    def __call__(self, theta: Floats) -> tuple[float, Floats]:
-        """Return the objective and its gradient."""
-        self.position = self.position.persist(_evaluated, theta)
-        value, gradient = 0.0, np.zeros(self._n_experts)
-        for part, slope in self.position.map(_value_of):
-            value += part
-            gradient += slope
-        return value / self._count, gradient / self._count
-
-    def curvature(self, theta: Floats) -> Floats:
-        """Return the second derivatives, the objective having been asked for at the same adherence before."""
-        out = np.zeros((self._n_experts, self._n_experts))
-        for part in self.position.map(_curvature_of, theta):
-            out += part
-        return out / self._count
-
-    def state(self) -> State:
-        """Return the scores of all blocks."""
-        return join_states(list(self.position.map(_state_of)))
-
-    def restore(self, known: State) -> None:
-        """Set the scores of all blocks to those of a state."""
-        self.position = self.position.persist_each(_restored, split_states(known))
-
-
-def _piece_of(block: Preferences, owner: MPM) -> _Piece:
-    owner._checked(block)
-    return _Piece.of(net_counts(block, owner.transform, False))
-
-
-def _summary_of(piece: _Piece) -> _Summary:
-    return piece.summary
-
-
-def _packed_of(piece: _Piece) -> Packed:
-    return piece.profile.packed
-
-
-def _evaluated(piece: _Piece, theta: Floats) -> _Piece:
-    """Return the block at another θ; its scores are looked for from those there are."""
-    value, gradient, score = piece.profile.evaluate(theta, piece.score)
-    return piece._replace(score=score, value=value, gradient=gradient)
-
-
-def _value_of(piece: _Piece) -> tuple[float, Floats]:
-    return piece.value, piece.gradient
-
-
-def _curvature_of(piece: _Piece, theta: Floats) -> Floats:
-    return piece.profile.curvature(theta, piece.score)
-
-
-def _state_of(piece: _Piece) -> State:
-    return {"score": piece.score}
-
-
-def _restored(piece: _Piece, known: State) -> _Piece:
-    if known["score"].shape != piece.score.shape:
-        raise FormatError("the checkpoint is not of these preferences. Remove it to begin anew.")
-    return piece._replace(score=known["score"])

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected
-from concordant.aggregators._plackett_luce_adherence import Part, Trust
+from concordant.aggregators._plackett_luce_adherence import AdherenceLearner, PlackettLuceBlock
 from concordant.aggregators.fusion import LISTS
 from concordant.aggregators.majority import each_instance
 from concordant.arrays import Floats, Ints
@@ -55,8 +55,8 @@ from concordant.learning.checkpoints import StepCheckpoint
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer
 
 if TYPE_CHECKING:
-    from concordant.aggregators._plackett_luce_fit import Found, Model
-    from concordant.kernels.plackett_luce import Stages
+    from concordant.aggregators._plackett_luce_fit import Optimum, PenalisedLikelihood
+    from concordant.kernels.plackett_luce import Rankings
 
 __all__ = ["PlackettLuce"]
 
@@ -235,22 +235,22 @@ class PlackettLuce(Aggregator):
     def _learns(self) -> bool:
         return self.adherence
 
-    def _fit(self, preferences: Any, labels: Any, validation: Any, features: Any) -> _Solved | None:
+    def _fit(self, preferences: Any, labels: Any, validation: Any, features: Any) -> _Estimate | None:
         checkpoint = StepCheckpoint(self, [preferences])
-        solved = None
+        estimate = None
         if self.adherence:
-            solved = self._learned(preferences, checkpoint)
+            estimate = self._learn_adherence(preferences, checkpoint)
         elif not isinstance(preferences, Blocks):
-            solved = self._solved(_Lists.of(preferences, self), checkpoint)
-        how = None if solved is None else self._how(solved)
+            estimate = self._estimate(_RankingData.of(preferences, self), checkpoint)
+        how = None if estimate is None else self._interval_kind(estimate)
         if how is not None:
-            self._said(how)
-        return solved
+            self._interval_method(how)
+        return estimate
 
-    def _consensus(self, preferences: Any, known: _Solved | None = None) -> Consensus:
-        solved = known or self._solved(_Lists.of(preferences, self, self._factors(preferences)))
-        slots, score = preferences.slots, self._placed(solved)
-        how = self._how(solved)
+    def _consensus(self, preferences: Any, known: _Estimate | None = None) -> Consensus:
+        estimate = known or self._estimate(_RankingData.of(preferences, self, self._list_adherence(preferences)))
+        slots, score = preferences.slots, self._slot_scores(estimate)
+        how = self._interval_kind(estimate)
         if how is None:
             return Consensus.from_codes(slots, score, gauge=_GAUGE)
         if self.adherence:
@@ -258,43 +258,43 @@ class PlackettLuce(Aggregator):
         return with_intervals(
             slots,
             score,
-            self._spreads(solved, how),
+            self._covariances(estimate, how),
             level=self.level,
             rank_ranges=self.rank_ranges,
             gauge=_GAUGE,
-            method=self._said(how),
-            known=solved.told,
+            method=self._interval_method(how),
+            known=estimate.is_informed,
             warn=self._warn,
         )
 
-    def _solved(self, prepared: _Lists, checkpoint: Checkpointer = NO_CHECKPOINT) -> _Solved:
+    def _estimate(self, data: _RankingData, checkpoint: Checkpointer = NO_CHECKPOINT) -> _Estimate:
         """Return the scores of every instance, and say how that went."""
-        models = [self._model(prepared, n) for n in range(prepared.n_instances)]
+        models = [self._likelihood(data, n) for n in range(data.n_instances)]
         if self.prior == 0 and self.optimizer != "gd":
-            _check_existence(prepared, models)
+            _check_existence(data, models)
         starts = [np.zeros(model.size) for model in models]
         if len(models) == 1:
             # One instance has no others to count: how far its gradient has come down is what there is to tell.
-            found = [self._maximised(models[0], starts[0], _digits(self.tol), checkpoint)]
+            optima = [self._maximise(models[0], starts[0], _progress_by_digits(self.tol), checkpoint)]
         else:
-            found = each_instance(lambda n: self._maximised(models[n], starts[n]), [model.size for model in models])
-        solved = _Solved(prepared, models, found)
+            optima = each_instance(lambda n: self._maximise(models[n], starts[n]), [model.size for model in models])
+        estimate = _Estimate(data, models, optima)
         if hasattr(self, "fit_info_") and not self.adherence:
             info = self.fit_info_
-            info.n_iter = max((f.n_iter for f in found), default=0)
-            info.converged = all(f.converged for f in found)
-            info.objective = solved.value
-            info.gradient_norm = max((f.norm for f in found), default=0.0)
-        self._doubts(solved)
-        return solved
+            info.n_iter = max((f.n_iter for f in optima), default=0)
+            info.converged = all(f.converged for f in optima)
+            info.objective = estimate.value
+            info.gradient_norm = max((f.norm for f in optima), default=0.0)
+        self._warn_doubts(estimate)
+        return estimate
 
-    def _doubts(self, solved: _Solved) -> None:
+    def _warn_doubts(self, estimate: _Estimate) -> None:
         """Warn about instances whose scores are not what was asked for, or rest on something else than the lists."""
-        self._mention_places([_Places.of(solved.lists)])
+        self._warn_unidentified([_Identifiability.of(estimate.data)])
         if self.optimizer != "gd":
-            self._mention_ends([_Ends.of(solved.models, solved.found)], solved.lists.instances)
+            self._warn_convergence([_Convergence.of(estimate.models, estimate.optima)], estimate.data.instances)
 
-    def _mention_ends(self, parts: Sequence[_Ends], names: Texts) -> None:
+    def _warn_convergence(self, parts: Sequence[_Convergence], names: Texts) -> None:
         """Warn where scores have not converged, or are stationary but not best; names are those of all parts."""
         first = np.cumsum([0, *(p.n_instances for p in parts)]).tolist()
         open_ = [names[first[k] + n] for k, p in enumerate(parts) for n in p.unconverged]
@@ -306,78 +306,78 @@ class PlackettLuce(Aggregator):
                 "is kept. Raise max_iter, or set a larger prior.",
                 ConvergenceWarning,
             )
-        flat = [names[first[k] + n] for k, p in enumerate(parts) for n in p.flat]
-        if flat:
+        not_maximal = [names[first[k] + n] for k, p in enumerate(parts) for n in p.not_maximal]
+        if not_maximal:
             self._warn(
-                f"ties leave more than one best answer in instances {listing(flat)}: the scores are stationary, "
+                f"ties leave more than one best answer in instances {listing(not_maximal)}: the scores are stationary, "
                 'reached from equal ones, but no maximum. Set a larger prior, or ties="average".',
                 ConvergenceWarning,
             )
 
-    def _mention_places(self, parts: Sequence[_Places]) -> None:
+    def _warn_unidentified(self, parts: Sequence[_Identifiability]) -> None:
         """Warn of groups of items that no list connects, and of items that no list sets against each other."""
-        parted, quiet = sum(p.n_parted for p in parts), sum(p.n_quiet for p in parts)
+        parted, uncompared = sum(p.n_disconnected for p in parts), sum(p.n_uncompared for p in parts)
         if parted:
-            why = next(p.why for p in parts if p.n_parted)
+            why = next(p.why for p in parts if p.n_disconnected)
             more = f" (and {parted - 1} more instances are like that)" if parted > 1 else ""
             rest = "where the steps end" if self.optimizer == "gd" else "the prior"
             self._warn(f"{why}{more}: what places them is {rest}.", IdentifiabilityWarning)
-        if quiet:
-            items = next(p.quiet for p in parts if p.n_quiet)
-            more = f" and {quiet - 1} more" if quiet > 1 else ""
+        if uncompared:
+            items = next(p.uncompared for p in parts if p.n_uncompared)
+            more = f" and {uncompared - 1} more" if uncompared > 1 else ""
             self._warn(
                 f"nobody prefers any of {items}{more} to another: they score 0 and get no interval.",
                 IdentifiabilityWarning,
             )
 
-    def _model(self, prepared: _Lists, n: int) -> Model:
+    def _likelihood(self, data: _RankingData, n: int) -> PenalisedLikelihood:
         """Return the objective of one instance."""
-        stages, size, said = prepared.stages(n), int(prepared.counts[n]), float(prepared.choices[n])
-        shape, precision = None, 0.0
+        rankings, size, choices = data.instance_rankings(n), int(data.counts[n]), float(data.choices[n])
+        gamma, precision = None, 0.0
         if isinstance(self.prior, (tuple, list)):
-            shape = (float(self.prior[1]) - 1.0, float(self.prior[2]))
+            gamma = (float(self.prior[1]) - 1.0, float(self.prior[2]))
         elif not isinstance(self.prior, str):
             precision = float(self.prior)
         elif self.prior == "auto" and self.optimizer != "gd":
             precision = WEAK_PRIOR
         elif self.optimizer != "gd":
-            each = said / max(prepared.n_items(n), 1)
+            each = choices / max(data.n_items(n), 1)
             precision = 2.0 * each / (1.0 + (each / _FADE) ** 2)
-        from concordant.aggregators._plackett_luce_fit import Model
+        from concordant.aggregators._plackett_luce_fit import PenalisedLikelihood
 
-        return Model(stages, size, precision, shape, said / max(size, 1))
+        return PenalisedLikelihood(rankings, size, precision, gamma, choices / max(size, 1))
 
-    def _maximised(
+    def _maximise(
         self,
-        model: Model,
+        model: PenalisedLikelihood,
         start: Floats,
-        tell: Callable[[float], None] | None = None,
+        callback: Callable[[float], None] | None = None,
         checkpoint: Checkpointer = NO_CHECKPOINT,
-    ) -> Found:
+    ) -> Optimum:
         from concordant.aggregators import _plackett_luce_fit
 
         steps = self.max_iter or _STEPS[self.optimizer]
         if self.optimizer == "gd":
-            return _plackett_luce_fit.ascend(model, start, steps, checkpoint)
+            return _plackett_luce_fit.gradient_ascent(model, start, steps, checkpoint)
         if self.optimizer == "mm":
             return _plackett_luce_fit.minorise(model, start, steps, self.tol, checkpoint)
-        return _plackett_luce_fit.newton(model, start, steps, self.tol, tell, checkpoint)
+        return _plackett_luce_fit.newton(model, start, steps, self.tol, callback, checkpoint)
 
-    def _placed(self, solved: _Solved) -> Floats:
+    def _slot_scores(self, estimate: _Estimate) -> Floats:
         """Return a score for every slot: mean 0 over the items compared, the prior's mode for the others."""
-        prepared = solved.lists
-        out = np.zeros(int(prepared.slot_offsets[-1]))
-        out[prepared.compared] = np.concatenate([np.zeros(0), *(f.score - _mean(f.score) for f in solved.found)])
-        if isinstance(self.prior, (tuple, list)) and not prepared.compared.all():
+        data = estimate.data
+        out = np.zeros(int(data.slot_offsets[-1]))
+        out[data.compared] = np.concatenate([np.zeros(0), *(f.score - _mean(f.score) for f in estimate.optima)])
+        if isinstance(self.prior, (tuple, list)) and not data.compared.all():
             mode = np.log((self.prior[1] - 1.0) / self.prior[2])
-            shift = np.array([_mean(f.score) if len(f.score) else mode for f in solved.found])
-            silent = ~prepared.compared
-            out[silent] = mode - np.repeat(shift, np.diff(prepared.slot_offsets))[silent]
+            shift = np.array([_mean(f.score) if len(f.score) else mode for f in estimate.optima])
+            silent = ~data.compared
+            out[silent] = mode - np.repeat(shift, np.diff(data.slot_offsets))[silent]
         return out
 
     # Adherence.
 
-    def _factors(self, votes: Preferences) -> Floats | None:
+    def _list_adherence(self, votes: Preferences) -> Floats | None:
         """Return the learned adherence of every list's expert, NaN for experts to be left out."""
         if not self.adherence:
             return None
@@ -388,62 +388,64 @@ class PlackettLuce(Aggregator):
         by_expert = np.array([learned.get(e, np.nan) for e in votes.experts])
         return by_expert[votes.list_expert]
 
-    def _learned(self, votes: Preferences | Blocks, checkpoint: Checkpointer) -> _Solved | None:
+    def _learn_adherence(self, votes: Preferences | Blocks, checkpoint: Checkpointer) -> _Estimate | None:
         """Learn the adherence by sums over blocks; return the scores that go with it where `votes` are in memory."""
-        prepared: _Lists | None = None
-        parts: Shards[Part]
+        data: _RankingData | None = None
+        blocks: Shards[PlackettLuceBlock]
         if isinstance(votes, Blocks):
             with without_progress():
-                made = votes.shards.persist(_piece_of, self)
-                told, places = zip(*made.map(itemgetter(1)), strict=True)
-                parts = made.persist(itemgetter(0))
+                made = votes.shards.persist(_block_of, self)
+                summaries, identifiability = zip(*made.map(itemgetter(1)), strict=True)
+                blocks = made.persist(itemgetter(0))
             del made
         else:
-            prepared = _Lists.of(votes, self, np.ones(votes.n_lists))
-            part, one = self._part(prepared, votes)
-            parts, told, places = InMemory([part]), (one,), (_Places.of(prepared),)
-            del part
-        trust = self._trust(parts, told)
+            data = _RankingData.of(votes, self, np.ones(votes.n_lists))
+            block, summary = self._block(data, votes)
+            blocks, summaries, identifiability = InMemory([block]), (summary,), (_Identifiability.of(data),)
+            del block
+        learner = self._learner(blocks, summaries)
         # What they were before the first step is not needed again.
-        del parts
-        self._settle(trust, told, votes.experts, checkpoint)
-        self._mention_places(places)
-        self._mention_ends(trust.gather(_ends_of), votes.instances)
-        if prepared is None:
+        del blocks
+        self._store_adherence(learner, summaries, votes.experts, checkpoint)
+        self._warn_unidentified(identifiability)
+        self._warn_convergence(learner.gather(_convergence_of), votes.instances)
+        if data is None:
             return None
-        (learned,) = trust.gather(_itself)
-        return _Solved(prepared, learned.models, learned.found)
+        (learned,) = learner.gather(_identity)
+        return _Estimate(data, learned.models, learned.optima)
 
-    def _part(self, prepared: _Lists, votes: Preferences) -> tuple[Part, _Told]:
+    def _block(self, data: _RankingData, votes: Preferences) -> tuple[PlackettLuceBlock, _ChoiceSummary]:
         """Return lists as something to learn adherence from, and what there is to tell of them."""
-        models = [self._model(prepared, n) for n in range(prepared.n_instances)]
-        expert = votes.list_expert[prepared.source].astype(np.int64)
-        said = prepared.all_stages.weight * prepared.list_choices
-        told = _Told(
+        models = [self._likelihood(data, n) for n in range(data.n_instances)]
+        expert = votes.list_expert[data.source].astype(np.int64)
+        choices = data.rankings.weight * data.list_choices
+        summary = _ChoiceSummary(
             np.bincount(votes.list_expert, minlength=votes.n_experts) > 0,
-            np.bincount(expert, weights=said, minlength=votes.n_experts).astype(np.float64),
-            int(prepared.counts.max(initial=0)),
-            int((prepared.counts > 0).sum()),
+            np.bincount(expert, weights=choices, minlength=votes.n_experts).astype(np.float64),
+            int(data.counts.max(initial=0)),
+            int((data.counts > 0).sum()),
         )
-        return Part(prepared.list_starts, expert, models), told
+        return PlackettLuceBlock(data.list_starts, expert, models), summary
 
-    def _trust(self, parts: Shards[Part], told: Sequence[_Told]) -> Trust:
-        """Return what learns the adherence of the experts over all parts."""
-        return Trust(
-            parts,
-            sum((t.choices for t in told[1:]), told[0].choices),
-            max(t.largest for t in told),
+    def _learner(self, blocks: Shards[PlackettLuceBlock], summaries: Sequence[_ChoiceSummary]) -> AdherenceLearner:
+        """Return what learns the adherence of the experts over all blocks."""
+        return AdherenceLearner(
+            blocks,
+            sum((s.choices for s in summaries[1:]), summaries[0].choices),
+            max(s.largest for s in summaries),
             self.max_iter or _STEPS["newton"],
             self.tol,
         )
 
-    def _settle(self, trust: Trust, told: Sequence[_Told], experts: Texts, checkpoint: Checkpointer) -> None:
-        """Learn the adherence of the experts and keep that of those who speak."""
-        outcome = trust.learn(checkpoint)
-        speaking = np.flatnonzero(np.any([t.speaks for t in told], axis=0))
-        self.experts_ = [experts[code] for code in speaking.tolist()]
-        self.adherence_ = trust.theta[speaking]
-        self.training_instances_ = sum(t.instances for t in told)
+    def _store_adherence(
+        self, learner: AdherenceLearner, summaries: Sequence[_ChoiceSummary], experts: Texts, checkpoint: Checkpointer
+    ) -> None:
+        """Learn the adherence of the experts and checkpoint that of those who speak."""
+        outcome = learner.learn(checkpoint)
+        ranking = np.flatnonzero(np.any([s.has_list for s in summaries], axis=0))
+        self.experts_ = [experts[code] for code in ranking.tolist()]
+        self.adherence_ = learner.theta[ranking]
+        self.training_instances_ = sum(s.instances for s in summaries)
         info = self.fit_info_
         info.n_iter, info.converged, info.gradient_norm, info.trace = outcome
         info.objective = info.trace[-1] if info.trace else 0.0
@@ -456,13 +458,13 @@ class PlackettLuce(Aggregator):
 
     # Uncertainty.
 
-    def _how(self, solved: _Solved) -> str | None:
+    def _interval_kind(self, estimate: _Estimate) -> str | None:
         """Return how intervals are made, None for not at all."""
         if self.uncertainty == "none" or (self.optimizer == "gd" and self.uncertainty != "bootstrap"):
             return None
         if self.uncertainty != "auto":
             return self.uncertainty
-        sizes = np.diff(solved.lists.slot_offsets).astype(np.float64)
+        sizes = np.diff(estimate.data.slot_offsets).astype(np.float64)
         cells = float((sizes * sizes).sum())
         if cells <= _MOST_ITEMS**2:
             return "sandwich"
@@ -474,7 +476,7 @@ class PlackettLuce(Aggregator):
             self._warn(note, UncertaintyWarning)
         return None
 
-    def _said(self, how: str) -> str:
+    def _interval_method(self, how: str) -> str:
         """Return the words for how intervals were made, and leave them in `fit_info_`."""
         words = {
             "sandwich": "sandwich, clustered by expert",
@@ -487,49 +489,49 @@ class PlackettLuce(Aggregator):
             self.fit_info_.uncertainty = words
         return words
 
-    def _spreads(self, solved: _Solved, how: str) -> list[ScoreCovariance | None]:
+    def _covariances(self, estimate: _Estimate, how: str) -> list[ScoreCovariance | None]:
         """Return how far each instance's scores may be off, None where fewer than two experts speak."""
-        prepared = solved.lists
-        clusters = [float(model.stages.weight.sum()) for model in solved.models]
+        data = estimate.data
+        clusters = [float(model.rankings.weight.sum()) for model in estimate.models]
 
         def work(n: int) -> dict[str, Any] | None:
-            model, found = solved.models[n], solved.found[n]
+            model, optimum = estimate.models[n], estimate.optima[n]
             if model.size == 0 or (clusters[n] < 2 and how != "information"):
                 return None
-            tables = model.tables(found.score, spread=how != "information")
-            prior = model.curvature(found.score)
-            told: dict[str, Any] = {"hessian": tables.hessian, "scores": model.size, "prior": prior}
+            tables = model.sandwich_parts(optimum.score, outer_products=how != "information")
+            prior = model.prior_curvature(optimum.score)
+            made: dict[str, Any] = {"hessian": tables.hessian, "scores": model.size, "prior": prior}
             if how != "information":
                 own = np.diag(tables.hessian) - prior
-                total = model.likelihood_gradient(found.score)
-                told["clusters"] = Clusters(tables.gradients, own, tables.squares, clusters[n], total)
+                total = model.likelihood_gradient(optimum.score)
+                made["clusters"] = Clusters(tables.gradients, own, tables.squares, clusters[n], total)
             if how == "bootstrap":
-                rng = instance_stream(self.random_state, prepared.instances[n])
-                told["repeated"] = self._resampled(model, found, rng)
-            return told
+                rng = instance_stream(self.random_state, data.instances[n])
+                made["repeated"] = self._bootstrap_covariance(model, optimum, rng)
+            return made
 
-        out = batched(score_covariance, each_instance(work, [model.size for model in solved.models]))
-        for n, made in enumerate(out):
-            places, every = prepared.places(n), prepared.n_items(n)
-            if made is not None and len(places) < every:
-                out[n] = made.placed(places, every)
-        few = [n for n, c in enumerate(out) if c is None and solved.models[n].size]
+        out = batched(score_covariance, each_instance(work, [model.size for model in estimate.models]))
+        for n, covariance in enumerate(out):
+            places, every = data.places(n), data.n_items(n)
+            if covariance is not None and len(places) < every:
+                out[n] = covariance.placed(places, every)
+        few = [n for n, c in enumerate(out) if c is None and estimate.models[n].size]
         if few:
             self._warn(
-                f"no intervals for {some_items(prepared.slots, few)}: fewer than two experts compare items there, and "
+                f"no intervals for {some_items(data.slots, few)}: fewer than two experts compare items there, and "
                 "one alone does not show how far experts differ.",
                 UncertaintyWarning,
             )
         return out
 
-    def _resampled(self, model: Model, found: Found, rng: np.random.Generator) -> Floats:
+    def _bootstrap_covariance(self, model: PenalisedLikelihood, optimum: Optimum, rng: np.random.Generator) -> Floats:
         """Return the covariance of the scores when experts are weighted anew `n_bootstrap` times."""
         # Where the papers' steps end depends on where they begin.
-        start = np.zeros(model.size) if self.optimizer == "gd" else found.score
+        start = np.zeros(model.size) if self.optimizer == "gd" else optimum.score
         again = (
-            model.reweighted(bayesian_bootstrap_weights(model.stages.weight, rng)) for _ in range(self.n_bootstrap)
+            model.reweighted(bayesian_bootstrap_weights(model.rankings.weight, rng)) for _ in range(self.n_bootstrap)
         )
-        return sample_covariance(np.array([self._maximised(one, start).score for one in again]))
+        return sample_covariance(np.array([self._maximise(one, start).score for one in again]))
 
 
 _GAUGE = "the scores of an instance have mean 0"
@@ -539,22 +541,22 @@ def _mean(score: Floats) -> float:
     return float(score.mean()) if len(score) else 0.0
 
 
-def _digits(tol: float) -> Callable[[float], None]:
+def _progress_by_digits(tol: float) -> Callable[[float], None]:
     """Return what reports, for every size of the gradient it hears, how many of the digits asked for are there."""
     asked = max(-np.log10(tol), 1.0)
 
-    def tell(norm: float) -> None:
+    def callback(norm: float) -> None:
         gained = min(max(-np.log10(max(norm, tol)), 0.0), asked)
         report_progress(round(100 * gained / asked), 100)
 
-    return tell
+    return callback
 
 
 # The lists, as stages.
 
 
 @dataclass(frozen=True)
-class _Lists:
+class _RankingData:
     """The lists of all instances as stages, without those that say nothing.
 
     Attributes
@@ -578,20 +580,20 @@ class _Lists:
     slots: Slots
     list_starts: Ints
     source: Ints
-    all_stages: Stages
+    rankings: Rankings
     compared: NDArray[np.bool_]
     counts: Ints
     list_choices: Floats
     choices: Floats
 
     @staticmethod
-    def of(votes: Preferences, method: PlackettLuce, factors: Floats | None = None) -> _Lists:
+    def of(votes: Preferences, method: PlackettLuce, factors: Floats | None = None) -> _RankingData:
         """Return the lists of some preferences; `factors`, NaN for lists to be left out, multiply their scores."""
-        from concordant.kernels.plackett_luce import Stages
+        from concordant.kernels.plackett_luce import Rankings
 
         key = votes.value if votes.kind == "rank" else -votes.value
         offsets, lengths, sizes = votes.list_offsets, votes.list_lengths, votes.slots.sizes
-        rows = _ordered(votes, key, method)
+        rows = _best_first(votes, key, method)
         slot = votes.slot if rows is None else votes.slot[rows]
         first = np.ones(votes.n_rows, dtype=np.bool_)
         if method.ties in ("average", "partition"):
@@ -609,7 +611,7 @@ class _Lists:
         mark = first.astype(np.uint8)
         mark[final[~rest]] = 2
         ends = np.where(rest, offsets[1:], final)
-        told = blocks + rest - 1 if method.ties == "partition" else ends - offsets[:-1]
+        n_choices = blocks + rest - 1 if method.ties == "partition" else ends - offsets[:-1]
         form = np.where(rest, 2, blocks < lengths).astype(np.uint8)
         weight = votes.weights
         kept = (blocks + rest > 1) & (weight > 0)
@@ -632,7 +634,7 @@ class _Lists:
         else:
             base = np.repeat(before[votes.slots.offsets[:-1]], per_instance)
             local = (before[slot] - np.repeat(base, lengths)).astype(np.int32)
-        stages = Stages(
+        rankings = Rankings(
             local,
             mark,
             lists.offsets_of(lengths),
@@ -641,18 +643,18 @@ class _Lists:
             np.zeros(0) if factors is None else factors[kept],
             method.ties != "partition",
         )
-        list_choices = told[kept].astype(np.float64)
-        said = np.bincount(votes.list_instance[kept], weights=weight[kept] * list_choices, minlength=len(votes))
+        list_choices = n_choices[kept].astype(np.float64)
+        choices = np.bincount(votes.list_instance[kept], weights=weight[kept] * list_choices, minlength=len(votes))
         list_starts = lists.offsets_of(per_instance)
-        return _Lists(
+        return _RankingData(
             votes.slots,
             list_starts,
             np.flatnonzero(kept),
-            stages,
+            rankings,
             compared,
             counts,
             list_choices,
-            said.astype(np.float64),
+            choices.astype(np.float64),
         )
 
     @property
@@ -669,7 +671,7 @@ class _Lists:
 
     def links(self) -> tuple[Ints, Ints]:
         """Return pairs of slots that connect whatever the lists connect: neighbours in them, and all with a rest."""
-        every = self.all_stages
+        every = self.rankings
         where = np.flatnonzero(self.compared)
         before = lists.offsets_of(self.counts)
         rows = np.diff(every.offsets[self.list_starts])
@@ -696,15 +698,15 @@ class _Lists:
         """Return the places, among the items of an instance, of those that are compared."""
         return np.flatnonzero(self.compared[self.slot_offsets[n] : self.slot_offsets[n + 1]])
 
-    def stages(self, n: int) -> Stages:
+    def instance_rankings(self, n: int) -> Rankings:
         """Return the lists of one instance; equal ones are merged where that pays."""
         from concordant.kernels.plackett_luce_lists import merged, written_out
 
-        every = self.all_stages
+        every = self.rankings
         a, b = int(self.list_starts[n]), int(self.list_starts[n + 1])
         offsets = every.offsets[a : b + 1]
         rows = slice(int(offsets[0]), int(offsets[-1]))
-        stages = every._replace(
+        rankings = every._replace(
             item=every.item[rows],
             mark=every.mark[rows],
             offsets=offsets - offsets[0],
@@ -714,14 +716,14 @@ class _Lists:
         )
         size = int(self.counts[n])
         if len(every.theta) == 0:
-            stages = merged(stages)
-        rests = np.flatnonzero(stages.form == 2)
-        if len(rests) and (len(every.theta) or len(rests) * size <= _WRITE_OUT * (len(stages.item) + size)):
-            stages = written_out(stages, size, rests)
-        return stages
+            rankings = merged(rankings)
+        rests = np.flatnonzero(rankings.form == 2)
+        if len(rests) and (len(every.theta) or len(rests) * size <= _WRITE_OUT * (len(rankings.item) + size)):
+            rankings = written_out(rankings, size, rests)
+        return rankings
 
 
-def _ordered(votes: Preferences, key: Floats, method: PlackettLuce) -> Ints | None:
+def _best_first(votes: Preferences, key: Floats, method: PlackettLuce) -> Ints | None:
     """Return the rows best first in every list; ties in input order, or in one drawn from the ids.
 
     None where the rows are in that order as they are.
@@ -748,60 +750,60 @@ def _ordered(votes: Preferences, key: Floats, method: PlackettLuce) -> Ints | No
 
 
 @dataclass(frozen=True)
-class _Solved:
+class _Estimate:
     """The scores of all instances."""
 
-    lists: _Lists
-    models: Sequence[Model]
-    found: Sequence[Found]
+    data: _RankingData
+    models: Sequence[PenalisedLikelihood]
+    optima: Sequence[Optimum]
 
     @property
-    def told(self) -> NDArray[np.bool_]:
+    def is_informed(self) -> NDArray[np.bool_]:
         """Whether some list whose expert is believed sets the item of a slot against another."""
-        if not len(self.lists.all_stages.theta):
-            return self.lists.compared
-        out = self.lists.compared.copy()
+        if not len(self.data.rankings.theta):
+            return self.data.compared
+        out = self.data.compared.copy()
         parts = [np.zeros(0, dtype=np.bool_)]
         for model in self.models:
-            believed = model.stages.theta[lists.list_ids(model.stages.offsets)] > 0
-            parts.append(np.bincount(model.stages.item[believed], minlength=model.size) > 0)
+            believed = model.rankings.theta[lists.list_ids(model.rankings.offsets)] > 0
+            parts.append(np.bincount(model.rankings.item[believed], minlength=model.size) > 0)
         out[out] = np.concatenate(parts)
         return out
 
     @property
     def value(self) -> float:
-        return float(sum(f.value for f in self.found))
+        return float(sum(f.value for f in self.optima))
 
 
 # What parts tell of their instances.
 
 
-class _Places(NamedTuple):
+class _Identifiability(NamedTuple):
     """How many instances hold groups of items that no list connects, or items that nobody prefers to another."""
 
-    n_parted: int
+    n_disconnected: int
     # In words, the groups of the first such instance.
     why: str
-    n_quiet: int
+    n_uncompared: int
     # In words, the items of the first such instance.
-    quiet: str
+    uncompared: str
 
     @classmethod
-    def of(cls, prepared: _Lists) -> _Places:
+    def of(cls, data: _RankingData) -> _Identifiability:
         """Return what the lists say."""
-        slots = prepared.slots
-        one, other = prepared.links()
+        slots = data.slots
+        one, other = data.links()
         parted = disconnected_instances(one, other, slots)
-        quiet = np.flatnonzero((prepared.counts == 0) & (slots.sizes > 0))
+        uncompared = np.flatnonzero((data.counts == 0) & (slots.sizes > 0))
         return cls(
             len(parted),
             explain_disconnected(one, other, slots, int(parted[0])) if len(parted) else "",
-            len(quiet),
-            some_items(slots, quiet[:1]) if len(quiet) else "",
+            len(uncompared),
+            some_items(slots, uncompared[:1]) if len(uncompared) else "",
         )
 
 
-class _Ends(NamedTuple):
+class _Convergence(NamedTuple):
     """How the search for the scores of some instances ended; they are numbered from 0."""
 
     n_instances: int
@@ -809,22 +811,22 @@ class _Ends(NamedTuple):
     norm: float
     unconverged: list[int]
     # Those in which it ended at no maximum.
-    flat: list[int]
+    not_maximal: list[int]
 
     @classmethod
-    def of(cls, models: Sequence[Model], found: Sequence[Found]) -> _Ends:
+    def of(cls, models: Sequence[PenalisedLikelihood], optima: Sequence[Optimum]) -> _Convergence:
         """Return what there is to say of some scores."""
         return cls(
-            len(found),
-            max((f.n_iter for f in found), default=0),
-            max((f.norm for f in found), default=0.0),
-            [n for n, f in enumerate(found) if not f.converged],
-            [n for n, (m, f) in enumerate(zip(models, found, strict=True)) if not m.is_maximum(f.score)],
+            len(optima),
+            max((f.n_iter for f in optima), default=0),
+            max((f.norm for f in optima), default=0.0),
+            [n for n, f in enumerate(optima) if not f.converged],
+            [n for n, (m, f) in enumerate(zip(models, optima, strict=True)) if not m.is_maximum(f.score)],
         )
 
 
-class _Told(NamedTuple):
-    """What has to be known of a part before adherence is learned from it.
+class _ChoiceSummary(NamedTuple):
+    """What has to be known of a block before adherence is learned from it.
 
     Attributes
     ----------
@@ -838,65 +840,73 @@ class _Told(NamedTuple):
         In how many instances items are compared.
     """
 
-    speaks: NDArray[np.bool_]
+    has_list: NDArray[np.bool_]
     choices: Floats
     largest: int
     instances: int
 
 
-def _piece_of(block: Preferences, method: PlackettLuce) -> tuple[Part, tuple[_Told, _Places]]:
+def _block_of(
+    block: Preferences, method: PlackettLuce
+) -> tuple[PlackettLuceBlock, tuple[_ChoiceSummary, _Identifiability]]:
     """Return a block as something to learn adherence from; its ids are not kept."""
     method._checked(block)
-    prepared = _Lists.of(block, method, np.ones(block.n_lists))
-    part, told = method._part(prepared, block)
-    return part, (told, _Places.of(prepared))
+    data = _RankingData.of(block, method, np.ones(block.n_lists))
+    prepared, summary = method._block(data, block)
+    return prepared, (summary, _Identifiability.of(data))
 
 
-def _ends_of(part: Part) -> _Ends:
-    return _Ends.of(part.models, part.found)
+def _convergence_of(block: PlackettLuceBlock) -> _Convergence:
+    return _Convergence.of(block.models, block.optima)
 
 
-def _itself(part: Part) -> Part:
-    return part
+def _identity(block: PlackettLuceBlock) -> PlackettLuceBlock:
+    return block
 
 
-def _check_existence(prepared: _Lists, models: Sequence[Model]) -> None:
+def _check_existence(data: _RankingData, models: Sequence[PenalisedLikelihood]) -> None:
     """Raise NoFiniteEstimateError where scores would run off to infinity, naming the items."""
-    from concordant.kernels.plackett_luce_lists import splits
+    from concordant.kernels.plackett_luce_lists import separation
 
-    found = []
+    infinite = []
     for n, model in enumerate(models):
-        silent = prepared.n_items(n) > 1 and model.size < prepared.n_items(n)
-        if silent or splits(model.stages, model.size) is not None:
-            found.append(n)
-    if not found:
+        silent = data.n_items(n) > 1 and model.size < data.n_items(n)
+        if silent or separation(model.rankings, model.size) is not None:
+            infinite.append(n)
+    if not infinite:
         return
-    n = found[0]
-    items = prepared.items[int(prepared.slot_offsets[n]) : int(prepared.slot_offsets[n + 1])]
-    places = prepared.places(n)
-    split = splits(models[n].stages, models[n].size)
+    n = infinite[0]
+    items = data.items[int(data.slot_offsets[n]) : int(data.slot_offsets[n + 1])]
+    places = data.places(n)
+    separated = separation(models[n].rankings, models[n].size)
     reasons = []
     if len(places) < len(items):
-        reasons.append(_said(items[np.setdiff1d(np.arange(len(items)), places)].tolist(), "ranked against no other"))
-    if split is not None and split.apart:
-        groups = ", ".join(listing(items[places[g]].tolist(), 5) for g in split.apart[:5])
-        reasons.append(f"no list ranks items of one of {len(split.apart)} groups against those of another: {groups}")
-    if split is not None:
-        alone = "" if prepared.all_stages.averaged else " other than tied"
+        reasons.append(
+            _interval_method(items[np.setdiff1d(np.arange(len(items)), places)].tolist(), "ranked against no other")
+        )
+    if separated is not None and separated.disconnected:
+        groups = ", ".join(listing(items[places[g]].tolist(), 5) for g in separated.disconnected[:5])
+        reasons.append(
+            f"no list ranks items of one of {len(separated.disconnected)} groups against those of another: {groups}"
+        )
+    if separated is not None:
+        alone = "" if data.rankings.averaged else " other than tied"
         for groups_, fate in (
-            (split.above, "never ranked below another"),
-            (split.below, f"never ranked above another{alone}"),
+            (separated.above, "never ranked below another"),
+            (separated.below, f"never ranked above another{alone}"),
         ):
             single = [int(places[g[0]]) for g in groups_ if len(g) == 1]
             if single:
-                reasons.append(_said(items[np.array(single)].tolist(), fate))
-            reasons += [_said(items[places[g]].tolist(), f"{fate} outside them") for g in groups_ if len(g) > 1]
-    more = f" (and in {len(found) - 1} more instances)" if len(found) > 1 else ""
+                reasons.append(_interval_method(items[np.array(single)].tolist(), fate))
+            reasons += [
+                _interval_method(items[places[g]].tolist(), f"{fate} outside them") for g in groups_ if len(g) > 1
+            ]
+    more = f" (and in {len(infinite) - 1} more instances)" if len(infinite) > 1 else ""
     raise NoFiniteEstimateError(
-        f"no finite Plackett-Luce estimate: {'; '.join(reasons[:5])} in instance {prepared.instances[n]!r}{more}. "
+        f"no finite Plackett-Luce estimate: {'; '.join(reasons[:5])} in instance {data.instances[n]!r}{more}. "
         "Set prior=0.1, or leave them out."
     )
 
 
-def _said(items: list[str], fate: str) -> str:
+def _interval_method(items: list[str], fate: str) -> str:
     return f"item {items[0]!r} is {fate}" if len(items) == 1 else f"items {listing(items)} are {fate}"

@@ -19,17 +19,17 @@ from concordant.kernels.jit import jit
 from concordant.kernels.linear_systems import cholesky_solve
 
 __all__ = [
-    "Bools",
-    "Laws",
-    "Packed",
     "SMALL_ITEMS",
+    "Bools",
+    "PackedCounts",
+    "PairDistributions",
     "adherence_hessian",
-    "gradients",
-    "infer",
     "informative",
-    "laws",
+    "joint_gradients",
     "net_scores",
+    "pair_distributions",
     "solve_positive",
+    "solve_scores",
 ]
 
 Bools = NDArray[np.bool_]
@@ -44,7 +44,7 @@ _LAST_STEP = 1e-8
 SMALL_ITEMS = 256
 
 
-class Packed(NamedTuple):
+class PackedCounts(NamedTuple):
     """Net counts in flat arrays, list by list; each instance's are divided by its number of preferences.
 
     Attributes
@@ -110,19 +110,19 @@ def net_scores(net: Floats, total: Floats, offsets: Ints, score: Floats, root: F
             continue
         low, high, c = 0.0, np.inf, 1.0
         for _ in range(300):
-            a, slope = 0.0, 0.0
+            a, derivative = 0.0, 0.0
             for i in range(first, last):
                 x = c * (net[i] / total[n])
                 h = np.sqrt(1.0 + x * x)
                 a += h
-                slope += x * (net[i] / total[n]) / h
+                derivative += x * (net[i] / total[n]) / h
             value = a - size / a - 2.0 * c
             if value > 0.0:
                 low = c
             else:
                 high = c
-            slope = slope * (1.0 + size / (a * a)) - 2.0
-            step = c - value / slope if slope < 0.0 else np.inf
+            derivative = derivative * (1.0 + size / (a * a)) - 2.0
+            step = c - value / derivative if derivative < 0.0 else np.inf
             if not low < step < high:
                 step = 2.0 * c if high == np.inf else 0.5 * (low + high)
             moved = abs(step - c)
@@ -140,7 +140,7 @@ def net_scores(net: Floats, total: Floats, offsets: Ints, score: Floats, root: F
 
 
 @jit
-def _law(score: Floats, theta: float, up: Floats, down: Floats) -> tuple[float, float, float, float]:
+def _pair_distribution(score: Floats, theta: float, up: Floats, down: Floats) -> tuple[float, float, float, float]:
     """Write exp(x − max) and exp(min − x), x = θ s; return their sums, Z on that scale, and the true log Z."""
     m = len(score)
     high, low = theta * score[0], theta * score[0]
@@ -159,7 +159,7 @@ def _law(score: Floats, theta: float, up: Floats, down: Floats) -> tuple[float, 
 
 
 @jit
-def _state(
+def _score_derivatives(
     score: Floats,
     share: Floats,
     theta: Floats,
@@ -186,7 +186,7 @@ def _state(
         if share[k] <= 0.0 or t <= 0.0:
             continue
         e, f = up[k], down[k]
-        a, b, z, log_z = _law(score, t, e, f)
+        a, b, z, log_z = _pair_distribution(score, t, e, f)
         sums[k, 0], sums[k, 1], sums[k, 2] = a, b, z
         term = -share[k] * log_z - lost_bits
         total = value + term
@@ -201,7 +201,7 @@ def _state(
 
 
 @jit
-def _curve(
+def _curvature_product(
     v: Floats,
     share: Floats,
     theta: Floats,
@@ -262,31 +262,31 @@ def _newton_step(
     for _ in range(min(m + 10, 300)):
         if error <= 1e-24 * start:
             break
-        _curve(search, share, theta, ridge, stiff, up, down, sums, image)
-        bend = 0.0
+        _curvature_product(search, share, theta, ridge, stiff, up, down, sums, image)
+        curvature = 0.0
         for i in range(m):
-            bend += search[i] * image[i]
-        if not bend > 0.0:
+            curvature += search[i] * image[i]
+        if not curvature > 0.0:
             break
-        pace = error / bend
+        step_size = error / curvature
         before, error = error, 0.0
         for i in range(m):
-            step[i] += pace * search[i]
-            residual[i] -= pace * image[i]
+            step[i] += step_size * search[i]
+            residual[i] -= step_size * image[i]
             error += residual[i] * residual[i] / diagonal[i]
         for i in range(m):
             search[i] = residual[i] / diagonal[i] + (error / before) * search[i]
 
 
 @jit
-def _climb(score: Floats, share: Floats, theta: Floats, net: Floats, ridge: float) -> tuple[int, float, float]:
+def _newton(score: Floats, share: Floats, theta: Floats, net: Floats, ridge: float) -> tuple[int, float, float]:
     """Move the scores of one instance to the maximum; return steps taken, largest entry of the gradient, and value."""
     m = len(score)
     up, down, sums = np.empty((len(share), m)), np.empty((len(share), m)), np.empty((len(share), 3))
     gradient, diagonal, step, trial = np.empty(m), np.empty(m), np.empty(m), np.empty(m)
-    value = _state(score, share, theta, net, ridge, up, down, sums, gradient, diagonal)
-    turn = 0
-    while turn < 100:
+    value = _score_derivatives(score, share, theta, net, ridge, up, down, sums, gradient, diagonal)
+    n_iter = 0
+    while n_iter < 100:
         largest, scale = 0.0, 0.0
         for i in range(m):
             largest = max(largest, abs(gradient[i]))
@@ -305,31 +305,31 @@ def _climb(score: Floats, share: Floats, theta: Floats, net: Floats, ridge: floa
             size = max(size, abs(score[i]))
         if not rise > 0.0:
             break
-        turn += 1
-        pace, reached = 1.0, -np.inf
-        while pace > 1e-18:
+        n_iter += 1
+        step_size, reached = 1.0, -np.inf
+        while step_size > 1e-18:
             for i in range(m):
-                trial[i] = score[i] + pace * step[i]
-            reached = _state(trial, share, theta, net, ridge, up, down, sums, gradient, diagonal)
-            if reached >= value + 1e-4 * pace * rise - 1e-14 * abs(value):
+                trial[i] = score[i] + step_size * step[i]
+            reached = _score_derivatives(trial, share, theta, net, ridge, up, down, sums, gradient, diagonal)
+            if reached >= value + 1e-4 * step_size * rise - 1e-14 * abs(value):
                 break
-            pace *= 0.5
-        if pace <= 1e-18:
-            value = _state(score, share, theta, net, ridge, up, down, sums, gradient, diagonal)
+            step_size *= 0.5
+        if step_size <= 1e-18:
+            value = _score_derivatives(score, share, theta, net, ridge, up, down, sums, gradient, diagonal)
             break
         value = reached
         for i in range(m):
             score[i] = trial[i]
-        if pace == 1.0 and reach <= _LAST_STEP * size:
+        if step_size == 1.0 and reach <= _LAST_STEP * size:
             break
     largest = 0.0
     for i in range(m):
         largest = max(largest, abs(gradient[i]))
-    return turn, largest, value
+    return n_iter, largest, value
 
 
 @jit
-def infer(
+def solve_scores(
     offsets: Ints,
     list_starts: Ints,
     share: Floats,
@@ -368,13 +368,13 @@ def infer(
     for n in range(len(wanted)):
         if wanted[n]:
             items, lists = slice(offsets[n], offsets[n + 1]), slice(list_starts[n], list_starts[n + 1])
-            turns, norm[n], values[n] = _climb(score[items], share[lists], theta[lists], net[items], ridge)
-            steps = max(steps, turns)
+            n_iter, norm[n], values[n] = _newton(score[items], share[lists], theta[lists], net[items], ridge)
+            steps = max(steps, n_iter)
     return steps
 
 
 @jit
-def gradients(
+def joint_gradients(
     offsets: Ints,
     list_starts: Ints,
     list_offsets: Ints,
@@ -397,7 +397,7 @@ def gradients(
     Parameters
     ----------
     offsets, list_starts, list_offsets, expert, share, slot, net
-        As in `Packed`.
+        As in `PackedCounts`.
     theta : float64[K]
         The adherence of the experts.
     score : float64[S]
@@ -423,7 +423,7 @@ def gradients(
             if share[k] <= 0.0 or m < 2:
                 continue
             t = theta[expert[k]]
-            a, b, z, log_z = _law(score[first : first + m], t, up, down)
+            a, b, z, log_z = _pair_distribution(score[first : first + m], t, up, down)
             value -= share[k] * log_z
             along = 0.0
             for i in range(m):
@@ -453,7 +453,7 @@ def solve_positive(matrix: Floats, right: Floats) -> Floats:
     return np.asarray(np.linalg.solve(matrix, right))
 
 
-class Laws(NamedTuple):
+class PairDistributions(NamedTuple):
     """What the model expects of every list of one instance at given scores.
 
     Attributes
@@ -510,10 +510,10 @@ class Laws(NamedTuple):
         return out
 
 
-def laws(score: Floats, theta: Floats) -> Laws:
+def pair_distributions(score: Floats, theta: Floats) -> PairDistributions:
     """Return what the model expects of lists of this trust at these scores, all lists of one instance at once.
 
-    >>> expected = laws(np.array([0.5, 0.0, -0.5]), np.array([1.0, 0.0]))
+    >>> expected = pair_distributions(np.array([0.5, 0.0, -0.5]), np.array([1.0, 0.0]))
     >>> expected.rho.round(3).tolist()
     [[0.447, 0.0, -0.447], [0.0, 0.0, 0.0]]
     """
@@ -524,7 +524,7 @@ def laws(score: Floats, theta: Floats) -> Laws:
     z = a * b - x.shape[1] * np.exp(low - high)
     won, lost = up * b / z, down * a / z
     root = np.sqrt(z)
-    return Laws(up / root, down / root, won - lost, won + lost)
+    return PairDistributions(up / root, down / root, won - lost, won + lost)
 
 
 @jit
@@ -542,7 +542,7 @@ def adherence_hessian(
     wanted: Bools,
     out: Floats,
 ) -> None:
-    """Add the second derivatives of the profile of the wanted instances to `out`: see `_Profile.curvature`."""
+    """Add the second derivatives of the profile of the wanted instances to `out`: see `BlockProfile.hessian`."""
     items, most = 0, 0
     for n in range(len(wanted)):
         if wanted[n]:
@@ -562,7 +562,7 @@ def adherence_hessian(
             if share[k] <= 0.0:
                 continue
             t = theta[expert[k]]
-            a, b, z, _ = _law(score[first : first + m], t, e, f)
+            a, b, z, _ = _pair_distribution(score[first : first + m], t, e, f)
             along_e, along_f, along = 0.0, 0.0, 0.0
             for i in range(m):
                 s = score[first + i]
@@ -608,7 +608,7 @@ def adherence_hessian(
                     out[who[r], who[q]] += total
 
 
-def informative(packed: Packed) -> NDArray[np.bool_]:
+def informative(packed: PackedCounts) -> NDArray[np.bool_]:
     """Return the instances in which some list prefers something."""
     sizes, lists = np.diff(packed.offsets), np.diff(packed.list_starts)
     owner = np.repeat(np.arange(len(lists)), lists)

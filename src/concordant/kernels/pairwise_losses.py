@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from concordant.arrays import Floats, Ints
 from concordant.kernels.jit import jit, jit_fused
-from concordant.kernels.plackett_luce import longest_of
+from concordant.kernels.plackett_luce import longest_list
 from concordant.kernels.sorting import stable_sort
 
 __all__ = ["DAVIDSON", "LOGISTIC", "RAO_KUPPER", "hinge", "near_zero", "pairs", "squares"]
@@ -267,7 +267,7 @@ def pairs(
     value, extra_gradient : float64[L]
         Written: the loss of each list, and its gradient by `extra`.
     """
-    longest = longest_of(offsets)
+    longest = longest_list(offsets)
     p, q = np.empty(longest), np.empty(longest)
     excess, power = np.empty(longest), np.empty(longest, dtype=np.int64)
     begin = np.empty(longest, dtype=np.int64)
@@ -392,7 +392,7 @@ def hinge(score: Floats, level: Ints, offsets: Ints, gradient: Floats, value: Fl
     value : float64[L]
         Written.
     """
-    longest = longest_of(offsets)
+    longest = longest_list(offsets)
     room, spare = np.empty(longest, dtype=np.int64), np.empty(longest, dtype=np.int64)
     x, rung = np.empty(longest), np.empty(longest, dtype=np.int64)
     count, total = np.empty(longest + 1, dtype=np.int64), np.empty(longest + 1)

@@ -26,27 +26,27 @@ from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
 
 __all__ = [
-    "WIDEST",
+    "MAX_SPAN",
     "Marks",
-    "Stages",
-    "assemble",
-    "choices",
+    "Rankings",
+    "adherence_derivatives",
+    "hessian_product",
+    "hessian_table",
     "log_constants",
-    "longest_of",
-    "partitions",
-    "product",
-    "scaled",
+    "log_likelihood",
+    "longest_list",
+    "partition_log_likelihood",
 ]
 
 Marks = NDArray[np.uint8]
 
 # No two scores of a list, times its factor, may lie further apart: squares of chances would leave the range of a float.
-WIDEST = 300.0
+MAX_SPAN = 300.0
 # Products of chances are turned into a sum of logarithms before they leave the range of a float.
 _SMALL, _LARGE = 1e-30, 1e30
 
 
-class Stages(NamedTuple):
+class Rankings(NamedTuple):
     """The lists of one instance, rows best first.
 
     Attributes
@@ -79,7 +79,7 @@ class Stages(NamedTuple):
 
 
 @jit
-def longest_of(offsets: Ints) -> int:
+def longest_list(offsets: Ints) -> int:
     """Return how many rows the longest list has."""
     out = 0
     for n in range(len(offsets) - 1):
@@ -105,7 +105,7 @@ def _worths(phi: Floats, x: Floats, item: Codes, a: int, m: int, factor: float, 
 
 
 @jit
-def _walk(
+def _list_derivatives(
     f: Floats,
     mark: Marks,
     a: int,
@@ -114,14 +114,14 @@ def _walk(
     averaged: bool,
     above: Floats,
     gain: Floats,
-    pull: Floats,
+    hazard: Floats,
     inside: Floats,
     across: Floats,
 ) -> tuple[float, float, float]:
     """Go through one list; return its log-likelihood and Σ 1/D, Σ 1/D² over all its stages, D = Σ_R φ.
 
-    Written for each of its m rows: `gain` and `pull`, of which the gradient is gain − f · pull, and the two factors of
-    −Hessian: f_t f_u `inside`[t] for two rows of one block, f_t f_u `across`[t] for a row t above a row u.
+    Written for each of its m rows: `gain` and `hazard`, of which the gradient is gain − f · hazard, and the two factors
+    of −Hessian: f_t f_u `inside`[t] for two rows of one block, f_t f_u `across`[t] for a row t above a row u.
     """
     total = left
     block = 0.0
@@ -132,7 +132,7 @@ def _walk(
             above[t] = total
             gain[t] = block
             block = 0.0
-    value, chance = 0.0, 1.0
+    value, probability = 0.0, 1.0
     first, second = 0.0, 0.0
     t = 0
     while t < m:
@@ -141,21 +141,21 @@ def _walk(
             u += 1
         if mark[a + t] == 2:
             for r in range(t, u):
-                gain[r], pull[r], inside[r], across[r] = 0.0, first, second, second
+                gain[r], hazard[r], inside[r], across[r] = 0.0, first, second, second
         elif u == t + 1:
             d = 1.0 / above[t]
             first += d
             second += d * d
-            chance *= f[t] * d
-            gain[t], pull[t], inside[t], across[t] = 1.0, first, second, second
+            probability *= f[t] * d
+            gain[t], hazard[t], inside[t], across[t] = 1.0, first, second, second
         elif not averaged:
             d = 1.0 / above[t]
             first += d
             second += d * d
             whole = gain[t]
-            chance *= whole * d
+            probability *= whole * d
             for r in range(t, u):
-                gain[r], pull[r], inside[r], across[r] = f[r] / whole, first, second, second
+                gain[r], hazard[r], inside[r], across[r] = f[r] / whole, first, second, second
         else:
             q = u - t
             whole = gain[t]
@@ -164,29 +164,29 @@ def _walk(
                 kept = 1.0 - j / q
                 # The remaining part of the block plus what lies below it: no difference of large numbers.
                 d = 1.0 / ((above[t] - whole) + kept * whole)
-                chance *= f[t + j] * d
-                if chance < _SMALL or chance > _LARGE:
-                    value += np.log(chance)
-                    chance = 1.0
+                probability *= f[t + j] * d
+                if probability < _SMALL or probability > _LARGE:
+                    value += np.log(probability)
+                    probability = 1.0
                 all_first += d
                 all_second += d * d
                 own += kept * d
                 own_below += kept * d * d
                 own_own += kept * kept * d * d
             for r in range(t, u):
-                gain[r], pull[r] = 1.0, first + own
+                gain[r], hazard[r] = 1.0, first + own
                 inside[r], across[r] = second + own_own, second + own_below
             first += all_first
             second += all_second
-        if chance < _SMALL or chance > _LARGE:
-            value += np.log(chance)
-            chance = 1.0
+        if probability < _SMALL or probability > _LARGE:
+            value += np.log(probability)
+            probability = 1.0
         t = u
-    return value + np.log(chance), first, second
+    return value + np.log(probability), first, second
 
 
 @jit
-def _plain(
+def _untied_list(
     phi: Floats,
     item: Codes,
     a: int,
@@ -198,24 +198,24 @@ def _plain(
     loss: Floats,
     diagonal: Floats,
 ) -> float:
-    """Go through one list without ties, as `choices` does, several times faster; return its log-likelihood."""
+    """Go through one list without ties, as `log_likelihood` does, several times faster; return its log-likelihood."""
     total = 0.0
     for t in range(m - 1, -1, -1):
         worth = phi[item[a + t]]
         total += worth
         f[t] = worth
         d[t] = 1.0 / total
-    value, chance = 0.0, 1.0
+    value, probability = 0.0, 1.0
     first, second = 0.0, 0.0
     for t in range(m - 1):
         i = item[a + t]
         worth = f[t]
         first += d[t]
         second += d[t] * d[t]
-        chance *= worth * d[t]
-        if chance < _SMALL:
-            value += np.log(chance)
-            chance = 1.0
+        probability *= worth * d[t]
+        if probability < _SMALL:
+            value += np.log(probability)
+            probability = 1.0
         gain[i] += w
         loss[i] += w * worth * first
         diagonal[i] += w * worth * (first - worth * second)
@@ -223,11 +223,11 @@ def _plain(
     worth = f[m - 1]
     loss[i] += w * worth * first
     diagonal[i] += w * worth * (first - worth * second)
-    return float(value + np.log(chance))
+    return float(value + np.log(probability))
 
 
 @jit
-def _plain_along(
+def _untied_hessian_product(
     phi: Floats, v: Floats, item: Codes, a: int, m: int, w: float, f: Floats, d: Floats, s: Floats, out: Floats
 ) -> None:
     """Add w times −Hessian · v of one list without ties to `out`."""
@@ -250,7 +250,7 @@ def _plain_along(
 
 
 @jit
-def choices(
+def log_likelihood(
     x: Floats,
     phi: Floats,
     item: Codes,
@@ -271,7 +271,7 @@ def choices(
     x, phi : float64[M]
         Scores of which the largest is 0, and their exponentials, none of which may vanish.
     item, mark, offsets, weight, form, theta, averaged
-        As in `Stages`.
+        As in `Rankings`.
     gain, loss, diagonal : float64[M]
         Written. The gradient is gain − loss: what was chosen less what was to be expected. The diagonal is that of
         −Hessian, but for the part that partitions take away again from tied blocks.
@@ -279,9 +279,9 @@ def choices(
     gain[:] = 0.0
     loss[:] = 0.0
     diagonal[:] = 0.0
-    longest = longest_of(offsets)
+    longest = longest_list(offsets)
     f, above, won = np.empty(longest), np.empty(longest), np.empty(longest)
-    pull, inside, across = np.empty(longest), np.empty(longest), np.empty(longest)
+    hazard, inside, across = np.empty(longest), np.empty(longest), np.empty(longest)
     total = phi.sum()
     shared = len(theta) == 0
     value, least = 0.0, 1.0
@@ -291,12 +291,12 @@ def choices(
         m = offsets[n + 1] - a
         w = weight[n]
         if shared and form[n] == 0:
-            value += w * _plain(phi, item, a, m, w, f, above, gain, loss, diagonal)
+            value += w * _untied_list(phi, item, a, m, w, f, above, gain, loss, diagonal)
             continue
         factor = 1.0 if shared else theta[n]
         held = _worths(phi, x, item, a, m, factor, shared, f)
         left = total - held if form[n] == 2 else 0.0
-        logs, first, second = _walk(f, mark, a, m, left, averaged, above, won, pull, inside, across)
+        logs, first, second = _list_derivatives(f, mark, a, m, left, averaged, above, won, hazard, inside, across)
         value += w * logs
         shift_first, shift_second = 0.0, 0.0
         if form[n] == 2:
@@ -310,8 +310,8 @@ def choices(
             i = item[a + t]
             worth = f[t]
             gain[i] += w * factor * won[t]
-            loss[i] += w * factor * worth * (pull[t] - shift_first)
-            diagonal[i] += w * factor * factor * worth * (pull[t] - shift_first - worth * (inside[t] - shift_second))
+            loss[i] += w * factor * worth * (hazard[t] - shift_first)
+            diagonal[i] += w * factor * factor * worth * (hazard[t] - shift_first - worth * (inside[t] - shift_second))
     if all_first > 0.0:
         for i in range(len(phi)):
             loss[i] += phi[i] * all_first
@@ -320,7 +320,7 @@ def choices(
 
 
 @jit
-def _along(
+def _list_hessian_product(
     f: Floats,
     v: Floats,
     mark: Marks,
@@ -329,7 +329,7 @@ def _along(
     left: float,
     left_v: float,
     averaged: bool,
-    curved: bool,
+    exact: bool,
     above: Floats,
     above_v: Floats,
     block_f: Floats,
@@ -338,7 +338,7 @@ def _along(
 ) -> tuple[float, float]:
     """Write −Hessian · v of one list's rows into `out`; return Σ 1/D and Σ (Σ_R φ v)/D² over all its stages.
 
-    With `curved` off, what partitions take away again from tied blocks is left out: the rest is never negative.
+    With `exact` off, what partitions take away again from tied blocks is left out: the rest is never negative.
     """
     total, total_v = left, left_v
     block, block_along = 0.0, 0.0
@@ -381,7 +381,7 @@ def _along(
                 drift += above_v[t] * d * d
             for r in range(t, u):
                 out[r] = f[r] * (v[r] * first - drift)
-            if chosen and curved and u > t + 1:
+            if chosen and exact and u > t + 1:
                 mean = block_v[t] / block_f[t]
                 for r in range(t, u):
                     out[r] -= f[r] / block_f[t] * (v[r] - mean)
@@ -390,7 +390,7 @@ def _along(
 
 
 @jit
-def product(
+def hessian_product(
     x: Floats,
     phi: Floats,
     item: Codes,
@@ -401,12 +401,12 @@ def product(
     theta: Floats,
     averaged: bool,
     v: Floats,
-    curved: bool,
+    exact: bool,
     out: Floats,
 ) -> None:
-    """Write −Hessian · v into `out`, in one pass; `curved` and the other arguments as above."""
+    """Write −Hessian · v into `out`, in one pass; `exact` and the other arguments as above."""
     out[:] = 0.0
-    longest = longest_of(offsets)
+    longest = longest_list(offsets)
     f, along, rows = np.empty(longest), np.empty(longest), np.empty(longest)
     above, above_v = np.empty(longest), np.empty(longest)
     block_f, block_v = np.empty(longest), np.empty(longest)
@@ -418,7 +418,7 @@ def product(
         m = offsets[n + 1] - a
         w = weight[n]
         if shared and form[n] == 0:
-            _plain_along(phi, v, item, a, m, w, f, above, above_v, out)
+            _untied_hessian_product(phi, v, item, a, m, w, f, above, above_v, out)
             continue
         factor = 1.0 if shared else theta[n]
         held = _worths(phi, x, item, a, m, factor, shared, f)
@@ -428,8 +428,8 @@ def product(
             held_v += f[t] * along[t]
         left = total - held if form[n] == 2 else 0.0
         left_v = total_v - held_v if form[n] == 2 else 0.0
-        first, drift = _along(
-            f, along, mark, a, m, left, left_v, averaged, curved, above, above_v, block_f, block_v, rows
+        first, drift = _list_hessian_product(
+            f, along, mark, a, m, left, left_v, averaged, exact, above, above_v, block_f, block_v, rows
         )
         if form[n] == 2:
             all_first += w * first
@@ -444,7 +444,7 @@ def product(
 
 
 @jit
-def assemble(
+def hessian_table(
     x: Floats,
     phi: Floats,
     item: Codes,
@@ -454,24 +454,24 @@ def assemble(
     form: Marks,
     theta: Floats,
     averaged: bool,
-    curved: bool,
+    exact: bool,
     hessian: Floats,
-    spread: Floats,
+    outer_products: Floats,
     squares: Floats,
 ) -> None:
-    """Write −Hessian and, where `spread` has a size, sums over lists l: Σ w_l g_l g_lᵀ and Σ w_l h_l² (`squares`).
+    """Write −Hessian and, unless `outer_products` is empty, the sums over lists Σ w g gᵀ and Σ w h² (`squares`).
 
-    g_l is the gradient of a list, h_l the diagonal of its −Hessian. Cost O(Σ m²) over lists of m rows, besides O(M²)
+    g is the gradient of a list, h the diagonal of its −Hessian. Cost O(Σ m²) over lists of m rows, besides O(M²)
     for the tables themselves.
     """
     size = len(phi)
-    wanted = spread.size > 0
+    wanted = outer_products.size > 0
     hessian[:] = 0.0
-    spread[:] = 0.0
+    outer_products[:] = 0.0
     squares[:] = 0.0
-    longest = longest_of(offsets)
+    longest = longest_list(offsets)
     f, above, g = np.empty(longest), np.empty(longest), np.empty(longest)
-    pull, inside, across = np.empty(longest), np.empty(longest), np.empty(longest)
+    hazard, inside, across = np.empty(longest), np.empty(longest), np.empty(longest)
     diagonal, border, border_g = np.zeros(size), np.zeros(size), np.zeros(size)
     total = phi.sum()
     shared = len(theta) == 0
@@ -483,7 +483,7 @@ def assemble(
         factor = 1.0 if shared else theta[n]
         held = _worths(phi, x, item, a, m, factor, shared, f)
         left = total - held if form[n] == 2 else 0.0
-        _, first, second = _walk(f, mark, a, m, left, averaged, above, g, pull, inside, across)
+        _, first, second = _list_derivatives(f, mark, a, m, left, averaged, above, g, hazard, inside, across)
         # With a rest, −φ φᵀ Σ 1/D² and −φ Σ 1/D hold for all items at once; what is written for the items of the
         # list is how they differ from that.
         down, down_squared = (first, second) if form[n] == 2 else (0.0, 0.0)
@@ -493,19 +493,19 @@ def assemble(
             u = t + 1
             while u < m and mark[a + u] == 0:
                 u += 1
-            tied = mark[a + t] == 1 and u > t + 1 and curved and not averaged
+            tied = mark[a + t] == 1 and u > t + 1 and exact and not averaged
             whole = 0.0
             for r in range(t, u):
                 whole += f[r]
             for r in range(t, u):
                 i = item[a + r]
-                diagonal[i] += strength * f[r] * (pull[r] - down)
+                diagonal[i] += strength * f[r] * (hazard[r] - down)
                 if tied:
                     diagonal[i] -= strength * f[r] / whole
                 near = strength * f[r] * inside[r]
                 far = strength * f[r] * across[r]
                 if wanted:
-                    own = f[r] * (pull[r] - f[r] * inside[r])
+                    own = f[r] * (hazard[r] - f[r] * inside[r])
                     if tied:
                         own -= f[r] / whole * (1.0 - f[r] / whole)
                     squares[i] += w * (factor * factor * own) ** 2
@@ -535,13 +535,13 @@ def assemble(
             all_fourth += w * second * second
         if wanted:
             for t in range(m):
-                g[t] = factor * (g[t] - f[t] * (pull[t] - down))
+                g[t] = factor * (g[t] - f[t] * (hazard[t] - down))
             for t in range(m):
                 i = item[a + t]
                 if form[n] == 2:
                     border_g[i] += w * first * g[t]
                 for k in range(t, m):
-                    spread[i, item[a + k]] += w * g[t] * g[k] * (0.5 if k == t else 1.0)
+                    outer_products[i, item[a + k]] += w * g[t] * g[k] * (0.5 if k == t else 1.0)
     for i in range(size):
         diagonal[i] += phi[i] * all_first
         if wanted:
@@ -554,14 +554,14 @@ def assemble(
             hessian[i, j] = value
             hessian[j, i] = value
             if wanted:
-                value = spread[i, j] + spread[j, i]
+                value = outer_products[i, j] + outer_products[j, i]
                 value += phi[i] * phi[j] * all_squares - border_g[i] * phi[j] - phi[i] * border_g[j]
-                spread[i, j] = value
-                spread[j, i] = value
+                outer_products[i, j] = value
+                outer_products[j, i] = value
 
 
 @jit
-def scaled(
+def adherence_derivatives(
     x: Floats,
     item: Codes,
     mark: Marks,
@@ -569,7 +569,7 @@ def scaled(
     theta: Floats,
     averaged: bool,
     derivative: Floats,
-    bend: Floats,
+    curvature: Floats,
     mixed: Floats,
 ) -> None:
     """Write how each list's log-likelihood moves with its own θ, where its scores are θ x.
@@ -579,34 +579,34 @@ def scaled(
     x : float64[M]
         Scores of which the largest is 0.
     item, mark, offsets, theta, averaged
-        As in `Stages`; no list may have a rest.
+        As in `Rankings`; no list may have a rest.
     derivative, bend : float64[L]
         Written: the first derivative and minus the second.
     mixed : float64[R]
         Written: the derivative by θ and the score of each row's item.
     """
-    longest = longest_of(offsets)
+    longest = longest_list(offsets)
     f, v, g, rows = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
-    above, pull, inside, across = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
+    above, hazard, inside, across = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
     for n in range(len(offsets) - 1):
         a = offsets[n]
         m = offsets[n + 1] - a
         _worths(x, x, item, a, m, theta[n], False, f)
         for t in range(m):
             v[t] = x[item[a + t]]
-        _walk(f, mark, a, m, 0.0, averaged, above, g, pull, inside, across)
+        _list_derivatives(f, mark, a, m, 0.0, averaged, above, g, hazard, inside, across)
         for t in range(m):
-            g[t] -= f[t] * pull[t]
-        _along(f, v, mark, a, m, 0.0, 0.0, averaged, True, above, pull, inside, across, rows)
-        derivative[n], bend[n] = 0.0, 0.0
+            g[t] -= f[t] * hazard[t]
+        _list_hessian_product(f, v, mark, a, m, 0.0, 0.0, averaged, True, above, hazard, inside, across, rows)
+        derivative[n], curvature[n] = 0.0, 0.0
         for t in range(m):
             derivative[n] += g[t] * v[t]
-            bend[n] += rows[t] * v[t]
+            curvature[n] += rows[t] * v[t]
             mixed[a + t] = g[t] - theta[n] * rows[t]
 
 
 @jit
-def partitions(score: Floats, mark: Marks, offsets: Ints, gradient: Floats, value: Floats) -> None:
+def partition_log_likelihood(score: Floats, mark: Marks, offsets: Ints, gradient: Floats, value: Floats) -> None:
     """Write the log-likelihood of every list of blocks and its gradient, each row having a score of its own.
 
     log p = Σ_k [log Σ_{X_k} φ − log Σ_{R_k} φ], φ = exp(score); add `log_constants` for the log-probability of the
@@ -627,11 +627,13 @@ def partitions(score: Floats, mark: Marks, offsets: Ints, gradient: Floats, valu
         Written.
 
     >>> gradient, value = np.empty(3), np.empty(1)
-    >>> partitions(np.log([2.0, 1.0, 1.0]), np.array([1, 0, 1], np.uint8), np.array([0, 3]), gradient, value)
+    >>> partition_log_likelihood(
+    ...     np.log([2.0, 1.0, 1.0]), np.array([1, 0, 1], np.uint8), np.array([0, 3]), gradient, value
+    ... )
     >>> np.exp(value).round(6).tolist(), gradient.round(6).tolist()
     ([0.75], [0.166667, 0.083333, -0.25])
     """
-    longest = longest_of(offsets)
+    longest = longest_list(offsets)
     block, left = np.empty(longest), np.empty(longest)
     for n in range(len(offsets) - 1):
         a = offsets[n]
@@ -657,19 +659,21 @@ def partitions(score: Floats, mark: Marks, offsets: Ints, gradient: Floats, valu
                 left[t] = high + np.log(rest)
                 peak, total = -np.inf, 0.0
         # Σ_{j ≤ k} 1/D_j, kept as a multiple of 1/D_k, the largest of its terms.
-        pulled, at = 0.0, 0.0
+        hazard, at = 0.0, 0.0
         start = 0
         for t in range(m):
             if mark[a + t] != 0 or t == 0:
                 start = t
-                pulled = (pulled * np.exp(left[t] - at) if t else 0.0) + 1.0
+                hazard = (hazard * np.exp(left[t] - at) if t else 0.0) + 1.0
                 at = left[t]
                 value[n] += block[t] - at
-            gradient[a + t] = np.exp(score[a + t] - block[start]) - np.exp(score[a + t] - at) * pulled
+            gradient[a + t] = np.exp(score[a + t] - block[start]) - np.exp(score[a + t] - at) * hazard
 
 
 def log_constants(mark: Marks, offsets: Ints) -> Floats:
-    """Return what `partitions` leaves out for every list: −Σ_k log(C_k |X_k|), C_k = (2^N_k − 1)/N_k, N_k = |R_k|.
+    """Return the constant of every list that `partition_log_likelihood` leaves out.
+
+    It is −Σ_k log(C_k |X_k|), C_k = (2^N_k − 1)/N_k, N_k = |R_k|.
 
     >>> log_constants(np.array([1, 0, 1], np.uint8), np.array([0, 3])).round(6).tolist()
     [-1.540445]

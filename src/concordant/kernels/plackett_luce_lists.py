@@ -1,6 +1,6 @@
 """Lists as stages, before anything is computed on them: merged, written out, and looked at for what they leave open.
 
-Plain NumPy on the flat arrays of `Stages`.
+Plain NumPy on the flat arrays of `Rankings`.
 """
 
 from __future__ import annotations
@@ -13,64 +13,64 @@ from numpy.typing import NDArray
 from concordant.arrays import Ints
 from concordant.kernels import lists
 from concordant.kernels.graph import strong_components, weak_components
-from concordant.kernels.plackett_luce import Stages
+from concordant.kernels.plackett_luce import Rankings
 from concordant.kernels.splitmix64 import scrambled
 
-__all__ = ["Split", "merged", "splits", "written_out"]
+__all__ = ["Separation", "merged", "separation", "written_out"]
 
 # Equal lists are merged from this many on, where at most this share of a sample is different.
 _MERGE_FROM, _MERGE_BELOW = 256, 0.9
 
 
-def merged(stages: Stages) -> Stages:
+def merged(rankings: Rankings) -> Rankings:
     """Return the lists with equal ones as one of their joint weight, where a sample shows that there are many."""
-    n = len(stages.weight)
+    n = len(rankings.weight)
     if n < _MERGE_FROM:
-        return stages
-    lengths = np.diff(stages.offsets)
+        return rankings
+    lengths = np.diff(rankings.offsets)
     sample = np.linspace(0, n - 1, _MERGE_FROM).astype(np.int64)
-    if len(np.unique(_fingerprints(stages, sample))) > _MERGE_BELOW * _MERGE_FROM:
-        return stages
-    print_ = _fingerprints(stages, np.arange(n))
-    _, chosen, group = np.unique(print_, return_index=True, return_inverse=True)
+    if len(np.unique(_fingerprints(rankings, sample))) > _MERGE_BELOW * _MERGE_FROM:
+        return rankings
+    fingerprints = _fingerprints(rankings, np.arange(n))
+    _, chosen, group = np.unique(fingerprints, return_index=True, return_inverse=True)
     # Row by row, every list is what it is taken for.
     twin = chosen[group]
-    same = (lengths[twin] == lengths).all() and (stages.form[twin] == stages.form).all()
+    same = (lengths[twin] == lengths).all() and (rankings.form[twin] == rankings.form).all()
     if same:
-        rows = lists.ranges(stages.offsets[twin], stages.offsets[twin + 1])
-        same = bool((stages.item[rows] == stages.item).all() and (stages.mark[rows] == stages.mark).all())
+        rows = lists.ranges(rankings.offsets[twin], rankings.offsets[twin + 1])
+        same = bool((rankings.item[rows] == rankings.item).all() and (rankings.mark[rows] == rankings.mark).all())
     if not same:
-        return stages
+        return rankings
     # The order of first appearance, so that sums run as they would over the lists themselves.
     order = np.argsort(chosen)
     chosen = chosen[order]
-    rows = lists.ranges(stages.offsets[chosen], stages.offsets[chosen + 1])
-    return stages._replace(
-        item=stages.item[rows],
-        mark=stages.mark[rows],
+    rows = lists.ranges(rankings.offsets[chosen], rankings.offsets[chosen + 1])
+    return rankings._replace(
+        item=rankings.item[rows],
+        mark=rankings.mark[rows],
         offsets=lists.offsets_of(lengths[chosen]),
-        weight=np.bincount(group, weights=stages.weight)[order].astype(np.float64),
-        form=stages.form[chosen],
+        weight=np.bincount(group, weights=rankings.weight)[order].astype(np.float64),
+        form=rankings.form[chosen],
     )
 
 
-def _fingerprints(stages: Stages, which: Ints) -> NDArray[np.uint64]:
+def _fingerprints(rankings: Rankings, which: Ints) -> NDArray[np.uint64]:
     """Return a number for each of some lists that is equal for equal lists."""
-    starts, ends = stages.offsets[which], stages.offsets[which + 1]
+    starts, ends = rankings.offsets[which], rankings.offsets[which + 1]
     rows = lists.ranges(starts, ends)
     offsets = lists.offsets_of(ends - starts)
     place = np.arange(len(rows), dtype=np.uint64) - np.repeat(offsets[:-1], ends - starts).astype(np.uint64)
-    content = stages.item[rows].astype(np.uint64) * np.uint64(4) + stages.mark[rows]
+    content = rankings.item[rows].astype(np.uint64) * np.uint64(4) + rankings.mark[rows]
     row = scrambled(scrambled(place) ^ content)
     return np.add.reduceat(row, offsets[:-1])
 
 
-def written_out(stages: Stages, size: int, which: Ints) -> Stages:
+def written_out(rankings: Rankings, size: int, which: Ints) -> Rankings:
     """Return the lists with the rest of some of them as rows."""
-    lengths = np.diff(stages.offsets)
+    lengths = np.diff(rankings.offsets)
     held = np.zeros((len(which), size), dtype=np.bool_)
-    rows = lists.ranges(stages.offsets[which], stages.offsets[which + 1])
-    held[np.repeat(np.arange(len(which)), lengths[which]), stages.item[rows]] = True
+    rows = lists.ranges(rankings.offsets[which], rankings.offsets[which + 1])
+    held[np.repeat(np.arange(len(which)), lengths[which]), rankings.item[rows]] = True
     _, below = np.nonzero(~held)
     more = np.zeros(len(lengths), dtype=np.int64)
     more[which] = size - lengths[which]
@@ -78,26 +78,26 @@ def written_out(stages: Stages, size: int, which: Ints) -> Stages:
     old = lists.ranges(offsets[:-1], offsets[:-1] + lengths)
     new = lists.ranges(offsets[:-1] + lengths, offsets[1:])
     item, mark = np.empty(offsets[-1], dtype=np.int32), np.zeros(offsets[-1], dtype=np.uint8)
-    item[old], mark[old] = stages.item, stages.mark
+    item[old], mark[old] = rankings.item, rankings.mark
     item[new] = below
     mark[(offsets[:-1] + lengths)[which]] = 2
-    form = stages.form.copy()
+    form = rankings.form.copy()
     form[which] = 1
-    return stages._replace(item=item, mark=mark, offsets=offsets, form=form)
+    return rankings._replace(item=item, mark=mark, offsets=offsets, form=form)
 
 
 # Whether a maximum exists.
 
 
-class Split(NamedTuple):
+class Separation(NamedTuple):
     """Groups of items between which nothing holds the scores together."""
 
-    apart: list[Ints]
+    disconnected: list[Ints]
     above: list[Ints]
     below: list[Ints]
 
 
-def splits(stages: Stages, size: int) -> Split | None:
+def separation(rankings: Rankings, size: int) -> Separation | None:
     """Return the groups of items that run away from each other, None where a maximum is sure to exist.
 
     An arrow runs from an item to all that are chosen after it. A tie that may mean any order has arrows both ways. A
@@ -106,26 +106,26 @@ def splits(stages: Stages, size: int) -> Split | None:
     """
     if size < 2:
         return None
-    if not (stages.weight > 0).all():
-        stages = _spoken(stages)
-    item, mark = stages.item, stages.mark
-    inside = np.flatnonzero(~lists.boundaries(stages.offsets, len(item))[1:])
-    if not stages.form.any() and strong_components(item[inside], item[inside + 1], size).max() == 0:
+    if not (rankings.weight > 0).all():
+        rankings = _positive_weight(rankings)
+    item, mark = rankings.item, rankings.mark
+    inside = np.flatnonzero(~lists.boundaries(rankings.offsets, len(item))[1:])
+    if not rankings.form.any() and strong_components(item[inside], item[inside + 1], size).max() == 0:
         return None
     starts = np.flatnonzero(mark)
     block = np.cumsum(mark != 0) - 1
     chosen = mark[starts] == 1
-    heads_list = lists.boundaries(stages.offsets, len(item))
+    heads_list = lists.boundaries(rankings.offsets, len(item))
     # The rows of a block that follows another one in its list.
     follows = ~heads_list[starts][block]
     none = np.zeros(0, dtype=np.int64)
-    inner_tail, inner_head = none, none
-    if stages.averaged and (mark == 0).any():
+    tied_tail, tied_head = none, none
+    if rankings.averaged and (mark == 0).any():
         same = np.flatnonzero((block[1:] == block[:-1]) & chosen[block[:-1]])
         ends = np.append(starts[1:], len(item)) - 1
         wide = np.flatnonzero(chosen & (ends > starts))
-        inner_tail = np.concatenate([item[same], item[ends[wide]]])
-        inner_head = np.concatenate([item[same + 1], item[starts[wide]]])
+        tied_tail = np.concatenate([item[same], item[ends[wide]]])
+        tied_head = np.concatenate([item[same + 1], item[starts[wide]]])
     label = np.arange(size)
     while True:
         count = int(label.max()) + 1
@@ -133,9 +133,9 @@ def splits(stages: Stages, size: int) -> Split | None:
         low = np.minimum.reduceat(own, starts)
         solid = chosen & (low == np.maximum.reduceat(own, starts))
         linked = follows & solid[block - 1]
-        tail = np.concatenate([low[block[linked] - 1], label[inner_tail]])
-        head = np.concatenate([own[linked], label[inner_head]])
-        rest_tail, rest_head = _rest_arrows(stages, low, solid, block, size)
+        tail = np.concatenate([low[block[linked] - 1], label[tied_tail]])
+        head = np.concatenate([own[linked], label[tied_head]])
+        rest_tail, rest_head = _rest_arrows(rankings, low, solid, block, size)
         tail, head = np.concatenate([tail, rest_tail]), np.concatenate([head, label[rest_head]])
         joined = strong_components(tail, head, count)
         if joined.max() == 0:
@@ -145,40 +145,40 @@ def splits(stages: Stages, size: int) -> Split | None:
             break
     groups = [np.flatnonzero(label == g) for g in range(count)]
     near = weak_components(item[inside], item[inside + 1], size)
-    if near.max() > 0 and not (stages.form == 2).any():
-        return Split([np.flatnonzero(near == g) for g in range(int(near.max()) + 1)], [], [])
+    if near.max() > 0 and not (rankings.form == 2).any():
+        return Separation([np.flatnonzero(near == g) for g in range(int(near.max()) + 1)], [], [])
     across = joined[tail] != joined[head]
     leaving, reached = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
     leaving[joined[tail[across]]] = True
     reached[joined[head[across]]] = True
     above = [g for g, r in zip(groups, reached, strict=True) if not r and 2 * len(g) <= size]
     below = [g for g, r in zip(groups, leaving, strict=True) if not r and 2 * len(g) <= size]
-    return Split([], above, below)
+    return Separation([], above, below)
 
 
-def _rest_arrows(stages: Stages, low: Ints, solid: NDArray[np.bool_], block: Ints, size: int) -> tuple[Ints, Ints]:
+def _rest_arrows(rankings: Rankings, low: Ints, solid: NDArray[np.bool_], block: Ints, size: int) -> tuple[Ints, Ints]:
     """Return the arrows from what a list holds last to every item it does not hold."""
-    last = block[stages.offsets[1:] - 1]
-    which = np.flatnonzero((stages.form == 2) & solid[last])
+    last = block[rankings.offsets[1:] - 1]
+    which = np.flatnonzero((rankings.form == 2) & solid[last])
     if not len(which):
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     tails, group, n_lists = np.unique(low[last[which]], return_inverse=True, return_counts=True)
-    lengths = np.diff(stages.offsets)[which]
-    rows = lists.ranges(stages.offsets[which], stages.offsets[which + 1])
-    held = np.bincount(np.repeat(group, lengths) * size + stages.item[rows], minlength=len(tails) * size)
+    lengths = np.diff(rankings.offsets)[which]
+    rows = lists.ranges(rankings.offsets[which], rankings.offsets[which + 1])
+    held = np.bincount(np.repeat(group, lengths) * size + rankings.item[rows], minlength=len(tails) * size)
     tail, head = np.nonzero(held.reshape(len(tails), size) < n_lists[:, None])
     return tails[tail], head
 
 
-def _spoken(stages: Stages) -> Stages:
+def _positive_weight(rankings: Rankings) -> Rankings:
     """Return the lists of a weight above 0."""
-    kept = np.flatnonzero(stages.weight > 0)
-    rows = lists.ranges(stages.offsets[kept], stages.offsets[kept + 1])
-    return stages._replace(
-        item=stages.item[rows],
-        mark=stages.mark[rows],
-        offsets=lists.offsets_of(np.diff(stages.offsets)[kept]),
-        weight=stages.weight[kept],
-        form=stages.form[kept],
-        theta=stages.theta[kept] if len(stages.theta) else stages.theta,
+    kept = np.flatnonzero(rankings.weight > 0)
+    rows = lists.ranges(rankings.offsets[kept], rankings.offsets[kept + 1])
+    return rankings._replace(
+        item=rankings.item[rows],
+        mark=rankings.mark[rows],
+        offsets=lists.offsets_of(np.diff(rankings.offsets)[kept]),
+        weight=rankings.weight[kept],
+        form=rankings.form[kept],
+        theta=rankings.theta[kept] if len(rankings.theta) else rankings.theta,
     )

@@ -245,10 +245,10 @@ def _over_pairs(score: Floats, lists: Graded, gradient: Floats, model: int, extr
 def _in_stages(score: Floats, lists: Graded, gradient: Floats) -> float:
     """Return minus the log-likelihood of choices in stages, one for each mark."""
     from concordant.kernels.pairwise_losses import near_zero
-    from concordant.kernels.plackett_luce import partitions
+    from concordant.kernels.plackett_luce import partition_log_likelihood
 
     value, near = np.empty(len(lists.offsets) - 1), np.empty(len(score))
     near_zero(score, lists.offsets, near)
-    partitions(near, lists.mark, lists.offsets, gradient, value)
+    partition_log_likelihood(near, lists.mark, lists.offsets, gradient, value)
     np.negative(gradient, out=gradient)
     return float(0.0 - value.sum())

@@ -101,9 +101,9 @@ def log_probability(scores: Any, ranking: Any, *, potential: Potential = "full")
     lists = Graded.of(-np.take_along_axis(rows, order, axis=1).ravel(), np.arange(n + 1, dtype=np.int64) * width)
     value, by_row = np.empty(n), np.empty(n * width)
     if potential == "full":
-        from concordant.kernels.plackett_luce import log_constants, partitions
+        from concordant.kernels.plackett_luce import log_constants, partition_log_likelihood
 
-        partitions(score[order.ravel()], lists.mark, lists.offsets, by_row, value)
+        partition_log_likelihood(score[order.ravel()], lists.mark, lists.offsets, by_row, value)
         value += log_constants(lists.mark, lists.offsets)
     else:
         from concordant.kernels.elementary_symmetric import general_lists

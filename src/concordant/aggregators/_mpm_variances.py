@@ -1,0 +1,192 @@
+"""Scores and variances of the multinomial preference model: L-BFGS and Newton, or gradient ascent as published."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from concordant.arrays import Floats
+from concordant.kernels.linear_systems import cholesky_solve
+from concordant.kernels.mpm_variance import pair_gradient, pair_hessian
+
+__all__ = ["Variances", "gradient_ascent", "solve_variances"]
+
+# Steps that L-BFGS remembers.
+_MEMORY = 20
+# Up to this many items the curvature is formed for the last steps.
+_POLISHED_ITEMS = 400
+
+
+class Variances(NamedTuple):
+    """Scores and variances of one instance.
+
+    Attributes
+    ----------
+    score, beta : float64[M]
+        The scores, mean 0, and the logarithms of the variances, mean 0.
+    objective, norm : float
+        The penalised objective and the largest entry of its gradient.
+    n_iter : int
+        How many steps were taken.
+    """
+
+    score: Floats
+    beta: Floats
+    objective: float
+    norm: float
+    n_iter: int
+
+
+def solve_variances(
+    table: Floats,
+    share: Floats,
+    theta: Floats,
+    score: Floats,
+    beta: Floats,
+    *,
+    ridge: float,
+    tol: float,
+    max_iter: int,
+) -> Variances:
+    """Return scores and log variances at which the objective less ½ ridge mean(β²) is stationary.
+
+    L-BFGS from the given scores and log variances, then, up to 400 items, Newton steps to the last digits. The ridge
+    keeps the gauge: scores and variances may be multiplied by one factor, and mean β = 0 costs least.
+    """
+    m = len(score)
+    weight = ridge / m
+    mean = np.zeros(len(share))
+
+    def objective(z: Floats) -> tuple[float, Floats]:
+        gradient = np.empty(2 * m)
+        value = pair_gradient(table, share, theta, z[:m], z[m:], gradient, mean)
+        gradient[m:] -= weight * z[m:]
+        return 0.5 * weight * float(z[m:] @ z[m:]) - value, -gradient
+
+    # Newton's steps are few and square the error: where they follow, they need not wait for the last digits.
+    first_tol = max(tol, 1e-4) if m <= _POLISHED_ITEMS else tol
+    z, value, gradient, n_iter = _lbfgs(objective, np.concatenate([score, beta]), first_tol, max_iter)
+    if m <= _POLISHED_ITEMS:
+        z, value, gradient, newton_steps = _newton(
+            objective, z, value, gradient, table, share, theta, weight, max_iter - n_iter
+        )
+        n_iter += newton_steps
+    shift = float(z[m:].mean())
+    out = z[:m] * np.exp(-shift)
+    return Variances(out - out.mean(), z[m:] - shift, -value, float(np.abs(gradient).max(initial=0.0)), n_iter)
+
+
+def _lbfgs(
+    function: Callable[[Floats], tuple[float, Floats]], z: Floats, tol: float, max_iter: int
+) -> tuple[Floats, float, Floats, int]:
+    """Return a minimum found by L-BFGS with backtracking, its value, the gradient there, and how many steps it took.
+
+    For some tens of numbers a library's routine costs many times what the function does.
+    """
+    value, gradient = function(z)
+    moves: list[tuple[Floats, Floats, float]] = []
+    for n_iter in range(max_iter):
+        if float(np.abs(gradient).max(initial=0.0)) <= tol:
+            return z, value, gradient, n_iter
+        step = -gradient
+        kept = []
+        for moved, changed, curvature in reversed(moves):
+            part = float(moved @ step) / curvature
+            kept.append(part)
+            step -= part * changed
+        if moves:
+            moved, changed, curvature = moves[-1]
+            step *= curvature / float(changed @ changed)
+        else:
+            # Nothing is known of the curvature yet: a step of moderate length.
+            step /= max(float(np.sqrt(gradient @ gradient)), 1e-300)
+        for (moved, changed, curvature), part in zip(moves, reversed(kept), strict=True):
+            step += moved * (part - float(changed @ step) / curvature)
+        rise, step_size = float(gradient @ step), 1.0
+        if rise >= 0.0:
+            moves.clear()
+            step, rise = -gradient, -float(gradient @ gradient)
+        while True:
+            new_value, new_gradient = function(z + step_size * step)
+            if new_value <= value + 1e-4 * step_size * rise or step_size < 1e-12:
+                break
+            step_size *= 0.5
+        if step_size < 1e-12:
+            if not moves:
+                return z, value, gradient, n_iter
+            moves.clear()
+            continue
+        curvature = step_size * float(step @ (new_gradient - gradient))
+        if curvature > 1e-14 * step_size * float(step @ step):
+            moves.append((step_size * step, new_gradient - gradient, curvature))
+            del moves[:-_MEMORY]
+        z, value, gradient = z + step_size * step, new_value, new_gradient
+    return z, value, gradient, max_iter
+
+
+def _newton(
+    objective: Callable[[Floats], tuple[float, Floats]],
+    z: Floats,
+    value: float,
+    gradient: Floats,
+    table: Floats,
+    share: Floats,
+    theta: Floats,
+    weight: float,
+    max_iter: int,
+) -> tuple[Floats, float, Floats, int]:
+    """Return what at most `max_iter` Newton steps, none of them uphill, come to."""
+    m = len(z) // 2
+    hessian, mean = np.empty((2 * m, 2 * m)), np.empty((len(share), 2 * m))
+    for n_iter in range(max_iter):
+        norm = float(np.abs(gradient).max(initial=0.0))
+        pair_hessian(table, share, theta, z[:m], z[m:], mean, hessian)
+        hessian[np.arange(m, 2 * m), np.arange(m, 2 * m)] += weight
+        # Adding a constant to the scores changes nothing; any stiffness that way will do.
+        hessian[:m, :m] += np.trace(hessian[:m, :m]) / m / m
+        right = -gradient[:, None]
+        step = right[:, 0]
+        if not cholesky_solve(hessian.copy(), right):
+            # Not at a minimum yet: down all the same, along the axes of the curvature.
+            curvature, axes = np.linalg.eigh(hessian)
+            size = np.maximum(np.abs(curvature), 1e-14 * max(float(curvature[-1]), 1e-300))
+            step = axes @ ((axes.T @ -gradient) / size)
+        step_size = 1.0
+        while True:
+            trial = z + step_size * step
+            new_value, new_gradient = objective(trial)
+            if new_value <= value + 1e-14 * abs(value) or step_size < 1e-8:
+                break
+            step_size *= 0.5
+        if step_size < 1e-8 or (norm < 1e-9 and float(np.abs(new_gradient).max(initial=0.0)) >= 0.5 * norm):
+            return z, value, gradient, n_iter
+        z, value, gradient = trial, new_value, new_gradient
+    return z, value, gradient, max_iter
+
+
+def gradient_ascent(table: Floats, share: Floats, theta: Floats, steps: int) -> Variances:
+    """Return what plain gradient ascent from scores 0 and equal variances comes to.
+
+    Scores and log variances move by 0.1 M times their gradients; a step that makes things worse is taken back and
+    halved from then on. After every step the log variances get mean 0 and the scores the same factor. Much longer
+    steps find their way to scores that differ without bound, which no later step mends.
+    """
+    m = len(table)
+    score, beta, mean = np.zeros(m), np.zeros(m), np.zeros(len(share))
+    best, highest, best_gradient, step_size = (score, beta), -np.inf, np.zeros(2 * m), 0.1 * m
+    for n_iter in range(steps + 1):
+        gradient = np.empty(2 * m)
+        value = pair_gradient(table, share, theta, score, beta, gradient, mean)
+        if value >= highest:
+            best, highest, best_gradient = (score, beta), value, gradient
+        else:
+            step_size *= 0.5
+        if n_iter == steps:
+            break
+        score, beta = best[0] + step_size * best_gradient[:m], best[1] + step_size * best_gradient[m:]
+        shift = float(beta.mean())
+        score, beta = score * np.exp(-shift), beta - shift
+    score, beta = best
+    return Variances(score - score.mean(), beta, highest, float(np.abs(best_gradient).max(initial=0.0)), steps)
