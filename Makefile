@@ -1,6 +1,5 @@
-# Every target makes the environment it needs (.venv; .venv-peers for the peers, .venv-lowest
-# for the lowest versions) from the pins in requirements/
-# and then does its job. The stamp files inside the environments make the second run start at once.
+# Every target first makes the environment it needs from the pins in requirements/: .venv, .venv-peers for other
+# libraries, .venv-lowest for the lowest versions. Stamp files inside the environments make later runs start at once.
 
 PYTHON ?= python3
 # The lowest versions have wheels for the oldest Python only.
@@ -14,14 +13,14 @@ VENV := .venv
 PEERS := .venv-peers
 LOWEST := .venv-lowest
 PY := $(VENV)/bin/python
-# Each process takes a stretch of neighbouring tests, so that what the tests of a file share is made once and few kernels
-# are compiled twice. A process that finishes early takes tests from the others.
+# Each process takes a block of neighbouring tests, so fixtures of a file are made once and few kernels are compiled
+# twice. A process that finishes early takes tests from the others.
 PYTEST := -m pytest --quiet -n $(WORKERS) --dist worksteal
-# The tests start hundreds of processes. Without kept bytecode, which images of containers often switch off, each of
-# them would spend a third of its time on compiling the library.
+# The tests start hundreds of processes. Container images often switch bytecode files off; each process would then spend
+# a third of its time compiling the library.
 export PYTHONDONTWRITEBYTECODE :=
 PIP := -m pip install --quiet --disable-pip-version-check --no-input
-# Wheels only: no compiler is needed, and a missing wheel is said at once instead of tried for minutes.
+# Wheels only: no compiler is needed, and a missing wheel is an error at once instead of after minutes.
 WHEELS := --only-binary :all:
 
 .DEFAULT_GOAL := help
@@ -29,20 +28,20 @@ WHEELS := --only-binary :all:
 .NOTPARALLEL:
 .PHONY: help demo test lint format types layers doctest pytest quick lowest coverage bench evidence attack versus reproduce docs pictures lock clean
 
-help: ## what there is
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/.run ## the whole story in a minute, on bundled data
+demo: $(VENV)/.run ## show every step on bundled data, in a minute
 	@$(VENV)/bin/concordant demo
 
-test: lint doctest pytest ## all checks and tests; stops at the first failure
+test: lint doctest pytest ## run all checks and tests; stops at the first failure
 	@echo "== all passed"
 
-quick: lint ## the checks, and the tests of what changed since main, in about a minute
+quick: lint ## run the checks, and the tests of what changed since main, in about a minute
 	@echo "== tests of what changed"
 	@$(PY) scripts/quick.py $(ARGS)
 
-lint: format types layers ## ruff, mypy --strict, import-linter
+lint: format types layers ## run ruff, mypy --strict and import-linter
 
 format: $(VENV)/.dev
 	@echo "== ruff"
@@ -65,45 +64,44 @@ pytest: $(VENV)/.dev
 	@echo "== tests"
 	@$(PY) $(PYTEST) $(ARGS)
 
-# Compiled code of its own: one cache cannot hold two versions of numba. The types are those of the pinned versions. Old
-# versions call what newer ones of other packages deprecate, which is no fault of ours.
-lowest: $(LOWEST)/.lowest ## the tests on the lowest versions of the dependencies that pyproject.toml allows
+# It has its own cache of compiled code, because one cache cannot hold two versions of numba. tests/typing is for the
+# pinned versions. Deprecation warnings are ignored: old versions call functions that other packages deprecate later.
+lowest: $(LOWEST)/.lowest ## run the tests on the lowest versions that pyproject.toml allows
 	@echo "== tests on the lowest versions"
 	@NUMBA_CACHE_DIR="$(CURDIR)/$(LOWEST)/numba" $(LOWEST)/bin/python $(PYTEST) \
 		-W ignore::DeprecationWarning --ignore tests/typing $(ARGS)
 
-# Coverage cannot see into compiled code, so that the kernels count only when they run as plain Python, which is for a few
-# tests at a time: CONCORDANT_NO_JIT=1 make coverage ARGS=tests/kernels/test_kemeny.py. The tests of other things than
-# the library are left out.
+# Coverage cannot see into compiled code, so kernels count only if they run as plain Python. That is slow; do it for a few
+# tests: CONCORDANT_NO_JIT=1 make coverage ARGS=tests/kernels/test_kemeny.py. Tests outside the library are left out.
 APART := attack benchmarks papers typing test_site.py
-coverage: $(VENV)/.dev ## the share of the library's lines that the tests run, without the compiled kernels
+coverage: $(VENV)/.dev ## measure the share of lines that the tests run, without the compiled kernels
 	@$(PY) -m coverage erase
 	@$(PY) -m coverage run $(PYTEST) $(APART:%=--ignore tests/%) $(ARGS)
 	@$(PY) -m coverage combine --quiet
 	@$(PY) -m coverage report $(if $(CONCORDANT_NO_JIT),,--omit "*/kernels/*")
 
-bench: $(VENV)/.dev $(PEERS)/.peers ## the workloads through Concordant and its peers, ratios printed
+bench: $(VENV)/.dev $(PEERS)/.peers ## time the workloads in Concordant and other libraries, and print ratios
 	@CONCORDANT_PEERS_PYTHON="$(CURDIR)/$(PEERS)/bin/python" $(PY) benchmarks/run.py $(ARGS)
 
-evidence: $(VENV)/.dev $(PEERS)/.peers ## every figure the docs show, at full size; resumable
+evidence: $(VENV)/.dev $(PEERS)/.peers ## measure every figure of the docs, at full size; resumable
 	@CONCORDANT_PEERS_PYTHON="$(CURDIR)/$(PEERS)/bin/python" $(PY) benchmarks/evidence.py $(ARGS)
 
-attack: $(VENV)/.dev ## damaged files, hostile models, degenerate votes and kills, at full size; resumable
+attack: $(VENV)/.dev ## test damaged files, hostile models, degenerate votes and kills, at full size; resumable
 	@$(PY) benchmarks/evidence.py --only attack_files,attack_models,attack_fits,attack_kills $(ARGS)
 
-versus: $(VENV)/.dev ## the present source beside the commit REV, timed in turns
+versus: $(VENV)/.dev ## time the present source against the commit REV, interleaved
 	@$(PY) benchmarks/versus.py $(REV) $(ARGS)
 
-reproduce: $(VENV)/.dev ## the published tables and figures for docs/, from DATA; an hour, resumable
+reproduce: $(VENV)/.dev ## compute the published tables and figures for docs/ from DATA, in an hour; resumable
 	@$(VENV)/bin/concordant reproduce all --data "$(DATA)" -o build/reproduced
 	@$(PY) scripts/published_pages.py build/reproduced
 
-docs: $(VENV)/.dev ## the documentation as a site in site/, which opens from disk; warnings are errors
+docs: $(VENV)/.dev ## build the documentation in site/, which opens from disk; warnings are errors
 	@rm -rf site
 	@$(PY) -m sphinx -b html -W --keep-going -n -q -E -d build/doctrees docs site
 	@echo "site/index.html"
 
-pictures: $(VENV)/.dev ## the pictures of docs/plots.md, from its own code (ARGS="--only scores" for one)
+pictures: $(VENV)/.dev ## draw the plots of docs/plots.md with its code (ARGS="--only scores" for one)
 	@$(PY) scripts/plot_gallery.py $(ARGS)
 
 lock: ## resolve pyproject.toml into requirements/ (ARGS=--upgrade for newer versions)
@@ -113,7 +111,7 @@ clean: ## remove the environments and everything generated
 	rm -rf $(VENV) $(PEERS) $(LOWEST) site build dist .coverage* .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find src papers tests benchmarks scripts -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
-# One environment, filled in two steps: `make demo` waits only for what Concordant itself needs.
+# One environment, filled in two steps: `make demo` waits only for Concordant's own dependencies.
 $(VENV)/.pins: requirements/run.txt requirements/build.txt
 	@scripts/make_venv.sh "$(PYTHON)" $(VENV)
 	@$(PY) $(PIP) $(WHEELS) -r requirements/run.txt -r requirements/build.txt
@@ -135,7 +133,7 @@ $(LOWEST)/.lowest: requirements/lowest.txt pyproject.toml src/concordant/_versio
 	@$(LOWEST)/bin/python $(PIP) --no-deps --no-build-isolation -e . -e papers
 	@touch $@
 
-# PyFLAGR is published as source only, with its libraries already compiled inside.
+# PyFLAGR is published only as source, with its libraries already compiled inside.
 $(PEERS)/.peers: requirements/peers.txt
 	@scripts/make_venv.sh "$(PYTHON)" $(PEERS)
 	@$(PEERS)/bin/python $(PIP) $(WHEELS) --no-binary pyflagr -r requirements/peers.txt

@@ -313,9 +313,9 @@ def render(r: dict[str, Any]) -> str:
         "One exact gradient of the expected metric, one thread:",
         table(["", *(f"ε = {n}" for n in sizes)], rows),
         f"Slope of log time against log 2^ε ε from ε = 8 on: {against}.",
-        "Beside a vectorised enumeration of the ε! orders, µs. Tables of all orders are made once, and their weights "
-        "are one exponential of one matrix product; what they gain is looked up, as any metric can be, or for NDCG a "
-        "second product:",
+        "Compared with a vectorised enumeration of the ε! orders, µs. Tables of all orders are made once. Their "
+        "weights are one exponential of one matrix product; their gains are looked up, as for any metric, or for NDCG "
+        "a second product:",
         table(["ε", "NDCG", "AP", *WAYS], beside),
     ]
     if "not_available" in fit:

@@ -111,10 +111,10 @@ def _render(r: dict[str, Any]) -> str:
         [
             f"{d['judgements']:,} judgements, of which {d['judgements_of_gold_topics']:,} on the {d['topics']} topics "
             f"with gold labels: {d['workers']} workers, {d['documents']:,} documents, {d['gold']} gold labels "
-            f"({', '.join(f'{n} of {label}' for label, n in d['gold_by_label'].items())}). Workers repeated themselves "
-            f"{d['judged_again']} times; where they contradict themselves ({d['undecided']} documents) they count as "
-            f"silent. On gold documents a judgement agrees with the label in {100 * d['agreement_with_gold']:.0f} of "
-            "100 cases.",
+            f"({', '.join(f'{n} of {label}' for label, n in d['gold_by_label'].items())}). Workers judged a document "
+            f"again {d['judged_again']} times; if they contradict themselves ({d['undecided']} documents), the "
+            f"judgement is dropped. On gold documents a judgement agrees with the label in "
+            f"{100 * d['agreement_with_gold']:.0f} of 100 cases.",
             "Mean over five random splits of the topics (60/20/20) and the standard deviation between splits, in "
             f"percent; learned rows are means of {SEEDS} seeds, with the papers' learning rate of {study.RATE} or one "
             f"chosen on the validation part among {', '.join(map(str, RATES))}:",

@@ -232,7 +232,7 @@ def _best(costs: Sequence[Mapping[str, float]]) -> dict[str, float]:
 def scale_runs(
     queries: Sequence[int] = (1_000, 10_000), repeats: Sequence[int] = (3, 2), learned_from: int = 200
 ) -> dict[str, Any]:
-    """10 M and 100 M preferences fused from TREC runs and Parquet, in memory and in blocks, beside a bare scan."""
+    """Fusion of 10 M and 100 M preferences from TREC runs and Parquet, in memory and in blocks, and a bare scan."""
     cases = Cases("scale_runs")
     out: dict[str, Any] = {"asked": {"gb": MOST_MEMORY_GB, "per_row": MOST_PER_ROW, "times_scan": MOST_TIMES_SCAN}}
     for form in ("trec", "parquet"):
@@ -297,7 +297,7 @@ def scale_growth(
     rows: int = 1_000_000,
     most: int = 3,
 ) -> dict[str, Any]:
-    """How time and memory grow with rows (10⁵ to 10⁸), items (10 to 10⁵) and experts (2 to 10⁴)."""
+    """Growth of time and memory with rows (10⁵ to 10⁸), items (10 to 10⁵) and experts (2 to 10⁴)."""
     cases = Cases("scale_growth")
     of_rows = []
     for size, times in zip(queries, repeats, strict=True):
@@ -349,7 +349,7 @@ def shared(name: str, size: float, repeats: int, turns: int) -> dict[str, Any]:
 
 
 def scale_threads(size: float = 1.0, repeats: int = 5, turns: int = 400_000_000) -> dict[str, Any]:
-    """One thread against two on what is bound by computing, the same answers, with a bare loop beside each."""
+    """One thread against two on compute-bound jobs, with equal answers and a bare loop for comparison."""
     cases = Cases("scale_threads")
     found = {name: cases.get(shared, name, size, repeats, turns) for name in THREADED}
     for cost in found.values():
@@ -472,7 +472,7 @@ def killed(job: str, size: int, number: int, at: float, expected: str) -> dict[s
 
 
 def scale_kills(sizes: Mapping[str, int] | None = None, kills: int = KILLS) -> dict[str, Any]:
-    """Ten kills at random moments of a CRF fit, a θ-MPM fit and a block-wise aggregation, each gone on with."""
+    """Ten kills at random moments of a CRF fit, a θ-MPM fit and a block-wise aggregation, each resumed."""
     cases = Cases("scale_kills")
     out: dict[str, Any] = {}
     for job, size in (sizes or KILLED).items():
@@ -527,7 +527,7 @@ def nobody_there(queries: int) -> dict[str, Any]:
 def scale_dask(
     queries: int = 1_000, repeats: int = 2, instances: int = 2_000, block_rows: int = 40_000
 ) -> dict[str, Any]:
-    """Two Dask workers on this machine beside one process: equal answers, seconds, and a worker killed on the way."""
+    """Two Dask workers on one machine against one process: equal answers, seconds, and a killed worker."""
     try:
         import distributed  # noqa: F401
     except ImportError:
@@ -558,7 +558,7 @@ def collapsed(rows: int, ending: str) -> dict[str, Any]:
 def scale_pairs(
     sizes: Sequence[int] = growth_pairs.SIZES, formats: Sequence[str] = ("parquet", "csv")
 ) -> dict[str, Any]:
-    """1 M to 100 M comparisons over 100,000 items, collapsed while they are read and fitted by Bradley-Terry."""
+    """1 M to 100 M comparisons over 100,000 items, collapsed while reading and fitted by Bradley-Terry."""
     cases = Cases("scale_pairs")
     out: dict[str, Any] = {"items": growth_pairs.ITEMS, "asked_gb": MOST_MEMORY_GB, "formats": {}}
     for ending in formats:

@@ -74,15 +74,15 @@ def _runs(r: dict[str, Any]) -> str:
     lean = {f: max(r[f]["sizes"][-1][way]["rrf"]["times_lean_scan"] for way in WAYS) for f in ("trec", "parquet")}
     rounds = " and ".join(str(s["rounds"]) for s in r["trec"]["sizes"])
     parts.append(
-        f"Best of {rounds} rounds in which all take turns; {count(last['rows'])} rows are "
+        f"Best of {rounds} interleaved rounds; {count(last['rows'])} rows are "
         f"{last['file_mb'] / 1000:.1f} GB as TREC runs and {r['parquet']['sizes'][-1]['file_mb'] / 1000:.1f} GB as "
-        "Parquet. What is written in blocks equals what is written from memory: byte for byte as TREC runs, row for "
-        f"row as Parquet; it is compared in every round. Asked of the largest: at most {asked['gb']} GB "
+        "Parquet. Every round compares the output of blocks with the output from memory: equal byte for byte as TREC "
+        f"runs, row for row as Parquet. Limits for the largest size: at most {asked['gb']} GB "
         f"({worst_memory:.1f} GB, {_met(worst_memory <= asked['gb'])}), time per row at most {asked['per_row']:g} "
         f"times that of the smallest ({worst_per_row:.2f}, {_met(worst_per_row <= asked['per_row'])}), RRF at most "
-        f"{asked['times_scan']:g} times the bare scan that holds what it reads ({worst_scan:.2f}, "
-        f"{_met(worst_scan <= asked['times_scan'])}). The worst of all rows above counts. Beside the scan that lets go "
-        f"of each file, RRF takes up to {lean['trec']:.1f} times as long from TREC runs and {lean['parquet']:.1f} "
+        f"{asked['times_scan']:g} times the bare scan that keeps the files ({worst_scan:.2f}, "
+        f"{_met(worst_scan <= asked['times_scan'])}). The worst row counts. Compared with a scan that releases "
+        f"each file, RRF takes up to {lean['trec']:.1f} times as long from TREC runs and {lean['parquet']:.1f} "
         "times from Parquet."
     )
     return "\n\n".join(parts)
@@ -106,7 +106,7 @@ def _pairs(r: dict[str, Any]) -> str:
     head = ["comparisons", "pairs", "read and collapse", "fit", "peak memory", "bytes a pair", "time per row"]
     most = max(x["process_peak_mb"] for found in r["formats"].values() for x in found["sizes"]) / 1024
     slopes = ", ".join(f"{f['slope']:.2f} from {form}" for form, f in r["formats"].items() if f["slope"] is not None)
-    said = f"{r['items']:,} items. Asked: at most {r['asked_gb']} GB ({most:.1f} GB, {_met(most <= r['asked_gb'])})."
+    said = f"{r['items']:,} items. Limit: {r['asked_gb']} GB ({most:.1f} GB, {_met(most <= r['asked_gb'])})."
     said += f" Slope of log time against log comparisons: {slopes}." if slopes else ""
     return table([*head, "correlation with the truth"], rows) + "\n\n" + said
 
@@ -141,14 +141,14 @@ def _growth(r: dict[str, Any]) -> str:
             table([*head, "copy of the codes"], lines),
             f"Slope of log time against log rows: {slopes['rrf']['all']:.2f} for RRF and {slopes['scan']['all']:.2f} "
             f"for the scan over all sizes, {slopes['rrf']['last']:.2f} and {slopes['scan']['last']:.2f} between the "
-            "last two, where starting the process no longer counts. The limits: the scan of the text, and moving the "
-            "codes through memory once, which is the last column.",
-            f"In memory, up to {count(n)} rows in all, time of one instance and memory beside the data; items with "
-            f"{r['items']['fixed']} experts, experts with {r['experts']['fixed']} items, complete lists:",
+            "last two, where the start of the process no longer matters. The lower bounds are the scan of the text and "
+            "one copy of the codes in memory (last column).",
+            f"In memory, up to {count(n)} rows in all: time of one instance, and memory in addition to the data; "
+            f"items with {r['items']['fixed']} experts, experts with {r['experts']['fixed']} items, complete lists:",
             _grown("items of an instance", r["items"]),
             _grown("experts", r["experts"]),
             f"A copy of the codes of these rows takes {span(copy)}, the quickest RRF of all of them {span(rrf)}, "
-            f"{rrf / copy:.0f} times as long. What would take too long is left out: "
+            f"{rrf / copy:.0f} times as long. Not measured, because it would take too long: "
             + ", ".join(f"{name} on more than {most:,} items" for name, most in r["most_items"].items())
             + ".",
         ]
@@ -173,10 +173,10 @@ def _threads(r: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             table(head, rows),
-            f"Best of {r['repeats']}, in turn; the answers are the same to the last bit. The bare loop is a compiled "
-            "one that touches no memory, split in two beside every job: where even that gains less than "
-            f"{asked['spin']:g} times, the cores were not free, and the ratio is reported, not judged. Shared is the "
-            "part of the processor time of one thread that is dealt out to threads at all, and at most the ratio which "
+            f"Best of {r['repeats']}, interleaved; the answers are equal to the last bit. The bare loop is compiled, "
+            "touches no memory and is split in two. If even the loop gains less than "
+            f"{asked['spin']:g} times, the cores were not free, and the ratio is only reported. Shared is the part of "
+            "the processor time of one thread that threads can share, and at most is the ratio which "
             "that allows.",
         ]
     )
@@ -206,9 +206,9 @@ def _dask(r: dict[str, Any]) -> str:
     tried = [c for c in (*r["fused"].values(), *r["fitted"].values()) if "killed" in c["seconds"]]
     struck = sum(c["killed_on_the_way"] for c in tried)
     said = (
-        "Two workers of one thread each on the same machine. Times of a fit are without reading. Its last column is "
-        "the largest difference to one process, relative to the largest number of its kind, with a worker killed as "
-        f"well ({struck} of {len(tried)} were struck while they worked). Asked: at most {r['most_difference']:.0e}. "
+        "Two workers of one thread each on the same machine. Times of a fit exclude reading. Its last column is the "
+        "largest difference to one process, relative to the largest number of its kind, also with a killed worker "
+        f"({struck} of {len(tried)} were killed during work). Limit: {r['most_difference']:.0e}. "
         f"Without a scheduler the command line ends with code {gone['exit_code']}: “{gone['said']}”"
     )
     said += f" Not fitted from blocks: {', '.join(without)}." if without else ""
@@ -235,10 +235,10 @@ def _kills(r: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             table([*head, "lost in all", "lost at most"], rows),
-            "Signal 9 at moments drawn evenly over the undisturbed time, then the same command again. Lost is what "
-            "both took together beyond an undisturbed run: starting and reading again, and what was done since the "
-            "last checkpoint. Of a model everything is compared but the seconds that it says its fit took. Under the "
-            f"final name there was nothing at the kill, or, {late} times, the complete file.",
+            "Signal 9 at moments drawn uniformly over the time of a full run, then the same command again. Lost is the "
+            "time of both beyond a full run: starting and reading again, and the work since the last checkpoint. "
+            "Models are compared completely, except for the seconds of the fit. At the kill the output file did not "
+            f"exist, or, {late} times, was complete.",
         ]
     )
 
@@ -274,11 +274,7 @@ def together(results: Path) -> list[str]:
     dask = known.get("scale_dask", {})
     if "fused" in dask:
         said += _cluster(dask)
-    return (
-        ["### What one machine can do, and from where a cluster pays", "\n".join(f"- {x}" for x in said)]
-        if said
-        else []
-    )
+    return ["### What one machine can do, and when a cluster pays", "\n".join(f"- {x}" for x in said)] if said else []
 
 
 def _one_machine(r: dict[str, Any]) -> list[str]:
@@ -301,7 +297,7 @@ def _one_machine(r: dict[str, Any]) -> list[str]:
         fit = (limit * 1024 - first["memory"]["rrf"]["peak_mb"]) * 2**20 / more + first["rows"]
         said.append(
             f"Each further row of a TREC run takes {more:.0f} bytes in memory. So {limit} GB hold about {count(fit)} "
-            "rows. Beyond that they are read in blocks, in as much memory as is free or as `--memory` says, and what "
+            "rows. Beyond that they are read in blocks, within the free memory or `--memory`, and what "
             "limits them is the disk."
         )
     return said

@@ -137,7 +137,7 @@ def _apart(study: str) -> dict[str, Any]:
 
 
 def cost() -> dict[str, Any]:
-    """Cost of one evaluation (scores, loss, gradient by the weights) against the items of one instance."""
+    """Time of one evaluation (scores, loss, gradient) against the number of items of an instance."""
     return _apart("growth")
 
 
@@ -257,7 +257,7 @@ def chains(
 
 
 def exact() -> dict[str, Any]:
-    """PMOP with exact sums over all subsets, beside its Markov chains."""
+    """PMOP: exact sums over all subsets against Markov chains."""
     return _apart("chains")
 
 
@@ -284,12 +284,12 @@ def _render_cost(r: dict[str, Any]) -> str:
         demands.append([what, bound, f"{d['found']:.2f}", "yes" if met else "no"])
     return "\n\n".join(
         [
-            f"One instance, {r['grades']} grades, {r['features']} features, one thread; best of several rounds in "
-            "turn. The slope is that of log time against log items over all sizes shown in the row.",
+            f"One instance, {r['grades']} grades, {r['features']} features, one thread; the best of several "
+            "interleaved rounds. The slope is of log time against log items, over all sizes shown in the row.",
             table(["N =", *(f"{n:,}" for n in sizes), "slope"], rows),
             f"![{title}](results/{picture.name})",
-            "RankNet, both PairTies and LambdaRank with max_items=None look at every pair, so that their cost is "
-            f"quadratic, and they are left out beyond {QUADRATIC_UP_TO:,} items, as the exact PMOP is beyond "
+            "RankNet, both PairTies and LambdaRank with max_items=None use every pair. Their cost is quadratic, and "
+            f"they are not measured beyond {QUADRATIC_UP_TO:,} items; neither is the exact PMOP beyond "
             f"{EXACT_UP_TO:,}. LambdaRank by default pairs a sample of 1,000 items of a larger instance. RankSVM "
             "sorts.",
             table(["asked for", "", "found", "met"], demands),
@@ -328,14 +328,14 @@ def _render_exact(r: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             "Probability of each item to be in the block that a stage picks from all N items: exact, and from one long "
-            "chain with the corrected acceptance. z is the difference over the chain's own error (means of batches); "
-            "its mean square is 1 where nothing but chance lies between them.",
+            "chain with the corrected acceptance. z is the difference divided by the chain's standard error (batch "
+            "means); its mean square is 1 if they differ only by chance.",
             table(
                 ["N", "exact", "chain", "samples", "largest difference", "its error", "largest z", "mean square z"],
                 rows,
             ),
-            f"What chains of a few steps from the observed block make of the gradient by the weights, mean over "
-            f"{b['turns']} draws and less for long chains, {b['instances']} instances of 10 to 29 items. Distance of "
+            f"Error of the gradient from chains of a few steps that start at the observed block, mean over "
+            f"{b['turns']} draws (fewer for long chains), {b['instances']} instances of 10 to 29 items. Distance of "
             "the mean gradient from the exact one, in percent of the exact gradient at weights of 0:",
             table(["", "at weights of", *(f"{n} steps" if n > 1 else "1 step" for n in b["steps"])], short),
             "The exact gradient itself there: "

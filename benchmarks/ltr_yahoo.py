@@ -195,7 +195,7 @@ def _their_values(score: Floats, label: Floats, sizes: Ints, n_train: int) -> di
 
 
 def yahoo() -> dict[str, Any]:
-    """PMOP on data in the shape of the Yahoo! set, beside LightGBM's lambdarank on the same table."""
+    """PMOP and LightGBM's lambdarank on data of the size of the Yahoo! set."""
     return study()
 
 
@@ -223,13 +223,13 @@ def _render(r: dict[str, Any]) -> str:
         text = f" PMOP took {ratio:.2f} times the time of LightGBM."
     stop = "by its rule" if ours["converged"] else "at its largest number of steps"
     rest = ours["training"] - ours["steps"] * ours["per_step"]
-    pace = f"{ours['per_step']:.2f} s a step, {rest:.0f} s for all besides"
+    pace = f"{ours['per_step']:.2f} s a step, {rest:.0f} s for the rest"
     return "\n\n".join(
         [
             f"{ours['queries']:,} queries, {ours['documents']:,} documents, {ours['features']} features "
             f"({ours['table_gb']:.2f} GB), grades 0 to 4 ({', '.join(f'{n:,}' for n in ours['grades'])}), drawn in "
-            f"{ours['drawing']:.0f} s; a tenth of the queries held out. The score behind the grades is linear, which "
-            "suits PMOP and not trees: times and memory are what is compared here.",
+            f"{ours['drawing']:.0f} s; a tenth of the queries is held out. The grades depend on a linear score, "
+            "which suits PMOP and not trees, so this compares only time and memory.",
             table(["", "training", "peak memory", *METRICS], rows),
             f"PMOP stopped {stop} ({pace}); the peak of the whole process, drawing the table included, is "
             f"{'below' if r['within'] else 'above'} {r['limit_gb']:g} GB.{text} LightGBM maps the table from disk, and "

@@ -39,7 +39,7 @@ FILMS: dict[str, dict[str, Any]] = {
 
 
 def letor() -> dict[str, Any]:
-    """MQ2008-agg, mean of the five test folds: Bradley-Terry at its defaults, by the published row's settings, bare."""
+    """MQ2008-agg, mean of five test folds: Bradley-Terry at its defaults, at the published settings, without prior."""
     if not (DATA / "MQ2008-agg").is_dir():
         return {"not_available": "MQ2008-agg"}
     folds = cc.read_letor_folds(DATA / "MQ2008-agg")
@@ -65,7 +65,7 @@ def letor() -> dict[str, Any]:
 
 
 def movielens() -> dict[str, Any]:
-    """MovieLens-100k: the ends of the ranking under each optimiser and prior, with how many people rated the films."""
+    """MovieLens-100k: first and last films by optimiser and prior, with their numbers of raters."""
     folder = DATA / "movielens-100k"
     if not folder.is_dir():
         return {"not_available": "movielens-100k"}
@@ -91,7 +91,7 @@ def movielens() -> dict[str, Any]:
 
 
 def llmfao() -> dict[str, Any]:
-    """LLMFAO: a leaderboard of language models with ties and intervals, the judges, and another library's scores."""
+    """LLMFAO: leaderboard of language models with ties and intervals, judges, and another library's scores."""
     folder = DATA / "llmfao-pairwise"
     if not folder.is_dir():
         return {"not_available": "llmfao-pairwise"}
@@ -122,7 +122,7 @@ def llmfao() -> dict[str, Any]:
 
 
 def large() -> dict[str, Any]:
-    """Ten million comparisons over ten thousand items, with ties: seconds, peak memory, progress seen."""
+    """Ten million comparisons over ten thousand items, with ties: seconds, peak memory, progress."""
     out: dict[str, Any] = {}
     for name, params in (
         ("default", {}),
@@ -135,7 +135,7 @@ def large() -> dict[str, Any]:
 
 
 def growth() -> dict[str, Any]:
-    """How the cost of a fit grows with rows, items and experts (1 is linear)."""
+    """Growth of the time of a fit with rows, items and experts (1 is linear)."""
     sizes = {
         "rows, 1,000 items": [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000],
         "items, 1,000,000 rows": [100, 300, 1000, 3000, 10_000],

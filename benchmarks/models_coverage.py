@@ -464,7 +464,7 @@ def measure(pool: Executor, name: str, data_sets: int) -> dict[str, Any]:
 
 
 def coverage() -> dict[str, Any]:
-    """Share of true scores, differences and ranks inside their 95 % intervals, at the defaults first."""
+    """Coverage of 95 % intervals of scores, differences and ranks, at the defaults and at named settings."""
     from growth import Cases
 
     known = Cases("coverage", "coverage_data", "models_coverage")
@@ -538,27 +538,27 @@ def _single_items(found: dict[str, Any]) -> list[str]:
         if "one" in r
     ]
     head = ["model and data", "score", "rank", "width", "slope", "given", "kept"]
-    return ["The newcomer or the stand-out alone:", table(head, rows)] if rows else []
+    return ["Only the newcomer or the stand-out:", table(head, rows)] if rows else []
 
 
 def _coverage(r: dict[str, Any]) -> str:
     note = [
         f"Percent of true values inside their 95 % intervals, over {r['data_sets']} data sets a row; ± one standard "
-        "error of the simulation. **Every row but those under “Named settings” is at the defaults**: the model is made "
-        "without an argument (but `reliability=True` or `adherence=True` where it says so), with its own prior, its "
-        "own reading of lists and its own way to make intervals. The truth is what the model estimates: the scores the "
-        "data were drawn from where it is right for the data, else what it would say of endlessly many data of that "
-        f"kind without a prior. {r['truths']} sets of true scores take turns.",
-        "Ranks: in brackets the mean of last minus first rank of a range. Width: of the intervals of scores, in "
-        "brackets how many times that of ideal ones (± 1.96 standard deviations of the estimates over data sets). "
-        "Slope: of estimated scores on true ones. Best item: the one whose true score is largest. Warned: in how many "
-        "data sets the library warned, by category. Given: percent of intervals "
-        "there were; one that is missing without a warning counts as a miss.",
+        "error of the simulation. **Every row except those under “Named settings” is at the defaults**: the model has "
+        "no arguments (except `reliability=True` or `adherence=True` where stated), so its prior, its treatment of "
+        "lists and its intervals are the defaults. The truth is what the model estimates: the scores behind the data "
+        "if the model is right for them, else its estimate without a prior from infinitely many data of that kind. "
+        f"{r['truths']} sets of true scores are used in turn.",
+        "Ranks: in brackets the mean of last minus first rank of a range. Width: of the intervals of scores; in "
+        "brackets its ratio to ideal ones (± 1.96 standard deviations of the estimates over data sets). Slope: of "
+        "estimated scores on true ones. Best item: the item with the largest true score. Warned: in how many data sets "
+        "the library warned, by category. Given: percent of intervals that the library gave; an interval that is "
+        "missing without a warning counts as a miss.",
         "Promised: 93–97 for scores and differences where an item has at least ten observations (and ten judges, where "
         "they have tastes), at least 93 below that; at least 90 for the best item and for a stand-out; 95–99.5 for "
-        "ranges of ranks, of a newcomer at least 95. “Close” misses that by less than two standard errors of the "
-        "simulation. Under “Named settings”, rows whose intervals take outcomes for independent that are not, are "
-        "there to show how far off that is.",
+        "rank ranges, for a newcomer at least 95. “Close” misses that by less than two standard errors of the "
+        "simulation. Some rows under “Named settings” treat dependent outcomes as independent, to show the error of "
+        "doing so.",
     ]
     parts = []
     for group in dict.fromkeys(cell.group for cell in cells().values()):

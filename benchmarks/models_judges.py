@@ -130,7 +130,7 @@ def _fitted(method: cc.BradleyTerry, votes: Votes) -> Floats:
 
 
 def found() -> dict[str, Any]:
-    """Find 40 % bad judges among 50 over 10 seeds, and compare the scores with those of the good judges alone."""
+    """40 % bad judges among 50, 10 seeds: how many are found, and scores compared with the good judges alone."""
     if _generator() is None:
         return {"missing": "workloads"}
     out = {}
@@ -161,7 +161,7 @@ def found() -> dict[str, Any]:
 
 
 def few() -> dict[str, Any]:
-    """Give every judge only a few comparisons, and let nobody be bad: what is gained, and what it costs."""
+    """Few comparisons per judge, or no bad judges: what the reliability model gains and costs."""
     if _generator() is None:
         return {"missing": "workloads"}
     cases = {
@@ -295,7 +295,7 @@ def _held_out(votes: Votes, folds: int = 5) -> dict[str, float]:
 
 
 def rival() -> dict[str, Any]:
-    """Compare the model with a mixture of meant, inverted and habitual answers: found judges, order, unseen answers."""
+    """Comparison with a mixture of intended, inverted and habitual answers: judges found, order, held-out answers."""
     out: dict[str, Any] = {}
     if _generator() is not None:
         synthetic = {}
@@ -360,7 +360,7 @@ def _real() -> dict[str, tuple[Votes, Floats | None]]:
 
 
 def real() -> dict[str, Any]:
-    """Weigh real crowds: agreement with the truth beside everybody believed, and the judges of llmfao."""
+    """Real crowds: agreement with the truth, with reliability and with equal trust, and the judges of llmfao."""
     out: dict[str, Any] = {}
     for name, (votes, truth) in _real().items():
         score, method = _weighing(votes)
@@ -390,7 +390,7 @@ def real() -> dict[str, Any]:
 
 
 def speed() -> dict[str, Any]:
-    """Time the fit, warm, from 20,000 comparisons to a million."""
+    """Time of the fit, warm, from 20,000 to a million comparisons."""
     if _generator() is None:
         return {"missing": "workloads"}
     out = {}
@@ -455,20 +455,20 @@ def _render_rival(r: dict[str, Any]) -> str:
         parts.append(table(head, [[name, *(row[k] for k in keys)] for name, row in r["synthetic"].items()]))
     if r["held_out"]:
         names = ["all believed", "slopes", "mixture"]
-        parts.append("Mean log-probability of answers left out (five folds), larger is better:")
+        parts.append("Mean log-probability of held-out answers (five folds), larger is better:")
         parts.append(table(["data", *names], [[n, *(f"{v[m]:.4f}" for m in names)] for n, v in r["held_out"].items()]))
-    return "\n\n".join(parts) or "Not available: neither workloads nor data are there."
+    return "\n\n".join(parts) or "Not available: the workloads and the data are absent."
 
 
 def _render_real(r: dict[str, Any]) -> str:
     if "missing" in r:
-        return "Not available: the real data are not there."
+        return "Not available: the real data are absent."
     keys = ("judges", "per_judge", "below_0.2", "below_0", "tau", "tau_all_believed", "n_iter")
     head = ["data", "judges", "answers each", "below 0.2", "below 0", "tau ours", "tau all believed", "rounds"]
     parts = [table(head, [[name, *(row.get(k, "") for k in keys)] for name, row in r.items()])]
     if "judges_table" in r.get("llmfao", {}):
         lines = r["llmfao"]["judges_table"]
-        parts.append("Judges of llmfao, the least reliable, the middle and the most reliable:")
+        parts.append("Judges of llmfao: the least reliable, the median and the most reliable:")
         parts.append(table([k.replace("_", " ") for k in lines[0]], [list(line.values()) for line in lines]))
     return "\n\n".join(parts)
 

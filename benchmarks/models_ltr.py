@@ -344,7 +344,7 @@ def published() -> dict[str, list[str]]:
 
 
 def tables() -> dict[str, Any]:
-    """Rankers on features beside LightGBM: ERR and NDCG of the test part (papers' convention), chosen in training."""
+    """Rankers on features, and LightGBM: ERR and NDCG on test queries (papers' convention)."""
     if not all((DATA / name).is_dir() for name in study.SETS):
         return {"not_available": " and ".join(study.SETS)}
     # The two share nothing but the machine: one core each.
@@ -354,7 +354,7 @@ def tables() -> dict[str, Any]:
 
 
 def joined() -> dict[str, Any]:
-    """MQ2008, fold 1: 46 features, the ranks of 25 experts, and both joined by row."""
+    """MQ2008, fold 1: 46 features, the ranks of 25 experts, and both together."""
     if not all((DATA / name).is_dir() for name in ("MQ2008-ltr46-fold1", "MQ2008-agg")):
         return {"not_available": "MQ2008-ltr46-fold1 and MQ2008-agg"}
     return _apart("joined")
@@ -516,7 +516,7 @@ def _render_tables(r: dict[str, Any]) -> str:
         "without a relevant document count 0; ERR with the largest label of the set. `<` is significantly worse and "
         f"`>` significantly better than {BASELINE} with the same features: paired t-test over the test queries, Holm's "
         "correction over the rows, 5 percent. Penalties, passes, products, trees and leaves were chosen by five-fold "
-        f"cross-validation of {SELECT} inside the training part; seconds hold that choice.",
+        f"cross-validation of {SELECT} inside the training part; the seconds include it.",
     ]
     for name, one in r["sets"].items():
         train, test = one["train"], one["test"]
@@ -536,7 +536,7 @@ def _render_tables(r: dict[str, Any]) -> str:
         for order, refused in one["without"].items():
             if refused:
                 parts.append(
-                    f"{order[0].upper()}{order[1:]}, not to be had, as in some fold no product passes: "
+                    f"{order[0].upper()}{order[1:]}, not available, because no product passes in some fold: "
                     f"{'; '.join(refused)}."
                 )
         for order, of in one["verdict"].items():
@@ -553,7 +553,7 @@ def _render_tables(r: dict[str, Any]) -> str:
                     word += f" and significantly better by {', '.join(v['better'])}"
                 said.append(word)
             parts.append(f"{BASELINE}, {order}: {'; '.join(said)}.")
-    head = "On the Yahoo! set, which is not to be had, the paper puts the methods in these orders, the best first:"
+    head = "On the Yahoo! set, which is not available, the paper orders the methods as follows, best first:"
     orders = [[c.replace("_", ", "), " > ".join(names)] for c, names in r["published"].items()]
     return "\n\n".join([*parts, head, table(["features, metric", "order"], orders)])
 
@@ -585,7 +585,8 @@ def _render_joined(r: dict[str, Any]) -> str:
             "labels agree; papers' convention as above. Ranks become the potentials of the CRF (log). Chosen by "
             "five-fold cross-validation inside the training part.",
             table(["", "knows", *METRICS, "chosen", "seconds"], body),
-            "Both less features alone, paired t-test over the test queries, Holm's correction over the methods:",
+            "Gain of both over features alone, paired t-test over the test queries, Holm's correction over the "
+            "methods:",
             table(["", *METRICS], tests),
         ]
     )

@@ -32,7 +32,7 @@ MODES = {
 
 
 def synthetic() -> dict[str, Any]:
-    """Synthetic Mallows: 10 experts (two good, one random), 30 items, 10 instances; five views of the truth."""
+    """Synthetic Mallows data: 10 experts (two good, one random), 30 items, 10 instances; five sampling schemes."""
     return gathered(values_of("mallows-synthetic", SEEDS))
 
 
@@ -63,7 +63,7 @@ def gathered(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def trec3_random_experts() -> dict[str, Any]:
-    """TREC-3: 0 to 34 of 38 runs replaced by random ones, ten draws; extended Mallows beside CombMNZ on ranks."""
+    """TREC-3, 0 to 34 of 38 runs replaced by random ones, ten draws: extended Mallows against CombMNZ on ranks."""
     folder = DATA / trec3.FOLDER
     if not folder.is_dir():
         return {"not_available": trec3.FOLDER}
@@ -139,7 +139,7 @@ def _pool(n: int, k: int, lists: int) -> Pool:
 
 
 def growth() -> dict[str, Any]:
-    """Time of one move of a chain, alone and with what it shows, as experts and as items become more."""
+    """Time of one move of a chain, with and without records, against the number of experts and items."""
     from concordant.kernels.mallows_chain import run_chain
 
     def cost(n: int, k: int, lists: int) -> tuple[float, float]:
@@ -197,8 +197,8 @@ def _render_synthetic(r: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             table([*head, "consensus"], rows),
-            f"Means over {r['seeds']} seeds. Distances are Kendall's to the truth, of rankings drawn from the "
-            "posterior after so many iterations and of the consensus at the end (rankings at random: 217.5; Borda: "
+            f"Means over {r['seeds']} seeds. Kendall distances to the truth, of rankings drawn from the "
+            "posterior after that many iterations, and of the final consensus (random rankings: 217.5; Borda: "
             f"{r['distance_of_borda']:.1f}). θ of the two good experts and the random one, chains of chosen length: "
             f"{each}.",
         ]
@@ -251,8 +251,8 @@ def _render_trec3(r: dict[str, Any]) -> str:
             table(["random of 38", *head], rows),
             "Against CombMNZ on ranks, paired t-tests over topics and draws, and over the topics' means:",
             table(["random", "metric", "difference", "p, topics and draws", "p, topics", "ahead in draws"], tests),
-            "Whether two chains from opposite ends agree (they get longer until they do): θ within 5 % in learning, R̂ "
-            "at most 1.1 in every topic when it is inferred. Moves are per item.",
+            "Convergence of two chains from opposite starts, which are lengthened until they agree: θ within 5 % in "
+            "learning, R̂ at most 1.1 in every topic in prediction. Moves are per item.",
             table(
                 [
                     "random",
@@ -281,8 +281,9 @@ def _render_growth(r: dict[str, Any]) -> str:
         [
             table(["experts", *head], rows),
             table(["items", "a move", "with records"], size),
-            f"Slope of log time of a move against log items: {r['slope_by_items']:.2f}. With records: the table of "
-            "pair energies built once for 50,000 moves, and the distances of all lists looked at now and then.",
+            f"Slope of log time of a move against log items: {r['slope_by_items']:.2f}. With records: including the "
+            "table of pair energies, built once for 50,000 moves, and the distances of all lists, computed now and "
+            "then.",
         ]
     )
 

@@ -25,7 +25,7 @@ METHODS: dict[str, tuple[type[cc.Aggregator], dict[str, Any]]] = {
 
 
 def missing_trec3() -> dict[str, Any]:
-    """TREC-3, 40 runs cut to their first 20 or 100: what is left out unknown, as it was, or below, as runs declare."""
+    """TREC-3, 40 runs cut to the first 20 or 100: left-out documents as unknown, or as below as runs declare."""
     folder = DATA / "trec3-adhoc"
     if not folder.is_dir():
         return {"not_available": "trec3-adhoc"}
@@ -53,7 +53,8 @@ def _missing_trec3(r: dict[str, Any]) -> str:
     columns = [f"{depth} {missing}" for depth in DEPTHS for missing in ("unknown", "below")]
     rows = [[name, *(f"{v[c][0]:.3f} / {v[c][1]:.3f}" for c in columns)] for name, v in r["rows"].items()]
     note = (
-        f"NDCG@10 / MAP over {r['instances']} topics and {r['runs']} runs. Methods are at their defaults but for what "
+        f"NDCG@10 / MAP over {r['instances']} topics and {r['runs']} runs. Methods are at their defaults except for "
+        "what "
         'their names say; on runs the default is "below", because the reader declares it.'
     )
     return note + "\n\n" + table(["", *(c.replace(" ", ", ") for c in columns)], rows)

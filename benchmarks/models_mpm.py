@@ -45,7 +45,7 @@ def _quiet(call: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def letor() -> dict[str, Any]:
-    """MQ2008-agg, mean of the five test folds, letor convention, θ learned on the training folds alone."""
+    """MQ2008-agg, mean of five test folds, letor convention; θ learned on the training folds only."""
     if not (DATA / "MQ2008-agg").is_dir():
         return {"not_available": "MQ2008-agg"}
     folds = cc.read_letor_folds(DATA / "MQ2008-agg")
@@ -69,7 +69,7 @@ def letor() -> dict[str, Any]:
 
 
 def movielens() -> dict[str, Any]:
-    """MovieLens-100k: the ends of the ranking, variances against support, the closed form beside gradient steps."""
+    """MovieLens-100k: first and last films, variance against raters, closed form against gradient steps."""
     folder = DATA / study.FOLDER
     if not folder.is_dir():
         return {"not_available": study.FOLDER}
@@ -166,7 +166,7 @@ def _lists(instances: int, items: int, experts: int, rng: np.random.Generator) -
 
 
 def growth() -> dict[str, Any]:
-    """How the seconds of a fit grow with rows, items and experts, from lists, without intervals."""
+    """Growth of the time of a fit with rows, items and experts, from lists, without intervals."""
     plans: dict[str, tuple[list[int], Callable[[int], tuple[int, int, int]], list[str]]] = {
         "rows (instances of 20 items, 20 experts)": (
             [50, 150, 500, 1500],
@@ -200,7 +200,7 @@ def _render_letor(r: dict[str, Any]) -> str:
     rows += [[name, *(f"{w[m]:.2f}" for m in METRICS), f"{w['seconds']:.2f} s"] for name, w in r["ways"].items()]
     scores, both = (r[f"seconds of {what}, 784 queries"] for what in ("scores", "scores and intervals"))
     note = (
-        "θ is learned on the training folds alone, in "
+        "θ is learned on the training folds only, in "
         f"{max(r['ways']['adherence learned (the default)']['steps'])} Newton steps at most. "
         f"Fitting all 784 queries takes {scores:.2f} s, with intervals {both:.2f} s."
     )
@@ -222,7 +222,7 @@ def _render_movielens(r: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             table(["", "top five (raters)", "last five, last first (raters)"], rows),
-            f"Rank correlation of an item's variance with how many rated it: {correlations}.",
+            f"Rank correlation of an item's variance with its number of raters: {correlations}.",
             table(["", "", "median", "the closed form takes this fraction"], times),
         ]
     )

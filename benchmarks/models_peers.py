@@ -1,4 +1,4 @@
-"""The models beside their peers: equal answers first, then the time, in turns within one run.
+"""Compare the models with other libraries: equal answers first, then time, interleaved within one run.
 
 Every tool fits in a process of its own that stays alive, so that all of them are warm and take turns. Before anything
 is timed the scores are compared and the gradient of the likelihood is computed here, from the scores alone, for both
@@ -229,19 +229,19 @@ def _pairs(name: str, task: str, ties: str) -> dict[str, Any]:
 
 
 def peers_bradley_terry() -> dict[str, Any]:
-    """B1: 1 M comparisons of 1,000 items without ties, beside evalica's bradley_terry."""
+    """B1: 1 M comparisons of 1,000 items without ties, against evalica's bradley_terry."""
     return _pairs("b1", "evalica_bradley_terry", "none")
 
 
 def peers_ties() -> dict[str, Any]:
-    """B1t: 1 M comparisons of 1,000 items with 10 % ties and a tie model, beside evalica's newman and half wins."""
+    """B1t: 1 M comparisons of 1,000 items with 10 % ties and a tie model, against evalica's newman and half wins."""
     out = _pairs("b1t", "evalica_newman", "davidson")
     half = once(Job("evalica_bradley_terry", {"file": workload("b1t"), "tolerance": 1e-6}))
     return out | {"half_wins": {"seconds": half["seconds"], "rmse": _rmse(half, arrays(workload("b1t")))}}
 
 
 def peers_plackett_luce() -> dict[str, Any]:
-    """B2: 100 k rankings of 10 out of 1,000 items, beside choix's ilsr_rankings and an L-BFGS written by hand."""
+    """B2: 100 k rankings of 10 out of 1,000 items, against choix's ilsr_rankings and a hand-written L-BFGS."""
     file = workload("b2")
     data = arrays(file)
 
@@ -274,7 +274,7 @@ def peers_plackett_luce() -> dict[str, Any]:
 
 
 def peers_intervals() -> dict[str, Any]:
-    """B3: 95 % intervals for 100 k comparisons of 100 items with ties, beside bootstraps and a sandwich."""
+    """B3: 95 % intervals for 100 k comparisons of 100 items with ties, against bootstraps and a sandwich."""
     file = workload("b3")
     data = arrays(file)
     theta = data["theta"] - data["theta"].mean()
@@ -340,7 +340,7 @@ def _spearman(a: Floats, b: Floats) -> float:
 
 
 def peers_judges() -> dict[str, Any]:
-    """B1w: 50 judges, 40 % of them coin-flippers, beside crowd-kit's NoisyBradleyTerry."""
+    """B1w: 50 judges, 40 % of them guessing, against crowd-kit's NoisyBradleyTerry."""
     out: dict[str, Any] = {}
     for name in ("b1w", "b1wt"):
         file = workload(name)
@@ -381,14 +381,14 @@ def _timing(r: Mapping[str, Any], more: Mapping[str, Callable[[dict[str, Any]], 
 def _fit_note(r: Mapping[str, Any], peer: str) -> str:
     return (
         f"Largest difference to the scores of {peer}, checked first: {r['largest_difference']:.0e}. Its tolerance is "
-        f"{r['tolerance']:.0e}, the loosest power of ten that brings its gradient (largest derivative over the "
-        f"outcomes that bear on it) below {GRADIENT:.0e}. Our first process ever, which compiles: "
+        f"{r['tolerance']:.0e}, the loosest power of ten that brings its gradient (largest derivative divided by its "
+        f"number of outcomes) below {GRADIENT:.0e}. Our first process, which compiles, takes "
         f"{_seconds(r['compiling'])}."
     )
 
 
 def _bradley_terry(r: dict[str, Any]) -> str:
-    verdict = f"Ours takes {r['times_evalica']:.2f} times evalica's time; at most {r['allowed']} was asked."
+    verdict = f"Ours takes {r['times_evalica']:.2f} times evalica's time; the limit is {r['allowed']}."
     parts = [_fit_note(r, "evalica"), _timing(r, {"RMSE to the truth": lambda t: f"{t['rmse']:.4f}"}), verdict]
     if half := r.get("half_wins"):
         parts.append(
@@ -399,7 +399,7 @@ def _bradley_terry(r: dict[str, Any]) -> str:
 
 
 def _plackett_luce(r: dict[str, Any]) -> str:
-    faster = f"{r['times_faster_than_choix']:.0f} times faster than choix; at least {r['asked']} was asked."
+    faster = f"{r['times_faster_than_choix']:.0f} times faster than choix; the target is {r['asked']}."
     return "\n\n".join([_fit_note(r, "choix"), _timing(r, {"RMSE to the truth": lambda t: f"{t['rmse']:.4f}"}), faster])
 
 
@@ -412,18 +412,18 @@ def _intervals(r: dict[str, Any]) -> str:
     note = (
         f"Scores equal to evalica's newman to {r['largest_difference']:.0e}, intervals "
         f"{r['mean_width_over_newman']:.2f} times as wide on average, checked first. Bootstraps draw {r['resamples']} "
-        "resamples. The half-win bootstrap is re-created from what FastChat's authors publish about theirs: collapsed "
+        "resamples. The half-win bootstrap follows what FastChat's authors publish about theirs: collapsed "
         "outcomes, multinomial resamples, L-BFGS, one process per core; the logistic one is scikit-learn's on the same "
         "collapsed outcomes. The gradient is that of Davidson's model, which only Concordant and newman maximise; "
         "counting a tie as half a win shrinks the scores, and the truth falls outside."
     )
     if not r["arena_rank"]:
-        note += " arena-rank was not there to be measured (set CONCORDANT_ARENA_PYTHON)."
+        note += " arena-rank was not installed (set CONCORDANT_ARENA_PYTHON)."
     own = r["tools"]["Concordant"]
     verdict = (
-        f"{r['times_faster']:.0f} times faster than the fastest peer ({r['fastest_peer']}); at least {r['asked']} was "
-        f"asked. Peak memory {own['peak_mb']:.0f} MB of {r['asked_mb']} allowed, {r['imports_alone_mb']:.0f} MB of it "
-        f"for the imports. Our first process ever, which compiles: {_seconds(r['compiling'])}."
+        f"{r['times_faster']:.0f} times faster than the fastest peer ({r['fastest_peer']}); the target is "
+        f"{r['asked']}. Peak memory {own['peak_mb']:.0f} MB (limit {r['asked_mb']}), {r['imports_alone_mb']:.0f} MB "
+        f"of it for the imports. Our first process, which compiles, takes {_seconds(r['compiling'])}."
     )
     return "\n\n".join([note, _timing(r, more), verdict])
 
@@ -442,7 +442,7 @@ def _judges(r: dict[str, Any]) -> str:
         for tool, t in tools.items()
     ]
     head = ["20,000 comparisons, 50 judges", "", "warm", "cold", "AUC of good against bad judges", "Spearman"]
-    return table(head, rows) + "\n\ncrowd-kit takes no ties; they are dropped for it."
+    return table(head, rows) + "\n\ncrowd-kit has no ties; they are dropped for it."
 
 
 SECTIONS: dict[str, Callable[[], dict[str, Any]]] = {

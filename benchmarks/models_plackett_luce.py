@@ -34,7 +34,7 @@ def _missing(name: str) -> dict[str, Any]:
 
 
 def plackett_luce_letor() -> dict[str, Any]:
-    """MQ2008-agg, mean of the five test folds, letor convention: the default, the papers' steps, the bare estimate."""
+    """MQ2008-agg, mean of five test folds, letor convention: the defaults, the papers' steps, no prior."""
     if not (DATA / "MQ2008-agg").is_dir():
         return _missing("MQ2008-agg")
     folds = cc.read_letor_folds(DATA / "MQ2008-agg")
@@ -75,7 +75,7 @@ def _ranked(lists: list[list[str]]) -> cc.Preferences:
 
 
 def plackett_luce_known() -> dict[str, Any]:
-    """Answers known from elsewhere: Hunter's NASCAR table, two optimisers on PrefLib, MovieLens' ends."""
+    """Known answers: Hunter's NASCAR table, two optimisers on PrefLib, first and last films of MovieLens."""
     out: dict[str, Any] = {}
     if (DATA / "r-ranking").is_dir():
         races = _races()
@@ -144,7 +144,7 @@ def _spearman(a: Floats, b: Floats) -> float:
 
 
 def plackett_luce_ties() -> dict[str, Any]:
-    """Ways to read ties: coarse scales whose truth is known, and 5,000 people who scored and ranked the same sushi."""
+    """Treatments of ties: coarse scales with known truth, and 5,000 people who scored and ranked the same sushi."""
     rng = np.random.default_rng(SEED)
     ways = ("average", "partition", "random", "input")
     drawn: dict[str, dict[str, list[float]]] = {}
@@ -255,7 +255,7 @@ def _fit_here(n_lists: int, length: int, n_items: int, repeats: int, params: dic
 
 
 def plackett_luce_growth() -> dict[str, Any]:
-    """Growth with rows, with the length of lists, with items and with intervals, prior 0; slopes of log time."""
+    """Growth of the time with rows, length of lists, items and intervals, prior 0; slopes of log time."""
     bare = {"prior": 0, "uncertainty": "none"}
     series = {
         "rows (lists of 10 out of 1,000)": [

@@ -65,7 +65,7 @@ def _lists(rng: np.random.Generator, s: Floats, lists: int, length: int) -> cc.P
 
 
 def prior_strength(data_sets: int = DATA_SETS) -> dict[str, Any]:
-    """Coverage of 95 % intervals, error of the scores and newcomers in the lead, by the precision of the prior."""
+    """Coverage of 95 % intervals, error of scores, and how often a newcomer leads, by the precision of the prior."""
     kinds: dict[str, Callable[[np.random.Generator, Floats], Any]] = {
         "Bradley–Terry, 12 comparisons per item": lambda rng, s: _votes(rng, s, 12),
         "Plackett–Luce, 60 lists of 4": lambda rng, s: _lists(rng, s, 60, 4),
@@ -105,11 +105,11 @@ def _prior_strength(r: dict[str, Any]) -> str:
         for kind, field, p, held, best, error, leads in r["rows"]
     ]
     note = (
-        f"{r['items']} items, {r['data_sets']} data sets a row, 95 % intervals at the defaults but for the precision "
-        "of the prior. All, best: percent of true scores inside their intervals, of all items and of the best one. "
-        "Error: root mean square of the scores. Newcomer first: how often an average item with three comparisons, "
-        "beside 12 of every other, leads the board (Bradley–Terry). The default is 0.1: the strongest that holds the "
-        "best item in nine of ten data sets on every field."
+        f"{r['items']} items, {r['data_sets']} data sets a row, 95 % intervals at the defaults except for the "
+        "precision of the prior. All, best: percent of true scores inside their intervals, for all items and for the "
+        "best one. Error: root mean square error of the scores. Newcomer first: how often an average item with three "
+        "comparisons leads, when every other item has 12 (Bradley–Terry). The default is 0.1, the strongest prior "
+        "whose intervals hold the best item in nine of ten data sets in every setting."
     )
     head = ["model and data", "true scores", "precision", "all", "best", "error", "newcomer first"]
     return note + "\n\n" + table(head, rows)

@@ -188,7 +188,7 @@ def _short(value: Any) -> str:
 
 
 def mq2008() -> dict[str, Any]:
-    """MQ2008-agg with labels: mean of the five test folds (letor convention, percent), chosen on validation alone."""
+    """MQ2008-agg with labels: mean of five test folds (letor convention, percent), settings chosen on validation."""
     folder = DATA / "MQ2008-agg"
     if not folder.is_dir():
         return {"not_available": "MQ2008-agg"}
@@ -248,7 +248,7 @@ def other_numbers(folder: Path, n_instances: int = 240) -> Path:
 
 
 def other() -> dict[str, Any]:
-    """21 experts, labels 0 to 3 and four folds: the same commands on a synthetic folder of the same form."""
+    """Synthetic LETOR folder of another shape (21 experts, labels 0 to 3, four folds): the same commands."""
     folder = other_numbers(CACHE / "letor21")
     rows = {name: way._replace(theirs=None) for name, way in ways().items()}
     folds = cc.read_letor_folds(folder)
@@ -264,7 +264,7 @@ def other() -> dict[str, Any]:
 
 
 def experts_story() -> dict[str, Any]:
-    """Experts of MQ2008-agg, fold 1: whom the CRF trusts, ignores and inverts, and what is left after pruning."""
+    """Experts of MQ2008-agg, fold 1: which the CRF trusts, ignores and inverts, and which are left after pruning."""
     folder = DATA / "MQ2008-agg"
     if not folder.is_dir():
         return {"not_available": "MQ2008-agg"}
@@ -318,7 +318,7 @@ def experts_story() -> dict[str, Any]:
 
 
 def exact_gradients() -> dict[str, Any]:
-    """Exact gradients of the expected metric by dynamic programming, beside vectorised enumeration of all orders."""
+    """Exact gradients of the expected metric: dynamic programming against vectorised enumeration of all orders."""
     crf_gradients = import_module("crf_gradients")
     found: dict[str, Any] = crf_gradients.study()
     return found
@@ -340,11 +340,13 @@ def _render_table(r: dict[str, Any]) -> str:
     parts = []
     if "experts" in r:
         labels = ", ".join(f"{v:g}" for v in r["labels"])
-        parts.append(f"{r['experts']} experts, labels {labels}, {r['folds']} folds; code and command are the same.")
+        parts.append(
+            f"{r['experts']} experts, labels {labels}, {r['folds']} folds; the code and the command are the same."
+        )
     parts += [
         table(["", *METRICS], rows),
-        f"± is the standard error over {max(row['seeds'] for row in r['rows'].values())} seeds (rows without it leave "
-        "nothing to chance); * differs from RRF by a paired t-test over all test queries, per-query means over the "
+        f"± is the standard error over {max(row['seeds'] for row in r['rows'].values())} seeds (rows without it are "
+        "deterministic); * differs from RRF by a paired t-test over all test queries, per-query means over the "
         "seeds, Holm's correction over the rows, 5 percent.",
         table(["", "p of N@5", "p of MAP", "chosen, fold by fold", "seconds"], _details(r["rows"])),
     ]
@@ -402,16 +404,16 @@ def _render_story(r: dict[str, Any]) -> str:
     removed = "; ".join(", ".join(gone) or "none" for gone in r["removed"])
     return "\n\n".join(
         [
-            f"Means and standard deviations over {SEEDS} seeds. alpha: not being listed by the expert; beta+: being "
-            "preferred to others; beta-: others being preferred; weight: how far an average list of the expert puts "
-            "its first item above its last, in units of the score.",
+            f"Means and standard deviations over {SEEDS} seeds. alpha: the item is not listed by the expert; beta+: "
+            "it is preferred to others; beta-: others are preferred; weight: how far an average list of the expert "
+            "puts its first item above its last, in units of the score.",
             table(["expert", "lists", "alpha", "beta+", "beta-", "weight", "in a word"], rows),
-            f"Ours: {ours}. Next to unused by the papers' rule (both beta below {100 * crf_study.SMALL:.0f} percent of "
+            f"Ours: {ours}. Nearly unused by the papers' rule (both beta below {100 * crf_study.SMALL:.0f} percent of "
             f"the largest, alpha positive): {', '.join(r['unused']) or 'none'}.",
             f"The papers: {theirs}.",
-            "Learned again without some experts, NDCG@10 on the validation part, percent, seed by seed:",
+            "Fitted again without some experts: NDCG@10 on the validation part, percent, by seed:",
             table(["", *(str(n) for n in range(SEEDS)), "mean", "less CRF"], seeds),
-            "`prune` leaves out those whose lists and whose silence move scores least, as long as that does no harm: "
+            "`prune` drops the experts that change the scores least, as long as the held-out metric does not fall: "
             f"{removed}.",
         ]
     )

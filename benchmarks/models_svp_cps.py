@@ -55,7 +55,7 @@ CONDORCET: dict[str, Way] = {
 
 
 def letor() -> dict[str, Any]:
-    """MQ2008-agg, mean of the five test folds: SVP, CPS and Condorcet in their variants beside the published rows."""
+    """MQ2008-agg, mean of five test folds: variants of SVP, CPS and Condorcet, and the published rows."""
     if not (DATA / "MQ2008-agg").is_dir():
         return {"not_available": "MQ2008-agg"}
     folds = cc.read_letor_folds(DATA / "MQ2008-agg")
@@ -121,7 +121,7 @@ def _cps(folds: list[Any]) -> tuple[dict[str, Any], list[str]]:
 
 
 def growth() -> dict[str, Any]:
-    """SVP: how the time grows with observed pairs and with items, margins with noise, both step lengths."""
+    """SVP: growth of the time with observed pairs and items, noisy margins, both step lengths."""
 
     def case(items: int, pairs: int) -> tuple[cc.Comparisons, Any]:
         rng = np.random.default_rng(0)
@@ -180,23 +180,23 @@ def _render_letor(r: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             table(head, rows("SVP", r["svp"])),
-            "SVP has nothing to train. The default sums rank differences, the same counts from which Bradley-Terry and "
-            f"the multinomial model start; by {CHOSEN_BY} on the validation parts of the five folds one would choose "
-            f"{', '.join(r['svp_chosen'])}. It is above the published row in every column. Differences of ranks on any "
-            "scale are of rank two for a complete list, votes are not. Sums are far better than means: a mean gives a "
-            "pair that one expert compared as much say as one that ten compared. A third of the queries fall into "
-            "parts that no expert connects, and a tenth have not settled after 500 steps; going on changes little.",
+            "SVP has no training. The default sums rank differences, the counts that the multinomial model also uses; "
+            f"{CHOSEN_BY} on the validation parts of the five folds would choose {', '.join(r['svp_chosen'])}. It is "
+            "above the published row in every column. For a complete list, differences of ranks on any scale are a "
+            "table of rank two; votes are not. Sums are far better than means: a mean gives a pair that one expert "
+            "compared the same weight as one that ten compared. A third of the queries fall into parts that no expert "
+            "connects, and a tenth have not converged after 500 steps; more steps change little.",
             table(head, rows("CPS-best", r["cps"])),
             f"Distances chosen by {CHOSEN_BY} on the validation part of the five folds: {chosen}. The published row is "
-            "LETOR's own and far below; what lifts ours is that an item a list leaves out takes the mean of the places "
-            "left, so that not being retrieved counts against it. Without any labels it is as good as RRF.",
+            "LETOR's own and far below. Ours is higher because an item that a list leaves out takes the mean of the "
+            "remaining places, so not being retrieved counts against it. Without labels it is as good as RRF.",
             table(head, rows("Condorcet", r["condorcet"])),
-            f"Nearest to the published Condorcet row: {near}"
+            f"Closest to the published Condorcet row: {near}"
             + (", equal in every digit" if exact else f", off by {r['condorcet_gaps'][near]:.2f}")
             + ". So in that row one item beats another if the sum of its rank differences over the experts who ranked "
             "both is positive, not if more experts prefer it, and items are ordered by wins less losses, ties in file "
-            "order. By majority of experts wins alone are better than wins less losses, and counting items that were "
-            "left out as ranked below (`missing='below'`) is better by three points and more.",
+            "order. By majority of experts, wins are better than wins less losses, and counting left-out items as "
+            "ranked below (`missing='below'`) is better by three points and more.",
         ]
     )
 

@@ -35,7 +35,7 @@ ASKED = {0: -0.04, 30: 0.04, 34: 0.15}
 
 
 def trec3() -> dict[str, Any]:
-    """TREC-3, top 100, random experts for 0 to 34 of 38 runs, mean of 10 draws: ULARA beside CombMNZ and RRF."""
+    """TREC-3, top 100, 0 to 34 of 38 runs replaced by random experts, 10 draws: ULARA against CombMNZ and RRF."""
     folder = DATA / runs_of.FOLDER
     if not folder.is_dir():
         return {"not_available": runs_of.FOLDER}
@@ -85,7 +85,7 @@ def _told_apart(weight: Any, replaced: Any) -> float:
 
 
 def growth() -> dict[str, Any]:
-    """How the time of fit and predict grows with instances, lists and their length."""
+    """Growth of the time of fit and predict with instances, lists and their length."""
 
     def seconds(instances: int, lists: int, length: int) -> float:
         rng = np.random.default_rng(0)
@@ -131,12 +131,12 @@ def _render_trec3(r: dict[str, Any]) -> str:
         f"{v:.2f} at {level}" for level, v in zip(r["levels"], r["random_experts_weigh_less_auc"], strict=True) if v
     )
     parts.append(
-        f"Asked of ULARA with default parameters over CombMNZ in P@10: {asked}; {'met' if r['met'] else 'not met'}. "
-        f"The share of pairs in which a run outweighs a random expert: {apart}. Mean of {r['draws']} draws; "
-        "paired t-tests over 50 topics, the draws of a topic averaged. The update as printed rewards disagreement and "
-        "is below CombMNZ as soon as there is somebody to disagree with; a larger eta follows fewer experts: it costs "
-        "most where all are good and gains most where few are; with nu = 1 items that one expert alone lists drown the "
-        "rest."
+        f"Targets of ULARA at its defaults, difference to CombMNZ in P@10: {asked}; "
+        f"{'met' if r['met'] else 'not met'}. The share of pairs in which a run outweighs a random expert: {apart}. "
+        f"Mean of {r['draws']} draws; paired t-tests over 50 topics, the draws of a topic averaged. The update as "
+        "printed rewards disagreement, and is below CombMNZ as soon as experts disagree. A larger eta trusts fewer "
+        "experts: it costs most if all are good, and gains most if few are. With nu = 1, items that only one expert "
+        "lists outnumber the rest."
     )
     return "\n\n".join(parts)
 

@@ -1,4 +1,4 @@
-"""Makes docs/results.md from docs/results/*.json: every figure in the docs comes from a file that a command wrote."""
+"""Write docs/results.md from docs/results/*.json, so that every figure in the docs comes from a measurement."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def _trec3(r: dict[str, Any]) -> str:
     board = [[name, f"{v['map']:.4f}", f"{v['p@10']:.4f}"] for name, v in r["fused"].items()]
     both = [table(["run", "MAP expected", "MAP ours"], rows), table(["method", "MAP", "P@10"], board)]
     note = (
-        "The expected values are those of the data's README. trec_eval orders by score and gives assctv2 0.3539 too; "
-        "0.3540 is its MAP in the order of the rank column (`--read order_by=rank`)."
+        "The expected values are those of the README of the data. trec_eval orders by score, and also gives assctv2 "
+        "0.3539; 0.3540 is its MAP in the order of the rank column (`--read order_by=rank`)."
     )
     return "\n\nAll forty runs fused:\n\n".join(both) + "\n\n" + note
 
@@ -135,7 +135,7 @@ def _workload_b(r: dict[str, Any]) -> str:
     ]
     same = ", ".join(f"{m} {gap:.0e}" for m, gap in r["equal_answers"].items())
     note = (
-        f"Largest difference to PyFLAGR's scores (six decimals), checked first: {same}; its MC4 is defined otherwise."
+        f"Largest difference to PyFLAGR's scores (six decimals), checked first: {same}; its MC4 has another definition."
     )
     return note + "\n\n" + table(["", "ours", "first call", "PyFLAGR", "times faster", "ranx", "times faster"], rows)
 
@@ -152,25 +152,25 @@ def _tests(r: dict[str, Any]) -> str:
 PAGES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
     "letor": ("MQ2008-agg, mean of the five test folds (letor convention, percent)", _letor),
     "trec3": ("TREC-3 ad hoc (trec convention)", _trec3),
-    "reading": ("Every file of the real data", _tests),
-    "golden": ("Golden cases", _tests),
-    "workload_a": ("Workload A: 10 M rows, ten files to a written fused run", _workload_a),
+    "reading": ("Tests that read every file of the real data", _tests),
+    "golden": ("Tests of the golden cases", _tests),
+    "workload_a": ("Workload A: fuse ten run files, 10 M rows, and write the fused run", _workload_a),
     "evaluation": ("NDCG@10 and MAP of the fused run, in memory", _evaluation),
     "workload_b": ("Workload B: 100 instances × 10 lists × top 100, read + aggregate + write", _workload_b),
-    "linear": ("Cost against size", _linear),
-    "startup": ("Start-up", _startup),
+    "linear": ("Time against the number of rows", _linear),
+    "startup": ("Start-up time", _startup),
     "request": ("One search request: 3 lists × 100 items through from_lists and RRF", _request),
-    "sizes": ("Installed environment", _sizes),
+    "sizes": ("Size of the installed environment", _sizes),
 }
 
 
-# The chapters of the page: which file of sections belongs where, and its heading.
+# The chapters of the page: the file of their sections, and their headings.
 FAMILIES = {
     "models_supervised": "Supervised aggregation",
     "models_ltr": "Learning to rank",
-    "models_peers": "Models beside their peers",
-    "models_coverage": "How often intervals hold the truth",
-    "models_prior": "How strong the default prior may be",
+    "models_peers": "Models compared with other libraries",
+    "models_coverage": "Coverage of intervals",
+    "models_prior": "Strength of the default prior",
     "models_bradley_terry": "Bradley-Terry",
     "models_judges": "Unreliable judges",
     "models_plackett_luce": "Plackett-Luce",
@@ -185,7 +185,7 @@ FAMILIES = {
 
 
 def _of_a_family(file: str) -> dict[str, tuple[str, Callable[[dict[str, Any]], str]]]:
-    """Return how the sections of a family are shown; the title is the first line of what they say of themselves."""
+    """Return title and renderer of each section of a family; the title is the first line of its docstring."""
     module = import_module(file)
     return {
         name: ((module.SECTIONS[name].__doc__ or name).strip().splitlines()[0].rstrip("."), show)
@@ -194,7 +194,7 @@ def _of_a_family(file: str) -> dict[str, tuple[str, Callable[[dict[str, Any]], s
 
 
 def _random_experts(results: Path) -> list[str]:
-    """Draw precision against the number of random experts, the methods that learn trust in one picture."""
+    """Draw precision against the number of random experts, for the methods that learn weights."""
     known = [results / f"{name}.json" for name in ("ulara_trec3", "mallows_trec3")]
     if not all(file.exists() for file in known):
         return []
@@ -215,11 +215,13 @@ def _random_experts(results: Path) -> list[str]:
 
 
 def render(results: Path, page: Path) -> None:
-    """Write the page from whatever results there are."""
+    """Write the page from the results that exist."""
     parts = [
         "# Results",
-        "Made by `make evidence` from `docs/results/*.json`; every ratio was measured beside the peer in one run on "
-        "one machine. Trust factors of three, not of one and a half.",
+        "This page has every measured figure: quality on real data, coverage of intervals, comparisons with other "
+        "libraries, time and memory. `make evidence` measures them and writes the page from `docs/results/*.json`. "
+        "Each ratio to another library was measured in one run on one machine. Trust factors of three, not of one and "
+        "a half.",
     ]
     chapters = {"Rank fusion, files and metrics": PAGES}
     chapters |= {heading: _of_a_family(file) for file, heading in FAMILIES.items()}

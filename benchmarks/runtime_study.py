@@ -106,7 +106,7 @@ def _beside_naive(cells: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def expansions() -> dict[str, Any]:
-    """Cost of a query as experts and items multiply (SPEC 12.4): fast and naive forms on MQ2008-agg, fold 1, test."""
+    """Time of a query against the number of experts and items: fast and naive forms on MQ2008-agg, fold 1, test."""
     if not (DATA / "MQ2008-agg").is_dir():
         return {"not_available": "MQ2008-agg"}
     # One thread for everybody: those of a linear algebra library disturb each other on matrices this small.
@@ -144,7 +144,7 @@ def _expansions() -> dict[str, Any]:
 
 
 def beside_rrf() -> dict[str, Any]:
-    """CRF and SVDRank beside RRF on the same data: whole containers, and one request of 3 lists x 100 items."""
+    """Time of CRF and SVDRank relative to RRF: whole containers, and one request of 3 lists x 100 items."""
     out: dict[str, Any] = {}
     if (DATA / "MQ2008-agg").is_dir():
         crf, svd = _models()
@@ -236,7 +236,7 @@ def _render_expansions(r: dict[str, Any]) -> str:
         queries = f"{beside['queries']} queries beside the naive forms"
         if beside["queries"] != ours["queries"]:
             part = round(ours["queries"] / beside["queries"])
-            queries += f" (every {part}th, because dense decompositions take so long)"
+            queries += f" (every {part}th, because dense decompositions are slow)"
         parts += [
             table(head, rows),
             f"At ten copies of the {what}, on {queries}: CRF {ratio['crf_over_naive_svd']:,.0f} times faster than "
@@ -247,10 +247,10 @@ def _render_expansions(r: dict[str, Any]) -> str:
             f"![{title}](results/{picture.name})",
         ]
     note = (
-        "One thread for all. Ours: `predict` on the whole container, ranks of the items included. Naive: pairwise "
-        "matrices query by query in NumPy, several experts in one call, then LAPACK's decompositions or sums. "
-        "Below 65,536 rows in all CRF is summed by NumPy, so that no request waits for a compiler, and by a compiled "
-        "loop from there on: hence its fall where the copies reach that number."
+        "All use one thread. Ours: `predict` on the whole container, including the ranks of the items. Naive: pairwise "
+        "matrices query by query in NumPy, several experts in one call, then LAPACK's decompositions or sums. CRF sums "
+        "with NumPy below 65,536 rows, so that no request waits for a compiler, and with a compiled loop above; its "
+        "time falls where the copies reach that number."
     )
     return "\n\n".join([note, *parts])
 

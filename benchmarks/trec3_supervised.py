@@ -155,14 +155,14 @@ def _tested(fused: dict[str, str], test: Files) -> dict[str, Any]:
 
 
 def trec3() -> dict[str, Any]:
-    """TREC-3 ad hoc, all 40 runs: learned on topics 151-175, fused on 176-200 with two commands (trec convention)."""
+    """TREC-3 ad hoc, all 40 runs: trained on topics 151-175, tested on 176-200, with two commands (trec convention)."""
     if not available():
         return {"not_available": "trec3-adhoc"}
     return study(files_of(TRAIN, "train"), files_of(TEST, "test"), CACHE / "trec3-supervised" / "out")
 
 
 def depth() -> dict[str, Any]:
-    """TREC-3 when the depth changes: fitted on the first 20, 100 or 1,000 of each list, asked about each of them."""
+    """TREC-3 at other depths than in training: fitted on the first 20, 100 or 1,000 of each list, tested on each."""
     if not available():
         return {"not_available": "trec3-adhoc"}
     halves = [files_of(TRAIN, "train"), files_of(TEST, "test")]
@@ -222,7 +222,7 @@ def _render_depth(r: dict[str, Any]) -> str:
     warned = {name: ", ".join(f"{a:,} → {b:,}" for a, b in pairs) or "never" for name, pairs in r["warned"].items()}
     return "\n\n".join(
         [
-            "MAP on the topics not learned from, mean of both halves as training part; ↓ marks what is below RRF. "
+            "MAP on the test topics, mean over both halves as training part; ↓ marks values below RRF. "
             '"unadjusted" is what the same weights give when deeper lists are read like those learned from.',
             table(["", "fitted at", *(f"asked at {k:,}" for k in DEPTHS)], body),
             f"A DataShiftWarning was given by {'; '.join(f'{name}: {pairs}' for name, pairs in warned.items())}.",
@@ -255,11 +255,11 @@ def _render(r: dict[str, Any]) -> str:
             table(["", "MAP", "P@10", "NDCG@10", "MAP less RRF's", "MAP less CombMNZ's", "aggregate"], rows),
             "p: paired t-test over the 25 topics, Holm's correction over the learned methods. "
             f"Above both in MAP: {', '.join(above) or 'none'}; significantly: {', '.join(sure) or 'none'}.",
-            "What was fitted on the training topics, and MAP held out in the cross-validation that each fit makes "
-            "within them; of the options of a method the best is taken, and the time is that of the whole command:",
+            "Fits on the training topics, with the held-out MAP of the cross-validation within them. The best options "
+            "of a method are used; the time is that of the whole command:",
             table(["", "options", "MAP held out", "chosen", "fit", "memory"], tried),
             f"The best of CRF, SVDRank and listwise linear by that is {best}; on topics 176-200 it is {least:+.4f} "
-            f"from the better of RRF and CombMNZ (set out to reach: {TARGET:+.2f}).",
+            f"from the better of RRF and CombMNZ (target: {TARGET:+.2f}).",
         ]
     )
 

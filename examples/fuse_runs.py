@@ -1,4 +1,4 @@
-"""Fuse the runs of six search systems, weigh one of them, and test whether fusing was worth it.
+"""Fuse the runs of six search systems, give one of them more weight, and test the gain over the best system.
 
 Runs on the bundled sample: python examples/fuse_runs.py
 """
@@ -14,7 +14,7 @@ def main() -> None:
     labels = cc.read_labels(path("qrels.txt"))
     print(runs)
 
-    # Every system alone is read alone: among the others its list would go on with the items only they found, all tied.
+    # Read each system alone. In the joined runs, documents that only others found would follow its list as one tie.
     systems = {file.stem: cc.aggregate(cc.read_runs(file), "rrf") for file in sorted(path("runs").glob("*.trec"))}
     alone = {name: cc.evaluate(consensus, labels, "ndcg@10").mean["ndcg@10"] for name, consensus in systems.items()}
     best = max(alone, key=lambda name: alone[name])
@@ -27,7 +27,7 @@ def main() -> None:
         "comb-mnz": cc.CombMNZ().fit_predict(runs),
         "borda": cc.Borda().fit_predict(runs),
     }
-    # The best single system is the baseline that fusing has to beat.
+    # The best single system is the baseline.
     print(cc.compare(fused, labels, ["ndcg@10", "map"], baseline=best))
 
     cc.write_run(fused["rrf"], "fused.trec")

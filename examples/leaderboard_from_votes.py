@@ -1,4 +1,4 @@
-"""A leaderboard from pairwise votes with ties, and a look at which judges agree with it.
+"""Make a leaderboard from pairwise votes with ties, and show how much it depends on each judge.
 
 Runs on the bundled sample: python examples/leaderboard_from_votes.py
 """
@@ -18,7 +18,7 @@ def main() -> None:
     for instance, item, score, rank in board.to_frame().select("instance", "item", "score", "rank").rows():
         print(f"{rank:3d}  {item:12s} {score:+4.0f}  ({instance})")
 
-    # How far does the order hang on single judges? Leave each out in turn.
+    # How much does the order depend on single judges? Leave out one at a time.
     everyone = dict(zip(board.items, board.rank.tolist(), strict=True))
     print("\nagreement with the full board (tau-b) when a judge is left out:")
     for judge in sorted(votes.experts):

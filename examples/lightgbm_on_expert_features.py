@@ -1,8 +1,8 @@
-"""Put LightGBM behind what experts prefer: singular vectors as features, boosted trees as the scorer.
+"""Train LightGBM on preferences of experts: singular vectors as features, boosted trees as the scorer.
 
 Runs on the bundled sample: python examples/lightgbm_on_expert_features.py
-LightGBM comes with the extra: pip install concordant[boost]. Without it the features are shown, and what they give in
-a sum.
+LightGBM comes with the extra: pip install concordant[boost]. Without it the example shows only the features and the
+linear scorer.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from concordant.data.sample import path
 
 
 def boosted(train: cc.Features, test: cc.Features, labels: cc.Labels) -> cc.Consensus:
-    """Return the consensus of trees that were grown on the training features by LambdaMART."""
+    """Fit LambdaMART to the training features and return its consensus for the test features."""
     import lightgbm
 
     label = np.nan_to_num(labels.align(train).label)
     ranker = lightgbm.LGBMRanker(n_estimators=100, num_leaves=7, learning_rate=0.05, random_state=0, verbose=-1)
-    # Rows of an instance stand together; `group` says how many there are of each.
+    # The rows of an instance are together; `group` is the number of rows of each.
     ranker.fit(train.X, label.astype(int), group=train.slots.sizes)
     return cc.Consensus.from_codes(test.slots, ranker.predict(test.X))
 
@@ -31,7 +31,7 @@ def main() -> None:
     labels = cc.read_labels(path("qrels.txt"))
     train, test = runs[:25], runs[25:]
 
-    # The fit chooses the strength of preferences and knows the experts; its linear scorer is the first rival.
+    # The fit chooses how to measure the strength of preferences; its linear scorer is a baseline.
     model = cc.SVDRank(strength="auto").fit(train, labels)
     print(f"strength of a preference: {model.strength_}")
     features = model.transform(train)

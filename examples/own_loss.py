@@ -22,7 +22,7 @@ class Softmax(cc.Ranker):
     def _loss(self, score: Any, lists: Any, gradient: Any, extra: Any, turn: int) -> tuple[float, Any]:
         starts, sizes = lists.offsets[:-1], np.diff(lists.offsets)
         gain = 2.0**lists.label - 1.0
-        # The largest score is subtracted so that no power overflows; it cancels.
+        # Subtracting the largest score avoids overflow; it cancels.
         highest = np.repeat(np.maximum.reduceat(score, starts), sizes)
         weight = np.exp(score - highest)
         total, whole = np.add.reduceat(weight, starts), np.add.reduceat(gain, starts)
@@ -39,7 +39,7 @@ def main() -> None:
 
     own = methods["softmax"]
     print(f"softmax chose {own.fit_info_.chosen}")
-    # What it learned goes to a file like that of any other method; to load it, this module must be imported.
+    # The model is saved like that of any other method. To load it, import this module first.
     own.save("softmax.model")
     print(cc.load("softmax.model").predict(test) == rankings["softmax"])
 

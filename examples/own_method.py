@@ -1,4 +1,4 @@
-"""A method of your own: write it, check it against the contract, compare it with the others.
+"""Write a method, check it against the contract, and compare it with other methods.
 
 Runs on the bundled sample: python examples/own_method.py
 """
@@ -20,7 +20,7 @@ class KApproval(cc.Aggregator):
     """Approval: an item scores the weight of the lists that have it among their k best."""
 
     name = "k-approval"
-    # Not faithful: the items above the cut tie, so that a single expert does not get its own order back.
+    # Not faithful: items above the cut tie, so the order of a single expert is not returned.
     tags = cc.Tags(accepts=frozenset({"rank", "score", "rating"}), faithful=False, cost="O(R log R)")
     constraints: ClassVar[Mapping[str, Constraint]] = {"k": integer(least=1)}
 

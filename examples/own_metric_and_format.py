@@ -1,4 +1,4 @@
-"""A metric and a file format of your own, each registered in a few lines and used by name.
+"""Register a metric and a file format in a few lines each, and use them by name.
 
 Runs on the bundled sample: python examples/own_metric_and_format.py
 """
@@ -18,7 +18,7 @@ from concordant.metrics import Metric
 
 @cc.register_metric
 class LastRelevant(Metric):
-    """How early the last relevant item is found: R / its position, 0 where one is missing."""
+    """R / position of the last relevant item, for R relevant items; 0 if one of them was not found."""
 
     name = "last"
     summary = "number of relevant items / position of the last one"

@@ -1,7 +1,7 @@
-"""Run the console sessions shown on the pages on the bundled sample, and compare what is printed with what is shown.
+"""Run the console sessions of the docs on the bundled sample, and compare the output with the pages.
 
-A session is a block fenced as ```console session. Its commands run one after another in a folder that holds the sample,
-shared by all sessions of a page; `...` in the shown output stands for anything. `--write` puts the real output in.
+A session is a block fenced as ```console session. Its commands run in order, in a folder with the sample that all
+sessions of a page share. `...` in the shown output matches anything. `--write` puts the real output into the pages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SESSION = re.compile(r"^```console session\n(?P<body>.*?)^```\s*$", re.MULTILINE
 
 @dataclass
 class Step:
-    """One command of a session, what the page shows for it, and what it really printed."""
+    """One command of a session, the output on the page, and the real output."""
 
     command: str
     shown: str
@@ -34,12 +34,12 @@ class Step:
 
     @property
     def same(self) -> bool:
-        """Whether the page tells the truth."""
+        """Whether the output on the page matches the real output."""
         return doctest.OutputChecker().check_output(self.shown, self.printed, doctest.ELLIPSIS)
 
 
 def split(body: str, line: int) -> list[Step]:
-    """Return the steps of a session; a command begins with `$ ` and goes on after a backslash at the end of a line."""
+    """Return the steps of a session; a command begins with `$ `, and a backslash at the end of a line continues it."""
     steps: list[Step] = []
     open_command = False
     for offset, text in enumerate(body.splitlines(keepends=True)):
@@ -54,7 +54,7 @@ def split(body: str, line: int) -> list[Step]:
 
 
 def run(steps: list[Step], folder: Path, status: int = 0) -> int:
-    """Run the steps in a folder, fill in what they print, and return the last exit status."""
+    """Run the steps in a folder, record their output, and return the last exit status."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT / "src"),
@@ -83,7 +83,7 @@ def run(steps: list[Step], folder: Path, status: int = 0) -> int:
 
 
 def sessions(page: Path) -> Iterator[tuple[re.Match[str], list[Step]]]:
-    """Run every session of a page in order and yield where it stands and its steps."""
+    """Run every session of a page in order, and yield its place in the text and its steps."""
     text = page.read_text(encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(SAMPLE, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
@@ -95,7 +95,7 @@ def sessions(page: Path) -> Iterator[tuple[re.Match[str], list[Step]]]:
 
 
 def rewrite(page: Path) -> bool:
-    """Put the real output into a page; shown output that still agrees is left as it is."""
+    """Put the real output into a page; output that still matches is left as it is."""
     text = page.read_text(encoding="utf-8")
     out, at = [], 0
     for found, steps in sessions(page):
@@ -108,7 +108,7 @@ def rewrite(page: Path) -> bool:
 
 
 def main() -> int:
-    """Check the pages named, or all that have sessions."""
+    """Check the named pages, or all pages with sessions."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--write", action="store_true", help="put the real output into the pages")
     parser.add_argument("pages", nargs="*", type=Path)

@@ -1,7 +1,7 @@
 #!/bin/sh
-# find_python.sh [PYTHON]: prints the interpreter to build environments with. A PYTHON that was named is used or
-# refused; the default python3, where too old, gives way to the newest of the usual names. Each is tried and not
-# only looked up, because a version manager's shim may exist without its Python.
+# find_python.sh [PYTHON]: print the interpreter for new environments. A PYTHON that you name is used or refused. If
+# the default python3 is too old, the newest of the usual names is used. Each is run, not only looked up, because a
+# version manager's shim may exist without its Python.
 set -u
 asked=${1:-python3}
 others=

@@ -1,10 +1,10 @@
 """Resolve the dependencies of pyproject.toml into requirements/*.txt: plain, complete `name==version` pins.
 
-`python scripts/lock.py` keeps the versions that are already pinned and adds what is missing; `--upgrade`
-takes the newest of everything; `--upgrade NAME...` only of those. Only wheels are considered (but for one
-peer), so that what is locked installs without a compiler. `dev` is resolved first, and `run` and `build` take
-their versions from it, so that one environment can hold them all. `lowest` has each dependency and extra at its
-lower bound; run this script with the oldest supported Python, because later ones have no wheels of these versions.
+`python scripts/lock.py` keeps the versions that are already pinned and adds missing packages. `--upgrade` takes the
+newest version of everything, `--upgrade NAME...` only of those packages. Only wheels are considered (except for one
+peer), so the pins install without a compiler. `dev` is resolved first, and `run` and `build` take their versions from
+it, so one environment can hold them all. `lowest` has each dependency and extra at its lower bound. Run this script
+with the oldest supported Python, because later ones have no wheels of these versions.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ SOURCE_ONLY = "pyflagr"
 
 
 def normalise(name: str) -> str:
-    """Return the name in the one spelling by which package names are compared."""
+    """Return the normalised spelling of a package name."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def read_pins(path: Path) -> dict[str, str]:
-    """Return name -> version of a lock file; empty when there is none yet."""
+    """Return name -> version of a lock file, or an empty mapping if there is no file."""
     if not path.exists():
         return {}
     lines = (line.split("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
@@ -38,7 +38,7 @@ def read_pins(path: Path) -> dict[str, str]:
 
 
 def group(groups: dict[str, list[str | dict[str, str]]], name: str) -> list[str]:
-    """Return the requirements of a dependency group with its included groups unfolded."""
+    """Return the requirements of a dependency group, including those of the groups it includes."""
     out: list[str] = []
     for entry in groups[name]:
         out.extend([entry] if isinstance(entry, str) else group(groups, entry["include-group"]))
@@ -85,7 +85,7 @@ def main() -> None:
 
     dev = resolve([*run, *group(groups, "dev")], keep("dev"))
     peers = resolve(group(groups, "peers"), keep("peers"))
-    # Free but for the bounds: the tools' newest versions may ask for more than these.
+    # No constraints besides the bounds: the newest tools may need later versions.
     lowest = resolve([*sorted({at_lower_bound(entry) for entry in [*run, *extras]}), *group(groups, "dev")], {})
     locks = {
         "dev": ("Everything `make test` and `make lint` need.", dev),

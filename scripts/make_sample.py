@@ -2,7 +2,7 @@
 
 usage: python scripts/make_sample.py [FOLDER]
 
-Running it again writes the same bytes: a test compares them with what is committed. Never edit the sample by hand.
+Running it again writes the same bytes; a test compares them with the committed files. Never edit the sample by hand.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from concordant.data import synthetic
 SEED = 20
 TARGET = Path(__file__).resolve().parent.parent / "src" / "concordant" / "data" / "sample"
 
-# How well each system follows relevance, and how many documents it returns. A reranker only sees the head of a list.
+# Skill of each system, and how many documents it returns. A reranker sees only the top of a list.
 SYSTEMS = {
     "bm25": (0.75, 50),
     "splade": (0.95, 40),
@@ -62,7 +62,7 @@ def runs(folder: Path) -> None:
         random_state=SEED,
     )
     p, labels = sample.preferences, sample.labels
-    # Short names keep the files small: documents are numbered as they are first met.
+    # Short names keep the files small: documents are numbered in order of appearance.
     names: dict[tuple[str, str], str] = {}
     for slots in (p.slots, labels.slots):
         for n, item in zip(slots.instance.tolist(), slots.items, strict=True):
@@ -92,7 +92,7 @@ def votes(folder: Path) -> None:
 
 
 def ballots(folder: Path) -> None:
-    """Write the ballots, equal ones as one line with their number."""
+    """Write the ballots; equal ballots become one line with their count."""
     p = synthetic.plackett_luce(CANDIDATES, 500, random_state=SEED).preferences
     told = np.random.default_rng(SEED).choice([1, 2, 3, 4, 6], p=[0.1, 0.15, 0.3, 0.15, 0.3], size=500)
     orders = Counter(

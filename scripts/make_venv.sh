@@ -1,5 +1,5 @@
 #!/bin/sh
-# make_venv.sh PYTHON FOLDER: a new, empty environment in FOLDER, or a message that says what is missing.
+# make_venv.sh PYTHON FOLDER: create an empty environment in FOLDER, or print what is missing.
 set -eu
 python=$("$(dirname "$0")/find_python.sh" "$1")
 folder=$2

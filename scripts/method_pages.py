@@ -1,8 +1,8 @@
-"""Write docs/methods/*.md, the overview and the navigation in docs/methods.md and the list of checks from the registry.
+"""Write docs/methods/*.md, the tables of docs/methods.md and the list of checks in docs/own-method.md.
 
-A method is described in one place, its class. What the pages add is arrangement: one page per family (per file of
-`concordant.aggregators`), every method under its name with tags, parameters and example. `--check` writes nothing and
-fails when a committed page differs; the tests call it.
+All text comes from the registry and the docstrings of the classes. There is one page per family (per file of
+`concordant.aggregators`), with every method under its name, its tags, parameters and example. `--check` writes nothing
+and fails if a committed page differs; the tests call it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from concordant.base.registry import METHODS  # noqa: E402
 DOCS = ROOT / "docs"
 OVERVIEW = DOCS / "methods.md"
 CONTRACT = DOCS / "own-method.md"
-# A family that has as many parameters in common describes them once.
+# A family that shares at least this many parameters describes them once.
 SHARED = 10
 TAGS = ("supervised", "per_instance", "weights", "ties", "uncertainty", "stochastic", "faithful")
 KINDS = {"rank": "ranks", "score": "scores", "rating": "ratings", "comparisons": "comparisons"}
@@ -60,7 +60,7 @@ def sections(docstring: str) -> dict[str, str]:
 
 
 class Described(NamedTuple):
-    """What the docstring says of a parameter: its type, its meaning, and paragraphs too long for a table."""
+    """A parameter in a docstring: its type, its meaning, and further paragraphs that do not fit into a table."""
 
     kind: str
     meaning: str
@@ -68,7 +68,7 @@ class Described(NamedTuple):
 
 
 def parameters(text: str) -> dict[str, Described]:
-    """Return what a Parameters section says, by name."""
+    """Return the entries of a Parameters section by name."""
     out = {}
     for block in filter(None, re.split(r"\n(?=\S)", text.strip())):
         head, _, body = block.partition("\n")
@@ -91,7 +91,7 @@ def prose(text: str) -> str:
             if i % 2:
                 pieces[i] = "`" + piece.strip("`") + "`"
             else:
-                # One word between stars is meant to stand out.
+                # One word between stars is emphasised.
                 piece = re.sub(r"(?<![\w*])\*(\w+)\*(?![\w*])", "\0\\1\0", piece)
                 piece = re.sub(r"(?<!\n)([*<])(?!\s)", r"\\\1", piece).replace("\0", "*")
                 pieces[i] = re.sub(r"__\w+?__", r"`\g<0>`", piece)
@@ -105,21 +105,21 @@ def cell(text: str) -> str:
 
 
 def takes(cls: type[Aggregator]) -> str:
-    """Return the kinds a method works on, in words."""
+    """Return the kinds of data that a method takes, in words."""
     kinds = [plural for kind, plural in KINDS.items() if kind in cls.tags.accepts]
     kinds = ["lists", *kinds[3:]] if set(KINDS) - {"comparisons"} <= cls.tags.accepts else kinds
     return ", ".join(["features"] * cls.takes_features + kinds)
 
 
 def tags_table(cls: type[Aggregator]) -> str:
-    """Return the tags as a table of two rows: what it takes, which tags hold, what it costs."""
+    """Return a table of two rows: what the method takes, its tags and its cost."""
     held = ", ".join(name.replace("_", " ") for name in TAGS if getattr(cls.tags, name))
     head = "| takes | [tags](../methods.md#tags) | cost |\n|---|---|---|"
     return f"{head}\n| {takes(cls)} | {held} | {cell(cls.tags.cost)} |"
 
 
 def parameter_rows(cls: type[Aggregator], described: dict[str, Described]) -> dict[str, str]:
-    """Return a row for each parameter: default, what is allowed, and meaning."""
+    """Return a row for each parameter: default, allowed values and meaning."""
     signature = inspect.signature(cls.__init__).parameters
     rows = {}
     for name in cls.param_names():
@@ -135,14 +135,14 @@ def parameter_rows(cls: type[Aggregator], described: dict[str, Described]) -> di
 
 
 def parameters_table(rows: list[str], described: dict[str, Described]) -> str:
-    """Return rows as a table, and what is too long for it below."""
+    """Return rows as a table, followed by the paragraphs that do not fit into it."""
     lines = ["| parameter | default | allowed | meaning |", "|---|---|---|---|", *rows]
     longer = [f"`{name}`:\n\n{prose(d.more)}" for name, d in described.items() if d.more]
     return "\n\n".join(["\n".join(lines), *longer])
 
 
 def attribute_texts(text: str) -> list[str]:
-    """Return a paragraph for each entry of an Attributes section, names with one description together."""
+    """Return a paragraph for each entry of an Attributes section; names with equal descriptions share one."""
     together: dict[Described, list[str]] = {}
     for name, described in parameters(text).items():
         together.setdefault(described, []).append(f"`{name}`")
@@ -155,7 +155,7 @@ def attribute_texts(text: str) -> list[str]:
 
 
 class Shared(NamedTuple):
-    """What all methods of a family have in common."""
+    """The parameters and attributes that all methods of a family share."""
 
     parameters: dict[str, str]
     attributes: list[str]
@@ -167,7 +167,7 @@ def shared(members: list[type[Aggregator]]) -> Shared:
     rows = [parameter_rows(c, parameters(s.get("Parameters", ""))) for c, s in zip(members, every, strict=True)]
     common = {}
     for name in rows[0] if len(members) > 2 else ():
-        # What one of them takes otherwise it says itself.
+        # A single method that differs describes the parameter itself.
         row, n = Counter(other.get(name, "") for other in rows).most_common(1)[0]
         if row and n >= len(members) - 1:
             common[name] = row
@@ -183,7 +183,7 @@ def example(text: str) -> str:
 
 
 def method_text(cls: type[Aggregator], common: Shared) -> str:
-    """Return the part of a family's page that is about one method."""
+    """Return the section of one method."""
     parts = sections(cls.__doc__ or "")
     if "Examples" not in parts:
         raise SystemExit(f"{cls.__name__}: the docstring has no section Examples")
@@ -192,7 +192,7 @@ def method_text(cls: type[Aggregator], common: Shared) -> str:
     summary, _, rest = parts.pop("").partition("\n\n")
     out = [f"## {cls.name}", f"`concordant.{cls.__name__}`. {prose(' '.join(summary.split()))}"]
     if rest:
-        # The formula stands out from the text around it.
+        # The formula becomes a block of its own.
         rest = re.sub(r"(?:^|(?<=\.)\s)(score\(i\) = .+?\.)(?:\s|$)", _formula, rest, flags=re.DOTALL)
         out.append(prose(rest.strip("\n")))
     out.append(tags_table(cls))
@@ -215,7 +215,7 @@ def _formula(found: re.Match[str]) -> str:
 
 
 def family_page(family: str, members: list[type[Aggregator]]) -> str:
-    """Return one page: what the family has in common, then its methods."""
+    """Return the page of a family: its idea, then its methods."""
     doc = inspect.cleandoc(import_module(members[0].__module__).__doc__ or family)
     first, _, rest = doc.partition("\n\n")
     title, colon, idea = " ".join(first.split()).partition(": ")
@@ -255,14 +255,14 @@ def navigation() -> str:
 
 
 def contract() -> str:
-    """Return the table of what is checked of every method."""
+    """Return the table of contract checks."""
     lines = ["| check | when | what must hold |", "|---|---|---|"]
     lines += [f"| `{c.name}` | {cell(c.when)} | {cell(prose(c.demand))} |" for c in CHECKS.values()]
     return "\n".join(lines)
 
 
 def fill(page: str, name: str, content: str) -> str:
-    """Return the text of a page with what stands between the markers of this name replaced."""
+    """Return the text of a page with new content between the markers of this name."""
     begin, end = f"<!-- {name}: begin, written by scripts/method_pages.py -->", f"<!-- {name}: end -->"
     before, found, tail = page.partition(begin)
     _, closed, after = tail.partition(end)
@@ -272,7 +272,7 @@ def fill(page: str, name: str, content: str) -> str:
 
 
 def pages() -> dict[Path, str]:
-    """Return the text every page should have."""
+    """Return the text of every page."""
     out = {DOCS / "methods" / f"{family}.md": family_page(family, members) for family, members in families().items()}
     text = fill(OVERVIEW.read_text(encoding="utf-8"), "overview", overview())
     out[OVERVIEW] = fill(text, "families", navigation())
@@ -281,9 +281,9 @@ def pages() -> dict[Path, str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the pages, or with --check say which are stale."""
+    """Write the pages; with --check, print which are stale."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--check", action="store_true", help="write nothing; fail when a page is stale")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail if a page is stale")
     check = parser.parse_args(arguments).check
     wanted = pages()
     stale = [page for page, text in wanted.items() if not page.exists() or page.read_text(encoding="utf-8") != text]

@@ -1,7 +1,7 @@
-"""Draw the pictures of docs/plots.md: run the Python blocks of the page, and save the axes each picture shows.
+"""Draw the plots of docs/plots.md: run the Python blocks of the page, and save the axes of each.
 
-The page is the only source: a picture is what the block above it leaves in `ax`. `--only NAME` draws a single one,
-`--png FOLDER` writes bitmaps to look at instead of the page's own files.
+The page is the only source: a plot shows the `ax` of the block above it. `--only NAME` draws a single plot.
+`--png FOLDER` writes bitmaps instead of the files of the page.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def draw(only: str | None = None, folder: Path | None = None) -> list[Path]:
     for found in PART.finditer(text):
         if found["code"]:
             line = text.count("\n", 0, found.start("code"))
-            # What a block itself writes is of no interest here.
+            # Files that a block writes itself are not needed.
             with tempfile.TemporaryDirectory() as elsewhere, chdir(elsewhere):
                 exec(compile("\n" * line + found["code"], str(PAGE), "exec"), names)
             continue
@@ -48,7 +48,7 @@ def draw(only: str | None = None, folder: Path | None = None) -> list[Path]:
         if folder is not None:
             out = folder / f"{out.stem}.png"
         out.parent.mkdir(parents=True, exist_ok=True)
-        # The same data give the same file: no date, and ids that do not change from run to run.
+        # Equal data give equal files: no date, and fixed ids.
         with mpl.rc_context({"svg.hashsalt": "concordant"}):
             dated = {"metadata": {"Date": None}} if out.suffix == ".svg" else {}
             names["ax"].figure.savefig(out, dpi=110, **dated)
@@ -57,9 +57,9 @@ def draw(only: str | None = None, folder: Path | None = None) -> list[Path]:
 
 
 def main() -> int:
-    """Draw what was asked for; return 1 when there is no such picture."""
+    """Draw the requested plots; return 1 if there is no such plot."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", metavar="NAME", help="draw this one only, such as scores")
+    parser.add_argument("--only", metavar="NAME", help="draw only this plot, such as scores")
     parser.add_argument("--png", metavar="FOLDER", type=Path, help="write bitmaps to this folder instead")
     asked = parser.parse_args()
     files = draw(asked.only, asked.png)

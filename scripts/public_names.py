@@ -1,7 +1,7 @@
 """Write src/concordant/_names.py and src/concordant/__init__.pyi, which say where the public names are.
 
-A new method, metric or format works without them; with them one name imports one module, and type checkers know every
-public name. `--check` writes nothing and fails when a committed file differs; the tests call it.
+A new method, metric or format works without these files. With them a name imports only its own module, and type
+checkers know every public name. `--check` writes nothing and fails if a committed file differs; the tests call it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NAMES, STUB = PACKAGE / "_names.py", PACKAGE / "__init__.pyi"
 
 
 def table(registry: Registry[Any]) -> dict[str, str]:
-    """Return ``module:class`` of every entry of this package by name; of a format what it can do."""
+    """Return ``module:class`` of every entry of this package by name; for a format ``module:read,write``."""
     found = {name: (registry.owners[name], registry[name]) for name in registry}
     return {
         name: f"{module}:{entry.__name__ if isinstance(entry, type) else ','.join(abilities(entry))}"
@@ -75,7 +75,7 @@ def _isort(line: str) -> tuple[str, int, str]:
 
 
 def main() -> None:
-    """Write the files that differ, or with --check name them and fail."""
+    """Write the files that differ; with --check, name them and fail."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; fail when a file differs")
     check = parser.parse_args().check

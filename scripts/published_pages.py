@@ -1,4 +1,4 @@
-"""Put the pages, tables and pictures that `concordant reproduce` wrote into docs/reproduced."""
+"""Copy the pages, tables and figures that `concordant reproduce` wrote to docs/reproduced."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ KEPT = {".md", ".csv", ".svg"}
 
 
 def main(source: Path) -> None:
-    """Copy the pages; those of studies that are no longer there go."""
+    """Copy the pages; pages of studies that no longer exist are removed."""
     found = sorted(path for path in source.iterdir() if path.suffix in KEPT)
     if not any(path.name == "index.md" for path in found):
-        raise SystemExit(f"{source}: there are no pages of concordant reproduce here")
+        raise SystemExit(f"{source}: no pages of concordant reproduce in this folder")
     shutil.rmtree(TARGET, ignore_errors=True)
     TARGET.mkdir(parents=True)
     for path in found:

@@ -1,15 +1,15 @@
 """Run the tests of what changed, nearest first, for about a minute: `make quick`.
 
-Changed is what differs from the merge base with the main branch, committed or not, and what git does not know yet.
-A changed file selects
+A file counts as changed if it differs from the merge base with the main branch, committed or not, or if git does not
+track it yet. A changed file selects
 
 1. the tests of the same name (`src/concordant/io/trec.py` selects `tests/io/test_trec.py`), or itself if it is a test;
-2. the test files that import it, or for a file of tests that nobody imports, those beside it;
+2. the test files that import it; for a helper file of tests that nothing imports, the tests in the same folder;
 3. the tests of the same name of the modules that import it;
 4. for a file that defines methods, their part of the contract and of the frozen answers; for a page or an example, its
    part of tests/test_docs.py.
 
-This is a selection and no proof: `make test` runs everything. Tests that do not fit into the time are counted.
+This is only a selection: `make test` runs everything. Tests that do not fit into the time are skipped and counted.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-# Where modules live, and what stands before their names when they are imported.
+# Folders of modules, and the prefix of their import names.
 SOURCES = {"src": "", "papers": "", "tests": "tests.", "benchmarks": "benchmarks.", "scripts": "scripts."}
 CONTRACT = ("tests/test_contract.py", "tests/answers/test_answers.py")
 PAGES = "tests/test_docs.py"
-# Files that are no modules and have tests.
+# Other files, and their tests.
 OTHERS = {"pyproject.toml": "tests/test_packaging.py", "requirements": "tests/test_packaging.py"}
 
 
 def git(*words: str) -> list[str]:
-    """Return the lines that a git command prints; none where it fails."""
+    """Return the lines that a git command prints, or none if it fails."""
     done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
     return done.stdout.splitlines() if done.returncode == 0 else []
 
 
 def changed_files(base: str | None) -> tuple[str, list[str]]:
-    """Return the commit compared with, and the files that differ from it and exist."""
+    """Return the base commit, and the existing files that differ from it."""
     branches = [base] if base else ["main", "origin/main", "master", "origin/master"]
     common = next((found[0] for branch in branches if (found := git("merge-base", "HEAD", branch))), None)
     if common is None:
@@ -51,7 +51,7 @@ def changed_files(base: str | None) -> tuple[str, list[str]]:
 
 
 def module_name(path: str) -> str | None:
-    """Return the name by which a file is imported, or None if it is no module."""
+    """Return the import name of a file, or None if it is no module."""
     top, _, rest = path.partition("/")
     if top not in SOURCES or not rest.endswith(".py"):
         return None
@@ -98,7 +98,7 @@ def importers(path: str) -> list[str]:
 
 
 def methods_of(path: str) -> set[str]:
-    """Return the `name` of each class in a file that has one, and the names of these classes."""
+    """Return the classes of a file that have a `name`, and these names."""
     found: set[str] = set()
     for node in ast.walk(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
         for line in node.body if isinstance(node, ast.ClassDef) else ():
@@ -109,7 +109,7 @@ def methods_of(path: str) -> set[str]:
 
 
 class Selection:
-    """The chosen test files and why. As a plugin of pytest it keeps only the parts that changed, and the time."""
+    """The chosen test files with reasons. As a pytest plugin it keeps only tests of what changed, and stops in time."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
@@ -120,14 +120,14 @@ class Selection:
         self.late = 0
 
     def add(self, tests: Iterable[str], near: int, reason: str) -> bool:
-        """Choose test files for a reason; a nearer reason replaces one that is less near."""
+        """Choose test files for a reason; a closer reason replaces a more distant one."""
         tests = list(tests)
         for test in tests:
             self.reasons[test] = min(self.reasons.get(test, (near, reason)), (near, reason))
         return bool(tests)
 
     def add_changed(self, path: str) -> None:
-        """Choose what a changed file selects."""
+        """Choose the tests that a changed file selects."""
         if (path.endswith(".md") and (path == "README.md" or path.startswith("docs/"))) or path.startswith("examples/"):
             self.pages.add(path)
             self.add([PAGES], 1, "pages and examples that changed")
@@ -144,7 +144,7 @@ class Selection:
                 self.methods |= methods
                 self.add(CONTRACT, 2, f"the methods of {path}")
             if not chosen and path.startswith("tests/"):
-                # What the tests of a folder read without importing it.
+                # Tests may read a helper file of their folder without importing it.
                 beside = (test for test in modules() if is_test(test) and Path(test).parent == Path(path).parent)
                 chosen = self.add(beside, 1, f"beside {path}")
             if not chosen:
@@ -155,7 +155,7 @@ class Selection:
             self.unmapped.append(path)
 
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Keep only the changed methods and pages of the files that go through all of them."""
+        """In the test files that cover all methods or pages, keep only the changed ones."""
         kept = [item for item in items if self._wanted(item)]
         config.hook.pytest_deselected(items=[item for item in items if item not in kept])
         items[:] = kept
@@ -172,22 +172,22 @@ class Selection:
         return True
 
     def pytest_sessionstart(self) -> None:
-        """Start the clock."""
+        """Note when the time is up."""
         self.end = time.monotonic() + self.seconds
 
     def pytest_runtest_setup(self) -> None:
-        """Skip a test that would begin too late."""
+        """Skip a test if the time is up."""
         if time.monotonic() > self.end:
             self.late += 1
             pytest.skip("no time left")
 
 
 def main() -> int:
-    """Choose, say what was chosen and why, run it, and say what was left out."""
+    """Choose tests, print them with reasons, run them, and print how many were skipped."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--base", help="the branch to compare with; main without it")
+    parser.add_argument("--base", help="the branch to compare with (default: main)")
     parser.add_argument("--seconds", type=float, default=45.0, help="start no further test after this time")
-    parser.add_argument("--list", action="store_true", help="only say what would run")
+    parser.add_argument("--list", action="store_true", help="only print what would run")
     options = parser.parse_args()
 
     common, changed = changed_files(options.base)

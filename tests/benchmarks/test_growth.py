@@ -96,8 +96,8 @@ def test_fusion_is_timed_beside_the_scan_and_in_blocks(bench: Any, monkeypatch: 
     size["blocks"]["rrf"] |= {"peak_mb": 13 * 1024, "times_scan": 1e6, "times_lean_scan": 2e6}
     page = bench.growth_pages.RENDER["scale_runs"](r)
     assert "at most 12 GB (13.0 GB, not met)" in page
-    assert "RRF at most 4 times the bare scan that holds what it reads (1000000.00, not met)" in page
-    assert "lets go of each file, RRF takes up to 2000000.0 times as long from TREC runs and " in page
+    assert "RRF at most 4 times the bare scan that keeps the files (1000000.00, not met)" in page
+    assert "releases each file, RRF takes up to 2000000.0 times as long from TREC runs and " in page
     assert "at most 1.5 times that of the smallest (1.00, met)" in page
 
 
@@ -282,7 +282,7 @@ def test_workers_are_shown_beside_one_process(bench: Any) -> None:
     )
     assert "| RRF, 10 million rows to a written table | 1.0 s | 2.0 s | 3.0 s | 4.0 s | same bytes |" in page
     assert "| ulara, fit to 900 rows | 1.0 s | 2.0 s | 3.0 s | 4.0 s | 2e-16 |" in page
-    assert "(1 of 2 were struck while they worked)" in page
+    assert "(1 of 2 were killed during work)" in page
     assert page.endswith("ends with code 1: “nobody.” Not fitted from blocks: crf.")
 
 

@@ -169,7 +169,7 @@ def test_a_threshold_that_keeps_no_product_is_said(bench: Any, monkeypatch: pyte
     assert list(found["orders"]) == [m.FIRST]
     assert "no products" in found["without"][m.SECOND]["PMOP, full"]
     page = m.RENDER["ltr_tables"](json.loads(json.dumps({"sets": {"x": found | {"verdict": {}}}, "published": {}})))
-    assert "not to be had, as in some fold no product passes: PMOP, full; RankNet." in page
+    assert "not available, because no product passes in some fold: PMOP, full; RankNet." in page
 
 
 def test_held_out_curves_are_means_over_the_folds(bench: Any) -> None:
@@ -289,4 +289,4 @@ def test_the_page_knows_the_sections(bench: Any) -> None:
     m = bench.models_ltr
     assert set(m.SECTIONS) == set(m.RENDER) == {"ltr_tables", "ltr_joined", "ltr_cost", "ltr_exact", "ltr_yahoo"}
     titles = bench.render._of_a_family("models_ltr")
-    assert titles["ltr_yahoo"][0].startswith("PMOP on data in the shape of the Yahoo! set")
+    assert titles["ltr_yahoo"][0].startswith("PMOP and LightGBM's lambdarank on data of the size of the Yahoo! set")
