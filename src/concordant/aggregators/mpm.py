@@ -32,7 +32,7 @@ from concordant.errors import (
     UncertaintyWarning,
     listing,
 )
-from concordant.execution import InMemory, Shards, map_instances
+from concordant.execution import InMemory, Shards, map_instances, report_progress
 from concordant.execution.blocks import Blocks
 from concordant.inference.experts import check_known
 from concordant.inference.uncertainty import (
