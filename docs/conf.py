@@ -1,8 +1,8 @@
-"""How Sphinx makes site/ from these pages: `make docs`.
+"""Sphinx configuration: `make docs` builds site/ from these pages.
 
-The pages are plain Markdown that reads well in a repository browser too. What only the site needs is added on the way
-in: links to README.md and CHANGELOG.md lead to their pages, and each page of the API reference gets the public names
-it stands for, so that a new method or function is in the reference without anybody listing it.
+The pages are plain Markdown and read well in a repository browser too. This file adds what only the site needs: links
+to README.md and CHANGELOG.md lead to their pages, and each page of the API reference lists its public names, so a new
+method or function appears in the reference by itself.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ smartquotes = False
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["results", "_static"]
 
-# Anchors are spelled as repository browsers spell them; one that does not exist stops the build.
+# Anchors are spelled as repository browsers spell them; a missing anchor stops the build.
 myst_heading_anchors = 4
 nitpicky = True
 
-# Docstrings are prose with code in backticks; types and shapes are said in words ("float64[experts, 3]").
+# Docstrings are prose with code in backticks; types and shapes are words ("float64[experts, 3]").
 default_role = "literal"
 autodoc_typehints = "none"
 autodoc_member_order = "groupwise"
 napoleon_google_docstring = False
 napoleon_use_param = False
 napoleon_use_rtype = False
-# Attributes look like parameters; no word of their types is taken for a reference.
+# Attributes look like parameters, and words of their types are not references.
 napoleon_custom_sections = [("Attributes", "params_style")]
 
 html_theme = "furo"
@@ -51,7 +51,7 @@ html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
-# A page opened from disk may not read other pages, which is what excerpts in search results would need.
+# Excerpts in search results need to read other pages, which a page opened from disk may not do.
 html_show_search_summary = False
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
@@ -78,7 +78,7 @@ def public_names(places: str) -> str:
     for place in places.replace(" ", "").split(","):
         if place.startswith("concordant."):
             module = module_of(place.removeprefix("concordant."))
-            # What `concordant` itself offers stands there under that name already.
+            # Names of `concordant` itself are listed there already.
             ours = [name for name in module.__all__ if name not in concordant._MODULE_OF]
             names += [(f"{place}.{name}", getattr(module, name)) for name in ours]
             continue
@@ -92,7 +92,7 @@ def public_names(places: str) -> str:
 
 
 def module_of(name: str) -> ModuleType:
-    """Return a module by its place in the package, or by the public name that stands for it."""
+    """Return a module by its place in the package, or by its public name."""
     return getattr(concordant, name) if name in concordant._MODULE_OF else import_module(f"concordant.{name}")
 
 
@@ -103,7 +103,7 @@ def complete(_app: object, _docname: str, source: list[str]) -> None:
 
 
 def escape(_app: object, _what: str, _name: str, _value: object, _options: object, lines: list[str]) -> None:
-    """Keep docstrings from being read as markup they do not use; code is left alone."""
+    """Escape characters in docstrings that are not meant as markup; code stays as it is."""
     for i, line in enumerate(lines):
         # Napoleon takes care of the stars in a list of parameters.
         if re.match(r"\s*(?:>>>|\.\.\.|\*{1,2}\w+(?: :|,|$))", line):
@@ -117,9 +117,9 @@ def escape(_app: object, _what: str, _name: str, _value: object, _options: objec
 
 
 def settle(app: Any, what: str, name: str, value: object, options: object, lines: list[str]) -> None:
-    """Put right what napoleon makes of docstrings."""
+    """Correct the output of napoleon."""
     if what == "property":
-        # It takes "A frame: one row per expert" for a type and its meaning, and no section below it for one.
+        # Napoleon reads "A frame: one row per expert" as a type and its meaning, and ignores sections below it.
         text = (inspect.getdoc(value) or "").split("\n")
         escape(app, what, name, value, options, text)
         lines[:] = NumpyDocstring(text, app.config, app, "method", name, value).lines()
@@ -127,9 +127,9 @@ def settle(app: Any, what: str, name: str, value: object, options: object, lines
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Take part in the reading of pages and docstrings."""
+    """Connect the functions above to Sphinx."""
     app.connect("source-read", complete)
-    # Before and after napoleon takes the docstring apart.
+    # Before and after napoleon processes the docstring.
     app.connect("autodoc-process-docstring", escape, priority=400)
     app.connect("autodoc-process-docstring", settle, priority=600)
     return {"parallel_read_safe": True}
