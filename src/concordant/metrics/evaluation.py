@@ -57,6 +57,7 @@ __all__ = [
     "evaluate",
     "evaluate_experts",
     "expert_consensus",
+    "fold_means",
     "precision_at_recall",
     "rank_labels",
 ]
@@ -129,13 +130,7 @@ class Evaluation:
     @cached_property
     def fold_means(self) -> dict[str, Floats]:
         """Metric name -> the mean of each fold."""
-        return {name: freeze(self._by_fold(value)) for name, value in self.values.items()}
-
-    def _by_fold(self, value: Floats) -> Floats:
-        if self.folds is None:
-            return np.array([value.mean()])
-        # One mean per fold, each over its own instances only: the fold's evaluation gives the same bits.
-        return np.array([value[self.folds == f].mean() for f in range(self.n_folds)])
+        return {name: freeze(fold_means(value, self.folds)) for name, value in self.values.items()}
 
     @cached_property
     def mean(self) -> Means:
@@ -193,6 +188,16 @@ class Evaluation:
 
     def __repr__(self) -> str:
         return self.to_text()
+
+
+def fold_means(values: Floats, folds: Codes | None) -> Floats:
+    """Return the mean of the values of each fold; one mean where there are no folds.
+
+    Each mean is taken over the fold's own values only, so that it has the same bits as the evaluation of that fold.
+    """
+    if folds is None:
+        return np.array([values.mean()])
+    return np.array([values[folds == f].mean() for f in range(int(folds.max(initial=0)) + 1)])
 
 
 def evaluate(
