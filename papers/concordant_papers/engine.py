@@ -1,7 +1,8 @@
 """Computes studies cell by cell in parallel processes, and stores finished cells on disk to resume later.
 
 A study plans its cells, such as a method on a fold with a seed. Any process computes any cell, and the page is made
-from their values. The file name of a cell contains everything its value depends on, so that resuming only looks for files.
+from their values. The file name of a cell contains everything its value depends on, so that resuming only looks for
+files.
 """
 
 from __future__ import annotations
