@@ -1,4 +1,4 @@
-"""`concordant reproduce`: the published tables and figures, ours beside theirs."""
+"""`concordant reproduce`: recompute the published tables and figures and compare."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _reproduce(
         "skipped": skipped,
         "output": str(output),
     }  # fmt: skip
-    # Synthetic data has no published cells to stand beside.
+    # Synthetic data has no published cells to compare with.
     columns = ["study", *([] if setting.quick else ["compared", "within", "not computable"]), "claims", "hold"]
     rows = [
         [s.name, *([] if setting.quick else map(str, (s.compared, s.within, s.absent))), str(s.claims), str(s.holding)]
@@ -132,7 +132,7 @@ def _reproduce(
 
 
 def _absent(study: Study, setting: Setting) -> str:
-    """Return why a study cannot be computed, nothing where it can."""
+    """Return why a study cannot be computed; empty if it can."""
     if setting.quick:
         return ""
     missing = [name for name in study.needs if setting.folder(name) is None]

@@ -1,7 +1,7 @@
-"""The CRF papers: the supervised comparison, what is left without useless experts, learned weights, and cost.
+"""The CRF papers: supervised comparison, pruning of useless experts, learned weights, and cost.
 
-Whom to believe is learned here, and every table says what that is worth beside methods that believe everybody. CRF,
-SVDRank and their parameters are chosen on the validation part of a fold alone.
+The tables compare methods that learn weights of experts with methods that trust all experts equally. Parameters of CRF
+and SVDRank are chosen on the validation part of each fold only.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ __all__ = ["STUDIES"]
 
 # Table 3 of the first paper is table 6 of the second.
 TABLE_2, TABLE_5, TABLE_6 = "000_table2_mq_agg", "001_table5_sup_mq_agg", "001_table6_crf_star_mq2008"
-# How the papers train: one draw for each visit, weights of the best single pass, no common units of the columns.
+# Training as in the papers: one draw per visit, weights of the best pass, columns not balanced.
 CRF_AS_PRINTED = {"n_samples": 1, "balance": False, "smooth": 1}
 SVD_AS_PRINTED = {"scaling": "paper", "average": 0.0, "l2": 0.0, "learning_rate": 0.01}
 AUTO = {"transform": "auto", "learning_rate": "auto"}
-# Whom the papers removed after looking at the weights of MQ2008-agg, and what they say about the others.
+# Experts that the papers removed by their weights on MQ2008-agg, and what they report about the others.
 REMOVED = ("13", "20", "24", "25")
 RELIED_ON, HARDLY_USED, TURNED_AROUND = ("14", "15", "17", "18", "21"), ("24", "25"), ("10", "11", "12")
-# The part of the largest weight below which one is next to zero.
+# Weights below this share of the largest count as zero.
 SMALL = 0.05
 WEIGHTS = ("alpha", "beta_plus", "beta_minus")
 
@@ -37,7 +37,7 @@ WEIGHTS = ("alpha", "beta_plus", "beta_minus")
 
 
 def _ways(quick: bool) -> dict[str, Way]:
-    """Return the rows of the comparison; in small the learned ones have few passes and fewer choices."""
+    """Return the rows of the comparison; quick runs have few passes and fewer choices."""
     less: dict[str, Any] = {"passes": 20} if quick else {}
     auto = {"transform": ["log", "binary"], "learning_rate": [2.0, 5.0]} if quick else AUTO
     return letor.BASELINES | {
@@ -63,9 +63,9 @@ def _plan_supervised(setting: Setting) -> list[Cell]:
 
 
 class _Line(NamedTuple):
-    """A row: what it is called, whose cells it shows, the published row beside it, and how near it must come.
+    """A row: its name, its cells, the published row next to it, and the tolerance.
 
-    Without a tolerance the published row is only shown: that it is reached is what another row is for.
+    Without a tolerance the published row is only shown, because another row is compared with it.
     """
 
     shown: str
@@ -215,7 +215,7 @@ def _comparison(
 
 
 def _shortfall(result: Result | None, theirs: Mapping[str, float] | None, tolerance: float | None) -> str:
-    """Return where ours is below theirs by more than the tolerance, against how sure a mean over so many queries is."""
+    """Describe the cells below the published ones by more than the tolerance, with the standard error of the mean."""
     if result is None or not theirs or tolerance is None:
         return ""
     gaps = {column: result.mean[column] - value for column, value in theirs.items()}
@@ -231,7 +231,7 @@ def _shortfall(result: Result | None, theirs: Mapping[str, float] | None, tolera
     others = "" if rest is None else f"; no other column is further off than {rest:+.2f}"
     runs = len(next(iter(result.seed_means.values())))
     if runs > 1:
-        # What was printed is one run; of ours, each taken alone, how far is its worst cell?
+        # The papers print one run. Compare the worst cell of each of our runs.
         worst = [min(result.seed_means[c][k] - value for c, value in theirs.items()) for k in range(runs)]
         near = sum(gap >= -tolerance for gap in worst)
         others += (
@@ -243,7 +243,7 @@ def _shortfall(result: Result | None, theirs: Mapping[str, float] | None, tolera
 
 
 def _supervised_claims(name: str, found: Mapping[str, Result | None]) -> list[Claim]:
-    """Return what the papers say about the order of the rows, looked at in N@1 as they do."""
+    """Check the papers' claims about the order of the rows, by N@1 as they do."""
     mean = {row: None if result is None else result.mean for row, result in found.items()}
 
     def ahead(a: str, b: str, column: str = "N@1") -> Claim:
@@ -303,7 +303,7 @@ def _supervised_claims(name: str, found: Mapping[str, Result | None]) -> list[Cl
 
 
 def _choices(name: str, found: Mapping[str, Result | None]) -> str:
-    """Return what the learned rows chose on the validation parts, fold by fold."""
+    """Return the parameters that the supervised rows chose on the validation part of each fold."""
     lines = []
     for row, result in found.items():
         fixed = row.startswith("CRF, log and 5")
@@ -328,7 +328,7 @@ def _choices(name: str, found: Mapping[str, Result | None]) -> str:
 
 
 def starred(*, folder: str, fold: int, seed: int, without: Sequence[str], passes: int) -> dict[str, Any]:
-    """Return what pruning does on a fold: CRF, CRF* by `prune`, and CRF learned without the experts named."""
+    """Evaluate pruning on a fold: CRF, CRF* by `prune`, and CRF fitted without the named experts."""
     train, vali, test = letor.folds(folder)[fold]
 
     def told(model: Any, votes: cc.Preferences) -> dict[str, Any]:
@@ -349,7 +349,7 @@ def starred(*, folder: str, fold: int, seed: int, without: Sequence[str], passes
 
 
 def _named(name: str) -> tuple[str, ...]:
-    """Return the experts to leave out by name: those of the papers, or those that say nothing by construction."""
+    """Return the experts to leave out: those of the papers, or the random ones of the synthetic set."""
     return {"MQ2008-agg": REMOVED, letor.SYNTHETIC: ("e6", "e7")}.get(name, ())
 
 
@@ -410,7 +410,7 @@ def _page_pruned(setting: Setting, values: Mapping[str, Any]) -> Page:
 
 
 def _removals(name: str, pruned: Result) -> str:
-    """Return how often which experts were removed."""
+    """Return how often each expert was removed."""
     counts: dict[str, int] = {}
     for d in pruned.details:
         for expert in d["removed"]:
@@ -421,7 +421,7 @@ def _removals(name: str, pruned: Result) -> str:
 
 
 def _natural(expert: str) -> tuple[int, str]:
-    """Return what sorts numbered experts by their number."""
+    """Return a sort key that orders numbered experts by number."""
     digits = "".join(c for c in expert if c.isdigit())
     return (int(digits) if digits else 0, expert)
 
@@ -430,7 +430,7 @@ def _natural(expert: str) -> tuple[int, str]:
 
 
 def learned(*, folder: str, seed: int, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what CRF learns about every expert on fold 1."""
+    """Return the weights that CRF learns for every expert on fold 1."""
     train, vali, _ = letor.folds(folder)[0]
     arguments: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in params.items()}
     model = cc.CRF(random_state=seed, **arguments).fit(*train, validation=vali)
@@ -513,7 +513,7 @@ def _hinton(name: str, mean: Mapping[str, Mapping[str, float]]) -> Picture:
 
 
 def _weight_claims(name: str, mean: Mapping[str, Mapping[str, float]]) -> list[Claim]:
-    """Return the papers' story of the experts of MQ2008-agg, or the one that is true by construction."""
+    """Check the papers' claims about the experts of MQ2008-agg, or those true by construction of synthetic data."""
 
     def every(text: str, who: Sequence[str], column: str, holds: Any) -> Claim:
         right = [e for e in who if holds(mean[e][column])]
@@ -561,7 +561,7 @@ def _weight_claims(name: str, mean: Mapping[str, Mapping[str, float]]) -> list[C
 
 
 def timed(*, folder: str, what: str, t: int, every: int, repeats: int) -> dict[str, Any]:
-    """Return what a query of fold 1 costs with t copies of experts or items; of the queries one in `every` is taken."""
+    """Time a query of fold 1 with t copies of its experts or items, on every `every`-th query."""
     train, _, test = letor.folds(folder)[0]
     some = np.arange(0, len(train.preferences), 8)
     votes = test.preferences[np.arange(0, len(test.preferences), every)]
@@ -574,7 +574,7 @@ def _plan_runtime(setting: Setting) -> list[Cell]:
     for name, folder in letor.sets(setting).items():
         for what in ("experts", "items"):
             for t in (1, 2, 4) if setting.quick else range(1, 11):
-                # Dense decompositions of the largest queries take long; every fourth is enough for a mean.
+                # Dense decompositions of large queries are slow; a quarter of the queries is enough for a mean.
                 every = 4 if what == "items" or setting.quick else 1
                 arguments = {"folder": folder, "what": what, "t": t, "every": every, "repeats": 3}
                 seconds = 0.5 * t**2 if what == "items" else 2.0 * t

@@ -1,7 +1,7 @@
-"""Crowd judgements with few gold labels: topics, what workers say about their documents, and five random splits.
+"""Crowd judgements with few gold labels, in five random splits of the topics.
 
-A topic is an instance, a worker an expert: what it judged relevant ranks first, what it judged not relevant second.
-Workers with many judgements have weights of their own, the others share one matrix.
+A topic is an instance and a worker is an expert: documents judged relevant have rank 1, the others rank 2. Workers with
+many judgements have their own weights; the others share one matrix.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ __all__ = ["SYNTHETIC", "Crowd", "Part", "counts", "judged", "parts", "read"]
 
 SYNTHETIC = "synthetic-crowd"
 CUTOFFS = {f"N@{k}": f"ndcg@{k}" for k in range(1, 11)}
-# Of the papers' set: from how many judgements on a worker had weights of its own, of how many in all.
+# In the papers' data: the smallest number of judgements of a worker with its own weights, and of all judgements.
 _KNOWN_FROM, _JUDGEMENTS = 500, 89_624
 PASSES, RATE = 200, 0.01
 
 
 class Crowd(NamedTuple):
-    """What workers say about documents, the gold labels of some of them, and what was met on the way."""
+    """Judgements of workers, gold labels of some documents, and notes from reading them."""
 
     votes: cc.Preferences
     gold: cc.Labels
@@ -58,14 +58,14 @@ def read(folder: str) -> Crowd:
 
 
 def _judgements(folder: Path) -> tuple[dict[tuple[str, str, str], int], dict[str, int]]:
-    """Return what workers say about documents of topics, and how often one was asked again or contradicts itself."""
+    """Return the judgements of documents by topic, and the numbers of repeated and of contradictory ones."""
     sums: dict[tuple[str, str, str], list[int]] = {}
     for name, columns in (("votes", (1, 2, 3)), ("otherparticipantsvotes", (0, 1, 2))):
         for line in (folder / name).read_text().splitlines():
             fields = line.split()
             question, worker, said = (fields[c] for c in columns)
             topic, _, document = question.partition("_")
-            # The two files number their workers apart.
+            # The two files number their workers independently.
             who = worker if worker.startswith("worker_") else f"own_{worker}"
             sums.setdefault((topic, document, who), []).append(1 if said == "1" else -1)
     met = {
@@ -86,7 +86,7 @@ def _crowd(
 
 
 def _synthetic() -> Crowd:
-    """Return 25 topics judged by few careful or inverted workers with much to say, and many others with little."""
+    """Return 25 topics judged by a few active workers, careful or inverted, and many others with few judgements."""
     rng = np.random.default_rng(5)
     right = [0.9, 0.9, 0.85, 0.25, 0.2] + [0.65] * 80
     share = [0.5] * 5 + [0.02] * 80
@@ -106,7 +106,7 @@ def _synthetic() -> Crowd:
 def parts(folder: str, number: int) -> tuple[Part, Part, Part]:
     """Return the train, validation and test part (60, 20, 20 percent of the topics) of the number-th random split.
 
-    A split follows the ids of the topics, not their order.
+    The split depends on the ids of the topics, not on their order.
     """
     crowd = read(folder)
     gold_votes = _only_gold(crowd.votes, crowd.gold)
@@ -125,7 +125,7 @@ def _of(container: Any, topics: list[str]) -> Any:
 
 
 def _only_gold(votes: cc.Preferences, gold: cc.Labels) -> cc.Preferences:
-    """Return the votes about gold documents, and about no others."""
+    """Return the judgements of gold documents only."""
     row = np.flatnonzero(~np.isnan(gold.align(votes).label[votes.slot]))
     slot = votes.slot[row]
     return cc.Preferences(
@@ -138,14 +138,14 @@ def _only_gold(votes: cc.Preferences, gold: cc.Labels) -> cc.Preferences:
 
 
 def known_from(n_judgements: int) -> int:
-    """Return from how many judgements on a worker is known by name: as large a share of the training part as theirs."""
+    """Return the smallest number of judgements of a worker with its own weights, scaled to the training part."""
     return max(2, round(_KNOWN_FROM * n_judgements / (0.6 * _JUDGEMENTS)))
 
 
 def judged(
     *, folder: str, split: int, way: str, only_gold: bool, weights: str, rates: Sequence[float], passes: int, seeds: int
 ) -> dict[str, Any]:
-    """Return how a way does on the gold documents of the test topics of a split, seed by seed.
+    """Evaluate a method on the gold documents of the test topics of a split, for each seed.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def _majority(votes: cc.Preferences) -> cc.Consensus:
 
 
 def _on_gold(consensus: cc.Consensus, gold: cc.Labels) -> cc.Consensus:
-    """Return the consensus about gold documents, those nobody judged at the end."""
+    """Return the consensus of the gold documents, with documents without judgements last."""
     found = gold.slots.locate(consensus.slots)
     low = float(consensus.score.min()) - 1.0
     score = np.where(found >= 0, consensus.score[np.maximum(found, 0)], low)
@@ -211,7 +211,7 @@ def _on_gold(consensus: cc.Consensus, gold: cc.Labels) -> cc.Consensus:
 
 
 def _known(model: Any, train: Part, test: Part) -> dict[str, Any]:
-    """Return how many workers have weights of their own, and how much of what counts comes from them."""
+    """Return the number of workers with their own weights, and their share of the judgements."""
     names = [e for e in model.experts_ if e != "*"]
 
     def rows(votes: cc.Preferences) -> int:
@@ -227,7 +227,7 @@ def _known(model: Any, train: Part, test: Part) -> dict[str, Any]:
 
 
 def counts(folder: str) -> dict[str, Any]:
-    """Return how large the data is, and how far single judgements can be trusted."""
+    """Return the size of the data and the accuracy of single judgements."""
     crowd = read(folder)
     label = crowd.gold.align(crowd.votes).label[crowd.votes.slot]
     known = ~np.isnan(label)

@@ -1,7 +1,8 @@
-"""Studies taken apart into cells, each computed once: what is finished is on disk and is not computed again.
+"""Computes studies cell by cell in parallel processes, and stores finished cells on disk to resume later.
 
-A study plans its cells (a method on a fold under a seed), any process computes any of them, and the page is made of
-what they came to. A cell's file is named by everything its value depends on, so that resuming is nothing but looking.
+A study plans its cells, such as a method on a fold with a seed. Any process computes any cell, and the page is made
+from their values. The file name of a cell contains everything its value depends on, so that resuming only looks for
+files.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ __all__ = ["Cell", "Outcome", "Setting", "Study", "compute"]
 
 @dataclass(frozen=True)
 class Setting:
-    """Where data and results are, and how large everything is.
+    """Location of the data and size of the studies.
 
     Attributes
     ----------
     data : Path or None
-        The folder with the data sets; None where there is none.
+        Folder of the data sets; None if there is none.
     quick : bool
         Whether to run the same shape in about a minute: small synthetic data, few seeds and passes.
     seeds : int
-        How many seeds methods with chance are averaged over.
+        Number of seeds that stochastic methods are averaged over.
     """
 
     data: Path | None
@@ -52,7 +53,7 @@ class Setting:
     def folder(self, name: str) -> Path | None:
         """Return the folder of a data set, None where it is absent or everything is synthetic.
 
-        A name with a star, such as "*-agg", stands for any of its kind; the first of them is returned.
+        A pattern such as "*-agg" returns the first match.
         """
         if self.quick or self.data is None:
             return None
@@ -68,15 +69,15 @@ class Cell(NamedTuple):
     key : str
         Its name within the study, such as "MQ2008-agg/CRF/seed 0".
     run : function
-        At the top of a module; called with the arguments by name, it returns what JSON can hold.
+        A module-level function. It is called with the arguments by name and returns JSON data.
     arguments : mapping
-        What JSON can hold.
+        JSON data.
     reads : tuple of paths
         Files and folders it reads: when they change, it is computed again.
     seconds : float
-        How long it takes, roughly: long ones are begun first.
+        Rough run time; long cells start first.
     alone : bool
-        Whether it measures time: then it runs after all others, in a process of its own beside which nothing runs.
+        Whether it measures time; such cells run last, one at a time.
     """
 
     key: str
@@ -93,13 +94,13 @@ class Study(NamedTuple):
     Attributes
     ----------
     name : str
-        What it is called on the command line.
+        Name on the command line.
     paper : str
-        Whose it is.
+        The paper.
     title : str
         What it shows, in one line.
     needs : tuple of str
-        The data sets it wants; without them it is not computable, unless everything is synthetic.
+        Data sets that it needs, except in quick mode, which uses synthetic data.
     plan : function
         From a setting to the cells.
     page : function
@@ -116,18 +117,18 @@ class Study(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of the cells of some studies.
+    """Results of the cells of some studies.
 
     Attributes
     ----------
     values : dict
         By study and key.
     seconds : dict
-        How long each took when it was computed.
+        Run time of each cell.
     failed : dict
-        What went wrong, by study and key.
+        Error message of each failed cell, by study and key.
     resumed : int
-        How many were found finished.
+        Number of cells that were already finished.
     """
 
     values: dict[str, dict[str, Any]]
@@ -139,25 +140,25 @@ class Outcome(NamedTuple):
 def compute(
     studies: Sequence[Study], setting: Setting, store: Path, *, jobs: int | None = None, fresh: bool = False
 ) -> Outcome:
-    """Return the values of all cells of the studies, those already in the store taken from it.
+    """Compute all cells of the studies; finished cells are read from the store.
 
     Parameters
     ----------
     studies : sequence of Study
         What to compute.
     setting : Setting
-        With what.
+        Data and size.
     store : Path
         The folder for finished cells; each is one file, written whole.
     jobs : int, optional
-        How many processes; as many as there are cores by default.
+        Number of processes; by default the number of cores.
     fresh : bool
         Whether finished cells are computed again.
 
     Notes
     -----
-    A cell that fails does not stop the others; what it said is kept in `failed`. An interrupt ends everything at once,
-    and what is finished by then stays.
+    A failed cell does not stop the others; its error is in `failed`. After an interrupt, finished cells stay in the
+    store.
     """
     outcome = Outcome({s.name: {} for s in studies}, {s.name: {} for s in studies}, {s.name: {} for s in studies}, 0)
     waiting: list[tuple[str, Cell, Path]] = []
@@ -172,7 +173,7 @@ def compute(
                 outcome.values[study.name][cell.key] = known["value"]
                 outcome.seconds[study.name][cell.key] = known["seconds"]
                 resumed += 1
-    # Long ones first, so that none is left alone at the end.
+    # Start long cells first, so that no long one is left for the end.
     waiting.sort(key=lambda w: -w[1].seconds)
     total, done = resumed + len(waiting), resumed
     report_progress(done, total)
@@ -183,7 +184,7 @@ def compute(
             value, seconds = answer
             content = {"study": name, "key": cell.key, "seconds": seconds, "value": value}
             write_file(path, json.dumps(content, indent=1))
-            # As it would be read back: a page looks the same whether or not it was resumed.
+            # Round-trip through JSON, so that a resumed page looks the same.
             outcome.values[name][cell.key] = json.loads(json.dumps(value))
             outcome.seconds[name][cell.key] = seconds
         done += 1
@@ -200,7 +201,7 @@ Answer = tuple[Any, float] | _Failure
 
 
 def _answers(waiting: Sequence[tuple[str, Cell, Path]], jobs: int | None) -> Iterator[tuple[str, Cell, Path, Answer]]:
-    """Give every cell with what it came to, as they finish; those that measure time at the end, one after the other."""
+    """Yield every cell with its value as cells finish; cells that measure time come last, one at a time."""
     together = [w for w in waiting if not w[1].alone]
     alone = [w for w in waiting if w[1].alone]
     n = min(jobs or cores(), len(together))
@@ -210,16 +211,16 @@ def _answers(waiting: Sequence[tuple[str, Cell, Path]], jobs: int | None) -> Ite
         for name, cell, path in together:
             yield name, cell, path, _run(cell.run, dict(cell.arguments), None)
     if alone:
-        # In another process even where there is one at a time: this one's linear algebra may take all cores.
+        # Use a separate process even for one cell at a time: linear algebra in this one may use all cores.
         yield from _in_processes(alone, 1)
 
 
 def _in_processes(waiting: Sequence[tuple[str, Cell, Path]], n: int) -> Iterator[tuple[str, Cell, Path, Answer]]:
-    """Give every cell with what it came to, computed by n processes of one thread each."""
+    """Yield every cell with its value, computed by n processes with one thread each."""
     with _one_thread_each():
         pool = ProcessPoolExecutor(n, mp_context=get_context("spawn"), initializer=_end_with_parent)
         try:
-            # One more than there are processes: none waits, and an interrupt leaves little behind.
+            # Submit one cell more than there are processes: none idles, and an interrupt cancels little.
             rest = list(reversed(waiting))
             running: dict[Future[Answer], tuple[str, Cell, Path]] = {}
             while rest or running:
@@ -239,9 +240,9 @@ def _in_processes(waiting: Sequence[tuple[str, Cell, Path]], n: int) -> Iterator
 
 
 def _end_with_parent() -> None:
-    """Have this process end as soon as the one that started it is gone.
+    """End this process when its parent ends.
 
-    A parent that is killed cannot end its children, and they would wait for work for ever.
+    A killed parent cannot end its children, which would wait for work forever.
     """
     parent = parent_process()
     if parent is None:
@@ -255,11 +256,11 @@ def _end_with_parent() -> None:
 
 
 def _run(function: Callable[..., Any], arguments: dict[str, Any], n: int | None) -> Answer:
-    """Return the value of a cell and how long it took, or what went wrong."""
+    """Return the value of a cell and its run time, or the failure."""
     started = time.perf_counter()
     try:
         with warnings.catch_warnings():
-            # Hundreds of fits have little to say that the page does not.
+            # Warnings of hundreds of fits add nothing to the page.
             warnings.simplefilter("ignore", ConcordantWarning)
             if n is None:
                 value = function(**arguments)
@@ -280,7 +281,7 @@ def _words(error: BaseException) -> str:
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Have processes started inside keep their linear algebra to one thread: there are as many of them as cores."""
+    """Limit the linear algebra of processes started inside to one thread, because there is one process per core."""
     names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
     before = {name: os.environ.get(name) for name in names}
     os.environ.update(dict.fromkeys(names, "1"))
@@ -295,7 +296,7 @@ def _one_thread_each() -> Iterator[None]:
 
 
 def _file_name(study: str, cell: Cell) -> str:
-    """Return a readable name that differs wherever the value may."""
+    """Return a readable file name with a hash of everything that the value depends on."""
     known = {
         "version": cc.__version__,
         "study": study,
@@ -309,13 +310,13 @@ def _file_name(study: str, cell: Cell) -> str:
 
 
 def _state(path: Path) -> list[Any]:
-    """Return the names and sizes of the files, and when they last changed."""
+    """Return names, sizes and modification times of the files."""
     files = sorted(p for p in path.rglob("*") if p.is_file()) if path.is_dir() else [path]
     return [[p.name, p.stat().st_size, p.stat().st_mtime_ns] for p in files]
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """Return a finished cell; None where there is none, or a file that is not one."""
+    """Return a finished cell; None if there is no valid file."""
     try:
         known = json.loads(path.read_text(encoding="utf-8"))
         return known if isinstance(known, dict) and {"value", "seconds"} <= set(known) else None

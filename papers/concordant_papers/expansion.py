@@ -1,7 +1,7 @@
-"""What a query costs as its experts or items multiply: copies of lists, and the plain forms that fast ones replace.
+"""Cost of a query as its experts or items multiply: our CRF and SVDRank against their direct formulas.
 
-Every contender starts from the ranks and ends at a score for each item. Answers are compared before anything is timed,
-and contenders take turns, so that a noisy minute hits all of them.
+Every implementation starts from ranks and ends with a score for each item. Scores are compared before timing, and the
+implementations take turns, so that noise hits all of them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from concordant_papers._arrays import Floats
 
 __all__ = ["cost", "expanded", "naive_crf", "naive_svd", "rank_matrices"]
 
-# Numbers held at once by the plain forms: 32 MB.
+# The most numbers that the direct formulas hold at once: 32 MB.
 _CELLS = 4_000_000
-# As a part of the largest score; what differs by more is not timed.
+# Largest difference allowed before timing, as a share of the largest score.
 _SAME = 1e-6
 
 
@@ -35,7 +35,7 @@ def expanded(preferences: cc.Preferences, what: str, t: int) -> cc.Preferences:
     what : {"experts", "items"}
         What is copied: x becomes "x/1", ..., "x/t".
     t : int
-        How many there are of each afterwards.
+        Number of copies of each.
 
     Examples
     --------
@@ -61,7 +61,7 @@ def expanded(preferences: cc.Preferences, what: str, t: int) -> cc.Preferences:
 
 
 def rank_matrices(preferences: cc.Preferences) -> list[Floats]:
-    """Return ranks, items x experts, for every instance, 0 where an item is not listed: what the papers start from."""
+    """Return the papers' input: ranks, items x experts, for every instance, 0 where an item is not listed."""
     p = preferences
     out = [np.zeros((size, p.n_experts)) for size in p.slots.sizes.tolist()]
     home = p.slots.instance[p.slot]
@@ -94,7 +94,7 @@ def naive_svd(rank: Floats, weights: Floats) -> Floats:
         U, S, Vt = np.linalg.svd(Y)
         told = S[:, :1] > 0
         w = weights[some]
-        # The leading vectors of a matrix without negative entries have none themselves.
+        # The leading singular vectors of a non-negative matrix are non-negative.
         terms = np.abs(U[:, :, 0]) * w[:, :1] + S[:, :1] * w[:, 1:2] + np.abs(Vt[:, 0, :]) * w[:, 2:3]
         score = score + np.where(told, terms, 0.0).sum(axis=0)
     return score
@@ -115,7 +115,7 @@ def cost(train: Any, votes: cc.Preferences, what: str, t: int, repeats: int) -> 
     Parameters
     ----------
     train : (Preferences, Labels)
-        What two models are fitted to in a few passes, only to have weights; how good they are does not matter here.
+        Data to fit two models with a few passes. Only their weights matter here, not their quality.
     votes : Preferences
         The queries to score.
     what, t
@@ -126,9 +126,9 @@ def cost(train: Any, votes: cc.Preferences, what: str, t: int, repeats: int) -> 
     grown = expanded(votes, what, t)
     seen = expanded(train[0], "experts", t) if what == "experts" else train[0]
     crf = cc.CRF(passes=3).fit(seen, train[1])
-    # Singular vectors of length 1 are what the plain form has; other lengths cost the same.
+    # The direct formula uses unit singular vectors; other lengths cost the same.
     svd = cc.SVDRank(scaling="paper", passes=3).fit(seen, train[1])
-    # The plain forms know no depth: without its memory a model reads longer lists as the formulas have them.
+    # The direct formulas have no depth limit, so remove the depth that the model remembers.
     del crf.training_, svd.training_
     matrices = rank_matrices(grown)
     names = grown.experts.tolist()
@@ -139,7 +139,7 @@ def cost(train: Any, votes: cc.Preferences, what: str, t: int, repeats: int) -> 
         "plain CRF": lambda: [naive_crf(rank, w_crf) for rank in matrices],
         "plain SVD": lambda: [naive_svd(rank, w_svd) for rank in matrices],
     }
-    # The first turn is not timed: it warms everybody up, and says whether they agree.
+    # The first turn is not timed: it compiles everything and checks that the scores agree.
     answers = {name: job() for name, job in jobs.items()}
     gaps = [_gap(answers["CRF"], answers["plain CRF"]), _gap(answers["SVDRank"], answers["plain SVD"])]
     if max(gaps) > _SAME:
@@ -152,14 +152,14 @@ def cost(train: Any, votes: cc.Preferences, what: str, t: int, repeats: int) -> 
 
 
 def _rows(model: Any, experts: list[str]) -> Floats:
-    """Return the weights of the experts, those that the model never saw having none."""
+    """Return the weights of the experts, 0 for experts unknown to the model."""
     place = {e: n for n, e in enumerate(model.experts_)}
     known = np.array([place.get(e, -1) for e in experts])
     return np.where(known[:, None] >= 0, np.asarray(model.weights_)[known], 0.0)
 
 
 def _in_turn(jobs: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, float]:
-    """Return the least seconds of every job; they take turns."""
+    """Return the smallest time of every job; the jobs take turns."""
     seconds = dict.fromkeys(jobs, float("inf"))
     for _ in range(repeats):
         for name, job in jobs.items():
@@ -170,7 +170,7 @@ def _in_turn(jobs: Mapping[str, Callable[[], Any]], repeats: int) -> dict[str, f
 
 
 def _gap(consensus: cc.Consensus, plain: list[Floats]) -> float:
-    """Return the largest difference of scores about the mean of their query, as a part of the largest score."""
+    """Return the largest difference of centred scores, as a share of the largest score."""
     worst, most = 0.0, 1e-300
     for (a, b), theirs in zip(pairwise(consensus.slots.offsets.tolist()), plain, strict=True):
         ours = consensus.score[a:b] - consensus.score[a:b].mean()

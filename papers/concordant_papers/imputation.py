@@ -1,7 +1,7 @@
-"""Ratings that were never given, guessed: from low-rank tastes, from users who rate alike, or by one number.
+"""Imputation of missing ratings: probabilistic matrix factorisation, user neighbours, or a constant.
 
-A ranking of all films can only be judged by a user who has an opinion on all of them. Each function here takes ratings
-and returns them completed, one row for each user and one column for each film; what was observed stays as it is.
+Evaluating a ranking of all films for a user needs ratings of all films. Each function takes ratings and returns a
+complete table, one row for each user and one column for each film. Observed ratings stay.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from concordant_papers._arrays import Floats
 
 __all__ = ["constant", "fill_in", "neighbours", "pmf", "similarity", "table"]
 
-# What a rating may be.
+# Range of the ratings.
 LOWEST, HIGHEST = 1.0, 5.0
-# Standard deviation from which factors start.
+# Standard deviation of the initial factors.
 _START = 0.1
-# Correlations as small as this, and differences of them, are rounding.
+# Smaller correlations, and smaller differences of them, are rounding errors.
 _NOTHING = 1e-12
 
 
@@ -45,7 +45,7 @@ def table(preferences: cc.Preferences) -> Floats:
 
 
 def constant(preferences: cc.Preferences, value: float) -> Floats:
-    """Return the ratings with one number in the place of all that are missing; it is not kept within bounds.
+    """Return the ratings with all missing ones replaced by a constant, which may lie outside the range.
 
     Examples
     --------
@@ -146,7 +146,7 @@ def similarity(preferences: cc.Preferences, *, least: int = 2) -> tuple[Floats, 
     """
     known = table(preferences)
     rated = (~np.isnan(known)).astype(np.float64)
-    # From its own mean a user's ratings lose no digits in the sums of squares.
+    # Centre the ratings of each user, so that sums of squares lose no digits.
     x = np.where(rated > 0, known - _user_means(known)[:, None], 0.0)
     common = rated @ rated.T
     n = np.maximum(common, 1.0)
@@ -158,7 +158,7 @@ def similarity(preferences: cc.Preferences, *, least: int = 2) -> tuple[Floats, 
     np.fill_diagonal(sure, False)
     out = np.zeros_like(scale)
     np.divide(covariance, scale, out=out, where=sure)
-    # No correlation must not become a tiny one by rounding: a film's only neighbour counts in full.
+    # Set rounding errors to 0: otherwise a tiny correlation would count in full as a film's only neighbour.
     out[np.abs(out) < _NOTHING] = 0.0
     return np.clip(out, -1.0, 1.0), common
 
@@ -256,7 +256,7 @@ def fill_in(preferences: cc.Preferences, completed: Floats) -> cc.Preferences:
 
 
 def _nearest(weight: Floats, nearest: int) -> Floats:
-    """Return the weights of each row, those below its so-and-so largest put to 0."""
+    """Return the weights with all but the largest of each row set to 0."""
     n = weight.shape[1]
     if n <= nearest:
         return weight
@@ -265,7 +265,7 @@ def _nearest(weight: Floats, nearest: int) -> Floats:
 
 
 def _user_means(known: Floats) -> Floats:
-    """Return the mean rating of every user, the mean of all for one who rates nothing."""
+    """Return the mean rating of every user; users without ratings get the overall mean."""
     there = ~np.isnan(known)
     number = there.sum(axis=1)
     overall = float(known[there].mean()) if there.any() else (LOWEST + HIGHEST) / 2

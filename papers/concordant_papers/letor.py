@@ -1,8 +1,8 @@
 """Studies on LETOR rank-aggregation folders: any folder *-agg, any method, fold by fold and seed by seed.
 
-A way is a registered method with parameters in plain JSON, so that a cell is named by all that its value depends on.
-What comes back are the values of every test query; means, errors and tests are made of them in one place, for every
-table alike.
+A `Way` is a registered method with parameters as plain JSON, so that the name of a cell can contain everything its
+value depends on. Cells return the metrics of every test query. Means, standard errors and tests are computed from them
+in one place for all tables.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ __all__ = [
 # The columns of the papers' tables, and our names of them.
 COLUMNS = {f"N@{k}": f"ndcg@{k}" for k in range(1, 6)} | {f"P@{k}": f"p@{k}" for k in range(1, 6)} | {"MAP": "map"}
 PUBLISHED_SETS = ("MQ2008-agg", "MQ2007-agg")
-# What stands for a folder where everything is synthetic.
+# Name of the synthetic set, in place of a folder.
 SYNTHETIC = "synthetic-agg"
 MARKS = (
     "Mean of the test folds in percent, LETOR 4.0's conventions. ± is the standard error over seeds. * differs from "
@@ -68,7 +68,7 @@ class Way(NamedTuple):
     params : mapping
         Its parameters; what JSON can hold, a list stands for a tuple.
     grid : mapping from parameter to candidates
-        What is chosen by the validation part of a fold, beside what the method chooses itself.
+        Parameters to choose on the validation part of a fold, besides those that the method chooses itself.
     without : tuple of str
         Experts that are left out everywhere.
     comparisons : str
@@ -85,7 +85,7 @@ class Way(NamedTuple):
     seconds: float = 1.0
 
 
-# The rows that the papers' tables share, by their published names: no labels but those with which CPS weighs experts.
+# Rows that the papers' tables share, by published name. Only CPS reads labels, to weight the experts.
 BASELINES: dict[str, Way] = {
     "BordaCount": Way("borda"),
     "CPS-best": Way("cps", {"adherence": "supervised"}, {"distance": ["kendall", "footrule", "spearman"]}, seconds=4),
@@ -99,7 +99,7 @@ BASELINES: dict[str, Way] = {
 
 
 class Result(NamedTuple):
-    """What a way came to on all folds of a set.
+    """Results of a way on all folds of a set.
 
     Attributes
     ----------
@@ -155,7 +155,7 @@ def absent(setting: Setting) -> list[str]:
 
 
 def n_folds(folder: str) -> int:
-    """Return how many folds a set has."""
+    """Return the number of folds of a set."""
     if folder == SYNTHETIC:
         return 2
     return sum(bool(re.match(r"fold[ _-]?[0-9]", p.name.lower())) for p in Path(folder).iterdir() if p.is_dir())
@@ -179,7 +179,7 @@ def folds(folder: str) -> tuple[Fold, ...]:
 
 
 def experts_left(fold: Fold, without: Sequence[str]) -> Fold:
-    """Return the fold without these experts; those it does not know are passed over."""
+    """Return the fold without these experts; unknown ones are ignored."""
     if not without:
         return fold
     known = fold.train.preferences.experts.codes
@@ -198,7 +198,7 @@ def on_test_part(
     comparisons: str,
     seed: int | None,
 ) -> dict[str, Any]:
-    """Return how a way does on the test part of a fold: it learns from train, chooses by vali, and sees no more.
+    """Evaluate a way on the test part of a fold: fit on train, choose on vali, nothing else is read.
 
     This is the `run` of the cells that `cells` plans.
     """
@@ -231,7 +231,7 @@ def plain(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def cells(name: str, folder: str, way_name: str, way: Way, seeds: int = 1) -> list[Cell]:
-    """Return a cell for every fold, and for every seed where the method leaves something to chance.
+    """Return a cell for every fold, and for every seed if the method is stochastic.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ def reads_of(folder: str) -> tuple[Path, ...]:
 
 
 def gathered(values: Mapping[str, Any], name: str, folder: str, way_name: str) -> Result | None:
-    """Return what the cells of a row came to, all folds and seeds together; None where a part is missing."""
+    """Collect the cells of a row over all folds and seeds; None if one is missing."""
     start = f"{name}/{way_name}/fold "
     found = {key: value for key, value in values.items() if key.startswith(start)}
     seeds = sorted({int(key.rpartition(" ")[2]) for key in found})
@@ -300,7 +300,7 @@ def gathered(values: Mapping[str, Any], name: str, folder: str, way_name: str) -
 
 
 def marked(result: Result, baseline: Result | None, mark: str = "*", level: float = 0.05) -> dict[str, str]:
-    """Return a mark for every column in which the two differ by a paired t-test over all test queries."""
+    """Return a mark for every column with a significant difference by a paired t-test over all test queries."""
     if baseline is None:
         return {}
     gaps = {c: result.of_query(c) - baseline.of_query(c) for c in result.values if c in baseline.values}
@@ -334,14 +334,14 @@ def row(
     """
     if result is None:
         return Row(name, {}, theirs or {}, tolerance, exact, why=why or "not computed: a part of it failed")
-    # What is to agree to the digit is rounded on the way as it was.
+    # An exact comparison needs the same intermediate rounding as the published table.
     ours = result.printed if exact else result.mean
     marks = marked(result, baseline)
     return Row(name, ours, theirs or {}, tolerance, exact, result.errors, marks, why)
 
 
 def not_there(name: str, table: str, methods: Mapping[str, str] | None = None) -> list[Row]:
-    """Return the published rows of a set that is not in the data folder, with nothing beside them."""
+    """Return the published rows of a set that is not in the data folder, without ours."""
     why = f"{name} is not in the data folder"
     rows = [r for r in published.rows(table) if r["dataset"] == name]
     wanted = [r["method"] for r in rows if methods is None or r["method"] in methods]

@@ -1,7 +1,7 @@
-"""The paper on aggregation without labels: a Mallows model for every expert, and ULARA, when many experts are useless.
+"""The paper on unsupervised aggregation: an extended Mallows model with a dispersion for each expert, and ULARA.
 
-Nobody tells these methods whom to believe; they find those who agree. The studies therefore put chance in the place of
-experts, and look at what is left.
+These methods weight experts by their agreement, without labels. The studies replace experts by random lists and measure
+what remains.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MODEL, BASELINE = "extended Mallows", "CombMNZ_rank"
 THETA = (-1.0, -1.0, *(-0.05,) * 7, 0.0)
 ITERATIONS = 15
 SHOWN = (1, 2, 4, 8, 15)
-# How the true rankings are seen: by chains, by weighted mean ranks, or as they are.
+# Source of the rankings in the fit: Markov chains, weighted mean ranks, or the true rankings.
 VIEWS: dict[str, dict[str, Any]] = {
     "Sampling": {},
     "Sampling, 10 n swaps": {"chain_steps": 10.0, "moves": "swap"},
@@ -39,7 +39,7 @@ VIEWS: dict[str, dict[str, Any]] = {
     "Weighted": {"e_step": "borda"},
     "True": {"e_step": "oracle"},
 }
-# How far from where it ends a curve may be that has arrived, as a part of that.
+# A curve has converged once it stays within this share of its last value.
 _ARRIVED = 0.05
 _SWEEPS, _CHAINS, _LOOK = 400, 4, 5
 
@@ -77,7 +77,7 @@ def draws_from_truth(
     rank = np.zeros((len(p), p.n_experts, n))
     home = p.slots.instance[p.slot]
     rank[home, p.row_expert, p.slot - offsets[home]] = p.value
-    # What it is worth to have x above y: what experts say who have it so, θ being negative, costs nothing.
+    # Log-odds of x above y, summed over the experts; θ is negative.
     worth = np.einsum("e,qexy->qxy", -theta, rank[:, :, :, None] < rank[:, :, None, :])
     gain = worth - worth.transpose(0, 2, 1)
     true = np.stack([truth.score[a:b] for a, b in pairwise(offsets.tolist())])
@@ -90,7 +90,7 @@ def draws_from_truth(
     for sweep in range(2 * sweeps):
         for first in (0, 1):
             above, below = order[:, first : n - 1 : 2], order[:, first + 1 :: 2]
-            # Copies: both sides are about to be written over.
+            # Copy: both sides are overwritten below.
             swap = np.log(rng.random(above.shape)) < gain[which, below, above]
             left, right = np.where(swap, below, above), np.where(swap, above, below)
             order[:, first : n - 1 : 2], order[:, first + 1 :: 2] = left, right
@@ -106,7 +106,7 @@ def _known(n_items: int, n_instances: int, seed: int) -> Any:
 
 
 def learned(*, view: str, seed: int, n_items: int, n_instances: int, iterations: int, sweeps: int) -> dict[str, Any]:
-    """Return θ and the distance to the truth of rankings drawn after every iteration, and where a fit ends."""
+    """Return θ and the mean distance of sampled rankings to the truth after every iteration, and of the full fit."""
     sample = _known(n_items, n_instances, seed)
     labels = cc.Labels.from_codes(sample.truth.slots, sample.truth.score)
 
@@ -115,7 +115,7 @@ def learned(*, view: str, seed: int, n_items: int, n_instances: int, iterations:
             sample.preferences, labels
         )
 
-    # A fit stopped early is the beginning of a longer one; where the truth is given there is nothing to repeat.
+    # A fit with fewer iterations is a prefix of a longer one. Fits with given rankings do not iterate.
     steps = [fitted(max_iter=t, tol=1e-12) for t in range(1, 2 if view == "True" else iterations + 1)]
     told = sample.preferences, sample.truth
     distance = [draws_from_truth(*told, m.theta_, sweeps=sweeps, seed=seed) for m in steps]
@@ -131,7 +131,7 @@ def learned(*, view: str, seed: int, n_items: int, n_instances: int, iterations:
 
 
 def _apart(found: cc.Consensus, truth: cc.Consensus) -> float:
-    """Return the mean Kendall distance, pairs that are tied counting a half."""
+    """Return the mean Kendall distance; tied pairs count one half."""
     total = 0.0
     for a, b in pairwise(truth.slots.offsets.tolist()):
         x, y = found.score[a:b], truth.score[a:b]
@@ -216,7 +216,7 @@ def _errors(each: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def _arrival(curve: Floats) -> int:
-    """Return the iteration from which a curve stays near to where it ends."""
+    """Return the iteration from which a curve stays close to its last value."""
     near = np.abs(curve - curve[-1]) <= _ARRIVED * abs(curve[-1])
     return int(np.flatnonzero(~near)[-1]) + 2 if not near.all() else 1
 
@@ -269,7 +269,7 @@ NUS = (1, 2, 4, 8, 16)
 
 
 def noisy(*, folder: str, k: int, level: int, draw: int) -> dict[str, Any]:
-    """Return how the model and others do with some runs replaced by chance, and what the model makes of both kinds."""
+    """Evaluate the model and others with some runs replaced by random ones, and return θ of real and random runs."""
     votes = trec3.replaced(trec3.complete(folder, k), level, draw)
     model = cc.ExtendedMallows(k=k, missing="below", random_state=draw)
     rows = {
@@ -403,7 +403,7 @@ def _page_noisy(setting: Setting, values: Mapping[str, Any]) -> Page:
 
 
 def _weights_table(values: Mapping[str, Any], levels: Sequence[int]) -> Table:
-    """Return what the model makes of real and of random experts at every level."""
+    """Return the table of θ of real and random experts at every level."""
     rows = []
     for level in levels:
         runs = _runs(values, f"{level} random")
@@ -424,11 +424,11 @@ def _weights_table(values: Mapping[str, Any], levels: Sequence[int]) -> Table:
 
 
 def _noisy_claims(curves: Curves, row: str, metrics: Sequence[str], total: int) -> list[Claim]:
-    """Return what the paper says of a row as experts become random, by every metric."""
+    """Check the paper's claims about a row as experts become random, for every metric."""
     claims = []
     levels = sorted(curves)
     real = [level for level in levels if level < total]
-    # Where most experts are random, and two at least are not: with fewer nobody can be found to agree.
+    # Levels where most experts are random, but at least two are not, so that there is agreement to find.
     most = [level for level in real if 0.75 * total <= level <= total - 2]
     for m in metrics:
         mean = {level: {r: 100 * float(curves[level][r][m].mean()) for r in (row, BASELINE)} for level in levels}
@@ -459,7 +459,7 @@ def _noisy_claims(curves: Curves, row: str, metrics: Sequence[str], total: int) 
 
 
 def _noisy_notes(curves: Curves, metrics: Sequence[str]) -> list[str]:
-    """Return from which level on the model is ahead, and what it costs before."""
+    """Describe the level from which the model is better, and its loss below that level."""
     out = []
     for m in metrics:
         gaps = {n: 100 * float((of[MODEL][m] - of[BASELINE][m]).mean()) for n, of in curves.items()}
@@ -574,7 +574,7 @@ def _columns() -> dict[str, str]:
 
 
 def _why_no_gain(gains: Sequence[Row], each: Mapping[str, Mapping[str, Floats]]) -> str:
-    """Return what the rows show about a gain that is not there; nothing where it is."""
+    """Explain a missing gain from the rows; empty if there is a gain."""
     if all(gains[0].verdict(c) is not False for c in STATED):
         return ""
     reached = [g.name for g in gains if all(g.ours[c] >= STATED[c] for c in STATED)]
@@ -631,7 +631,7 @@ def _plan_noisy_ulara(setting: Setting) -> list[Cell]:
             1.0 if setting.quick else 5.0,
         )
         for level in levels
-        # Where nobody is replaced, nothing is drawn.
+        # Level 0 replaces nobody and needs no draw.
         for draw in range(setting.seeds if level else 1)
     ]
 
@@ -697,9 +697,9 @@ def _page_noisy_ulara(setting: Setting, values: Mapping[str, Any]) -> Page:
 # Four engines.
 
 TABLE_1 = "004_table1_mrpr"
-# How strongly each follows what is to be found: in the order of quality that the paper measured, one next to useless.
+# Quality of the engines, in the order that the paper measured; one is nearly useless.
 ENGINES = {"S1": 0.6, "S2": 0.1, "S3": 0.55, "S4": 0.5}
-# A page counts as right from here on: with labels spread like waiting times, one in a hundred.
+# The smallest relevant label. With exponential labels one page in a hundred is relevant.
 RIGHT = 4.6
 _MRPR = f"mrpr(rel={RIGHT})"
 _TOP = 100
@@ -707,7 +707,7 @@ _TOP = 100
 
 @cache
 def engines(queries: int, seed: int) -> trec3.Runs:
-    """Return the first hundred pages of four engines of known quality, and how good every page is."""
+    """Return the top hundred pages of four engines of known quality, and the labels of the pages."""
     spread = [float(np.round(-np.log1p(-(n + 0.5) / 200), 6)) for n in range(200)]
     sample = cc.synthetic.meta_search(
         queries,
@@ -723,7 +723,7 @@ def engines(queries: int, seed: int) -> trec3.Runs:
 
 
 def searched(*, queries: int, seed: int) -> dict[str, Any]:
-    """Return θ and MRPR of every engine, and MRPR of them together."""
+    """Return θ and MRPR of every engine, and MRPR of their consensus."""
     votes, labels = engines(queries, seed)
     model = cc.ExtendedMallows(k=_TOP, missing="below", random_state=seed)
     rows: dict[str, Callable[[], cc.Consensus]] = {e: lambda e=e: trec3.alone(votes, e) for e in votes.experts}  # type: ignore[misc]
@@ -833,7 +833,7 @@ _QUALITY = {"MAP": "map", "P@10": "p@10", "MRPR": "mrpr"}
 
 
 def qualities(*, folder: str, k: int) -> dict[str, Any]:
-    """Return the quality of every system by its labels, for all it lists, and what ULARA makes of it without them."""
+    """Return the quality of every system by labels, and its weight by ULARA, which reads no labels."""
     votes = trec3.complete(folder, k)
     runs, labels = trec3.read(folder)
     ulara = cc.ULARA(kappa=k).fit(votes)

@@ -1,8 +1,8 @@
-"""Films ranked by all users at once: how well the ranking serves each user, and which films stand at its ends.
+"""MovieLens: one ranking of all films, its NDCG for each user, and the films at both ends.
 
-Every user is an expert who rates some films of one instance. A ranking of all films is judged by users whose missing
-ratings have been guessed, so that two things meet in every number: who aggregates, and who guesses. The published
-tables name the films at the ends, which lets the two be told apart.
+Every user is an expert who rates some films of one instance. Missing ratings are imputed before a ranking is evaluated,
+so that every number depends on the aggregation method and on the imputation. The published tables name the films at the
+ends, which separates the two effects.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from concordant_papers.pages import Claim, Page, Picture, Row, Table
 __all__ = ["FOLDER", "page_films", "page_imputed", "plan_films", "plan_imputed"]
 
 FOLDER = "movielens-100k"
-# What stands for the folder where everything is synthetic.
+# Name of the synthetic data, in place of a folder.
 SYNTHETIC = "synthetic-ratings"
 TABLE_2, TABLE_3 = "001_table2_movielens", "001_table3_movielens_top_bottom"
 CUTOFFS = range(1, 11)
@@ -39,7 +39,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "Plackett-Luce": ("plackett-luce", {"optimizer": "gd", "ties": "random", "uncertainty": "none"}),
     "MPM": ("mpm", {"adherence": "none", "variances": True, "optimizer": "gd", "uncertainty": "none"}),
 }
-# What the library does when it is not told otherwise, and the model without variances.
+# The defaults of the library, and the model without variances.
 OURS: dict[str, tuple[str, dict[str, Any]]] = {
     "Bradley-Terry, prior=published": (
         "bradley-terry",
@@ -50,7 +50,7 @@ OURS: dict[str, tuple[str, dict[str, Any]]] = {
     "Plackett-Luce, at its defaults": ("plackett-luce", {"uncertainty": "none"}),
     "MPM, equal variances": ("mpm", {"adherence": "none", "uncertainty": "none"}),
 }
-# Key of a cell's part -> (what the page calls it, the half of table 2 it stands beside).
+# Key of a part of a cell -> (name on the page, half of table 2 to compare with).
 HALVES = {
     "PMF": ("PMF", "PMF"),
     "neighbor": ("neighbours", "neighbor"),
@@ -61,7 +61,7 @@ NAMED = {"Sabrina": (190, 10190, 12347), "Mrs. Doubtfire": (192, 13251, 17551), 
 
 
 class Films(NamedTuple):
-    """The ratings, and of every film its title and how many users rated it, put films below it, put films above it."""
+    """The ratings, and for every film its title and its numbers of raters, wins and losses."""
 
     votes: cc.Preferences
     title: list[str]
@@ -95,7 +95,7 @@ def films(folder: str) -> Films:
 
 
 def _synthetic(n_users: int = 80, n_films: int = 150) -> cc.Preferences:
-    """Return ratings by users with tastes: the later a film, the fewer rate it, and every tenth is a good one."""
+    """Return synthetic ratings by users with tastes: later films have fewer raters, and every tenth film is good."""
     rng = np.random.default_rng(4)
     quality = rng.normal(0.0, 0.4, n_films)
     quality[::10] = 1.5
@@ -124,7 +124,7 @@ def ranked(folder: str, model: str, seed: int = 0) -> cc.Consensus:
 
 
 def _borda(votes: cc.Preferences, completed: Floats) -> cc.Consensus:
-    """Return a way of guessing ratings as an aggregator: every user sorts all films, and the places are added up."""
+    """Return an imputation as an aggregator: Borda over the complete ratings of all users."""
     return cc.Borda().fit_predict(imputation.fill_in(votes, completed))
 
 
@@ -132,7 +132,7 @@ def judged(consensus: cc.Consensus, votes: cc.Preferences, completed: Floats) ->
     """Return N@1-10 of a ranking for every user, in percent: gains 2^rating − 1 of the completed ratings."""
     every = cc.Consensus.from_codes(votes.slots, np.zeros(votes.n_slots)).broadcast(votes.experts)
     labels = cc.Labels.from_codes(every.slots, np.ascontiguousarray(completed).reshape(-1).copy())
-    # The ideal is that of all films; of the ranking only its beginning is looked at.
+    # The ideal order uses all films; only the top of the ranking is needed.
     top = consensus.top(min(CUTOFFS[-1], consensus.n_slots)).broadcast(votes.experts)
     found = cc.evaluate(top, labels, "ndcg@1-10", convention="paper")
     return {c: 100 * found.values[f"ndcg@{k}"] for c, k in zip(COLUMNS, CUTOFFS, strict=True)}
@@ -175,7 +175,7 @@ def _neighbours(folder: str, among: str) -> Floats:
 
 
 def _first_films(folder: str) -> dict[str, list[int]]:
-    """Return the printed top five of every model, where all of them are known by their counts."""
+    """Return the printed top five of every model, if all can be identified by their counts."""
     out = {}
     for model in MODELS:
         slots = [films(folder).called(*_counts(row)) for row in _printed_rows(model, "top")]
@@ -240,10 +240,9 @@ _OPTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def held_out(*, folder: str, option: str, passes: int, seed: int) -> dict[str, Any]:
-    """Return how far guesses are from a tenth of the ratings that was held out, and how the first films fare in them.
+    """Return the error of the imputations on a held-out tenth of the ratings, and N@1 of the printed first films.
 
-    The guesses of the second part are made from all ratings: the mean gain, over that of a user's best film, of the
-    film that each model was printed to put first, which is N@1.
+    The second part imputes from all ratings. N@1 is the mean gain of a film over that of the best film of each user.
     """
     votes = films(folder).votes
     held = np.random.default_rng(seed).random(votes.n_rows) < 0.1
@@ -276,14 +275,14 @@ _PLACES = {f"top{n}": n for n in range(1, 6)} | {f"bottom{n}": n - 6 for n in ra
 
 
 def _more_extreme(data: Films, slot: int, end: str) -> int:
-    """Return how many films with at least as many raters won a larger (at the top) or smaller share of the time."""
+    """Return the number of films with at least as many raters and a larger (at the top) or smaller share of wins."""
     share = data.won / np.maximum(data.won + data.lost, 1)
     beyond = share > share[slot] if end.startswith("top") else share < share[slot]
     return int(np.sum(beyond & (data.users >= data.users[slot])))
 
 
 def ends(*, folder: str, model: str, seed: int) -> dict[str, Any]:
-    """Return the five films at both ends of a model's ranking, and where it puts those that were printed."""
+    """Return the five films at both ends of the ranking of a model, and its ranks of the printed films."""
     data, consensus = films(folder), ranked(folder, model, seed)
     order = consensus.order().tolist()
     place = {slot: n for n, slot in enumerate(order, 1)}
@@ -324,7 +323,7 @@ def variances(*, folder: str) -> dict[str, Any]:
 
 
 def found_by(*, folder: str, model: str, params: Mapping[str, Any]) -> dict[str, int]:
-    """Return how many of the printed films of either end are among the five that a variant of a model puts there."""
+    """Return the number of printed films among the five at each end, for a variant of a model."""
     method, usual = MODELS[model]
     data = films(folder)
     order = cc.METHODS[method](**(usual | dict(params))).fit_predict(data.votes).order().tolist()
@@ -367,7 +366,7 @@ def plan_imputed(setting: Setting) -> list[Cell]:
 
 
 def page_imputed(setting: Setting, values: Mapping[str, Any]) -> Page:
-    """Return table 2, figure 3, and what tells the aggregator from the imputation."""
+    """Return table 2, figure 3, and the evidence that separates aggregation from imputation."""
     runs = [value for key, value in values.items() if key.startswith("seed ")]
     tables: list[Table] = []
     claims: list[Claim] = []
@@ -380,7 +379,7 @@ def page_imputed(setting: Setting, values: Mapping[str, Any]) -> Page:
         tables.append(_half(half, said, found, printed, _first_gaps(runs, half), firsts))
         looked_at = _half_claims(half, said, found)
         if half == "fixed":
-            # A second reading of the same half: told, but a claim of the paper counts once.
+            # A second reading of the same half is shown, but each claim of the paper counts once.
             notes += [_second_reading(looked_at)] if looked_at else []
         else:
             claims += looked_at
@@ -416,7 +415,7 @@ def _published_half(half: str) -> dict[str, dict[str, float]]:
 
 
 def _second_reading(claims: Sequence[Claim]) -> str:
-    """Return what becomes of the claims about the neighbours where these are fixed."""
+    """Check the claims about neighbours with a fixed number of neighbours."""
     said = "; ".join(f"{c.text.partition(': ')[2]}: {'holds' if c.holds else 'does not hold'}" for c in claims)
     return (
         "Fixed neighbours are a second reading of the same half, added when the first was seen to prefer films that "
@@ -436,7 +435,7 @@ class _Found(NamedTuple):
 
     @property
     def errors(self) -> dict[str, float]:
-        # A row without chance does not move, and has no error to show.
+        # A deterministic row has no standard error.
         return {
             c: float(np.std(v, ddof=1) / len(v) ** 0.5)
             for c, v in self.means.items()
@@ -470,7 +469,7 @@ def _half(
     first: Mapping[str, float],
     titles: Mapping[str, Sequence[Any]],
 ) -> Table:
-    # A half is asked to reach what was printed once, by the neighbours that do best on ratings held out.
+    # Each half is compared with the printed one once, for the neighbours that do best on held-out ratings.
     tolerance = None if half == "fixed" else TOLERANCE
     rows = []
     order = [*(printed or [r for r in found if r not in OURS]), *OURS]
@@ -510,7 +509,7 @@ def _shortfall(
     first: Mapping[str, float],
     titles: Mapping[str, Sequence[Any]],
 ) -> str:
-    """Return why ours is below, where it is: N@1 depends on one film only, and that film is known on both sides."""
+    """Explain values below the printed ones: N@1 depends on one film, which is known on both sides."""
     below = [c for c, v in theirs.items() if mean[c] < v - TOLERANCE]
     if not below:
         return ""
@@ -558,7 +557,7 @@ def _half_claims(half: str, said: str, found: Mapping[str, _Found]) -> list[Clai
 
 
 def _evidence(runs: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> list[Table]:
-    """Return the printed films judged by us, and imputations by what they do to ratings that were held out."""
+    """Return our evaluation of the printed films, and the errors of the imputations on held-out ratings."""
     rows = []
     columns = COLUMNS[:5]
     for half in ("PMF", "neighbor"):
@@ -614,7 +613,7 @@ def _evidence(runs: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> l
 
 
 def _halves() -> str:
-    """Return what the printed rows say about films that stand first in one and further down in another."""
+    """Compare the printed values of films that are first in one row and lower in another."""
     words = []
     for half in ("PMF", "neighbor"):
         gains: dict[str, dict[str, float]] = {}
@@ -633,7 +632,7 @@ def _halves() -> str:
 
 
 def _needed(theirs: Mapping[str, float]) -> dict[str, float]:
-    """Return the gain of the film at each place that the printed values ask for, where a user's best are all alike."""
+    """Return the gain at each rank that the printed values imply, if the best films of a user have equal gains."""
     weight = 1 / np.log2(np.arange(2, len(theirs) + 2))
     total = np.array(list(theirs.values())) * np.cumsum(weight)
     return dict(zip(theirs, (np.diff(total, prepend=0.0) / weight).tolist(), strict=True))
@@ -706,7 +705,7 @@ def _constant_picture(column: str, found: Mapping[str, Any]) -> Picture:
 
 # Table 3 and figure 4.
 
-# Variants of a model: what stopping elsewhere does to the films at the ends.
+# Variants of a model that stop at other iterations.
 _VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "Bradley-Terry, 100 steps": ("Bradley-Terry", {}),
     "Bradley-Terry, 30 steps": ("Bradley-Terry", {"max_iter": 30}),
@@ -740,7 +739,7 @@ def plan_films(setting: Setting) -> list[Cell]:
             4.0,
         )
         for model in [*MODELS, _MIXED]
-        # Only ties that are broken at random leave something to chance.
+        # Only random tie-breaking is stochastic.
         for seed in range(setting.seeds if model == "Plackett-Luce" else 1)
     ]
     out.append(Cell("variances", variances, {"folder": folder}, reads, 5.0))
@@ -832,7 +831,7 @@ def _ends_table(model: str, runs: Sequence[Mapping[str, Any]], quick: bool, vari
 
 
 def _direction(ours: Mapping[str, Any], printed: Mapping[str, Mapping[str, str]]) -> str:
-    """Return how many of the last films are at their places, read either way: the table does not say which it is."""
+    """Return the number of last films at their printed ranks, read in both directions; the table names none."""
     last = [n for n in printed if n.startswith("bottom")]
 
     def met(of: Mapping[str, str]) -> int:
@@ -846,7 +845,7 @@ def _direction(ours: Mapping[str, Any], printed: Mapping[str, Mapping[str, str]]
 
 
 def _elsewhere(movie: str, found: Sequence[Sequence[int] | None], end: str) -> str:
-    """Return where the printed film stands in our rankings, and how many films are more of what it stands for."""
+    """Return the rank of the printed film in our rankings, and the number of films that are more extreme."""
     known = sorted(one[0] for one in found if one is not None)
     if not known:
         return f"no film has the counts printed for {movie}"
@@ -859,7 +858,7 @@ def _elsewhere(movie: str, found: Sequence[Sequence[int] | None], end: str) -> s
 
 
 def _support_claims(values: Mapping[str, Any]) -> list[Claim]:
-    """Return what is said about how many users stand behind the films at the ends."""
+    """Check the claims about the numbers of raters of the films at the ends."""
 
     def users(model: str, end: str) -> list[int] | None:
         found = values.get(f"{model}/seed 0")
@@ -948,7 +947,7 @@ def _variance_pictures(gamma: Floats, users: Floats, named: Mapping[str, Any]) -
     def picture(name: str, title: str, x: Floats, label: str, log: bool) -> Picture:
         def draw(ax: Any) -> None:
             ax.plot(x, gamma, ".", markersize=3, alpha=0.6)
-            # The three are close together: their names go three ways.
+            # The three points are close together: place their labels in three directions.
             for (film, of), by in zip(named.items(), ((6, 16), (12, -8), (-36, -14)), strict=False):
                 at = of["place"] - 1
                 ax.plot(x[at], gamma[at], "o", color="C1", markersize=4)

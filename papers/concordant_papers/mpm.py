@@ -1,8 +1,7 @@
-"""The paper of the multinomial preference model: without labels, with adherence from labels, and on ratings.
+"""The multinomial preference model (MPM): unsupervised, with adherence learned from labels, and on ratings.
 
-How often a pair is compared is evidence too, and what an expert says counts by how far it goes with the others: the
-tables ask what either is worth beside models of single pairs, and whether labels see the same experts as agreement
-does.
+MPM uses how often a pair is compared and weights experts by their agreement. The tables compare it with models of
+single pairs, and adherence learned from labels with adherence learned from agreement.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ _MORE: dict[str, Way] = {
     "Plackett-Luce, at its defaults": Way("plackett-luce", {"uncertainty": "none"}),
     "Condorcet, by majority of experts": Way("condorcet"),
 }
-# Lists that leave an item out count against it here, and only here.
+# Only here, lists that leave an item out count against it.
 _PLACES_FOR_ALL = ("BordaCount", "CPS-best")
 _EXPLAINED = {
     "BordaCount": "items that a list leaves out share the places behind it; the published row is LETOR's own and says "
@@ -98,7 +97,7 @@ def _page_unsupervised(setting: Setting, values: Mapping[str, Any]) -> Page:
         rows.append(letor.row("RRF", found["RRF"], theirs=rrf, tolerance=0.005, exact=True, baseline=baseline))
         for row in _MORE:
             if row != "RRF":
-                # Beside what was printed where it is the same model stopped elsewhere; not asked to reach it.
+                # Shown next to the printed row of the same model with another stopping point, without a tolerance.
                 theirs = (
                     published.cells(TABLE_1, dataset=name, method=row.partition(",")[0]) if "steps" in row else None
                 )
@@ -121,7 +120,7 @@ def _page_unsupervised(setting: Setting, values: Mapping[str, Any]) -> Page:
 
 
 def _why(result: Result | None, theirs: Mapping[str, float] | None, known: str, fewer: Result | None = None) -> str:
-    """Return what explains a row that is not level with the published one: what is known, and how sure a mean is."""
+    """Explain a row that differs from the published one: known causes and the standard error of the mean."""
     if result is None or not theirs:
         return ""
     gaps = {c: result.mean[c] - v for c, v in theirs.items()}
@@ -137,7 +136,7 @@ def _why(result: Result | None, theirs: Mapping[str, float] | None, known: str, 
 
 
 def _best_claims(name: str, found: Mapping[str, Result | None]) -> list[Claim]:
-    """Return which row is best in which column, as the paper says it."""
+    """Check the paper's claims about the best row of each column."""
     means = {row: result.mean for row, result in found.items() if result is not None}
     if len(means) < len(found):
         return [Claim(f"{name}: which row is best", None, "not computed")]
@@ -152,7 +151,7 @@ def _best_claims(name: str, found: Mapping[str, Result | None]) -> list[Claim]:
             continue
         missed = {c: best for c in columns if (best := max(means, key=lambda r: means[r][c])) != row}
         words = [f"{c} is {_SHOWN.get(b, b)}'s ({means[row][c] - means[b][c]:+.2f})" for c, b in missed.items()]
-        # Not what the paper says, but what is left of it where the two rows that are far above theirs stand aside.
+        # Not a claim of the paper: the same without the two rows that are far above the published ones.
         rest = [c for c in columns if max(narrow, key=lambda r: means[r][c]) == row]
         words.append(f"without {' and '.join(_PLACES_FOR_ALL)} it is best in {len(rest)} of {len(columns)}")
         where = "in every column" if len(columns) == len(COLUMNS) else f"at {', '.join(columns)}"
@@ -171,7 +170,7 @@ _FOUR: dict[str, Way] = {
 
 
 def adherence(*, folder: str, fold: int) -> dict[str, Any]:
-    """Return θ of every expert of the training part of a fold, from its labels and from agreement alone."""
+    """Return θ of every expert on the training part of a fold, learned from labels and from agreement."""
     train = letor.folds(folder)[fold].train
     votes = train.preferences
     by_labels: Any = cc.MPM(adherence="supervised", uncertainty="none").fit(*train)
@@ -275,7 +274,7 @@ def _theta_picture(name: str, theta: Mapping[str, Any]) -> Picture:
     def draw(ax: Any) -> None:
         at = np.arange(len(theta["experts"]))
         ax.bar(at, theta["supervised"], 0.8, label="from labels")
-        # The learned one hangs below, expert under expert.
+        # Draw the learned values below, expert under expert.
         ax.bar(at, [-t for t in theta["learned"]], 0.8, label="learned")
         ax.axhline(0.0, color="0.4", linewidth=0.8)
         ax.set_xticks(at, theta["experts"], fontsize=8)
@@ -288,7 +287,7 @@ def _theta_picture(name: str, theta: Mapping[str, Any]) -> Picture:
 
 
 def _theta_claims(name: str, folds: Sequence[Mapping[str, Any]]) -> list[Claim]:
-    """Return what the paper says about its figure, which is of one set."""
+    """Check the paper's claims about its figure of one set."""
     if name != "MQ2007-agg":
         return []
     on, off = folds[0]["supervised"][:3], folds[0]["learned"][:3]
@@ -297,7 +296,7 @@ def _theta_claims(name: str, folds: Sequence[Mapping[str, Any]]) -> list[Claim]:
 
 
 def _whom(name: str, folds: Sequence[Mapping[str, Any]]) -> str:
-    """Return whom labels believe and agreement does not, for a set of which the paper shows no figure."""
+    """Describe experts with high θ from labels and low θ from agreement, for sets without a published figure."""
     from scipy.stats import spearmanr
 
     apart = []

@@ -1,7 +1,7 @@
-"""Ours beside theirs: tables, claims and figures of a study, written as CSV, Markdown, HTML and pictures.
+"""Writes a study as CSV, Markdown, HTML and plots: our values next to the published ones, and claims.
 
-A row says what was computed, what was printed and how far apart they may be; whether they are is worked out here, the
-same way for every table.
+A row holds our values, the published values and a tolerance. The verdict is computed here in the same way for every
+table.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Row(NamedTuple):
     Attributes
     ----------
     name : str
-        What it is a row of.
+        Name of the row.
     ours : mapping from column to number
-        What was computed; empty where it could not be.
+        Our values; empty where they could not be computed.
     theirs : mapping from column to number
-        What was printed; empty where nothing was.
+        Published values; empty where there are none.
     tolerance : float or None
-        How far below theirs ours may be; None where nothing is asked.
+        How far our values may be below the published ones; None for no comparison.
     exact : bool
         Whether ours must not be above theirs by more than the tolerance either.
     errors : mapping from column to number
@@ -63,7 +63,7 @@ class Row(NamedTuple):
         if column not in self.ours or column not in self.theirs or self.tolerance is None:
             return None
         gap = self.ours[column] - self.theirs[column]
-        # What is printed is rounded; ours is rounded alike before the two are compared.
+        # Published values are rounded: round ours in the same way before comparing.
         slack = self.tolerance + 1e-9
         return abs(gap) <= slack if self.exact else gap >= -slack
 
@@ -96,7 +96,7 @@ class Table(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """Something a paper states, whether it holds here (None: could not be looked at), and by which numbers."""
+    """A claim of a paper, whether it holds here (None if it could not be checked), and the numbers behind it."""
 
     text: str
     holds: bool | None
@@ -113,7 +113,7 @@ class Picture(NamedTuple):
 
 
 class Page(NamedTuple):
-    """What a study has to show."""
+    """Tables, claims, figures and notes of a study."""
 
     tables: Sequence[Table] = ()
     claims: Sequence[Claim] = ()
@@ -122,7 +122,7 @@ class Page(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """How many published cells of a study were compared, and with what result.
+    """Numbers of published cells of a study that were compared and that were reached.
 
     `below` holds the rows with cells out of tolerance: the table's title, the row and the columns; `untrue` the claims
     that do not hold.
@@ -152,9 +152,9 @@ def write_page(
     failed: Mapping[str, str],
     quick: bool = False,
 ) -> Summary:
-    """Write a study: a CSV for each table, a picture for each figure, and a page; return what it came to.
+    """Write a study (a CSV for each table, an image for each figure, and a page) and return its summary.
 
-    A `quick` page says that its data is synthetic, for its tables and verdicts look like those of the real one.
+    A `quick` page says that its data is synthetic, because it looks like a real one.
     """
     folder.mkdir(parents=True, exist_ok=True)
     command = f"`concordant reproduce {name}{' --quick' if quick else ''}`"
@@ -203,9 +203,9 @@ def _out(row: Row, columns: Sequence[str]) -> list[str]:
 
 
 def write_index(folder: Path, summaries: Sequence[Summary], skipped: Mapping[str, str], about: str) -> str:
-    """Write the page of pages and return its text.
+    """Write the index of all pages and return its text.
 
-    Where no published cell stands beside ours, as with synthetic data, there are no columns for them.
+    Without published cells, as for synthetic data, their columns are left out.
     """
     printed = any(s.compared or s.absent for s in summaries)
     columns = ["published cells compared", "within tolerance", "not computable"] if printed else []
@@ -214,7 +214,7 @@ def write_index(folder: Path, summaries: Sequence[Summary], skipped: Mapping[str
 
     def line(name: str, some: Sequence[Summary]) -> str:
         counts = [sum(v) for v in zip(*((s.compared, s.within, s.absent) for s in some), strict=True)]
-        # A study of which nothing was printed in numbers has nothing to be counted.
+        # A study without published numbers has no counts.
         cells = [str(n) for n in counts] if any(counts) else ["–"] * len(counts)
         claims = f"{sum(s.holding for s in some)} of {sum(s.claims for s in some)}"
         cells = [*(cells if printed else []), claims, _duration(sum(s.seconds for s in some))]
@@ -235,7 +235,7 @@ def write_index(folder: Path, summaries: Sequence[Summary], skipped: Mapping[str
 
 
 def _differences(summaries: Sequence[Summary]) -> list[str]:
-    """Return what is below the published cells, with what explains it, and what does not hold, study by study."""
+    """List for each study the cells below the published ones, why they are below, and the claims that do not hold."""
     parts: list[str] = []
     lines = []
     for s in summaries:
@@ -276,7 +276,7 @@ def _as_csv(table: Table) -> str:
 
 
 def _as_markdown(table: Table) -> str:
-    """Return the table; under ours stands what was printed, and the difference where there are both."""
+    """Return the table as Markdown: our values, and below them the published values and the differences."""
     d = table.digits
     lines = ["| | " + " | ".join(map(_cell, table.columns)) + " |", "|:---" + "|---:" * len(table.columns) + "|"]
     for row in table.rows:
@@ -302,7 +302,7 @@ def _as_markdown(table: Table) -> str:
 
 
 def _figure(value: float, digits: int, sign: str = "") -> str:
-    """Return a number to so many digits; one that rounds to nothing is not below it.
+    """Return a number with this many decimals; a number that rounds to 0 has no minus sign.
 
     >>> _figure(-0.004, 2), _figure(-0.004, 2, "+"), _figure(-1.5, 1)
     ('0.00', '+0.00', '-1.5')
@@ -319,7 +319,7 @@ def _duration(seconds: float) -> str:
 
 
 def _draw(folder: Path, picture: Picture) -> str:
-    """Draw a picture and return the name of its file, or why there is none."""
+    """Draw a figure and return its file name, or the reason why there is none."""
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -331,7 +331,7 @@ def _draw(folder: Path, picture: Picture) -> str:
     except ConcordantError as error:
         return f"Not drawn: {error}"
     out = io.BytesIO()
-    # Without the date, and with ids from the name, so that the same figures give the same file.
+    # No date, and ids from the name, so that equal figures give equal files.
     with matplotlib.rc_context({"svg.hashsalt": picture.name}):
         figure.savefig(out, format="svg", metadata={"Date": None})
     write_file(folder / f"{picture.name}.svg", out.getvalue())
@@ -359,7 +359,7 @@ def _as_html(title: str, text: str) -> str:
     from markdown_it import MarkdownIt
 
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(text).replace('.md"', '.html"')
-    # Where a column is too narrow for both, the error goes to the next line with its sign.
+    # In narrow columns the standard error wraps to the next line together with its sign.
     body = body.replace(" ± ", " ±\u00a0")
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'

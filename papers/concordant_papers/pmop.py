@@ -1,8 +1,8 @@
-"""The ordered partitions paper: learning to rank from grades with ties, and what every method costs.
+"""The PMOP paper: learning to rank from grades with ties by ordered partitions, and the cost of each method.
 
-Items of one grade are tied, and PMOP models the ties that others leave out or take for an order. The published data,
-Yahoo!'s, are not to be had; two public sets with grades stand in, so that orderings can be looked at and numbers not.
-Whatever is chosen, penalties and passes, is chosen by cross-validation inside the training part.
+Items of one grade are tied. PMOP models these ties; other methods ignore them or treat them as an order. The published
+data (Yahoo!) are not available, so two public sets with grades replace them: claims about orderings can be checked,
+numbers cannot. Penalties and passes are chosen by cross-validation inside the training part.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ YAHOO = "Yahoo! LTRC"
 METRICS = {"ERR": "err", "NDCG@1": "ndcg@1", "NDCG@5": "ndcg@5"}
 ORDERS = ("first", "second")
 COLUMNS = [f"{order} {metric}" for order in ORDERS for metric in METRICS]
-# Of the products of two features those are taken whose correlation with the grade is above this, as published.
+# Products of two features are used if their correlation with the grade is above this, as published.
 CORRELATION = 0.15
 # The published protocol: a hundred steps at most.
 STEPS, FOLDS = 100, 5
@@ -41,20 +41,20 @@ BASELINE = "PMOP-FD"
 
 
 class Way(NamedTuple):
-    """A row of the table: a method, its parameters, the penalties it is chosen among, and whether chance has a part."""
+    """A row of the table: a method, its parameters, the penalties to choose from, and whether it is stochastic."""
 
     method: str
     params: Mapping[str, Any] = {}
     penalties: tuple[float, ...] = (1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 1e-4, 0.0)
-    # What cross-validation takes, roughly, for first and second order.
+    # Rough seconds of a cross-validation with first-order and second-order features.
     seconds: tuple[float, float] = (8.0, 20.0)
     chance: bool = False
 
 
-# Those that go query by query take longer, and have fewer penalties to choose among.
+# Methods that go query by query are slower and get fewer penalties to choose from.
 _FEW = (0.1, 0.01, 0.001, 0.0)
 _LONG = (40.0, 30.0)
-# The rows with chance are means over so many seeds at most: they are the dear ones.
+# Stochastic rows are slow: their means use at most this many seeds.
 SEEDS = 3
 WAYS = {
     "Rank Regress": Way("rank-regress"),
@@ -120,7 +120,7 @@ def tested(
     folds: int,
     seed: int,
 ) -> dict[str, Any]:
-    """Return ERR and NDCG of every test query, the penalty and the passes being chosen inside the training part."""
+    """Return ERR and NDCG of every test query; penalty and passes are chosen inside the training part."""
     train, test = parts(folder)
     more = {"second_order": True, "min_correlation": correlation} if second_order else {}
     given = {"l2": tuple(penalties), "max_iter": steps, "select": SELECT, "cv": folds, "random_state": seed}
@@ -146,7 +146,7 @@ def _key(name: str, order: str, row: str, seed: int) -> str:
 
 
 def _cells(values: Mapping[str, Any], name: str, order: str, row: str) -> list[Any]:
-    """Return what the seeds of a row came to."""
+    """Return the cells of a row, one for each seed."""
     keys = (_key(name, order, row, seed) for seed in range(SEEDS))
     return [values[key] for key in keys if key in values]
 
@@ -282,7 +282,7 @@ def _chosen_table(values: Mapping[str, Any], name: str) -> Table:
 
 
 def _yahoo() -> Table:
-    """Return the published table, with nothing beside it."""
+    """Return the published table without our values."""
     rows = []
     for printed in published.rows(TABLE_1):
         theirs = {c: float(printed[c.replace(" ", "_")]) for c in COLUMNS}
@@ -291,7 +291,7 @@ def _yahoo() -> Table:
 
 
 def _claims(name: str, found: Values, mean: Mapping[str, Mapping[str, float]]) -> list[Claim]:
-    """Return the orderings of the published table that are stated, looked at on one of our sets."""
+    """Check the claimed orderings of the published table on one of our sets."""
     first, second = ([c for c in COLUMNS if c.startswith(order)] for order in ORDERS)
     printed = {r["method"]: {c: float(r[c.replace(" ", "_")]) for c in COLUMNS} for r in published.rows(TABLE_1)}
     others = [row for row in printed if row not in PMOP]
@@ -367,7 +367,7 @@ def _agreement(a: Sequence[float], b: Sequence[float]) -> float:
 
 # What it costs.
 
-# Those that the paper takes for quadratic and that a sum or a sort does faster.
+# Methods that the paper calls quadratic and that a sum or a sort computes faster.
 QUICKER = ("Rank Regress", "Ranking SVM")
 QUADRATIC = ("RankNet", "PairTies-D", "PairTies-RK")
 _SIZES = (2_000, 8_000, 32_000, 128_000)
@@ -385,12 +385,12 @@ def _sizes(row: str, quick: bool) -> tuple[int, ...]:
 
 
 def timed(*, method: str, params: Mapping[str, Any], sizes: Sequence[int], steps: int, repeats: int) -> dict[str, Any]:
-    """Return seconds of a training step on one query of N items, for every N; of several fits the quickest counts."""
+    """Return the seconds of a training step on one query of N items, for every N; the fastest fit counts."""
     seconds = []
     for n in sizes:
         train = cc.synthetic.graded_features(1, n_features=_FEATURES, n_items=[n], random_state=n)
         took = []
-        # The first fit compiles, and is not counted.
+        # The first fit compiles and is not timed.
         for turn in range(repeats + 1):
             started = time.perf_counter()
             model = _maker(method, params)(l2=0.01, max_iter=steps, tol=0.0).fit(*train)
@@ -401,7 +401,7 @@ def timed(*, method: str, params: Mapping[str, Any], sizes: Sequence[int], steps
 
 
 def trained(*, folder: str, method: str, params: Mapping[str, Any], steps: int, repeats: int) -> dict[str, Any]:
-    """Return seconds of a whole training as published: no penalty, a hundred steps at most."""
+    """Return the seconds of a whole training as published: no penalty, at most a hundred steps."""
     train, _ = parts(folder)
     took = []
     steps_taken = 0
@@ -428,13 +428,13 @@ def _plan_time(setting: Setting) -> list[Cell]:
 
 
 def _slope(sizes: Sequence[float], seconds: Sequence[float]) -> float:
-    """Return the slope of log seconds against log size over the largest sizes, where what is fixed weighs least."""
+    """Return the slope of log seconds against log size over the largest sizes, where fixed costs matter least."""
     x, y = np.log(np.array(sizes[-3:])), np.log(np.array(seconds[-3:]))
     return float(np.polyfit(x, y, 1)[0])
 
 
 def _complexity(row: str) -> str:
-    """Return what the paper says a query costs, "" for what it does not have."""
+    """Return the complexity that the paper gives for a method, "" if it gives none."""
     for printed in published.rows(TABLE_2):
         models = printed["models"]
         if row in models or (row.startswith("PMOP") and row != "PMOP-Exact" and models.startswith("PMOP")):

@@ -1,4 +1,4 @@
-"""What the papers printed, as tables by name: figures only, in the files beside this one."""
+"""The numbers of the published tables, from the CSV files in `published/`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def rows(table: str) -> tuple[dict[str, str], ...]:
 
 
 def cells(table: str, **where: str) -> dict[str, float] | None:
-    """Return the numbers of the row in which the columns named have these values, None where there is no such row.
+    """Return the numbers of the row whose columns have these values; None if there is no such row.
 
     >>> cells("001_table4_mpm", dataset="MQ2008-agg", method="theta-MPM")["MAP"]
     44.32

@@ -1,7 +1,7 @@
-"""The SVD features paper: three transforms, experts one by one or added up, a query that shows why, and a crowd.
+"""The SVD features paper: three transforms, features by expert or summed, a difficult query, and a crowd.
 
-Singular vectors of what every expert prefers, with weights learned by LambdaRank: what they gain over adding everybody
-up is the point of the paper, and of these studies.
+Features are singular vectors of the preference matrix of every expert, with weights learned by LambdaRank. The studies
+measure their gain over the sum of all experts.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def difficult(*, folder: str, fold: int, passes: int) -> dict[str, Any]:
 
 
 def _places(score: Floats) -> Floats:
-    """Return the place of every item, ties in file order."""
+    """Return the rank of every item, ties in file order."""
     place = np.empty(len(score))
     place[np.argsort(-score, kind="stable")] = np.arange(1, len(score) + 1)
     return place
@@ -299,7 +299,7 @@ def _page_difficult(setting: Setting, values: Mapping[str, Any]) -> Page:
 
 
 def _short(query: Mapping[str, Any]) -> list[str]:
-    """Return names of the documents as in the paper: by their place in the file."""
+    """Name the documents as the paper does, by their position in the file."""
     return [f"d{n}" for n in range(1, len(query["documents"]) + 1)]
 
 
@@ -448,7 +448,7 @@ def _crowd_notes(
     claims: Sequence[Claim],
     splits: Mapping[str, Sequence[Mapping[str, float]]],
 ) -> list[str]:
-    """Return what the data is, and why the order is what it is."""
+    """Describe the data and explain the order of the rows."""
     data = values.get("data")
     if data is None:
         return []

@@ -1,7 +1,7 @@
-"""Runs of TREC-3, and what is left of them when some are replaced by chance.
+"""TREC-3 runs, with some of them replaced by random lists.
 
-Which runs are replaced is drawn once in a draw, so that the ten of one level are among the twenty of the next, and a
-run's random lists are the same at every level: levels and methods are compared on the same luck.
+Each draw fixes the order in which runs are replaced and their random lists. The runs replaced at one level are also
+replaced at the next, so that levels and methods are compared on the same random lists.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from concordant_papers.engine import Setting
 __all__ = ["FOLDER", "SYNTHETIC", "Runs", "alone", "complete", "folder_of", "read", "reads_of", "replaced", "values_of"]
 
 FOLDER = "trec3-adhoc"
-# What stands for the folder where everything is synthetic.
+# Name of the synthetic runs, in place of a folder.
 SYNTHETIC = "synthetic-runs"
 _ARCHIVE, _LABELS = "TREC-3-runs.tar.xz", "T3-j.txt"
-# As far as the runs go, and what is evaluated of anything.
+# Depth of the runs and of the evaluation.
 LONGEST = 1000
 
 
@@ -56,7 +56,7 @@ def read(folder: str) -> Runs:
     if folder == SYNTHETIC:
         sample = cc.synthetic.runs(20, skill=12, top=40, pool=120, relevant=0.1, random_state=3)
         return Runs(sample.preferences, sample.labels)
-    # Unpacked for the time of reading: processes beside this one have nothing to share or to wait for.
+    # Unpack into a temporary folder, so that parallel processes share nothing.
     with TemporaryDirectory() as unpacked:
         with tarfile.open(Path(folder) / _ARCHIVE) as archive:
             archive.extractall(unpacked, filter="data")
@@ -81,7 +81,7 @@ def complete(folder: str, k: int) -> cc.Preferences:
 
 
 def pooled(preferences: cc.Preferences) -> cc.Preferences:
-    """Return the first ranks of some systems over the items that some list holds, and no others."""
+    """Return the top ranks of some systems over the items that at least one of their lists holds."""
     p = preferences
     home = p.slots.instance[p.slot]
     experts, items = p.experts[p.row_expert], p.items[p.slot]
@@ -139,7 +139,7 @@ def chosen(preferences: cc.Preferences, n: int, draw: int) -> Ints:
 
 
 def alone(preferences: cc.Preferences, expert: str) -> cc.Consensus:
-    """Return the lists of one expert as a consensus that knows nothing but what they hold."""
+    """Return the lists of one expert as a consensus of its own items."""
     p = preferences
     rows = np.flatnonzero(p.row_expert == p.experts.codes[expert])
     home = p.slots.instance[p.slot[rows]]

@@ -33,7 +33,7 @@ def test_runs_with_labels(invoke: Invoke, files: Path) -> None:
 def test_several_files_are_called_by_their_folder(invoke: Invoke, files: Path) -> None:
     target = files / "r.html"
     invoke("report", files / "runs" / "a.trec", files / "runs" / "b.trec", "-o", target)
-    assert "<title>What the experts say: runs (2 files)</title>" in target.read_text(encoding="utf-8")
+    assert "<title>Consensus report: runs (2 files)</title>" in target.read_text(encoding="utf-8")
 
 
 def test_votes(invoke: Invoke, files: Path) -> None:
@@ -42,7 +42,7 @@ def test_votes(invoke: Invoke, files: Path) -> None:
     page = target.read_text(encoding="utf-8")
     assert "bradley-terry" in page
     assert "Against the labels" not in page
-    assert "What the experts say: votes.csv" in page
+    assert "Consensus report: votes.csv" in page
 
 
 def test_a_letor_folder_brings_labels_and_folds(invoke: Invoke, files: Path) -> None:

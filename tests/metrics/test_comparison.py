@@ -302,7 +302,7 @@ def test_preferences_are_compared_expert_by_expert() -> None:
         own = cc.evaluate(expert_consensus(runs, expert), labels, "map")
         assert found.evaluations[expert].mean["map"] == own.mean["map"]
     assert found.baseline == "e2"
-    with pytest.raises(ParameterError, match="the lists of experts are to be evaluated: pass labels and metrics"):
+    with pytest.raises(ParameterError, match="evaluating the lists of experts needs labels and metrics"):
         cc.compare(runs)
     with pytest.raises(KindError, match=r"compare takes a mapping, \{name: consensus\}, or the preferences"):
         cc.compare(labels, labels, ["map"])  # type: ignore[arg-type]

@@ -244,7 +244,7 @@ def test_equal_metrics_are_equal_whatever_number_class_came_in() -> None:
         ("p(rel=two)@5", "'rel' parameter of P must be a number > 0. Got 'two'"),
         ("p(rel=0)@5", "'rel' parameter of P must be a number > 0. Got 0"),
         ("rbp(p=1)", "'p' parameter of RBP must be a number between 0 and 1"),
-        ("", "no metric was named"),
+        ("", "no metric given"),
     ],
 )
 def test_wrong_names_say_what_is_allowed(text: str, message: str) -> None:

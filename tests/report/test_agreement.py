@@ -40,7 +40,7 @@ def tau_of(a: dict[str, int], b: dict[str, int], missing: str) -> tuple[float, i
 @given(instances=st.lists(lists, min_size=1, max_size=3))
 def test_is_the_mean_of_kendalls_tau(instances: list[dict[str, dict[str, int]]], missing: str, at_once: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(agreement, "_quicker_at_once", lambda *_: at_once)
+        patch.setattr(agreement, "_matrix_is_faster", lambda *_: at_once)
         found = expert_agreement(preferences_of(instances), missing=missing)
     for a, first in enumerate("wxyz"):
         for b, second in enumerate("wxyz"):
@@ -55,7 +55,7 @@ def test_both_ways_agree_on_long_lists_with_gaps_and_ties() -> None:
     rng = np.random.default_rng(3)
     table = rng.integers(1, 40, size=(120, 7)).astype(float)
     table[rng.random(table.shape) < 0.4] = np.nan
-    (tau, shared), (again, pairs) = agreement._at_once(table), agreement._list_by_list(table)
+    (tau, shared), (again, pairs) = agreement._tau_by_matrix(table), agreement._tau_by_list(table)
     np.testing.assert_allclose(tau, again, atol=1e-12)
     np.testing.assert_array_equal(shared, pairs)
 

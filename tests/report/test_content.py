@@ -29,6 +29,7 @@ from concordant.report.method_results import (
     run_method,
     same_first_share,
 )
+from concordant.report.wording import listed
 
 ITEMS = "abcdef"
 lists = st.dictionaries(
@@ -87,7 +88,7 @@ def test_odd_experts_are_found_and_only_they() -> None:
     names = votes.experts.tolist()
     found = outlying_experts(leave_one_out_agreement(votes))
     assert {names[e]: word for e, word in found.items()} == {
-        names[6]: "turned around",
+        names[6]: "inverted",
         names[5]: "no better than chance",
     }
 
@@ -121,7 +122,7 @@ def test_among_many_who_draw_by_chance_none_is_called_turned_around() -> None:
     lists |= {f"good{e}": order for e in range(500)}
     votes = cc.from_lists(lists)
     found = outlying_experts(consensus_agreement(votes, cc.aggregate(votes, "borda")))
-    assert sum(word == "turned around" for word in found.values()) <= 1
+    assert sum(word == "inverted" for word in found.values()) <= 1
 
 
 def test_with_three_experts_nobody_stands_apart() -> None:
@@ -175,7 +176,7 @@ def test_stock_counts_what_is_there() -> None:
     assert data.overlap == pytest.approx(1 / 4)
     assert data.ties == pytest.approx(2 / 6)
     assert {bar.name: bar.items for bar in data.support} == {"0": 7, "1": 4, "2": 1}
-    assert any("1 instance rest on a single list" in w or "single list" in w for w in data.warnings)
+    assert any("1 instance has a single list" in w for w in data.warnings)
     assert any("ranked by nobody" in w for w in data.warnings)
 
 
@@ -185,8 +186,8 @@ def test_stock_names_twins_and_silent_experts() -> None:
     rows += [("q", "z", i, r) for r, i in enumerate(reversed(order), 1)]
     columns = [list(c) for c in zip(*rows, strict=True)]
     data = summarise_data(Preferences(*columns, experts=["x", "y", "z", "mute"]))
-    assert any(w.startswith("x and y say the same") for w in data.warnings)
-    assert any("said nothing: mute" in w for w in data.warnings)
+    assert any(w.startswith("x and y have identical lists") for w in data.warnings)
+    assert any("ranked nothing: mute" in w for w in data.warnings)
 
 
 def test_stock_of_comparisons_sees_ties_pairs_and_sides() -> None:
@@ -195,7 +196,7 @@ def test_stock_of_comparisons_sees_ties_pairs_and_sides() -> None:
     data = summarise_data(votes)
     assert data.ties == 0.5
     assert any("shown on the left won 100.0%" in w for w in data.warnings)
-    assert next(f for f in data.facts if f.name == "Pairs that met").value == "1"
+    assert next(f for f in data.facts if f.name == "Pairs compared").value == "1"
 
 
 def test_stock_of_labels() -> None:
@@ -501,7 +502,7 @@ def test_methods_of_the_users_choice(searched: tuple[Preferences, cc.Labels]) ->
 
 def test_nothing_to_report() -> None:
     empty = Preferences([], [], [], [])
-    with pytest.raises(DataError, match="nobody ranked"):
+    with pytest.raises(DataError, match="no ranking and no comparison"):
         build_report(empty)
     votes = cc.from_lists({"x": ["a", "b"], "y": ["b", "a"]})
     with pytest.raises(DataError, match="without labels"):
@@ -509,11 +510,11 @@ def test_nothing_to_report() -> None:
 
 
 def test_numbers_that_stand_for_experts_are_called_experts() -> None:
-    assert content._listed(["12", "13"], word="expert") == "experts 12 and 13"
-    assert content._listed(["bm25"], word="expert") == "bm25"
+    assert listed(["12", "13"], word="expert") == "experts 12 and 13"
+    assert listed(["bm25"], word="expert") == "bm25"
     lists = {str(i): list("abcdef") for i in range(8)} | {"99": list("fedcba")}
     summary = build_report(cc.from_lists(lists)).summary
-    assert any("expert 99 is turned around" in sentence for sentence in summary)
+    assert any("Expert 99 is inverted" in sentence for sentence in summary)
 
 
 # Names of items.

@@ -329,7 +329,7 @@ def test_agreement_is_grey_where_it_rests_on_next_to_nothing() -> None:
     votes = cc.Preferences(["q"] * len(rows), expert, item, rank)  # x and y share 55 pairs, z 3 with either
     ax = plots.agreement(votes, order="given")
     assert ax.collections[0].get_array().mask.tolist() == [[True, False, True], [False, True, True], [True] * 3]
-    assert ax.get_xlabel().replace("\n", " ") == "grey: fewer than 5 pairs of items in common"
+    assert ax.get_xlabel().replace("\n", " ") == "grey: fewer than 5 shared pairs of items"
     assert plots.agreement(votes, least=3).get_xlabel() == ""
 
 
@@ -337,7 +337,7 @@ def test_agreement_keeps_those_who_said_the_most() -> None:
     votes = cc.from_lists({"x": ["a", "b"], "y": list("abcd"), "z": list("dcba")})
     ax = plots.agreement(votes, limit=2)
     assert sorted(names(ax)) == ["y", "z"]
-    assert "2 of 3 experts: those who said the most" in ax.get_xlabel().replace("\n", " ")
+    assert "2 of 3 experts: those with the most rows" in ax.get_xlabel().replace("\n", " ")
 
 
 def test_agreement_of_judges_comes_from_their_comparisons() -> None:
@@ -365,7 +365,7 @@ def test_rank_matrix_sets_what_was_said_beside_what_became_of_it() -> None:
     assert words(ax)[-2:] == ["0", "2"]
     assert len(ax.patches) == 1  # the frame around the label above 0
     assert ax.get_title(loc="left") == "q"
-    assert "1 of 4 experts did not answer" in ax.get_xlabel().replace("\n", " ")
+    assert "1 of 4 experts have no list here" in ax.get_xlabel().replace("\n", " ")
 
 
 def test_rank_matrix_without_a_consensus_goes_by_mean_rank() -> None:
@@ -602,13 +602,13 @@ TWO = cc.Consensus(["q", "r"], ["a", "a"], [1.0, 2.0])
         (lambda: plots.win_matrix(TWO, "q"), DataError, "no standard errors"),
         (lambda: plots.rank_matrix(TWO), KindError, "draws Preferences, not Consensus"),
         (lambda: plots.rank_matrix(lists(), consensus={"m": EMPTY}), DataError, "'m' has no instance 'q'"),
-        (lambda: plots.agreement(cc.Preferences([], [], [], [])), DataError, "nobody said anything"),
+        (lambda: plots.agreement(cc.Preferences([], [], [], [])), DataError, "no ranking and no comparison"),
         (lambda: plots.agreement(TWO), KindError, "not Consensus"),
         (lambda: plots.agreement(lists(), order="size"), ParameterError, "'clusters', 'given' or a list"),
         (lambda: plots.agreement(lists(), order=["nobody"]), DataError, r"no experts \['nobody'\]"),
         (lambda: plots.adherence({}), DataError, "no expert"),
         (lambda: plots.adherence(5), KindError, "not int"),
-        (lambda: plots.adherence(cc.CRF()), NotFittedError, "CRF has learned nothing about experts"),
+        (lambda: plots.adherence(cc.CRF()), NotFittedError, "CRF has no learned weights of experts"),
         (lambda: plots.adherence({"a": 1.0}, level=2), ParameterError, "'level' parameter of plots.adherence"),
         (lambda: plots.adherence({"a": 1.0}, column="size"), ColumnError, r"not found: \['size'\]"),
         (lambda: plots.hinton({"name": ["a"], "w": [1.0]}), ColumnError, "one column must name the experts"),

@@ -14,7 +14,8 @@ import concordant as cc
 from concordant.data.sample import path
 from concordant.report import data_summary
 from concordant.report.content import Report, build_report
-from concordant.report.data_summary import _percent, summarise_data
+from concordant.report.data_summary import summarise_data
+from concordant.report.wording import percent
 
 Runs = dict[str, dict[str, list[tuple[str, float]]]]
 
@@ -167,11 +168,11 @@ def test_lists_that_say_what_the_consensus_says_reach_the_most_there_is() -> Non
     assert report.experts.mean == pytest.approx(report.experts.max_agreement)
     sentence = next(s for s in report.summary if s.startswith("Experts agree"))
     assert sentence.startswith("Experts agree closely")
-    assert f"lists so short can reach {report.experts.max_agreement:.2f}" in sentence
+    assert f"at most {report.experts.max_agreement:.2f} for lists this short" in sentence
     pytest.importorskip("jinja2")
     from concordant.report.page import render
 
-    assert f"with so much left out it could be {report.experts.max_agreement:.2f} at most." in render(report)
+    assert f"for lists this short the maximum is {report.experts.max_agreement:.2f}." in render(report)
 
 
 def test_whole_lists_can_reach_1() -> None:
@@ -193,7 +194,7 @@ def test_judges_who_tie_cannot_agree_with_anything() -> None:
     # Three judges tie one of their six.
     assert report.experts.max_agreement == pytest.approx((3 * 5 / 6 + 1) / 4)
     assert report.experts.mean == pytest.approx(report.experts.max_agreement)
-    assert "so many ties leave at most 0.88" in " ".join(report.summary)
+    assert "at most 0.88 with this many ties" in " ".join(report.summary)
 
 
 def test_what_ties_is_not_said_to_lead() -> None:
@@ -205,8 +206,8 @@ def test_intervals_of_a_model_are_not_called_draws_of_experts() -> None:
     rows = [(f"q{q}", f"j{j}", a, b) for q in range(3) for j in range(4) for a, b in itertools.combinations("abcd", 2)]
     votes = cc.Comparisons(*(list(c) for c in zip(*rows, strict=True)), *([v] * len(rows) for v in (1.0, 0.0, 0.0)))
     said = " ".join(build_report(votes).summary)
-    assert "draw of the experts" not in said
-    assert "as far as its intervals tell" in said
+    assert "resampl" not in said
+    assert "by the 95% intervals of bradley-terry" in said
 
 
 def test_labels_that_tell_nothing_are_a_warning_and_positive_ones_alone_are_not() -> None:
@@ -261,9 +262,9 @@ def test_who_orders_alike_all_they_share_is_named() -> None:
     assert report.experts is not None
     assert report.experts.same_order == [("4", "7", 20 * 21), ("7", "twin", 20 * 21)]
     said = " ".join(report.data.warnings)
-    assert "Experts 4 and 7 order alike all they share (420 pairs of items)" in said
+    assert "Experts 4 and 7 order all 420 shared pairs of items alike" in said
     # Those who say the same in every instance are named once.
-    assert "4 and twin say the same in every instance" in said
+    assert "4 and twin have identical lists in every instance" in said
     assert said.count("twin") == 2
 
 
@@ -287,8 +288,8 @@ def test_a_heat_map_of_some_instances_says_of_how_many(monkeypatch: pytest.Monke
     some = build_report(votes)
     assert some.experts is not None
     assert some.experts.n_sampled == 30
-    assert any("from 30 evenly spaced instances of 50" in line for line in some.left_out)
-    assert any("(450 pairs of items in 30 instances looked at)" in w for w in some.data.warnings)
+    assert any("30 evenly spaced instances of 50" in line for line in some.left_out)
+    assert any("450 shared pairs of items alike (in 30 sampled instances)" in w for w in some.data.warnings)
 
 
 @pytest.mark.parametrize(("side", "text"), [(52, "−0.12"), (34, "−0.12"), (33, "−.12"), (23, "−.12"), (22, "")])
@@ -307,8 +308,8 @@ def test_ranks_followed_among_the_best_are_said_to_be() -> None:
     many = {f"e{e}": [items[i] for i in rng.permutation(80)] for e in range(5)}
     few = {name: [i for i in one if int(i[1:]) < 40] for name, one in many.items()}
     said = [build_report(cc.from_lists(some), methods=[("borda", cc.Borda())]).ranges or "" for some in (many, few)]
-    assert "among the 50 best items" in said[0]
-    assert "drawn anew" in said[1]
+    assert "among the top 50 items" in said[0]
+    assert "resamples of the experts" in said[1]
     assert "among the" not in said[1]
 
 
@@ -339,7 +340,7 @@ def test_overlap_of_a_crowd_does_not_rest_on_those_who_came_first(monkeypatch: p
     ],
 )
 def test_neither_a_little_is_nothing_nor_almost_all_is_all(share: float, text: str) -> None:
-    assert _percent(share) == text
+    assert percent(share) == text
 
 
 def test_one_is_not_many() -> None:
@@ -355,7 +356,7 @@ def test_one_is_not_many() -> None:
     labels = cc.Labels(["p", "z"], ["a", "a"], [1.0, 1.0])
     said = " ".join(summarise_data(votes, labels).warnings)
     for words in (
-        "1 instance rests on a single list",
+        "1 instance has a single list",
         "1 item (20%) was ranked by nobody",
         "1 labelled instance is not in the data and is not evaluated",
         "1 of 2 instances has no labels",
@@ -367,4 +368,4 @@ def test_intervals_and_tests_are_told_apart(report: Report) -> None:
     assert report.evaluation is not None
     said = " ".join(report.evaluation.how)
     assert "Holm's correction" in said
-    assert "95% intervals: bootstrap over instances (2,000 draws), each for itself and not corrected" in said
+    assert "95% intervals: bootstrap over instances (2,000 resamples), not corrected for several tests" in said

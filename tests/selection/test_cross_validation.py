@@ -142,7 +142,7 @@ def test_instances_tested_twice_have_values_and_no_single_consensus() -> None:
     splits = [Split(np.arange(8, 24), np.arange(8)), Split(np.arange(12, 24), np.arange(4, 12))]
     found = cross_validate(cc.RRF(), P, LABELS, folds=splits)
     assert len(found) == 16
-    with pytest.raises(DataError, match=r"4 instances were tested in several folds, \['q5', 'q6', 'q7', 'q8'\]"):
+    with pytest.raises(DataError, match=r"4 instances are in several test folds, \['q5', 'q6', 'q7', 'q8'\]"):
         _ = found.consensus
     partly = cross_validate(cc.RRF(), P, LABELS, folds=splits[:1])
     assert partly.consensus == cc.RRF().fit_predict(P)[:8]

@@ -202,9 +202,9 @@ def test_numbers_for_names_are_no_leak_but_the_same_rows_are() -> None:
     search.fit(numbered[0], labels[0], validation=(numbered[1], labels[1]))
     plain = GridSearch(cc.RankNet(), {"l2": [1.0, 0.1]}).fit(train, GRADES[:16], validation=(vali, GRADES[16:]))
     assert [t.mean for t in search.tried_] == [t.mean for t in plain.tried_]
-    with pytest.raises(DataError, match="8 of 8 instances that the validation part tests are learned from as well"):
+    with pytest.raises(DataError, match="8 of 8 test instances of the validation part are also in its training data"):
         search.fit(F, GRADES, validation=(vali, GRADES[16:]))
-    with pytest.raises(DataError, match=r"learned from as well: .'q1'"):
+    with pytest.raises(DataError, match=r"in its training data: .'q1'"):
         cross_validate(cc.RankNet(), F, GRADES, folds=[Split(np.arange(10), np.array([0, 20]))])
 
 

@@ -87,15 +87,15 @@ def part(index: Any) -> Part:
         (
             [([0, 1, 2], [2, 3])],
             DataError,
-            r"1 of 2 instances that fold 1 of 1 tests are learned from as well: \['q3'\]",
+            r"1 of 2 test instances of fold 1 of 1 are also in its training data: \['q3'\]",
         ),
         (
             [Fold(part([0, 1]), part([2]), part([2, 3]))],
             DataError,
-            r"1 of 2 instances that fold 1 of 1 tests are learned from as well: \['q3'\]",
+            r"1 of 2 test instances of fold 1 of 1 are also in its training data: \['q3'\]",
         ),
-        ([([0, 1], [2]), ([], [3])], DataError, "fold 2 of 2 has no instance to learn from"),
-        ([([0, 1], [])], DataError, "fold 1 of 1 has no labelled instance to test: 0 instances"),
+        ([([0, 1], [2]), ([], [3])], DataError, "fold 2 of 2 has no training instance"),
+        ([([0, 1], [])], DataError, "fold 1 of 1 has no labelled test instance: 0 instances"),
         ([([0, 99], [1])], DataError, "fold 1 does not fit the preferences: instance 99 of a container with 24"),
         ([([0, 0], [1])], DataError, "fold 1 does not fit the preferences: the same instance was chosen twice"),
         ([[0, 1, 2]], ParameterError, "'folds' parameter of test must be a whole number >= 2, a list"),
@@ -113,7 +113,7 @@ def test_folds_that_do_not_fit_are_refused(folds: Any, error: type[Exception], m
 
 
 def test_a_fold_without_labels_is_named() -> None:
-    with pytest.raises(DataError, match=r"fold 2 of 2 has no labelled instance to test: 2 instances, \['q3', 'q4'\]"):
+    with pytest.raises(DataError, match=r"fold 2 of 2 has no labelled test instance: 2 instances, \['q3', 'q4'\]"):
         all_folds([([4, 5], [0, 1]), ([4, 5], [2, 3])], P, LABELS[[0, 1, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14]])
 
 
@@ -121,8 +121,8 @@ def test_a_fold_without_labels_is_named() -> None:
     ("preferences", "labels", "error", "message"),
     [
         ([["a", "b"]], LABELS, KindError, "test splits Preferences, Comparisons or Features. Got list"),
-        (P, None, DataError, "test measures by labels and got none"),
-        (P, [1, 0], KindError, "test measures by Labels. Got list"),
+        (P, None, DataError, "test needs labels and got none"),
+        (P, [1, 0], KindError, "test needs Labels. Got list"),
         (
             P,
             cc.Labels([f"topic {i}" for i in range(30)], ["d"] * 30, [1] * 30),

@@ -87,7 +87,7 @@ def test_with_a_validation_part_there_are_no_folds_and_no_second_fit() -> None:
 
 def test_a_validation_part_that_is_learned_from_is_refused() -> None:
     search = GridSearch(cc.RRF(), {"k": KS})
-    with pytest.raises(DataError, match=r"1 of 2 instances that the validation part tests are learned from as well"):
+    with pytest.raises(DataError, match=r"1 of 2 test instances of the validation part are also in its training data"):
         search.fit(P[:10], LABELS, validation=(P[9:11], LABELS[9:11]))
     with pytest.raises(ParameterError, match=r"'validation' parameter of GridSearch.fit must be a pair"):
         search.fit(P[:10], LABELS, validation=0.2)
@@ -133,7 +133,7 @@ def test_the_best_of_several_methods() -> None:
 
 def test_results_name_every_value_and_failure() -> None:
     guess: list[Any] = [(Guess(), {"guess": [1, 2, 3], "fails": ["never", "late"]}), (cc.RRF(), {"k": [-1.0, 60.0]})]
-    with pytest.warns(ConcordantWarning, match=r"4 of 8 candidates of GridSearch failed and were passed over"):
+    with pytest.warns(ConcordantWarning, match=r"4 of 8 candidates of GridSearch failed and were skipped"):
         search = GridSearch(guess, metric="map", folds=3).fit(P, LABELS)
     frame = search.results_
     assert frame.columns == [
@@ -315,7 +315,7 @@ def test_impossible_searches_are_refused_before_anything_is_fitted(search: Any, 
 
 
 def test_a_search_without_labels_says_so() -> None:
-    with pytest.raises(DataError, match="GridSearch measures by labels and got none"):
+    with pytest.raises(DataError, match="GridSearch needs labels and got none"):
         GridSearch(cc.RRF(), {"k": [1]}).fit(P)
 
 

@@ -93,7 +93,7 @@ def test_a_scorer_is_evaluate() -> None:
         scorer("nonsense")
     with pytest.raises(ParameterError, match="'convention' parameter"):
         scorer("map", "mine")
-    with pytest.raises(KindError, match=r"the scorer of ndcg@5 measures by Labels. Got NoneType"):
+    with pytest.raises(KindError, match=r"the scorer of ndcg@5 needs Labels. Got NoneType"):
         score(method, P)
 
 

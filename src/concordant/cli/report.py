@@ -136,7 +136,7 @@ def command(
                 votes,
                 truth,
                 methods=chosen,
-                title=title or f"What the experts say: {_called(files)}",
+                title=title or f"Consensus report: {_called(files)}",
                 sources=[] if demo else named + [Path(more).name for more in (labels, names) if more],
                 convention=convention or source.convention,
                 folds=_folds(source, labels, trust),

@@ -1,7 +1,7 @@
-"""Metrics: rankings against labels, rankings against each other, and methods against each other.
+"""Metrics of a ranking against labels, distances between rankings, and significance tests between methods.
 
-`ranking` holds the metric objects and their arrays, `distances` Kendall and its relatives, `evaluation` and
-`comparison` the two verbs `evaluate` and `compare`, `significance` the tests behind the second.
+`ranking` has the metrics, `distances` Kendall's tau and related measures, `evaluation` the function `evaluate`,
+`comparison` the function `compare`, and `significance` the tests behind it.
 """
 
 from concordant.metrics.comparison import Comparison, compare

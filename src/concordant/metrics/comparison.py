@@ -1,7 +1,7 @@
-"""Several methods side by side: means, differences to a baseline, paired tests, and tables to print.
+"""Compares methods: means, differences to a baseline, paired significance tests, and tables as text, Markdown or LaTeX.
 
-The same instances are evaluated for every method, so every test is paired. Methods are tested against one
-baseline and corrected together, metric by metric.
+All methods are evaluated on the same instances, so every test is paired. Methods are tested against one baseline, and
+p-values are corrected over the methods of each metric.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ TESTS = {
 _CORRECTIONS = {"holm": "Holm's correction", "bonferroni": "Bonferroni's correction", "none": "no correction"}
 # Means closer than this are the same number.
 _SAME = 1e-12
-# Where what follows a number in a cell begins: its spread, or a mark.
-_HANGING = re.compile(r" ±|[*†‡]")
+# Start of what follows the number in a cell: its standard deviation or a mark.
+_SUFFIX = re.compile(r" ±|[*†‡]")
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Means of several methods, their differences to a baseline, and how sure those are.
+    """Means of several methods, and their differences to a baseline with intervals and p-values.
 
     Arrays have one row per method and one column per metric. In the baseline's own row the differences are
     0 and the p-values 1.
@@ -64,17 +64,17 @@ class Comparison:
     difference, lower, upper : float64[M, Q]
         Mean minus the baseline's mean, and its bootstrap interval of level 1 − alpha.
     p_values, adjusted : dicts of test name to float64[M, Q]
-        Two-sided p-values of the paired tests, as they are and corrected over the methods of each metric.
+        Two-sided p-values of the paired tests, uncorrected and corrected over the methods of each metric.
     evaluations : dict of str to Evaluation
-        Where the means come from.
+        The evaluation of each method.
     alpha : float
         The significance level of the marks in the tables.
     correction : str
         "holm", "bonferroni" or "none".
     notes : tuple of str
-        What the reader of the table should know.
+        Notes to print below the table.
     spread : float64[M, Q], optional
-        How far the means move from seed to seed, NaN where there is one seed.
+        Standard deviation of the means over the seeds, NaN where there is one seed.
     """
 
     methods: tuple[str, ...]
@@ -109,7 +109,7 @@ class Comparison:
         Parameters
         ----------
         test : {"t", "fisher", "wilcoxon"}, optional
-            One of the tests that were made; the first when absent.
+            One of the tests of this comparison; the first by default.
         """
         if not self.adjusted:
             return np.zeros(self.mean.shape, dtype=np.int8)
@@ -204,7 +204,7 @@ class Comparison:
         return self.to_text()
 
     def _cell(self, m: int, q: int, digits: int, percent: bool, between: str) -> str:
-        """Return a mean, and how far it moves from seed to seed where that is known."""
+        """Return a mean, with its standard deviation over the seeds if known."""
         text = _number(self.mean[m, q], digits, percent)
         if self.spread is None or math.isnan(self.spread[m, q]):
             return text
@@ -214,7 +214,7 @@ class Comparison:
         return self.best if len(self.methods) > 1 else np.zeros(self.mean.shape, dtype=np.bool_)
 
     def _marks(self, best: str, better: str, worse: str) -> list[list[str]]:
-        """Return what follows each mean: the mark of the best, then that of a significant difference."""
+        """Return the marks after each mean: best of its column, then significantly different."""
         sign = {1: better, -1: worse, 0: ""}
         shown, significant = self._shown_best(), self.significant()
         return [
@@ -277,23 +277,23 @@ def compare(
     n_resamples: int = 10_000,
     random_state: int | None = 0,
 ) -> Comparison:
-    """Return the means of several methods, and paired tests of their differences to a baseline.
+    """Compare methods by their mean metrics, with paired tests of the differences to a baseline.
 
     Parameters
     ----------
     methods : mapping from name to Consensus or Evaluation, or Preferences
-        What to compare; an evaluation is taken as it is. Of preferences every expert's own lists are compared, such as
-        the runs of several systems; experts without a list are left out with a warning.
+        The methods to compare. Preferences compare the lists of every expert, such as the runs of several systems;
+        experts without a list are left out with a warning.
     labels : Labels, optional
         The ground truth; not needed when all are evaluations.
     metrics : str, Metric, or a list of them, optional
         Needed when a consensus is to be evaluated; evaluations bring their own.
     baseline : str, optional
-        The method the others are tested against; the first when absent.
+        The method that the others are tested against; the first by default.
     convention, rel, skip_empty, instances
         As in `evaluate`.
     tests : list of {"t", "fisher", "wilcoxon"}
-        The paired tests to make, all two-sided; the first decides the marks in the tables.
+        Paired two-sided tests. The first sets the marks in the tables.
     correction : {"holm", "bonferroni", "none"}
         Over the methods of each metric, test by test.
     alpha : float
@@ -301,7 +301,7 @@ def compare(
     n_resamples : int
         Sign patterns of Fisher's test and resamples of the bootstrap.
     random_state : int or None
-        Where both come from.
+        Seed of both.
 
     Returns
     -------
@@ -310,10 +310,9 @@ def compare(
 
     Notes
     -----
-    With evaluations combined from folds the difference is that of the means of fold means, Fisher's test
-    weighs instances accordingly, and the bootstrap draws within folds; the other two tests look at the
-    pooled instances. Cost: the evaluations, and n_resamples × instances × (methods − 1) × metrics
-    multiplications.
+    For evaluations combined from folds, the means are means of fold means. Fisher's test weights the instances
+    accordingly and the bootstrap resamples within folds; the other two tests use the pooled instances. Cost: the
+    evaluations, and n_resamples × instances × (methods − 1) × metrics multiplications.
 
     Examples
     --------
@@ -335,7 +334,7 @@ def compare(
     how["instances"] = None if instances is None else list(instances)
     if isinstance(methods, Preferences):
         if labels is None or metrics is None:
-            raise ParameterError("the lists of experts are to be evaluated: pass labels and metrics.")
+            raise ParameterError("evaluating the lists of experts needs labels and metrics: pass both.")
         measured = evaluate_experts(methods, lambda own: evaluate(own, labels, metrics, **how))
         measured.warn(methods.n_experts)
         methods = measured.found
@@ -413,13 +412,13 @@ def _test(
 ) -> tuple[Floats, Floats, dict[str, Floats]]:
     """Return the bootstrap interval and the p-values of every method and metric against the baseline."""
     against = evaluations[base]
-    # Instances in the order of their ids: what is drawn must not depend on the order of the labels.
+    # Sort instances by id, so that the resamples do not depend on the order of the labels.
     ids, folds = against.instances.tolist(), against.folds
     fold_of = [0] * len(ids) if folds is None else folds.tolist()
     order = np.array(sorted(range(len(ids)), key=lambda i: (fold_of[i], ids[i])), dtype=np.int64)
     values = {name: np.column_stack([e.values[m] for m in e.metrics])[order] for name, e in evaluations.items()}
     others = [name for name in evaluations if name != base]
-    # Values that agree to rounding are equal: a difference in the last bit must not become a sign.
+    # Differences within rounding error are 0, so that they do not count as a sign.
     d = np.hstack([values[name] - values[base] for name in others])
     d[np.abs(d) < _SAME] = 0.0
     weights = None
@@ -430,7 +429,7 @@ def _test(
     shape = (len(evaluations), len(against.metrics))
     rows = [i for i, name in enumerate(evaluations) if name != base]
 
-    def spread(columns: Floats, fill: float) -> Floats:
+    def by_method(columns: Floats, fill: float) -> Floats:
         out = np.full(shape, fill)
         out[rows] = np.asarray(columns).reshape(len(others), shape[1])
         return out
@@ -443,8 +442,8 @@ def _test(
         else:
             function = paired_t_test if test == "t" else wilcoxon_signed_rank
             p = np.array([function(column).p_value for column in d.T])
-        p_values[test] = spread(p, 1.0)
-    return spread(low, 0.0), spread(high, 0.0), p_values
+        p_values[test] = by_method(p, 1.0)
+    return by_method(low, 0.0), by_method(high, 0.0), p_values
 
 
 def _restrict(evaluation: Evaluation, metrics: MetricLike | Iterable[MetricLike], method: str) -> Evaluation:
@@ -502,17 +501,17 @@ def _number(value: float, digits: int, percent: bool, *, sign: bool = False) -> 
 
 
 def _aligned(rows: list[list[str]]) -> list[str]:
-    """Return rows as lines: the first column to the left, numbers to the right with what follows them hanging out."""
-    split = [[_HANGING.split(cell, maxsplit=1) for cell in row[1:]] for row in rows]
+    """Return rows as lines: first column left-aligned, numbers right-aligned with their suffixes in a column."""
+    split = [[_SUFFIX.split(cell, maxsplit=1) for cell in row[1:]] for row in rows]
     first = max(len(row[0]) for row in rows)
     columns = range(len(rows[0]) - 1)
     width = [max(len(row[j][0]) for row in split) for j in columns]
-    hang = [max(len(rows[i][j + 1]) - len(row[j][0]) for i, row in enumerate(split)) for j in columns]
+    suffix = [max(len(rows[i][j + 1]) - len(row[j][0]) for i, row in enumerate(split)) for j in columns]
     lines = []
     for row, cells in zip(rows, split, strict=True):
         parts = [f"{row[0]:<{first}}"]
         for j, (bare, *_) in enumerate(cells):
-            parts.append(f"{bare:>{width[j]}}{row[j + 1][len(bare) :]:<{hang[j]}}")
+            parts.append(f"{bare:>{width[j]}}{row[j + 1][len(bare) :]:<{suffix[j]}}")
         lines.append("  ".join(parts).rstrip())
     return lines
 

@@ -1,9 +1,8 @@
-"""How far two rankings are apart: Kendall, Spearman, footrule, the top-k distance and rank-biased overlap.
+"""Distances and correlations of two rankings: Kendall, Spearman, footrule, top-k distance, rank-biased overlap.
 
-A ranking may be given in three ways, and the type says which: a list of items, best first, in which a
-nested list or set is a group of tied items; a mapping from item to rank (1 = best, equal ranks are ties);
-or a NumPy array of ranks, paired with the other array by index. Nothing here is quadratic in the number of
-items.
+A ranking is a list of items, best first, in which a nested list or set is a group of tied items; or a mapping from item
+to rank (1 = best, equal ranks are ties); or a NumPy array of ranks, paired with the other array by index. No function
+here is quadratic in the number of items.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ Ranking: TypeAlias = "Iterable[Any] | Mapping[Any, float] | NDArray[Any]"
 
 
 class KendallCounts(NamedTuple):
-    """The pairs of items two rankings order alike, order differently, or tie.
+    """Numbers of pairs of items that two rankings order alike, order differently, or tie.
 
     `tied_first` and `tied_second` are tied in that ranking only; the five numbers add up to M(M − 1)/2.
     """
@@ -51,7 +50,7 @@ class KendallCounts(NamedTuple):
 
 
 class TopKCounts(NamedTuple):
-    """The pieces of the top-k distance; see `top_k_distance`."""
+    """The terms of the top-k distance; see `top_k_distance`."""
 
     v: int
     u: int
@@ -65,7 +64,7 @@ class TopKCounts(NamedTuple):
 
 
 def kendall_counts(a: Ranking, b: Ranking) -> KendallCounts:
-    """Return how many pairs of items are concordant, discordant and tied in the two rankings.
+    """Count the concordant, discordant and tied pairs of items of two rankings.
 
     Parameters
     ----------
@@ -184,7 +183,7 @@ def spearman(a: Ranking, b: Ranking) -> float:
 
 
 def footrule(a: Ranking, b: Ranking, *, normalize: bool = False) -> float:
-    """Return Spearman's footrule, the sum over items of how far their positions are apart; ties share the average.
+    """Return Spearman's footrule: the sum over items of the difference of their positions. Ties share the average.
 
     Parameters
     ----------
@@ -210,7 +209,7 @@ def footrule(a: Ranking, b: Ranking, *, normalize: bool = False) -> float:
 
 
 def top_k_counts(a: Iterable[Any], b: Iterable[Any]) -> TopKCounts:
-    """Return the pieces V, U, r and z of the distance of two top-k lists; see `top_k_distance`.
+    """Return the terms V, U, r and z of the distance of two top-k lists; see `top_k_distance`.
 
     Examples
     --------
@@ -227,11 +226,11 @@ def top_k_counts(a: Iterable[Any], b: Iterable[Any]) -> TopKCounts:
     in_second = np.array([place.get(item, -1) for item in first], dtype=np.int64)
     common = in_second >= 0
     z = int(common.sum())
-    # Item by item of the first list: how many common items stand below it.
+    # For each item of the first list, the number of common items below it.
     below = z - np.cumsum(common)
     missing_above = np.ones(k + 1, dtype=np.int64)
     missing_above[in_second[common]] = 0
-    # missing_above[i]: items of the second list above place i that the first list lacks.
+    # missing_above[i]: number of items above position i of the second list that the first list lacks.
     missing_above[1:] = np.cumsum(missing_above[:k])
     missing_above[0] = 0
     v = _inversions(in_second[common]) + int(missing_above[in_second[common]].sum())

@@ -1,8 +1,7 @@
-"""A consensus against labels: `evaluate` gives the value of every metric for every instance, and their means.
+"""Evaluates a consensus against labels: the value of every metric for every instance, and the means.
 
-Labels decide what is counted. Every labelled instance has a value, an unanswered one 0; instances without
-labels are left out; items without a label count as label 0, and labelled items that were not ranked stay in
-the denominators.
+Every labelled instance has a value, 0 if the consensus does not rank it. Instances without labels are left out. Items
+without a label count as label 0, and labelled items that are not ranked stay in the denominators.
 """
 
 from __future__ import annotations
@@ -57,6 +56,7 @@ __all__ = [
     "evaluate",
     "evaluate_experts",
     "expert_consensus",
+    "fold_means",
     "precision_at_recall",
     "rank_labels",
 ]
@@ -92,11 +92,11 @@ class Evaluation:
     convention : str
         "trec", "letor" or "paper".
     rel : float
-        Labels from here on counted as relevant, unless a metric's name says otherwise.
+        The smallest relevant label, unless the name of a metric gives another.
     folds : int32[N], optional
         The fold of each instance, from 0; the means are then means of fold means.
     notes : tuple of str
-        What the reader of the means should know.
+        Notes to print below the means.
 
     Attributes
     ----------
@@ -123,19 +123,13 @@ class Evaluation:
 
     @cached_property
     def n_folds(self) -> int:
-        """How many folds the instances come from; 1 when they were not split."""
+        """Number of folds; 1 where the instances were not split."""
         return 1 if self.folds is None else int(self.folds.max(initial=0)) + 1
 
     @cached_property
     def fold_means(self) -> dict[str, Floats]:
         """Metric name -> the mean of each fold."""
-        return {name: freeze(self._by_fold(value)) for name, value in self.values.items()}
-
-    def _by_fold(self, value: Floats) -> Floats:
-        if self.folds is None:
-            return np.array([value.mean()])
-        # One mean per fold, each over its own instances only: the fold's evaluation gives the same bits.
-        return np.array([value[self.folds == f].mean() for f in range(self.n_folds)])
+        return {name: freeze(fold_means(value, self.folds)) for name, value in self.values.items()}
 
     @cached_property
     def mean(self) -> Means:
@@ -144,7 +138,7 @@ class Evaluation:
 
     @property
     def spread(self) -> Mapping[str, float]:
-        """Metric name -> how far the mean moves from seed to seed; empty where there is one seed."""
+        """Metric name -> standard deviation of the mean over the seeds; empty where there is one seed."""
         return {}
 
     @cached_property
@@ -180,7 +174,7 @@ class Evaluation:
 
     @property
     def legend(self) -> str:
-        """How many instances there are, and under which convention they were evaluated."""
+        """Number of instances and convention, as one line of text."""
         n = len(self)
         over = f"{n:,} instance{'s' if n != 1 else ''}"
         if self.folds is not None:
@@ -195,6 +189,16 @@ class Evaluation:
         return self.to_text()
 
 
+def fold_means(values: Floats, folds: Codes | None) -> Floats:
+    """Return the mean of the values of each fold; one mean where there are no folds.
+
+    Each mean is taken over the fold's own values only, so that it has the same bits as the evaluation of that fold.
+    """
+    if folds is None:
+        return np.array([values.mean()])
+    return np.array([values[folds == f].mean() for f in range(int(folds.max(initial=0)) + 1)])
+
+
 def evaluate(
     consensus: Consensus,
     labels: Labels,
@@ -205,20 +209,20 @@ def evaluate(
     skip_empty: bool = False,
     instances: Iterable[Any] | None = None,
 ) -> Evaluation:
-    """Return the metrics of a consensus against labels, for each instance and on average.
+    """Evaluate a consensus against labels: metrics for each instance and their means.
 
     Parameters
     ----------
     consensus : Consensus
-        What a method returned.
+        The consensus of a method.
     labels : Labels
         The ground truth, matched by instance and item ids.
     metrics : str, Metric, or a list of them
         For example ``"ndcg@1-5,p@5,map"`` or ``[NDCG @ 10, "map"]``.
     convention : {"trec", "letor", "paper"}
-        Whose rules hold: trec_eval's, LETOR 4.0's script's, or the papers' formulas.
+        Rules of the metrics: those of trec_eval, of LETOR 4.0's script, or the formulas of the papers.
     rel : float, optional
-        Labels from here on are relevant, for metrics that do not carry their own `rel`; 1 when absent.
+        The smallest relevant label, for metrics without their own `rel`; 1 by default.
     skip_empty : bool
         Leave out instances without any relevant item instead of counting them 0.
     instances : ids, optional
@@ -299,9 +303,9 @@ def evaluate(
 
 
 def expert_consensus(preferences: Preferences, expert: str) -> Consensus:
-    """Return what one expert says as a consensus: its own items in its own order, with its own scores.
+    """Return the lists of one expert as a consensus: its own items, order and scores.
 
-    Items the expert left out are not part of it, and neither are instances it did not answer.
+    Items and instances that the expert does not rank are not part of it.
     """
     code = preferences.experts.codes[expert]
     which = np.flatnonzero(preferences.list_expert == code)
@@ -316,14 +320,14 @@ def expert_consensus(preferences: Preferences, expert: str) -> Consensus:
 
 
 class ExpertEvaluations(NamedTuple):
-    """The evaluation of each expert, and those who answer only some, or none, of the labelled instances."""
+    """The evaluation of each expert, and the experts who rank only some or none of the labelled instances."""
 
     found: dict[str, Evaluation]
     partial: list[str]
     silent: list[str]
 
     def warn(self, n_experts: int) -> None:
-        """Say in one line each what is missing: with many runs a line per run would bury the table."""
+        """Warn once about partial and once about silent experts; a warning for each run would bury the table."""
         for experts, what in (
             (self.partial, "answer only some of the labelled instances, the others count 0"),
             (self.silent, "answer no labelled instance and are left out"),
@@ -335,7 +339,7 @@ class ExpertEvaluations(NamedTuple):
 def evaluate_experts(
     preferences: Preferences, measure: Callable[[Consensus], Evaluation], done: Callable[[], None] = lambda: None
 ) -> ExpertEvaluations:
-    """Return the evaluation of each expert's own order. What an expert leaves unanswered counts 0."""
+    """Evaluate the lists of each expert; instances that an expert does not rank count 0."""
     out = ExpertEvaluations({}, [], [])
     for expert in preferences.experts:
         done()
@@ -363,13 +367,13 @@ def precision_at_recall(
     Parameters
     ----------
     consensus : Consensus
-        What a method returned.
+        The consensus of a method.
     labels : Labels
         The ground truth.
     recalls : numbers from 0 to 1
-        Where to look.
+        The recalls to evaluate.
     settings
-        Those of `evaluate`: `convention`, `rel`, `skip_empty`, `instances`.
+        Settings of `evaluate`: `convention`, `rel`, `skip_empty`, `instances`.
 
     Examples
     --------
@@ -386,7 +390,7 @@ def precision_at_recall(
 def rank_labels(
     consensus: Consensus, labels: Labels, convention: Convention, chosen: Ints | None = None
 ) -> RankedLabels:
-    """Return where a consensus put the labelled items, under a convention's rules for ties.
+    """Return the positions of the labelled items in a consensus, under the tie rules of a convention.
 
     Parameters
     ----------
@@ -395,9 +399,9 @@ def rank_labels(
     labels : Labels
         The labels; NaN is no label.
     convention : Convention
-        Decides how scores are compared and ties ordered.
+        Sets how scores are compared and ties are ordered.
     chosen : int64 array, optional
-        The codes of the instances of `labels` to look at, ascending; all when absent.
+        The codes of the instances of `labels` to use, ascending; all by default.
     """
     slots = labels.slots
     chosen = np.arange(len(slots), dtype=np.int64) if chosen is None else chosen
@@ -435,7 +439,7 @@ def rank_labels(
 
 
 def _places(consensus: Consensus, slot: Ints, convention: Convention) -> Ints:
-    """Return where these slots stand, counted over all instances."""
+    """Return the positions of these slots, counted over all instances."""
     order, offsets = consensus.order(), consensus.slots.offsets
     if not convention.single_precision:
         return place_items(order, offsets, slot)
@@ -448,9 +452,9 @@ def _places(consensus: Consensus, slot: Ints, convention: Convention) -> Ints:
 
 
 def combine_folds(folds: Sequence[Evaluation]) -> Evaluation:
-    """Return the evaluations of several test folds as one, whose means are the means of the fold means.
+    """Combine the evaluations of several test folds into one, whose means are means of fold means.
 
-    Values per instance are pooled, fold after fold; this is how LETOR's tables are made from five folds.
+    Values per instance are pooled fold by fold, as in LETOR's tables of five folds.
 
     Parameters
     ----------
@@ -490,7 +494,7 @@ def combine_folds(folds: Sequence[Evaluation]) -> Evaluation:
 
 
 def _computed(metric: Metric, ranked: RankedLabels, rule: Convention, threshold: float) -> Floats:
-    """Return the values of a metric, which anybody may have written: one finite number for each instance."""
+    """Compute a metric and check the result, because users may register their own metrics."""
     values = np.asarray(metric.compute(ranked, rule, threshold), dtype=np.float64)
     if values.shape != (len(ranked),) or not np.isfinite(values).all():
         raise ContractError(
@@ -509,7 +513,7 @@ def _threshold(rel: float | None) -> float:
 
 
 def _chosen(labels: Labels, instances: Iterable[Any] | None) -> Ints:
-    """Return the codes of the labelled instances that are to be evaluated, ascending."""
+    """Return the codes of the labelled instances to evaluate, ascending."""
     known = ~np.isnan(labels.label)
     labelled = np.bincount(labels.slots.instance[known], minlength=len(labels)) > 0
     if instances is not None:
@@ -528,7 +532,7 @@ def _chosen(labels: Labels, instances: Iterable[Any] | None) -> Ints:
 
 
 def _check_overlap(consensus: Consensus, labels: Labels, chosen: Ints) -> int:
-    """Return how many instances of the consensus are not chosen; when all are, the ids must be at fault."""
+    """Return the number of instances without labels; raise if none has labels, because then the ids do not match."""
     judged = set(labels.instances.take(chosen))
     matched = sum(i in judged for i in consensus.instances)
     if matched == 0:

@@ -1,9 +1,8 @@
-"""Metrics of a ranking against labels: objects that print and parse as their names, and the arrays they read.
+"""Metrics of a ranking against labels (NDCG, AP, ERR, RBP, ...), which print and parse as their names.
 
-Every metric here depends only on *where the items with a positive label stand*. `RankedLabels` holds just
-that, for all instances end to end, so a metric costs a few array operations over the relevant items,
-however long the lists are. Sums are taken instance by instance in position order: an instance gives the
-same bits alone and in company.
+A metric depends only on the positions of the items with a positive label. `RankedLabels` holds these positions for all
+instances end to end, so that a metric takes a few array operations over the relevant items. Sums run instance by
+instance in position order, so that an instance gives the same bits alone and among others.
 """
 
 from __future__ import annotations
@@ -61,12 +60,12 @@ _LARGEST_EXPONENT = 1000.0
 
 @dataclass(frozen=True)
 class Convention:
-    """What one evaluation tool does where the formulas leave a choice.
+    """The choices of an evaluation tool: gain, discount, short lists, precision of scores, ties.
 
     Parameters
     ----------
     name : {"trec", "letor", "paper"}
-        How it is asked for and printed.
+        Name for parameters and tables.
     exponential : bool
         The gain of a label l is 2^l - 1; otherwise l itself.
     late_discount : bool
@@ -87,7 +86,7 @@ class Convention:
     ties_by_item: bool = False
 
     def gain(self, label: Floats) -> Floats:
-        """Return what an item of each label is worth."""
+        """Return the gain of each label."""
         if not self.exponential:
             return label
         largest = float(label.max(initial=0.0))
@@ -137,7 +136,7 @@ def convention_named(name: str | Convention) -> Convention:
 
 
 class Relevant(NamedTuple):
-    """The relevant items a ranking found, in position order, and how many there are at all."""
+    """Relevant items in position order, and the number of relevant items of each instance, ranked or not."""
 
     instance: Codes
     position: Ints
@@ -149,25 +148,24 @@ class Relevant(NamedTuple):
 class RankedLabels:
     """The positive labels of every instance, in ranked order and in the best possible order.
 
-    Items without a label and items with a negative label count as label 0 and are not stored: no metric can
-    see them.
+    Items without a label and items with a negative label count as label 0 and are not stored: no metric uses them.
 
     Parameters
     ----------
     offsets : int64[N + 1]
-        Where the found items of each instance begin.
+        Offsets of the ranked labelled items of each instance.
     position : int64[R]
         Position of each labelled item that was ranked, 1 = first, ascending within the instance.
     label : float64[R]
         Their labels, all > 0.
     ideal_offsets : int64[N + 1]
-        Where the labels of each instance begin.
+        Offsets of all positive labels of each instance.
     ideal : float64[I]
         All positive labels, ranked or not, descending within the instance.
     length : int64[N]
-        How many items were ranked.
+        Number of ranked items.
     n_items : int64[N]
-        How many items the instance has, ranked or only labelled.
+        Number of items of the instance, ranked or only labelled.
     largest : float
         The largest label of the whole label set (the lmax of ERR).
 
@@ -216,9 +214,9 @@ class RankedLabels:
         labels : array of S numbers
             Labels, best-ranked item first, instances end to end.
         offsets : array of N + 1 numbers, optional
-            Where the instances begin; without it there is one.
+            Offsets of the instances; without it there is one.
         largest : float, optional
-            The largest possible label, for ERR; without it the largest seen.
+            The largest possible label, for ERR; by default the largest in `labels`.
         """
         label = np.asarray(labels, dtype=np.float64)
         starts = np.array([0, len(label)]) if offsets is None else np.asarray(offsets, dtype=np.int64)
@@ -269,7 +267,7 @@ def _count_up(offsets: Ints) -> Ints:
 
 
 def _ratio(above: NDArray[Any], below: NDArray[Any]) -> Floats:
-    """Return above / below, 0 where below is 0: a metric of an instance with nothing to find is 0."""
+    """Return above / below, 0 where below is 0: metrics are 0 for instances without relevant items."""
     out = np.zeros(len(above), dtype=np.float64)
     np.divide(above, below, out=out, where=below > 0)
     return out
@@ -282,18 +280,18 @@ def place_items(
     key: NDArray[Any] | None = None,
     items: Callable[[Ints], Sequence[str]] | None = None,
 ) -> Ints:
-    """Return where the chosen rows stand in the order of their lists, counted over all lists.
+    """Return the positions of the chosen rows in their lists, counted over all lists.
 
     Parameters
     ----------
     order : int64[S]
         Row numbers list by list, best first.
     offsets : int64[N + 1]
-        Where the lists begin; the first place of list n is offsets[n].
+        Offsets of the lists; the first position of list n is offsets[n].
     chosen : int64[R]
-        The rows that are asked about.
+        The rows to look up.
     key : array of S numbers, optional
-        What `order` was sorted by, in that order: equal neighbours of one list are tied.
+        The sort keys of `order`, in that order; equal neighbours in a list are tied.
     items : function from row numbers to ids, optional
         Breaks those ties by id, descending (by code point, which is the byte order of UTF-8). It is called
         once, and only with rows that tie with a chosen one.
@@ -334,7 +332,7 @@ def place_items(
 
 
 class _MetricType(ABCMeta):
-    """Lets a metric class be cut off by name: `NDCG @ 10` is `NDCG(cutoff=10)`."""
+    """Metaclass that gives metric classes a cutoff: `NDCG @ 10` is `NDCG(cutoff=10)`."""
 
     def __matmul__(cls: type[M], cutoff: int) -> M:  # type: ignore[misc]
         return cls() @ cutoff
@@ -342,31 +340,30 @@ class _MetricType(ABCMeta):
 
 @dataclass(frozen=True, repr=False)
 class Metric(metaclass=_MetricType):
-    """A metric: one number in [0, 1] for each instance, from where the ranking put the labelled items.
+    """A metric: one number in [0, 1] for each instance, from the positions of the labelled items.
 
-    A metric is a value: two with the same parameters are equal, hash alike and print as the name that
-    parses to them. `metric @ k` cuts the ranking off after position k. A metric without a cutoff looks at
-    the whole list.
+    Metrics with the same parameters are equal, hash alike and print as the name that parses to them. `metric @ k` cuts
+    the ranking off after position k. Without a cutoff a metric uses the whole list.
     """
 
     name: ClassVar[str] = ""
     aliases: ClassVar[tuple[str, ...]] = ()
     summary: ClassVar[str] = ""
-    # Whether lists of metrics show @k; without it the whole list is usual.
+    # Whether lists of metrics show "@k"; false for metrics that are mostly used on the whole list.
     shows_cutoff: ClassVar[bool] = True
 
     @abstractmethod
     def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
-        """Return the value of every instance, 0 where there is nothing to find.
+        """Return the value of every instance, 0 where no item is relevant.
 
         Parameters
         ----------
         ranked : RankedLabels
-            Where the labelled items stand.
+            Positions of the labelled items.
         convention : Convention
-            Gain, discount and what short lists are worth.
+            Gain, discount and treatment of short lists.
         rel : float
-            Labels from here on are relevant, unless the metric carries its own threshold.
+            The smallest relevant label, unless the metric has its own.
         """
 
     def __matmul__(self: M, cutoff: int) -> M:
@@ -382,7 +379,7 @@ class Metric(metaclass=_MetricType):
             if f.name == "cutoff":
                 cutoff = "" if value is None else f"@{value}"
             elif value != f.default or f.metadata.get("always"):
-                # The shortest text that is this number again, and no ".0".
+                # The shortest text that parses to this number, without ".0".
                 shown.append(f"{f.name}={int(value) if value == int(value) else value!r}")
         inside = f"({', '.join(shown)})" if shown else ""
         return f"{self.name}{inside}{cutoff}"
@@ -398,7 +395,7 @@ class Metric(metaclass=_MetricType):
             allowed, test = _rule(f)
             if isinstance(value, bool) or not isinstance(value, (int, float, np.number)) or not test(value):
                 raise ParameterError.invalid(f.name, type(self).__name__, allowed, value)
-            # One value has one type, so that equal metrics print alike whatever number class came in.
+            # Convert NumPy numbers, so that equal metrics print alike.
             object.__setattr__(self, f.name, int(value) if _is_whole(f) else float(value))
 
 
@@ -409,7 +406,7 @@ def _is_count(value: Any) -> bool:
     return float(value).is_integer() and value >= 1
 
 
-# Parameters that mean the same in every metric.
+# Constraints of parameters that have the same meaning in every metric.
 _RULES: dict[str, _Rule] = {
     "cutoff": ("a whole number >= 1, or None for the whole list", _is_count),
     "rel": ("a number > 0", lambda v: 0 < v < np.inf),
@@ -417,18 +414,18 @@ _RULES: dict[str, _Rule] = {
 
 
 def parameter(default: float | None, allowed: str, test: Callable[[Any], bool], *, always: bool = False) -> Any:
-    """Return the field of a metric's parameter: a number, and what it may be.
+    """Return the dataclass field of a numeric parameter with its constraint.
 
     Parameters
     ----------
     default : number or None
-        The value without one.
+        Default value.
     allowed : str
-        What the value must be, in words for the error.
+        The constraint in words, for error messages.
     test : callable
-        From a number to whether it is allowed.
+        The constraint as a function of the value.
     always : bool
-        Whether the name of the metric says the value even where it is the default.
+        Whether the name of the metric shows the value even if it is the default.
 
     Examples
     --------
@@ -532,7 +529,7 @@ class NDCG(Metric):
     summary: ClassVar[str] = "normalised discounted cumulative gain"
 
     def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
-        """Return the value of every instance, 0 where there is nothing to find."""
+        """Return the value of every instance, 0 where no item is relevant."""
         dcg = self._dcg(ranked, ranked.instance, ranked.position, ranked.label, convention)
         best = self._dcg(ranked, ranked.ideal_instance, ranked.ideal_position, ranked.ideal, convention)
         out = _ratio(dcg, best)
@@ -566,7 +563,7 @@ class MeanNDCG(Metric):
     summary: ClassVar[str] = "mean of NDCG@1..M of an instance with M items"
 
     def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
-        """Return the value of every instance, 0 where there is nothing to find."""
+        """Return the value of every instance, 0 where no item is relevant."""
         starts = offsets_of(ranked.n_items)
         terms = np.zeros((2, int(starts[-1])), dtype=np.float64)
         parts = (
@@ -587,7 +584,7 @@ class MeanNDCG(Metric):
 
 @register_metric
 class ERR(Metric):
-    """Expected reciprocal rank: 1/position at which a reader who stops with probability V(label) stops.
+    """Expected reciprocal rank: the mean of 1/position for a reader who stops at an item with probability V(label).
 
     ERR = Σ_i (1/i) V(l_(i)) Π_{j<i} (1 − V(l_(j))), V(l) = (2^l − 1)/2^lmax, the same in every convention.
 
@@ -612,7 +609,7 @@ class ERR(Metric):
     summary: ClassVar[str] = "expected reciprocal rank"
 
     def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
-        """Return the value of every instance, 0 where there is nothing to find."""
+        """Return the value of every instance, 0 where no item is relevant."""
         lmax = ranked.largest if self.lmax is None else self.lmax
         if lmax < ranked.largest:
             raise ParameterError(
@@ -643,7 +640,7 @@ class P(Metric):
     cutoff : int, optional
         k.
     rel : float, optional
-        Labels from here on are relevant; without it the threshold of the evaluation (1).
+        The smallest relevant label; by default that of the evaluation (1).
 
     Examples
     --------
@@ -660,7 +657,7 @@ class P(Metric):
     summary: ClassVar[str] = "precision"
 
     def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
-        """Return the value of every instance, 0 where there is nothing to find."""
+        """Return the value of every instance, 0 where no item is relevant."""
         found = ranked.relevant(self.rel or rel)
         if self.cutoff is None:
             return _ratio(ranked.sums(found.instance), ranked.length)
@@ -679,7 +676,7 @@ class Recall(Metric):
     cutoff : int, optional
         k; without it the whole list.
     rel : float, optional
-        Labels from here on are relevant; without it the threshold of the evaluation (1).
+        The smallest relevant label; by default that of the evaluation (1).
 
     Examples
     --------
@@ -694,7 +691,7 @@ class Recall(Metric):
     summary: ClassVar[str] = "recall"
 
     def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
-        """Return the value of every instance, 0 where there is nothing to find."""
+        """Return the value of every instance, 0 where no item is relevant."""
         found = ranked.relevant(self.rel or rel)
         keep = _within(found, self.cutoff)
         return _ratio(ranked.sums(found.instance[keep]), found.total)
@@ -713,7 +710,7 @@ class AP(Metric):
     cutoff : int, optional
         Only the first k positions are summed; R stays.
     rel : float, optional
-        Labels from here on are relevant; without it the threshold of the evaluation (1).
+        The smallest relevant label; by default that of the evaluation (1).
 
     Examples
     --------
@@ -731,7 +728,7 @@ class AP(Metric):
     summary: ClassVar[str] = "average precision (its mean is MAP)"
 
     def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
-        """Return the value of every instance, 0 where there is nothing to find."""
+        """Return the value of every instance, 0 where no item is relevant."""
         found = ranked.relevant(self.rel or rel)
         keep = _within(found, self.cutoff)
         precision = found.nth[keep] / found.position[keep]
@@ -747,7 +744,7 @@ class RR(Metric):
     cutoff : int, optional
         A first relevant item after position k counts 0.
     rel : float, optional
-        Labels from here on are relevant; without it the threshold of the evaluation (1).
+        The smallest relevant label; by default that of the evaluation (1).
 
     Examples
     --------
@@ -763,7 +760,7 @@ class RR(Metric):
     summary: ClassVar[str] = "reciprocal rank of the first relevant item"
 
     def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
-        """Return the value of every instance, 0 where there is nothing to find."""
+        """Return the value of every instance, 0 where no item is relevant."""
         found = ranked.relevant(self.rel or rel)
         first = (found.nth == 1) & _within(found, self.cutoff)
         out = np.zeros(len(ranked), dtype=np.float64)
@@ -778,7 +775,7 @@ class RPrecision(Metric):
     Parameters
     ----------
     rel : float, optional
-        Labels from here on are relevant; without it the threshold of the evaluation (1).
+        The smallest relevant label; by default that of the evaluation (1).
 
     Examples
     --------
@@ -792,7 +789,7 @@ class RPrecision(Metric):
     summary: ClassVar[str] = "precision at the number of relevant items"
 
     def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
-        """Return the value of every instance, 0 where there is nothing to find."""
+        """Return the value of every instance, 0 where no item is relevant."""
         found = ranked.relevant(self.rel or rel)
         keep = found.position <= found.total[found.instance]
         return _ratio(ranked.sums(found.instance[keep]), found.total)
@@ -800,7 +797,7 @@ class RPrecision(Metric):
 
 @register_metric
 class RBP(Metric):
-    """Rank-biased precision: what a reader of persistence p finds per item looked at.
+    """Rank-biased precision: relevant items per item read, for a reader who continues with probability p.
 
     RBP = Σ_i (1 − p) p^(i−1) [l_(i) ≥ rel].
 
@@ -809,9 +806,9 @@ class RBP(Metric):
     cutoff : int, optional
         Only the first k positions.
     p : float
-        The probability that the reader goes on to the next position.
+        Persistence: the probability of reading the next position.
     rel : float, optional
-        Labels from here on are relevant; without it the threshold of the evaluation (1).
+        The smallest relevant label; by default that of the evaluation (1).
 
     Examples
     --------
@@ -822,14 +819,14 @@ class RBP(Metric):
     """
 
     cutoff: int | None = None
-    # Tools disagree on the default, so the name always says it.
+    # Tools disagree on the default, so the name always shows it.
     p: float = parameter(0.8, "a number between 0 and 1, both excluded", lambda v: 0 < v < 1, always=True)
     rel: float | None = None
     name: ClassVar[str] = "rbp"
     summary: ClassVar[str] = "rank-biased precision"
 
     def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
-        """Return the value of every instance, 0 where there is nothing to find."""
+        """Return the value of every instance, 0 where no item is relevant."""
         found = ranked.relevant(self.rel or rel)
         keep = _within(found, self.cutoff)
         weight: Floats = (1.0 - self.p) * np.power(self.p, found.position[keep] - 1.0, dtype=np.float64)
@@ -838,14 +835,14 @@ class RBP(Metric):
 
 @register_metric
 class HitRate(Metric):
-    """Hit rate at a cutoff: 1 when any relevant item stands in the first k positions, else 0.
+    """Hit rate at a cutoff: 1 if a relevant item is in the first k positions, else 0.
 
     Parameters
     ----------
     cutoff : int, optional
         k; without it the whole list.
     rel : float, optional
-        Labels from here on are relevant; without it the threshold of the evaluation (1).
+        The smallest relevant label; by default that of the evaluation (1).
 
     Examples
     --------
@@ -862,7 +859,7 @@ class HitRate(Metric):
     summary: ClassVar[str] = "whether any relevant item was found"
 
     def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
-        """Return the value of every instance, 0 where there is nothing to find."""
+        """Return the value of every instance, 0 where no item is relevant."""
         found = ranked.relevant(self.rel or rel)
         return (ranked.sums(found.instance[_within(found, self.cutoff)]) > 0).astype(np.float64)
 
@@ -876,7 +873,7 @@ class MRPR(Metric):
     page : int
         Positions on one page.
     rel : float, optional
-        Labels from here on are relevant; without it the threshold of the evaluation (1).
+        The smallest relevant label; by default that of the evaluation (1).
 
     Examples
     --------
@@ -890,7 +887,7 @@ class MRPR(Metric):
     summary: ClassVar[str] = "reciprocal page of the first relevant item"
 
     def compute(self, ranked: RankedLabels, convention: Convention, rel: float = 1.0) -> Floats:
-        """Return the value of every instance, 0 where there is nothing to find."""
+        """Return the value of every instance, 0 where no item is relevant."""
         found = ranked.relevant(self.rel or rel)
         first = found.nth == 1
         out = np.zeros(len(ranked), dtype=np.float64)
@@ -912,7 +909,7 @@ class InterpolatedPrecision(Metric):
     recall : float
         r, from 0 to 1.
     rel : float, optional
-        Labels from here on are relevant; without it the threshold of the evaluation (1).
+        The smallest relevant label; by default that of the evaluation (1).
 
     Examples
     --------
@@ -949,7 +946,7 @@ MetricLike: TypeAlias = "str | Metric | type[Metric]"
 
 
 def known_metrics() -> dict[str, str]:
-    """Return the name of every metric, as it is written, and what it measures.
+    """Return metric name -> summary, with `@k` where a cutoff is usual.
 
     >>> known_metrics()["map"]
     'average precision (its mean is MAP)'
@@ -959,7 +956,7 @@ def known_metrics() -> dict[str, str]:
 
 
 def parse_metric(text: MetricLike) -> Metric:
-    """Return the one metric a name stands for.
+    """Parse a name that stands for one metric.
 
     >>> parse_metric("P(rel=2)@5")
     p(rel=2)@5
@@ -971,7 +968,7 @@ def parse_metric(text: MetricLike) -> Metric:
 
 
 def parse_metrics(metrics: MetricLike | Iterable[MetricLike]) -> tuple[Metric, ...]:
-    """Return the metrics that names, objects or lists of them stand for, each once, in the order given.
+    """Parse metrics from names, objects or lists of them, each once, in the order given.
 
     A name is `name(parameter=value, ...)@cutoff`; upper and lower case are the same, names are separated by
     commas, and a cutoff may be a range.
@@ -1001,7 +998,7 @@ def parse_metrics(metrics: MetricLike | Iterable[MetricLike]) -> tuple[Metric, .
         else:
             raise _unknown(metric)
     if not found:
-        raise ParameterError(f"no metric was named. Known metrics: {', '.join(known_metrics())}.")
+        raise ParameterError(f"no metric given. Known metrics: {', '.join(known_metrics())}.")
     return tuple(found)
 
 

@@ -1,7 +1,7 @@
-"""Whether a difference between two methods is more than chance: paired tests, corrections, bootstrap intervals.
+"""Paired significance tests (t, Wilcoxon, Fisher randomisation), corrections of p-values, bootstrap intervals.
 
-Everything here starts from the per-instance differences of two methods. Equal methods have p = 1, never
-nan, and what is random is drawn from `random_state` alone.
+All functions take the per-instance differences of two methods. Equal methods have p = 1, never NaN. Randomness comes
+from `random_state` alone.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = [
     "wilcoxon_signed_rank",
 ]
 
-# Up to here every outcome is counted instead of sampled or approximated.
+# Up to these numbers of differences p is exact, not sampled or approximated.
 _EXACT_FLIPS = 12
 _EXACT_RANKS = 50
-# Random numbers held at once: 32 MB of float64.
+# The most random numbers in memory at once: 32 MB of float64.
 _BLOCK = 4_000_000
-# Differences of metric values closer than this share of the largest are the same number, rounded twice.
+# Differences within this share of the largest are equal up to rounding.
 _SAME = 1e-12
 
 
@@ -75,7 +75,7 @@ def paired_t_test(differences: ArrayLike) -> PairedTest:
 def wilcoxon_signed_rank(differences: ArrayLike) -> PairedTest:
     """Return Wilcoxon's two-sided signed-rank test of the per-instance differences of two methods.
 
-    Zero differences are left out; the ranks of equal sizes are averaged. The statistic is the smaller of
+    Zero differences are dropped; equal absolute differences share their average rank. The statistic is the smaller of
     the two rank sums. Up to 50 differences p is exact, given the ties; beyond, the normal approximation
     with the correction for ties is used. Without any difference p = 1.
 
@@ -131,21 +131,20 @@ def fisher_randomization(
 ) -> Floats:
     """Return Fisher's two-sided randomisation p-value of every column of differences.
 
-    If the methods were the same, the sign of each difference would be a coin flip. p is the share of sign
-    patterns whose mean is at least as far from 0 as the one seen: of all of them when at most 12
-    differences are not 0, else of `n_resamples` random ones, the one seen counted among them: (1 + hits) /
-    (1 + n_resamples).
+    If the methods were equal, the sign of each difference would be random. p is the share of sign patterns whose mean
+    is at least as far from 0 as the observed mean: of all patterns if at most 12 differences are not 0, else of
+    `n_resamples` random ones with the observed pattern included, (1 + hits) / (1 + n_resamples).
 
     Parameters
     ----------
     differences : array of N or N × C numbers
         Value of one method minus value of the other, for each instance (row).
     weights : array of N numbers, optional
-        The weight of an instance in the mean; without it all are the same.
+        The weight of each instance in the mean; equal by default.
     n_resamples : int
         Random sign patterns.
     random_state : int, generator or None
-        Where the signs come from.
+        Seed of the signs.
 
     Notes
     -----
@@ -169,7 +168,7 @@ def fisher_randomization(
             sampled.append(j)
         elif len(column):
             flips = (np.arange(2 ** len(column))[:, None] >> np.arange(len(column))) & 1
-            out[j] = float(_as_far(column.sum() - 2.0 * (flips @ column), column).mean())
+            out[j] = float(_at_least_as_extreme(column.sum() - 2.0 * (flips @ column), column).mean())
     if not sampled:
         return out
     rng = np.random.default_rng(random_state)
@@ -180,15 +179,15 @@ def fisher_randomization(
             np.frombuffer(rng.bytes(block * ((n + 7) // 8)), dtype=np.uint8).reshape(block, -1), axis=1
         )
         flipped = some.sum(axis=0) - 2.0 * (bits[:, :n].astype(np.float64) @ some)
-        hits += _as_far(flipped, some).sum(axis=0)
+        hits += _at_least_as_extreme(flipped, some).sum(axis=0)
     out[sampled] = (1.0 + hits) / (1.0 + n_resamples)
     return out
 
 
-def _as_far(flipped: Floats, seen: Floats) -> NDArray[np.bool_]:
-    """Return which sums are at least as far from 0 as the one seen, to rounding."""
-    slack = _SAME * np.abs(seen).sum(axis=0)
-    far: NDArray[np.bool_] = np.abs(flipped) >= np.abs(seen.sum(axis=0)) - slack
+def _at_least_as_extreme(flipped: Floats, observed: Floats) -> NDArray[np.bool_]:
+    """Return which sums are at least as far from 0 as the observed sum, up to rounding."""
+    slack = _SAME * np.abs(observed).sum(axis=0)
+    far: NDArray[np.bool_] = np.abs(flipped) >= np.abs(observed.sum(axis=0)) - slack
     return far
 
 
@@ -216,7 +215,7 @@ def bootstrap_interval(
     n_resamples : int
         Resampled means.
     random_state : int, generator or None
-        Where the draws come from.
+        Seed of the resamples.
 
     Returns
     -------
@@ -262,7 +261,7 @@ def adjust(p_values: ArrayLike, correction: str = "holm") -> Floats:
     p_values : array of m numbers
         One per test.
     correction : {"holm", "bonferroni", "none"}
-        Holm: the i-th smallest is multiplied by m − i + 1, never below a smaller one. Bonferroni: all by m.
+        Holm: the i-th smallest is multiplied by m − i + 1 and is never below a smaller one. Bonferroni: all by m.
 
     Examples
     --------

@@ -1,5 +1,5 @@
-"""Pictures and reports of the user's own data: everything that is drawn rather than computed.
+"""Plots and HTML reports.
 
-`plots` holds one function per picture, each taking what the public API returns and giving back Matplotlib axes;
-`agreement` the numbers of who agrees with whom.
+`plots` has one function for each plot, which returns Matplotlib axes. `content` computes what a report shows as plain
+data, and `page` renders it as HTML without Matplotlib.
 """

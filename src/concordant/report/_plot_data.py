@@ -1,6 +1,6 @@
-"""What the pictures draw, as plain arrays: taken from methods, tables, containers and evaluations, and checked.
+"""Data of the plots as plain arrays: read from methods, tables, containers and evaluations, and checked.
 
-No drawing here, so that what a picture shows can be tested without one.
+Nothing is drawn here, so that the data of a plot can be tested without Matplotlib.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from concordant.arrays import Codes, Floats, Ints
 from concordant.data.consensus import Consensus
 from concordant.data.container import Container
 from concordant.data.labels import Labels
-from concordant.data.preferences import Preferences
 from concordant.errors import ColumnError, DataError, KindError, NotFittedError, ParameterError, listing, shorten
-from concordant.metrics.evaluation import Evaluation
+from concordant.metrics.evaluation import Evaluation, fold_means
 from concordant.metrics.ranking import InterpolatedPrecision, parse_metric
 from concordant.metrics.significance import bootstrap_interval
+from concordant.report._instances import values_by_item
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +40,6 @@ __all__ = [
     "expert_intervals",
     "by_name",
     "parse_points",
-    "rank_table",
     "fit_trace",
     "instance_code",
     "wilson_interval",
@@ -50,14 +49,14 @@ _RESAMPLES = 2000
 
 
 def check_limit(limit: Any, owner: str, name: str = "limit") -> int:
-    """Return the largest number of things to show, or raise the one error for anything else."""
+    """Return a limit as an int, or raise if it is not a whole number >= 1."""
     if isinstance(limit, bool) or not isinstance(limit, (int, np.integer)) or limit < 1:
         raise ParameterError.invalid(name, f"plots.{owner}", "a whole number >= 1", limit)
     return int(limit)
 
 
 def check_level(level: Any, owner: str, *, optional: bool = False) -> None:
-    """Raise unless the level of an interval lies between 0 and 1."""
+    """Raise if the level of an interval is not between 0 and 1."""
     if optional and level is None:
         return
     if not isinstance(level, (int, float, np.number)) or not 0 < level < 1:
@@ -66,7 +65,7 @@ def check_level(level: Any, owner: str, *, optional: bool = False) -> None:
 
 
 def finite_numbers(values: Any, what: str, owner: str) -> Floats:
-    """Return a flat array of finite numbers, or raise saying what is not."""
+    """Return a flat array of finite numbers, or raise an error that names the first bad value."""
     try:
         out = np.asarray(values, dtype=np.float64).ravel()
     except (TypeError, ValueError):
@@ -83,13 +82,13 @@ def finite_numbers(values: Any, what: str, owner: str) -> Floats:
 
 
 def expert_columns(table: Any, owner: str) -> dict[str, list[Any]]:
-    """Return the columns of what was learned about experts: of a method, a frame, or a mapping."""
+    """Return the columns of a table of experts, given as a fitted method, a frame or a mapping."""
     if callable(learned := getattr(table, "learned_experts", None)):
         columns: dict[str, list[Any]] = learned()
         if not columns:
             raise NotFittedError(
-                f"plots.{owner}: this {type(table).__name__} has learned nothing about experts: it is not fitted, or "
-                "learns none."
+                f"plots.{owner}: this {type(table).__name__} has no learned weights of experts: it is not fitted, or "
+                "it does not learn any."
             )
         return columns
     if isinstance(table, Mapping):
@@ -105,7 +104,7 @@ def expert_columns(table: Any, owner: str) -> dict[str, list[Any]]:
 
 
 def expert_table(given: Any, wanted: Sequence[str] | None, owner: str) -> tuple[list[str], dict[str, Floats]]:
-    """Return the experts and the columns of numbers to draw; missing numbers are NaN."""
+    """Return the experts and the numeric columns to draw; missing numbers are NaN."""
     columns = expert_columns(given, owner)
     if "expert" not in columns:
         raise ColumnError.missing(["expert"], list(columns), "one column must name the experts.")
@@ -137,7 +136,7 @@ def _is_numeric(column: Sequence[Any]) -> bool:
 
 
 def _score_weights(given: Any, columns: Sequence[str]) -> list[str]:
-    """Return the columns that are weights of the method's score themselves, not derived from them."""
+    """Return the columns that are weights in the score of the method, not quantities derived from them."""
     weights = getattr(given, "weights_", None)
     if weights is None:
         return []
@@ -154,7 +153,7 @@ def _score_weights(given: Any, columns: Sequence[str]) -> list[str]:
 def expert_intervals(
     columns: Mapping[str, list[Any]], column: str, value: Floats, level: float
 ) -> tuple[Floats, Floats]:
-    """Return the ends of the intervals of a column of a table of experts, NaN where there is none."""
+    """Return the interval ends of a column of a table of experts, NaN where there are none."""
 
     def numbers(name: str) -> Floats | None:
         found = columns.get(name)
@@ -176,7 +175,7 @@ def expert_intervals(
 
 
 def instance_code(container: Container, instance: Any, owner: str) -> int:
-    """Return the code of an instance with items; None means the only one."""
+    """Return the code of an instance, which must have items; None stands for the only instance."""
     if not len(container):
         raise DataError(f"plots.{owner}: there is no instance to draw.")
     if instance is None:
@@ -195,29 +194,17 @@ def instance_code(container: Container, instance: Any, owner: str) -> int:
     return n
 
 
-def rank_table(preferences: Preferences, n: int) -> tuple[Floats, list[str]]:
-    """Return the positions every answering expert gives the items of an instance (NaN: none), and the experts."""
-    first, last = int(preferences.list_starts[n]), int(preferences.list_starts[n + 1])
-    start = int(preferences.slots.offsets[n])
-    rows = slice(int(preferences.list_offsets[first]), int(preferences.list_offsets[last]))
-    out = np.full((int(preferences.slots.sizes[n]), last - first), np.nan)
-    out[preferences.slot[rows] - start, preferences.row_list[rows] - first] = preferences.positions("min")[rows]
-    return out, preferences.experts.take(preferences.list_expert[first:last]).tolist()
-
-
 def values_at_items(
     container: Consensus | Labels, instance: str, items: Sequence[str], values: NDArray[Any], what: str
 ) -> Floats:
-    """Return the values of these items of an instance, NaN for those the container does not know."""
-    n = container.instances.codes.get(instance)
-    if n is None:
+    """Return the values of some items of an instance, NaN for items that the container lacks."""
+    if instance not in container.instances.codes:
         if isinstance(container, Labels):
             return np.full(len(items), np.nan)
         raise DataError(
             f"plots.rank_matrix: the consensus {shorten(what, 40)!r} has no instance {shorten(instance, 60)!r}."
         )
-    first, last = int(container.slots.offsets[n]), int(container.slots.offsets[n + 1])
-    known = dict(zip(container.items[first:last].tolist(), values[first:last].tolist(), strict=True))
+    known = values_by_item(container, instance, values)
     return np.array([known.get(item, np.nan) for item in items], dtype=np.float64)
 
 
@@ -234,7 +221,7 @@ class Curve(NamedTuple):
 
 
 def by_name(methods: Any, owner: str) -> dict[str, Any]:
-    """Return what is to be drawn by name; a single thing has no name."""
+    """Return name -> object to draw; a single object gets an empty name."""
     if isinstance(methods, (Evaluation, Consensus)):
         return {"": methods}
     if not isinstance(methods, Mapping):
@@ -245,7 +232,7 @@ def by_name(methods: Any, owner: str) -> dict[str, Any]:
 
 
 def parse_points(values: Any, owner: str, name: str) -> dict[float, Floats]:
-    """Return x -> values, in the order of x, from a mapping."""
+    """Return x -> values of a mapping, sorted by x."""
     if not isinstance(values, Mapping):
         raise KindError(
             f"plots.{owner}: {shorten(name, 40)!r} must be an Evaluation, or a mapping to the values of the instances. "
@@ -258,7 +245,7 @@ def parse_points(values: Any, owner: str, name: str) -> dict[float, Floats]:
 
 
 def values_by_cutoff(one: Any, metric: str | None, name: str) -> tuple[dict[float, Floats], Codes | None, str]:
-    """Return cutoff -> values of the instances, their folds, and the name of the metric where it is known."""
+    """Return cutoff -> values of the instances, their folds, and the name of the metric if known."""
     if not isinstance(one, Evaluation):
         return parse_points(one, "metric_by_cutoff", name), None, "" if metric is None else str(metric)
     families: dict[str, dict[float, Floats]] = {}
@@ -290,13 +277,9 @@ def values_by_recall(one: Evaluation, name: str) -> dict[float, Floats]:
 
 
 def mean_curve(points: Mapping[float, Floats], folds: Codes | None, level: float | None) -> Curve:
-    """Return the means over instances, and their bootstrap intervals where there are instances to draw from."""
+    """Return the means over instances with bootstrap intervals; no intervals for fewer than two instances."""
     x, values = np.array(list(points)), list(points.values())
-    if folds is None:
-        y = np.array([v.mean() for v in values])
-    else:
-        each = [np.array([v[folds == f].mean() for f in range(int(folds.max()) + 1)]) for v in values]
-        y = np.array([means.mean() for means in each])
+    y = np.array([fold_means(v, folds).mean() for v in values])
     if level is None or len({len(v) for v in values}) != 1 or len(values[0]) < 2:
         return Curve(x, y)
     low, high = bootstrap_interval(np.column_stack(values), level=level, folds=folds, n_resamples=_RESAMPLES)
@@ -304,9 +287,9 @@ def mean_curve(points: Mapping[float, Floats], folds: Codes | None, level: float
 
 
 def fit_trace(fit: Any, name: str) -> tuple[Floats, int | None, bool]:
-    """Return the values of the passes (one row per run), the pass that was kept, and whether they are of validation."""
+    """Return the values of the passes (one row per run), the pass that was kept, and whether they were validated."""
     info = getattr(fit, "fit_info_", fit)
-    # An array has a trace too, of another kind.
+    # ndarray.trace is the sum of a diagonal, not the trace of a fit.
     values = info if isinstance(info, np.ndarray) else getattr(info, "trace", info)
     who = f"{name!r}" if name else "the fit"
     try:
@@ -317,7 +300,7 @@ def fit_trace(fit: Any, name: str) -> tuple[Floats, int | None, bool]:
             f"Got {type(fit).__name__} instead."
         ) from None
     if table.size == 0 or np.isnan(table).all():
-        raise DataError(f"plots.learning_curve: {who} has no values of passes; not every method keeps them.")
+        raise DataError(f"plots.learning_curve: {who} has no values of passes; not every method records them.")
     if table.ndim != 2:
         raise DataError(f"plots.learning_curve: {who} must be one run, or one run per row.")
     chosen = getattr(info, "chosen", {}) or {}
@@ -325,7 +308,7 @@ def fit_trace(fit: Any, name: str) -> tuple[Floats, int | None, bool]:
 
 
 def wilson_interval(share: Floats, count: Ints, level: float) -> tuple[Floats, Floats]:
-    """Return Wilson's interval of a share of so many."""
+    """Return Wilson's score interval of a share of `count` trials."""
     z2 = NormalDist().inv_cdf(0.5 + level / 2) ** 2
     middle = (share + z2 / (2 * count)) / (1 + z2 / count)
     reach = np.sqrt(z2 * (share * (1 - share) / count + z2 / (4 * count**2))) / (1 + z2 / count)
@@ -333,7 +316,7 @@ def wilson_interval(share: Floats, count: Ints, level: float) -> tuple[Floats, F
 
 
 def expert_order(experts: Sequence[str], order: Any, clusters: Callable[[], Ints]) -> Ints:
-    """Return the experts in the order asked for: by clusters, as they are, or as named."""
+    """Return the order of the experts: clustered, as given, or as listed by the caller."""
     if isinstance(order, str):
         if order not in ("clusters", "given"):
             raise ParameterError.invalid("order", "plots.agreement", "'clusters', 'given' or a list of experts", order)

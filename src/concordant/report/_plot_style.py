@@ -1,7 +1,7 @@
-"""What all pictures share: one small style inside a context, axes without pyplot, and ids that are safe to draw.
+"""Style of all plots: colours, axes without pyplot, legends, captions, and labels that are safe to draw.
 
-Nothing here outlives the call: Matplotlib's settings are restored, no figure is registered anywhere, and colours of
-text are those of the axes drawn on, so that a dark figure stays readable.
+Matplotlib's settings are restored after each call, and no figure is registered with pyplot. Text takes its colour from
+the axes, so that dark figures stay readable.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = [
 
 P = ParamSpec("P")
 
-# The colours of Okabe and Ito, told apart by every kind of colour vision; black and yellow are left to the text.
+# The colour-blind safe palette of Okabe and Ito, without black and yellow.
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DASHES = ("-", "--", "-.", ":")
@@ -76,15 +76,15 @@ _STYLE: Any = {
     # An id is not a formula.
     "text.usetex": False,
 }
-# What a line of small text takes, in inches.
+# Height of a line of small text, in inches.
 LINE = SMALL * 1.3 / 72
-# Above this many cells a vector graphic would be slower to open than a picture of them.
+# Heat maps with more cells are drawn as an image, which opens faster than as many vector shapes.
 _MANY_CELLS = 4000
 _WIDEST = 28
 
 
 def plot_style(function: Callable[P, Axes]) -> Callable[P, Axes]:
-    """Return the function inside the style, which ends with it; without Matplotlib it says what to install."""
+    """Decorate a plot function: apply the style during the call, and name the extra where Matplotlib is missing."""
 
     @wraps(function)
     def inside(*args: P.args, **kwargs: P.kwargs) -> Axes:
@@ -99,7 +99,7 @@ def plot_style(function: Callable[P, Axes]) -> Callable[P, Axes]:
 
 
 def new_axes(width: float, height: float) -> Axes:
-    """Return axes on a figure of their own that pyplot does not know of, and which therefore need not be closed."""
+    """Return axes on a new figure that pyplot does not track, so that nothing has to be closed."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained").add_subplot()
@@ -108,11 +108,11 @@ def new_axes(width: float, height: float) -> Axes:
 def figure_height(
     rows: int, *, least: float = 2.2, most: float = 14.0, each: float = 0.21, beside: float = 0.9
 ) -> float:
-    """Return how high a figure must be for this many rows of text."""
+    """Return the height of a figure with this many rows of text."""
     return min(max(least, beside + each * rows), most)
 
 
-# Ids as text.
+# Labels.
 
 
 @lru_cache(maxsize=8)
@@ -123,7 +123,7 @@ def _glyphs(fonts: tuple[str, ...]) -> frozenset[int]:
 
 
 def _drawable() -> frozenset[int]:
-    """Return the code points that the fonts of the moment can draw."""
+    """Return the code points that the current fonts can draw."""
     from matplotlib.font_manager import FontProperties, findfont
 
     return _glyphs(tuple(str(findfont(FontProperties(family=[name]))) for name in FontProperties().get_family()))
@@ -132,16 +132,16 @@ def _drawable() -> frozenset[int]:
 def _character(c: str, known: frozenset[int]) -> str:
     kind = unicodedata.category(c)
     if kind == "Cf" or "\ufe00" <= c <= "\ufe0f":
-        return ""  # directs the drawing of its neighbours, and would do so beyond the id
+        return ""  # format characters would also change the text around the id
     if c.isspace() or kind == "Cc":
         return " "
     return c if ord(c) in known else "□"
 
 
 def label_text(text: Any, width: int = _WIDEST) -> str:
-    """Return an id as a label: long ones lose their middle, and nothing in it is taken for a formula.
+    """Return an id as a plot label: long ids lose their middle, and `$` does not start a formula.
 
-    What the font cannot draw is shown as an empty box, which is how it would look, but without a warning.
+    Characters that the font cannot draw become an empty box, without a warning.
     """
     text = str(text)
     if len(text) > width:
@@ -157,7 +157,7 @@ def label_text(text: Any, width: int = _WIDEST) -> str:
 
 @dataclass(frozen=True)
 class Ink:
-    """The colours of text and lines on given axes, from strong to barely there."""
+    """Colours of text and lines on given axes, from strong to faint, and of the background."""
 
     strong: str
     quiet: str
@@ -166,7 +166,7 @@ class Ink:
 
 
 def ink_of(ax: Axes) -> Ink:
-    """Return the colours to write with on these axes: the text colour of the moment, thinned with the background."""
+    """Return the colours for these axes: the current text colour, mixed with the background."""
     import matplotlib as mpl
     from matplotlib.colors import to_hex, to_rgb, to_rgba
 
@@ -183,14 +183,14 @@ def ink_of(ax: Axes) -> Ink:
 
 
 def style_axes(ax: Axes, *, grid: str = "", frame: str = "left bottom") -> Ink:
-    """Give axes the common look (spines, ticks, a faint grid behind) and return the colours to write with."""
+    """Style axes (spines, ticks, a faint grid) and return the colours for text and lines."""
     ink = ink_of(ax)
     ax.set_axisbelow(True)
     for side, spine in ax.spines.items():
         spine.set_visible(side in frame.split())
         spine.set_color(ink.quiet)
         spine.set_linewidth(0.8)
-    # Ticks are made when first drawn, outside the style: what they look like must be told now.
+    # Matplotlib makes ticks when it first draws them, after the style has ended: set their look now.
     ax.tick_params(which="both", color=ink.quiet, labelcolor=ink.strong, labelsize=SMALL, length=3, width=0.8)
     for axis in (ax.xaxis, ax.yaxis):
         axis.label.set_color(ink.strong)
@@ -201,7 +201,7 @@ def style_axes(ax: Axes, *, grid: str = "", frame: str = "left bottom") -> Ink:
 
 
 def _inches(ax: Axes) -> tuple[float, float]:
-    """Return how wide and high the axes are, or will be once they have shrunk to cells as high as they are wide."""
+    """Return width and height of the axes in inches, after they shrink to an equal aspect ratio."""
     box, dpi = ax.get_window_extent(), float(ax.figure.dpi)
     width, height = max(box.width / dpi, 0.1), max(box.height / dpi, 0.1)
     if ax.get_aspect() == "auto":
@@ -213,7 +213,7 @@ def _inches(ax: Axes) -> tuple[float, float]:
 
 
 def _thinned(n: int, inches: float) -> tuple[Ints, str]:
-    """Return which of n labels there is room for, and a note when not all of them have any."""
+    """Return the labels that fit, and a note where some do not."""
     room = max(1, int(inches / LINE))
     step = -(-n // room)
     nth = {2: "2nd", 3: "3rd"}.get(step, f"{step}st" if step % 10 == 1 and step % 100 != 11 else f"{step}th")
@@ -221,7 +221,7 @@ def _thinned(n: int, inches: float) -> tuple[Ints, str]:
 
 
 def row_names(ax: Axes, names: Sequence[str]) -> str:
-    """Name the rows of a chart, first on top, as far as there is room; return a note when there is not enough."""
+    """Label the rows of a plot, first on top; return a note where not all labels fit."""
     n = len(names)
     ax.set_ylim(n - 0.5, -0.5)
     shown, note = _thinned(n, _inches(ax)[1])
@@ -231,7 +231,7 @@ def row_names(ax: Axes, names: Sequence[str]) -> str:
 
 
 def column_names(ax: Axes, names: Sequence[str], places: Sequence[float] | NDArray[Any] | None = None) -> str:
-    """Name the columns of a table below it, upright where there is no room to write across; return a note if any."""
+    """Label the columns of a table, rotated where they are too wide; return a note where not all labels fit."""
     at = np.arange(len(names), dtype=np.float64) if places is None else np.asarray(places, dtype=np.float64)
     width = _inches(ax)[0]
     shown, note = _thinned(len(names), width)
@@ -244,19 +244,19 @@ def column_names(ax: Axes, names: Sequence[str], places: Sequence[float] | NDArr
 
 
 def set_caption(ax: Axes, *parts: str) -> None:
-    """Write below the x-axis what it shows and what was left out, each on lines of its own that fit the picture."""
-    # Names of rows and the scale of colours take room beside the axes, which a centred text may use.
+    """Write the parts of a caption below the x-axis, each on its own wrapped lines."""
+    # A centred text may also use the room below row labels and colour bar.
     room = max(int((_inches(ax)[0] + 0.7) / (NORMAL * 0.58 / 72)), 16)
     ax.set_xlabel("\n".join(line for part in parts for line in wrap(part, room)))
 
 
 def text_width(text: str) -> float:
-    """Return about how many inches a small text takes."""
+    """Estimate the width of a small text in inches."""
     return len(text) * SMALL * 0.62 / 72
 
 
 def rank_ticks(ax: Axes, last: float) -> None:
-    """Put ticks on the x-axis for counting from 1: all of them while they are few, else 1 and round numbers."""
+    """Set x ticks for ranks: all of them if they are few, else 1 and round numbers."""
     if last <= 12:
         ax.set_xticks(np.arange(1, int(last) + 1))
         return
@@ -265,24 +265,24 @@ def rank_ticks(ax: Axes, last: float) -> None:
 
 
 def draw_legend(ax: Axes, handles: Iterable[Any], names: Sequence[str], **where: Any) -> None:
-    """Write the legend: inside for a few entries, to the right of the axes for many."""
+    """Draw the legend: inside the axes for few entries, to their right for many."""
     handles = list(handles)
     if not handles:
         return
     if len(handles) > 6 and not where:
         where = {"loc": "center left", "bbox_to_anchor": (1.0, 0.5)}
-    # A name that begins with an underscore is left out by Matplotlib unless something stands before it.
+    # Matplotlib hides legend entries that begin with an underscore.
     shown = [f" {name}" if name.startswith("_") else name for name in names]
     legend = ax.legend(handles, shown, fontsize=SMALL, frameon=False, **where)
     for text in legend.get_texts():
         text.set_color(ink_of(ax).strong)
 
 
-# Lines and tables.
+# Curves and heat maps.
 
 
 def line_styles(n: int) -> list[dict[str, Any]]:
-    """Return how to draw n lines so that they are told apart by colour, and without it by marker and dashes."""
+    """Return styles for n lines that differ in colour, and without colour in marker and dashes."""
     c = len(SERIES)
     return [
         {
@@ -290,7 +290,7 @@ def line_styles(n: int) -> list[dict[str, Any]]:
             "marker": MARKERS[i % c] if i < 2 * c else None,
             "linestyle": DASHES[(i + i // c) % len(DASHES)] if i >= c else DASHES[0],
             "markersize": 4.5,
-            # Another round of the same colours is told apart by hollow markers too.
+            # The second round of colours has hollow markers.
             "markerfacecolor": SERIES[i % c] if i < c else "none",
         }
         for i in range(n)
@@ -298,7 +298,7 @@ def line_styles(n: int) -> list[dict[str, Any]]:
 
 
 def colormap(name: str, nothing: str) -> Colormap:
-    """Return a colour map in which what is not a number has the colour `nothing`."""
+    """Return a colour map that draws NaN in the colour `nothing`."""
     import matplotlib as mpl
 
     return mpl.colormaps[name].with_extremes(bad=nothing)
@@ -307,7 +307,7 @@ def colormap(name: str, nothing: str) -> Colormap:
 def heat_map(
     ax: Axes, values: NDArray[Any], cmap: Colormap, low: float, high: float, edges: Floats | None = None
 ) -> QuadMesh:
-    """Draw a table as coloured cells, first row on top; `edges` are the ends of the columns where they are uneven."""
+    """Draw a table as coloured cells, first row on top; `edges` are the column edges where they are uneven."""
     rows, columns = values.shape
     x = np.arange(columns + 1) - 0.5 if edges is None else edges
     few = values.size <= _MANY_CELLS
@@ -325,9 +325,9 @@ def heat_map(
 
 
 def annotate_cells(ax: Axes, cells: QuadMesh, texts: NDArray[Any], places: NDArray[Any], longest: int) -> bool:
-    """Write into the cells of a table if the text fits; return whether it did.
+    """Write texts into the cells of a heat map; return whether they fit.
 
-    Letters are dark on light cells and light on dark ones.
+    Text is dark on light cells and light on dark cells.
     """
     rows, columns = texts.shape
     width, height = _inches(ax)
@@ -353,13 +353,13 @@ def annotate_cells(ax: Axes, cells: QuadMesh, texts: NDArray[Any], places: NDArr
 
 
 def _text_colour(colour: NDArray[Any]) -> str:
-    """Return black or white, whichever is better read on this colour."""
+    """Return black or white, whichever has more contrast on this colour."""
     linear = np.where(colour[:3] <= 0.04045, colour[:3] / 12.92, ((colour[:3] + 0.055) / 1.055) ** 2.4)
     return "#1a1a1a" if float(linear @ np.array([0.2126, 0.7152, 0.0722])) > 0.28 else "#ffffff"
 
 
 def colorbar(ax: Axes, cells: QuadMesh, what: str, *, percent: bool = False) -> None:
-    """Draw the scale of colours to the right of a table."""
+    """Draw the colour bar to the right of a heat map."""
     from matplotlib.ticker import PercentFormatter
 
     ink = ink_of(ax)
@@ -372,7 +372,7 @@ def colorbar(ax: Axes, cells: QuadMesh, what: str, *, percent: bool = False) -> 
 
 
 def draw_intervals(ax: Axes, value: Floats, low: Floats, high: Floats) -> bool:
-    """Draw a row for each value, a point on its interval, hollow without one; return whether any has one."""
+    """Draw one row for each value with its interval, hollow without one; return whether any value has an interval."""
     style_axes(ax, grid="x", frame="bottom")
     place = np.arange(len(value))
     sure = ~np.isnan(low) & ~np.isnan(high)
@@ -384,7 +384,7 @@ def draw_intervals(ax: Axes, value: Floats, low: Floats, high: Floats) -> bool:
 
 
 def draw_curves(ax: Axes, curves: Mapping[str, Curve], *, mark: bool = True) -> None:
-    """Draw lines with their bands, and their names where there are any."""
+    """Draw curves with their bands and a legend."""
     handles = []
     for curve, look in zip(curves.values(), line_styles(len(curves)), strict=True):
         if not mark:

@@ -1,7 +1,7 @@
-"""Who agrees with whom: Kendall's tau between every two experts, and the order that puts like-minded ones together.
+"""Pairwise agreement of experts by Kendall's tau-b, and an order that puts similar experts next to each other.
 
-Lists of one instance are compared all at once: with S the signs of all pairs of items, one column per expert, the
-differences of concordant and discordant pairs of all experts are the product of S with itself.
+Lists of one instance are compared all at once. With S the signs of all pairs of items, one column for each expert, the
+numbers of concordant minus discordant pairs of all experts are the matrix product of S with itself.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from concordant.arrays import Floats, Ints
 from concordant.data.comparisons import Comparisons
@@ -16,18 +17,19 @@ from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, ParameterError
 from concordant.kernels.inversions import inversions, tied_pairs
 from concordant.kernels.lists import offsets_of
+from concordant.report._instances import rank_table
 
-__all__ = ["Agreement", "cluster_order", "expert_agreement"]
+__all__ = ["Agreement", "cluster_order", "expert_agreement", "unordered_pairs"]
 
-# How many signs are held at a time.
+# The most signs in memory at a time.
 _BLOCK = 4_000_000
 _MANY_EXPERTS = 150
 
 
 class Agreement(NamedTuple):
-    """How far experts agree: `tau[a, b]` from 1 (the same order) to -1 (the reverse), NaN where they never meet.
+    """Pairwise agreement: `tau[a, b]` from 1 (same order) to -1 (reverse order), NaN where nothing is shared.
 
-    `shared[a, b]` counts the pairs of items that both compare, over all instances: what the number rests on.
+    `shared[a, b]` is the number of pairs of items that both experts order, over all instances.
     """
 
     experts: list[str]
@@ -36,7 +38,7 @@ class Agreement(NamedTuple):
 
 
 def expert_agreement(votes: Preferences | Comparisons, *, missing: str = "shared") -> Agreement:
-    """Return how far every two experts agree: Kendall's tau-b, averaged over the instances both answer.
+    """Measure the agreement of every two experts: Kendall's tau-b, averaged over the instances they share.
 
     For comparisons it is the number of pairs of items they order alike, less those they order differently, over the
     geometric mean of the pairs each of them orders, among the pairs that both compared.
@@ -44,15 +46,15 @@ def expert_agreement(votes: Preferences | Comparisons, *, missing: str = "shared
     Parameters
     ----------
     votes : Preferences or Comparisons
-        What the experts said.
+        The rankings or votes.
     missing : {"shared", "behind"}
         "shared": only items that both experts rank are compared. "behind": items a list leaves out are tied behind
-        those it holds, so that lists without a common item disagree (tau about -2/3).
+        those it holds, so that lists without a common item disagree (tau is about -2/3).
 
     Notes
     -----
     For an instance of M items and K experts O(M² K²) as matrix products, or O(K² M log M) list by list, whichever is
-    quicker. Instances in which an expert ties all items say nothing about it.
+    faster. Instances where an expert ties all items do not count for that expert.
 
     Examples
     --------
@@ -77,38 +79,39 @@ def expert_agreement(votes: Preferences | Comparisons, *, missing: str = "shared
         m = offsets[n + 1] - offsets[n]
         if last - first == 0 or m < 2:
             continue
-        rows = slice(int(votes.list_offsets[first]), int(votes.list_offsets[last]))
-        table = np.full((m, last - first), m + 1.0 if behind else np.nan)
-        table[votes.slot[rows] - offsets[n], votes.row_list[rows] - first] = place[rows]
-        at_once = _quicker_at_once(m, last - first, rows.stop - rows.start)
-        tau, pairs = _at_once(table) if at_once else _list_by_list(table)
+        table, experts = rank_table(votes, n, place)
+        n_rows = int(votes.list_offsets[last] - votes.list_offsets[first])
+        if behind:
+            table[np.isnan(table)] = m + 1.0
+        by_matrix = _matrix_is_faster(m, last - first, n_rows)
+        tau, pairs = _tau_by_matrix(table) if by_matrix else _tau_by_list(table)
         known = ~np.isnan(tau)
-        own = np.ix_(votes.list_expert[first:last], votes.list_expert[first:last])
+        own = np.ix_(experts, experts)
         total[own] += np.where(known, tau, 0.0)
         times[own] += known
         shared[own] += pairs
-    return Agreement(votes.experts.tolist(), _over(total, times), shared)
+    return Agreement(votes.experts.tolist(), _ratio(total, times), shared)
 
 
-def _over(above: Floats, below: Floats | Ints) -> Floats:
+def _ratio(above: Floats, below: Floats | Ints) -> Floats:
     out: Floats = np.divide(above, below, out=np.full(above.shape, np.nan), where=below > 0)
     return np.clip(out, -1.0, 1.0)
 
 
-def _quicker_at_once(m: int, k: int, n_rows: int) -> bool:
-    """Return whether products over all pairs of items take less time than sorting every list by every other."""
-    # Seconds, as measured: those of a sign and of its products; those of an expert, and of a row beside another's list.
+def _matrix_is_faster(m: int, k: int, n_rows: int) -> bool:
+    """Return whether matrix products over all pairs of items are faster than sorting list by list."""
+    # Measured seconds: per sign and its products on the left; per expert, and per row and expert, on the right.
     return m * m / 2 * (1.2e-7 * k + 3e-9 * k * k) < 5e-4 * k + 3e-7 * n_rows * k / 2
 
 
-def _at_once(table: Floats) -> tuple[Floats, Ints]:
-    """Return tau-b of every two columns of ranks over the rows in which neither is NaN, and the pairs of such rows."""
+def _tau_by_matrix(table: Floats) -> tuple[Floats, Ints]:
+    """Return tau-b of every two columns over the rows where neither is NaN, and the number of pairs of such rows."""
     m, k = table.shape
     left, right = np.triu_indices(m, 1)
     agree, untied = np.zeros((k, k)), np.zeros((k, k))
     step = max(1, _BLOCK // k)
     for at in range(0, len(left), step):
-        # Whole numbers below 2^24: single precision adds them exactly.
+        # The sums are whole numbers below 2^24, which float32 holds exactly.
         sign = np.sign(table[right[at : at + step]] - table[left[at : at + step]]).astype(np.float32)
         both = ~np.isnan(sign)
         sign[~both] = 0.0
@@ -116,11 +119,11 @@ def _at_once(table: Floats) -> tuple[Floats, Ints]:
         untied += np.abs(sign).T @ both.astype(np.float32)
     known = (~np.isnan(table)).astype(np.float32)
     common = (known.T @ known).astype(np.int64)
-    return _over(agree, np.sqrt(untied * untied.T)), common * (common - 1) // 2
+    return _ratio(agree, np.sqrt(untied * untied.T)), common * (common - 1) // 2
 
 
-def _list_by_list(table: Floats) -> tuple[Floats, Ints]:
-    """Return the same without looking at pairs of rows: one column's order against all later columns in one sweep."""
+def _tau_by_list(table: Floats) -> tuple[Floats, Ints]:
+    """Return the same as `_tau_by_matrix` by counting inversions: each column against all later ones at once."""
     k = table.shape[1]
     known = ~np.isnan(table)
     # Average positions are whole numbers or halves.
@@ -134,7 +137,7 @@ def _list_by_list(table: Floats) -> tuple[Floats, Ints]:
         if len(rows) > 1 and code[rows[0], a] != code[rows[-1], a]:
             tau[a, a] = 1.0
         beside = known[rows, a + 1 :]
-        # List after list, each in the order of column a; rows it ties ascend, so that they are no inversions.
+        # Lists one after another, each in the order of column a. Rows tied in a ascend, so they are no inversions.
         which, at = np.nonzero(beside.T)
         mine, theirs = code[rows[at], a], code[rows[at], a + 1 + which]
         if ties[a]:
@@ -148,34 +151,43 @@ def _list_by_list(table: Floats) -> tuple[Floats, Ints]:
         against = inversions(theirs, offsets_of(n))
         alike = pairs - in_mine - in_theirs + in_both - against
         below = np.sqrt((pairs - in_mine).astype(np.float64) * (pairs - in_theirs))
-        tau[a, a + 1 :] = tau[a + 1 :, a] = _over((alike - against).astype(np.float64), below)
+        tau[a, a + 1 :] = tau[a + 1 :, a] = _ratio((alike - against).astype(np.float64), below)
         shared[a, a + 1 :] = shared[a + 1 :, a] = pairs
     return tau, shared
 
 
+def unordered_pairs(votes: Comparisons) -> tuple[Ints, NDArray[np.bool_]]:
+    """Return the pair of items of every row, numbered from 0, and whether the row shows the pair the other way round.
+
+    >>> votes = Comparisons("all", None, ["a", "b", "a"], ["b", "a", "c"])
+    >>> [part.tolist() for part in unordered_pairs(votes)]
+    [[0, 0, 1], [False, True, False]]
+    """
+    flipped = votes.left > votes.right
+    low, high = np.where(flipped, votes.right, votes.left), np.where(flipped, votes.left, votes.right)
+    return np.unique(low.astype(np.int64) * max(votes.n_slots, 1) + high, return_inverse=True)[1], flipped
+
+
 def _of_comparisons(votes: Comparisons) -> Agreement:
     if votes.expert is None:
-        raise DataError("the comparisons name no experts, so that nobody can agree with anybody.")
+        raise DataError("the comparisons name no experts, so there is no agreement to measure.")
     from scipy.sparse import coo_array
 
-    # A pair shown the other way round is the same pair.
-    turned = votes.left > votes.right
-    low, high = np.where(turned, votes.right, votes.left), np.where(turned, votes.left, votes.right)
-    pair = np.unique(low.astype(np.int64) * max(votes.n_slots, 1) + high, return_inverse=True)[1]
-    net = np.where(turned, votes.n_right - votes.n_left, votes.n_left - votes.n_right)
+    pair, flipped = unordered_pairs(votes)
+    net = np.where(flipped, votes.n_right - votes.n_left, votes.n_left - votes.n_right)
     heard = votes.n_left + votes.n_right + votes.n_ties
     shape = (int(pair.max(initial=-1)) + 1, votes.n_experts)
     sign = coo_array((net, (pair, votes.expert)), shape=shape).tocsr().sign()
     both = coo_array((heard, (pair, votes.expert)), shape=shape).tocsr().sign()
     untied = (abs(sign).T @ both).toarray()
     shared = (both.T @ both).toarray().astype(np.int64)
-    return Agreement(votes.experts.tolist(), _over((sign.T @ sign).toarray(), np.sqrt(untied * untied.T)), shared)
+    return Agreement(votes.experts.tolist(), _ratio((sign.T @ sign).toarray(), np.sqrt(untied * untied.T)), shared)
 
 
 def cluster_order(tau: Floats) -> Ints:
-    """Return the experts ordered so that those who agree stand together: average linkage of the distances 1 - tau.
+    """Order the experts so that similar ones are next to each other: average linkage of the distances 1 - tau.
 
-    Experts who never meet count as unrelated (tau 0).
+    Experts who share no items count as unrelated (tau 0).
 
     Examples
     --------
@@ -188,9 +200,9 @@ def cluster_order(tau: Floats) -> Ints:
     from scipy.cluster.hierarchy import leaves_list, linkage
     from scipy.spatial.distance import squareform
 
-    apart = 1.0 - np.nan_to_num(tau, nan=0.0)
-    apart = (apart + apart.T) / 2
-    np.fill_diagonal(apart, 0.0)
-    # The best order of the leaves takes time cubic in the experts; a good one does for hundreds.
-    tree = linkage(squareform(apart, checks=False), "average", optimal_ordering=k <= _MANY_EXPERTS)
+    distance = 1.0 - np.nan_to_num(tau, nan=0.0)
+    distance = (distance + distance.T) / 2
+    np.fill_diagonal(distance, 0.0)
+    # The optimal order of the leaves takes cubic time; for hundreds of experts the default order will do.
+    tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=k <= _MANY_EXPERTS)
     return np.asarray(leaves_list(tree), dtype=np.int64)

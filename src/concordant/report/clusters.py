@@ -1,8 +1,8 @@
-"""Groups of experts who think alike, for crowds too large to be looked at one by one.
+"""Clusters of experts with similar rankings, for crowds too large to look at one by one.
 
-Experts who said the most are grouped by their agreement with each other; the consensus of every group then draws in
-everybody who agrees with it more than with the others, a few times over. So a thousand experts cost a few rankings and
-a sweep over the lists, not a table of all pairs of them.
+The most active experts are clustered by their pairwise agreement (Ward linkage). Then every expert moves to the cluster
+whose consensus it agrees with most, for a few passes. A thousand experts cost a few consensus rankings and passes over
+the lists, not a table of all pairs.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantWarning
 from concordant.report.agreement import expert_agreement
-from concordant.report.consensus_agreement import ConsensusAgreement, consensus_agreement
+from concordant.report.consensus_agreement import ConsensusAgreement, consensus_agreement, outcomes_by_expert
 
 __all__ = ["ExpertCluster", "cluster_experts"]
 
-_MOST_GROUPS = 6
-# Whose agreement with each other is looked at, pair by pair.
+_MAX_CLUSTERS = 6
+# How many of the most active experts are compared pair by pair.
 _SAMPLE = 250
 _PASSES = 8
-# A group of fewer is no group; its members go where they fit next best.
-_SMALLEST = 3
+# Smaller clusters are dissolved; their members move to the next best cluster.
+_MIN_SIZE = 3
 
 
 class ExpertCluster(NamedTuple):
-    """Experts who agree with one ranking more than with those of the other groups.
+    """Experts who agree with the consensus of their cluster more than with those of the others.
 
     Attributes
     ----------
     members : int[n]
-        Their codes.
+        Codes of the experts.
     consensus : Consensus
-        What they come to among themselves.
+        Consensus of the members.
     agreement : ConsensusAgreement
-        How far every expert, inside and outside, agrees with that.
+        How well each expert, member or not, agrees with that consensus.
     cohesion : float
-        The mean agreement of the members.
+        Mean agreement of the members.
     typical, deviant : int
-        The members who agree with it the most and the least; among those who said more than half as much as the middle
-        member, where there are such.
+        The members with the highest and the lowest agreement, among those with more than half as many rows as the
+        median member where there are at least two of them.
     """
 
     members: Ints
@@ -57,15 +57,17 @@ class ExpertCluster(NamedTuple):
     deviant: int
 
 
-def cluster_experts(votes: Preferences | Comparisons, *, most: int = _MOST_GROUPS) -> list[ExpertCluster]:
-    """Return groups of like-minded experts, the largest first; experts of whom nothing can be said are in none.
+def cluster_experts(votes: Preferences | Comparisons, *, most: int = _MAX_CLUSTERS) -> list[ExpertCluster]:
+    """Cluster experts with similar rankings; return the clusters, largest first.
+
+    Experts whose agreement cannot be measured are in no cluster.
 
     Parameters
     ----------
     votes : Preferences or Comparisons
-        What the experts said.
+        The rankings or votes.
     most : int
-        The most groups to make; how many there are is decided by how well they separate (the mean silhouette).
+        The most clusters to make. Their number maximises the mean silhouette.
 
     Examples
     --------
@@ -79,7 +81,7 @@ def cluster_experts(votes: Preferences | Comparisons, *, most: int = _MOST_GROUP
     said = _n_statements(votes)
     most_active = np.sort(np.argsort(-said, kind="stable")[:_SAMPLE])
     most_active = most_active[said[most_active] > 0]
-    if len(most_active) < 2 * _SMALLEST:
+    if len(most_active) < 2 * _MIN_SIZE:
         return []
     tau = np.nan_to_num(expert_agreement(votes.select_experts(_names(votes, most_active))).tau, nan=0.0)
     np.fill_diagonal(tau, 1.0)
@@ -90,13 +92,13 @@ def cluster_experts(votes: Preferences | Comparisons, *, most: int = _MOST_GROUP
         found = [_cluster_consensus(votes, part) for part in parts]
         scores = np.column_stack([np.nan_to_num(s.mean, nan=-np.inf) for _, s in found])
         best = np.where(np.isinf(scores).all(axis=1), -1, scores.argmax(axis=1))
-        parts = [p for g in range(len(parts)) if len(p := np.flatnonzero(best == g)) >= _SMALLEST]
+        parts = [p for g in range(len(parts)) if len(p := np.flatnonzero(best == g)) >= _MIN_SIZE]
         if len(parts) == len(found) and assigned is not None and np.array_equal(best, assigned):
             break
         assigned = best
     if len(parts) != len(found):
         found = [_cluster_consensus(votes, part) for part in parts]
-    groups = [_group(part, consensus, s) for part, (consensus, s) in zip(parts, found, strict=True)]
+    groups = [_make_cluster(part, consensus, s) for part, (consensus, s) in zip(parts, found, strict=True)]
     return sorted(groups, key=lambda g: (-len(g.members), int(g.members[0])))
 
 
@@ -105,18 +107,15 @@ def _names(votes: Preferences | Comparisons, codes: Ints) -> list[str]:
 
 
 def _n_statements(votes: Preferences | Comparisons) -> Floats:
-    """Return how much every expert said: statements, a ballot as often as it was cast."""
+    """Return the weighted number of rows of each expert; lists of one item do not count."""
     if isinstance(votes, Preferences):
         weight = votes.list_lengths * votes.weights * (votes.list_lengths > 1)
         return np.bincount(votes.list_expert, weights=weight, minlength=votes.n_experts).astype(np.float64)
-    if votes.expert is None:
-        return np.zeros(0)
-    heard = votes.n_left + votes.n_right + votes.n_ties
-    return np.bincount(votes.expert, weights=heard, minlength=votes.n_experts).astype(np.float64)
+    return outcomes_by_expert(votes)
 
 
 def _ward_clusters(tau: Floats, most: int) -> list[Ints]:
-    """Return a partition of the experts by the profiles of their agreement, into as many parts as separate best."""
+    """Cut a Ward tree of the agreement profiles into the number of clusters with the best mean silhouette."""
     from scipy.cluster.hierarchy import fcluster, linkage
 
     tree = linkage(tau, "ward")
@@ -131,7 +130,7 @@ def _ward_clusters(tau: Floats, most: int) -> list[Ints]:
 
 
 def _silhouette(distance: Floats, label: Ints) -> float:
-    """Return the mean silhouette: how much nearer experts are to their own part than to the next."""
+    """Return the mean silhouette: how much closer experts are to their own cluster than to the next one."""
     member = np.eye(int(label.max()) + 1)[label]
     size = member.sum(axis=0)
     own = np.arange(len(label))
@@ -149,18 +148,18 @@ def _cluster_consensus(votes: Preferences | Comparisons, part: Ints) -> tuple[Co
     if isinstance(votes, Comparisons):
         method = create("bradley-terry", uncertainty="none")
     elif votes.kind == "rating":
-        # Who did not rate an item said nothing about it; Borda would take it for dislike.
+        # A missing rating says nothing about the item; Borda would count it as the lowest.
         method = create("mpm", adherence="none", uncertainty="none")
     else:
         method = create("borda")
     with warnings.catch_warnings():
-        # What a part of the crowd cannot tell is no news of the whole.
+        # Warnings about a part of the experts say nothing about all of them.
         warnings.simplefilter("ignore", ConcordantWarning)
         consensus = method.fit_predict(own)
     return consensus, consensus_agreement(votes, consensus)
 
 
-def _group(members: Ints, consensus: Consensus, agreement: ConsensusAgreement) -> ExpertCluster:
+def _make_cluster(members: Ints, consensus: Consensus, agreement: ConsensusAgreement) -> ExpertCluster:
     value, rows = agreement.mean[members], agreement.rows[members]
     heard = rows * 2 > np.median(rows)
     shown = np.where(heard, value, np.nan) if heard.sum() > 1 else value

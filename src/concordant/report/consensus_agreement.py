@@ -1,4 +1,4 @@
-"""How far experts agree with the consensus and with all others, how sure that is, and who stands apart."""
+"""Agreement of each expert with the consensus and with the other experts, its standard error, and outliers."""
 
 from __future__ import annotations
 
@@ -9,35 +9,41 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.arrays import Floats, Ints
+from concordant.arrays import Codes, Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
 from concordant.inference.experts import expert_records, list_agreement
 from concordant.kernels.inversions import pair_balance, tau_b
 
-__all__ = ["ConsensusAgreement", "leave_one_out_agreement", "consensus_agreement", "outlying_experts"]
+__all__ = [
+    "ConsensusAgreement",
+    "consensus_agreement",
+    "group_means",
+    "leave_one_out_agreement",
+    "outcomes_by_expert",
+    "outlying_experts",
+]
 
-# How far below the others, in robust standard deviations, an expert stands apart, at the least.
-_APART = 3.0
-# With fewer experts than this nobody can be said to stand apart from the others.
-_FEWEST = 4
-# Which standard errors allow to say of an agreement that there is none, and how many of them.
-_CLEAR, _NEAR = 0.15, 2.0
+# An outlier lies at least this many robust standard deviations below the median expert.
+_OUTLIER_DEVIATIONS = 3.0
+# With fewer experts there is no majority to differ from.
+_MIN_EXPERTS = 4
+# "No better than chance" needs a standard error below the first, and 0 within the second times that error.
+_MAX_STDERR, _NEAR_ZERO = 0.15, 2.0
 
 
 class ConsensusAgreement(NamedTuple):
-    """How much every expert said, and how far it agrees with the consensus.
+    """How many items each expert ranked or compared, and how well it agrees with a consensus.
 
     Attributes
     ----------
     lists, rows : int[experts]
-        Lists (instances answered, for comparisons) and statements.
+        Lists (for comparisons: instances with a vote of the expert) and rows (for comparisons: outcomes).
     coverage : float[experts]
-        The share of all items that the expert speaks of.
+        The share of all items that the expert ranked or compared.
     mean, stderr : float[experts]
-        With the consensus, from 1 to -1, and about how sure that number is (a standard error); NaN where nothing can
-        be said.
+        Mean agreement, from 1 to -1, and its standard error; NaN where it cannot be measured.
     by_list : float[lists], optional
         The agreement of every list, in the order of the preferences.
     """
@@ -51,16 +57,15 @@ class ConsensusAgreement(NamedTuple):
 
 
 def consensus_agreement(votes: Preferences | Comparisons, consensus: Consensus) -> ConsensusAgreement:
-    """Return how far every expert agrees with the consensus, as `describe_experts` measures it.
+    """Measure how well each expert agrees with the consensus, as `describe_experts` does.
 
-    The standard error is that of the mean over the expert's lists; of one or two lists, or of comparisons, that of
-    orders drawn by chance.
+    The standard error is that of the mean over the expert's lists. With one or two lists, and for comparisons, it is
+    that of random orders.
     """
     if isinstance(votes, Comparisons):
         records = expert_records(votes, consensus)
         agreement = np.array([np.nan if r["agreement"] is None else r["agreement"] for r in records])
-        expert = np.zeros(0, dtype=np.int32) if votes.expert is None else votes.expert
-        said = np.bincount(expert, weights=votes.n_left + votes.n_right + votes.n_ties, minlength=len(records))
+        said = outcomes_by_expert(votes)
         return ConsensusAgreement(
             np.array([r["lists"] for r in records], dtype=np.int64),
             said.astype(np.int64),
@@ -71,16 +76,34 @@ def consensus_agreement(votes: Preferences | Comparisons, consensus: Consensus) 
     return _by_expert(votes, list_agreement(votes, consensus.rank, behind=votes.kind != "rating"))
 
 
+def group_means(values: Floats, group: Codes | Ints, n: int) -> tuple[Floats, Ints]:
+    """Return the mean of the values in each of n groups, and their number; NaN values do not count.
+
+    >>> [part.tolist() for part in group_means(np.array([1.0, 3.0, np.nan]), np.array([0, 0, 1]), 2)]
+    [[2.0, nan], [2, 0]]
+    """
+    known = ~np.isnan(values)
+    count = np.bincount(group[known], minlength=n)
+    total = np.bincount(group[known], weights=values[known], minlength=n)
+    return np.divide(total, count, out=np.full(n, np.nan), where=count > 0), count
+
+
+def outcomes_by_expert(votes: Comparisons) -> Floats:
+    """Return the number of outcomes (wins, losses and ties) of each expert; empty where experts are not named."""
+    if votes.expert is None:
+        return np.zeros(0)
+    outcomes = votes.n_left + votes.n_right + votes.n_ties
+    return np.bincount(votes.expert, weights=outcomes, minlength=votes.n_experts).astype(np.float64)
+
+
 def _by_expert(votes: Preferences, tau: Floats) -> ConsensusAgreement:
-    """Return the means over the lists of every expert."""
+    """Average the agreement of the lists over each expert."""
     k, expert = votes.n_experts, votes.list_expert
     known = ~np.isnan(tau)
-    times = np.bincount(expert[known], minlength=k)
-    total = np.bincount(expert[known], weights=tau[known], minlength=k)
-    mean = np.divide(total, times, out=np.full(k, np.nan), where=times > 0)
+    mean, times = group_means(tau, expert, k)
     squares = np.bincount(expert[known], weights=(tau[known] - mean[expert[known]]) ** 2, minlength=k)
     spread = np.sqrt(squares / np.maximum(times - 1, 1))
-    # Of orders drawn by chance tau has the variance 2 (2m + 5) / (9 m (m - 1)).
+    # The tau of two random orders of m items has the variance 2 (2m + 5) / (9 m (m - 1)).
     m = np.maximum(votes.list_lengths[known], 2).astype(np.float64)
     chance = np.bincount(expert[known], weights=2 * (2 * m + 5) / (9 * m * (m - 1)), minlength=k)
     error = np.where(times > 2, spread / np.sqrt(np.maximum(times, 1)), np.sqrt(chance) / np.maximum(times, 1))
@@ -96,12 +119,11 @@ def _by_expert(votes: Preferences, tau: Floats) -> ConsensusAgreement:
 
 
 def leave_one_out_agreement(votes: Preferences | Comparisons) -> ConsensusAgreement:
-    """Return how far every expert agrees with what all the others come to without it.
+    """Measure how well each expert agrees with the consensus of all other experts.
 
-    An expert is part of the consensus, and of a few experts each is a large part: even one who draws by chance agrees
-    with what it helped to make. Here everybody faces a sum over the others, over the items that some of them speak of
-    too: of Borda points for lists (more than nothing for being listed at all), of places above or below the middle for
-    ratings, and the share of wins for comparisons.
+    An expert is part of the consensus. Among few experts even a random one agrees with it. Here each expert is compared
+    with a sum over the others, on the items that at least one other expert ranks: Borda points for lists (with points
+    for being listed), positions above or below the middle for ratings, the net share of wins for comparisons.
 
     Notes
     -----
@@ -152,7 +174,7 @@ def _leave_one_judge_out(votes: Comparisons) -> ConsensusAgreement:
         return won.astype(np.float64), met.astype(np.float64)
 
     wins, times = sums(np.ones(len(expert), dtype=np.bool_))
-    agreement, said = np.full(k, np.nan), np.bincount(expert, weights=heard, minlength=k)
+    agreement, said = np.full(k, np.nan), outcomes_by_expert(votes)
     for e in np.flatnonzero(said > 0).tolist():
         own = expert == e
         own_wins, own_times = sums(own)
@@ -165,15 +187,15 @@ def _leave_one_judge_out(votes: Comparisons) -> ConsensusAgreement:
 
 
 def outlying_experts(agreement: ConsensusAgreement) -> dict[int, str]:
-    """Return the experts who stand apart, by code, and in which way.
+    """Find experts whose agreement is unusually low; return code -> reason.
 
-    "turned around" agrees less than chance would, surely; "no better than chance" cannot be told from it although
-    there is enough to tell; "outlier" agrees far less than the others do, by a robust measure of how they spread. Of
-    many experts some differ by chance, so that the more there are, the more it takes (Bonferroni at 5 %).
+    "inverted": the agreement is significantly negative. "no better than chance": it cannot be told from 0 although
+    there is enough data. "outlier": it lies far below the median expert, measured by the median absolute deviation.
+    Bounds are corrected for the number of experts (Bonferroni at 5 %).
     """
     value, error = agreement.mean, agreement.stderr
     known = np.flatnonzero(~np.isnan(value))
-    if len(known) < _FEWEST:
+    if len(known) < _MIN_EXPERTS:
         return {}
     middle = float(np.median(value[known]))
     if middle <= 0:
@@ -181,12 +203,12 @@ def outlying_experts(agreement: ConsensusAgreement) -> dict[int, str]:
     surely = NormalDist().inv_cdf(1 - 0.025 / len(known))
     spread = 1.4826 * float(np.median(np.abs(value[known] - middle)))
     out = {}
-    apart = max(_APART, surely)
+    apart = max(_OUTLIER_DEVIATIONS, surely)
     for e in known[np.argsort(value[known], kind="stable")].tolist():
         gap = middle - value[e]
         if value[e] + surely * error[e] < 0:
-            out[e] = "turned around"
-        elif value[e] - _NEAR * error[e] <= 0 and error[e] < _CLEAR and gap > apart * error[e]:
+            out[e] = "inverted"
+        elif value[e] - _NEAR_ZERO * error[e] <= 0 and error[e] < _MAX_STDERR and gap > apart * error[e]:
             out[e] = "no better than chance"
         elif gap > apart * math.hypot(spread, error[e]):
             out[e] = "outlier"

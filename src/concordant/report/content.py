@@ -1,11 +1,10 @@
-"""Everything a report says, as plain data: what the data is, the consensus, the experts, the methods, the labels.
+"""The content of a report as plain data: summary, consensus, experts, methods, labels.
 
-Nothing here knows how it will be shown; ids are those of the user, and numbers are numbers.
+Nothing here depends on how the report is shown. Ids are those of the user, numbers are numbers.
 """
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -18,19 +17,23 @@ from concordant.arrays import Floats
 from concordant.base.contract import Aggregator
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
+from concordant.data.container import counted
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, listing, shorten
 from concordant.inference.experts import support
+from concordant.report._instances import best_slots, rank_table
 from concordant.report.agreement import cluster_order, expert_agreement
 from concordant.report.clusters import cluster_experts
 from concordant.report.consensus_agreement import (
     ConsensusAgreement,
     consensus_agreement,
+    group_means,
     leave_one_out_agreement,
+    outcomes_by_expert,
     outlying_experts,
 )
-from concordant.report.data_summary import KINDS, DataSummary, count_of, identical_experts, summarise_data
+from concordant.report.data_summary import KINDS, DataSummary, identical_experts, summarise_data
 from concordant.report.label_evaluation import LabelEvaluation, evaluate_methods
 from concordant.report.method_results import (
     MethodResult,
@@ -46,6 +49,7 @@ from concordant.report.method_results import (
     run_method,
     same_first_share,
 )
+from concordant.report.wording import listed, percent, two_decimals
 from concordant.selection.folds import labelled
 
 __all__ = [
@@ -59,28 +63,28 @@ __all__ = [
     "build_report",
 ]
 
-# Above so many experts a table of all pairs is no longer looked at; groups are.
+# With more experts the report shows clusters instead of a heat map of all pairs.
 MANY_EXPERTS = 60
-# What is shown of long lists.
+# The most items and instances to list; items of an instance in the detail view, at least and at most.
 _ITEMS, _INSTANCES, _BEST, _DETAIL = 300, 2000, 3, 10
 _EXPERT_ROWS = 300
 _DIFFERENCES = 15
-# Ranks of experts that are kept for the closer look at instances.
+# The most ranks by expert that the detail views of all instances hold together.
 _CELLS = 500_000
-# Pairs of experts times pairs of items that are looked at, and how many instances at the least.
+# Pairs of experts times pairs of items above which instances are sampled, and the smallest sample.
 _PAIRS, _FEWEST_SAMPLED = 4e8, 30
-# Agreement of two experts over fewer pairs of items is left open, where most share many more.
+# Two experts who share fewer pairs of items have no agreement in the heat map, unless most share as few.
 _FEWEST_PAIRS = 30
-# So many pairs of items, all ordered alike, are no chance.
+# Two experts who order at least this many shared pairs alike are no coincidence.
 _MANY_PAIRS = 100
-# Agreement this near to 1 is the same order.
+# Agreement this close to 1 is the same order.
 _SAME_ORDER = 1e-9
-# Experts times items that are sorted to see everybody among the others.
+# Experts times items above which leave-one-out agreement uses sampled instances.
 _CELLS_SORTED = 50_000_000
 
 
 class Place(NamedTuple):
-    """An item of the consensus: its rank, score and how sure both are; `n` is how much was said of it."""
+    """An item of the consensus: rank, score and their intervals; `n` counts its experts or comparisons."""
 
     item: str
     rank: int
@@ -95,9 +99,9 @@ class Place(NamedTuple):
 
 
 class Instance(NamedTuple):
-    """One of many instances: its best items, how far the experts agree there, and how good the consensus is.
+    """One of many instances: its best items, the agreement of its experts, and the metric of the consensus.
 
-    `ranks` holds for every place the rank that each expert gives the item, None where it leaves it out.
+    `ranks` holds for each place the rank by every expert, None where the expert does not rank the item.
     """
 
     id: str
@@ -111,7 +115,7 @@ class Instance(NamedTuple):
 
 
 class ExpertRow(NamedTuple):
-    """One expert: how much it said, how far it agrees, what was learned about it."""
+    """One expert: its number of lists and rows, its agreement, and the weights that methods learned for it."""
 
     name: str
     lists: int
@@ -128,7 +132,7 @@ class ExpertRow(NamedTuple):
 
 
 class GroupRow(NamedTuple):
-    """A group of experts who think alike."""
+    """A cluster of experts with similar rankings."""
 
     number: int
     size: int
@@ -145,32 +149,32 @@ class GroupRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Experts:
-    """Who agrees with whom.
+    """Agreement of the experts with the consensus and with each other.
 
     Attributes
     ----------
     rows : list of ExpertRow
-        The experts, those who agree most first; of very many, the ends.
+        The experts, highest agreement first; of very many, both ends.
     total : int
-        How many there are.
+        Number of experts.
     columns : list of str
-        The methods that learned a weight for experts.
+        The methods that learned weights for experts.
     order : list of str
-        The experts arranged so that those who agree stand together; empty above sixty.
+        The experts in the order of the heat map, similar ones next to each other; empty above sixty experts.
     tau : list of lists of float or None
-        Their agreement with each other, in that order; None where they have too little in common.
+        Pairwise agreement in that order; None where two experts share too few items.
     groups : list of GroupRow
-        Groups of like-minded experts, above sixty of them.
+        Clusters of experts, above sixty of them.
     mean : float or None
-        The mean agreement of the experts with the consensus.
-    odd : dict of str to str
-        Experts who stand apart, and in which way.
-    most : float
-        What the mean agreement could be at most: a list that leaves items out cannot tell their order, nor can a tie.
-    alike : list of (str, str, int)
-        Two experts who order alike whatever they share, without having the same lists; and how many pairs of items.
-    looked : int or None
-        In how many evenly spaced instances experts stand beside each other, where not in all.
+        Mean agreement of the experts with the consensus.
+    outliers : dict of str to str
+        Expert -> why its agreement is unusual.
+    max_agreement : float
+        The highest mean agreement possible: partial lists and ties cannot agree on every pair of items.
+    same_order : list of (str, str, int)
+        Two experts who order all shared pairs of items alike without having identical lists, and the number of pairs.
+    n_sampled : int or None
+        Number of sampled instances behind the pairwise agreement; None where all were used.
     """
 
     rows: list[ExpertRow]
@@ -187,7 +191,7 @@ class Experts:
 
 
 class MethodRow(NamedTuple):
-    """A method: what it does, how far it agrees with the first one."""
+    """A method: what it does, and its agreement with the first method."""
 
     label: str
     summary: str
@@ -200,46 +204,46 @@ class MethodRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Report:
-    """Everything a report says.
+    """Everything a report shows.
 
     Attributes
     ----------
     title, version, made : str
-        What it is called, the version of Concordant, the day.
+        Title, version of Concordant, date.
     sources : list of str
-        Where the data came from, as the user named it.
+        Names of the input files.
     summary : list of str
-        The most important, in sentences.
-    stock : Inventory
-        What the data is.
+        The main findings, in sentences.
+    data : DataSummary
+        Counts and quality of the data.
     main : str
         The method whose consensus is shown.
     ranges : str or None
-        Where the intervals come from, None where there are none.
+        How the rank intervals were computed; None where there are none.
     level : float or None
-        Of the intervals of scores.
-    board : list of Place
+        Level of the score intervals.
+    leaderboard : list of Place
         The consensus of the only instance; empty where there are several.
     instances : list of Instance
         The consensus of many instances; empty where there is one.
     experts : Experts or None
-        Who agrees with whom; None where comparisons name nobody.
+        Agreement of the experts; None where comparisons name no experts.
     methods : list of MethodRow
-        What was asked.
-    asked : list of str
-        The methods that answered, in the order of the ranks in `Place.methods`.
+        The methods that were tried.
+    method_labels : list of str
+        The methods with a result, in the order of the ranks in `Place.methods`.
     tau : list of lists of float or None
-        How far these agree with each other.
-    differences : list of Difference
-        Items that they place far apart.
-    truth : Truth or None
-        What the labels say.
-    vocabulary : list of str
+        Agreement between these methods.
+    rank_differences : list of RankDifference
+        Items that these methods rank very differently.
+    evaluation : LabelEvaluation or None
+        The methods against the labels.
+    expert_names : list of str
         The experts, in the order of the ranks in `Instance.ranks`.
     left_out : list of str
-        What long lists do not show.
+        What the report does not show.
     names : dict of str to str
-        What items are called, by id; those without a name are not in it.
+        Item id -> name, for items that have one.
     """
 
     title: str
@@ -269,35 +273,35 @@ def build_report(
     labels: Labels | None = None,
     *,
     methods: Sequence[tuple[str, Aggregator]] | None = None,
-    title: str = "What the experts say",
+    title: str = "Consensus report",
     sources: Sequence[str] = (),
     convention: str = "trec",
     folds: Any = None,
     names: Mapping[str, str] | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Report:
-    """Return everything there is to say about preferences or comparisons, as plain data.
+    """Run the methods on the data and return the content of a report.
 
     Parameters
     ----------
     votes : Preferences or Comparisons
-        What the experts said.
+        The rankings or votes.
     labels : Labels, optional
-        The truth, for some instances; without it nothing is evaluated and nothing learned from labels.
+        Relevance labels of some instances. Without them nothing is evaluated and no supervised method is fitted.
     methods : list of (name, Aggregator), optional
-        What to ask; the first that needs no labels gives the consensus. Without it a few that suit the data.
+        The methods to run. The first that needs no labels gives the consensus. By default a few that suit the data.
     title : str
-        What the report is called.
+        Title of the report.
     sources : list of str
-        Where the data came from.
+        Names of the input files.
     convention : {"trec", "letor", "paper"}
-        Whose rules the metrics follow.
+        Convention of the metrics.
     folds : list of Fold, optional
-        Given folds for methods that learn; without them five are made.
+        Given folds for supervised methods; by default five-fold cross-validation.
     names : mapping of str to str, optional
-        What items are called, by id; other ids are passed over.
-    say : callable
-        Is told what is being done, step by step.
+        Item id -> name. Ids that are not in the data are ignored.
+    progress : callable
+        Called with a description of each step.
 
     Examples
     --------
@@ -308,14 +312,14 @@ def build_report(
     ('plackett-luce', ['a', 'b', 'c'])
     """
     if votes.n_rows == 0:
-        raise DataError("there is nothing to report: nobody ranked or compared anything.")
+        raise DataError("there is nothing to report: the data holds no ranking and no comparison.")
     if labels is not None and not labelled(votes, labels).any():
         raise DataError(
             f"the labels are of other instances. The data has {listing(votes.instances[:5].tolist(), 4)}, the labels "
             f"have {listing(labels.instances[:5].tolist(), 4)}; they are matched by id."
         )
     item_names = _known_names(votes, names or {})
-    progress("looking at the data")
+    progress("summarising the data")
     data = summarise_data(votes, labels)
     chosen = default_methods(votes) if methods is None else [NamedMethod(name, m) for name, m in methods]
     plain = [a for a in chosen if not a.method.needs_labels()]
@@ -324,7 +328,7 @@ def build_report(
         learners = default_learners(votes)
     attempted = []
     for named in plain:
-        progress(f"asking {named.label}")
+        progress(f"running {named.label}")
         attempted.append(run_method(named, votes))
     results = [o for o in attempted if o.consensus is not None]
     if not results:
@@ -333,19 +337,19 @@ def build_report(
     main, consensus = results[0], results[0].consensus
     if consensus is None:
         raise DataError("there is no consensus to show.")
-    progress("drawing experts anew")
+    progress("resampling the experts")
     ranges = find_rank_intervals(main, votes)
     evaluation = None
     if labels is not None:
         evaluation = evaluate_methods(
             votes, labels, results, learners, convention=convention, folds=folds, progress=progress
         )
-    progress("looking at the experts")
+    progress("measuring the agreement of the experts")
     agreement = (
         None if isinstance(votes, Comparisons) and votes.expert is None else consensus_agreement(votes, consensus)
     )
     experts = None if agreement is None else _experts(votes, consensus, agreement, results, evaluation)
-    progress("looking at the methods")
+    progress("comparing the methods")
     tau = method_agreement(results, votes)
     left_out: list[str] = []
     context = _Context(votes, consensus, ranges, labels, results, evaluation, item_names)
@@ -359,7 +363,7 @@ def build_report(
         data.warnings.extend(_copy_warnings(experts))
         if experts.n_sampled is not None:
             left_out.append(
-                f"Experts beside experts, and the nearest one: from {experts.n_sampled:,} evenly spaced instances of "
+                f"Pairwise agreement and the most similar expert use {experts.n_sampled:,} evenly spaced instances of "
                 f"{len(votes):,}."
             )
     if evaluation is not None:
@@ -390,7 +394,7 @@ def build_report(
 
 
 def _known_names(votes: Votes, names: Mapping[str, str]) -> dict[str, str]:
-    """Return the names of items that there are; an id that is its own name has none."""
+    """Return the names of the items in the data, without names that equal the id."""
     out = {item: names[item] for item in set(votes.items) if item in names and names[item] != item} if names else {}
     if names and not out and not any(item in names for item in votes.items):
         raise DataError(
@@ -410,7 +414,7 @@ def _table(values: Floats) -> list[list[float | None]]:
 
 @dataclass(frozen=True)
 class _Context:
-    """What is shown of an instance, from all that was computed."""
+    """What the parts of a report share: the data, the results, the labels and the names."""
 
     votes: Votes
     consensus: Consensus
@@ -421,20 +425,15 @@ class _Context:
     names: dict[str, str]
 
     def item_names(self, items: Sequence[str]) -> list[str]:
-        """Return items as a sentence calls them: by name, with the id behind it."""
+        """Return items as sentences show them: name and id, or the id alone."""
         return [f"{shorten(self.names[i], 40)} [{shorten(i, 16)}]" if i in self.names else i for i in items]
 
     def label_of(self) -> Floats:
-        out = np.full(self.votes.n_slots, np.nan)
-        if self.labels is not None and self.labels.n_slots:
-            at = self.votes.slots.locate(self.labels.slots)
-            out[at >= 0] = self.labels.label[at[at >= 0]]
-        return out
+        return np.full(self.votes.n_slots, np.nan) if self.labels is None else self.labels.align(self.votes).label
 
     def places(self, n: int, depth: int, said: Floats, label: Floats, ranks: Floats) -> list[Place]:
         c = self.consensus
-        a, b = int(c.slots.offsets[n]), int(c.slots.offsets[n + 1])
-        slots = c.order()[a : min(b, a + depth)]
+        slots = best_slots(c, n, depth)
         out = []
         for slot, item in zip(slots.tolist(), c.items.take(slots).tolist(), strict=True):
             low, high = (None, None) if self.ranges is None else (self.ranges.lower[slot], self.ranges.upper[slot])
@@ -463,7 +462,7 @@ class _Context:
 def _leaderboard(context: _Context, left_out: list[str]) -> list[Place]:
     m = context.votes.n_slots
     if m > _ITEMS:
-        left_out.append(f"{m - _ITEMS:,} of {m:,} items stand below those of the leaderboard.")
+        left_out.append(f"The leaderboard shows the top {_ITEMS:,} of {m:,} items.")
     return context.places(0, _ITEMS, support(context.votes), context.label_of(), context.ranks)
 
 
@@ -511,7 +510,7 @@ def _instances(context: _Context, agreement: ConsensusAgreement | None, left_out
 
 
 def _agreement_by_instance(votes: Votes, agreement: ConsensusAgreement | None) -> tuple[Floats, Floats]:
-    """Return the mean agreement of the lists of every instance with the consensus, and how many experts answered."""
+    """Return the mean agreement of the lists of each instance with the consensus, and the number of its experts."""
     n = len(votes)
     if isinstance(votes, Comparisons):
         answered = np.zeros(n)
@@ -524,28 +523,18 @@ def _agreement_by_instance(votes: Votes, agreement: ConsensusAgreement | None) -
     tau = None if agreement is None else agreement.by_list
     if tau is None:
         return np.full(n, np.nan), answered
-    known = ~np.isnan(tau)
-    total = np.bincount(votes.list_instance[known], weights=tau[known], minlength=n)
-    times = np.bincount(votes.list_instance[known], minlength=n)
-    return np.divide(total, times, out=np.full(n, np.nan), where=times > 0), answered
+    return group_means(tau, votes.list_instance, n)[0], answered
 
 
 def _expert_ranks(
     votes: Preferences, place: Floats, n: int, consensus: Consensus, depth: int
 ) -> list[list[int | None]]:
-    """Return the ranks that every expert of the vocabulary gives the best items of an instance."""
-    a = int(votes.slots.offsets[n])
-    slots = consensus.order()[a : a + depth]
-    row_of = np.full(int(votes.slots.sizes[n]), -1, dtype=np.int64)
-    row_of[slots - a] = np.arange(len(slots))
-    first, last = int(votes.list_starts[n]), int(votes.list_starts[n + 1])
-    rows = slice(int(votes.list_offsets[first]), int(votes.list_offsets[last]))
-    at, expert, rank = row_of[votes.slot[rows] - a], votes.row_expert[rows], place[rows]
-    out: list[list[int | None]] = [[None] * votes.n_experts for _ in range(len(slots))]
-    for i, e, r in zip(at.tolist(), expert.tolist(), rank.tolist(), strict=True):
-        if i >= 0:
-            out[i][e] = int(r)
-    return out
+    """Return the ranks by every expert of the best items of an instance, None where an expert does not rank them."""
+    table, experts = rank_table(votes, n, place)
+    ranks = np.full((len(table), votes.n_experts), np.nan)
+    ranks[:, experts] = table
+    best = best_slots(consensus, n, depth) - int(votes.slots.offsets[n])
+    return [[None if np.isnan(r) else int(r) for r in row] for row in ranks[best]]
 
 
 def _experts(
@@ -569,14 +558,14 @@ def _experts(
         some = _sample_instances(votes)
         apart = leave_one_out_agreement(votes if k * votes.n_slots <= _CELLS_SORTED else some)
         others, outliers = apart.mean, outlying_experts(apart)
-        # Who orders as the others do what they share, and yet is far from the consensus, lists what they do not.
+        # Experts who agree with the others on shared items, but not with the consensus, list other items.
         if isinstance(votes, Preferences) and votes.kind != "rating":
             outliers |= {
                 e: "other items" for e in outlying_experts(agreement) if e not in outliers and agreement.coverage[e] < 1
             }
         n_sampled = len(some) if len(some) < len(votes) else None
         beside, copies = _pairwise_agreement(some)
-        # Who says the same in every instance was named before.
+        # Experts with identical lists have a warning of their own.
         known_twins = set(identical_experts(votes)) if isinstance(votes, Preferences) else set()
         same_order = [(names[a], names[b], n) for a, b, n in copies if (names[a], names[b]) not in known_twins]
         arranged = cluster_order(beside)
@@ -618,13 +607,13 @@ def _experts(
 
 
 def _pairwise_agreement(votes: Votes) -> tuple[Floats, list[tuple[int, int, int]]]:
-    """Return the agreement of every two experts, NaN where it rests on next to nothing; and who orders all alike.
+    """Return the pairwise agreement, NaN where two experts share too few items, and the pairs with the same order.
 
-    The latter with the number of pairs of items they share.
+    Pairs with the same order come with the number of shared pairs of items.
     """
     found = expert_agreement(votes)
     common = found.shared[np.triu_indices(len(found.shared), 1)]
-    # Of a few items everybody ranks there are few pairs, and they are all there is.
+    # With few items in all, few shared pairs are normal.
     enough = min(float(_FEWEST_PAIRS), float(np.median(common)) / 2) if len(common) else 0.0
     own = np.eye(len(found.tau), dtype=np.bool_)
     same_order = (found.tau > 1 - _SAME_ORDER) & (found.shared >= _MANY_PAIRS) & ~own
@@ -633,29 +622,29 @@ def _pairwise_agreement(votes: Votes) -> tuple[Floats, list[tuple[int, int, int]
 
 
 def _max_agreement(votes: Votes) -> float:
-    """Return what agreement with a consensus without ties could be at most, the mean over experts.
+    """Return the highest possible mean agreement with a consensus without ties.
 
-    With the items it leaves out tied behind, a list of n of m items orders n (n - 1) / 2 + n (m - n) of all pairs; if
-    it orders them all as the consensus does, tau-b is the root of that share. Of comparisons, ties agree with nothing.
+    Items that a list leaves out are tied behind it. A list of n of m items then orders n (n - 1) / 2 + n (m - n) of all
+    pairs, and its tau-b with a consensus that orders them alike is the square root of that share. For comparisons, ties
+    agree with nothing.
     """
     if isinstance(votes, Comparisons):
         if votes.expert is None:
             return 1.0
         decided, k = votes.n_left + votes.n_right, votes.n_experts
-        said = np.bincount(votes.expert, weights=decided + votes.n_ties, minlength=k)
+        said = outcomes_by_expert(votes)
         return float((np.bincount(votes.expert, weights=decided, minlength=k)[said > 0] / said[said > 0]).mean())
     if votes.kind == "rating" or votes.n_lists == 0:
         return 1.0
     m = votes.slots.sizes[votes.list_instance].astype(np.float64)
     n = votes.list_lengths.astype(np.float64)
     share = (n * (n - 1) / 2 + n * (m - n)) / np.maximum(m * (m - 1) / 2, 1.0)
-    times = np.bincount(votes.list_expert, minlength=votes.n_experts)
-    total = np.bincount(votes.list_expert, weights=np.sqrt(np.minimum(share, 1.0)), minlength=votes.n_experts)
-    return float((total[times > 0] / times[times > 0]).mean())
+    best, _ = group_means(np.sqrt(np.minimum(share, 1.0)), votes.list_expert, votes.n_experts)
+    return float(np.nanmean(best))
 
 
 def _sample_instances(votes: Votes) -> Votes:
-    """Return the data, or evenly spaced instances where looking at all pairs of experts in all would take long."""
+    """Return the data, or evenly spaced instances where the pairwise agreement of all would take too long."""
     if isinstance(votes, Comparisons):
         return votes
     lists = np.diff(votes.list_starts).astype(np.float64)
@@ -665,7 +654,7 @@ def _sample_instances(votes: Votes) -> Votes:
 
 
 def _nearest(tau: Floats, names: list[str]) -> list[str | None]:
-    """Return for every expert the one who agrees with it most."""
+    """Return the expert with the highest agreement with each expert."""
     other = np.where(np.isnan(tau), -np.inf, tau)
     np.fill_diagonal(other, -np.inf)
     best = other.argmax(axis=1) if len(tau) else np.zeros(0, dtype=np.int64)
@@ -730,7 +719,7 @@ def _learner_rows(
 ) -> list[MethodRow]:
     out = []
     for named in learners:
-        reason = "learns from labels, and there are none" if labels is None else ""
+        reason = "it learns from labels, and there are none" if labels is None else ""
         if evaluation is not None:
             reason = evaluation.left_out.get(named.label, "")
         out.append(MethodRow(named.label, MethodResult(*named).summary, None, None, 0.0, [], reason))
@@ -740,13 +729,13 @@ def _learner_rows(
 def _copy_warnings(experts: Experts) -> list[str]:
     out = []
     for a, b, n in sorted(experts.same_order, key=lambda x: -x[2])[:3]:
-        who = _listed([a, b], word="Expert")
-        where = "" if experts.n_sampled is None else f" in {experts.n_sampled:,} instances looked at"
+        where = "" if experts.n_sampled is None else f" (in {experts.n_sampled:,} sampled instances)"
         out.append(
-            f"{who} order alike all they share ({n:,} pairs of items{where}): perhaps one opinion, counted twice."
+            f"{listed([a, b], word='Expert')} order all {n:,} shared pairs of items alike{where}: one opinion may be "
+            "counted twice."
         )
     if len(experts.same_order) > len(out):
-        out.append(f"So do {count_of(len(experts.same_order) - len(out), 'other pair')} of experts.")
+        out.append(f"The same holds for {counted(len(experts.same_order) - len(out), 'other pair')} of experts.")
     return out
 
 
@@ -754,16 +743,10 @@ def _evaluation_warnings(evaluation: LabelEvaluation) -> list[str]:
     out = []
     if evaluation.unjudged > 0.2:
         out.append(
-            f"{evaluation.unjudged:.0%} of the ten best items of {evaluation.baseline} have no label and count as not "
-            "relevant: methods that find new items are judged too low."
+            f"{evaluation.unjudged:.0%} of the top 10 items of {evaluation.baseline} have no label and count as not "
+            "relevant: methods that find new items are scored too low."
         )
     return out
-
-
-def _two_decimals(value: float) -> str:
-    """Return a number to two places; one that rounds to nothing has no sign."""
-    text = f"{value:.2f}"
-    return (text if float(text) else "0.00").replace("-", "\u2212")
 
 
 def _agreement_word(tau: float) -> str:
@@ -771,23 +754,6 @@ def _agreement_word(tau: float) -> str:
         if tau < bound:
             return word
     return "closely"
-
-
-def _isolated(name: str) -> str:
-    """Return a name that leaves the direction of the sentence around it alone, and can be seen."""
-    if not name.strip():
-        return f'"{name}"'
-    return f"\u2068{name}\u2069" if any(unicodedata.bidirectional(c) in ("R", "AL") for c in name) else name
-
-
-def _listed(names: Sequence[str], limit: int = 3, word: str = "") -> str:
-    shown = [_isolated(shorten(name, 60)) for name in names[:limit]]
-    if word and any(name.replace(" ", "").isdigit() for name in names[:limit]):
-        # Bare numbers do not say what they stand for.
-        shown[0] = f"{word if len(names) == 1 else word + 's'} {shown[0]}"
-    if len(names) > limit:
-        return f"{', '.join(shown)} and {len(names) - limit:,} more"
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def _summary(
@@ -811,16 +777,17 @@ def _summary(
 
 def _about_data(data: DataSummary) -> str:
     what, did = KINDS[data.kind]
-    who = count_of(data.experts, "expert") if data.experts else "Experts who are not named"
-    text = f"{who} {did} {count_of(data.items, 'item')}"
-    text += f" in {count_of(data.instances, 'instance')}" if data.instances > 1 else ""
-    text += f": {count_of(data.rows, what.removesuffix('s'))}"
+    who = counted(data.experts, "expert") if data.experts else "Unnamed experts"
+    text = f"{who} {did} {counted(data.items, 'item')}"
+    text += f" in {counted(data.instances, 'instance')}" if data.instances > 1 else ""
+    text += f": {counted(data.rows, what.removesuffix('s'))}"
     if data.weight is not None:
-        text += f", lists weighing {data.weight:,.6g} together"
+        text += f" in lists with a total weight of {data.weight:,.6g}"
     if data.kind == "comparisons":
         return f"{text}, {data.ties:.0%} of them ties."
     if data.coverage is not None and data.coverage < 0.995:
-        text += f"; a list holds {data.coverage:.0%} of the items on average"
+        of = "the items of its instance" if data.instances > 1 else "the items"
+        text += f". A list holds {data.coverage:.0%} of {of} on average"
     return f"{text}."
 
 
@@ -828,96 +795,107 @@ def _about_leaderboard(context: _Context) -> str:
     ranking = context.consensus.ranking()
     leaders = int((context.consensus.rank == 1).sum())
     if leaders > 1:
-        shared = _listed(context.item_names(ranking[:leaders]), word="item")
-        return f"By {context.results[0].label}, {count_of(leaders, 'item')} share the first place: {shared}."
-    text = f"By {context.results[0].label}, {_listed(context.item_names(ranking[:1]), word='item')} comes first"
+        shared = listed(context.item_names(ranking[:leaders]), word="item")
+        return f"By {context.results[0].label}, {counted(leaders, 'item')} share the first place: {shared}."
+    text = f"By {context.results[0].label}, {listed(context.item_names(ranking[:1]), word='item')} comes first"
     if len(ranking) > 2:
-        text += f", then {_listed(context.item_names(ranking[1:3]), word='item')}"
-    if context.ranges is None:
-        return f"{text}."
-    upper = context.ranges.upper[context.consensus.order()[0]]
-    if np.isnan(upper):
+        text += f", then {listed(context.item_names(ranking[1:3]), word='item')}"
+    if context.ranges is None or np.isnan(context.ranges.upper[context.consensus.order()[0]]):
         return f"{text}."
     rivals = int((context.ranges.lower == 1).sum()) - 1
     if rivals <= 0:
-        return f"{text}; no other item can claim that place."
-    return f"{text}; the data cannot rule out {count_of(rivals, 'other item')} for the first place."
+        return f"{text}. No other item could be first."
+    include = "its rank interval includes" if rivals == 1 else "their rank intervals include"
+    return f"{text}. {counted(rivals, 'other item')} could also be first: {include} 1."
 
 
 def _about_instances(context: _Context) -> str:
     main = context.results[0].label
+    text = f"The consensus is that of {main}."
     if context.ranges is None:
-        return f"The consensus shown is that of {main}."
+        return text
     offsets, order = context.consensus.slots.offsets, context.consensus.order()
-    first = order[offsets[:-1][np.diff(offsets) > 0]]
-    upper = context.ranges.upper[first]
-    known = ~np.isnan(upper)
-    if not known.any():
-        return f"The consensus shown is that of {main}."
-    sure, near = float((upper[known] == 1).mean()), float((upper[known] <= 3).mean())
-    text = f"The consensus shown is that of {main}. In {sure:.0%} of the instances its first item "
+    upper = context.ranges.upper[order[offsets[:-1][np.diff(offsets) > 0]]]
+    upper = upper[~np.isnan(upper)]
+    if not len(upper):
+        return text
+    first, top_three = float((upper == 1).mean()), float((upper <= 3).mean())
     if context.ranges.bootstrapped:
-        return f"{text}stays first in nearly every draw of the experts, in {near:.0%} among the first three."
-    return f"{text}is first beyond doubt, as far as its intervals tell, in {near:.0%} among the first three."
+        text += (
+            f" In {percent(first)} of the instances the first place is stable when the experts are resampled"
+            if first
+            else " No instance has a stable first place: resampling the experts changes it"
+        )
+    else:
+        level = "" if context.consensus.level is None else f"{context.consensus.level:.0%} "
+        text += (
+            f" In {percent(first)} of the instances the first place is certain by the {level}intervals of {main}"
+            if first
+            else f" No instance has a certain first place by the {level}intervals of {main}"
+        )
+    return f"{text}. In {percent(top_three)} of the instances the first item stays in the top 3."
 
 
 def _about_experts(experts: Experts, kind: str) -> str:
     mean = experts.mean or 0.0
     close = _agreement_word(mean / max(experts.max_agreement, 1e-9))
-    what = "so many ties leave at most" if kind == "comparisons" else "lists so short can reach"
-    scale = f"{what} {experts.max_agreement:.2f}" if experts.max_agreement < 0.95 else "1 is the same order"
-    text = f"Experts agree {close} with the consensus ({_two_decimals(mean)} on average; {scale})"
+    why = "with this many ties" if kind == "comparisons" else "for lists this short"
+    scale = f"at most {experts.max_agreement:.2f} {why}" if experts.max_agreement < 0.95 else "1 is the same order"
+    text = f"Experts agree {close} with the consensus (mean agreement {two_decimals(mean)}; {scale})."
     if experts.groups:
-        sizes = [g.size for g in experts.groups]
-        listed = f"{', '.join(f'{s:,}' for s in sizes[:-1])} and {sizes[-1]:,}"
-        text += f", and can be divided into {len(sizes)} groups of {listed}"
-    if experts.outliers:
-        names = list(experts.outliers)
-        kinds = set(experts.outliers.values())
-        word = next(iter(kinds)) if kinds in ({"turned around"}, {"no better than chance"}) else "far from the others"
-        be = "is" if len(names) == 1 else "are"
-        return f"{text}; {_listed(names, word='expert')} {be} {word}."
-    return f"{text}{'; nobody stands far apart' if experts.total > 3 else ''}."
+        sizes = [f"{group.size:,}" for group in experts.groups]
+        text += f" They form {len(sizes)} clusters of {', '.join(sizes[:-1])} and {sizes[-1]}."
+    if not experts.outliers:
+        return text + (" No expert is an outlier." if experts.total > 3 else "")
+    names = list(experts.outliers)
+    one = len(names) == 1
+    reasons = set(experts.outliers.values())
+    if reasons == {"no better than chance"}:
+        word = "agrees no better than chance" if one else "agree no better than chance"
+    elif reasons == {"inverted"}:
+        word = "is inverted" if one else "are inverted"
+    else:
+        word = "is an outlier" if one else "are outliers"
+    who = listed(names, word="Expert")
+    return f"{text} {who} {word}."
 
 
 def _about_methods(results: list[MethodResult], tau: Floats) -> str:
     upper = np.triu_indices(len(results), 1)
     values = tau[upper]
     if np.isnan(values).all():
-        return f"{count_of(len(results), 'method')} were asked."
+        return f"{counted(len(results), 'method')} were run."
     if float(np.nanmin(values)) > 1 - _SAME_ORDER:
         return f"The {len(results)} methods give the same order."
     low = int(np.nanargmin(values))
     a, b = results[int(upper[0][low])].label, results[int(upper[1][low])].label
     if len(results) == 2:
         return (
-            f"The two methods, {a} and {b}, agree {_agreement_word(float(values[low]))} ({_two_decimals(values[low])})."
+            f"The two methods, {a} and {b}, agree {_agreement_word(float(values[low]))} ({two_decimals(values[low])})."
         )
+    mean = float(np.nanmean(values))
     return (
-        f"The {len(results)} methods agree {_agreement_word(float(np.nanmean(values)))} with each other "
-        f"({_two_decimals(float(np.nanmean(values)))} on average); furthest apart are {a} and {b} "
-        f"({_two_decimals(values[low])})."
+        f"The {len(results)} methods agree {_agreement_word(mean)} with each other (mean agreement "
+        f"{two_decimals(mean)}). {a} and {b} differ most ({two_decimals(values[low])})."
     )
 
 
 def _about_evaluation(evaluation: LabelEvaluation) -> list[str]:
+    main = evaluation.main
     rows = [row for row in evaluation.rows if row.kind != "expert"]
     best, base = rows[0], next(row for row in rows if row.name == evaluation.baseline)
-    metric = evaluation.main.upper()
-    text = f"Against the labels the best method is {best.name} ({metric} {best.cells[evaluation.main].mean:.3f})"
-    if best.name == base.name:
-        text += ", and nothing that was tried beats it"
-    else:
-        cell = best.cells[evaluation.main]
-        sure = "significantly better than" if cell.sign > 0 else "though not significantly better than"
-        text += f", {sure} {base.name} ({base.cells[evaluation.main].mean:.3f})"
+    text = f"Against the labels {best.name} is best: {main.upper()} {best.cells[main].mean:.3f}"
+    if best.name != base.name:
+        sure = "significantly" if best.cells[main].sign > 0 else "not significantly"
+        text += f", {sure} better than {base.name} ({base.cells[main].mean:.3f})"
     alone = [row for row in evaluation.rows if row.kind == "expert"]
     if alone:
-        text += f"; the best expert alone reaches {alone[0].cells[evaluation.main].mean:.3f}"
+        text += f". The best single expert reaches {alone[0].cells[main].mean:.3f}"
     out = [f"{text}."]
     if evaluation.learned is not None:
+        total = evaluation.better + evaluation.equal + evaluation.worse
         out.append(
-            f"Learning whom to believe ({evaluation.learned}) improves {count_of(evaluation.better, 'instance')} over "
-            f"{evaluation.baseline}, and worsens {evaluation.worse:,}."
+            f"Learned weights ({evaluation.learned}) beat {evaluation.baseline} on {evaluation.better:,} of "
+            f"{counted(total, 'instance')} and lose on {evaluation.worse:,}."
         )
     return out

@@ -1,4 +1,4 @@
-"""What the data is: how much was said by whom of what, and what somebody who reads on should know about it."""
+"""Describes the data of a report: counts, coverage, overlap, ties, labels, and warnings about their quality."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ import numpy as np
 
 from concordant.arrays import Floats, Ints
 from concordant.data.comparisons import Comparisons
+from concordant.data.container import counted
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
-from concordant.errors import shorten
+from concordant.inference.experts import support as item_support
+from concordant.report.agreement import unordered_pairs
+from concordant.report.wording import listed, percent
 
-__all__ = ["Bar", "Fact", "DataSummary", "KINDS", "count_of", "summarise_data", "identical_experts"]
+__all__ = ["KINDS", "Bar", "DataSummary", "Fact", "identical_experts", "summarise_data"]
 
-# What the values of a container are called, and what experts did to give them.
+# Kind of data -> what its values are called, and what an expert did to give them.
 KINDS = {
     "rank": ("ranks", "ranked"),
     "score": ("scores", "scored"),
@@ -23,13 +26,17 @@ KINDS = {
     "comparisons": ("comparisons", "compared"),
 }
 _BARS = 16
-# Lists of one instance that are compared item by item for their overlap; five times as many where there is but one.
+# The most lists of an instance whose overlap is computed; five times as many where there is one instance.
 _LISTS = 400
-_ROUGHLY_NOTHING = 0.01
+# Experts with fewer rows than this share of the median expert get a warning.
+_FEW_ROWS = 0.01
+_FEW_COMPARISONS = 10
+# The smallest number of rows for which identical lists are no coincidence.
+_MIN_IDENTICAL = 10
 
 
 class Fact(NamedTuple):
-    """One figure about the data, ready to be read."""
+    """One figure about the data, as text."""
 
     name: str
     value: str
@@ -37,7 +44,7 @@ class Fact(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """How many there are of something."""
+    """One bar of a histogram: how many items fall into it."""
 
     name: str
     items: int
@@ -45,25 +52,25 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True)
 class DataSummary:
-    """What the data is.
+    """Counts and quality of the data.
 
     Attributes
     ----------
     kind : str
         "rank", "score", "rating" or "comparisons".
     instances, experts, items, rows : int
-        How many there are; items are counted in every instance anew.
+        Their numbers. An item that occurs in two instances counts twice.
     coverage, overlap, ties : float or None
-        The share of the items of its instance that a list holds; the share of the items of two lists together that
-        both hold; the share of items that are tied within their list (of outcomes, for comparisons). Means.
+        Means: the share of the items of its instance that a list holds; the Jaccard overlap of two lists; the share
+        of entries that are tied within their list (of outcomes, for comparisons).
     facts : list of Fact
-        All that and more, in words.
+        The same and more, as text.
     support : list of Bar
-        Items by how many experts speak of them (by the comparisons they took part in).
+        Histogram of the items by the number of experts who ranked them, or of their comparisons.
     warnings : list of str
-        What a reader should know.
+        What a reader should know before trusting the result.
     weight : float or None
-        What all lists weigh together, where they do not all weigh 1.
+        Total weight of the lists; None where every list has weight 1.
     """
 
     kind: str
@@ -80,29 +87,8 @@ class DataSummary:
     weight: float | None = None
 
 
-def count_of(n: float, one: str, many: str | None = None) -> str:
-    """Return a count with its noun.
-
-    >>> count_of(1, "expert"), count_of(1200, "expert"), count_of(2, "query", "queries")
-    ('1 expert', '1,200 experts', '2 queries')
-    """
-    return f"{n:,.0f} {one if n == 1 else many or one + 's'}"
-
-
-def _percent(share: float) -> str:
-    """Return a share in whole per cent, with one place where that would make a little nothing, or almost all, all.
-
-    >>> _percent(0.25), _percent(0.996), _percent(0.004), _percent(1.0), _percent(0.0)
-    ('25%', '99.6%', '0.4%', '100%', '0%')
-    """
-    if 0 < share < 0.1 or 0.995 <= share < 1:
-        # What rounds to nothing or to all even so is neither.
-        return f"{min(max(share, 0.001), 0.999):.1%}"
-    return f"{share:.0%}"
-
-
 def summarise_data(votes: Preferences | Comparisons, labels: Labels | None = None) -> DataSummary:
-    """Return what the data is: counts, coverage, overlap, ties, and what is worth a warning.
+    """Summarise the data: counts, coverage, overlap, ties, labels and warnings.
 
     Examples
     --------
@@ -121,7 +107,7 @@ def summarise_data(votes: Preferences | Comparisons, labels: Labels | None = Non
 
 
 def _spread(values: Ints | Floats) -> str:
-    """Return the middle of some counts and how far they go."""
+    """Return the median of some counts with their minimum and maximum."""
     low, middle, high = (float(v) for v in (values.min(), np.median(values), values.max()))
     if low == high:
         return f"{low:,.0f}"
@@ -143,33 +129,33 @@ def _of_lists(votes: Preferences) -> DataSummary:
     tied = _tied(votes)
     support = np.bincount(votes.slot, minlength=m)
     facts = [
-        Fact("Instances", f"{n:,}", "what is ranked one by one: a query, an election, a leaderboard"),
-        Fact("Experts", f"{k:,}", "those who rank: systems, judges, voters"),
-        Fact("Items", f"{m:,}", "counted in every instance anew" if n > 1 else ""),
+        Fact("Instances", f"{n:,}", "ranked separately: queries, elections, leaderboards"),
+        Fact("Experts", f"{k:,}", "who rank: systems, judges, voters"),
+        Fact("Items", f"{m:,}", "counted in each instance" if n > 1 else ""),
     ]
     if n > 1 and (distinct := _distinct(votes)) != m:
-        facts.append(Fact("Different items", f"{distinct:,}", "by their ids"))
-    facts.append(Fact(what.capitalize(), f"{r:,}", f"in {count_of(votes.n_lists, 'list')}"))
+        facts.append(Fact("Distinct items", f"{distinct:,}", "by id"))
+    facts.append(Fact(what.capitalize(), f"{r:,}", f"in {counted(votes.n_lists, 'list')}"))
     weight = None if votes.list_weight is None else float(votes.weights.sum())
     if weight is not None:
-        facts.append(Fact("Weight of all lists", f"{weight:,.6g}", "a ballot cast three times weighs 3"))
+        facts.append(Fact("Total weight", f"{weight:,.6g}", "of the lists; a ballot cast 3 times has weight 3"))
     if len(lengths):
-        facts.append(Fact("Items of a list", _spread(lengths), "middle (least to most)"))
+        facts.append(Fact("Items per list", _spread(lengths), "median (min to max)"))
     if n > 1 and len(sizes):
-        facts.append(Fact("Items of an instance", _spread(sizes), "middle (least to most)"))
-        facts.append(Fact("Experts of an instance", _spread(answered), "middle (least to most)"))
+        facts.append(Fact("Items per instance", _spread(sizes), "median (min to max)"))
+        facts.append(Fact("Experts per instance", _spread(answered), "median (min to max)"))
     if coverage is not None:
-        facts.append(Fact("Coverage", _percent(coverage), "of the items of its instance, a list holds on average"))
-        facts.append(Fact("Missing", _percent(1 - coverage), "of them it leaves out"))
+        facts.append(Fact("Coverage", percent(coverage), "of the items of its instance are in a list, on average"))
+        facts.append(Fact("Missing", percent(1 - coverage), "of them are not in it"))
     if overlap is not None:
-        facts.append(Fact("Overlap", _percent(overlap), "of the items of two lists together, both hold on average"))
-    facts.append(Fact("Ties", _percent(tied), "of the entries of a list share their place with another"))
+        facts.append(Fact("Overlap", percent(overlap), "of the items of two lists are in both, on average"))
+    facts.append(Fact("Ties", percent(tied), "of the entries share their rank with another"))
     warnings = _list_warnings(votes, answered, support)
     return DataSummary(votes.kind, n, k, m, r, coverage, overlap, tied, facts, _histogram(support), warnings, weight)
 
 
 def _overlap(votes: Preferences) -> float | None:
-    """Return the mean over instances of the mean Jaccard index of two of its lists; very many are thinned evenly."""
+    """Return the mean Jaccard index of two lists, averaged over instances; of many lists, an even sample."""
     starts, offsets = votes.list_starts.tolist(), votes.slots.offsets.tolist()
     most = max(_LISTS, 5 * _LISTS // max(len(votes), 1))
     found = []
@@ -199,9 +185,9 @@ def _tied(votes: Preferences) -> float:
 
 
 def _histogram(support: Ints | Floats) -> list[Bar]:
-    """Return items by how much is said of them: one bar for each number, or for ranges where they spread far.
+    """Return a histogram of the support of the items: one bar for each number, or for ranges that double in width.
 
-    Ranges double from one to the next, for a few items are often spoken of far more than the rest.
+    Ranges double because a few items often have far more support than the rest.
     """
     counts = np.rint(support).astype(np.int64)
     if not len(counts):
@@ -222,11 +208,6 @@ def _histogram(support: Ints | Floats) -> list[Bar]:
     return bars[first:]
 
 
-def _some(names: list[str], limit: int = 3) -> str:
-    shown = ", ".join(shorten(name, 40) for name in names[:limit])
-    return shown + (f" and {len(names) - limit:,} more" if len(names) > limit else "")
-
-
 def _list_warnings(votes: Preferences, answered: Ints, support: Ints) -> list[str]:
     out = []
     n = len(votes)
@@ -234,45 +215,49 @@ def _list_warnings(votes: Preferences, answered: Ints, support: Ints) -> list[st
         return ["Nobody ranked anything."]
     alone = int((answered == 1).sum())
     if alone and n > 1:
-        rest = "rests" if alone == 1 else "rest"
-        out.append(f"{count_of(alone, 'instance')} {rest} on a single list: there is nothing to agree on.")
+        have = "has" if alone == 1 else "have"
+        out.append(f"{counted(alone, 'instance')} {have} a single list: there is no agreement to measure.")
     empty = int((answered == 0).sum())
     if empty:
-        out.append(f"{count_of(empty, 'instance')} {'has' if empty == 1 else 'have'} no list at all.")
+        out.append(f"{counted(empty, 'instance')} {'has' if empty == 1 else 'have'} no list at all.")
     said = np.bincount(votes.list_expert, weights=votes.list_lengths, minlength=votes.n_experts)
     silent = [votes.experts[int(e)] for e in np.flatnonzero(said == 0)]
     if silent:
-        out.append(f"{count_of(len(silent), 'expert')} said nothing: {_some(silent)}.")
-    quiet = [votes.experts[int(e)] for e in np.flatnonzero((said > 0) & (said < _ROUGHLY_NOTHING * np.median(said)))]
+        out.append(f"{counted(len(silent), 'expert')} ranked nothing: {listed(silent)}.")
+    quiet = [votes.experts[int(e)] for e in np.flatnonzero((said > 0) & (said < _FEW_ROWS * np.median(said)))]
     if quiet:
-        out.append(f"{count_of(len(quiet), 'expert')} said next to nothing beside the others: {_some(quiet)}.")
+        out.append(
+            f"{counted(len(quiet), 'expert')} ranked less than {_FEW_ROWS:.0%} of what the median expert ranked: "
+            f"{listed(quiet)}."
+        )
     unheard = int((support == 0).sum())
     if unheard:
         were = "was" if unheard == 1 else "were"
         out.append(
-            f"{count_of(unheard, 'item')} ({_percent(unheard / len(support))}) {were} ranked by nobody: last, or in "
-            "the middle, depending on the method."
+            f"{counted(unheard, 'item')} ({percent(unheard / len(support))}) {were} ranked by nobody. Methods place "
+            "such items last or in the middle."
         )
     single = int((support == 1).sum())
     if votes.n_experts > 2 and single > 0.5 * len(support):
         out.append(
-            f"{single / len(support):.0%} of the items were found by a single expert only: their place rests on one "
+            f"{single / len(support):.0%} of the items were ranked by only one expert: their rank depends on one "
             "opinion."
         )
     lengths, place = votes.list_lengths, votes.positions("max")
     first = np.minimum.reduceat(place, votes.list_offsets[:-1]) if votes.n_lists else np.zeros(0)
     flat = int(((first == lengths) & (lengths > 1)).sum())
     if flat:
-        out.append(f"{count_of(flat, 'list')} with all items in one place: nothing is said about the order.")
+        tie = "ties all its items and says" if flat == 1 else "tie all their items and say"
+        out.append(f"{counted(flat, 'list')} {tie} nothing about the order.")
     out += [
-        f"{shorten(a, 40)} and {shorten(b, 40)} say the same in every instance: one opinion, counted twice."
-        for a, b in identical_experts(votes)[:3]
+        f"{listed(pair)} have identical lists in every instance: one opinion may be counted twice."
+        for pair in identical_experts(votes)[:3]
     ]
     return out
 
 
 def identical_experts(votes: Preferences) -> list[tuple[str, str]]:
-    """Return experts whose lists are all equal, where they ranked more than a handful of things."""
+    """Return pairs of experts whose lists are all equal, among experts with at least 10 rows."""
     if votes.n_experts > 200 or votes.list_weight is not None:
         return []
     place = np.rint(2 * votes.positions("average")).astype(np.int64)
@@ -282,7 +267,7 @@ def identical_experts(votes: Preferences) -> list[tuple[str, str]]:
     edges = np.searchsorted(votes.row_expert[order], np.arange(votes.n_experts + 1))
     for e in range(votes.n_experts):
         rows = order[edges[e] : edges[e + 1]]
-        if len(rows) < 10:
+        if len(rows) < _MIN_IDENTICAL:
             continue
         rows = rows[np.argsort(votes.slot[rows], kind="stable")]
         key = votes.slot[rows].tobytes() + place[rows].tobytes()
@@ -296,34 +281,30 @@ def _of_comparisons(votes: Comparisons) -> DataSummary:
     outcomes = votes.n_left + votes.n_right + votes.n_ties
     total, ties = float(outcomes.sum()), float(votes.n_ties.sum())
     m, named = votes.n_slots, votes.expert is not None
-    turned = votes.left > votes.right
-    low, high = np.where(turned, votes.right, votes.left), np.where(turned, votes.left, votes.right)
-    met = len(np.unique(low.astype(np.int64) * max(m, 1) + high))
+    met = len(np.unique(unordered_pairs(votes)[0]))
     sizes = votes.slots.sizes.astype(np.int64)
     possible = int((sizes * (sizes - 1) // 2).sum())
-    support = np.bincount(votes.left, weights=outcomes, minlength=m) + np.bincount(
-        votes.right, weights=outcomes, minlength=m
-    )
+    support = item_support(votes)
     share = ties / total if total else 0.0
     facts = [
-        Fact("Instances", f"{len(votes):,}", "what is ranked one by one; a leaderboard is one instance"),
-        Fact("Experts", f"{votes.n_experts:,}" if named else "not named", "those who compare: judges, users, models"),
+        Fact("Instances", f"{len(votes):,}", "ranked separately; a leaderboard is one instance"),
+        Fact("Experts", f"{votes.n_experts:,}" if named else "not named", "who compare: judges, users, models"),
         Fact("Items", f"{m:,}"),
-        Fact("Comparisons", f"{total:,.6g}", "outcomes counted"),
-        Fact("Ties", _percent(share), "of the outcomes"),
-        Fact("Pairs that met", f"{met:,}", f"of {possible:,} possible ({_percent(met / max(possible, 1))})"),
+        Fact("Comparisons", f"{total:,.6g}", "wins, losses and ties"),
+        Fact("Ties", percent(share), "of the outcomes"),
+        Fact("Pairs compared", f"{met:,}", f"of {possible:,} possible ({percent(met / max(possible, 1))})"),
     ]
     if len(support):
-        facts.append(Fact("Comparisons of an item", _spread(support), "middle (least to most)"))
+        facts.append(Fact("Comparisons per item", _spread(support), "median (min to max)"))
     warnings = []
     if votes.expert is not None:
         said = np.bincount(votes.expert, weights=outcomes, minlength=votes.n_experts)
-        facts.append(Fact("Comparisons of an expert", _spread(said), "middle (least to most)"))
-        few = int((said < 10).sum())
+        facts.append(Fact("Comparisons per expert", _spread(said), "median (min to max)"))
+        few = int((said < _FEW_COMPARISONS).sum())
         if few:
             warnings.append(
-                f"{count_of(few, 'expert')} made fewer than 10 comparisons: little can be said about how far to trust "
-                "them."
+                f"{counted(few, 'expert')} made fewer than {_FEW_COMPARISONS} comparisons, too few to judge their "
+                "reliability."
             )
     if votes.sided and total:
         left, right = float(votes.n_left.sum()), float(votes.n_right.sum())
@@ -332,12 +313,12 @@ def _of_comparisons(votes: Comparisons) -> DataSummary:
             side = "left" if lean > 0 else "right"
             decided = max(left, right) / (left + right)
             warnings.append(
-                f"The item shown on the {side} won {decided:.1%} of the decided comparisons, more than chance allows: "
-                "the side may sway the judges."
+                f"The item shown on the {side} won {decided:.1%} of the decided comparisons, more than chance "
+                "explains: the judges may have a position bias."
             )
     unheard = int((support == 0).sum())
     if unheard:
-        warnings.append(f"{count_of(unheard, 'item')} took part in no comparison.")
+        warnings.append(f"{counted(unheard, 'item')} took part in no comparison.")
     rows = round(total)
     return DataSummary(
         "comparisons", len(votes), votes.n_experts, m, rows, None, None, share, facts, _histogram(support), warnings
@@ -346,9 +327,7 @@ def _of_comparisons(votes: Comparisons) -> DataSummary:
 
 def _of_labels(votes: Preferences | Comparisons, labels: Labels) -> tuple[list[Fact], list[str]]:
     known = ~np.isnan(labels.label)
-    at = votes.slots.locate(labels.slots) if labels.n_slots else np.zeros(votes.n_slots, dtype=np.int64) - 1
-    judged = np.zeros(votes.n_slots, dtype=np.bool_)
-    judged[at >= 0] = known[at[at >= 0]]
+    judged = ~np.isnan(labels.align(votes).label)
     there = sum(instance in labels.instances.codes for instance in votes.instances)
     values, times = np.unique(labels.label[known], return_counts=True)
     shares = ", ".join(
@@ -359,18 +338,18 @@ def _of_labels(votes: Preferences | Comparisons, labels: Labels) -> tuple[list[F
         Fact("Labels", f"{int(known.sum()):,}", shares + (" …" if len(values) > 6 else "")),
         Fact(
             "Judged",
-            _percent(float(judged.mean())) if len(judged) else "0%",
-            "of the items that experts rank have a label",
+            percent(float(judged.mean())) if len(judged) else "0%",
+            "of the ranked items have a label",
         ),
     ]
     warnings = []
     if len(values) and values[-1] <= 0:
-        warnings.append("No label is above 0: they cannot tell a good item from a bad one.")
+        warnings.append("No label is above 0: no item counts as relevant.")
     elsewhere = len(labels) - there
     if elsewhere:
         be = "is" if elsewhere == 1 else "are"
-        warnings.append(f"{count_of(elsewhere, 'labelled instance')} {be} not in the data and {be} not evaluated.")
+        warnings.append(f"{counted(elsewhere, 'labelled instance')} {be} not in the data and {be} not evaluated.")
     if there < len(votes):
         have = "has" if len(votes) - there == 1 else "have"
-        warnings.append(f"{len(votes) - there:,} of {count_of(len(votes), 'instance')} {have} no labels.")
+        warnings.append(f"{len(votes) - there:,} of {counted(len(votes), 'instance')} {have} no labels.")
     return facts, warnings

@@ -1,11 +1,12 @@
-"""What labels say: how good each method is, on instances it did not learn from, and where learning mattered.
+"""Evaluation of the methods against labels: metrics, paired tests, and instances that learned weights correct.
 
-Methods that read no labels are evaluated as they are. Those that learn are fitted without the instances they are
-tested on; pairs of values are of the same instances, so that every test is paired.
+Methods that read no labels are evaluated as they are. Supervised methods are cross-validated, so that no instance is
+evaluated by a model that was fitted to it. All values are of the same instances, so that every test is paired.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,9 +19,11 @@ from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantError, KindError, shorten
 from concordant.metrics.comparison import TESTS, compare
-from concordant.metrics.evaluation import Evaluation, evaluate, expert_consensus
+from concordant.metrics.evaluation import Evaluation, evaluate, evaluate_experts
+from concordant.report._instances import rank_table, values_by_item
 from concordant.report._plot_data import mean_curve, values_by_cutoff
 from concordant.report.method_results import MethodResult, NamedMethod, Votes, collect_warnings
+from concordant.report.wording import listed
 from concordant.selection.cross_validation import CrossValidation, cross_validate
 from concordant.selection.folds import are_given_folds, labelled, labels_of
 
@@ -36,32 +39,35 @@ __all__ = [
 
 
 class _MetricSet(NamedTuple):
-    """What is measured, what of it is shown, and what rows are ordered by."""
+    """The metrics to compute, the columns to show, and the metric that orders the rows."""
 
     metrics: tuple[str, ...]
     shown: tuple[str, ...]
     main: str
 
 
-# LETOR's script gives an instance with fewer items than the cut-off 0, so that it is kept where most have enough.
+# LETOR's script gives 0 to instances with fewer items than the cut-off, so its cut-offs stay low.
 _METRIC_SETS = {"letor": _MetricSet(("ndcg@1-5", "p@5", "map"), ("ndcg@1", "ndcg@3", "ndcg@5", "p@5", "map"), "ndcg@5")}
 _DEFAULT_METRICS = _MetricSet(("ndcg@1-10", "p@10", "map"), ("ndcg@1", "ndcg@5", "ndcg@10", "p@10", "map"), "ndcg@10")
-# Five folds; two where there is so much that half of it teaches as well.
-_FOLDS, _FEW_FOLDS, _MUCH = 5, 2, 400_000
-# Fewer labelled instances than this cannot be learned from and tested on.
-_FEWEST = 10
-# Held out of every training part to choose penalties and passes by.
+# Five folds; two above this many rows, where half of the data is enough to learn from.
+_FOLDS, _FEW_FOLDS, _MANY_ROWS = 5, 2, 400_000
+# Supervised methods need at least this many labelled instances.
+_MIN_LABELLED = 10
+# Share of each training part that is held out to choose penalties and passes.
 _HELD_OUT = 0.2
 _RESAMPLES = 2000
 _EXPERTS_ALONE = 60
 _CASES = 6
 _CASE_ITEMS, _CASE_EXPERTS = 8, 12
-# Differences of a metric that are none.
+# Smaller differences of a metric are rounding.
 _SAME = 1e-9
 
 
 class LeaderboardCell(NamedTuple):
-    """A mean of a metric, its difference to the baseline with interval and corrected p-value, and what that says."""
+    """Mean of a metric, its difference to the baseline with interval and corrected p-value, and the verdict.
+
+    `sign` is 1 for significantly better, -1 for significantly worse, else 0.
+    """
 
     mean: float
     difference: float | None
@@ -73,7 +79,7 @@ class LeaderboardCell(NamedTuple):
 
 
 class LeaderboardRow(NamedTuple):
-    """A method, or an expert alone, against the labels; `kind` is "method", "learned" or "expert"."""
+    """A method or a single expert against the labels; `kind` is "method", "learned" or "expert"."""
 
     name: str
     kind: str
@@ -81,7 +87,7 @@ class LeaderboardRow(NamedTuple):
 
 
 class MetricCurve(NamedTuple):
-    """A metric by cut-off: values and the ends of their intervals."""
+    """A metric by cut-off, with the ends of its intervals."""
 
     name: str
     x: list[int]
@@ -91,9 +97,10 @@ class MetricCurve(NamedTuple):
 
 
 class ExpertContribution(NamedTuple):
-    """What one expert said about two items, and what the learned model made of it.
+    """How much one expert contributes to the score difference of two items.
 
-    `adds` is by how much the expert lifts the first item above the second, in units of the score.
+    `amount` is the contribution to the score of the chosen item minus that of the replaced item. The ranks are those of
+    the two items in the list of the expert.
     """
 
     expert: str
@@ -104,36 +111,36 @@ class ExpertContribution(NamedTuple):
 
 @dataclass(frozen=True)
 class CaseStudy:
-    """An instance where the equal vote was wrong and the learned model right.
+    """An instance where a supervised method puts a better item first than the baseline.
 
     Attributes
     ----------
     instance : str
-        Which.
-    learned_value, equal_value : float
-        The main metric of both.
-    chosen, dethroned : str
-        The item that the learned model puts first, and the one that the equal vote does.
-    chosen_label, dethroned_label : float
+        Id of the instance.
+    learned_value, baseline_value : float
+        The main metric of both methods.
+    chosen, replaced : str
+        The first item of the supervised method and the first item of the baseline.
+    chosen_label, replaced_label : float
         Their labels.
-    for_chosen, for_dethroned : int
-        How many experts put the one above the other, in the lists that tell.
-    voices : list of Voice
-        Experts, the strongest first.
+    for_chosen, for_replaced : int
+        Number of experts who rank the one above the other, and the other way round.
+    contributions : list of ExpertContribution
+        The experts, largest contribution first.
     others : float
-        What the experts who are not listed add together.
+        Total contribution of the experts who are not listed.
     items : list of str
-        The best items of both.
+        The best items of both methods.
     experts : list of str
-        Those who answered, in the order of `voices`.
+        Experts with a list, in the order of `contributions`.
     ranks : list of lists of int or None
-        items × experts, the rank in the expert's list.
-    learned_rank, equal_rank : lists of int
-        Of the items.
+        Rank of each item in the list of each expert.
+    learned_rank, baseline_rank : lists of int
+        Rank of each item by both methods.
     labels : list of float or None
-        Of the items.
+        Label of each item.
     text : str
-        What happened, in words.
+        A short description.
     """
 
     instance: str
@@ -158,46 +165,46 @@ class CaseStudy:
 
 @dataclass(frozen=True)
 class LabelEvaluation:
-    """What the labels say.
+    """Results of all methods against the labels.
 
     Attributes
     ----------
     metrics : list of str
         The columns of the leaderboard.
     main : str
-        The metric by which rows are ordered.
+        The metric that orders the rows.
     baseline : str
-        What the others are tested against.
-    rows : list of Row
-        Methods, and the best and the middle expert alone.
+        The method that the others are tested against.
+    rows : list of LeaderboardRow
+        The methods, and the best and the median single expert.
     instances : int
-        How many were evaluated.
+        Number of evaluated instances.
     how : list of str
-        How the figures came about.
-    lines : list of Line
+        How the figures were computed.
+    curves : list of MetricCurve
         NDCG by cut-off.
     values : dict of str to dict of str to float
-        Row name -> instance -> the main metric.
+        Row name -> instance -> main metric.
     learned : str or None
-        The best method that learns.
+        The best supervised method.
     better, equal, worse : int
-        In how many instances it is better than the baseline, the same, worse.
+        Number of instances where it is better than the baseline, equal, worse.
     first_better, first_worse : int
-        In how many instances its first item has a higher label than that of the baseline, and in how many a lower one.
-    cases : list of Case
-        Where it was right and the equal vote wrong.
+        Number of instances where its first item has a higher label than that of the baseline, and a lower one.
+    cases : list of CaseStudy
+        Instances where it gains most and puts a better item first.
     weights : dict of str to dict of str to float
-        Learned method -> expert -> adherence, the mean over the folds.
+        Supervised method -> expert -> weight, the mean over the folds.
     expert_values : dict of str to float
-        Expert -> the mean of the main metric of its own lists.
+        Expert -> mean of the main metric of its own lists.
     consensus : dict of str to Consensus
-        Learned method -> every instance as predicted without having seen it.
+        Supervised method -> out-of-fold predictions of all instances.
     left_out : dict of str to str
-        Methods that could not be tested, and why.
+        Methods that could not be evaluated, and why.
     unjudged : float
-        The share of the ten best items of the baseline that have no label.
+        Share of the top 10 items of the baseline that have no label.
     warnings : list of str
-        What was said on the way.
+        Warnings of the methods and of the evaluation.
     """
 
     metrics: list[str]
@@ -233,24 +240,24 @@ def evaluate_methods(
     folds: Any = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> LabelEvaluation:
-    """Return how good the methods are against labels.
+    """Evaluate methods against labels and test their differences to the first one.
 
     Parameters
     ----------
     votes : Preferences or Comparisons
-        What the experts said.
+        The rankings or votes.
     labels : Labels
-        The truth, matched by id.
-    opinions : list of Opinion
-        What methods that read no labels say; the first is the baseline.
-    learners : list of Asked
-        Methods that learn from labels: fitted fold by fold, and tested on instances they did not see.
+        Relevance labels, matched by id.
+    results : list of MethodResult
+        Methods that read no labels. The first is the baseline.
+    learners : list of NamedMethod
+        Supervised methods, to be cross-validated.
     convention : {"trec", "letor", "paper"}
-        Whose rules the metrics follow.
+        Convention of the metrics.
     folds : list of Fold, optional
-        Given folds; without them five are made.
-    say : callable
-        Is told what is being done.
+        Given folds; by default five are made.
+    progress : callable
+        Called with a description of each step.
     """
     metric_set = _METRIC_SETS.get(convention, _DEFAULT_METRICS)
     main = metric_set.main
@@ -259,13 +266,13 @@ def evaluate_methods(
     left_out: dict[str, str] = {}
     known = int(labelled(votes, labels).sum())
     given = are_given_folds(folds)
-    parts = folds if given else _FOLDS if votes.n_rows <= _MUCH else _FEW_FOLDS
+    parts = folds if given else _FOLDS if votes.n_rows <= _MANY_ROWS else _FEW_FOLDS
     found: dict[str, CrossValidation] = {}
     for named in learners:
-        if known < _FEWEST and not given:
-            left_out[named.label] = f"learns from labels, and only {known} instances have any"
+        if known < _MIN_LABELLED and not given:
+            left_out[named.label] = f"it learns from labels, and only {known} instances have any"
             continue
-        progress(f"learning with {named.label}")
+        progress(f"fitting {named.label}")
         try:
             with collect_warnings(said):
                 found[named.label] = cross_validate(
@@ -291,11 +298,12 @@ def evaluate_methods(
     evaluations: dict[str, Evaluation] = plain | found
     if given and found:
         how.append(
-            f"methods that learn: fitted to the train part of {len(folds)} given folds, chosen on vali, tested on test"
+            f"supervised methods: fitted to the training part of {len(folds)} given folds, tuned on the validation "
+            "part, evaluated on the test part"
         )
     elif found:
         how.append(
-            f"methods that learn: {parts}-fold cross-validation, fitted without the instances they are tested on"
+            f"supervised methods: {parts}-fold cross-validation; no instance is evaluated by a model fitted to it"
         )
     learned = max(found, key=lambda name: found[name].mean[main], default=None)
     better = equal = worse = first_better = first_worse = 0
@@ -348,7 +356,7 @@ def _evaluated(
 
 
 def _align(evaluation: Evaluation, reference: Evaluation | None) -> Evaluation:
-    """Return the values of the instances of a cross-validation, in its order and folds."""
+    """Return the evaluation with the instances, order and folds of a cross-validation."""
     if reference is None:
         return evaluation
     at = evaluation.instances.codes
@@ -365,25 +373,15 @@ def _tested_once(cv: CrossValidation) -> bool:
 def _experts(
     votes: Votes, labels: Labels, convention: str, metric_set: _MetricSet, reference: Evaluation | None
 ) -> dict[str, Evaluation]:
-    """Return every expert's own lists against the labels; an instance it did not answer counts 0."""
+    """Evaluate the lists of every expert; an instance without a list counts 0."""
     if not isinstance(votes, Preferences) or votes.n_experts > _EXPERTS_ALONE:
         return {}
-    out = {}
-    lists = np.bincount(votes.list_expert, minlength=votes.n_experts)
-    quietly: list[str] = []
-    for e, name in enumerate(votes.experts):
-        if lists[e] == 0:
-            continue
-        with collect_warnings(quietly):
-            found = evaluate(
-                expert_consensus(votes, name),
-                labels,
-                metric_set.metrics,
-                convention=convention,
-                instances=labels.instances,
-            )
-        out[name] = _align(found, reference)
-    return out
+
+    def measure(lists: Consensus) -> Evaluation:
+        return evaluate(lists, labels, metric_set.metrics, convention=convention, instances=labels.instances)
+
+    found = evaluate_experts(votes, measure).found
+    return {name: _align(evaluation, reference) for name, evaluation in found.items()}
 
 
 def _rows(
@@ -397,9 +395,9 @@ def _rows(
     every: dict[str, Evaluation] = {**plain, **found}
     if experts:
         order = sorted(experts, key=lambda name: -experts[name].mean[metric_set.main])
-        chosen = {"best": order[0]} | ({"middle": order[len(order) // 2]} if len(order) > 2 else {})
+        chosen = {"best": order[0]} | ({"median": order[len(order) // 2]} if len(order) > 2 else {})
         for word, name in chosen.items():
-            label = f"{shorten(name, 60)} ({word} expert alone)"
+            label = f"{shorten(name, 60)} ({word} single expert)"
             every[label] = experts[name]
             kinds[label] = "expert"
     n = len(every[baseline])
@@ -425,15 +423,15 @@ def _rows(
     how = [every[baseline].legend]
     if tests:
         how.append(
-            f"tested against {baseline}: {TESTS['t']}, two-sided, at 5 %, with Holm's correction over the "
-            f"{len(every) - 1} others, metric by metric"
+            f"tests against {baseline}: {TESTS['t']}, two-sided, 5 % level, Holm's correction over the other "
+            f"{len(every) - 1} rows for each metric"
         )
         how.append(
-            f"95% intervals: bootstrap over instances ({_RESAMPLES:,} draws), each for itself and not corrected: one "
-            "may leave out 0 where the corrected test does not reject"
+            f"95% intervals: bootstrap over instances ({_RESAMPLES:,} resamples), not corrected for several tests, so "
+            "that one may exclude 0 where the corrected test is not significant"
         )
     if experts:
-        how.append("the best expert was chosen by these very labels, which flatters it")
+        how.append("the best expert was chosen with the same labels, so its value is too high on average")
     return rows, how
 
 
@@ -445,7 +443,7 @@ def _curve(name: str, evaluation: Evaluation) -> MetricCurve:
 
 
 def _weights(cv: CrossValidation) -> dict[str, float]:
-    """Return the adherence of every expert, the mean over the folds."""
+    """Return the weight of every expert, averaged over the folds."""
     total: dict[str, list[float]] = {}
     for run in cv.runs:
         learned = run.method.learned_experts()
@@ -459,24 +457,16 @@ def _unjudged(consensus: Consensus | None, labels: Labels) -> float:
         return 0.0
     own = consensus.top(10)
     own = own[np.array([i for i, name in enumerate(own.instances) if name in labels.instances.codes], dtype=np.int64)]
-    at = own.slots.locate(labels.slots)
-    known = (at >= 0) & ~np.isnan(labels.label[np.maximum(at, 0)])
-    return float(1 - known.mean()) if len(known) else 0.0
-
-
-def _labels_in(labels: Labels, instance: str) -> dict[str, float]:
-    n = labels.instances.codes[instance]
-    a, b = int(labels.slots.offsets[n]), int(labels.slots.offsets[n + 1])
-    return dict(zip(labels.items[a:b].tolist(), labels.label[a:b].tolist(), strict=True))
+    return float(np.isnan(labels.align(own).label).mean()) if own.n_slots else 0.0
 
 
 def _compare_first_items(
     labels: Labels, learned: Consensus, baseline: Consensus, instances: Sequence[str]
 ) -> tuple[int, int]:
-    """Return in how many instances the learned model puts an item with a higher label first, and with a lower one."""
+    """Return the number of instances whose first item has a higher label than that of the baseline, and a lower one."""
     better = worse = 0
     for instance in instances:
-        label_of = _labels_in(labels, instance)
+        label_of = values_by_item(labels, instance, labels.label)
         new, old = (label_of.get(c.ranking(instance)[0], 0.0) for c in (learned, baseline))
         better, worse = better + (new > old), worse + (new < old)
     return better, worse
@@ -491,7 +481,7 @@ def _cases(
     gain: Floats,
     main: str,
 ) -> list[CaseStudy]:
-    """Return the instances where the learned order gains most, and puts a better item first."""
+    """Return the instances with the largest gain among those with a better first item."""
     if not isinstance(votes, Preferences):
         return []
     model = {i: run.method for run in cv.runs if run.seed == cv.runs[0].seed for i in run.consensus.instances}
@@ -518,24 +508,27 @@ def _case(
     instance: str,
     values: tuple[float, float],
 ) -> CaseStudy | None:
-    """Return what happened in an instance; None where there is no story."""
+    """Compare the first items of both methods in an instance; None where the new one has no higher label."""
     new, old = learned.ranking(instance), baseline.ranking(instance)
-    label_of = _labels_in(labels, instance)
+    label_of = values_by_item(labels, instance, labels.label)
     chosen, replaced = new[0], old[0]
     if not label_of.get(chosen, 0.0) > label_of.get(replaced, 0.0):
         return None
     try:
-        told = model.explain(votes, instance)
+        explanation = model.explain(votes, instance)
     except KindError:
         return None
-    gaps = told.between(chosen, replaced)
+    gaps = explanation.between(chosen, replaced)
     v = votes.instances.codes[instance]
-    first, last = int(votes.list_starts[v]), int(votes.list_starts[v + 1])
-    rows = slice(int(votes.list_offsets[first]), int(votes.list_offsets[last]))
-    names = votes.items.take(votes.slot[rows]).tolist()
-    who = votes.experts.take(votes.row_expert[rows]).tolist()
-    rank = {(expert, item): int(r) for expert, item, r in zip(who, names, place[rows].tolist(), strict=True)}
-    answered = votes.experts.take(votes.list_expert[first:last]).tolist()
+    table, experts = rank_table(votes, v, place)
+    answered = votes.experts.take(experts).tolist()
+    start, end = int(votes.slots.offsets[v]), int(votes.slots.offsets[v + 1])
+    rank = {
+        (expert, item): int(r)
+        for item, row in zip(votes.items[start:end].tolist(), table.tolist(), strict=True)
+        for expert, r in zip(answered, row, strict=True)
+        if not math.isnan(r)
+    }
     order = [x for x in gaps if x in set(answered)] + [x for x in answered if x not in gaps]
     above = sum(_above(rank.get((x, chosen)), rank.get((x, replaced))) for x in answered)
     below = sum(_above(rank.get((x, replaced)), rank.get((x, chosen))) for x in answered)
@@ -544,18 +537,16 @@ def _case(
         for x in order[:_CASE_EXPERTS]
     ]
     items = list(dict.fromkeys([*new[:_CASE_ITEMS], *old[:3]]))
-    of_learned, of_baseline = _ranks_in(learned, instance), _ranks_in(baseline, instance)
+    of_learned, of_baseline = (values_by_item(c, instance, c.rank) for c in (learned, baseline))
     supporting = [x for x in contributions if x.amount > 0][:2]
     opposing = [x for x in contributions if x.amount < 0][:1]
-    text = (
-        f"{above} {'expert puts' if above == 1 else 'experts put'} the right item above the other, {below} the other "
-        "way round"
-    )
+    higher = "expert ranks" if above == 1 else "experts rank"
+    text = f"{above} {higher} the better item higher, {below} the other item"
     if below > above:
         text += ": the majority was wrong"
     if supporting:
-        text += f". The model listened to {_called(supporting)}"
-        text += f", against {shorten(opposing[0].expert, 40)}" if opposing else ""
+        text += f". The largest contributions come from {listed([x.expert for x in supporting], word='expert')}"
+        text += f", against {listed([opposing[0].expert], word='expert')}" if opposing else ""
     text += "."
     shown = order[:_CASE_EXPERTS]
     return CaseStudy(
@@ -580,17 +571,6 @@ def _case(
     )
 
 
-def _called(contributions: list[ExpertContribution]) -> str:
-    names = [shorten(contribution.expert, 40) for contribution in contributions]
-    return f"expert{'s' if len(names) > 1 else ''} {' and '.join(names)}"
-
-
 def _above(one: int | None, other: int | None) -> bool:
-    """Return whether an item stands above another in a list; one that is left out stands behind."""
+    """Return whether a rank is higher than another; items that a list leaves out stand behind."""
     return one is not None and (other is None or one < other)
-
-
-def _ranks_in(consensus: Consensus, instance: str) -> dict[str, int]:
-    n = consensus.instances.codes[instance]
-    a, b = int(consensus.slots.offsets[n]), int(consensus.slots.offsets[n + 1])
-    return dict(zip(consensus.items[a:b].tolist(), consensus.rank[a:b].tolist(), strict=True))

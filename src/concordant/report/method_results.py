@@ -1,7 +1,8 @@
-"""What each method makes of the same data: which ones to ask, how sure the first is, where they differ.
+"""Runs the methods of a report on the same data: defaults, rank intervals, agreement and rank differences.
 
-A method may give intervals itself. Where its scores are sums over experts, drawing experts anew is drawing columns of
-its contributions anew, which costs a product of two small tables; other methods are fitted again to every draw.
+Rank intervals are those of the method, or a bootstrap over the experts. Where scores are sums over experts, a resample
+of the experts is a weighted sum of their contributions, which takes one small matrix product; other methods are fitted
+again to each resample.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from concordant.arrays import Floats, Ints
+from concordant.arrays import Floats
 from concordant.base.contract import Aggregator
 from concordant.base.registry import create
 from concordant.data.comparisons import Comparisons
@@ -24,6 +25,7 @@ from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
 from concordant.errors import ConcordantError, ConcordantWarning, KindError
 from concordant.inference.experts import support
+from concordant.report._instances import best_slots
 from concordant.report.agreement import expert_agreement
 
 __all__ = [
@@ -42,22 +44,22 @@ __all__ = [
 
 Votes = Preferences | Comparisons
 
-# What a step of learning adherence may cost, experts times items squared, before the report goes without it.
-_ADHERENCE = 3e8
-_TABLE_OF_PAIRS = 4e9
+# Lists times items squared above which the report does without learned adherence, and without Copeland.
+_ADHERENCE_COST = 3e8
+_COPELAND_COST = 4e9
 _KEMENY_ITEMS = 40
 _MANY_ITEMS = 2000
-_DRAWS = 200
+_RESAMPLES = 200
 _DEPTH = 50
 _REFIT_ROWS = 20_000_000
 _LEVEL = 0.95
-# An item is worth showing where some method puts it among its best.
-_NEAR_TOP = 10
+# Rank differences are shown for items in the top 10 of some method.
+_TOP = 10
 _CRF_ROWS = 400_000
 
 
 class NamedMethod(NamedTuple):
-    """A method to ask, and what it is called in the report."""
+    """A method and its name in the report."""
 
     label: str
     method: Aggregator
@@ -65,22 +67,22 @@ class NamedMethod(NamedTuple):
 
 @dataclass
 class MethodResult:
-    """What a method says.
+    """A method that was run, and its consensus or the reason why there is none.
 
     Attributes
     ----------
     label : str
-        What it is called in the report.
+        Name in the report.
     method : Aggregator
         The method, fitted.
     consensus : Consensus or None
-        What it says; None where it could not be asked.
+        The result; None where the method failed.
     seconds : float
-        How long that took.
+        Run time.
     warnings : list of str
-        What it said on the way.
+        Warnings of the method.
     reason : str
-        Why it could not be asked.
+        Why the method failed.
     """
 
     label: str
@@ -92,7 +94,7 @@ class MethodResult:
 
     @property
     def summary(self) -> str:
-        """The first line of the method's page."""
+        """The first line of the docstring of the method."""
         return (type(self.method).__doc__ or "").strip().split("\n", 1)[0]
 
 
@@ -102,10 +104,9 @@ def _make(name: str, **params: object) -> NamedMethod:
 
 
 def default_methods(votes: Votes) -> list[NamedMethod]:
-    """Return the methods a report asks when nobody names any: the first is the consensus it shows.
+    """Return the methods that a report runs by default; the first gives the consensus.
 
-    They depend on what the experts gave and on what can be afforded. What a list says about items it leaves out is what
-    the preferences declare.
+    They depend on the kind of data and on its size.
 
     Examples
     --------
@@ -123,40 +124,40 @@ def default_methods(votes: Votes) -> list[NamedMethod]:
     lists = np.bincount(votes.list_instance, minlength=len(votes))
     pairs = float((lists * m * m).sum())
     if votes.kind == "rating":
-        first = _make("mpm") if pairs <= _ADHERENCE else _make("mpm", adherence="none")
-        # Who did not rate an item did not dislike it: Borda only where most items are rated.
+        first = _make("mpm") if pairs <= _ADHERENCE_COST else _make("mpm", adherence="none")
+        # A missing rating is no dislike, but Borda counts it as one: use it only where most items are rated.
         known = votes.n_rows / max(float((lists * m).sum()), 1.0)
         out = [first, _make("plackett-luce"), _make("comb-anz", norm="none")]
         out += [_make("borda")] if known > 0.5 else []
-        return out + ([_make("copeland")] if pairs <= _TABLE_OF_PAIRS else [])
+        return out + ([_make("copeland")] if pairs <= _COPELAND_COST else [])
     if len(votes) == 1 and m.max(initial=0) <= _MANY_ITEMS:
         out = [_make("plackett-luce"), _make("borda"), _make("median-rank"), _make("copeland")]
         return out + ([_make("kemeny")] if m.max(initial=0) <= _KEMENY_ITEMS else [])
     out = [_make("rrf")] + ([_make("comb-mnz")] if votes.kind == "score" else [])
     out += [_make("borda"), _make("median-rank"), _make("ulara")]
-    return out + ([_make("copeland")] if pairs <= _TABLE_OF_PAIRS else [])
+    return out + ([_make("copeland")] if pairs <= _COPELAND_COST else [])
 
 
 def default_learners(votes: Votes) -> list[NamedMethod]:
-    """Return the methods that learn from labels, for a report that has some."""
+    """Return the supervised methods that a report with labels runs by default."""
     out = [_make("listwise-linear")]
     return out + ([_make("crf")] if votes.n_rows <= _CRF_ROWS else [])
 
 
 @contextmanager
-def collect_warnings(said: list[str]) -> Iterator[None]:
-    """Collect the warnings inside the block, each once."""
+def collect_warnings(out: list[str]) -> Iterator[None]:
+    """Collect the text of Concordant's warnings inside the block, each once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConcordantWarning)
         yield
     for warning in caught:
         text = " ".join(str(warning.message).split())
-        if issubclass(warning.category, ConcordantWarning) and text not in said:
-            said.append(text)
+        if issubclass(warning.category, ConcordantWarning) and text not in out:
+            out.append(text)
 
 
 def run_method(named: NamedMethod, votes: Votes) -> MethodResult:
-    """Return what a method says about the data, or why it cannot."""
+    """Fit a method to the data and return its result; an error becomes its reason."""
     out = MethodResult(named.label, named.method)
     started = perf_counter()
     try:
@@ -169,9 +170,9 @@ def run_method(named: NamedMethod, votes: Votes) -> MethodResult:
 
 
 class RankIntervals(NamedTuple):
-    """Between which ranks every slot lies, NaN where that is not known, and where the ranges come from.
+    """Rank intervals of all slots, NaN where unknown, and how they were computed.
 
-    `drawn` says that they come from experts drawn anew, and not from the method.
+    `bootstrapped` is true for resampled experts and false for intervals of the method itself.
     """
 
     lower: Floats
@@ -181,26 +182,26 @@ class RankIntervals(NamedTuple):
 
 
 def find_rank_intervals(
-    result: MethodResult, votes: Votes, *, draws: int = _DRAWS, depth: int = _DEPTH, random_state: int = 0
+    result: MethodResult, votes: Votes, *, draws: int = _RESAMPLES, depth: int = _DEPTH, random_state: int = 0
 ) -> RankIntervals | None:
-    """Return between which ranks the items lie: as the method says, or as ranks move when experts are drawn anew.
+    """Return the rank intervals of a result: those of the method, or a bootstrap over the experts.
 
     Parameters
     ----------
-    opinion : Opinion
-        A method that was asked.
+    result : MethodResult
+        A method that was run.
     votes : Preferences or Comparisons
-        What it was asked about.
+        The data it was run on.
     draws : int
-        How many times the experts are drawn, with replacement.
+        Number of bootstrap resamples of the experts.
     depth : int
-        Ranks are followed among the best `depth` items of each instance.
+        Ranks are those among the best `depth` items of each instance.
     random_state : int
-        Seed of the draws.
+        Seed of the resamples.
 
     Notes
     -----
-    None where there are fewer than three experts, or where drawing anew would cost too much.
+    None where there are fewer than three experts, or where resampling would take too long.
     """
     consensus, method = result.consensus, result.method
     if consensus is None:
@@ -216,32 +217,24 @@ def find_rank_intervals(
         return None
     rng = np.random.default_rng(random_state)
     drawn = rng.multinomial(votes.n_experts, np.full(votes.n_experts, 1 / votes.n_experts), size=draws).astype(float)
-    how = (
-        f"where an item stands in {_LEVEL:.0%} of {draws} draws: experts drawn anew with replacement, {result.label} "
-        "reached from each draw"
-    )
+    how = f"{_LEVEL:.0%} bootstrap intervals of {result.label} over {draws} resamples of the experts"
     if votes.slots.sizes.max(initial=0) > depth:
-        how += f"; ranks are those among the {depth} best items"
+        how += f", ranks among the top {depth} items"
     found = _from_contributions(method, votes, consensus, drawn, depth)
     if found is None and votes.n_rows * draws <= _REFIT_ROWS:
         found = _from_refits(method, votes, consensus, drawn, depth)
     return None if found is None else RankIntervals(*found, how, bootstrapped=True)
 
 
-def _best(consensus: Consensus, n: int, depth: int) -> Ints:
-    a, b = int(consensus.slots.offsets[n]), int(consensus.slots.offsets[n + 1])
-    return consensus.order()[a : min(b, a + depth)]
-
-
 def _percentile_interval(ranks: Floats) -> tuple[Floats, Floats]:
-    """Return the range that holds the wanted share of ranks, draws in rows."""
+    """Return the percentile interval of each column; resamples are in rows."""
     tail = (1 - _LEVEL) / 2
     low, high = np.quantile(ranks, [tail, 1 - tail], axis=0, method="inverted_cdf")
     return low, high
 
 
 def _ranks(scores: Floats) -> Floats:
-    """Return the ranks of scores, one draw in each row; ties share the smallest."""
+    """Return the ranks of scores, one resample in each row; ties share the smallest rank."""
     rows, m = scores.shape
     rank, _ = rank_scores(np.ascontiguousarray(scores).ravel(), np.arange(rows + 1, dtype=np.int64) * m)
     return rank.reshape(rows, m).astype(np.float64)
@@ -253,7 +246,7 @@ def _from_contributions(
     low, high = np.full(votes.n_slots, np.nan), np.full(votes.n_slots, np.nan)
     code = votes.experts.codes
     for n, instance in enumerate(votes.instances):
-        slots = _best(consensus, n, depth)
+        slots = best_slots(consensus, n, depth)
         if len(slots) == 0 or votes.list_starts[n + 1] - votes.list_starts[n] < 2:
             continue
         try:
@@ -272,7 +265,8 @@ def _from_refits(
     method: Aggregator, votes: Preferences, consensus: Consensus, drawn: Floats, depth: int
 ) -> tuple[Floats, Floats]:
     own = votes.weights
-    kept = np.concatenate([_best(consensus, n, depth) for n in range(len(votes))]) if len(votes) else np.zeros(0, int)
+    each = [best_slots(consensus, n, depth) for n in range(len(votes))]
+    kept = np.concatenate(each) if each else np.zeros(0, int)
     ranks = np.empty((len(drawn), len(kept)))
     copy = type(method)(**method.get_params())
     for d, weight in enumerate(drawn):
@@ -286,13 +280,13 @@ def _from_refits(
 
 
 def method_agreement(results: Sequence[MethodResult], votes: Votes) -> Floats:
-    """Return Kendall's tau-b between every two methods, averaged over the instances."""
+    """Return Kendall's tau-b between every two methods, averaged over instances."""
     each = [o.consensus for o in results if o.consensus is not None]
     k, m = len(each), votes.n_slots
     if not m or not k:
         return np.full((k, k), np.nan)
     sizes = votes.slots.sizes.astype(np.int64)
-    # Every method as an expert who ranks all items: instance by instance, method by method.
+    # Treat each method as an expert who ranks all items.
     starts = votes.slots.offsets[:-1]
     lengths = np.repeat(sizes, k)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -315,7 +309,7 @@ def method_agreement(results: Sequence[MethodResult], votes: Votes) -> Floats:
 
 
 def same_first_share(one: Consensus, other: Consensus) -> float:
-    """Return in which share of the instances two methods put the same item first; a tie for it counts."""
+    """Return the share of instances where two methods put the same item first; ties for first place count."""
     offsets = one.slots.offsets
     held = np.flatnonzero(np.diff(offsets) > 0)
     if not len(held):
@@ -325,7 +319,7 @@ def same_first_share(one: Consensus, other: Consensus) -> float:
 
 
 class RankDifference(NamedTuple):
-    """An item that methods place far apart: its rank by each of them."""
+    """An item that methods rank very differently, and its rank by each method."""
 
     instance: str
     item: str
@@ -333,16 +327,16 @@ class RankDifference(NamedTuple):
 
 
 def rank_differences(results: Sequence[MethodResult], votes: Votes, limit: int) -> list[RankDifference]:
-    """Return the items whose ranks differ most from method to method, near the top more than further down.
+    """Return the items with the largest ratio of largest to smallest rank over the methods.
 
-    The measure is the ratio of the largest and the smallest rank, over items that some method puts among its ten best
-    and of which as much is said as of the middle one; of several instances each gives one.
+    Only items in the top 10 of some method count, and only those with at least the median support. Several instances
+    give one item each.
     """
     ranks = np.column_stack([o.consensus.rank for o in results if o.consensus is not None]).astype(np.float64)
     if ranks.shape[1] < 2:
         return []
     said = support(votes)
-    near = (ranks.min(axis=1) <= _NEAR_TOP) & (said >= np.median(said))
+    near = (ranks.min(axis=1) <= _TOP) & (said >= np.median(said))
     ratio = np.where(near, ranks.max(axis=1) / ranks.min(axis=1), 0.0)
     out: list[RankDifference] = []
     seen: set[int] = set()

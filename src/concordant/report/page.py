@@ -1,8 +1,7 @@
-"""A report as one HTML file that needs nothing else: no network, no script but its own, no id that could be one.
+"""Renders a report as one self-contained HTML file: no network access, no script but its own.
 
-Ids reach the page as text only. The template escapes everything; what scripts read is JSON without a single `<`; a
-content security policy names the page's own style and script by their hashes, so that nothing else could run even if
-it got in.
+Ids reach the page as text only. The template escapes everything, and the JSON that scripts read contains no `<`. A
+content security policy allows the page's own style and script by their hashes, so that injected code cannot run.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import unicodedata
 from importlib.resources import files
 from typing import Any
 
+from concordant.data.container import counted
 from concordant.errors import MissingExtraError
 from concordant.report.content import Experts, Place, Report
 from concordant.report.label_evaluation import ExpertContribution, LabelEvaluation, MetricCurve
@@ -26,23 +26,23 @@ _LONGEST = 72
 _TITLE = 400
 _WORD = 22
 _KEY = 24
-# Marks that stack on a letter without end would cover the lines above.
+# The most combining marks on one letter; more would cover the lines above.
 _STACK = 3
-# Pixels of a cell from which on it has room for 0.12, and for .12 in small.
+# Smallest side of a cell, in pixels, that holds "0.12" and a small ".12".
 _ROOMY, _NARROW = 34, 23
 _HIDDEN = frozenset("\u202a\u202b\u202c\u202d\u202e\u2028\u2029\ufeff")
 _ISOLATES = frozenset("\u2066\u2067\u2068\u2069")
-_ODD_WORDS = {
-    "turned around": "less agreement than chance would give; the scale may be upside down.",
-    "no better than chance": "no agreement with what the others say.",
-    "outlier": "far less agreement than the others have.",
-    "other items": "lists of items that the others leave out or rank low.",
+_OUTLIER_WORDS = {
+    "inverted": "agreement significantly below 0. The scale may be upside down.",
+    "no better than chance": "agreement near 0 with the other experts.",
+    "outlier": "agreement far below that of the other experts.",
+    "other items": "ranks items that the others leave out or rank low.",
 }
-_KINDS = {"method": "no labels", "learned": "learned", "expert": "one expert"}
+_KINDS = {"method": "unsupervised", "learned": "supervised", "expert": "single expert"}
 
 
 def displayable(text: str, *, isolates: bool = False) -> str:
-    r"""Return a text that can be shown: control characters escaped, endless marks cut.
+    r"""Return a text that is safe to display: control characters escaped, stacked combining marks cut.
 
     >>> displayable("a\x00b"), displayable("caf\u00e9"), len(displayable("x" + 9 * "\u0301"))
     ('a\\x00b', 'café', 4)
@@ -63,10 +63,10 @@ def displayable(text: str, *, isolates: bool = False) -> str:
 
 
 def _short(text: str, width: int = _LONGEST) -> str:
-    """Return a text that has room in a cell; of a long one both ends, which is where ids differ."""
+    """Return a text that fits a cell. Long texts keep both ends, where ids usually differ."""
     shown = displayable(text if len(text) <= 4 * _TITLE else text[: 2 * _TITLE] + text[-_TITLE:])
     if not shown.strip():
-        # Nothing, or blanks alone, would leave a cell empty and a button without a name.
+        # A blank text would leave a cell empty and a button without a name.
         return f'"{shown}"'
     if len(shown) <= width:
         return shown
@@ -75,7 +75,7 @@ def _short(text: str, width: int = _LONGEST) -> str:
 
 
 def _number(value: Any, digits: int = 3) -> str:
-    """Return a number to so many significant figures, without an exponent where that can be."""
+    """Return a number with this many significant digits, without an exponent unless it is tiny."""
     if value is None:
         return "–"
     value = float(value)
@@ -89,7 +89,7 @@ def _number(value: Any, digits: int = 3) -> str:
     if places > 9:
         text = f"{value:.{digits - 1}e}"
     else:
-        # Small numbers beside larger ones need no more places than to be seen.
+        # More decimals than this would not help next to larger numbers.
         text = f"{value:,.{min(max(places, 0), digits + 2)}f}"
     return text.replace("-", "−")
 
@@ -107,7 +107,7 @@ def _signed(value: float, digits: int) -> str:
 
 
 def _agreement_shade(value: float | None) -> str:
-    """Return the classes of a cell that shows an agreement from -1 to 1; small ones are told apart best."""
+    """Return the CSS classes of an agreement from -1 to 1. The square root spreads small values."""
     if value is None or math.isnan(value):
         return "hu"
     step = min(10, round(10 * math.sqrt(abs(value))))
@@ -115,14 +115,14 @@ def _agreement_shade(value: float | None) -> str:
 
 
 def _rank_shade(rank: int | None) -> str:
-    """Return the classes of a cell that shows a rank: the nearer the top, the darker."""
+    """Return the CSS classes of a rank: the smaller, the darker."""
     if rank is None:
         return "hu"
     return f"hp p{max(1, 10 - math.floor(2.2 * math.log2(max(rank, 1))))}"
 
 
 def _text_width(text: str) -> float:
-    """Return about how wide a text is at 12 pixels, rather too much: what starts left of a drawing is cut off."""
+    """Return an upper estimate of the width of a text at 12 pixels. Text that starts left of a drawing is cut off."""
     out = 0.0
     for c in text:
         if unicodedata.east_asian_width(c) in "WF" or c in "mwMW@%":
@@ -147,7 +147,7 @@ def _hash(text: str) -> str:
 
 
 def render(report: Report) -> str:
-    """Return a report as HTML, complete in itself.
+    """Return a report as self-contained HTML.
 
     Needs Jinja (`pip install 'concordant[report]'`).
     """
@@ -160,14 +160,14 @@ def render(report: Report) -> str:
     def identity(text: Any, width: int = _LONGEST) -> Markup:
         full = str(text)
         short = _short(full, width)
-        # A word too long for a column may be broken anywhere; short ids stay in one piece.
+        # Long words may break anywhere; short ids stay in one piece.
         fit = "short" if len(short) <= _WORD else "long" if any(len(w) > _WORD for w in short.split()) else "some"
         if short == full:
             return Markup('<bdi class="{}">{}</bdi>').format(fit, full)
         return Markup('<bdi class="{}" title="{}">{}</bdi>').format(fit, _short(full, _TITLE), short)
 
     def item(text: Any, width: int = _LONGEST, *, alone: bool = False) -> Markup:
-        """Return an item by its name, with the id behind it, or in the tooltip where there is no room."""
+        """Return the name of an item followed by its id; `alone` puts the id into the tooltip."""
         name = report.names.get(str(text))
         if name is None:
             return identity(text, width)
@@ -208,13 +208,13 @@ def render(report: Report) -> str:
     text = template.render(
         r=report,
         policy=policy,
-        # Style and script are ours and hold nothing of the data; the JSON holds nothing that could end its element.
+        # Style and script hold no user data; the JSON holds nothing that could end its element.
         style=Markup(style),
         script=Markup(script),
         data=Markup(_data(report)),
         **_template_context(report),
     )
-    # A lone surrogate cannot be written; whatever came here without passing `displayable` is shown as unknown.
+    # A lone surrogate cannot be encoded; one that did not pass `displayable` is shown as "?".
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -229,14 +229,14 @@ def _largest_amount(contributions: list[ExpertContribution]) -> float:
 
 
 def _template_context(report: Report) -> dict[str, Any]:
-    """Return what the template shows besides the report itself: positions, classes, and what there is."""
+    """Return the variables of the template besides the report: layouts, CSS classes and flags."""
     experts, evaluation = report.experts, report.evaluation
     places = report.leaderboard or [p for i in report.instances for p in i.places[:1]]
     method = next(m for m in report.methods if m.label == report.main)
     outliers: dict[str, list[str]] = {}
     for name, word in ({} if experts is None else experts.outliers).items():
         outliers.setdefault(word, []).append(name)
-    sections = [("summary", "In short"), ("data", "Data"), ("consensus", "Consensus")]
+    sections = [("summary", "Summary"), ("data", "Data"), ("consensus", "Consensus")]
     sections += [("experts", "Experts")] if experts is not None else []
     sections += (
         [("methods", "Methods")] + ([("labels", "Labels")] if evaluation is not None else []) + [("about", "About")]
@@ -254,7 +254,7 @@ def _template_context(report: Report) -> dict[str, Any]:
         "has_agreement": any(i.agreement is not None for i in report.instances),
         "has_expert_values": experts is not None and any(e.value is not None for e in experts.rows),
         "outliers": list(outliers.items()),
-        "outlier_words": _ODD_WORDS,
+        "outlier_words": _OUTLIER_WORDS,
         "kinds": _KINDS,
         "heat": None if experts is None or not experts.tau else _heat_map(experts),
         "scale_cells": [{"cls": _agreement_shade(v / 10)} for v in range(-10, 11)],
@@ -263,7 +263,7 @@ def _template_context(report: Report) -> dict[str, Any]:
 
 
 def _leaderboard_scale(report: Report) -> Any:
-    """Return where a score stands in its cell, or None where there is nothing to draw."""
+    """Return the function from a score to its x coordinate, or None where all scores are equal."""
     ends = [v for p in report.leaderboard for v in (p.score, p.lower, p.upper) if v is not None]
     if not ends or max(ends) == min(ends):
         return None
@@ -272,7 +272,7 @@ def _leaderboard_scale(report: Report) -> Any:
 
 
 def _in_cell(value: float | None, side: int) -> str:
-    """Return what has room in a cell: two places, without the zero in front of them, or nothing."""
+    """Return a number that fits a cell: two decimals, without the leading zero where it is small, or nothing."""
     if value is None or side < _NARROW:
         return ""
     text = _fixed(value, 2)
@@ -280,12 +280,12 @@ def _in_cell(value: float | None, side: int) -> str:
 
 
 def _heat_map(experts: Experts) -> dict[str, Any]:
-    """Return the heat map of experts, laid out."""
+    """Return the layout of the heat map of experts."""
     n = len(experts.order)
     side = int(min(max(720 / n, 15), 52))
     names = [_short(name, 18) for name in experts.order]
     longest = max(_text_width(name) for name in names)
-    # Columns are named at 55 degrees: 0.82 of a name goes up, 0.57 to the right.
+    # Column names are drawn at 55 degrees: sin 55° = 0.82 of the length goes up, cos 55° = 0.57 to the right.
     left, top = 12 + math.ceil(longest), 16 + math.ceil(0.82 * longest)
     cells = []
     for i, row in enumerate(experts.tau):
@@ -293,7 +293,7 @@ def _heat_map(experts: Experts) -> dict[str, Any]:
             if i == j:
                 continue
             x, y = left + j * side, top + i * side
-            told = "too little in common" if value is None else _fixed(value, 2)
+            told = "too few shared items" if value is None else _fixed(value, 2)
             cells.append(
                 {
                     "cls": _agreement_shade(value),
@@ -319,7 +319,7 @@ def _heat_map(experts: Experts) -> dict[str, Any]:
     if known:
         most, least = max(known), min(known)
         words += (
-            f" Closest are {_short(most[1], 40)} and {_short(most[2], 40)} ({most[0]:.2f}), furthest apart "
+            f" Highest agreement: {_short(most[1], 40)} and {_short(most[2], 40)} ({most[0]:.2f}). Lowest: "
             f"{_short(least[1], 40)} and {_short(least[2], 40)} ({least[0]:.2f})."
         )
     return {
@@ -336,7 +336,7 @@ def _heat_map(experts: Experts) -> dict[str, Any]:
 
 
 def _chart(evaluation: LabelEvaluation) -> dict[str, Any]:
-    """Return the curves of NDCG by cut-off, laid out in 640 by 340."""
+    """Return the layout of the NDCG curves in 640 by 340 pixels."""
     lines = evaluation.curves
     banded = [evaluation.learned or evaluation.rows[0].name, evaluation.baseline]
     banded = [line.name for line in lines if line.name in banded and line.low is not None]
@@ -380,19 +380,19 @@ def _chart(evaluation: LabelEvaluation) -> dict[str, Any]:
         "banded": banded,
         "y": [{"at": _coord(y_of(v)), "text": f"{v:.{places}f}"} for v in ticks],
         "x": [{"at": _coord(at), "text": str(x)} for x, at in x_of.items()],
-        "words": f"{len(lines)} lines, one for each method; by {evaluation.main.upper()} the best row of the table "
-        f"above is {_short(best.name, 60)}.",
+        "words": f"{len(lines)} curves, one for each method. Best row of the table above by {evaluation.main.upper()}: "
+        f"{_short(best.name, 60)}.",
     }
 
 
 def _item_text(report: Report, item: str) -> str:
-    """Return an item as the closer look shows it, where there is nothing but text."""
+    """Return an item as plain text for the detail view: name and id, or the id alone."""
     name = report.names.get(item)
     return _short(item) if name is None else f"{_short(name)} [{_short(item, _KEY)}]"
 
 
 def _data(report: Report) -> str:
-    """Return what the closer look at instances needs, as JSON that can stand inside a script element."""
+    """Return the data of the detail view as JSON that is safe inside a script element."""
     content = {
         "methods": report.method_labels,
         "experts": [_short(name, 40) for name in report.expert_names],
@@ -411,13 +411,13 @@ def _data(report: Report) -> str:
         ],
     }
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    # No character that could end the element, open a comment or a line where there is none.
+    # Escape characters that could end the element, open a comment or break a line.
     for c in "<>&\u2028\u2029":
         text = text.replace(c, f"\\u{ord(c):04x}")
     return text
 
 
 def _instance_note(items: int, shown: int, experts: int, ranks: bool) -> str:
-    what = f"The {shown} best of {items:,} items" if shown < items else f"All {items:,} items"
-    said = "ranks by method, then by expert; · stands for left out" if ranks else "ranks by method"
-    return f"{what}; {experts:,} experts answered. Columns: {said}."
+    what = f"Top {shown} of {items:,} items" if shown < items else f"All {items:,} items"
+    said = "rank by method, then by expert (· = not ranked)" if ranks else "rank by method"
+    return f"{what}, ranked by {counted(experts, 'expert')}. Columns: {said}."

@@ -1,8 +1,8 @@
-"""One function per picture: each takes what the rest of Concordant returns, and returns Matplotlib axes.
+"""Plots of experts, consensus rankings, evaluations and fits, as Matplotlib axes.
 
-Without `ax` a picture gets a figure of its own, which pyplot does not know of: `ax.figure.savefig("scores.png")` writes
-it, and there is nothing to close. With `ax` it is drawn there. Settings of Matplotlib are never changed for anybody
-else. Pictures are readable without colour, and what has no room in one is said in it.
+Without `ax` a plot gets its own figure, which pyplot does not track: `ax.figure.savefig("scores.png")` writes it, and
+there is nothing to close. With `ax` it is drawn there. Matplotlib's settings stay as they were. Plots can be read
+without colour, and a caption names what was left out.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, ParameterError, shorten
 from concordant.metrics.evaluation import Evaluation, precision_at_recall
+from concordant.report._instances import best_slots, rank_table
 from concordant.report._plot_data import (
     Curve,
     by_name,
@@ -34,7 +35,6 @@ from concordant.report._plot_data import (
     instance_code,
     mean_curve,
     parse_points,
-    rank_table,
     values_at_items,
     values_by_cutoff,
     values_by_recall,
@@ -87,7 +87,7 @@ __all__ = [
     "win_matrix",
 ]
 
-# Up to so many sizes of a cost curve are written below the axis.
+# Up to this many sizes of a cost curve become ticks of the x-axis.
 _MARKED_SIZES = 8
 
 
@@ -103,25 +103,25 @@ def hinton(
     limit: int = 60,
     ax: Axes | None = None,
 ) -> Axes:
-    """Return a Hinton diagram of what was learned about the experts: one square for each expert and weight.
+    """Draw a Hinton diagram of the learned weights: one square for each expert and weight.
 
     The area of a square is the magnitude of its weight; weights above 0 are filled, weights below 0 hollow.
 
     Parameters
     ----------
     weights : fitted method, or table
-        A method that learned about experts; or a table with a column `expert` and columns of numbers (a frame, or a
-        mapping from names to columns); or a mapping from experts to numbers.
+        A method with learned weights of experts; or a table with a column `expert` and columns of numbers (a frame, or
+        a mapping from names to columns); or a mapping from experts to numbers.
     columns : list of str, optional
-        Which columns to draw. Without it all weights of the score that the method learned for an expert (for CRF
-        `alpha`, `beta_plus`, `beta_minus`), else `weight`; of a table all columns of numbers.
+        The columns to draw. By default all weights in the score of the method (for CRF `alpha`, `beta_plus`,
+        `beta_minus`), else `weight`; of a table all columns of numbers.
     scale : {"all", "column"}
-        Whether the largest square is the largest weight of all, or of its column.
+        Whether squares are scaled by the largest weight of all, or of their column.
     limit : int
-        The most experts to show; of more, those with the largest weights. Experts named by numbers stand in the order
-        of the numbers, others in that of the table.
+        The most experts to show; of more, those with the largest weights. Experts named by numbers are sorted by
+        number, others stay in the order of the table.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on.
 
     Examples
     --------
@@ -149,16 +149,16 @@ def hinton(
     if all(name.isascii() and name.isdigit() for name in experts):
         kept = kept[np.argsort([int(experts[e]) for e in kept], kind="stable")]
     most = size.max(axis=0) if scale == "column" else np.full(len(names), size.max())
-    # Never so large that neighbours touch.
+    # Below 1, so that neighbours never touch.
     side = 0.92 * np.sqrt(np.divide(size, most, out=np.zeros_like(size), where=most > 0))
 
     labels = [label_text(name, 18) for name in names]
     row = 0.24
-    # Columns are as far apart as their names are wide, up to a point.
+    # Columns are as wide as their names, up to a limit.
     apart = min(max(1.1, max(map(text_width, labels)) / row * 1.4), 4.5)
     rows = [label_text(experts[e]) for e in kept]
     if ax is None:
-        # The key above the table is wider than a column or two.
+        # The legend above the table needs at least 1.9 inches.
         width = 0.7 + max(map(text_width, rows)) + max(1.9, row * apart * len(names))
         ax = new_axes(min(width, 12.0), figure_height(len(kept), beside=1.1, each=row))
     ink = style_axes(ax, frame="")
@@ -201,24 +201,24 @@ def adherence(
     limit: int = 40,
     ax: Axes | None = None,
 ) -> Axes:
-    """Return bars of the trust in every expert, highest first, with intervals where standard errors are known.
+    """Draw bars of the weight of every expert, highest first, with intervals where standard errors are known.
 
-    Bars below 0, of experts who hold the scale upside down, are hatched.
+    Bars below 0, of inverted experts, are hatched.
 
     Parameters
     ----------
     weights : fitted method, or table
-        A method that learned about experts; or a table with a column `expert`, such as `describe_experts` returns; or a
-        mapping from experts to numbers.
+        A method with learned weights of experts; or a table with a column `expert`, such as `describe_experts` returns;
+        or a mapping from experts to numbers.
     column : str
-        What the bars show. Intervals are drawn when the table has `lower` and `upper`, or `stderr` (for another column
-        than `weight`: `<column>_stderr`).
+        The column that the bars show. Intervals are drawn if the table has `lower` and `upper`, or `stderr` (for other
+        columns than `weight`: `<column>_stderr`).
     level : float
         The level of intervals made from standard errors.
     limit : int
         The most experts to show; of more, the highest and the lowest.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on.
 
     Examples
     --------
@@ -234,7 +234,7 @@ def adherence(
     value = table[column]
     low, high = expert_intervals(given, column, value, level)
     order = np.argsort(-np.nan_to_num(value, nan=-np.inf), kind="stable")
-    shown, names, gap = _ends(order, experts, limit, "experts")
+    shown, names, gap = _both_ends(order, experts, limit, "experts")
 
     if ax is None:
         ax = new_axes(5.6, figure_height(len(names)))
@@ -267,28 +267,27 @@ def agreement(
     limit: int = 150,
     ax: Axes | None = None,
 ) -> Axes:
-    """Return a heat map of how far every two experts agree: Kendall's tau-b, averaged over the instances both answer.
+    """Draw a heat map of pairwise agreement: Kendall's tau-b, averaged over the instances that two experts share.
 
-    Experts who agree stand together: the order is that of a hierarchical clustering (average linkage). Experts who
-    compare next to nothing in common are left grey. The numbers are those of
-    `concordant.report.agreement.expert_agreement`.
+    Similar experts are next to each other, by hierarchical clustering (average linkage). Experts who share too few
+    items are grey. The numbers are those of `concordant.report.agreement.expert_agreement`.
 
     Parameters
     ----------
     votes : Preferences or Comparisons
-        What the experts said.
+        The rankings or votes.
     order : {"clusters", "given"} or list of experts
-        How the experts are arranged.
+        Order of the experts.
     missing : {"shared", "behind"}
         "shared": only items that both experts rank are compared. "behind": items a list leaves out are tied behind
         those it holds, so that lists without a common item disagree.
     least : int, optional
-        Two experts are grey, and count as unrelated, if they compare fewer pairs of items in common: the agreement over
-        two or three is chance. Without it 10, or a tenth of the most that any two have in common if that is less.
+        Two experts who share fewer pairs of items are grey and count as unrelated, because agreement over two or three
+        pairs is chance. By default 10, or a tenth of the most that any two experts share if that is less.
     limit : int
-        The most experts to show; of more, those who said the most.
+        The most experts to show; of more, those with the most rows.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on.
 
     Examples
     --------
@@ -301,15 +300,17 @@ def agreement(
     if not isinstance(votes, (Preferences, Comparisons)):
         raise KindError(f"plots.agreement draws Preferences or Comparisons, not {type(votes).__name__}.")
     if votes.n_experts == 0 or votes.n_rows == 0:
-        raise DataError("plots.agreement: nobody said anything, so that there is no agreement to draw.")
+        raise DataError(
+            "plots.agreement: the data holds no ranking and no comparison, so there is no agreement to draw."
+        )
     rest = ""
     if votes.n_experts > limit:
         spoke = votes.row_expert if isinstance(votes, Preferences) else votes.expert
         if spoke is not None:
             said = np.bincount(spoke, minlength=votes.n_experts)
-            loud = np.sort(np.argsort(-said, kind="stable")[:limit])
-            rest = f"{limit} of {votes.n_experts:,} experts: those who said the most"
-            votes = votes.select_experts([votes.experts[int(e)] for e in loud])
+            most_active = np.sort(np.argsort(-said, kind="stable")[:limit])
+            rest = f"{limit} of {votes.n_experts:,} experts: those with the most rows"
+            votes = votes.select_experts([votes.experts[int(e)] for e in most_active])
     found = expert_agreement(votes, missing=missing)
     apart = ~np.eye(len(found.experts), dtype=np.bool_)
     if least is None:
@@ -327,7 +328,7 @@ def agreement(
         ax = new_axes(side + 0.8, side)
     ink = style_axes(ax, frame="")
     ax.set_aspect("equal")
-    # Pale cells would hide who agrees more: the scale ends where the numbers do, the same on both sides of 0.
+    # The colour scale ends at the largest value, symmetric around 0: a scale to 1 would make all cells pale.
     reach = max(0.2, np.ceil(10 * np.nanmax(np.abs(tau), initial=0.0)) / 10)
     cells = heat_map(ax, tau, colormap("RdBu", ink.faint), -reach, reach)
     ax.set_xlim(-0.5, n - 0.5)
@@ -336,8 +337,8 @@ def agreement(
     texts = np.array([["" if np.isnan(t) else f"{t:.2f}".replace("-", "−") for t in row] for row in tau], dtype=object)
     if n <= 20:
         annotate_cells(ax, cells, texts, np.arange(n), 5)
-    grey = f"grey: fewer than {least} pairs of items in common" if few.any() and least > 1 else ""
-    set_caption(ax, rest, thin, grey or ("grey: nothing in common" if few.any() else ""))
+    grey = f"grey: fewer than {least} shared pairs of items" if few.any() and least > 1 else ""
+    set_caption(ax, rest, thin, grey or ("grey: no shared items" if few.any() else ""))
     what = "net share of pairs ordered alike" if isinstance(votes, Comparisons) else "mean Kendall tau-b"
     colorbar(ax, cells, what)
     return ax
@@ -353,26 +354,26 @@ def rank_matrix(
     limit: int = 40,
     ax: Axes | None = None,
 ) -> Axes:
-    """Return the ranks that experts gave the items of one instance, and beside them the ranks the items came to.
+    """Draw the ranks that experts give the items of one instance, next to their ranks in the consensus.
 
-    One row for each item, best first by the (first) consensus; one column for each expert who answered, then one for
-    each consensus, then the labels, where items with a label above 0 stand out. Ranks are positions in the expert's own
-    list, tied items share the smallest; an item that an expert left out is blank.
+    There is one row for each item, best first by the (first) consensus, and one column for each expert with a list,
+    then for each consensus, then for the labels, where labels above 0 are framed. Ranks are positions in the expert's
+    list, and tied items share the smallest. Items that an expert leaves out are blank.
 
     Parameters
     ----------
     preferences : Preferences
-        What the experts said.
+        The rankings.
     instance : id, optional
-        Which instance; may be left out when there is only one.
+        The instance to draw; optional if there is only one.
     consensus : Consensus, or mapping from name to Consensus, optional
-        What methods made of it.
+        Consensus rankings to draw next to the experts.
     labels : Labels, optional
-        The truth.
+        Labels to draw as the last column.
     limit : int
         The most items to show, and the most experts: of more, the best items and the experts who rank the most of them.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on.
 
     Examples
     --------
@@ -388,28 +389,29 @@ def rank_matrix(
     n = instance_code(preferences, instance, "rank_matrix")
     name = preferences.instances[n]
     beside = {"consensus": consensus} if isinstance(consensus, Consensus) else dict(consensus or {})
-    ranks, experts = rank_table(preferences, n)
+    ranks, codes = rank_table(preferences, n, preferences.positions("min"))
+    experts = preferences.experts.take(codes).tolist()
     items = preferences.items[int(preferences.slots.offsets[n]) : int(preferences.slots.offsets[n + 1])].tolist()
     reached = {method: values_at_items(found, name, items, found.rank, method) for method, found in beside.items()}
     truth = None if labels is None else values_at_items(labels, name, items, labels.label, "labels")
 
-    # Items first by the consensus; without one by their mean rank, those whom nobody ranks last.
+    # Sort items by the first consensus; without one by mean rank, unranked items last.
     some = (~np.isnan(ranks)).sum(axis=1)
     mean = np.divide(np.nansum(ranks, axis=1), some, out=np.full(len(items), np.inf), where=some > 0)
     first = next(iter(reached.values()), mean)
     rows = np.argsort(np.nan_to_num(first, nan=np.inf), kind="stable")[:limit]
-    voices = np.arange(len(experts))
+    columns = np.arange(len(experts))
     if len(experts) > limit:
-        heard = (~np.isnan(ranks[rows])).sum(axis=0)
-        voices = np.sort(np.argsort(-heard, kind="stable")[:limit])
+        count = (~np.isnan(ranks[rows])).sum(axis=0)
+        columns = np.sort(np.argsort(-count, kind="stable")[:limit])
     left_out = [
         f"the best {limit} of {len(items):,} items" if len(items) > limit else "",
         f"{limit} of {len(experts):,} experts: those who rank the most of these" if len(experts) > limit else "",
     ]
-    table = ranks[np.ix_(rows, voices)]
+    table = ranks[np.ix_(rows, columns)]
     n_experts, n_methods = table.shape[1], len(reached)
     places = list(np.arange(n_experts, dtype=np.float64))
-    # A narrow gap parts the experts from what became of them, and that from the truth.
+    # Narrow gaps separate experts, consensus rankings and labels.
     if n_methods:
         places += list(n_experts + 0.4 + np.arange(n_methods))
     if truth is not None:
@@ -431,11 +433,11 @@ def rank_matrix(
         if not block.shape[1]:
             continue
         edges = start + np.arange(block.shape[1] + 1) - 0.5
-        # The light end of the map would vanish on white paper.
+        # Stop before the light end of the colour map, which would vanish on white.
         cells = heat_map(ax, block, cmap, 1.0, 1.0 + (worst - 1.0) * 1.15, edges)
         texts = np.array([["" if np.isnan(r) else f"{r:.0f}" for r in row] for row in block], dtype=object)
         wrote = annotate_cells(ax, cells, texts, start + np.arange(block.shape[1]), len(f"{worst:.0f}")) and wrote
-    names = [label_text(experts[e], 18) for e in voices] + [label_text(method, 18) for method in reached]
+    names = [label_text(experts[e], 18) for e in columns] + [label_text(method, 18) for method in reached]
     if truth is not None:
         names.append("label")
         _mark_labels(ax, truth[rows], places[-1])
@@ -443,7 +445,7 @@ def rank_matrix(
     if len(preferences) > 1:
         ax.set_title(label_text(name, 60), fontsize=LARGE, color=ink.strong, loc="left")
     silent = preferences.n_experts - len(experts)
-    quiet = f"{silent:,} of {preferences.n_experts:,} experts did not answer" if silent else ""
+    quiet = f"{silent:,} of {preferences.n_experts:,} experts have no list here" if silent else ""
     set_caption(ax, "rank: dark is first, blank is not ranked", *left_out, quiet, thin or more)
     return ax
 
@@ -453,20 +455,20 @@ def rank_matrix(
 
 @plot_style
 def scores(consensus: Consensus, instance: Any = None, *, limit: int = 40, ax: Axes | None = None) -> Axes:
-    """Return the leaderboard of one instance: the score of every item, best on top, with its interval.
+    """Draw the leaderboard of one instance: the score of every item, best on top, with its interval.
 
     Items whose score has no interval are drawn hollow.
 
     Parameters
     ----------
     consensus : Consensus
-        What a method returned.
+        The consensus of a method.
     instance : id, optional
-        Which instance; may be left out when there is only one.
+        The instance to draw; optional if there is only one.
     limit : int
         The most items to show; of more, the best.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on.
 
     Examples
     --------
@@ -476,7 +478,7 @@ def scores(consensus: Consensus, instance: Any = None, *, limit: int = 40, ax: A
     >>> [tick.get_text() for tick in ax.get_yticklabels()], ax.get_xlabel()
     (['1  b', '2  a'], 'score, 95% intervals')
     """
-    slots, names, rest = _leaders(consensus, instance, limit, "scores")
+    slots, names, rest = _top_items(consensus, instance, limit, "scores")
     nothing = np.full(len(slots), np.nan)
     low = nothing if consensus.lower is None else consensus.lower[slots]
     high = nothing if consensus.upper is None else consensus.upper[slots]
@@ -486,24 +488,24 @@ def scores(consensus: Consensus, instance: Any = None, *, limit: int = 40, ax: A
     thin = row_names(ax, names)
     level = "" if consensus.level is None else f"{consensus.level:.0%} "
     set_caption(ax, "score" + (f", {level}intervals" if sure else ""), rest, thin)
-    _entitle(ax, consensus, instance)
+    _set_title(ax, consensus, instance)
     return ax
 
 
 @plot_style
 def rank_intervals(consensus: Consensus, instance: Any = None, *, limit: int = 40, ax: Axes | None = None) -> Axes:
-    """Return the ranks in which the items of one instance surely lie: a line from the best to the worst possible rank.
+    """Draw the rank intervals of one instance: a line from the best to the worst plausible rank of each item.
 
     Parameters
     ----------
     consensus : Consensus
-        What a method that gives rank intervals returned.
+        The consensus of a method with rank intervals.
     instance : id, optional
-        Which instance; may be left out when there is only one.
+        The instance to draw; optional if there is only one.
     limit : int
         The most items to show; of more, the best.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on.
 
     Examples
     --------
@@ -512,7 +514,7 @@ def rank_intervals(consensus: Consensus, instance: Any = None, *, limit: int = 4
     >>> cc.plots.rank_intervals(board).get_xlabel()
     'rank, 90% intervals'
     """
-    slots, names, rest = _leaders(consensus, instance, limit, "rank_intervals")
+    slots, names, rest = _top_items(consensus, instance, limit, "rank_intervals")
     if consensus.rank_lower is None or consensus.rank_upper is None:
         raise DataError(
             "plots.rank_intervals: this consensus has no rank intervals. Use a method that gives them, such as "
@@ -529,26 +531,26 @@ def rank_intervals(consensus: Consensus, instance: Any = None, *, limit: int = 4
     rank_ticks(ax, worst)
     level = "" if consensus.level is None else f"{consensus.level:.0%} "
     set_caption(ax, f"rank, {level}intervals", rest, thin)
-    _entitle(ax, consensus, instance)
+    _set_title(ax, consensus, instance)
     return ax
 
 
 @plot_style
 def win_matrix(consensus: Consensus, instance: Any = None, *, limit: int = 30, ax: Axes | None = None) -> Axes:
-    """Return a table of the probabilities that the item of a row is truly better than the item of a column, in percent.
+    """Draw a table of the probabilities, in percent, that the item of a row is better than the item of a column.
 
-    Items are ordered by rank; the darker, the surer the row. Pairs about which nothing is known are grey.
+    Items are ordered by rank. Darker cells are higher probabilities; pairs without one are grey.
 
     Parameters
     ----------
     consensus : Consensus
-        What a method that gives standard errors returned.
+        The consensus of a method with standard errors.
     instance : id, optional
-        Which instance; may be left out when there is only one.
+        The instance to draw; optional if there is only one.
     limit : int
         The most items to show; of more, the best.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on.
 
     Examples
     --------
@@ -558,7 +560,7 @@ def win_matrix(consensus: Consensus, instance: Any = None, *, limit: int = 30, a
     >>> [text.get_text() for text in ax.texts]
     ['84', '16']
     """
-    slots, names, rest = _leaders(consensus, instance, limit, "win_matrix")
+    slots, names, rest = _top_items(consensus, instance, limit, "win_matrix")
     n = instance_code(consensus, instance, "win_matrix")
     own = slots - int(consensus.slots.offsets[n])
     wins = consensus.win_probabilities(consensus.instances[n])[np.ix_(own, own)]
@@ -573,11 +575,11 @@ def win_matrix(consensus: Consensus, instance: Any = None, *, limit: int = 30, a
     ax.set_xlim(-0.5, m - 0.5)
     thin = row_names(ax, names)
     column_names(ax, [label_text(consensus.items[int(s)], 22) for s in slots])
-    texts = np.array([["" if np.isnan(p) else _percent(p) for p in row] for row in wins], dtype=object)
+    texts = np.array([["" if np.isnan(p) else _percent_text(p) for p in row] for row in wins], dtype=object)
     annotate_cells(ax, cells, texts, np.arange(m), 3)
     set_caption(ax, rest, thin)
     colorbar(ax, cells, "probability that the row is better", percent=True)
-    _entitle(ax, consensus, instance)
+    _set_title(ax, consensus, instance)
     return ax
 
 
@@ -592,7 +594,7 @@ def metric_by_cutoff(
     level: float | None = 0.95,
     ax: Axes | None = None,
 ) -> Axes:
-    """Return a metric at every cutoff, one line for each method, with a band for the mean over the instances.
+    """Draw a metric by cutoff, one line for each method, with a band around the mean over instances.
 
     Parameters
     ----------
@@ -600,12 +602,12 @@ def metric_by_cutoff(
         Evaluations with one metric at several cutoffs (``cc.evaluate(c, labels, "ndcg@1-10")``), or mappings from the
         cutoff to the values of the instances (or to their mean alone, which has no band).
     metric : str, optional
-        Which metric of the evaluations, without the cutoff; may be left out when there is only one.
+        The metric, without the cutoff; optional if the evaluations have only one.
     level : float or None
         The level of the bands (percentile bootstrap over instances, within folds where there are folds); None draws
-        none. The bands are of each mean by itself: whether two methods differ is what `cc.compare` tests, pair by pair.
+        none. Bands are intervals of each mean; they do not test differences, which `cc.compare` does.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on.
 
     Examples
     --------
@@ -643,7 +645,7 @@ def precision_recall(
     level: float | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Return the interpolated precision at recall 0, 0.1, ..., 1, one line for each method.
+    """Draw the interpolated precision at recall 0, 0.1, ..., 1, one line for each method.
 
     Parameters
     ----------
@@ -652,11 +654,11 @@ def precision_recall(
         metrics ``iprec(recall=...)``; values are mappings from the recall to the values of the instances, or to their
         mean.
     labels : Labels, optional
-        The truth, for a consensus.
+        Labels, needed to evaluate a consensus.
     level : float or None
         The level of bands (percentile bootstrap over instances); None draws none.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on.
 
     Examples
     --------
@@ -699,23 +701,23 @@ def calibration(
     level: float = 0.95,
     ax: Axes | None = None,
 ) -> Axes:
-    """Return how often what was predicted with a probability came true, bin by bin, with the number of predictions.
+    """Draw a calibration curve: the share of predictions that came true, by bins of the predicted probability.
 
-    A calibrated prediction lies on the diagonal. Points stand at the mean prediction of their bin, with Wilson's
-    interval of the share; bars and numbers at the bottom count the predictions.
+    Calibrated predictions lie on the diagonal. Points stand at the mean prediction of their bin, with Wilson's interval
+    of the share. Bars and numbers at the bottom count the predictions.
 
     Parameters
     ----------
     predicted : array of N probabilities
         Between 0 and 1.
     outcomes : array of N numbers
-        1 for what came true, 0 for what did not, 0.5 for a tie.
+        1 if the prediction came true, 0 if not, 0.5 for a tie.
     bins : int
-        How many bins of equal width.
+        Number of bins of equal width.
     level : float
         The level of the intervals.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on.
 
     Examples
     --------
@@ -730,7 +732,9 @@ def calibration(
     check_level(level, "calibration")
     p, y = finite_numbers(predicted, "predictions", "calibration"), finite_numbers(outcomes, "outcomes", "calibration")
     if len(p) != len(y):
-        raise DataError(f"plots.calibration: there are {len(p)} predictions and {len(y)} outcomes; give one for each.")
+        raise DataError(
+            f"plots.calibration: got {len(p)} predictions and {len(y)} outcomes; their numbers must be equal."
+        )
     for what, values in (("predictions", p), ("outcomes", y)):
         if values.min() < 0 or values.max() > 1:
             wrong = values[(values < 0) | (values > 1)][0]
@@ -746,7 +750,7 @@ def calibration(
         ax = new_axes(4.6, 4.4)
     ink = style_axes(ax, grid="both")
     ax.plot([0, 1], [0, 1], color=ink.quiet, linewidth=1.0, linestyle="--", zorder=1)
-    # The bars share the axes; the tallest takes the lowest sixth of them.
+    # The tallest bar takes the lowest sixth of the axes.
     tall = 0.16 * count[full] / count.max()
     ax.bar((full + 0.5) / bins, tall, width=0.92 / bins, color=ink.faint, zorder=0)
     ax.vlines(mean_p, low, high, color=POSITIVE, linewidth=1.3, zorder=2)
@@ -777,17 +781,17 @@ def learning_curve(
     ylabel: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Return what a fit came to pass by pass, with a ring around the pass that was kept.
+    """Draw the objective or validation metric of a fit by pass, with a ring around the pass that was kept.
 
     Parameters
     ----------
     fits : fitted method, its `fit_info_`, numbers; or a mapping from name to any of them
-        Numbers are the values of the passes; a table of numbers holds one run per row, of which the mean is drawn, and
-        a band from the lowest to the highest.
+        Numbers are the values of the passes. A table of numbers holds one run per row; its mean is drawn with a band
+        from the lowest to the highest value.
     ylabel : str, optional
-        What the values are. Without it "validation" for a fit that chose by held-out instances, else "objective".
+        Label of the y-axis. By default "validation" for a fit with held-out instances, else "objective".
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on.
 
     Examples
     --------
@@ -836,18 +840,18 @@ def cost_curve(
     slopes: bool = True,
     ax: Axes | None = None,
 ) -> Axes:
-    """Return cost against size on logarithmic axes, one line for each method with its slope: time grows as size^slope.
+    """Draw cost against size on logarithmic axes, one line for each method with its slope: time grows as size^slope.
 
     Parameters
     ----------
     costs : mapping from name to (sizes, seconds)
         Numbers > 0; several measurements of a size are drawn as points around the line of their medians.
     xlabel, ylabel : str
-        What was varied and what was measured.
+        Labels of the axes.
     slopes : bool
         Write the slope, by least squares on logarithms over all sizes, beside each name.
     ax : Axes, optional
-        Where to draw.
+        Axes to draw on.
 
     Examples
     --------
@@ -890,7 +894,7 @@ def cost_curve(
         if not marked or size >= 1.3 * marked[-1]:
             marked.append(size)
     if 1 < len(marked) <= _MARKED_SIZES:
-        # A few sizes are read more easily than the powers of ten between them.
+        # With few sizes, ticks at the sizes are easier to read than powers of ten.
         ax.set_xticks(marked, [f"{size:,.0f}" if size == round(size) else f"{size:g}" for size in marked])
         ax.set_xticks([], minor=True)
     ax.set_xlabel(label_text(xlabel, 60), color=ink.strong)
@@ -899,11 +903,11 @@ def cost_curve(
     return ax
 
 
-# Shared parts of the pictures above.
+# Shared parts.
 
 
-def _ends(order: Ints, names: Sequence[str], limit: int, what: str) -> tuple[Ints, list[str], int | None]:
-    """Return the first and the last of an order, the names of the rows, and the row that stands for those between."""
+def _both_ends(order: Ints, names: Sequence[str], limit: int, what: str) -> tuple[Ints, list[str], int | None]:
+    """Return both ends of an order, the names of the rows, and the row that stands for the entries between them."""
     if len(order) <= limit:
         return order, [label_text(names[i]) for i in order], None
     head = -(-limit // 2)
@@ -912,27 +916,25 @@ def _ends(order: Ints, names: Sequence[str], limit: int, what: str) -> tuple[Int
     return shown, [*text[:head], f"… {len(order) - limit:,} {what} between", *text[head:]], head
 
 
-def _leaders(consensus: Consensus, instance: Any, limit: int, owner: str) -> tuple[Ints, list[str], str]:
-    """Return the best slots of an instance, their names with ranks, and a note on those left out."""
+def _top_items(consensus: Consensus, instance: Any, limit: int, owner: str) -> tuple[Ints, list[str], str]:
+    """Return the best slots of an instance, their names with ranks, and a note if some are left out."""
     if not isinstance(consensus, Consensus):
         raise KindError(f"plots.{owner} draws a Consensus, not {type(consensus).__name__}.")
     limit = check_limit(limit, owner)
     n = instance_code(consensus, instance, owner)
-    first, last = int(consensus.slots.offsets[n]), int(consensus.slots.offsets[n + 1])
-    slots = consensus.order()[first:last]
-    rest = f"the best {limit} of {len(slots):,} items" if len(slots) > limit else ""
-    slots = slots[:limit]
+    slots, size = best_slots(consensus, n, limit), int(consensus.slots.sizes[n])
+    rest = f"the best {limit} of {size:,} items" if size > limit else ""
     return slots, [f"{consensus.rank[s]}  {label_text(consensus.items[int(s)])}" for s in slots], rest
 
 
-def _entitle(ax: Axes, consensus: Consensus, instance: Any) -> None:
-    """Name the instance where there are several."""
+def _set_title(ax: Axes, consensus: Consensus, instance: Any) -> None:
+    """Set the instance as title if there are several."""
     if len(consensus) > 1:
         ax.set_title(label_text(instance, 60), fontsize=LARGE, color=ink_of(ax).strong, loc="left")
 
 
 def _mark_labels(ax: Axes, labels: Floats, place: float) -> None:
-    """Write the labels beside a table; what is above 0 is framed and its item's name bold."""
+    """Write the labels next to a table; labels above 0 are framed and their items bold."""
     from matplotlib.patches import Rectangle
 
     ink = ink_of(ax)
@@ -949,8 +951,8 @@ def _mark_labels(ax: Axes, labels: Floats, place: float) -> None:
             tick.set_fontweight("bold")
 
 
-def _percent(p: float) -> str:
-    """Return a probability in percent; what is nearly sure is not said to be."""
+def _percent_text(p: float) -> str:
+    """Return a probability in percent, never rounded to 0 or 100."""
     return "<1" if p < 0.005 else ">99" if p > 0.995 else f"{100 * p:.0f}"
 
 

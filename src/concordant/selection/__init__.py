@@ -1,7 +1,8 @@
-"""Choosing methods and parameters, and numbers that were not tuned on: everything is split by instance.
+"""Cross-validation and parameter search; all splits are by instance.
 
-`cross_validate` says how good a method is on instances it never saw, `GridSearch` and `RandomSearch` choose by that,
-and `nested` says how good the choosing is. `scorer` does the evaluation where scikit-learn does the searching.
+`cross_validate` evaluates a method on instances it was not fitted to. `GridSearch` and `RandomSearch` choose methods
+and parameters, and `nested` evaluates the choice by nested cross-validation. `scorer` evaluates inside scikit-learn's
+own searches.
 """
 
 from concordant.selection.cross_validation import CrossValidation, Nested, Run, cross_validate, nested

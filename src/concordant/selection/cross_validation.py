@@ -1,7 +1,7 @@
-"""How good a method is on instances it never saw: fit without them, predict them, evaluate, for every fold and seed.
+"""Cross-validation and nested cross-validation of methods, by instance, for several seeds.
 
-The result is an evaluation like any other, so that it can be printed, compared and tested, with what came of every fit
-behind it. The nested form does the same with a search, so that nothing reported was chosen by what it is reported on.
+The result is an `Evaluation` with the fits behind it, so that it can be printed and compared like any other. Nested
+cross-validation evaluates a search on instances that played no part in its choices.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Run(NamedTuple):
     method : Aggregator
         The fitted method.
     consensus : Consensus
-        What it predicts for the test instances.
+        Predictions for the test instances.
     evaluation : Evaluation
-        How good that is.
+        Metrics of the predictions.
     seconds : float
-        How long fitting and predicting took.
+        Time of fit and prediction.
     """
 
     seed: int | None
@@ -69,18 +69,18 @@ class Run(NamedTuple):
 
     @property
     def fit_info(self) -> FitInfo:
-        """How the fit went."""
+        """The `fit_info_` of the method."""
         return self.method.fit_info_
 
     @property
     def chosen(self) -> dict[str, Any]:
-        """What the fit chose by data of its own training part."""
+        """Parameters that the fit chose on its training data."""
         return dict(self.method.fit_info_.chosen)
 
 
 @dataclass(frozen=True, eq=False)
 class CrossValidation(Evaluation):
-    """The evaluation of a method on instances it never saw, fold by fold; with several seeds, their mean.
+    """Cross-validated evaluation of a method; with several seeds, the mean over the seeds.
 
     An `Evaluation` whose values are those of the test instances, each the mean over the seeds, and whose means are
     means of fold means. `compare` takes it as it is.
@@ -95,7 +95,7 @@ class CrossValidation(Evaluation):
     Attributes
     ----------
     consensus : Consensus
-        Every tested instance as predicted by a model that never saw it, in the order of the preferences.
+        Out-of-fold predictions of all test instances, in the order of the preferences.
     seed_means : dict of str to float64[seeds]
         Metric name -> the mean of each seed.
     spread : dict of str to float
@@ -114,12 +114,12 @@ class CrossValidation(Evaluation):
 
     @property
     def fit_infos(self) -> tuple[FitInfo, ...]:
-        """How every fit went, in the order of `runs`."""
+        """The `fit_info_` of every fit, in the order of `runs`."""
         return tuple(run.fit_info for run in self.runs)
 
     @property
     def chosen(self) -> tuple[dict[str, Any], ...]:
-        """What every fit chose, in the order of `runs`."""
+        """Parameters that every fit chose, in the order of `runs`."""
         return tuple(run.chosen for run in self.runs)
 
     @cached_property
@@ -139,7 +139,7 @@ class CrossValidation(Evaluation):
 
     @cached_property
     def consensuses(self) -> tuple[Consensus, ...]:
-        """The consensus of every tested instance, one for each seed."""
+        """Out-of-fold predictions, one consensus for each seed."""
         out = []
         for seed in self.seeds:
             parts = [run.consensus for run in self.runs if run.seed == seed]
@@ -147,8 +147,8 @@ class CrossValidation(Evaluation):
             twice = [i for i, n in tested.items() if n > 1]
             if twice:
                 raise DataError(
-                    f"{len(twice)} instances were tested in several folds, {listing(twice, 5)}: there is no one "
-                    "consensus for them. Look at run.consensus of each of runs."
+                    f"{len(twice)} instances are in several test folds, {listing(twice, 5)}: they have no single "
+                    "consensus. See run.consensus for each run of runs."
                 )
             joined = Consensus.concat(parts)
             if self.order is not None:
@@ -159,7 +159,7 @@ class CrossValidation(Evaluation):
 
     @property
     def consensus(self) -> Consensus:
-        """Every tested instance as predicted by a model that never saw it; of several seeds, the first."""
+        """Out-of-fold predictions of all test instances; of several seeds, the first."""
         return self.consensuses[0]
 
     @cached_property
@@ -200,19 +200,18 @@ class CrossValidation(Evaluation):
 
 @dataclass(frozen=True, eq=False)
 class Nested(CrossValidation):
-    """The evaluation of a search on instances that neither its fits nor its choices ever saw.
+    """Nested cross-validation of a search: test instances played no part in its fits and choices.
 
     Attributes
     ----------
     metric : str
-        What the search chooses by.
+        The metric of the search.
     inner : float64[runs]
-        The best score of the search within each outer training part: the highest of many, and so too high on average.
+        The best score of the search in each outer training part. As the maximum of many, it is too high on average.
     counts : dict of str to int
-        What was chosen, and in how many of the runs, the most frequent first.
+        Chosen parameters -> number of runs, most frequent first.
     optimism : float
-        By how much the mean of the inner scores is above the outer mean of the same metric; NaN where the two go by
-        different conventions.
+        Mean inner score minus the outer mean of the same metric; NaN if their conventions differ.
     """
 
     metric: str = ""
@@ -220,24 +219,24 @@ class Nested(CrossValidation):
 
     @cached_property
     def inner(self) -> Floats:
-        """The best score of the search within each outer training part."""
+        """The best score of the search in each outer training part."""
         return freeze(np.array([_search(run).best_score_ for run in self.runs]))
 
     @cached_property
     def counts(self) -> dict[str, int]:
-        """What was chosen, as text, and in how many of the runs, the most frequent first."""
+        """Chosen parameters, as text, -> number of runs, most frequent first."""
         texts = [_params_text(run.chosen) for run in self.runs]
         return {t: texts.count(t) for t in sorted(dict.fromkeys(texts), key=lambda t: -texts.count(t))}
 
     @property
     def optimism(self) -> float:
-        """By how much the mean of the inner scores is above the outer mean of the same metric."""
+        """Mean inner score minus the outer mean of the same metric."""
         if self.inner_convention != self.convention:
             return math.nan
         return float(self.inner.mean()) - self.mean[self.metric]
 
     def to_text(self, *, digits: int = 4, percent: bool = False) -> str:
-        """Return the means, what was chosen how often, and the inner score beside the outer one.
+        """Return the means, how often each choice was made, and the inner and outer scores.
 
         Parameters
         ----------
@@ -275,44 +274,43 @@ def cross_validate(
     seeds: int | Sequence[int] = 1,
     random_state: int = 0,
 ) -> CrossValidation:
-    """Return how good a method is on instances it did not learn from.
+    """Evaluate a method by cross-validation, split by instance.
 
     For each fold and seed a fresh copy of the method is fitted to the training part, predicts the test part and is
-    evaluated there. It is given the labels of its training instances and no others, and none at all where it does not
-    learn from labels.
+    evaluated there. It gets the labels of its training instances only, and none if it does not learn from labels.
 
     Parameters
     ----------
     method : Aggregator or str
-        The method, or its name. It is copied, and stays as it is.
+        The method, or its name. It is copied and not changed.
     preferences : Preferences, Comparisons or Features
-        What the experts said, or what is known of the items; may be left out where folds are given with their parts.
+        The rankings, votes or features; not needed for given folds, which bring their own.
     labels : Labels
-        The ground truth, matched by id; may be left out likewise.
+        Labels, matched by id; not needed for given folds.
     features : Features, optional
         Features of the items beside preferences, matched by id, for the methods that use them.
     metrics : str, Metric, or a list of them
         Such as "ndcg@1-5,map".
     folds : int, list of Split, list of Fold, or splitter
-        - A number: so many folds of (nearly) equal size, by the ids of the instances, so that their order does not
-          matter; each has its share of the labelled instances.
+        - A number of folds of nearly equal size, split by the ids of the instances, so that their order does not
+          matter; each fold has its share of the labelled instances.
         - Pairs of instance indices (train, test), or an object whose ``split(preferences)`` gives them, such as
           scikit-learn's KFold.
         - Given folds (train, vali, test), each with preferences or features and labels, as `read_letor_folds` and
           `read_feature_folds` return them: the vali part goes to `fit` as `validation=`, and `preferences` and
-          `labels` are not looked at.
+          `labels` are not used.
     validation_part : float, optional
         Share of the labelled instances of each training part to hold out as `validation=` of a method that learns
         from labels. None leaves it to the method how it chooses.
     convention : {"trec", "letor", "paper"}, optional
-        Whose rules hold, as in `evaluate`; "letor" for given folds, else "trec", when absent.
+        Convention of the metrics, as in `evaluate`; by default "letor" for given folds, else "trec".
     rel : float, optional
-        Labels from here on are relevant; 1 when absent.
+        The smallest relevant label; 1 by default.
     seeds : int or list of int
-        With how many values of `random_state` the method is fitted: its own and the numbers after it; or with which
-        ones. A method without that parameter is fitted once. The folds are the same for all seeds.
+        Number of values of `random_state` to fit with, starting with that of the method; or a list of values. Methods
+        without that parameter are fitted once. The folds are the same for all seeds.
     random_state : int
-        The seed of the folds and of the validation parts.
+        Seed of the folds and of the validation parts.
 
     Returns
     -------
@@ -321,9 +319,9 @@ def cross_validate(
 
     Notes
     -----
-    A fold that would be tested on an instance it learns from is an error that names it. An error in a fit is raised
-    with a note that says in which fold. Fits run side by side in threads, one for each fold and seed, and the result
-    does not depend on how many there are. Instances without labels are predicted and not evaluated; labels of
+    A fold whose test instances are also in its training data raises an error that names them. Errors of a fit get a
+    note with their fold. Fits run in parallel threads, one for each fold and seed; the result does not depend on the
+    number of threads. Instances without labels are predicted and not evaluated; labels of
     instances that are not among the preferences are left out. Cost: folds × seeds fits, and a copy of the preferences
     for every fold.
 
@@ -394,41 +392,41 @@ def nested(
     seeds: int | Sequence[int] = 1,
     random_state: int = 0,
 ) -> Nested:
-    """Return how good a search is on instances that neither its fits nor its choices saw.
+    """Evaluate a search by nested cross-validation.
 
     In each outer fold the whole search runs on the training part alone, by inner folds of it or, with given folds, on
-    their vali parts; what it chose is evaluated on the test part. So the number reported was tuned on nothing.
+    their vali parts. Its choice is evaluated on the test part, so that the reported number is not optimistic.
 
     Parameters
     ----------
     search : GridSearch or RandomSearch
-        The search; copied, and left as it is.
+        The search. It is copied and not changed.
     preferences, labels, features
         As in `cross_validate`.
     outer : int, list of Split, list of Fold, or splitter
         The outer folds, as `folds` of `cross_validate`. The `folds` of the search are the inner ones.
     metrics : str, Metric, or a list of them, optional
-        What to report; that of the search comes first. Without it also ndcg@10 and map.
+        Metrics to report, after that of the search; by default ndcg@10 and map.
     convention : {"trec", "letor", "paper"}, optional
-        Whose rules hold; those of the search when absent, or "letor" for given folds, else "trec". A search without a
-        convention of its own takes this one.
+        Convention of the metrics; by default that of the search, else "letor" for given folds, else "trec". A search
+        without a convention uses this one.
     rel : float, optional
-        Labels from here on are relevant; those of the search when absent.
+        The smallest relevant label; by default that of the search.
     seeds : int or list of int
-        With how many (or which) values of `random_state` the search is repeated; each sets that of the inner folds and
-        draws and of the methods.
+        Number (or list) of values of `random_state` to repeat the search with. Each sets the seed of the inner folds,
+        of the draws and of the methods.
     random_state : int
-        The seed of the outer folds.
+        Seed of the outer folds.
 
     Returns
     -------
     Nested
-        A `CrossValidation`, with what was chosen how often (`.counts`), the inner scores (`.inner`) and by how much
+        A `CrossValidation` with the choices and their counts (`.counts`), the inner scores (`.inner`) and by how much
         they are too high (`.optimism`).
 
     Notes
     -----
-    Cost: outer folds × seeds searches. They run side by side in threads, and the result does not depend on how many.
+    Cost: outer folds × seeds searches, run in parallel threads. The result does not depend on the number of threads.
 
     Examples
     --------
@@ -479,7 +477,7 @@ def nested(
 
 
 def _convention(convention: str | None, folds: Any) -> str:
-    """Return whose rules hold: LETOR's where its folds are given, unless somebody says otherwise."""
+    """Return the name of the convention; the default for given folds is that of LETOR."""
     if convention is None:
         return "letor" if are_given_folds(folds) else "trec"
     return convention_named(convention).name

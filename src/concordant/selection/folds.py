@@ -1,9 +1,8 @@
-"""What a fit may see and what it is tested on, kept apart: a portion holds both sides of one fold.
+"""Training, validation and test data of each fold of a cross-validation.
 
-Data are preferences, comparisons, or features of items; beside preferences, features of all items may stand apart.
-
-Everything goes by the ids of instances. Training parts carry the labels of their own instances and no others, and a
-fold that would be tested on an instance it learns from is refused.
+Data are preferences, comparisons, or features of items; features may also come next to preferences. Everything is
+matched by instance id. Training data carry the labels of their own instances only, and a fold whose test instances are
+also in its training data is refused.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ _FOLDS = "a whole number >= 2, a list of (train, test) indices, of given folds (
 
 
 class FoldData(NamedTuple):
-    """One fold: what is learned from, what passes and candidates may be chosen by, and what is tested.
+    """The data of one fold.
 
     Attributes
     ----------
@@ -70,7 +69,7 @@ class FoldData(NamedTuple):
 
 
 def labels_of(labels: Labels, instances: Texts) -> Labels:
-    """Return the labels of these instances, in their order, and of no others.
+    """Return the labels of these instances only, in their order.
 
     >>> labels = Labels(["q1", "q2", "q3"], ["d"] * 3, [1, 0, 2])
     >>> labels_of(labels, Texts(["q3", "q7", "q1"])).label.tolist()
@@ -89,7 +88,7 @@ def labelled(container: Container, labels: Labels) -> NDArray[np.bool_]:
 
 
 def are_given_folds(folds: Any) -> bool:
-    """Return whether these are given folds of train, vali and test, each with data and labels."""
+    """Return whether these are given folds: tuples (train, vali, test) of pairs (data, labels)."""
     return (
         isinstance(folds, Sequence)
         and len(folds) > 0
@@ -107,44 +106,44 @@ def _is_part(part: Any) -> bool:
 
 
 def check_data(preferences: Any, labels: Any, owner: str) -> tuple[Data, Labels]:
-    """Return the data and the labels, or raise where they are something else."""
+    """Return the data and the labels, or raise if they are of the wrong type."""
     if not isinstance(preferences, (Preferences, Comparisons, Features)):
         hint = ""
         if isinstance(preferences, Blocks):
-            hint = " Folds are drawn from instances in memory: pass some of the blocks, concat(blocks[:2])."
+            hint = " Folds are made of instances in memory: pass some of the blocks, concat(blocks[:2])."
         raise KindError(
             f"{owner} splits Preferences, Comparisons or Features. Got {type(preferences).__name__} instead.{hint}"
         )
     if labels is None:
-        raise DataError(f"{owner} measures by labels and got none. Pass labels=.")
+        raise DataError(f"{owner} needs labels and got none. Pass labels=.")
     if not isinstance(labels, Labels):
         raise KindError(
-            f"{owner} measures by Labels. Got {type(labels).__name__}. Use concordant.read_labels, "
+            f"{owner} needs Labels. Got {type(labels).__name__}. Use concordant.read_labels, "
             "from_frame(label=...) or Labels(instance, item, label)."
         )
     return preferences, labels
 
 
 def make_folds(preferences: Any, labels: Any, folds: Any, random_state: int, owner: str) -> list[FoldData]:
-    """Return one portion for each fold, every one of them checked.
+    """Split the data into folds and check each of them.
 
     Parameters
     ----------
     preferences, labels
-        What is split; not read when folds are given with their parts.
+        The data to split; not used for given folds, which bring their own.
     folds : int, list of Split, list of Fold, or a splitter
-        A number makes folds of equal size that follow the ids: labelled instances are dealt out evenly, those without
-        a label by chance. Pairs of indices, or an object whose `split(preferences)` gives them, are taken as they are.
+        A number makes folds of equal size by the ids of the instances: labelled instances are spread evenly, the others
+        at random. Pairs of indices, or an object whose `split(preferences)` gives them, are used as they are.
     random_state : int
-        The seed of the dealing.
+        Seed of the split.
     owner : str
-        Who asks, for messages.
+        Name of the caller, for messages.
     """
     if are_given_folds(folds):
         all_folds = [FoldData(train[0], train[1], (vali[0], vali[1]), test[0], test[1]) for train, vali, test in folds]
     else:
         preferences, labels = check_data(preferences, labels, owner)
-        # Raises where ids do not fit, before every fold would complain that it has no labels.
+        # Raise for ids that do not match, before each fold complains that it has no labels.
         match_labels(preferences, labels, owner, usable=False)
         splits = _split_instances(preferences, labels, folds, random_state, owner)
         all_folds = [_fold_data(preferences, labels, split) for split in splits]
@@ -154,9 +153,9 @@ def make_folds(preferences: Any, labels: Any, folds: Any, random_state: int, own
 
 
 def validation_fold(preferences: Data, labels: Labels, validation: tuple[Data, Labels]) -> FoldData:
-    """Return the portion that learns from everything and is tested on the validation part.
+    """Return the fold that trains on everything and tests on the validation part.
 
-    One set of labels may serve both: of the others the validation part knows nothing.
+    Labels of other instances are dropped, so that one set of labels may serve both parts.
     """
     data, truth = validation[0], labels_of(validation[1], validation[0].instances)
     fold_data = FoldData(preferences, labels, (data, truth), data, truth)
@@ -194,7 +193,7 @@ def _split_instances(preferences: Data, labels: Labels, folds: Any, random_state
 
 
 def _balanced_folds(preferences: Data, labels: Labels, n: int, random_state: int) -> list[Split]:
-    """Return n folds with their even share of the labelled instances."""
+    """Return n folds with equal numbers of labelled instances."""
     known = labelled(preferences, labels)
     if int(known.sum()) < n:
         raise DataError(f"{n} folds need at least {n} labelled instances; there are {int(known.sum())}.")
@@ -208,7 +207,7 @@ def _balanced_folds(preferences: Data, labels: Labels, n: int, random_state: int
 
 
 def _check(fold_data: FoldData, where: str, *, given: bool = False) -> None:
-    """Raise when a portion cannot be learned from or tested, or is tested on what it learned from."""
+    """Raise if a fold has no training or no labelled test instance, or if training and test data overlap."""
     test = set(fold_data.test.instances)
     seen = fold_data.train.instances.tolist()
     if fold_data.validation is not None and not given:
@@ -221,21 +220,21 @@ def _check(fold_data: FoldData, where: str, *, given: bool = False) -> None:
         both = [i for i in both if any(_same_rows(i, part, fold_data.test) for part in learned)]
     if both:
         raise DataError(
-            f"{len(both)} of {len(test)} instances that {where} tests are learned from as well: {listing(both, 5)}. "
-            "Leave them out on one side."
+            f"{len(both)} of {len(test)} test instances of {where} are also in its training data: {listing(both, 5)}. "
+            "Remove them from one of the two."
         )
     if not seen:
-        raise DataError(f"{where} has no instance to learn from.")
+        raise DataError(f"{where} has no training instance.")
     if not labelled(fold_data.test, fold_data.truth).any():
         tested = listing(fold_data.test.instances[:5].tolist())
         advice = "Instances are matched by id." if given else "Use fewer folds."
-        raise DataError(f"{where} has no labelled instance to test: {len(test)} instances, {tested}. {advice}")
+        raise DataError(f"{where} has no labelled test instance: {len(test)} instances, {tested}. {advice}")
 
 
 def _same_rows(instance: str, one: Data, other: Features) -> bool:
-    """Return whether an id stands for the same items in two parts.
+    """Return whether an instance has the same rows in two parts.
 
-    Files that do not name their instances number them, each from 1: equal ids alone say nothing of features.
+    Files without instance ids number their instances from 1, so equal ids of features need not be the same instance.
     """
     if not isinstance(one, Features) or instance not in one.instances.codes:
         return False
@@ -250,10 +249,9 @@ def fit_fold(
     random_state: int = 0,
     features: Features | None = None,
 ) -> Aggregator:
-    """Fit a method to the training side of a portion and return it; one that reads no labels is not given any.
+    """Fit a method to the training data of a fold and return it; a method that reads no labels gets none.
 
-    `features` are those of the items, of all parts together: rows are matched by id. A method that does not use them
-    raises.
+    `features` hold the items of all parts and are matched by id. Methods that do not use them raise.
     """
     train: tuple[Any, Labels] = (fold_data.train, fold_data.labels)
     if not method.needs_labels():
@@ -266,7 +264,7 @@ def fit_fold(
 
 
 def predict_with_features(method: Aggregator, data: Data, features: Features | None) -> Consensus:
-    """Return what a method predicts; features beside preferences go to the methods that use them."""
+    """Predict with a method; features go to methods that use them."""
     own: Any = method
     found: Consensus = own.predict(data, features=features) if _uses(own, features) else own.predict(data)
     return found
@@ -279,7 +277,7 @@ def _uses(method: Aggregator, features: Features | None) -> bool:
 def _hold_out(
     votes: Data, labels: Labels, part: float, random_state: int
 ) -> tuple[tuple[Data, Labels], tuple[Data, Labels]]:
-    """Return a training and a validation part; only labelled instances are held out."""
+    """Split off a validation part of labelled instances; return training and validation part."""
     where = np.flatnonzero(labelled(votes, labels))
     held: Ints = where[train_validation_split(votes[where], part, random_state).test]
     kept = np.setdiff1d(np.arange(len(votes)), held)
@@ -291,7 +289,7 @@ def _hold_out(
 
 
 def check_validation_part(part: Any, owner: str, folds: Any = None) -> None:
-    """Raise unless a share was asked for that can be held out."""
+    """Raise if the validation share is not between 0 and 1, or if given folds bring their own."""
     if part is None:
         return
     if not isinstance(part, Real) or isinstance(part, bool) or not 0 < float(part) < 1:

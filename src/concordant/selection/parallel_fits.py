@@ -1,7 +1,6 @@
-"""Many fits at once: each in a context of its own, so that none knows of the others or of who is watching.
+"""Runs many fits in parallel threads, each in its own context, with results that do not depend on their number.
 
-The threads are shared out: as many fits run side by side as there are threads, and each may use what is left over. What
-comes out does not depend on their number.
+The threads are shared out: as many fits run at once as there are threads, and each fit may use an equal share.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ T = TypeVar("T")
 
 
 def run_parallel(work: Callable[[int], T], n: int) -> list[T]:
-    """Return [work(0), ..., work(n - 1)]; whoever watches is told of every one that is finished.
+    """Return [work(0), ..., work(n - 1)], computed in parallel; watchers are told of each finished call.
 
     Examples
     --------
@@ -39,18 +38,18 @@ def run_parallel(work: Callable[[int], T], n: int) -> list[T]:
         with force_threads(share):
             return work(i)
 
-    # An empty context is what a thread of the pool has anyway; with one thread it must not be another: a watcher would
-    # hear of the passes of each fit, and a checkpoint would be taken up by all of them.
+    # Threads of the pool start with an empty context. Do the same with one thread; otherwise watchers would hear of the
+    # passes of each fit, and all fits would resume one checkpoint.
     return map_instances(lambda i: Context().run(with_share, i), n)
 
 
 def unfitted_copy(method: Aggregator, **params: Any) -> Aggregator:
-    """Return an unfitted copy of a method, with some parameters changed; an unknown one is an error."""
+    """Return an unfitted copy of a method with some parameters changed; unknown parameters raise."""
     return type(method)(**method.get_params()).set_params(**params)
 
 
 def check_seeds(seeds: Any, owner: str) -> list[int] | int:
-    """Return how many seeds, or which ones, were asked for."""
+    """Return the number of seeds or the list of seeds, or raise if they are neither."""
     if isinstance(seeds, Integral) and not isinstance(seeds, bool) and int(seeds) >= 1:
         return int(seeds)
     given = list(seeds) if isinstance(seeds, Sequence) and not isinstance(seeds, str) else []

@@ -1,4 +1,4 @@
-"""A metric in the form scikit-learn asks for: a function of a fitted method, preferences and labels."""
+"""Metrics as scikit-learn scorers: functions of a fitted method, preferences and labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Scorer", "scorer"]
 
 @dataclass(frozen=True)
 class Scorer:
-    """The mean of a metric of what a fitted method predicts; made by `scorer`."""
+    """The mean metric of the predictions of a fitted method; made by `scorer`."""
 
     metric: str
     convention: str = "trec"
@@ -24,7 +24,7 @@ class Scorer:
     def __call__(self, estimator: Any, preferences: Any, labels: Labels | None = None) -> float:
         """Return the mean over the labelled instances, larger is better."""
         if not isinstance(labels, Labels):
-            raise KindError(f"the scorer of {self.metric} measures by Labels. Got {type(labels).__name__} instead.")
+            raise KindError(f"the scorer of {self.metric} needs Labels. Got {type(labels).__name__} instead.")
         if preferences.instances != labels.instances:
             mine = set(preferences.instances)
             other = [i for i in labels.instances if i not in mine]
@@ -38,7 +38,7 @@ class Scorer:
 
 
 def scorer(metric: MetricLike = "ndcg@10", convention: str = "trec", rel: float | None = None) -> Scorer:
-    """Return the function (estimator, preferences, labels) -> mean of the metric, for `scoring=` in scikit-learn.
+    """Return a scorer (estimator, preferences, labels) -> mean metric, for `scoring=` in scikit-learn.
 
     X is the preferences and y the labels of the same instances in the same order: scikit-learn splits both by one
     index, and the scorer refuses parts that hold different instances. Where every instance has labels that is
@@ -50,9 +50,9 @@ def scorer(metric: MetricLike = "ndcg@10", convention: str = "trec", rel: float 
     metric : str or Metric
         Such as "ndcg@10" or "map".
     convention : {"trec", "letor", "paper"}
-        Whose rules hold, as in `evaluate`.
+        Convention of the metric, as in `evaluate`.
     rel : float, optional
-        Labels from here on are relevant; 1 when absent.
+        The smallest relevant label; 1 by default.
 
     Examples
     --------

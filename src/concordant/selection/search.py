@@ -1,8 +1,7 @@
-"""Searches: methods that choose among methods and parameters by a metric on instances they did not learn from.
+"""Grid search and random search over methods and parameters, by cross-validation or on a validation part.
 
-A search is itself a method: `fit` tries every candidate, by cross-validation within the preferences it is given or on a
-validation part, and `predict` is that of the best. So it can be cross-validated like any other, which is what `nested`
-does.
+A search is a method: `fit` tries every candidate, and `predict` is that of the best one. So a search can be
+cross-validated like any other method, which is what `nested` does.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GridSearch", "RandomSearch", "Search", "Tried", "seeded_copy"]
 
-# Means closer than this are the same number, and of equals the first is kept.
+# Means within this difference are equal, and the first of equals wins.
 _SAME = 1e-12
 _DEFAULT_CONVENTION = "trec"
 _KINDS = ("rank", "score", "rating", "comparisons")
@@ -60,7 +59,7 @@ _COST = "a fit for every candidate, fold and seed, and one more"
 
 
 class Candidate(NamedTuple):
-    """A method with the parameters that set it apart from the others."""
+    """A method and the parameters that were searched over."""
 
     name: str
     method: Aggregator
@@ -68,12 +67,12 @@ class Candidate(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """What came of one candidate.
+    """The result of one candidate.
 
     Attributes
     ----------
     name : str
-        The name of the method, with its own parameters where others of the list have the same name.
+        Name of the method, with its parameters if another method of the list has the same name.
     method : Aggregator
         The method with its parameters, not fitted.
     params : dict
@@ -86,7 +85,7 @@ class Tried(NamedTuple):
     seconds : float
         Time of its fits and predictions, all folds and seeds together.
     error : str
-        Why it failed, empty where it did not.
+        Why it failed, else empty.
     """
 
     name: str
@@ -100,7 +99,7 @@ class Tried(NamedTuple):
 
 
 class _FitOutcome(NamedTuple):
-    """What came of one fit; the fitted method only where it may be kept."""
+    """The result of one fit; the fitted method only where it may be kept."""
 
     value: float
     seconds: float
@@ -109,7 +108,7 @@ class _FitOutcome(NamedTuple):
 
 
 def _parses(parse: Callable[[Any], object]) -> Callable[[Any], bool]:
-    """Return the test that passes what can be parsed."""
+    """Return a test that passes values which parse without an error."""
 
     def test(value: Any) -> bool:
         try:
@@ -122,7 +121,7 @@ def _parses(parse: Callable[[Any], object]) -> Callable[[Any], bool]:
 
 
 def _methods_and_spaces(method: Any, given: Any) -> list[tuple[Aggregator, Any]]:
-    """Return the methods with their own grids or spaces."""
+    """Return the methods with their grids or spaces."""
     if not isinstance(method, list):
         return [(_as_method(method), given)]
     out = []
@@ -132,7 +131,7 @@ def _methods_and_spaces(method: Any, given: Any) -> list[tuple[Aggregator, Any]]
         else:
             out.append((_as_method(entry), None))
     if not out:
-        raise ParameterError("there is no method to choose.")
+        raise ParameterError("there is no method to search over.")
     return out
 
 
@@ -177,7 +176,7 @@ _SHARED: dict[str, Constraint] = {
 
 
 class _SearchTags:
-    """What all of the methods can do; they accept what one of them accepts, and a search needs labels."""
+    """Tags of a search: what all of its methods can do, the data that any of them accepts, and that it needs labels."""
 
     def __get__(self, search: Search | None, owner: type[Search]) -> Tags:
         if search is None:
@@ -197,7 +196,7 @@ class _SearchTags:
 
 
 class _AnyMethodFlag:
-    """Whether a flag holds for one of the methods."""
+    """A flag that is set if any of the methods sets it."""
 
     def __set_name__(self, owner: type[Search], name: str) -> None:
         self.name = name
@@ -209,7 +208,7 @@ class _AnyMethodFlag:
 
 
 class Search(Aggregator):
-    """Base of the searches: subclasses say which candidates there are."""
+    """Base class of the searches; subclasses define the candidates."""
 
     tags: ClassVar[Tags] = _SearchTags()  # type: ignore[assignment] # a search has the tags of its methods
     takes_features: ClassVar[bool] = _AnyMethodFlag()  # type: ignore[assignment]
@@ -231,14 +230,14 @@ class Search(Aggregator):
 
     @abstractmethod
     def _space(self) -> Any:
-        """Return what the one method is searched over, where it was given beside it."""
+        """Return the grid or space of a single method."""
 
     @abstractmethod
     def _combinations(self, method: Aggregator, space: Any) -> list[dict[str, Any]]:
-        """Return the parameters to try a method with."""
+        """Return the parameter settings to try for a method."""
 
     def candidates(self) -> list[Aggregator]:
-        """Return every method with the parameters to be tried, in the order in which equals are preferred."""
+        """Return the candidates as unfitted methods; of equally good ones the first wins."""
         return [candidate.method for candidate in self._candidates()]
 
     def _candidates(self) -> list[Candidate]:
@@ -253,10 +252,7 @@ class Search(Aggregator):
         ]
 
     def with_seed(self, seed: int) -> Search:
-        """Return an unfitted copy in which everything that goes by chance goes by this seed.
-
-        That is its own splits and draws and, where a method has a `random_state`, the method's.
-        """
+        """Return an unfitted copy whose splits, draws and methods use this seed."""
 
         def with_seed(entry: Any) -> Any:
             if isinstance(entry, tuple):
@@ -281,11 +277,11 @@ class Search(Aggregator):
         Parameters
         ----------
         preferences : Preferences, Comparisons or Features
-            What the candidates learn from.
+            The data to fit the candidates to.
         labels : Labels
-            The ground truth, matched by id.
+            Labels, matched by id.
         validation : pair (data, labels), optional
-            What is chosen by, in place of folds; with features beside preferences (preferences, labels, features).
+            Validation data to choose by instead of folds; with features, (preferences, labels, features).
         features : Features, optional
             Features of the items beside preferences, matched by id, for the candidates that use them.
         """
@@ -340,7 +336,7 @@ class Search(Aggregator):
         if kept is not None:
             self.best_method_ = kept
         else:
-            # Set before it is fitted: a fit that is interrupted keeps the best so far.
+            # Set it before the fit, so that an interrupted fit keeps the best parameters so far.
             self.best_method_ = seeded_copy(winner, seeds[self.best_index_][0])
             whole = FoldData(preferences, truth, None, preferences, truth)
             beside = features if winner.uses_features else None
@@ -371,7 +367,7 @@ class Search(Aggregator):
         return _FitOutcome(value, perf_counter() - started, "", method if keep else None)
 
     def _choose(self, owner: str) -> None:
-        """Set what did best, and say what failed."""
+        """Set the best candidate and warn about failed ones."""
         failed = [t for t in self.tried_ if t.error]
         if len(failed) == len(self.tried_):
             reasons = "; ".join(dict.fromkeys(f"{t.method!r}: {t.error}" for t in failed[:3]))
@@ -385,17 +381,17 @@ class Search(Aggregator):
         self.best_params_ = dict(self.tried_[best].params)
         if failed:
             self._warn(
-                f"{len(failed)} of {len(self.tried_)} candidates of {owner} failed and were passed over: "
+                f"{len(failed)} of {len(self.tried_)} candidates of {owner} failed and were skipped: "
                 f"{listing([t.method for t in failed], 3)}. {failed[0].error} See results_.",
                 ConcordantWarning,
             )
 
     @property
     def results_(self) -> pl.DataFrame:
-        """What came of every candidate, as a Polars frame.
+        """Results of every candidate, as a Polars frame.
 
-        method, one column for each parameter searched over (texts where values of a parameter are of different kinds),
-        rank (1 = best), mean, std, one column per fold, seconds, error. Failed candidates have nulls and an error.
+        Columns: method, one for each parameter (as text if its values have different types), rank (1 = best), mean,
+        std, one for each fold, seconds, error. Failed candidates have nulls and an error.
         """
         import polars as pl
 
@@ -428,20 +424,20 @@ class Search(Aggregator):
         return self._best()._contributions(preferences)
 
     def explain(self, preferences: Votes, instance: str | None = None) -> Explanation:
-        """Return what every expert adds to the scores of the chosen method, for one instance."""
+        """Return the contributions of the experts to the scores of the chosen method, for one instance."""
         return self._best().explain(preferences, instance)
 
     def learned_experts(self) -> dict[str, list[Any]]:
-        """Return what the chosen method learned about the experts, column by column."""
+        """Return the learned table of experts of the chosen method, by column."""
         return self._best().learned_experts()
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the chosen method to one file; `concordant.load` gives that method back, not the search."""
+        """Write the chosen method to a file; `concordant.load` returns that method, not the search."""
         self._best().save(path)
 
 
 def _validation(validation: Any, owner: str) -> tuple[tuple[Data, Labels] | None, Features | None]:
-    """Return the data and labels to choose by, and the features that stand beside them."""
+    """Return the validation data and labels, and their features if given."""
     if validation is None:
         return None, None
     if isinstance(validation, tuple) and len(validation) in (2, 3):
@@ -454,21 +450,21 @@ def _validation(validation: Any, owner: str) -> tuple[tuple[Data, Labels] | None
 
 
 def _join_features(features: Features, more: Features) -> Features:
-    """Return the features of the training and the validation part as one; what both hold is taken once."""
+    """Join the features of the training and the validation part; instances in both count once."""
     known = features.instances.codes
     new = [n for n, instance in enumerate(more.instances) if instance not in known]
     return Features.concat([features, more[new]]) if new else features
 
 
 def seeded_copy(method: Aggregator, seed: int | None) -> Aggregator:
-    """Return an unfitted copy that goes by this seed; None leaves the method as it is."""
+    """Return an unfitted copy with this seed; None keeps the seed of the method."""
     if seed is None:
         return unfitted_copy(method)
     return method.with_seed(seed) if isinstance(method, Search) else unfitted_copy(method, random_state=seed)
 
 
 def _summary(candidate: Candidate, outcomes: Sequence[_FitOutcome], n_folds: int) -> Tried:
-    """Return what the fits of one candidate, seed after seed and fold after fold, come to."""
+    """Summarise the fits of one candidate, which are ordered by seed, then by fold."""
     folds = np.array([o.value for o in outcomes]).reshape(-1, n_folds).mean(axis=0)
     std = float(folds.std(ddof=1)) if n_folds > 1 else math.nan
     where = [f"fold {n % n_folds + 1}: " if n_folds > 1 else "" for n in range(len(outcomes))]
@@ -478,13 +474,13 @@ def _summary(candidate: Candidate, outcomes: Sequence[_FitOutcome], n_folds: int
 
 
 def _column_name(name: str) -> str:
-    """Return a column name for a parameter that the frame does not use for something else."""
+    """Return a column name for a parameter that does not clash with other columns."""
     taken = name in ("method", "rank", "mean", "std", "seconds", "error") or name.startswith("fold ")
     return f"parameter {name}" if taken else name
 
 
 def _column(values: list[Any], there: list[bool]) -> list[Any]:
-    """Return values a frame can hold in one column: numbers or texts as they are, anything else as its repr."""
+    """Return values for one column of a frame: numbers or texts as they are, mixed types as their repr."""
     own = [v for v, known in zip(values, there, strict=True) if known]
     for kinds in ((bool,), (str,), (int,), (int, float)):
         if all(type(v) in kinds for v in own):
@@ -493,7 +489,7 @@ def _column(values: list[Any], there: list[bool]) -> list[Any]:
 
 
 def _values(values: Any, name: str, owner: str) -> list[Any]:
-    """Return the values to try for a parameter as a list of plain values."""
+    """Return the values to try for a parameter as a list of Python values."""
     if isinstance(values, np.ndarray) and values.ndim == 1:
         values = values.tolist()
     if not isinstance(values, Sequence) or isinstance(values, (str, bytes)) or len(values) == 0:
@@ -529,60 +525,60 @@ def _spaces(space: Any) -> Mapping[str, Any]:
 
 
 class GridSearch(Search):
-    """The method and parameters with the best mean of a metric, among all combinations of given values.
+    """Grid search: the method and parameters with the best mean metric among all combinations of given values.
 
-    Every combination is fitted to the training part of each fold and evaluated on the rest; the one with the highest
-    mean of the fold means is fitted again to everything. Of equally good ones (to 1e-12) the first is taken, in the
-    order of the methods, then of the values, the last parameter changing fastest.
+    Every combination is fitted to the training part of each fold and evaluated on the rest. The one with the highest
+    mean of fold means is fitted again to everything. Of equally good ones (to 1e-12) the first wins, in the order of
+    the methods, then of the values, with the last parameter changing fastest.
 
-    With `validation=` in `fit` there are no folds: each combination learns from all the preferences, is handed the
-    validation part for what it chooses itself, and is evaluated on it; the best one is kept as it is.
+    With `validation=` in `fit` there are no folds. Each combination is fitted to all the preferences with this
+    validation part and evaluated on it, and the best one is kept without another fit.
 
     Parameters
     ----------
     method : Aggregator, str, or list
-        What is searched over: a method or its name, or several in a list. An entry of the list is a method, tried with
-        the parameters it has, or a pair of a method and its own grid.
+        A method or its name, or a list of them. An entry of the list is a method, tried with its own parameters, or a
+        pair of a method and its grid.
     grid : mapping from parameter to list of values, or list of such mappings
         The values to try, in all combinations within a mapping. Not with a list of methods.
     metric : str or Metric
-        What to choose by, such as "ndcg@10" or "map".
+        The metric to maximise, such as "ndcg@10" or "map".
     folds : int, list of Split, or splitter
-        How the preferences are split by instance, as in `cross_validate`.
+        The split by instance, as in `cross_validate`.
     validation_part : float, optional
         Share of the labelled instances of every training part to set aside as `validation=` of methods that learn
         from labels; also in the last fit.
     convention : {"trec", "letor", "paper"}, optional
-        Whose rules hold for the metric; "trec" when absent, and in `cross_validate` and `nested` that of the outside.
+        Convention of the metric; "trec" by default, and in `cross_validate` and `nested` that of the outer evaluation.
     rel : float, optional
-        Labels from here on are relevant; 1 when absent.
+        The smallest relevant label; 1 by default.
     seeds : int or list of int
-        With how many (or which) values of `random_state` every combination is fitted; their values are averaged. A
-        method without that parameter is fitted once.
+        Number (or list) of values of `random_state` to fit every combination with; their metrics are averaged. Methods
+        without that parameter are fitted once.
     random_state : int
-        The seed of the folds.
+        Seed of the folds.
 
     Attributes
     ----------
     best_method_ : Aggregator
         The chosen method, fitted.
     best_params_ : dict
-        Its parameters, those that were searched over.
+        Its values of the parameters searched over.
     best_score_ : float
-        Its mean. It is the highest of many and so too high on average; `nested` gives a number that is not.
+        Its mean. As the maximum of many it is too high on average; `nested` gives an unbiased number.
     best_index_ : int
-        Its place in `tried_`.
+        Its index in `tried_`.
     tried_ : list of Tried
-        What came of every combination.
+        The result of every combination.
     results_ : Polars frame
         The same as a table: parameters, rank, mean, std, every fold, seconds, error.
 
     Notes
     -----
-    A combination that raises an error is passed over with a warning that names it; when all of them fail, that is an
-    error. Methods that read no labels are not given any. Fits run side by side in threads (see `threads`), and the
-    answer does not depend on how many. Cost: combinations × folds × seeds fits, and one more. `save` writes the chosen
-    method, and `load` gives that.
+    A combination that raises an error is skipped with a warning that names it; if all fail, the search raises. Methods
+    that read no labels get none. Fits run in parallel threads (see `threads`), and the result does not depend on their
+    number. Cost: combinations × folds × seeds fits, and one more. `save` writes the chosen method, and `load` returns
+    it.
 
     Examples
     --------
@@ -645,25 +641,25 @@ class GridSearch(Search):
 
 
 class RandomSearch(Search):
-    """The method and parameters with the best mean of a metric, among combinations drawn at random.
+    """Random search: the method and parameters with the best mean metric among random combinations.
 
-    As `GridSearch`, which see for how candidates are evaluated, chosen, reported and refitted. Where all parameters
-    have lists of values, combinations are drawn without repetition, and all are tried when there are no more than `n`.
+    Candidates are evaluated, chosen, reported and refitted as in `GridSearch`. If all parameters have lists of values,
+    combinations are drawn without repetition, and all are tried if there are at most `n`.
 
     Parameters
     ----------
     method : Aggregator, str, or list
-        What is searched over: a method or its name, or several in a list. An entry of the list is a method, tried with
-        the parameters it has, or a pair of a method and its own space.
+        A method or its name, or a list of them. An entry of the list is a method, tried with its own parameters, or a
+        pair of a method and its space.
     space : mapping from parameter to list, function or distribution
-        What values are drawn from: a list, every entry alike; a function of a `numpy.random.Generator`; or an object
-        with `rvs(random_state=)`, such as SciPy's distributions. Not with a list of methods.
+        Where to draw values from: a list (uniformly); a function of a `numpy.random.Generator`; or an object with
+        `rvs(random_state=)`, such as SciPy's distributions. Not with a list of methods.
     n : int
-        How many combinations to draw for each method that has a space.
+        Number of combinations to draw for each method with a space.
     metric, folds, validation_part, convention, rel, seeds
         As in `GridSearch`.
     random_state : int
-        The seed of the draws and of the folds. Methods with equal spaces are tried with equal draws.
+        Seed of the draws and of the folds. Methods with equal spaces get equal draws.
 
     Examples
     --------

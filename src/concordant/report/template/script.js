@@ -4,7 +4,7 @@
   root.classList.add("js");
   const byId = (id) => document.getElementById(id);
 
-  // The theme: that of the system until somebody asks for the other one.
+  // Theme: that of the system until the user switches it.
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const button = byId("theme");
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
@@ -24,7 +24,7 @@
   dark.addEventListener("change", nameTheme);
   nameTheme();
 
-  // Boxes that go on to the right fade there, where no scroll bar tells.
+  // Boxes that scroll to the right fade at the edge where no scroll bar is visible.
   const fade = (box) => {
     const bare = box.offsetHeight - box.clientHeight <= 3;
     box.classList.toggle("more", bare && box.scrollWidth - box.clientWidth - Math.abs(box.scrollLeft) > 2);
@@ -35,7 +35,7 @@
     sizes.observe(box);
   }
 
-  // Instances are one stop of the tab key, however many there are; arrows lead from one to the next.
+  // All instances are one tab stop; the arrow keys move between them.
   const links = () => [...document.querySelectorAll("#instances tbody tr:not([hidden]) button[data-instance]")];
   const rove = (to) => {
     const all = links();
@@ -56,7 +56,7 @@
   });
   rove();
 
-  // Tables: a click on a head sorts by its column; numbers by their exact value, texts as people order them.
+  // A click on a column head sorts the table: numbers by exact value, texts in natural order.
   const valueOf = (cell) => {
     const exact = cell.dataset.v;
     if (exact !== undefined) return exact === "" ? null : Number(exact);
@@ -76,7 +76,7 @@
     const sign = now === "ascending" ? 1 : -1;
     const keyed = rows.map((row, at) => ({ row, at, key: valueOf(row.cells[column]) }));
     keyed.sort((x, y) => {
-      // What is not known stands last, whichever way.
+      // Missing values come last in both directions.
       if (x.key === null || y.key === null) return (x.key === null) - (y.key === null) || x.at - y.at;
       return sign * order(x.key, y.key) || x.at - y.at;
     });
@@ -99,7 +99,7 @@
     });
   }
 
-  // Searching: rows that hold every word stay.
+  // Search: show the rows that contain every word.
   const stored = byId("instances-data");
   const data = stored ? JSON.parse(stored.textContent) : null;
   for (const input of document.querySelectorAll("input[data-table]")) {
@@ -108,7 +108,7 @@
     const rows = [...table.tBodies[0].rows];
     const texts = rows.map((row) => {
       const link = row.querySelector("button[data-instance]");
-      // What the closer look shows of an instance is found too.
+      // Items of the detail view are found too.
       const inside = link && data ? data.instances[Number(link.dataset.instance)].places.map((place) => place[0]) : [];
       return [row.textContent, ...inside].join(" ").toLowerCase();
     });
@@ -127,7 +127,7 @@
     find();
   }
 
-  // A closer look at an instance, made of text nodes only.
+  // Detail view of an instance, built from text nodes only.
   const dialog = byId("look");
   if (!dialog) return;
   const make = (name, text, className) => {
@@ -141,7 +141,7 @@
     element.append(make("bdi", text, text.length <= 22 ? "short" : "long"));
     return element;
   };
-  // The name of a method may be broken where its parameters begin.
+  // Method names may break before their parameters.
   const method = (name, className) => {
     const element = make("th", null, className);
     const at = name.indexOf("(");
@@ -156,7 +156,7 @@
     const table = make("table", null, "matrix");
     const head = table.createTHead().insertRow();
     const ranges = instance.places.some((place) => place[2] !== null);
-    const titles = ["item", "rank", ...(ranges ? ["between"] : []), ...(data.labels ? ["label"] : [])];
+    const titles = ["item", "rank", ...(ranges ? ["rank interval"] : []), ...(data.labels ? ["label"] : [])];
     titles.forEach((title) => { const cell = make("th", title); cell.scope = "col"; head.append(cell); });
     data.methods.forEach((name, i) => { const cell = method(name, i ? "" : "sep"); cell.scope = "col"; head.append(cell); });
     const experts = instance.ranks.length ? data.experts : [];
