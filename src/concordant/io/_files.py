@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 __all__ = [
     "BLANKS",
     "BLOCK_BYTES",
+    "COMPRESSION_ENDINGS",
+    "TABLE_ENDINGS",
+    "uncompressed_name",
     "BufferedPath",
     "PathLike",
     "atomic_write",
@@ -79,11 +82,19 @@ _LONGEST_LINE = 32 << 20
 
 _MAGIC = ((b"\x1f\x8b", "gz"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zst"), (b"BZh", "bz2"))
 _BOM = b"\xef\xbb\xbf"
-_SUFFIXES = {".gz": "gz", ".xz": "xz", ".zst": "zst", ".bz2": "bz2"}
+# Endings of compressed files, and of tables by how they are written.
+COMPRESSION_ENDINGS = {".gz": "gz", ".xz": "xz", ".zst": "zst", ".bz2": "bz2"}
+TABLE_ENDINGS = {
+    "csv": (".csv",),
+    "tsv": (".tsv", ".tab"),
+    "parquet": (".parquet", ".pq"),
+    "jsonl": (".jsonl", ".ndjson"),
+}
 # Endings that say how a file is written and not what it is called.
 _TEXT_ENDINGS = (".trec", ".run", ".runs", ".res", ".txt", ".dat", ".out", ".qrel", ".qrels")
-_TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".parquet", ".pq", ".jsonl", ".ndjson")
-_KNOWN_ENDINGS = frozenset([*_SUFFIXES, *_TEXT_ENDINGS, *_TABLE_ENDINGS])
+_KNOWN_ENDINGS = frozenset(
+    [*COMPRESSION_ENDINGS, *_TEXT_ENDINGS, *(e for endings in TABLE_ENDINGS.values() for e in endings)]
+)
 # What comes through a pipe is held in memory up to this size, and in a file beyond it.
 _BUFFERED_BYTES = 64 << 20
 # Where open files can be opened once more, each time from their beginning.
@@ -291,6 +302,17 @@ def stem(path: PathLike) -> str:
         if not head or ending.lower() not in _KNOWN_ENDINGS:
             return name
         name = head
+
+
+def uncompressed_name(path: object) -> str:
+    """Return the name of a file without the ending of its compression.
+
+    >>> uncompressed_name("runs/BM25.trec.GZ")
+    'runs/BM25.trec'
+    """
+    name = str(path)
+    head, ending = os.path.splitext(name)
+    return head if head and ending.lower() in COMPRESSION_ENDINGS else name
 
 
 def compression(path: PathLike) -> str | None:
@@ -729,7 +751,7 @@ def atomic_write(path: PathLike, *, named: PathLike | None = None) -> Iterator[B
     mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else None
     reserved = TemporaryPath(Path(folder), f".{name[:200]}.", ".tmp")
     temporary = os.fspath(reserved.path)
-    kind = _SUFFIXES.get(os.path.splitext(name)[1].lower())
+    kind = COMPRESSION_ENDINGS.get(os.path.splitext(name)[1].lower())
     try:
         reserved.create()
         with open(temporary, "wb") as handle:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from concordant.errors import ConcordantError
 from concordant.io._column_names import HEADER_WORDS
-from concordant.io._files import read_head
+from concordant.io._files import read_head, uncompressed_name
 from concordant.io._tables import Table, blank_fields, is_number, open_table
 
 if TYPE_CHECKING:
@@ -71,9 +71,7 @@ class Head:
     @property
     def ending(self) -> str:
         """The last ending of the name that is not one of compression."""
-        name = self.path.name.lower()
-        for packed in (".gz", ".xz", ".zst", ".bz2"):
-            name = name.removesuffix(packed)
+        name = uncompressed_name(self.path.name).lower()
         return name.rpartition(".")[2] if "." in name else ""
 
     @cached_property

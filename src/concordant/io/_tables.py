@@ -26,10 +26,19 @@ import polars as pl
 from concordant.arrays import Ints
 from concordant.errors import NOT_TEXT, FormatError, ParameterError, ParseError, is_text, listing, quote, shorten
 from concordant.io._column_names import normalise_name
-from concordant.io._files import BLANKS, compression, protect_bom, read_bytes, read_head, text_blocks, text_lines
+from concordant.io._files import (
+    BLANKS,
+    TABLE_ENDINGS,
+    compression,
+    protect_bom,
+    read_bytes,
+    read_head,
+    text_blocks,
+    text_lines,
+    uncompressed_name,
+)
 
 __all__ = [
-    "ENDINGS",
     "FILE_TYPES",
     "SAMPLE_LINES",
     "Table",
@@ -43,13 +52,6 @@ __all__ = [
 ]
 
 FILE_TYPES = ("csv", "tsv", "parquet", "jsonl")
-ENDINGS = {
-    "csv": (".csv",),
-    "tsv": (".tsv", ".tab"),
-    "parquet": (".parquet", ".pq"),
-    "jsonl": (".jsonl", ".ndjson"),
-}
-_PACKED = (".gz", ".xz", ".zst", ".bz2")
 
 # No digit can be matched in two ways: a pattern that could would take quadratic time on many digits.
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
@@ -105,10 +107,8 @@ def position_of(name: str) -> int | None:
 
 def file_type(path: object) -> str | None:
     """Return "csv", "tsv", "parquet" or "jsonl" as the name of a file says, None for any other name."""
-    name = str(path).lower()
-    for ending in _PACKED:
-        name = name.removesuffix(ending)
-    return next((kind for kind, endings in ENDINGS.items() if name.endswith(endings)), None)
+    name = uncompressed_name(path).lower()
+    return next((kind for kind, endings in TABLE_ENDINGS.items() if name.endswith(endings)), None)
 
 
 class Table:

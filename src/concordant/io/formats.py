@@ -23,7 +23,7 @@ from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import ParameterError, listing, quote
-from concordant.io._files import atomic_write, open_text, text_lines
+from concordant.io._files import atomic_write, open_text, text_lines, uncompressed_name
 
 if TYPE_CHECKING:
     from concordant.io._sniff import Head
@@ -44,7 +44,6 @@ __all__ = [
 ]
 
 CONTAINERS: tuple[type[Container], ...] = (Consensus, Preferences, Comparisons, Labels, Features)
-_PACKED = (".gz", ".xz", ".zst", ".bz2")
 
 
 def _concatenate(parts: list[Path], handle: BinaryIO) -> None:
@@ -182,10 +181,7 @@ def name_ending(path: object, endings: tuple[str, ...]) -> bool:
     >>> name_ending("fused.TREC.gz", (".trec", ".run"))
     True
     """
-    name = str(path).lower()
-    for packed in _PACKED:
-        name = name.removesuffix(packed)
-    return name.endswith(endings)
+    return uncompressed_name(path).lower().endswith(endings)
 
 
 def unknown_options(

@@ -32,6 +32,7 @@ from concordant.data.preferences import Kind, Missing, Preferences, is_below
 from concordant.errors import DataError, DuplicateError, FormatError, ParameterError, ParseError, quote, shorten
 from concordant.io._dictionary_encoding import encode_slots
 from concordant.io._files import (
+    COMPRESSION_ENDINGS,
     PathLike,
     atomic_write,
     display_path,
@@ -40,6 +41,7 @@ from concordant.io._files import (
     read_head,
     text_blocks,
     text_lines,
+    uncompressed_name,
 )
 from concordant.io._sniff import UNKNOWN, Head, is_features, is_letor
 from concordant.io.formats import check_options, register_format
@@ -61,7 +63,7 @@ _MOST_EXPERTS = 1_000_000
 _MOST_FEATURES = 1_000_000_000
 # Below this many cells a table costs nothing; above it, one cell in a thousand must be given.
 _SMALL_TABLE = 1 << 22
-_PACKED = ("", ".gz", ".xz", ".zst", ".bz2")
+_OPTIONAL_COMPRESSION = ("", *COMPRESSION_ENDINGS)
 _NO_INSTANCE = "expected 'label qid:Q index:value ...', found no qid after the label."
 _ITEM = r"docid\s*=\s*(\S+)"
 
@@ -403,7 +405,7 @@ def _fold_folders(root: Path) -> list[Path]:
 
 
 def _part(fold: Path, part: str) -> Path:
-    for ending in _PACKED:
+    for ending in _OPTIONAL_COMPRESSION:
         path = fold / f"{part}.txt{ending}"
         if path.is_file():
             return path
@@ -626,12 +628,9 @@ class _GroupSizes:
 
 
 def _side_path(file: Path) -> Path | None:
-    name = file.name
-    for ending in _PACKED[1:]:
-        if name.lower().endswith(ending):
-            name = name[: -len(ending)]
+    name = uncompressed_name(file.name)
     for kind in (".query", ".group"):
-        for ending in _PACKED:
+        for ending in _OPTIONAL_COMPRESSION:
             path = file.with_name(f"{name}{kind}{ending}")
             if path.is_file():
                 return path

@@ -18,7 +18,17 @@ import numpy as np
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Missing, Preferences, is_below
 from concordant.errors import DataError, FormatError, ParameterError, ParseError, is_text, quote, shorten
-from concordant.io._files import BLANKS, PathLike, atomic_write, display_path, expand, is_stream, text_lines, warn_empty
+from concordant.io._files import (
+    BLANKS,
+    PathLike,
+    atomic_write,
+    display_path,
+    expand,
+    is_stream,
+    text_lines,
+    uncompressed_name,
+    warn_empty,
+)
 from concordant.io._sniff import is_preflib
 from concordant.io.formats import register_format
 from concordant.kernels.lists import offsets_of, order_lists
@@ -28,7 +38,6 @@ __all__ = ["read_preflib", "write_preflib"]
 TYPES = ("soc", "soi", "toc", "toi")
 # The other kinds of file that PrefLib publishes, and what they hold.
 _OTHER = {"cat": "categorical preferences", "wmd": "a weighted matching graph", "dat": "extra data without a format"}
-_PACKED = (".gz", ".xz", ".zst", ".bz2")
 # One id is kept per alternative, named or not, so a count gone wrong must not fill the memory.
 _MOST_ALTERNATIVES = 1_000_000
 
@@ -151,16 +160,12 @@ def _files(path: PathLike | Iterable[PathLike]) -> list[Path]:
 
 def _type_of_name(path: PathLike) -> str:
     """Return what the name of a file ends in, compression aside, in lower case and without the dot."""
-    name, ending = os.path.splitext(os.path.basename(display_path(path)))
-    if ending.lower() in _PACKED:
-        ending = os.path.splitext(name)[1]
-    return ending[1:].lower()
+    name = uncompressed_name(os.path.basename(display_path(path)))
+    return os.path.splitext(name)[1][1:].lower()
 
 
 def _stem(path: Path) -> str:
-    name, ending = os.path.splitext(path.name)
-    if ending.lower() in _PACKED:
-        name, ending = os.path.splitext(name)
+    name, ending = os.path.splitext(uncompressed_name(path.name))
     return name if ending[1:].lower() in TYPES else name + ending
 
 
@@ -534,8 +539,8 @@ def _target(path: PathLike, narrowest: str) -> tuple[Path, str]:
     if is_stream(path) and kind not in TYPES:
         return target, narrowest
     if kind not in TYPES:
-        packed = target.suffix if target.suffix.lower() in _PACKED else ""
-        plain = target.name[: len(target.name) - len(packed)]
+        plain = uncompressed_name(target.name)
+        packed = target.name[len(plain) :]
         return target.with_name(f"{plain}.{narrowest}{packed}"), narrowest
     if (narrowest[0] == "t" and kind[0] == "s") or (narrowest[2] == "i" and kind[2] == "c"):
         holds = f"{'tied' if narrowest[0] == 't' else 'strict'}, {'complete' if narrowest[2] == 'c' else 'incomplete'}"

@@ -116,12 +116,15 @@ def _is_feature_table(head: Head) -> bool:
     )
 
 
-def _scanner(name: str, tables: Callable[..., tabular.LongTables]) -> Callable[[list[Path], dict[str, Any]], RowReader]:
-    """Return what makes a reader of blocks from paths and options."""
+def _scanner(
+    name: str,
+    tables: Callable[..., tabular.LongTables],
+    complete: Callable[[list[Path], dict[str, Any]], dict[str, Any]] = lambda _, options: options,
+) -> Callable[[list[Path], dict[str, Any]], RowReader]:
+    """Return a function from paths and options to a reader of blocks; `complete` adds options that the files imply."""
 
     def scan(paths: list[Path], options: dict[str, Any]) -> RowReader:
-        if name == "ratings":
-            options = _with_kind(paths, options)
+        options = complete(paths, options)
         layout = options.pop("layout", "long")
         if layout != "long":
             raise ParameterError.invalid("layout", "scan", "'long'; a matrix is one instance", layout)
@@ -138,7 +141,7 @@ _register(
     "a table of expert, item, rating",
     read=_read_ratings,
     sniff=_is_ratings,
-    scan=_scanner("ratings", tabular.long_ratings),
+    scan=_scanner("ratings", tabular.long_ratings, _with_kind),
 )
 _register(
     "rankings",

@@ -16,8 +16,7 @@ from concordant.data.container import Container
 from concordant.data.features import Features
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, quote
-from concordant.io._files import PathLike, atomic_write, display_path
-from concordant.io._tables import ENDINGS
+from concordant.io._files import TABLE_ENDINGS, PathLike, atomic_write, display_path
 from concordant.io.formats import register_format
 
 __all__ = ["SPREADSHEETS", "refuse_unwritable", "write_separated"]
@@ -167,14 +166,16 @@ for _kind, _about in (("csv", "a table, comma-separated"), ("tsv", "a table, tab
         _about,
         write=partial(_write_separated, _kind),
         append=partial(_append_separated, _kind),
-        extensions=ENDINGS[_kind],
+        extensions=TABLE_ENDINGS[_kind],
     )
-register_format("jsonl", "a table of JSON lines", write=_write_jsonl, append=_append_jsonl, extensions=ENDINGS["jsonl"])
+register_format(
+    "jsonl", "a table of JSON lines", write=_write_jsonl, append=_append_jsonl, extensions=TABLE_ENDINGS["jsonl"]
+)
 register_format(
     "parquet",
     "a Parquet table",
     write=_write_parquet,
     append=_append_parquet,
     join=_join_parquet,
-    extensions=ENDINGS["parquet"],
+    extensions=TABLE_ENDINGS["parquet"],
 )
