@@ -80,10 +80,13 @@ class _SlotAssignment:
 
 
 def _stable_argsort(codes: NDArray[Any]) -> Ints:
-    """Return the stable order of non-negative integers below 2**31; quick when they are in order already."""
+    """Return the stable order of non-negative integers; quick when they are in order already."""
     n = len(codes)
     if n < 2 or not (codes[1:] < codes[:-1]).any():
         return np.arange(n, dtype=np.int64)
+    if int(codes.max()) >= 2**31:
+        return np.argsort(codes, kind="stable")
+    # One sort of code and position in one number is quicker than a stable sort.
     packed = codes.astype(np.int64) << 32
     packed |= np.arange(n, dtype=np.int64)
     packed.sort()
@@ -484,7 +487,8 @@ class DictionaryEncoder:
         instance = np.array([self.instances.setdefault(i, len(self.instances)) for i in ids], dtype=np.int32)[local]
         if "expert" in frame.columns:
             named, expert_ends, expert_ids = _runs(frame["expert"], self._hash_bits)
-            codes = np.array([self.add_expert(key(e)) for e in expert_ids], dtype=np.int32)[named]
+            known = self.experts
+            codes = np.array([known.setdefault(key(e), len(known)) for e in expert_ids], dtype=np.int32)[named]
             if len(expert_ends) > 1:
                 # Both are in order, so that a merge does what np.union1d needs seconds for on millions of runs.
                 both = np.concatenate([ends, expert_ends])
@@ -766,7 +770,7 @@ class EncodedRows:
         order = np.flatnonzero(self.expert >= 0) if (self.expert < 0).any() else None
         if (key[1:] < key[:-1]).any():
             order = np.arange(len(key)) if order is None else order
-            order = order[np.argsort(key[order], kind="stable")]
+            order = order[_stable_argsort(key[order])]
         length = self.length
         if order is not None:
             begin = offsets_of(length)[:-1][order]
