@@ -1,8 +1,8 @@
-"""LETOR and SVMlight text to preferences, features and labels, and LETOR score files back.
+"""Reads LETOR and SVMlight text into preferences, features and labels, and writes LETOR files.
 
-Every line is `label qid:Q index:value ... # comment`. One tokeniser takes blocks of lines apart in whole columns; what
-the indices are, experts or features, is decided afterwards. A fault is found in the columns as well, so that a message
-costs no second reading.
+Every line is `label qid:Q index:value ... # comment`. One tokeniser splits blocks of lines into columns; whether the
+indices are experts or features is decided afterwards. Errors are found in the columns too, without reading the file
+again.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ __all__ = [
     "write_letor_scores",
 ]
 
-# Tokens of a block cost about ten times its text while it is taken apart.
+# The tokens of a block take about ten times the memory of its text.
 _BLOCK_BYTES = 4 << 20
-# Numbers above these are slips of the pen, and must not fill the memory.
+# Larger indices are typing errors, which must not fill the memory.
 _MOST_EXPERTS = 1_000_000
 _MOST_FEATURES = 1_000_000_000
-# Below this many cells a table costs nothing; above it, one cell in a thousand must be given.
+# A dense table of more cells must have a value in one of a thousand.
 _SMALL_TABLE = 1 << 22
 _OPTIONAL_COMPRESSION = ("", *COMPRESSION_ENDINGS)
 _NO_INSTANCE = "expected 'label qid:Q index:value ...', found no qid after the label."
@@ -69,7 +69,7 @@ _ITEM = r"docid\s*=\s*(\S+)"
 
 
 class _ParsedBlock(NamedTuple):
-    """Lines of one file taken apart: one entry per line, then one per index:value."""
+    """Parsed lines of one file: arrays with an entry per line, then with an entry per index:value pair."""
 
     line: Ints
     label: Floats
@@ -81,7 +81,7 @@ class _ParsedBlock(NamedTuple):
 
 
 class _FileKind(NamedTuple):
-    """What the indices and values of a file are, for checks and messages."""
+    """Whether indices and values are ranks, scores or features, for checks and messages."""
 
     column: str
     value: str
@@ -95,7 +95,7 @@ _FEATURES = _FileKind("feature", "feature", ranks=False, experts=False)
 
 
 class _LetorRows:
-    """The lines of all files read so far: codes of instances, items, labels, and where each line stood."""
+    """The lines of all files read so far: instance, item, label, file and line."""
 
     def __init__(self) -> None:
         self.instances: dict[str, int] = {}
@@ -118,7 +118,7 @@ class _LetorRows:
         self.n_rows += len(line)
 
     def encode(self, ids: pl.Series) -> Codes:
-        """Return a code for every id; only where the id changes from line to line is text touched."""
+        """Return a code for every id; only ids that differ from the line before are looked up."""
         if not len(ids):
             return np.zeros(0, dtype=np.int32)
         new = np.ones(len(ids), dtype=np.bool_)
@@ -133,7 +133,7 @@ class _LetorRows:
         return self.files[int(np.concatenate(self.file)[row])], int(np.concatenate(self.line)[row])
 
     def slots(self, duplicates: str) -> tuple[Slots, Ints, Floats]:
-        """Return the slots in first-seen order, the slot of every row (-1 for one overwritten), and the labels."""
+        """Return the slots in first-seen order, the slot of every row (-1 if replaced), and the labels."""
         code, label, items = np.concatenate(self.code), np.concatenate(self.label), pl.concat(self.item)
         if items.null_count() == len(items):
             slots, slot = self._numbered(code)
@@ -267,7 +267,7 @@ def read_letor(
 def _lists(
     slots: Slots, slot: Ints, expert: Codes, value: Floats, n_experts: int, meaning: _FileKind, below: bool
 ) -> Preferences:
-    """Return preferences from rows in file order; rows of overwritten lines have slot -1."""
+    """Return preferences from rows in file order; rows of replaced lines have slot -1."""
     if len(slot) and slot.min() < 0:
         kept = slot >= 0
         slot, expert, value = slot[kept], expert[kept], value[kept]
@@ -376,7 +376,7 @@ def read_feature_folds(
 
 
 def _widened(features: Features, names: Texts) -> Features:
-    """Return the features with columns of 0 for those that no line holds."""
+    """Return the features with additional columns of 0."""
     if features.names == names:
         return features
     X = np.zeros((features.n_slots, len(names)))
@@ -485,7 +485,7 @@ def read_features(
 
 
 class _FeatureMatrix:
-    """The feature table as it grows, block by block, and the checks that keep a mistyped index from growing it."""
+    """The feature matrix, built block by block; refuses indices that would make it implausibly large."""
 
     def __init__(self, n_features: int | None) -> None:
         self.wanted = n_features
@@ -497,7 +497,7 @@ class _FeatureMatrix:
         self.n_rows = 0
 
     def add_block(self, path: Path, block: _ParsedBlock) -> None:
-        """Take the index:value pairs of a block; what a line leaves out is 0."""
+        """Add the index:value pairs of a block; a feature that a line leaves out is 0."""
         first, last = 1, 0
         if len(block.column):
             top = int(np.argmax(block.column))
@@ -509,7 +509,7 @@ class _FeatureMatrix:
         self._add(first, part, len(block.column))
 
     def add_array(self, path: Path, values: NDArray[np.float64]) -> None:
-        """Take a whole table, features counted from 1."""
+        """Add a whole array, with features counted from 1."""
         self._grow(path, None, values.shape[1])
         self._add(1, np.ascontiguousarray(values), values.size)
 
@@ -590,7 +590,7 @@ def _add_lines(file: Path, table: _LetorRows, matrix: _FeatureMatrix) -> None:
 
 
 class _GroupSizes:
-    """The sizes of a side file, handed out line by line as codes of instances, numbered on through all files."""
+    """The group sizes of a side file, as codes of instances that are numbered through all files."""
 
     def __init__(self, path: Path, owner: Path, sizes: Sequence[int]) -> None:
         self.path = path
@@ -603,7 +603,7 @@ class _GroupSizes:
     def take(self, n: int, table: _LetorRows) -> Codes:
         if self.first is None:
             self.first = len(table.instances)
-            # Instances already there may be called by numbers too; go on counting from where they end.
+            # Instances of earlier files may have numbers as ids too: continue after them.
             for number in range(self.first + 1, self.first + len(self.ends) + 1):
                 name = str(number)
                 if name in table.instances:
@@ -696,7 +696,7 @@ def _load_array(file: Path) -> NDArray[np.float64]:
 def _array_of(data: bytes) -> NDArray[Any]:
     """Return the array in the bytes of a .npy file, once its header fits its size.
 
-    NumPy's own reader would make whatever the header says, give warnings, and read again what a Python 2 wrote.
+    NumPy's own reader would allocate whatever size the header states.
     """
     start = 10 if data[6:7] == b"\x01" else 12
     end = start + int.from_bytes(data[8:start], "little")
@@ -737,7 +737,7 @@ def _check_duplicates(duplicates: str, owner: str) -> None:
 
 
 def _join(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
-    """Return the parts end to end and let go of them."""
+    """Concatenate the parts and free them."""
     out = np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)
     parts.clear()
     return out
@@ -748,7 +748,7 @@ def _no_instance(file: Path, block: _ParsedBlock) -> ParseError:
 
 
 def _blocks(file: Path, meaning: _FileKind) -> Iterator[_ParsedBlock]:
-    """Yield the lines of a file, taken apart and checked, in blocks of bounded size."""
+    """Yield the parsed and checked lines of a file in blocks of bounded size."""
     for first, data in text_blocks(file, _BLOCK_BYTES):
         try:
             text = data.decode()
@@ -762,7 +762,7 @@ def _blocks(file: Path, meaning: _FileKind) -> Iterator[_ParsedBlock]:
 
 
 def _parse_lines(file: Path, first: int, text: str, meaning: _FileKind) -> _ParsedBlock:
-    """Return the columns of a block of lines, or raise for the first line that is at fault."""
+    """Parse a block of lines into columns, or raise at the first invalid line."""
     halves = pl.Series([text]).str.split("\n").explode().str.splitn("#", 2).struct
     body = halves.field("field_0").str.replace_all("\t", " ", literal=True).str.strip_chars()
     full = body != ""
@@ -807,7 +807,7 @@ def _parse_lines(file: Path, first: int, text: str, meaning: _FileKind) -> _Pars
 
 
 class _FirstFault:
-    """The first line at fault among several checks of the same block."""
+    """The earliest error that several checks of one block find."""
 
     def __init__(self, file: Path, line: Ints) -> None:
         self.file = file
@@ -816,7 +816,7 @@ class _FirstFault:
         self.message = ""
 
     def note(self, row: Ints, wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
-        """Remember the first wrong entry, if it stands before what is known; `row` says in which line each entry is."""
+        """Remember the first wrong entry if its line comes first; `row` is the line of each entry."""
         if wrong.any():
             at = int(np.argmax(wrong))
             if row[at] < self.row:
@@ -844,7 +844,7 @@ def _pairs(pair: pl.Series, row: Ints, faults: _FirstFault, meaning: _FileKind) 
     if meaning.experts:
         absent = (text == "NULL").fill_null(False).to_numpy()
         wrong &= ~absent
-        # What the text calls NULL must be nothing else inside, whatever the cast made of it.
+        # NULL becomes NaN, whatever the cast made of it.
         value = np.where(absent, np.nan, value)
     else:
         unknown = text.str.to_lowercase().is_in(UNKNOWN).fill_null(False).to_numpy()
@@ -873,7 +873,7 @@ def _pairs(pair: pl.Series, row: Ints, faults: _FirstFault, meaning: _FileKind) 
 
 
 def _note_repeats(index: Ints, row: Ints, faults: _FirstFault, meaning: _FileKind) -> None:
-    """Note an index that stands twice in one line; rising indices, the usual case, cost one comparison each."""
+    """Note an index that a line gives twice; increasing indices, the usual case, need no sort."""
     if len(index) < 2 or ((row[1:] > row[:-1]) | (index[1:] > index[:-1])).all():
         return
     order = np.lexsort((index, row))

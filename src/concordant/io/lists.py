@@ -1,4 +1,4 @@
-"""Plain Python lists to preferences: the request path. No dataframe, no compiler, a few array calls."""
+"""Converts Python lists to preferences with a few array calls, without a dataframe or a compiler: the request path."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Tables in files to containers: ratings, rankings in three layouts, comparisons, labels, features.
+"""Reads tables: ratings, scores, rankings in three layouts, comparisons, labels, features, consensus.
 
-A column is what the user says it is (`columns=`), else what its name says (see `_words`). Where the names do not say
-it, nothing is guessed, with two exceptions that can be checked on the numbers themselves: MovieLens' four columns, and
-a matrix of ranks.
+The role of a column is what the user says (`columns=`), else what its name says (see `_column_names`). Nothing else is
+guessed, with two exceptions that the numbers themselves confirm: the four columns of MovieLens, and a matrix of ranks.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ __all__ = [
 Duplicates = Literal["error", "best", "first"]
 # From this size on the next rows are read while others are encoded.
 _LARGE_BYTES = 64 << 20
-# Rows of a file that are read together where it is read in parts.
+# Rows of a window, where a file is read in windows.
 _WINDOW = 4_000_000
 _PAIR_WORDS = ("expert", "left", "right", "winner", "loser", *COUNTS, "weight")
 
@@ -163,7 +162,7 @@ def read_ratings(
 def _declared(
     missing: Missing | Sequence[str] | None, null_values: Sequence[str] | None, owner: str
 ) -> tuple[Missing | None, Sequence[str] | None]:
-    """Return what lists are declared to say about items they leave out, if anything, and the words for no value."""
+    """Return the declared meaning of items that lists leave out (None if not declared), and the null words."""
     if missing is None:
         return None, null_values
     if isinstance(missing, str):
@@ -177,7 +176,7 @@ def _declared(
 
 
 class LongTables(NamedTuple):
-    """Tables of one row for each expert and item, and how they are to be read: whole, or in blocks of instances."""
+    """Files with one row per expert and item, and how to read them."""
 
     files: list[Path]
     take: Callable[[Table], TablePart]
@@ -187,7 +186,7 @@ class LongTables(NamedTuple):
     kind: Kind
     duplicates: str
     turned: bool = False
-    # Whether lists are declared to put what they leave out below; a column "missing" goes before.
+    # Whether items that lists leave out are declared below; a column "missing" overrides this.
     below: bool = False
     # Whether large files may be read in windows of rows; a matrix may not.
     windowed: bool = True
@@ -204,32 +203,32 @@ class LongTables(NamedTuple):
         return sum(os.path.getsize(f) for f in self.files) >= _LARGE_BYTES
 
     def turn(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the frame with larger values better."""
+        """Return the frame, with values negated if smaller is better."""
         return frame.with_columns(-pl.col("value")) if self.turned else frame
 
 
 class LongTableReader:
-    """The rows of long tables to an encoder, step by step, and what it makes of them to preferences."""
+    """Adds the rows of long tables to an encoder window by window, and builds preferences from the result."""
 
     def __init__(self, tables: LongTables, how: dict[str, Any]) -> None:
         self._tables = tables
         self._how = how
-        # What a column "missing" declares of instances.
+        # Whether a column "missing" declares "below", by instance.
         self._declared: dict[str, bool] = {}
         self._odd_ids = OddIds()
 
     def job(self) -> dict[str, Any]:
-        """Return what is read and how."""
+        """Return a description of files and options."""
         how = {name: repr(value) for name, value in self._how.items()}
         files = fingerprint(self._tables.files)
         return {"format": "table", "version": __version__, "window": _WINDOW, "how": how, "files": files}
 
     def state(self) -> dict[str, bool]:
-        """Return what instances were declared to be; otherwise a step knows nothing of those before."""
+        """Return what the column "missing" declared so far; steps share no other state."""
         return self._declared
 
     def restore(self, state: dict[str, bool]) -> None:
-        """Take up what `state` returned."""
+        """Restore what `state` returned."""
         self._declared = state
 
     def below(self, instances: Texts) -> bool | Bools:
@@ -244,15 +243,15 @@ class LongTableReader:
         return self._tables.kind
 
     def names(self, experts: Sequence[Hashable]) -> list[str]:
-        """Return the ids of the experts in the encoder's vocabulary."""
+        """Return the ids of the experts in the vocabulary of the encoder."""
         return [str(e) for e in experts]
 
     def max_rows(self) -> int:
-        """Return how many rows there are at most, as far as it can be told without reading them."""
+        """Return an upper bound on the number of rows; compressed files count as empty."""
         return sum(max_rows(file) for file in self._tables.files)
 
     def n_steps(self) -> int:
-        """Return how many windows there are."""
+        """Return the number of windows."""
         return sum(1 for _ in self._windows(lambda table: TablePart(pl.DataFrame(), FileSource(table=table)), 0))
 
     def _windows(self, take: Callable[[Table], TablePart], skip: int) -> Iterator[TablePart]:
@@ -262,13 +261,13 @@ class LongTableReader:
         )
 
     def read_step(self, encoder: DictionaryEncoder, step: int) -> None:
-        """Hand the rows of one window to an encoder."""
+        """Add the rows of one window to an encoder."""
         with naming_files(self._tables.files):
             self._add(encoder, next(self._parts(step)))
             self._odd_ids.warn()
 
     def gather(self, states: list[dict[str, bool]], begins: list[int]) -> None:
-        """Take up what was found out about every window alone."""
+        """Merge what the column "missing" declared in windows that were read independently."""
         for state in states:
             for instance, below in state.items():
                 if self._declared.setdefault(instance, below) != below:
@@ -277,7 +276,7 @@ class LongTableReader:
                     )
 
     def read(self, encoder: DictionaryEncoder, done: int = 0, mark: Callable[[int], object] = int) -> None:
-        """Hand the rows of all windows but the first `done` to an encoder."""
+        """Add the rows of all windows after the first `done` to an encoder."""
         files, pace = self._tables.files, RowRate()
         with naming_files(files):
             parts = self._parts(done)
@@ -288,7 +287,7 @@ class LongTableReader:
         self._odd_ids.warn()
 
     def _parts(self, skip: int) -> Iterator[TablePart]:
-        """Yield the windows but the first few, as an encoder takes them."""
+        """Yield the windows after the first `skip`, checked and hashed for the encoder."""
         t = self._tables
         for part in self._windows(t.take, skip):
             frame = preference_rows(t.turn(part.frame), t.kind, part.source, self._declared, self._odd_ids)
@@ -298,7 +297,7 @@ class LongTableReader:
         encoder.add(part.frame, source=part.source.compact())
 
     def preferences(self, rows: EncodedRows) -> Preferences:
-        """Return coded rows as preferences."""
+        """Return encoded rows as preferences."""
         below = self.below(rows.slots.instances)
         with naming_files(self._tables.files):
             return rows.preferences(self._tables.kind, duplicates=self._tables.duplicates, below=below)
@@ -319,7 +318,7 @@ def long_ratings(
     header: bool | None = None,
     file_type: str | None = None,
 ) -> LongTables:
-    """Return the plan of a long table of ratings or scores; parameters as for `read_ratings`."""
+    """Return the files of ratings or scores and how to read them; parameters as for `read_ratings`."""
     if kind not in KINDS:
         raise ParameterError.invalid("kind", owner, f"one of {', '.join(map(repr, KINDS))}", kind)
     check_duplicates(duplicates, owner)
@@ -400,7 +399,7 @@ def long_scores(
     header: bool | None = None,
     file_type: str | None = None,
 ) -> LongTables:
-    """Return the plan of tables of one expert's scores each; parameters as for `read_scores`."""
+    """Return the files of scores, one expert per file, and how to read them; parameters as for `read_scores`."""
     check_duplicates(duplicates, owner)
     declared, words = _declared(missing, null_values, owner)
     request = ColumnRequest(owner, columns, ("item", "score"), instance)
@@ -534,7 +533,7 @@ def read_comparisons(
 
 
 def _collapsed_elsewhere(engine: Cluster, files: list[Path], how: dict[str, Any]) -> Comparisons:
-    """Return the counts of all files, each of them read and collapsed by a worker of a cluster."""
+    """Read and collapse every file on a worker of the cluster, and return the counts of all files."""
     counter = PairCounter()
     handles = [engine.submit(_collapsed_file, file, how) for file in files]
     for done, handle in enumerate(handles, 1):
@@ -548,7 +547,7 @@ def _collapsed_file(file: Path, how: dict[str, Any]) -> Comparisons:
 
 
 def names_experts(path: PathLike | Iterable[PathLike], *, columns: Columns | None = None) -> bool:
-    """Return whether tables of comparisons say who compared."""
+    """Return whether tables of comparisons have a column of experts."""
     request = ColumnRequest("read_comparisons", columns, _PAIR_WORDS, None)
     return any(
         ResolvedColumns(open_table(file, words=HEADER_WORDS, named=request.names), request).column(
@@ -560,7 +559,7 @@ def names_experts(path: PathLike | Iterable[PathLike], *, columns: Columns | Non
 
 
 def _watched(parts: Iterable[TablePart], files: list[Path]) -> Iterator[TablePart]:
-    """Yield the parts of files, and report how much of all has been read when the next one is asked for."""
+    """Yield the parts of files and report the progress in bytes after each."""
     sizes = {file: os.path.getsize(file) for file in files}
     ends = dict(zip(files, accumulate(sizes.values()), strict=True))
     for part in parts:
@@ -610,7 +609,7 @@ def read_labels(
     request = ColumnRequest("read_labels", columns, ("item", "label"), instance)
     files = expand(path)
     if not request.columns and header is None and file_type is None and instance_from is None:
-        # A file most of whose lines are qrels is a damaged one, and its reader names the line.
+        # If most lines of a file are qrels, it is damaged, and the reader of qrels names the line.
         qrels = [most_lines_match(is_qrels, Head.of(file)) for file in files]
         if all(qrels) and duplicates == "error" and null_values is None:
             return read_qrels(files)
@@ -656,7 +655,7 @@ def read_feature_table(path: PathLike | Iterable[PathLike], *, columns: Columns 
         }
         resolved.refuse("features", "instance, item and the features")
         rest = [c for c in range(len(table.names)) if c not in roles.values()]
-        # A column without a name gets its number, as all do where there is no header.
+        # A column without a name is called by its number.
         names.append([table.names[c] or str(c + 1) for c in rest])
         if names[-1] != names[0]:
             raise FormatError(
@@ -826,7 +825,7 @@ def long_rankings(
     header: bool | None = None,
     file_type: str | None = None,
 ) -> LongTables:
-    """Return the plan of rankings in the long layout; a matrix is one instance and has no blocks."""
+    """Return the files of rankings in the long layout and how to read them; a matrix cannot be read in blocks."""
     check_duplicates(duplicates, owner)
     declared, words = _declared(missing, null_values, owner)
     request = ColumnRequest(owner, columns, ("expert", "item", "rank", "weight", "missing"), instance)

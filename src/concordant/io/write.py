@@ -1,7 +1,7 @@
-"""Containers to files, whole or not at all; what is written here the readers give back equal.
+"""Writes containers to files atomically; the readers return an equal container.
 
-The ending of the name says how: .csv, .tsv, .jsonl, .parquet, .trec, .soc/.soi/.toc/.toi, .svm; .gz, .xz, .bz2 and .zst
-behind it compress.
+The ending of the name selects the format: .csv, .tsv, .jsonl, .parquet, .trec, .soc/.soi/.toc/.toi, .svm. A further
+.gz, .xz, .bz2 or .zst compresses.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _writable() -> dict[str, Format]:
 
 def format_of(path: PathLike) -> str:
     """Return the format that the ending of a path asks for."""
-    # Formats of others are looked up where none of ours fits.
+    # Formats of other packages are loaded only if no built-in one fits.
     for formats in (FORMATS.own, _writable):
         found = next((n for n, f in formats().items() if f.write is not None and name_ending(path, f.extensions)), None)
         if found is not None:
