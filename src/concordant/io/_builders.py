@@ -356,7 +356,7 @@ def _counts(column: pl.Series | None, what: str, counted: Any, source: RowSource
     return column.fill_null(0.0).to_numpy().astype(np.float64, copy=True)
 
 
-def _once(instance: pl.Series, item: pl.Series, what: str, source: RowSource) -> tuple[Slots, Ints]:
+def _unique_slots(instance: pl.Series, item: pl.Series, what: str, source: RowSource) -> tuple[Slots, Ints]:
     """Return the slots and the row that fills each, or raise when two rows fill one slot."""
     slots, slot = encode_slots(pl.DataFrame({"instance": instance, "item": item}))
     fill = np.empty(slots.n_slots, dtype=np.int64)
@@ -382,7 +382,7 @@ def build_features(frame: pl.DataFrame, columns: Mapping[str, str], source: RowS
     """Return features from the columns instance, item and the others given, each with the name of its feature."""
     if not columns:
         raise DataError("there are no feature columns beside instance and item.")
-    slots, fill = _once(
+    slots, fill = _unique_slots(
         id_texts(frame["instance"], "instance", source), id_texts(frame["item"], "item", source), "feature rows", source
     )
     values = [
@@ -394,7 +394,7 @@ def build_features(frame: pl.DataFrame, columns: Mapping[str, str], source: RowS
 
 def build_consensus(frame: pl.DataFrame, source: RowSource) -> Consensus:
     """Return a consensus from the columns instance, item, score and those of rank and intervals that are there."""
-    slots, fill = _once(
+    slots, fill = _unique_slots(
         id_texts(frame["instance"], "instance", source), id_texts(frame["item"], "item", source), "scores", source
     )
     score = _filled(parse_numbers(frame["score"], "score", source), "score", source)[fill]

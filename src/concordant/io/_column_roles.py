@@ -220,14 +220,14 @@ class ResolvedColumns:
                 if not names:
                     raise ColumnError(
                         f"{self.table.path}: there is no column {quote(name)} for {word!r}: "
-                        f"the file has no header. {self.table.described()} Say which by number, counted from 1."
+                        f"the file has no header. {self.table.describe()} Say which by number, counted from 1."
                     )
                 raise _name_file(ColumnError.missing([name], names, f"columns={{{word!r}: ...}}."), self.table.path)
             name = int(name)
         if not 1 <= name <= len(self.table.names):
             raise ColumnError(
                 f"{self.table.path}: there is no column {name} for {word!r}; columns are counted from 1. "
-                f"{self.table.described()}"
+                f"{self.table.describe()}"
             )
         return name - 1
 
@@ -250,13 +250,13 @@ class ResolvedColumns:
             self.lacking.append(word)
         return None
 
-    def refuse(self, what: str, needs: str) -> None:
+    def check_lacking(self, what: str, needs: str) -> None:
         """Raise when a role was lacking."""
         if not self.lacking:
             return
         raise ColumnError(
             f"{self.table.path}: no column for {' and '.join(self.lacking)} was found; {what} need {needs}. "
-            f"{self.table.described()} Say which is which: columns={quote(self._example())} (--columns)."
+            f"{self.table.describe()} Say which is which: columns={quote(self._example())} (--columns)."
         )
 
     def _example(self) -> str:
@@ -369,11 +369,11 @@ def pair_form(found: ResolvedColumns) -> dict[str, int]:
             return columns
     if not table.header and not given:
         raise FormatError(
-            f"{table.path}: no header says which column is which. {table.described()} Say it yourself, for instance "
+            f"{table.path}: no header says which column is which. {table.describe()} Say it yourself, for instance "
             "columns='expert=1,winner=2,loser=3' (--columns)."
         )
     raise ColumnError(
-        f"{table.path}: the columns of the comparisons were not found. {_FORMS_HELP} {table.described()} "
+        f"{table.path}: the columns of the comparisons were not found. {_FORMS_HELP} {table.describe()} "
         "Say which is which, for instance columns='left=model_a,right=model_b,winner=winner' (--columns)."
     )
 

@@ -156,7 +156,7 @@ def read_on_cluster(reader: RowReader, engine: Cluster, edges_of: Any) -> Distri
     for own, step in zip(codes, summaries, strict=True):
         rows[own] += step.rows
     base = offsets_of(np.array([step.n_rows for step in summaries], dtype=np.int64)).tolist()
-    reader.gather([step.state for step in summaries], base[:-1])
+    reader.merge_states([step.state for step in summaries], base[:-1])
     nulls = any(step.nulls for step in summaries)
     edges: list[int] = edges_of(rows)
     names, known = list(instances), list(experts)

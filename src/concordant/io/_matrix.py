@@ -23,7 +23,7 @@ __all__ = ["LAYOUTS", "Layout", "RankingMatrix", "guess_layout", "layout_hint"]
 Layout = Literal["long", "ranks", "orders"]
 LAYOUTS = ("long", "ranks", "orders")
 # Generated column names: V1 (R), X.1, 0 (pandas).
-_MADE_UP = re.compile(r"([A-Za-z_]*[ _.\-]?)(\d{1,6})", re.ASCII)
+_GENERATED_NAME = re.compile(r"([A-Za-z_]*[ _.\-]?)(\d{1,6})", re.ASCII)
 # Rows that are compared to tell a header from a ranking.
 _LOOKED_AT = 1000
 _LAYOUT_HELP = (
@@ -55,11 +55,11 @@ class RankingMatrix:
         self.used = {k: c for k, c in used.items() if c is not None}
         self.body = [c for c in range(len(table.names)) if c not in self.used.values()]
         if not self.body:
-            raise FormatError(f"{table.path}: there are no columns of rankings. {table.described()}")
+            raise FormatError(f"{table.path}: there are no columns of rankings. {table.describe()}")
         names = [table.names[c] for c in self.body]
         unnamed = [c + 1 for c, n in zip(self.body, names, strict=True) if not n]
         if unnamed and table.header:
-            raise ColumnError(f"{table.path}: columns {listing(unnamed)} have no name. {table.described()}")
+            raise ColumnError(f"{table.path}: columns {listing(unnamed)} have no name. {table.describe()}")
         self.names = names if table.header else [str(k + 1) for k in range(len(self.body))]
 
     @cached_property
@@ -121,7 +121,7 @@ class RankingMatrix:
             frame = frame.with_columns(parse_numbers(frame["weight"], "weight", source))
         return TablePart(frame.drop("label", "column", "cell"), source)
 
-    def ask_about_header(self, layout: str) -> None:
+    def check_header(self, layout: str) -> None:
         """Raise if the first row, read as a ranking, looks like column names, and warn if it may be some.
 
         R generates V1, V2, ... and pandas 0, 1, ...; such a row shares no item with the other rows.
@@ -130,14 +130,14 @@ class RankingMatrix:
         first, *others = [[(cell or "").strip() for cell in row] for row in rows]
         below = [{cell for cell in row if cell} for row in others]
         mine, items = {cell for cell in first if cell}, set[str]().union(*below)
-        made_up = _made_up(first, items)
+        generated = _are_generated(first, items)
         shown = f"{self.resolved.table.path}: the first row is {listing(first, 5)}"
         ask = "If it is a header, pass header=True (--read header=true); if it is a ranking, header=False."
         if layout == "ranks":
-            if made_up and items and first[0] != "1" and "0" not in items:
+            if generated and items and first[0] != "1" and "0" not in items:
                 raise FormatError(f"{shown}, and no other row holds a 0. {ask}")
         elif mine and items and not mine & items:
-            if made_up:
+            if generated:
                 raise FormatError(f"{shown}, of which nothing stands in any other row. {ask}")
             if len(below) > 2 and all(row & other for row, other in pairwise(below)):
                 warn(
@@ -151,14 +151,14 @@ class RankingMatrix:
         words = (*MISSING_WORDS, "0", "0.0") if null_values is None else null_values
         value = parse_numbers(frame["cell"], "rank", source, words)
         if null_values is None:
-            self._ask_about_zero_ranks(frame, value)
+            self._check_zero_ranks(frame, value)
         names = pl.Series(self.names, dtype=pl.String).gather(frame["column"])
         expert, item = (frame["label"], names) if self.experts == "rows" else (names, frame["label"])
         return self._finish(
             frame.with_columns(expert.alias("expert"), item.alias("item"), value.alias("value")), source
         )
 
-    def _ask_about_zero_ranks(self, frame: pl.DataFrame, value: pl.Series) -> None:
+    def _check_zero_ranks(self, frame: pl.DataFrame, value: pl.Series) -> None:
         """Raise if every expert gives one 0 and the ranks 1, 2, ...: 0 may be a rank or a missing value."""
         n, m = self.shape
         zero = frame["cell"].is_in(["0", "0.0"]).to_numpy().reshape(n, m)
@@ -177,7 +177,7 @@ class RankingMatrix:
         words = [w.casefold() for w in ((*MISSING_WORDS, "0", "0.0") if null_values is None else null_values)]
         gone = frame["cell"].str.to_lowercase().is_in(words).to_numpy()
         if null_values is None:
-            self._ask_about_zero_items(frame, gone, at)
+            self._check_zero_items(frame, gone, at)
         n, m = self.shape
         position = np.arange(1, m + 1)
         if self.experts == "rows":
@@ -202,7 +202,7 @@ class RankingMatrix:
         frame = frame.with_columns(item.alias("item"), value.alias("value")).filter(pl.Series(keep))
         return self._finish(frame, FileSource(table=self.resolved.table, row_numbers=at[keep]))
 
-    def _ask_about_zero_items(self, frame: pl.DataFrame, gone: Any, at: Ints) -> None:
+    def _check_zero_items(self, frame: pl.DataFrame, gone: Any, at: Ints) -> None:
         """Raise if 0 may be an item: it stands before another item, or completes the numbers of the items."""
         n, m = self.shape
         zero = frame["cell"].is_in(["0", "0.0"]).to_numpy().reshape(n, m)
@@ -222,18 +222,18 @@ class RankingMatrix:
             )
 
 
-def _made_up(cells: list[str], items: set[str]) -> bool:
+def _are_generated(cells: list[str], items: set[str]) -> bool:
     """Return whether texts are generated column names: numbers from 0 or 1 on, after one prefix.
 
     Texts with the prefix of an item are items.
     """
     named = cells[1:] if not cells[0] or cells[0].casefold().startswith("unnamed") else cells
-    found = [match for cell in named if (match := _MADE_UP.fullmatch(cell))]
+    found = [match for cell in named if (match := _GENERATED_NAME.fullmatch(cell))]
     prefixes, count = {match[1] for match in found}, [int(match[2]) for match in found]
     if not 2 <= len(found) == len(named) or len(prefixes) > 1 or count[0] > 1:
         return False
     (prefix,) = prefixes
-    alike = prefix and any(match[1] == prefix for item in items if (match := _MADE_UP.fullmatch(item)))
+    alike = prefix and any(match[1] == prefix for item in items if (match := _GENERATED_NAME.fullmatch(item)))
     return not alike and count == list(range(count[0], count[0] + len(count)))
 
 
@@ -253,7 +253,7 @@ def guess_layout(resolved: ResolvedColumns, experts: str = "rows") -> Layout:
     if layout is not None:
         return layout
     raise FormatError(
-        f"{table.path}: the layout of the rankings cannot be told.{problem} {table.described()} {_LAYOUT_HELP} "
+        f"{table.path}: the layout of the rankings cannot be told.{problem} {table.describe()} {_LAYOUT_HELP} "
         "Pass layout= (--format long, ranks or orders), or columns= (--columns)."
     )
 

@@ -205,7 +205,7 @@ class Table:
         line = self.line(row)
         return ParseError(self.path, line, message if line is not None else f"row {row}: {message}")
 
-    def described(self) -> str:
+    def describe(self) -> str:
         """Return a sentence about the columns, for messages."""
         if self.header:
             return f"The columns are {listing(self.names, 30)}."

@@ -71,7 +71,7 @@ class RowReader(Protocol):
         """Return the state that resuming needs besides the rows, as JSON can hold it."""
         ...
 
-    def gather(self, states: list[Any], begins: list[int]) -> None:
+    def merge_states(self, states: list[Any], begins: list[int]) -> None:
         """Merge the states of steps that were read independently, given the first row of each."""
         ...
 

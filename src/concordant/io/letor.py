@@ -240,7 +240,7 @@ def read_letor(
     [2.0, 0.0]
     """
     _check_duplicates(duplicates, "read_letor")
-    meaning, below = _SCORES if higher_is_better else _RANKS, is_below(missing, "read_letor")
+    file_kind, below = _SCORES if higher_is_better else _RANKS, is_below(missing, "read_letor")
     table = _LetorRows()
     rows: list[Ints] = []
     experts: list[Codes] = []
@@ -248,7 +248,7 @@ def read_letor(
     n_experts = 0
     files = _letor_files(path)
     for file in files:
-        for block in _blocks(file, meaning):
+        for block in _blocks(file, file_kind):
             n_experts = max(n_experts, int(block.column.max(initial=0)))
             given = ~np.isnan(block.value)
             rows.append(block.row[given] + table.n_rows)
@@ -260,12 +260,12 @@ def read_letor(
     slots, slot_of, label = table.slots(duplicates)
     slot = slot_of[_join(rows, np.int64)]
     del rows
-    preferences = _lists(slots, slot, _join(experts, np.int32), _join(values, np.float64), n_experts, meaning, below)
+    preferences = _lists(slots, slot, _join(experts, np.int32), _join(values, np.float64), n_experts, file_kind, below)
     return preferences, Labels.from_codes(slots, label)
 
 
 def _lists(
-    slots: Slots, slot: Ints, expert: Codes, value: Floats, n_experts: int, meaning: _FileKind, below: bool
+    slots: Slots, slot: Ints, expert: Codes, value: Floats, n_experts: int, file_kind: _FileKind, below: bool
 ) -> Preferences:
     """Return preferences from rows in file order; rows of replaced lines have slot -1."""
     if len(slot) and slot.min() < 0:
@@ -278,7 +278,7 @@ def _lists(
     new = np.ones(len(key), dtype=np.bool_)
     new[1:] = key[1:] != key[:-1]
     starts = np.flatnonzero(new)
-    kind: Kind = "rank" if meaning.ranks else "score"
+    kind: Kind = "rank" if file_kind.ranks else "score"
     return Preferences.from_codes(
         slots,
         Texts([str(k) for k in range(1, n_experts + 1)]),
@@ -747,7 +747,7 @@ def _no_instance(file: Path, block: _ParsedBlock) -> ParseError:
     return ParseError(file, int(block.line[int(block.instance.is_null().arg_true()[0])]), _NO_INSTANCE)
 
 
-def _blocks(file: Path, meaning: _FileKind) -> Iterator[_ParsedBlock]:
+def _blocks(file: Path, file_kind: _FileKind) -> Iterator[_ParsedBlock]:
     """Yield the parsed and checked lines of a file in blocks of bounded size."""
     for first, data in text_blocks(file, _BLOCK_BYTES):
         try:
@@ -756,12 +756,12 @@ def _blocks(file: Path, meaning: _FileKind) -> Iterator[_ParsedBlock]:
             for _ in text_lines(file):  # raises with the line
                 pass
             raise
-        block = _parse_lines(file, first, text, meaning)
+        block = _parse_lines(file, first, text, file_kind)
         if len(block.label):
             yield block
 
 
-def _parse_lines(file: Path, first: int, text: str, meaning: _FileKind) -> _ParsedBlock:
+def _parse_lines(file: Path, first: int, text: str, file_kind: _FileKind) -> _ParsedBlock:
     """Parse a block of lines into columns, or raise at the first invalid line."""
     halves = pl.Series([text]).str.split("\n").explode().str.splitn("#", 2).struct
     body = halves.field("field_0").str.replace_all("\t", " ", literal=True).str.strip_chars()
@@ -793,7 +793,7 @@ def _parse_lines(file: Path, first: int, text: str, meaning: _FileKind) -> _Pars
         pl.DataFrame({"q": query, "has": has_query}).select(pl.when("has").then(pl.col("q").str.slice(4))).to_series()
     )
     faults.note(np.arange(n), (names == "").fill_null(False).to_numpy(), lambda _: "the qid is empty.")
-    if meaning.experts:
+    if file_kind.experts:
         faults.note(np.arange(n), ~has_query, lambda _: _NO_INSTANCE)
         faults.note(np.arange(n), item.is_null().to_numpy(), lambda _: "expected '#docid = D', found none.")
 
@@ -801,7 +801,7 @@ def _parse_lines(file: Path, first: int, text: str, meaning: _FileKind) -> _Pars
     rest[head] = False
     rest[second[has_query]] = False
     row = row[rest]
-    index, value = _pairs(word.filter(pl.Series(rest)), row, faults, meaning)
+    index, value = _pairs(word.filter(pl.Series(rest)), row, faults, file_kind)
     faults.raise_first()
     return _ParsedBlock(line, label, names, item, row, index, value)
 
@@ -827,21 +827,23 @@ class _FirstFault:
             raise ParseError(self.file, int(self.line[self.row]), self.message)
 
 
-def _pairs(pair: pl.Series, row: Ints, faults: _FirstFault, meaning: _FileKind) -> tuple[Ints, Floats]:
+def _pairs(pair: pl.Series, row: Ints, faults: _FirstFault, file_kind: _FileKind) -> tuple[Ints, Floats]:
     """Return indices and values (NaN for NULL) of the index:value words, noting what is wrong with them."""
     fields = pair.str.splitn(":", 2).struct
     key, text = fields.field("field_0"), fields.field("field_1")
-    faults.note(row, text.is_null().to_numpy(), lambda at: f"expected {meaning.column}:value, found {quote(pair[at])}.")
-    lowest, highest = (1, _MOST_EXPERTS) if meaning.experts else (0, _MOST_FEATURES)
+    faults.note(
+        row, text.is_null().to_numpy(), lambda at: f"expected {file_kind.column}:value, found {quote(pair[at])}."
+    )
+    lowest, highest = (1, _MOST_EXPERTS) if file_kind.experts else (0, _MOST_FEATURES)
     index = key.cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
     faults.note(
         row,
         (index < lowest) | (index > highest),
-        lambda at: f"{meaning.column}s are numbered from {lowest} to {highest}, found {quote(pair[at])}.",
+        lambda at: f"{file_kind.column}s are numbered from {lowest} to {highest}, found {quote(pair[at])}.",
     )
     value = text.cast(pl.Float64, strict=False).to_numpy()
     wrong = ~np.isfinite(value)
-    if meaning.experts:
+    if file_kind.experts:
         absent = (text == "NULL").fill_null(False).to_numpy()
         wrong &= ~absent
         # NULL becomes NaN, whatever the cast made of it.
@@ -854,32 +856,33 @@ def _pairs(pair: pl.Series, row: Ints, faults: _FirstFault, meaning: _FileKind) 
         row,
         wrong,
         lambda at: (
-            f"{meaning.value} {shorten(key[at])} must be a finite number or {'NULL' if meaning.experts else 'nan'}, "
+            f"{file_kind.value} {shorten(key[at])} must be a finite number or "
+            f"{'NULL' if file_kind.experts else 'nan'}, "
             f"found {quote(text[at] or '')}."
             + (" NULL stands in rank-aggregation files, which read_letor reads." if text[at] == "NULL" else "")
         ),
     )
-    if meaning.ranks:
+    if file_kind.ranks:
         faults.note(
             row,
             value < 1,
             lambda at: (
-                f"{meaning.value} {shorten(key[at])} is {value[at]:g}, but ranks begin at 1 (best); NULL marks an item "
-                "not ranked. Scores take higher_is_better=True, feature files read_features."
+                f"{file_kind.value} {shorten(key[at])} is {value[at]:g}, but ranks begin at 1 (best); NULL marks an "
+                "item not ranked. Scores take higher_is_better=True, feature files read_features."
             ),
         )
-    _note_repeats(index, row, faults, meaning)
+    _note_duplicates(index, row, faults, file_kind)
     return index, value
 
 
-def _note_repeats(index: Ints, row: Ints, faults: _FirstFault, meaning: _FileKind) -> None:
+def _note_duplicates(index: Ints, row: Ints, faults: _FirstFault, file_kind: _FileKind) -> None:
     """Note an index that a line gives twice; increasing indices, the usual case, need no sort."""
     if len(index) < 2 or ((row[1:] > row[:-1]) | (index[1:] > index[:-1])).all():
         return
     order = np.lexsort((index, row))
     again = np.zeros(len(index), dtype=np.bool_)
     again[order[1:]] = (row[order[1:]] == row[order[:-1]]) & (index[order[1:]] == index[order[:-1]])
-    faults.note(row, again, lambda at: f"{meaning.column} {index[at]} is given twice.")
+    faults.note(row, again, lambda at: f"{file_kind.column} {index[at]} is given twice.")
 
 
 def write_letor_scores(consensus: Consensus, path: PathLike, like: Container | None = None) -> None:

@@ -77,7 +77,7 @@ def _names(path: Path, readable: Path, request: ColumnRequest) -> dict[str, str]
         if column is not None:
             # A column has one role only.
             roles[role] = found.given[role] = column
-    found.refuse("names of items", "the columns item and name")
+    found.check_lacking("names of items", "the columns item and name")
     frame, rows = found.part(roles, ("item",), {}, None)
     repeated = frame["item"].is_duplicated()
     if repeated.any():

@@ -360,7 +360,7 @@ def _unknown(head: Head) -> FormatError:
         return FormatError.unknown(head.path, _readable(), begins)
     hint = "" if head.columns is None else layout_hint(head.columns)
     return FormatError(
-        f"{head.path}: what this table holds cannot be told.{hint} {table.described()} Say which column is which, for "
+        f"{head.path}: what this table holds cannot be told.{hint} {table.describe()} Say which column is which, for "
         "instance columns='expert=1,winner=2,loser=3' (--columns), or pass format= (--format), one of "
         f"{', '.join(name for name in FORMATS if FORMATS[name].table)}."
     )

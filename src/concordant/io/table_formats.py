@@ -21,7 +21,7 @@ from concordant.io.formats import check_options, register_format
 __all__ = ["format_of_columns"]
 
 # The format that a role in columns= implies.
-_SPEAKS = (
+_FORMAT_OF_ROLES = (
     ("comparisons", ("left", "right", "winner", "loser", "n_left", "n_right", "n_ties")),
     ("labels", ("label",)),
     ("rankings", ("rank",)),
@@ -31,11 +31,11 @@ _SPEAKS = (
 
 def format_of_columns(columns: Columns) -> str | None:
     """Return the format that the roles in columns= imply, None if they do not tell."""
-    words = _words(columns)
-    return next((name for name, known in _SPEAKS if words & set(known)), None)
+    words = _roles(columns)
+    return next((name for name, known in _FORMAT_OF_ROLES if words & set(known)), None)
 
 
-def _words(columns: Columns) -> set[str]:
+def _roles(columns: Columns) -> set[str]:
     return {part.partition("=")[0].strip() for part in (columns.split(",") if isinstance(columns, str) else columns)}
 
 
@@ -78,7 +78,7 @@ def _with_kind(paths: list[Path], options: dict[str, Any]) -> dict[str, Any]:
 def _kind_of_ratings(paths: list[Path], columns: Columns | None) -> dict[str, str]:
     """Return the option `kind` if the column names say scores."""
     if columns is not None:
-        return {"kind": "score"} if "score" in _words(columns) else {}
+        return {"kind": "score"} if "score" in _roles(columns) else {}
     names = _names(Head.of(paths[0]))
     return {"kind": "score"} if "score" in names and "rating" not in names else {}
 

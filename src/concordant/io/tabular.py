@@ -159,7 +159,7 @@ def read_ratings(
     ).preferences()
 
 
-def _declared(
+def _parse_missing(
     missing: Missing | Sequence[str] | None, null_values: Sequence[str] | None, owner: str
 ) -> tuple[Missing | None, Sequence[str] | None]:
     """Return the declared meaning of items that lists leave out (None if not declared), and the null words."""
@@ -185,7 +185,7 @@ class LongTables(NamedTuple):
     file_type: str | None
     kind: Kind
     duplicates: str
-    turned: bool = False
+    negated: bool = False
     # Whether items that lists leave out are declared below; a column "missing" overrides this.
     below: bool = False
     # Whether large files may be read in windows of rows; a matrix may not.
@@ -202,9 +202,9 @@ class LongTables(NamedTuple):
         """Return whether it pays to read the next rows while others are encoded."""
         return sum(os.path.getsize(f) for f in self.files) >= _LARGE_BYTES
 
-    def turn(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def oriented(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the frame, with values negated if smaller is better."""
-        return frame.with_columns(-pl.col("value")) if self.turned else frame
+        return frame.with_columns(-pl.col("value")) if self.negated else frame
 
 
 class LongTableReader:
@@ -266,7 +266,7 @@ class LongTableReader:
             self._add(encoder, next(self._parts(step)))
             self._odd_ids.warn()
 
-    def gather(self, states: list[dict[str, bool]], begins: list[int]) -> None:
+    def merge_states(self, states: list[dict[str, bool]], begins: list[int]) -> None:
         """Merge what the column "missing" declared in windows that were read independently."""
         for state in states:
             for instance, below in state.items():
@@ -280,7 +280,9 @@ class LongTableReader:
         files, pace = self._tables.files, RowRate()
         with naming_files(files):
             parts = self._parts(done)
-            for step, part in enumerate(_watched(prefetch(parts) if self._tables.is_large() else parts, files), done):
+            for step, part in enumerate(
+                _with_progress(prefetch(parts) if self._tables.is_large() else parts, files), done
+            ):
                 mark(step)
                 self._add(encoder, part)
                 report_status(pace.words(encoder.n_rows))
@@ -290,7 +292,7 @@ class LongTableReader:
         """Yield the windows after the first `skip`, checked and hashed for the encoder."""
         t = self._tables
         for part in self._windows(t.take, skip):
-            frame = preference_rows(t.turn(part.frame), t.kind, part.source, self._declared, self._odd_ids)
+            frame = preference_rows(t.oriented(part.frame), t.kind, part.source, self._declared, self._odd_ids)
             yield part._replace(frame=frame.with_columns(*hash_expressions()))
 
     def _add(self, encoder: DictionaryEncoder, part: TablePart) -> None:
@@ -322,7 +324,7 @@ def long_ratings(
     if kind not in KINDS:
         raise ParameterError.invalid("kind", owner, f"one of {', '.join(map(repr, KINDS))}", kind)
     check_duplicates(duplicates, owner)
-    declared, words = _declared(missing, null_values, owner)
+    declared, words = _parse_missing(missing, null_values, owner)
     request = ColumnRequest(
         owner, columns, ("expert", "item", "value", "rating", "score", "rank", "weight", "missing"), instance
     )
@@ -344,11 +346,11 @@ def long_ratings(
             "weight": resolved.column("weight", optional=True),
             "missing": None if declared else resolved.column("missing", optional=True),
         }
-        resolved.refuse("ratings", "expert, item and rating")
+        resolved.check_lacking("ratings", "expert, item and rating")
         return resolved.part(roles, ("expert", "item"), {"value": kind, "weight": "weight"}, instance_from, words)
 
-    turned = not higher_is_better and kind != "rank"
-    return LongTables(expand(path), take, request, header, file_type, kind, duplicates, turned, declared == "below")
+    negated = not higher_is_better and kind != "rank"
+    return LongTables(expand(path), take, request, header, file_type, kind, duplicates, negated, declared == "below")
 
 
 def read_scores(
@@ -401,7 +403,7 @@ def long_scores(
 ) -> LongTables:
     """Return the files of scores, one expert per file, and how to read them; parameters as for `read_scores`."""
     check_duplicates(duplicates, owner)
-    declared, words = _declared(missing, null_values, owner)
+    declared, words = _parse_missing(missing, null_values, owner)
     request = ColumnRequest(owner, columns, ("item", "score"), instance)
 
     def take(table: Table) -> TablePart:
@@ -411,7 +413,7 @@ def long_scores(
             "item": resolved.column("item"),
             "value": resolved.column("score"),
         }
-        resolved.refuse("scores", "item and score")
+        resolved.check_lacking("scores", "item and score")
         part = resolved.part(roles, ("item",), {"value": "score"}, None, words)
         name = stem(table.path)
         return part._replace(frame=part.frame.with_columns(pl.lit(name).alias("expert")))
@@ -520,7 +522,7 @@ def read_comparisons(
             return _collapsed_elsewhere(engine, files, how)
         if collapse:
             counter, pace = PairCounter(), RowRate()
-            parts = _watched(table_parts(files, take, request, header, file_type, window=_WINDOW), files)
+            parts = _with_progress(table_parts(files, take, request, header, file_type, window=_WINDOW), files)
             how = {"self_pairs": self_pairs, "experts": False}
             # The next part is read while this one is merged.
             for counts in prefetch(build_comparisons(part.frame, part.source, **how) for part in parts):
@@ -558,7 +560,7 @@ def names_experts(path: PathLike | Iterable[PathLike], *, columns: Columns | Non
     )
 
 
-def _watched(parts: Iterable[TablePart], files: list[Path]) -> Iterator[TablePart]:
+def _with_progress(parts: Iterable[TablePart], files: list[Path]) -> Iterator[TablePart]:
     """Yield the parts of files and report the progress in bytes after each."""
     sizes = {file: os.path.getsize(file) for file in files}
     ends = dict(zip(files, accumulate(sizes.values()), strict=True))
@@ -624,7 +626,7 @@ def read_labels(
                 "item": resolved.column("item"),
                 "label": resolved.column("label"),
             }
-            resolved.refuse("labels", "instance, item and label")
+            resolved.check_lacking("labels", "instance, item and label")
         return resolved.part(roles, ("item",), {"label": "label"}, instance_from, null_values)
 
     with naming_files(files):
@@ -653,7 +655,7 @@ def read_feature_table(path: PathLike | Iterable[PathLike], *, columns: Columns 
             "instance": resolved.column("instance", ALIASES["instance"], optional=True),
             "item": resolved.column("item"),
         }
-        resolved.refuse("features", "instance, item and the features")
+        resolved.check_lacking("features", "instance, item and the features")
         rest = [c for c in range(len(table.names)) if c not in roles.values()]
         # A column without a name is called by its number.
         names.append([table.names[c] or str(c + 1) for c in rest])
@@ -692,7 +694,7 @@ def read_consensus(path: PathLike | Iterable[PathLike], *, columns: Columns | No
             "score": resolved.column("score"),
             **{name: resolved.column(name, (normalise_name(name),), optional=True) for name in optional},
         }
-        resolved.refuse("a consensus", "instance, item and score")
+        resolved.check_lacking("a consensus", "instance, item and score")
         return resolved.part(roles, ("item",), {}, None)
 
     with naming_files(files):
@@ -754,7 +756,7 @@ def read_rankings(
     if experts not in ("rows", "columns"):
         raise ParameterError.invalid("experts", "read_rankings", "'rows' or 'columns'", experts)
     check_duplicates(duplicates, "read_rankings")
-    declared, words = _declared(missing, null_values, "read_rankings")
+    declared, words = _parse_missing(missing, null_values, "read_rankings")
     request = ColumnRequest("read_rankings", columns, ("expert", "item", "rank", "weight", "missing"), instance)
     files = expand(path)
     guessed: list[tuple[str, int, int]] = []
@@ -773,7 +775,7 @@ def read_rankings(
             )
         matrix = RankingMatrix(resolved, experts)
         if header is None and not table.header:
-            matrix.ask_about_header(chosen)
+            matrix.check_header(chosen)
         part = matrix.ranks(words) if chosen == "ranks" else matrix.orders(words)
         guessed.append((chosen, *matrix.shape))
         return resolved.with_instance(part, instance_from)
@@ -808,7 +810,7 @@ def _long_ranks(
         "weight": resolved.column("weight", optional=True),
         "missing": None if declared else resolved.column("missing", optional=True),
     }
-    resolved.refuse("rankings in the long layout", "expert, item and rank")
+    resolved.check_lacking("rankings in the long layout", "expert, item and rank")
     return resolved.part(roles, ("expert", "item"), {"value": "rank", "weight": "weight"}, instance_from, null_values)
 
 
@@ -827,7 +829,7 @@ def long_rankings(
 ) -> LongTables:
     """Return the files of rankings in the long layout and how to read them; a matrix cannot be read in blocks."""
     check_duplicates(duplicates, owner)
-    declared, words = _declared(missing, null_values, owner)
+    declared, words = _parse_missing(missing, null_values, owner)
     request = ColumnRequest(owner, columns, ("expert", "item", "rank", "weight", "missing"), instance)
 
     def take(table: Table) -> TablePart:

@@ -247,10 +247,10 @@ class RunReader:
 
     def read_step(self, encoder: DictionaryEncoder, step: int) -> None:
         """Add the rows of one file to an encoder."""
-        for _, piece in _parsed_files(self.files[step : step + 1], self._layout, self._separator):
-            self._add(encoder, step, piece)
+        for _, part in _parsed_files(self.files[step : step + 1], self._layout, self._separator):
+            self._add(encoder, step, part)
 
-    def gather(self, states: list[Any], begins: list[int]) -> None:
+    def merge_states(self, states: list[Any], begins: list[int]) -> None:
         """Merge the states of files that were read independently."""
         self._begins = list(begins)
         self._from_zero = [state[1][n] for n, state in enumerate(states)]
@@ -261,21 +261,21 @@ class RunReader:
         pieces = ((n + done, p) for n, p in _parsed_files(self.files[done:], self._layout, self._separator))
         pace = RowRate()
         # Small files are read sooner than threads switch.
-        for n, piece in prefetch(pieces) if self.size >= len(self.files) * _LARGE_BYTES else pieces:
+        for n, part in prefetch(pieces) if self.size >= len(self.files) * _LARGE_BYTES else pieces:
             if self._begins[n] < 0:
                 mark(n)
                 self._begins[n] = encoder.n_rows
                 report_progress(sizes[n], self.size)
-            self._add(encoder, n, piece)
+            self._add(encoder, n, part)
             report_status(pace.words(encoder.n_rows))
         if not encoder.n_rows:
             warn_empty(self.files)
 
-    def _add(self, encoder: DictionaryEncoder, n: int, piece: _ParsedRows | None) -> None:
-        if piece is None:
+    def _add(self, encoder: DictionaryEncoder, n: int, part: _ParsedRows | None) -> None:
+        if part is None:
             encoder.add_expert((None, stem(self.files[n])) if self._expert_from == "tag" else (n, None))
         else:
-            self._from_zero[n] |= _add_run(encoder, n, self.files[n], piece, self._expert_from)
+            self._from_zero[n] |= _add_run(encoder, n, self.files[n], part, self._expert_from)
 
     def preferences(self, rows: EncodedRows) -> Preferences:
         """Return encoded rows as preferences; ranks that count from 0 are raised by 1."""
@@ -297,10 +297,10 @@ def _parsed_files(
             path, empty = files[n], True
             known = together.get(path)
             with check_unchanged(path):
-                for piece in _read(path, layout, separator) if known is None else [known]:
-                    if piece.frame.height:
+                for part in _read(path, layout, separator) if known is None else [known]:
+                    if part.frame.height:
                         empty = False
-                        yield n, piece
+                        yield n, part
             if empty:
                 yield n, None
 
@@ -339,19 +339,19 @@ def _parse_together(files: Sequence[Path], layout: _LineFields) -> dict[Path, _P
     }
 
 
-def _add_run(encoder: DictionaryEncoder, n: int, path: Path, piece: _ParsedRows, expert_from: str) -> bool:
+def _add_run(encoder: DictionaryEncoder, n: int, path: Path, part: _ParsedRows, expert_from: str) -> bool:
     """Add rows of file n to the encoder, and return whether their ranks count from 0.
 
     The key of an expert in the vocabulary is (file, tag), with None for the part that does not matter.
     """
-    from_zero = "rank" in piece.frame.columns and _has_rank_zero(path, piece)
-    frame = piece.frame.rename({piece.frame.columns[2]: "value", "tag": "expert"})
+    from_zero = "rank" in part.frame.columns and _has_rank_zero(path, part)
+    frame = part.frame.rename({part.frame.columns[2]: "value", "tag": "expert"})
     if expert_from == "file":
-        encoder.add(frame.drop("expert"), expert=(n, None), source=piece.source)
+        encoder.add(frame.drop("expert"), expert=(n, None), source=part.source)
     elif expert_from == "tag":
-        encoder.add(frame, key=lambda tag: (None, tag), source=piece.source)
+        encoder.add(frame, key=lambda tag: (None, tag), source=part.source)
     else:
-        encoder.add(frame, key=lambda tag: (n, tag), source=piece.source)
+        encoder.add(frame, key=lambda tag: (n, tag), source=part.source)
     return from_zero
 
 
@@ -386,12 +386,12 @@ def _expert_names(experts: Sequence[Hashable], files: Sequence[Path]) -> list[st
     return names
 
 
-def _has_rank_zero(path: Path, piece: _ParsedRows) -> bool:
+def _has_rank_zero(path: Path, part: _ParsedRows) -> bool:
     """Return whether some rank is 0, or raise at any other rank below 1."""
-    rank = piece.frame["rank"]
+    rank = part.frame["rank"]
     low = rank.filter((rank < 1) & (rank != 0))
     if len(low):
-        line = int(str(piece.source.place(int((rank == low[0]).arg_true()[0]))).rpartition(":")[2])
+        line = int(str(part.source.place(int((rank == low[0]).arg_true()[0]))).rpartition(":")[2])
         raise ParseError(path, line, f"a rank must be at least 1, or 0 where ranks count from 0, found {low[0]:g}.")
     return bool((rank == 0).any())
 
@@ -511,7 +511,7 @@ def _is_whole(frame: pl.DataFrame, columns: Sequence[str], layout: _LineFields) 
     """Return whether no field of these columns is missing and all numbers are finite."""
     if any(frame[name].null_count() for name in columns):
         return False
-    return all(bool(np.isfinite(piece.to_numpy()).all()) for piece in frame[layout.number].get_chunks())
+    return all(bool(np.isfinite(part.to_numpy()).all()) for part in frame[layout.number].get_chunks())
 
 
 def _file_chunks(path: Path) -> Iterator[NDArray[np.uint8]]:
