@@ -204,7 +204,7 @@ def preference_rows(
 ) -> pl.DataFrame:
     """Return checked rows as the encoder takes them: ids as text, values and weights as numbers.
 
-    What a column "missing" declares goes to `declared`, and ids that look like missing values to `odd_ids`.
+    Adds the declarations of a column "missing" to `declared`, and ids that look like missing values to `odd_ids`.
     """
     checked = checked_preferences(frame, kind, source)
     odd_ids.find({"expert": checked["expert"], "item": checked["item"]}, source)
@@ -239,19 +239,19 @@ def collect_missing(frame: pl.DataFrame, checked: pl.DataFrame, source: RowSourc
         raise source.error(
             row,
             "the column 'missing' says whether items that a list leaves out are 'unknown' or 'below'; found "
-            f"{quote(str(word[row]))}. Pass missing='unknown' to declare it for all and let the column be.",
+            f"{quote(str(word[row]))}. Pass missing='unknown' to declare it for all and ignore the column.",
         )
     each = pl.DataFrame({"instance": checked["instance"], "missing": word}).with_row_index("row")
     first = each.unique(["instance", "missing"], keep="first", maintain_order=True)
     for row, instance, said in first.iter_rows():
         if known.setdefault(instance, said == "below") != (said == "below"):
             raise source.error(
-                row, f"instance {quote(instance)} is declared missing={said!r} here, and otherwise before."
+                row, f"instance {quote(instance)} is declared missing={said!r} here and differently before."
             )
 
 
 def checked_preferences(frame: pl.DataFrame, kind: Kind, source: RowSource) -> pl.DataFrame:
-    """Return ids as text and values as numbers, or raise at the first row that has neither."""
+    """Return ids as text and values as numbers, or raise at the first row with an invalid id or value."""
     value = parse_numbers(frame["value"], kind, source)
     instance = id_texts(frame["instance"], "instance", source)
     expert = id_texts(frame["expert"], "expert", source, optional=value.is_null())

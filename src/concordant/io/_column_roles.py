@@ -126,7 +126,7 @@ def table_parts(
                 if set(part.frame.columns) != columns:
                     odd = ", ".join(sorted(columns ^ set(part.frame.columns)))
                     raise FormatError(
-                        f"{file}: has not the same columns as {files[0]}: one has {odd}, the other has not."
+                        f"{file}: does not have the same columns as {files[0]}: only one of them has {odd}."
                     )
                 yield part
 

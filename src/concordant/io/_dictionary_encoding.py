@@ -352,7 +352,7 @@ class Batch:
     """
 
     instance: Codes  # per run, in coding order
-    expert: Codes  # per run, -1 where nobody ranks
+    expert: Codes  # per run, -1 without an expert
     length: Ints
     origin: Ints  # source row at which each run began
     slot: Codes  # per row
@@ -465,7 +465,7 @@ class DictionaryEncoder:
             the item is known but not ranked) unless only slots are wanted; "weight" (float) where lists have one;
             "h1" and "h2" if hashed already.
         expert : hashable, optional
-            The expert of all rows. With neither this nor a column the items are known and ranked by nobody.
+            The expert of all rows. Without this and without a column the items are known and not ranked.
         key : callable, optional
             From an expert id of the column to its key in the vocabulary.
         source : RowSource, optional
@@ -723,7 +723,7 @@ class EncodedRows:
     slots: Slots
     experts: list[Hashable]
     instance: Codes  # per run
-    expert: Codes  # per run, -1 where nobody ranks
+    expert: Codes  # per run, -1 without an expert
     length: Ints
     origin: Ints  # source row at which each run began
     slot: Codes  # per row
@@ -896,7 +896,7 @@ def encode_labels(
     duplicates : {"error", "best", "first"}
         What to do when an item has two different labels. An item that comes twice with one label counts once.
     hint : str
-        What the error adds to "Keep one".
+        Text that the error adds after "Keep one".
     hash_bits : int
         Bits used of the first hash.
 

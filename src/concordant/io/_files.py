@@ -197,8 +197,8 @@ def expand(paths: PathLike | Iterable[PathLike]) -> list[Path]:
     """Return the files meant by a path, a glob, a folder, or a list of these.
 
     A folder stands for the files in it, a glob (``*``, ``?``, ``[...]``, ``**``) for the files that match, both sorted
-    by name and without hidden files. The order of a list is kept and a file named twice is taken once. A pipe or a
-    device is read here, once; the path returned for it can be read again and again.
+    by name and without hidden files. The order of a list is kept, and a file named twice is returned once. A pipe or a
+    device is read here, once, into a buffer; the path returned for it can be read any number of times.
 
     Raises
     ------
@@ -463,9 +463,9 @@ class _ZstandardText(io.RawIOBase):
 
 
 def open_bytes(path: PathLike) -> BinaryIO:
-    """Return the decompressed bytes of a file as a stream, whatever it is packed with.
+    """Open a file as a stream of decompressed bytes.
 
-    Damaged data raises FormatError on reading. Zstandard files hold text, whose lines come with a line feed.
+    Reading damaged data raises FormatError. Zstandard files must hold text; their lines end in a line feed.
     """
     with _readable(path):
         raw = open(path, "rb")  # noqa: SIM115 - the caller closes what is returned
@@ -622,11 +622,11 @@ def check_unchanged(path: PathLike) -> Iterator[None]:
     try:
         after = os.stat(path)
     except FileNotFoundError:
-        raise DataError(f"{path}: the file was removed while it was read. Nothing was made of it.") from None
+        raise DataError(f"{path}: the file was removed while it was read. Its data were not used.") from None
     if (before.st_size, before.st_mtime_ns, before.st_ino) != (after.st_size, after.st_mtime_ns, after.st_ino):
         raise DataError(
             f"{path}: the file changed while it was read ({before.st_size:,} bytes before, {after.st_size:,} after). "
-            "Nothing was made of it; wait until it is complete, and read it again."
+            "Its data were not used; wait until it is complete, and read it again."
         )
 
 
@@ -706,8 +706,8 @@ def _system_message(error: Exception, own: str) -> str | None:
         return None
     if isinstance(error, OSError) and error.strerror is not None:
         return error.strerror if error.filename in (None, own) else None
-    told = _FROM_POLARS.search(str(error))
-    return told[1].strip() if told is not None else None
+    match = _FROM_POLARS.search(str(error))
+    return match[1].strip() if match is not None else None
 
 
 @contextmanager
@@ -715,10 +715,10 @@ def atomic_write(path: PathLike, *, named: PathLike | None = None) -> Iterator[B
     r"""Open a file for writing bytes so that it appears complete or not at all.
 
     The bytes go to a hidden file in the same folder, which is flushed to disk and then takes the name. When anything is
-    raised inside the block, an interrupt included, the hidden file is removed and what was there before stays. Hidden
-    files of the same name that killed processes left behind are removed. An ending .gz, .xz, .bz2 or .zst compresses;
-    .zst takes text only. A device, a pipe or standard output (/dev/stdout) is written directly. Failed writes (full
-    disk, read-only folder) raise an error that names the file, or `named` if this is a part of it.
+    raised inside the block, an interrupt included, the hidden file is removed and an existing file stays as it was.
+    Hidden files of the same name that killed processes left behind are removed. An ending .gz, .xz, .bz2 or .zst
+    compresses; .zst takes text only. A device, a pipe or standard output (/dev/stdout) is written directly. Failed
+    writes (full disk, read-only folder) raise an error that names the file, or `named` if this is a part of it.
 
     Examples
     --------
@@ -775,7 +775,7 @@ def atomic_write(path: PathLike, *, named: PathLike | None = None) -> Iterator[B
         said = _system_message(error, temporary) if isinstance(error, Exception) else None
         if said is not None:
             raise DataError(
-                f"cannot write {display_path(named or path)!r}: {said}. What was under that name is as it was. "
+                f"cannot write {display_path(named or path)!r}: {said}. The old file of that name is unchanged. "
                 "Make room there, or name another place."
             ) from error
         raise

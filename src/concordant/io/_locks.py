@@ -34,7 +34,7 @@ class TemporaryPath:
     parent : Path
         The folder that holds it.
     prefix, suffix : str
-        What its name begins and ends with; random digits come between.
+        Beginning and end of its name; random digits come between.
     folder : bool
         Whether it is a folder.
 
@@ -100,7 +100,7 @@ def remove_unfinished(folder: Path, prefix: str, suffix: str = ".tmp") -> None:
     folder : Path
         Where to look.
     prefix, suffix : str
-        What their names begin (a pattern) and end with.
+        Beginning (a glob pattern) and end of their names.
 
     Notes
     -----

@@ -291,7 +291,7 @@ def _rank_like(matrix: RankingMatrix) -> tuple[bool, bool]:
     """Return whether every row, and whether every column, holds the ranks 1..m, ties averaged, of its m cells."""
     sample = matrix.resolved.table.sample
     first = _as_ranks([[row[c] for row in sample] for c in matrix.body])
-    # The sample is at hand: the whole table is read only if the sample may be ranks.
+    # The whole table is read only if the sample, which is in memory, may be ranks.
     if first is None or (len(sample) >= SAMPLE_LINES and not _ranked(first)):
         return False, False
     cells = _as_ranks([column.to_list() for column in matrix.texts().get_columns()])
@@ -301,7 +301,7 @@ def _rank_like(matrix: RankingMatrix) -> tuple[bool, bool]:
 
 
 def _as_ranks(columns: list[list[str]]) -> Floats | None:
-    """Return cells as numbers, NaN for what is missing; None when one is neither."""
+    """Return cells as numbers, NaN for missing ones; None if a cell is no number and not missing."""
     none = {w.casefold() for w in MISSING_WORDS}
     out = np.full((len(columns[0]), len(columns)), np.nan)
     for k, column in enumerate(columns):

@@ -15,7 +15,7 @@ from concordant.io._dictionary_encoding import encode_slots
 
 __all__ = ["PairCounter"]
 
-# Rows are merged when there are this many, and at least one for every so many pairs: a merge visits all pairs.
+# Rows are merged when there are _MERGED_ROWS of them and at least one per _MERGED_PART pairs: a merge visits all pairs.
 _MERGED_ROWS, _MERGED_PART = 4_000_000, 8
 
 

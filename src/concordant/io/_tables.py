@@ -106,7 +106,7 @@ def position_of(name: str) -> int | None:
 
 
 def file_type(path: object) -> str | None:
-    """Return "csv", "tsv", "parquet" or "jsonl" as the name of a file says, None for any other name."""
+    """Return "csv", "tsv", "parquet" or "jsonl" by the ending of a file name, None for any other."""
     name = uncompressed_name(path).lower()
     return next((kind for kind, endings in TABLE_ENDINGS.items() if name.endswith(endings)), None)
 
@@ -251,7 +251,7 @@ class _ParquetTable(Table):
 
 
 def parquet_rows(path: Path) -> int:
-    """Return how many rows a Parquet file has, as its footer says."""
+    """Return the number of rows of a Parquet file from its footer."""
     try:
         return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
     except _MALFORMED as error:
@@ -680,7 +680,7 @@ def open_table(
     header : bool, optional
         Whether the first row names the columns; found by content when absent.
     file : {"csv", "tsv", "parquet", "jsonl"}, optional
-        What the file is written in; found by content, and for the separator by name, when absent.
+        The file type; found by content by default, with the name as a hint for the separator.
     words : iterable of str
         Names (as `normalise_name` gives them) that make a first row a header.
     named : iterable of str

@@ -137,8 +137,8 @@ def from_frame(
         the name was given; ``instance=None`` and ``expert=None`` say that all rows belong to one.
     value, kind : str
         The column of values, and what they are: "rank" (1 = best), "score" or "rating" (larger is better). When neither
-        is given, the column called rank, score or rating is taken for what it says. ``kind="consensus"`` returns a
-        Consensus from the column score and those of ranks and intervals that are there.
+        is given, a column called rank, score or rating is used, with its name as the kind. ``kind="consensus"`` returns
+        a Consensus from the column score and those of ranks and intervals that are there.
     left, right, winner : str
         Comparisons: the two items and who won, in the words of `read_comparisons`.
     winner, loser : str
@@ -155,10 +155,10 @@ def from_frame(
     duplicates : {"error", "best", "first"}
         What to do when an expert ranks an item twice in an instance, or an item has two labels.
     missing : {"unknown", "below"}, optional
-        What a list says about the items of its instance that it leaves out, declared for the methods that ask. By
-        default what a column "missing" says of each instance, as `to_frame` writes it, else "unknown".
+        Whether items that a list leaves out are unknown to it or below the items it holds; some methods use this. By
+        default a column "missing", as `to_frame` writes it, says so for each instance; without one, "unknown".
     outcomes : {"sides", "items"}, optional
-        Whether `winner` holds words for sides or names of items; found out by default.
+        Whether `winner` holds words for sides or names of items; recognised by default.
     sided : bool, optional
         Whether left and right are the order shown; by default they are, but winner and loser are not.
     self_pairs : {"error", "drop"}

@@ -201,16 +201,16 @@ def read_letor(
     higher_is_better : bool
         Whether the values are scores (larger is better) and not ranks (1 = best).
     duplicates : {"error", "last"}
-        What to do with a second line for an item of an instance: complain, or let it replace the first.
+        What to do with a second line for an item of an instance: raise, or replace the first.
     missing : {"unknown", "below"}
-        What an expert says about items of NULL, declared for the methods that ask.
+        Whether items with NULL are unknown to the expert or below the items it ranks; some methods use this.
 
     Returns
     -------
     (Preferences, Labels)
-        Over the same slots, in file order, items nobody ranks included. Instances are the qids as text, items the
-        docids, experts "1" to "K", silent ones included. Kind "rank" (or "score"); ranks are taken as they are, gaps
-        and all.
+        Over the same slots, in file order, including items that no expert ranks. Instances are the qids as text, items
+        the docids, experts "1" to "K", including those without a rank. Kind "rank" (or "score"); ranks are kept with
+        their gaps.
 
     Notes
     -----
@@ -430,7 +430,7 @@ def read_features(
     n_features : int, optional
         How many features there are, where the largest index of a sparse file does not tell.
     duplicates : {"error", "last"}
-        What to do with a second line for an item of an instance: complain, or let it replace the first.
+        What to do with a second line for an item of an instance: raise, or replace the first.
 
     Returns
     -------
@@ -828,7 +828,7 @@ class _FirstFault:
 
 
 def _pairs(pair: pl.Series, row: Ints, faults: _FirstFault, file_kind: _FileKind) -> tuple[Ints, Floats]:
-    """Return indices and values (NaN for NULL) of the index:value words, noting what is wrong with them."""
+    """Return indices and values (NaN for NULL) of index:value words, and note the errors in them."""
     fields = pair.str.splitn(":", 2).struct
     key, text = fields.field("field_0"), fields.field("field_1")
     faults.note(

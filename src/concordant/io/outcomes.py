@@ -86,12 +86,12 @@ def count_outcomes(
     Parameters
     ----------
     winner, left, right : polars.Series of str
-        What is written as the outcome, and the two items.
+        The outcomes as written, and the two items.
     names : pair of str
-        What the columns of the two items are called; a column's own name is a word for its side.
+        The names of the columns of the two items; each is also a word for its side.
     words : {"sides", "items"}, optional
-        What the outcomes name. Found out when absent: a column every word of which names a side is read so, and one in
-        which every word is the left item, the right item or a word for a tie is read so.
+        What the outcomes name. By default "sides" if every word names a side, and "items" if every word is the left
+        item, the right item or a word for a tie.
     rows : Rows, optional
         Where the rows come from, for messages.
 
@@ -191,7 +191,7 @@ class OutcomeReader:
         """Return which item each outcome names, 2 for a tie, -1 for none."""
         ties = [w for w, code in self._words.items() if code == 2]
         won, left, right = (_word(pl.col(c)) for c in ("winner", "left", "right"))
-        # An exact match goes first: two items may differ in nothing but case.
+        # Exact matches first: two items may differ only in case.
         meant = (
             pl.when(pl.col("winner") == pl.col("left"))
             .then(0)

@@ -62,8 +62,8 @@ def read_preflib(
     check_counts : bool
         Whether the numbers of voters and of unique orders that the header states must be those of the ballots.
     missing : {"unknown", "below"}
-        What a ballot says about alternatives it leaves out (soi and toi files), declared for the methods that ask. Some
-        elections mean by it that they are worse, others that the voter does not know them; the format does not say.
+        Whether alternatives that a ballot leaves out (soi and toi files) are unknown to the voter or below the ranked
+        ones; some methods use this. Elections differ in it, and the format does not say.
 
     Returns
     -------
@@ -413,7 +413,7 @@ def write_preflib(preferences: Preferences, path: PathLike) -> Path:
     ----------
     preferences : Preferences
         One instance; ranks, scores or ratings (equal values are ties). Weights are the multiplicities and must be whole
-        numbers; a list of weight 0 is cast by nobody and left out.
+        numbers; a list of weight 0 is left out.
     path : path
         Where to write. Without one of the endings .soc, .soi, .toc, .toi, the narrowest that holds these ballots
         (strict or tied, complete or incomplete) is added; an ending given must allow them. A further .gz, .xz, .bz2 or

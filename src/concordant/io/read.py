@@ -70,7 +70,7 @@ def read(
     columns: Columns | None = None,
     **options: Any,
 ) -> Dataset:
-    r"""Return what is at a path: preferences, comparisons, features, labels, folds; what is not there is None.
+    r"""Read the data at a path: preferences, comparisons, features, labels and folds, each None if there is none.
 
     Parameters
     ----------
@@ -80,12 +80,12 @@ def read(
     format : str, optional
         One of `FORMATS` ("trec", "qrels", "letor-agg", "letor", "letor-folds", "preflib", "comparisons", "ratings",
         "rankings", "long", "ranks", "orders", "ranks-columns", "orders-columns", "labels", "scores", "features"); or
-        "csv", "tsv", "parquet", "jsonl", which say what a table is written in. Found by content and name by default.
+        "csv", "tsv", "parquet", "jsonl", which name the file type of a table. Recognised by content by default.
     columns : str or mapping, optional
         Which column of a table is which, as for `read_ratings` and `read_comparisons`.
     **options
-        What the reader of the format takes, such as ``expert_from``, ``duplicates`` or ``missing``, what a list says
-        about items it leaves out.
+        Options of the reader of the format, such as ``expert_from``, ``duplicates`` or ``missing`` (whether items that
+        a list leaves out are unknown or below).
 
     Returns
     -------
@@ -95,7 +95,7 @@ def read(
     Raises
     ------
     FormatError
-        When the format cannot be told; the message names the candidates.
+        When the format is not recognised; the message names the candidates.
 
     Examples
     --------
@@ -155,13 +155,13 @@ def scan(
     block_rows : int
         About how many rows a block has; an instance is never split.
     folder : path, optional
-        Where the rows are kept meanwhile, 12 bytes each and the text of the items; the system's folder for temporary
-        files by default.
+        Where to store the rows until the blocks are closed: 12 bytes per row and the text of the items. The system's
+        folder for temporary files by default.
     checkpoint : path, optional
-        A folder to keep them in: broken off at any time, the same call goes on with the next file, or the next window
-        of a large table, and a finished reading is not repeated. Remove it when it is of no more use.
+        A folder that keeps the rows: after an interruption the same call resumes with the next file, or the next window
+        of a large table, and finished reading is not repeated. Remove the folder when it is no longer needed.
     memory : int, optional
-        About how many bytes reading may take; half of what is free where that is not said, or 0.
+        About how many bytes reading may take; half of the free memory by default, or if 0.
 
     Returns
     -------
@@ -171,9 +171,8 @@ def scan(
 
     Notes
     -----
-    Everything is read once, whatever the order of its rows, and coded on the way; of compressed or scattered files as
-    well. In memory are the rows being coded, as many as fit, and the ids of instances and experts. Large tables are
-    read in windows: of rows, or of whole lines where they are text.
+    Files are read once, whatever the order of their rows, compressed or not. Memory holds the batch of rows being
+    encoded and the ids of instances and experts. Large tables are read in windows of rows or of whole lines.
 
     Examples
     --------

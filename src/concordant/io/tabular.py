@@ -115,19 +115,19 @@ def read_ratings(
     instance_from : {"file"}, optional
         Makes every file an instance, called by the file's stem.
     higher_is_better : bool
-        False turns ratings and scores round (they are negated).
+        False negates ratings and scores.
     duplicates : {"error", "best", "first"}
         What to do when an expert rates an item twice in an instance.
     null_values : sequence of str, optional
-        What means "no value", case ignored; nothing, NA, NaN, NULL and None by default. The item is then known and not
-        rated.
+        Words for a missing value, case ignored; empty text, NA, N/A, NaN, NULL and None by default. The item is then
+        known and not rated.
     missing : {"unknown", "below"}, optional
-        What an expert says about items of an instance that it does not rate, declared for the methods that ask. By
-        default what a column "missing" says of each instance, else "unknown".
+        Whether items that an expert does not rate are unknown to it or below those it rates; some methods use this. By
+        default a column "missing" says so for each instance; without one, "unknown".
     header : bool, optional
         Whether the first row names the columns; found by content by default.
     file_type : {"csv", "tsv", "parquet", "jsonl"}, optional
-        What the files are written in; found by content by default.
+        The file type; recognised by content by default.
 
     Notes
     -----
@@ -450,7 +450,7 @@ def read_comparisons(
     instance_from : {"file"}, optional
         Makes every file an instance, called by the file's stem.
     outcomes : {"sides", "items"}, optional
-        Whether winner, beside left and right, holds words for sides or names of items; found out by default.
+        Whether winner, beside left and right, holds words for sides or names of items; recognised by default.
     sided : bool, optional
         Whether left and right are the order shown. By default they are for left and right, and are not for winner and
         loser, nor for counts of the form i, j, w_ij, w_ji, t_ij.
@@ -464,7 +464,7 @@ def read_comparisons(
 
     Notes
     -----
-    Outcomes, whatever their case: left, right, tie; a, b; model_a, model_b; first, second; 1, 0, 0.5 (the score of the
+    Outcomes (case ignored): left, right, tie; a, b; model_a, model_b; first, second; 1, 0, 0.5 (the score of the
     left); tie (bothbad), both, draw, neither; the item's own name; its column's name. An unknown word is an error that
     lists those seen. Experts are optional.
 
@@ -593,7 +593,7 @@ def read_labels(
     instance : str or int, optional
         The column of instances; without any, all labels are one instance, "all".
     null_values : sequence of str, optional
-        What means "no label", case ignored; such items are known and unlabelled.
+        Words for a missing label, case ignored; such items are known and unlabelled.
     duplicates : {"error", "best", "first"}
         What to do when an item has two different labels.
     instance_from, header, file_type
@@ -734,10 +734,10 @@ def read_rankings(
     instance, instance_from, duplicates, header, file_type
         As for `read_ratings`; in the long layout the usual names of an instance (query, topic, ...) are found too.
     null_values : sequence of str, optional
-        What means "not ranked", case ignored. By default nothing, NA, NaN, NULL, None, and in a matrix 0; where 0 might
-        as well be the first rank or an item, the reader asks.
+        Words for "not ranked", case ignored. By default empty text, NA, N/A, NaN, NULL, None, and in a matrix 0; if 0
+        may also be the first rank or an item, the reader raises an error that asks.
     missing : {"unknown", "below"}, optional
-        What a list says about items of its instance that it leaves out, as for `read_ratings`.
+        Whether items that a list leaves out are unknown to it or below, as for `read_ratings`.
 
     Notes
     -----

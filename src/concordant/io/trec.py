@@ -135,14 +135,14 @@ def read_runs(
     separator : str, optional
         The one character between fields. By default any run of blanks separates fields.
     missing : {"below", "unknown"}
-        What a run says about items it leaves out, declared for the methods that ask: a run is cut off, so that what it
-        does not return is below what it does.
+        Whether items that a run leaves out are unknown to it or below the items it returns; some methods use this. A
+        run is cut off at some depth, so "below" is the default.
 
     Returns
     -------
     Preferences
         Of kind "score", or "rank" when ordered by rank. Instances, items and experts are in the order they are first
-        seen, files in the order named. Equal scores stay equal: ties are the method's business.
+        seen, files in the order named. Equal scores stay equal: methods treat ties.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def read_runs(
 
     Notes
     -----
-    Cost O(R) for R rows. What stays in memory is 12 bytes for every row and the text of every (instance, item) once.
+    Cost O(R) for R rows. Memory: 12 bytes per row, and the text of every (instance, item) once.
 
     Examples
     --------

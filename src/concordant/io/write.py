@@ -24,7 +24,7 @@ def write(obj: Container, path: PathLike, format: str | None = None, **options: 
     obj : Consensus, Preferences, Comparisons, Labels or Features
         What to write.
     path : path
-        The file. Without `format` its ending says how; .gz, .xz, .bz2 or .zst behind it compresses text.
+        The file. Without `format` its ending selects the format; a further .gz, .xz, .bz2 or .zst compresses text.
     format : str, optional
         "csv", "tsv", "jsonl", "parquet" for any container; "trec" (a run) and "letor-scores" for a Consensus, "qrels"
         for Labels, "preflib" for Preferences of one instance, "svmlight" for Features.
@@ -46,7 +46,7 @@ def write(obj: Container, path: PathLike, format: str | None = None, **options: 
     Raises
     ------
     FormatError
-        When the ending says nothing, or the format cannot hold this container.
+        When the ending does not tell the format, or the format cannot hold this container.
 
     Examples
     --------
