@@ -363,7 +363,7 @@ def test_tables_of_which_only_one_declares_something_are_asked_about(tmp_path: P
     (tmp_path / "a.csv").write_text("instance,expert,item,rank\nq,x,a,1\n")
     (tmp_path / "b.csv").write_text("instance,expert,item,rank,missing\np,x,a,1,below\n")
     paths = [tmp_path / "a.csv", tmp_path / "b.csv"]
-    with pytest.raises(FormatError, match=r"has not the same columns as .*: one has missing, the other has not"):
+    with pytest.raises(FormatError, match=r"does not have the same columns as .*: only one of them has missing"):
         read(paths)
     assert read(paths, missing="below").preferences.missing == "below"
 

@@ -619,7 +619,7 @@ def test_scores_features_and_consensus_tables(write: Write) -> None:
 def test_files_of_different_shape_are_not_joined(write: Write) -> None:
     a = write("winner,loser\nx,y\n", "a.csv")
     b = write("judge,winner,loser\nann,x,y\n", "b.csv")
-    with pytest.raises(FormatError, match=r"b\.csv: has not the same columns as .*a\.csv: one has expert"):
+    with pytest.raises(FormatError, match=r"b\.csv: does not have the same columns as .*a\.csv: only one"):
         read_comparisons([a, b])
 
 

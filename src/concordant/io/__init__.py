@@ -1,1 +1,1 @@
-"""Files and dataframes to containers, and back. The only room that reads and writes."""
+"""Readers and writers of files, and conversion of dataframes. Only this package touches files of data."""

@@ -1,7 +1,7 @@
-"""Typed columns to containers, with every complaint naming the row, or the file and line, that it is about.
+"""Builds containers from typed Polars columns; errors name the row, or the file and line.
 
-Whatever a table came from, it arrives here as Polars columns under Concordant's own names; null stands for what is
-not there.
+The columns carry Concordant's own names (instance, expert, item, ...) wherever the table came from. Null means that
+there is no value.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ __all__ = [
     "parse_numbers",
 ]
 
-# How tables write that a value is not there.
+# How tables spell a missing value.
 MISSING_WORDS = ("", "NA", "N/A", "NaN", "NULL", "None")
 _ODD_NAMES = sorted({form for w in MISSING_WORDS if w for form in (w, w.lower(), w.upper(), w.capitalize())})
-# What an instance is called when the data names none, and an expert.
+# The id of the only instance, and of the only expert, when the data names none.
 ONE_INSTANCE = "all"
 ONE_EXPERT = "1"
-# With fewer rows of comparisons the compiler is not waited for.
+# Compiling the hash table of pairs pays from this many comparisons on.
 _MANY_ROWS = 1 << 20
 
 
@@ -131,11 +131,11 @@ def _warn_odd_ids(columns: Mapping[str, pl.Series], source: RowSource) -> None:
 def parse_numbers(
     column: pl.Series, what: str, source: RowSource, missing: Sequence[str] = MISSING_WORDS, *, finite: bool = True
 ) -> pl.Series:
-    """Return a column as float64, null where there is no value; anything else that is not finite is an error."""
+    """Return a column as float64, null for missing values; raise at anything else that is not a finite number."""
     if column.dtype == pl.String:
         return _parsed(column, what, source, missing, finite)
     if column.dtype.is_float():
-        # Nothing is copied unless there is something to change.
+        # A column without NaN is not copied.
         column = column.fill_nan(None) if column.is_nan().any() else column
     elif not (column.dtype.is_integer() or column.dtype.is_decimal() or column.dtype in (pl.Boolean, pl.Null)):
         row = int(column.is_not_null().arg_true()[0]) if column.null_count() < len(column) else 0
@@ -148,7 +148,7 @@ def parse_numbers(
 
 
 def _parsed(column: pl.Series, what: str, source: RowSource, missing: Sequence[str], finite: bool) -> pl.Series:
-    """Return numbers written as text; only what is not plainly a number is compared with the words for nothing."""
+    """Return the numbers in a column of text; only text that is no plain number is compared with the null words."""
     out = column.cast(pl.Float64, strict=False)
     words = [w.casefold() for w in missing]
     odd = ~out.is_finite().fill_null(False)
@@ -174,7 +174,7 @@ def _no_number(column: pl.Series, row: int, what: str, source: RowSource, finite
 
 
 def _filled(column: pl.Series, what: str, source: RowSource) -> Floats:
-    """Return a column of numbers none of which may be missing."""
+    """Return a column of numbers, or raise at the first missing one."""
     if column.null_count():
         raise source.error(int(column.is_null().arg_true()[0]), f"the {what} is missing.")
     return column.to_numpy().astype(np.float64, copy=True)
@@ -204,7 +204,7 @@ def preference_rows(
 ) -> pl.DataFrame:
     """Return checked rows as the encoder takes them: ids as text, values and weights as numbers.
 
-    What a column "missing" declares goes to `declared`, and ids that look like missing values to `odd_ids`.
+    Adds the declarations of a column "missing" to `declared`, and ids that look like missing values to `odd_ids`.
     """
     checked = checked_preferences(frame, kind, source)
     odd_ids.find({"expert": checked["expert"], "item": checked["item"]}, source)
@@ -228,9 +228,9 @@ def declared_below(declared: Mapping[str, bool], instances: Texts) -> Bools:
 
 
 def collect_missing(frame: pl.DataFrame, checked: pl.DataFrame, source: RowSource, known: dict[str, bool]) -> None:
-    """Note in `known` of which instances the column "missing" declares items left out to be below, null: it does not.
+    """Collect in `known` which instances the column "missing" declares "below"; null means "unknown".
 
-    It must be one for all rows of an instance.
+    All rows of an instance must agree.
     """
     word = frame["missing"].cast(pl.String).fill_null(MISSING[0])
     wrong = ~word.is_in(MISSING)
@@ -239,19 +239,19 @@ def collect_missing(frame: pl.DataFrame, checked: pl.DataFrame, source: RowSourc
         raise source.error(
             row,
             "the column 'missing' says whether items that a list leaves out are 'unknown' or 'below'; found "
-            f"{quote(str(word[row]))}. Pass missing='unknown' to declare it for all and let the column be.",
+            f"{quote(str(word[row]))}. Pass missing='unknown' to declare it for all and ignore the column.",
         )
     each = pl.DataFrame({"instance": checked["instance"], "missing": word}).with_row_index("row")
     first = each.unique(["instance", "missing"], keep="first", maintain_order=True)
     for row, instance, said in first.iter_rows():
         if known.setdefault(instance, said == "below") != (said == "below"):
             raise source.error(
-                row, f"instance {quote(instance)} is declared missing={said!r} here, and otherwise before."
+                row, f"instance {quote(instance)} is declared missing={said!r} here and differently before."
             )
 
 
 def checked_preferences(frame: pl.DataFrame, kind: Kind, source: RowSource) -> pl.DataFrame:
-    """Return the columns with ids as text and values as numbers, or raise at the first row that cannot be."""
+    """Return ids as text and values as numbers, or raise at the first row with an invalid id or value."""
     value = parse_numbers(frame["value"], kind, source)
     instance = id_texts(frame["instance"], "instance", source)
     expert = id_texts(frame["expert"], "expert", source, optional=value.is_null())
@@ -271,8 +271,8 @@ def build_comparisons(
 ) -> Comparisons:
     """Return comparisons from the columns instance, left, right, the three counts and, optionally, expert and weight.
 
-    A row without a right item and without counts makes the left item known. Without `experts` it is only checked that
-    every row has one.
+    A row without a right item and without counts makes the left item known. With `experts=False` experts are checked
+    and not kept.
     """
     if self_pairs not in ("error", "drop"):
         raise ParameterError.invalid("self_pairs", "a reader of comparisons", "'error' or 'drop'", self_pairs)
@@ -319,10 +319,10 @@ def build_comparisons(
 
 
 def _pair_slots(instance: pl.Series, left: pl.Series, right: pl.Series) -> tuple[Slots, Codes, Codes]:
-    """Return the slots, items numbered as met row by row, left first, and both slots of every row (-1 for no item)."""
+    """Return the slots in first-seen order (row by row, left first) and both slots of every row, -1 for no item."""
     n = len(instance)
     if n >= _MANY_ROWS and not right.null_count() and bool((instance == instance[0]).all()):
-        # In one instance every text is looked up in one table, quicker than rows are put in order.
+        # In a single instance one hash table of all items is quicker than sorting rows.
         from concordant.kernels.numbering import number_pairs
 
         both = pl.concat([left.alias("item"), right.alias("item")]).to_frame()
@@ -346,7 +346,7 @@ def _pair_slots(instance: pl.Series, left: pl.Series, right: pl.Series) -> tuple
 
 
 def _counts(column: pl.Series | None, what: str, counted: Any, source: RowSource) -> Floats:
-    """Return counts >= 0; a column that is not there counts nothing."""
+    """Return counts >= 0; zeros if there is no such column."""
     if column is None:
         return np.zeros(len(counted))
     wrong = (column.is_null() | (column < 0)) & pl.Series(counted)
@@ -356,7 +356,7 @@ def _counts(column: pl.Series | None, what: str, counted: Any, source: RowSource
     return column.fill_null(0.0).to_numpy().astype(np.float64, copy=True)
 
 
-def _once(instance: pl.Series, item: pl.Series, what: str, source: RowSource) -> tuple[Slots, Ints]:
+def _unique_slots(instance: pl.Series, item: pl.Series, what: str, source: RowSource) -> tuple[Slots, Ints]:
     """Return the slots and the row that fills each, or raise when two rows fill one slot."""
     slots, slot = encode_slots(pl.DataFrame({"instance": instance, "item": item}))
     fill = np.empty(slots.n_slots, dtype=np.int64)
@@ -382,7 +382,7 @@ def build_features(frame: pl.DataFrame, columns: Mapping[str, str], source: RowS
     """Return features from the columns instance, item and the others given, each with the name of its feature."""
     if not columns:
         raise DataError("there are no feature columns beside instance and item.")
-    slots, fill = _once(
+    slots, fill = _unique_slots(
         id_texts(frame["instance"], "instance", source), id_texts(frame["item"], "item", source), "feature rows", source
     )
     values = [
@@ -394,7 +394,7 @@ def build_features(frame: pl.DataFrame, columns: Mapping[str, str], source: RowS
 
 def build_consensus(frame: pl.DataFrame, source: RowSource) -> Consensus:
     """Return a consensus from the columns instance, item, score and those of rank and intervals that are there."""
-    slots, fill = _once(
+    slots, fill = _unique_slots(
         id_texts(frame["instance"], "instance", source), id_texts(frame["item"], "item", source), "scores", source
     )
     score = _filled(parse_numbers(frame["score"], "score", source), "score", source)[fill]

@@ -1,6 +1,6 @@
-"""The column names by which tables in the wild call what Concordant calls instance, expert, item, rank and so on.
+"""Synonyms of column names: what other tables call an instance, an expert, an item, a rank, ...
 
-Names are compared without case, blanks and punctuation. A name is listed only where it can hardly mean anything else.
+Names are compared without case, blanks and punctuation. Only names with one plausible meaning are listed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["ALIASES", "COUNT_PAIRS", "HEADER_WORDS", "SIDE_PAIRS", "from_frame_c
 
 
 def normalise_name(name: str) -> str:
-    """Return a column name with case, blanks and punctuation taken away.
+    """Return a column name in lower case without blanks and punctuation.
 
     >>> normalise_name("Movie_ID"), normalise_name("G-Truth")
     ('movieid', 'gtruth')
@@ -44,7 +44,7 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "weight": ("weight",),
 }
 
-# Two columns that belong together: the items of a comparison in the order shown.
+# Pairs of columns that hold the two items of a comparison, in the order shown to the expert.
 SIDE_PAIRS = (
     ("left", "right"),
     ("modela", "modelb"),
@@ -54,7 +54,7 @@ SIDE_PAIRS = (
     ("item1", "item2"),
     ("a", "b"),
 )
-# Counts: the two items, wins of the first, wins of the second, ties; and whether the order is the one shown.
+# Columns of pair counts: both items, wins of the first, wins of the second, ties; last, whether the order was shown.
 COUNT_PAIRS = (
     ("left", "right", "nleft", "nright", "nties", True),
     ("itemi", "itemj", "winsi", "winsj", "ties", False),

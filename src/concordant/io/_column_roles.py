@@ -1,4 +1,4 @@
-"""Which column of a table plays which role: as the user says, else as the names say."""
+"""Finds the column of each role (expert, item, rank, ...): as the user says, else by its usual names."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _FORMS_HELP = (
 
 
 class TablePart(NamedTuple):
-    """The rows of one file under Concordant's own names."""
+    """Rows of one file, in columns under Concordant's own names, and where they come from."""
 
     frame: pl.DataFrame
     source: FileSource
@@ -62,7 +62,7 @@ class TablePart(NamedTuple):
 
 @contextmanager
 def naming_files(files: list[Path]) -> Iterator[None]:
-    """Name the file in every error that does not."""
+    """Add the file to errors that do not name it."""
     try:
         yield
     except ConcordantError as error:
@@ -104,9 +104,9 @@ def table_parts(
     window: int | None = None,
     skip: int = 0,
 ) -> Iterator[TablePart]:
-    """Yield the rows of the files one after the other, of large files in windows of about so many rows.
+    """Yield the rows of the files in order; files of more than about `window` rows come in several parts.
 
-    The first `skip` parts are passed over.
+    The first `skip` parts are left out.
     """
     if file_type is not None and file_type not in FILE_TYPES:
         raise ParameterError.invalid(
@@ -126,13 +126,13 @@ def table_parts(
                 if set(part.frame.columns) != columns:
                     odd = ", ".join(sorted(columns ^ set(part.frame.columns)))
                     raise FormatError(
-                        f"{file}: has not the same columns as {files[0]}: one has {odd}, the other has not."
+                        f"{file}: does not have the same columns as {files[0]}: only one of them has {odd}."
                     )
                 yield part
 
 
 class ColumnRequest:
-    """What the user says about columns: our word to their name, or to a number counted from 1."""
+    """The argument `columns=`, checked: from a role to the name of a column, or to its number counted from 1."""
 
     def __init__(self, owner: str, columns: Columns | None, words: Sequence[str], instance: str | int | None) -> None:
         self.owner = owner
@@ -143,7 +143,7 @@ class ColumnRequest:
             if not isinstance(instance, (str, int)) or isinstance(instance, bool):
                 raise ParameterError.invalid("instance", owner, "the name or number of a column", instance)
             self.columns["instance"] = instance
-        # By role: the first file with ids such as "7.0", and whether they lost their ".0" there.
+        # For each role, the first file with ids such as "7.0", and whether they were read as "7" there.
         self._fractions: dict[str, tuple[Path, bool]] = {}
 
     def note_fractions(self, role: str, path: Path, cut: bool) -> None:
@@ -193,7 +193,7 @@ def _parse_columns(owner: str, columns: Columns | None, words: Sequence[str]) ->
 
 
 class ResolvedColumns:
-    """Which column of a table plays which role, as asked for or as the names say."""
+    """The columns of one table by role, as requested or as their names say."""
 
     def __init__(self, table: Table, request: ColumnRequest) -> None:
         self.table = table
@@ -220,14 +220,14 @@ class ResolvedColumns:
                 if not names:
                     raise ColumnError(
                         f"{self.table.path}: there is no column {quote(name)} for {word!r}: "
-                        f"the file has no header. {self.table.described()} Say which by number, counted from 1."
+                        f"the file has no header. {self.table.describe()} Say which by number, counted from 1."
                     )
                 raise _name_file(ColumnError.missing([name], names, f"columns={{{word!r}: ...}}."), self.table.path)
             name = int(name)
         if not 1 <= name <= len(self.table.names):
             raise ColumnError(
                 f"{self.table.path}: there is no column {name} for {word!r}; columns are counted from 1. "
-                f"{self.table.described()}"
+                f"{self.table.describe()}"
             )
         return name - 1
 
@@ -250,13 +250,13 @@ class ResolvedColumns:
             self.lacking.append(word)
         return None
 
-    def refuse(self, what: str, needs: str) -> None:
+    def check_lacking(self, what: str, needs: str) -> None:
         """Raise when a role was lacking."""
         if not self.lacking:
             return
         raise ColumnError(
             f"{self.table.path}: no column for {' and '.join(self.lacking)} was found; {what} need {needs}. "
-            f"{self.table.described()} Say which is which: columns={quote(self._example())} (--columns)."
+            f"{self.table.describe()} Say which is which: columns={quote(self._example())} (--columns)."
         )
 
     def _example(self) -> str:
@@ -285,7 +285,7 @@ class ResolvedColumns:
         raw, row_numbers = self.table.read(list(there.values()))
         source = FileSource(table=self.table, row_numbers=row_numbers)
         frame = raw.select(pl.col(str(c)).alias(role) for role, c in there.items())
-        # Columns that hold the same ids are tidied together, once. An outcome may name an item and follows them.
+        # Columns of the same ids are tidied together. A column of outcomes may name items and is tidied with them.
         pair, outcomes = (("winner", "loser"), ()) if "loser" in there else (("left", "right"), ("winner",))
         for group, after in ((pair, outcomes), (("instance",), ()), (("expert",), ()), (("item",), ())):
             known = [r for r in group if r in there and (r in id_roles or r == "instance")]
@@ -295,7 +295,7 @@ class ResolvedColumns:
         for role, what in values.items():
             if role in there:
                 frame = frame.with_columns(parse_numbers(frame[role], what, source, words).alias(role))
-        # What a row may leave out when it has no value, or no second item: the builders look at that once more.
+        # A row without a value needs no expert, and a row without a second item no right id. Builders check again.
         lone = next((frame[c].is_null() for c in ("value", "right") if c in there), None)
         outcome = "winner" if "loser" not in there else None
         for role in (*id_roles, "instance"):
@@ -307,7 +307,7 @@ class ResolvedColumns:
     def tidy(
         self, frame: pl.DataFrame, roles: list[str], after: Sequence[str] = (), columns: Sequence[int] = ()
     ) -> pl.DataFrame:
-        """Return the id columns tidied; files of one reading that are tidied differently are a warning."""
+        """Return tidied id columns, and warn when the files of one call are tidied differently."""
         frame, cut = tidy(frame, roles, after, partial(self.table.all_numbers, columns))
         if cut is not None:
             self.request.note_fractions(roles[0], self.table.path, cut)
@@ -326,16 +326,16 @@ class ResolvedColumns:
 def tidy(
     frame: pl.DataFrame, roles: Sequence[str], after: Sequence[str], elsewhere: Callable[[], bool]
 ) -> tuple[pl.DataFrame, bool | None]:
-    """Return the id columns with null for nothing and, where all of them are whole numbers, without ".0".
+    """Return id columns with null for empty text, and without ".0" if all of them are whole numbers.
 
-    Columns of `after` lose their ".0" with them. Where the frame is a part of a file, `elsewhere` tells whether all ids
-    are whole in the other parts; it is asked only if it matters. The second result says whether ".0" was taken away;
-    None where there was none.
+    Columns of `after` lose their ".0" with them. If the frame is a part of a file, `elsewhere` returns whether the ids
+    of the other parts are whole numbers; it is called only if some id ends in ".0". The second result is whether ".0"
+    was removed, or None if no id had it.
     """
     texts = [r for r in roles if frame[r].dtype == pl.String]
     if not texts:
         return frame, None
-    # Nothing is copied unless there is something to change.
+    # Columns without empty text are not copied.
     frame = frame.with_columns(frame[r].replace("", None) for r in texts if (frame[r] == "").any())
     whole = r"^(-?\d+)\.0+$"
     if not any(frame[r].str.contains(whole).any() for r in (*texts, *after)):
@@ -355,7 +355,7 @@ def is_movielens(table: Table) -> bool:
 
 
 def pair_form(found: ResolvedColumns) -> dict[str, int]:
-    """Return the columns of the items and outcomes of comparisons."""
+    """Return the columns of items and outcomes of comparisons, by role."""
     given, table = found.given, found.table
     if "loser" in given or ("winner" in given and "left" not in given and "right" not in given):
         forms = ["loser", "sides"] if "loser" not in given else ["loser"]
@@ -369,11 +369,11 @@ def pair_form(found: ResolvedColumns) -> dict[str, int]:
             return columns
     if not table.header and not given:
         raise FormatError(
-            f"{table.path}: no header says which column is which. {table.described()} Say it yourself, for instance "
+            f"{table.path}: no header says which column is which. {table.describe()} Say it yourself, for instance "
             "columns='expert=1,winner=2,loser=3' (--columns)."
         )
     raise ColumnError(
-        f"{table.path}: the columns of the comparisons were not found. {_FORMS_HELP} {table.described()} "
+        f"{table.path}: the columns of the comparisons were not found. {_FORMS_HELP} {table.describe()} "
         "Say which is which, for instance columns='left=model_a,right=model_b,winner=winner' (--columns)."
     )
 

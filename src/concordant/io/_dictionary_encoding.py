@@ -1,9 +1,9 @@
-"""Ids in native columns to slots and lists, without making a Python object of any row.
+"""Dictionary encoding of id columns: text to slots and lists, without a Python object per row.
 
-Comparing text is what makes reading slow, so text is not compared. Every item id gets two 64-bit hashes inside Polars,
-which together stand for it. Rows are put in the order of their instances by moving *runs* (consecutive rows of one
-instance and expert), not rows. Then, in blocks of whole instances that fit the cache, every row looks up the earliest
-row with its hashes in a table made of arrays. Text is kept for the first occurrence of an item only.
+Comparing text makes reading slow. So every item id gets two 64-bit hashes inside Polars, and only hashes are compared.
+Rows are sorted by instance by moving *runs* (consecutive rows of one instance and expert). Then every row looks up the
+first row with its hashes in a hash table of arrays, in blocks of whole instances that fit the cache. Text is kept for
+the first occurrence of an item only.
 """
 
 from __future__ import annotations
@@ -40,24 +40,24 @@ __all__ = [
     "merge_batches",
 ]
 
-# Rows, and bytes of their text, held at one time. More are coded batch by batch, and the batches' slots are coded once
-# more, which costs as much again where every batch holds most items of every instance: few large batches are best.
+# Rows of a batch, and bytes of their text. The slots of several batches are encoded a second time, which costs as much
+# again when every batch holds most items of every instance: few large batches are best.
 BATCH_ROWS = 1 << 27
 BATCH_BYTES = 2 << 30
-# Rows looked up at one time: several arrays of this length fit the cache of a core.
+# Rows of a block: several arrays of this length fit the cache of a core.
 BLOCK_ROWS = 1 << 16
-# Fewer rows than this are coded sooner than threads are started.
+# Below this many rows, starting threads takes longer than encoding.
 _THREADED_ROWS = 1 << 19
-# Up to this many texts a dictionary is quicker than hashing whole columns.
+# Up to this many texts a Python dictionary is quicker than hashing columns.
 _FEW_RUNS = 1 << 10
-# Ids up to this many bytes lie inside Polars' 16-byte views and hold no other memory.
+# Polars stores text up to this many bytes inside its 16-byte views; longer text keeps a buffer alive.
 _INLINE_BYTES = 12
 
-# Cells of the table that finds repeated rows of a run; with more, a sort of all rows is cheaper.
+# Cells per row of the table that finds duplicates within a run; beyond it, sorting all rows is cheaper.
 _CELLS_PER_ROW = 32
-# Pieces of at least this many rows are copied one by one, shorter ones all at once by index.
+# Pieces of at least this many rows are copied one by one; shorter ones are gathered by index in one call.
 _LONG = 64
-# Odd numbers without a pattern, to choose other bits of a hash.
+# Odd multipliers that mix the bits of a hash.
 _MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93], dtype=np.uint64)
 
 _Hashes = NDArray[np.uint64]
@@ -70,20 +70,23 @@ def hash_expressions(column: str = "item") -> tuple[pl.Expr, pl.Expr]:
 
 @dataclass(frozen=True)
 class _SlotAssignment:
-    """What one pass of the encoder finds; rows are in coding order: by instance, then as they came."""
+    """Slots found in one batch; rows are in encoding order: by instance, then in input order."""
 
-    order: Ints  # the runs in coding order
-    slot: Codes  # of every row in coding order, numbered over all instances
+    order: Ints  # the runs in encoding order
+    slot: Codes  # of every row in encoding order, numbered over all instances
     first: Ints  # the source row of each slot's first occurrence
     counts: Ints  # slots of each instance
     repeated: bool  # whether some run may hold an item twice
 
 
 def _stable_argsort(codes: NDArray[Any]) -> Ints:
-    """Return the stable order of non-negative integers below 2**31; quick when they are in order already."""
+    """Return the stable order of non-negative integers; quick when they are in order already."""
     n = len(codes)
     if n < 2 or not (codes[1:] < codes[:-1]).any():
         return np.arange(n, dtype=np.int64)
+    if int(codes.max()) >= 2**31:
+        return np.argsort(codes, kind="stable")
+    # One sort of code and position in one number is quicker than a stable sort.
     packed = codes.astype(np.int64) << 32
     packed |= np.arange(n, dtype=np.int64)
     packed.sort()
@@ -125,13 +128,13 @@ def _assign_slots(
     while edges[-1] < len(run_of_instance) - 1:
         full = int(np.searchsorted(row_of_instance, row_of_instance[edges[-1]] + block_rows, side="right")) - 1
         edges.append(max(full, edges[-1] + 1))
-    # Rows are fetched in pieces: runs of one instance that follow one another in the source, whoever ranks.
+    # A piece is several runs of one instance, of any expert, that are consecutive in the source.
     breaks = (start[1:] != (start + length)[:-1]) | (instance[1:] != instance[:-1])
     heads = np.concatenate([[0], np.flatnonzero(breaks) + 1])
     piece_row = np.append(row_of_run[heads], total)
     piece_start = start[heads]
     piece_of_instance = np.searchsorted(heads, run_of_instance)
-    # Two instances of one block may share item ids: a number of the instance's own tells their hashes apart.
+    # Instances of one block may share item ids: the hashes are mixed with a number of the instance.
     mixer = instance[heads].astype(np.uint64) * _MIX[0]
     per_thread = threading.local()
 
@@ -162,7 +165,7 @@ def _assign_slots(
         repeated = _may_hold_duplicates(
             local, length[g0:g1], begins, sizes, np.diff(run_of_instance[n0 : n1 + 1]), workspace
         )
-        # Rows of one piece keep their distance, so the source of a leader is its row and the shift of its piece.
+        # All rows of a piece are shifted alike, so the source row of a leader is its row plus the shift of its piece.
         return leads + np.repeat(shift, np.diff(np.searchsorted(leads, bounds))), repeated
 
     blocks = range(len(edges) - 1)
@@ -177,10 +180,10 @@ def _assign_slots(
 
 
 def _gather_runs(column: Floats, start: Ints, length: Ints) -> Floats:
-    """Return the rows start[g] to start[g] + length[g] of every run one after another."""
+    """Return the rows start[g] to start[g] + length[g] of every run g, concatenated."""
     row_of_run = offsets_of(length)
     out = np.empty(int(row_of_run[-1]), dtype=column.dtype)
-    # The runs at which stretches of about as many rows begin, and the end.
+    # The runs at which blocks of about equal size begin, and the end.
     stretches = max(len(out) // BLOCK_ROWS, 1)
     edges = np.unique(np.searchsorted(row_of_run, np.linspace(0, len(out), stretches + 1).astype(np.int64)))
 
@@ -195,7 +198,7 @@ def _gather_runs(column: Floats, start: Ints, length: Ints) -> Floats:
 
 
 class _Workspace:
-    """Room for the arrays of one block, used again for the next: fresh memory costs more than the work done in it."""
+    """Scratch arrays of one block, reused for the next: allocating memory would cost more than the work itself."""
 
     def __init__(self, rows: int) -> None:
         self.rows = rows
@@ -209,7 +212,7 @@ class _Workspace:
 
 
 def _gather_pieces(columns: list[tuple[NDArray[Any], NDArray[Any]]], shift: Ints, bounds: Ints, room: Ints) -> None:
-    """Fill rows bounds[p] to bounds[p + 1] of each pair's second array from its first, shift[p] rows further on."""
+    """Copy rows bounds[p] to bounds[p + 1] of every piece p from `column[row + shift[p]]` to `out[row]`."""
     n = int(bounds[-1])
     if len(shift) * _LONG > n:
         source = _repeat_into(shift, np.diff(bounds), room[:n])
@@ -252,9 +255,9 @@ def _factorize_hashes(a: _Hashes, b: _Hashes, out: Codes, workspace: _Workspace)
 def _first_occurrences(a: _Hashes, b: _Hashes, workspace: _Workspace) -> Ints:
     """Return for every row the earliest row with the same pair of hashes.
 
-    Every row writes its number into a cell of a table chosen by its hash, the earliest last. A row that finds an equal
-    pair in its cell is done; the others, which met a stranger there, try again with other bits of the hashes. The first
-    of a cell always finds itself, so every round settles some, and all but a few settle in the first.
+    Every row writes its number into the cell of a hash table, the earliest row last. A row that finds its own pair of
+    hashes in its cell is done. The others collided and try again with other bits of the hashes. The earliest row of a
+    cell always finds itself, so every round settles some rows; nearly all settle in the first.
     """
     n = len(a)
     bits = max(n, 2).bit_length()
@@ -262,7 +265,7 @@ def _first_occurrences(a: _Hashes, b: _Hashes, workspace: _Workspace) -> Ints:
     cell, seen = workspace.x[:n], workspace.y[:n]
     leader, stranger, other = workspace.leader[:n], workspace.flag[:n], workspace.other[:n]
     np.right_shift(a, shift, out=cell.view(np.uint64))
-    # Reversed copies, because NumPy writes through reversed views several times slower.
+    # Reversed copies: NumPy writes through reversed views several times slower.
     seen[:] = cell[::-1]
     leader[:] = workspace.up[n - 1 :: -1] if n < workspace.rows else workspace.up[::-1]
     table[seen] = leader
@@ -289,9 +292,9 @@ def _first_occurrences(a: _Hashes, b: _Hashes, workspace: _Workspace) -> Ints:
 def _may_hold_duplicates(
     slot: Codes, lengths: Ints, begins: Codes, sizes: Codes, n_runs: Ints, workspace: _Workspace
 ) -> bool:
-    """Return whether some run of a block may hold a slot twice; certain unless runs times slots grow out of hand.
+    """Return whether some run of a block may hold a slot twice; exact unless the table of cells would be too large.
 
-    Every (run, slot) of an instance has a cell of its own; when none is shared, as many are taken as there are rows.
+    Every (run, slot) of an instance has its own cell. Without duplicates as many cells are taken as there are rows.
     """
     n = len(slot)
     wanted = n_runs * sizes
@@ -326,7 +329,7 @@ def factorize(column: pl.Series, *, hash_bits: int = 64) -> tuple[Codes, pl.Seri
 
 
 def _truncated(h1: _Hashes, bits: int) -> _Hashes:
-    """Return the upper bits of a hash, the others cleared: fewer bits provoke the collisions that 64 never show."""
+    """Return the upper bits of a hash, the others cleared. Tests use few bits to provoke collisions."""
     return h1 if bits >= 64 else h1 & ~np.uint64((1 << (64 - bits)) - 1)
 
 
@@ -343,13 +346,13 @@ def _runs(column: pl.Series, hash_bits: int) -> tuple[Codes, Ints, list[str]]:
 
 @dataclass(frozen=True)
 class Batch:
-    """Coded rows of one batch; text is left only in `items`.
+    """Encoded rows of one batch; `items` holds the only text.
 
-    Everything is in the order of the instances, so that the rows and the slots of neighbouring instances are slices.
+    Everything is sorted by instance, so that consecutive instances are slices of every array.
     """
 
     instance: Codes  # per run, in coding order
-    expert: Codes  # per run, -1 where nobody ranks
+    expert: Codes  # per run, -1 without an expert
     length: Ints
     origin: Ints  # source row at which each run began
     slot: Codes  # per row
@@ -362,7 +365,7 @@ class Batch:
 
 
 class BatchSink(Protocol):
-    """Where batches are put instead of being held."""
+    """Takes encoded batches, so that the encoder need not keep them in memory."""
 
     def put(self, batch: Batch) -> None:
         """Take a batch."""
@@ -370,16 +373,16 @@ class BatchSink(Protocol):
 
 
 class DictionaryEncoder:
-    """Rows of native columns in, slots and runs out, with text held for one batch only.
+    """Encodes rows of Polars columns as slots and runs; text is held for one batch only.
 
     Parameters
     ----------
     reserve : int, optional
-        How many rows to expect; saves growing.
+        How many rows to expect, to allocate memory once.
     batch_rows, batch_bytes, block_rows, hash_bits : int
-        Rows, and bytes of their text, held at one time; rows looked up at one time; bits used of the first hash.
+        Rows of a batch, and bytes of their text; rows of a block; bits used of the first hash.
     sink : BatchSink, optional
-        Takes every batch as soon as it is coded; without it they are held until `finish`.
+        Takes every batch as soon as it is encoded; without it batches are held until `finish`.
 
     Notes
     -----
@@ -434,15 +437,15 @@ class DictionaryEncoder:
         return self._total
 
     def restore(self, instances: list[str], experts: list[Hashable], rows: int, *, nulls: bool) -> None:
-        """Begin as if so many rows had been added before, of these instances and experts."""
+        """Continue after `rows` rows of these instances and experts, which were added before a checkpoint."""
         self.instances = {name: code for code, name in enumerate(instances)}
         self.experts = {key: code for code, key in enumerate(experts)}
-        # Which line a row stood on is not kept; rows are named by their number among all.
+        # Lines are not part of a checkpoint; messages name rows by their number.
         self.sources = [(0, RowSource())]
         self._total, self._nulls, self._valued = rows, nulls, rows > 0
 
     def add_expert(self, expert: Hashable) -> int:
-        """Return the code of an expert, who joins the vocabulary even when ranking nothing."""
+        """Return the code of an expert, and add it to the vocabulary if it is new."""
         return self.experts.setdefault(expert, len(self.experts))
 
     def add(
@@ -453,7 +456,7 @@ class DictionaryEncoder:
         key: Callable[[str], Hashable] = str,
         source: RowSource | None = None,
     ) -> None:
-        """Take in the rows of a frame.
+        """Add the rows of a frame.
 
         Parameters
         ----------
@@ -462,10 +465,10 @@ class DictionaryEncoder:
             the item is known but not ranked) unless only slots are wanted; "weight" (float) where lists have one;
             "h1" and "h2" if hashed already.
         expert : hashable, optional
-            The expert of all rows. With neither this nor a column the items are known and ranked by nobody.
+            The expert of all rows. Without this and without a column the items are known and not ranked.
         key : callable, optional
-            What stands for an expert id of the column in the vocabulary.
-        source : Source, optional
+            From an expert id of the column to its key in the vocabulary.
+        source : RowSource, optional
             Where the rows come from, for messages.
         """
         for part in frame.iter_slices(self._batch_rows) if frame.height > self._batch_rows else (frame,):
@@ -484,9 +487,10 @@ class DictionaryEncoder:
         instance = np.array([self.instances.setdefault(i, len(self.instances)) for i in ids], dtype=np.int32)[local]
         if "expert" in frame.columns:
             named, expert_ends, expert_ids = _runs(frame["expert"], self._hash_bits)
-            codes = np.array([self.add_expert(key(e)) for e in expert_ids], dtype=np.int32)[named]
+            known = self.experts
+            codes = np.array([known.setdefault(key(e), len(known)) for e in expert_ids], dtype=np.int32)[named]
             if len(expert_ends) > 1:
-                # Both are in order, so that a merge does what np.union1d needs seconds for on millions of runs.
+                # Both are sorted: merging them is much quicker than np.union1d.
                 both = np.concatenate([ends, expert_ends])
                 both.sort(kind="stable")
                 both = both[np.diff(both, prepend=-1) > 0]
@@ -524,7 +528,7 @@ class DictionaryEncoder:
         self._total += n
 
     def _grow(self, n: int, valued: bool) -> None:
-        """Make room for n more rows. Room that is never used costs no memory: the system gives pages when touched."""
+        """Make room for n more rows. Unused room costs no memory: the system provides pages when they are written."""
         need = self._held + n
         if need > len(self._h1):
             size = max(need, self._reserve, min(2 * len(self._h1), self._batch_rows))
@@ -540,7 +544,7 @@ class DictionaryEncoder:
                 self._value[: self._held] = np.nan
 
     def _flush(self, *, last: bool = False) -> None:
-        """Code what is held and let go of its text; after the last rows, of the room for hashes as well."""
+        """Encode the rows held and free their text; after the last rows free the hashes too."""
         if not self._held:
             return
         instance, expert, length, weight = (np.concatenate(c) for c in zip(*self._pending, strict=True))
@@ -558,7 +562,7 @@ class DictionaryEncoder:
         )
         order = found.order
         if last:
-            # Memory that was just in use is quicker than fresh memory.
+            # Freed here so that the arrays below reuse this memory.
             self._h1 = self._h2 = np.empty(0, dtype=np.uint64)
         value = self._value[: self._held] if self._valued else None
         batch = Batch(
@@ -581,7 +585,7 @@ class DictionaryEncoder:
         self._items, self._pending, self._held, self._text_bytes = [], [], 0, 0
 
     def flush(self) -> None:
-        """Code what is held and let go of its text; after the last rows, for a sink."""
+        """Encode the rows held and free all memory; a sink calls this after the last rows."""
         self._flush(last=True)
         self._h1 = self._h2 = np.empty(0, dtype=np.uint64)
         self._value = np.empty(0, dtype=np.float64)
@@ -592,7 +596,7 @@ class DictionaryEncoder:
         return self._nulls
 
     def finish(self) -> EncodedRows:
-        """Return everything added, coded. The encoder is used up."""
+        """Return all rows added. The encoder cannot be used again."""
         self.flush()
         batches, self._batches = self._batches, []
         return merge_batches(
@@ -618,7 +622,7 @@ def merge_batches(
     hash_bits: int = 64,
     block_rows: int = BLOCK_ROWS,
 ) -> EncodedRows:
-    """Return the rows of several batches over the same instances as one: their slots are coded once more."""
+    """Merge batches over the same instances; their slots are encoded once more."""
     if len(batches) > 1:
         items, first, counts, moved = _merge_slots(batches, len(instances), hash_bits, block_rows)
     elif batches:
@@ -658,7 +662,7 @@ def _weights(batches: list[Batch]) -> Floats | None:
 def _merge_slots(
     batches: list[Batch], n_instances: int, hash_bits: int, block_rows: int
 ) -> tuple[pl.Series, Ints, Ints, list[Codes]]:
-    """Return the union of the batches' slots, and the new number of every old slot: their items are rows again."""
+    """Return the union of the slots of all batches, and the new number of every old slot."""
     items = pl.concat([b.items for b in batches])
     h1, h2 = items.to_frame("item").select(*hash_expressions()).get_columns()
     instance = np.concatenate([np.arange(len(b.counts), dtype=np.int32) for b in batches])
@@ -692,7 +696,7 @@ def _join(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
 
 
 def _copy(column: pl.Series, out: NDArray[Any]) -> None:
-    """Copy a numeric column without nulls, which Polars holds in pieces, into an array."""
+    """Copy a numeric column without nulls into an array, chunk by chunk."""
     at = 0
     for piece in column.get_chunks():
         out[at : at + len(piece)] = piece.to_numpy()
@@ -706,7 +710,7 @@ def _grown(array: NDArray[Any], size: int, used: int) -> NDArray[Any]:
 
 
 def _compact(column: pl.Series) -> pl.Series:
-    """Return the texts with memory of their own: a gathered column keeps everything alive that it was gathered from."""
+    """Return a copy of gathered text, which would otherwise keep the whole source column in memory."""
     if (column.str.len_bytes() > _INLINE_BYTES).any():
         return column.to_frame("item").select(pl.format("{}", "item")).to_series()
     return column
@@ -714,12 +718,12 @@ def _compact(column: pl.Series) -> pl.Series:
 
 @dataclass(frozen=True)
 class EncodedRows:
-    """All rows in codes, in the order of the encoder: runs of one instance and expert, batch after batch."""
+    """All encoded rows, in encoding order: runs of one instance and expert, batch after batch."""
 
     slots: Slots
     experts: list[Hashable]
     instance: Codes  # per run
-    expert: Codes  # per run, -1 where nobody ranks
+    expert: Codes  # per run, -1 without an expert
     length: Ints
     origin: Ints  # source row at which each run began
     slot: Codes  # per row
@@ -731,7 +735,7 @@ class EncodedRows:
     weight: Floats | None = None  # per run
 
     def in_source_order(self) -> Codes:
-        """Return the slot of every row as the rows came."""
+        """Return the slot of every row in input order."""
         out = np.empty(len(self.slot), dtype=np.int32)
         out[ranges(self.origin, self.origin + self.length)] = self.slot
         return out
@@ -751,7 +755,7 @@ class EncodedRows:
         kind : {"rank", "score", "rating"}
             What the values are.
         names : sequence of str, optional
-            The experts' ids, when what stands for them in the vocabulary is not their id.
+            The ids of the experts, if the keys of the vocabulary are not their ids.
         duplicates : {"error", "best", "first"}
             What to do when an expert ranks an item twice in an instance.
         below : bool or bool[instances]
@@ -762,11 +766,11 @@ class EncodedRows:
         key = self.instance.astype(np.int64) * max(len(experts), 1) + self.expert
         slot = self.slot
         value = np.full(len(slot), np.nan) if self.value is None else self.value
-        rows: Ints | None = None  # the coded row behind every row kept, None while they are the same
+        rows: Ints | None = None  # the encoded row of every row kept, None while all are kept in order
         order = np.flatnonzero(self.expert >= 0) if (self.expert < 0).any() else None
         if (key[1:] < key[:-1]).any():
             order = np.arange(len(key)) if order is None else order
-            order = order[np.argsort(key[order], kind="stable")]
+            order = order[_stable_argsort(key[order])]
         length = self.length
         if order is not None:
             begin = offsets_of(length)[:-1][order]
@@ -811,11 +815,11 @@ class EncodedRows:
             below=below,
         )
 
-    def source_rows(self, coded: Ints) -> Ints:
-        """Return the source rows behind coded rows."""
+    def source_rows(self, encoded: Ints) -> Ints:
+        """Return the numbers that encoded rows have in the source."""
         begin = offsets_of(self.length)
-        run = np.searchsorted(begin, coded, side="right") - 1
-        return np.asarray(self.origin[run] + (coded - begin[run]), dtype=np.int64)
+        run = np.searchsorted(begin, encoded, side="right") - 1
+        return np.asarray(self.origin[run] + (encoded - begin[run]), dtype=np.int64)
 
     def _name(self, encoded: int, experts: list[str]) -> tuple[str, str, str]:
         """Return the expert, the item and the instance of an encoded row."""
@@ -860,7 +864,7 @@ class EncodedRows:
 def _filter_rows(
     keep: NDArray[np.bool_], rows: Ints | None, slot: Codes, value: Floats, list_key: Ints, list_length: Ints
 ) -> tuple[Ints, Codes, Floats, Ints, Ints]:
-    """Return the columns with only the rows kept and only the lists that still hold some."""
+    """Return the columns of the rows kept, without lists that become empty."""
     length = np.bincount(np.repeat(np.arange(len(list_key)), list_length)[keep], minlength=len(list_key))
     rows = np.flatnonzero(keep) if rows is None else rows[keep]
     full = length > 0
@@ -892,7 +896,7 @@ def encode_labels(
     duplicates : {"error", "best", "first"}
         What to do when an item has two different labels. An item that comes twice with one label counts once.
     hint : str
-        What the error adds to "Keep one".
+        Text that the error adds after "Keep one".
     hash_bits : int
         Bits used of the first hash.
 

@@ -1,8 +1,8 @@
-"""Rows that are read on the workers of a cluster, and put together there into blocks of whole instances.
+"""Distributed reading: the workers of a cluster read files into blocks of whole instances.
 
-Every file (or window of a file) is read and coded by some worker. Only which instances and experts it holds comes back;
-that decides the blocks. Then each worker cuts what it has read into the blocks, and the pieces of a block meet on one
-of them. Rows never pass through here.
+Every file (or window of a file) is read and encoded by one worker, which sends back its instances and experts only.
+From these the blocks are chosen. Then each worker splits its rows by block, and one worker joins the parts of a block.
+Rows stay on the workers.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 
 __all__ = ["DistributedBlocks", "read_on_cluster"]
 
-# Rows of one step are coded in one batch.
+# All rows of a step are encoded in one batch.
 _NO_LIMIT = 2**31 - 1
 
 
 class _EncodedStep(NamedTuple):
-    """A step as a worker holds it."""
+    """One step (a file or window), encoded, as a worker holds it."""
 
     batch: Batch | None
     instances: list[str]
@@ -42,7 +42,7 @@ class _EncodedStep(NamedTuple):
 
 
 class _StepSummary(NamedTuple):
-    """What is told of a step: its instances and how many rows each has, its experts, and what the reader found out."""
+    """What a worker sends back about a step: instances with their number of rows, experts, and the reader's state."""
 
     instances: list[str]
     rows: Ints
@@ -53,7 +53,7 @@ class _StepSummary(NamedTuple):
 
 
 class DistributedBlocks(NamedTuple):
-    """Blocks on a cluster."""
+    """Blocks of preferences on the workers, with their instances, experts and edges."""
 
     pieces: OnCluster[Preferences]
     instances: Texts
@@ -91,7 +91,7 @@ def _summarise(encoded: _EncodedStep) -> _StepSummary:
 def _select_instances(
     encoded: _EncodedStep, own: Ints, new: Ints, n_new: int, expert: Codes, base: int
 ) -> Batch | None:
-    """Return what a step holds of some instances: its numbers `own` of them become `new`, of `n_new` in all."""
+    """Return the rows that a step holds of the instances `own`, renumbered as `new` among `n_new`."""
     batch = encoded.batch
     if batch is None:
         return None
@@ -128,14 +128,14 @@ def _build_block(
 
 
 def read_on_cluster(reader: RowReader, engine: Cluster, edges_of: Any) -> DistributedBlocks:
-    """Return the blocks that a reader's rows make on a cluster.
+    """Read on a cluster and return the blocks.
 
     Parameters
     ----------
     reader : RowReader
-        What is to be read.
+        Reads the rows.
     engine : Cluster
-        Where.
+        The cluster.
     edges_of : function
         From the number of rows of every instance to the instances at which blocks begin.
     """
@@ -156,7 +156,7 @@ def read_on_cluster(reader: RowReader, engine: Cluster, edges_of: Any) -> Distri
     for own, step in zip(codes, summaries, strict=True):
         rows[own] += step.rows
     base = offsets_of(np.array([step.n_rows for step in summaries], dtype=np.int64)).tolist()
-    reader.gather([step.state for step in summaries], base[:-1])
+    reader.merge_states([step.state for step in summaries], base[:-1])
     nulls = any(step.nulls for step in summaries)
     edges: list[int] = edges_of(rows)
     names, known = list(instances), list(experts)
@@ -166,7 +166,7 @@ def read_on_cluster(reader: RowReader, engine: Cluster, edges_of: Any) -> Distri
         for k, code in enumerate(codes):
             own = np.flatnonzero((code >= begin) & (code < end))
             if len(own):
-                # In the order of the block, in which what follows is in order too.
+                # Sorted as in the block.
                 own = own[np.argsort(code[own], kind="stable")]
                 parts.append(
                     engine.submit(

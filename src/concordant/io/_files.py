@@ -1,7 +1,7 @@
-"""Paths in, bytes and lines out, whole files back: the one place that knows about globs, folders, pipes, compression.
+"""Files: globs, folders, pipes, compression, blocks of text lines, and atomic writes.
 
-Compression is recognised by the first bytes of a file, never by its name; on writing, the name decides. What comes
-through a pipe is read once and held. What is written appears under its name complete or not at all.
+On reading, compression is recognised by the first bytes of a file, never by its name; on writing, the name decides. A
+pipe is read once into a buffer. A written file appears complete or not at all.
 """
 
 from __future__ import annotations
@@ -44,6 +44,9 @@ if TYPE_CHECKING:
 __all__ = [
     "BLANKS",
     "BLOCK_BYTES",
+    "COMPRESSION_ENDINGS",
+    "TABLE_ENDINGS",
+    "uncompressed_name",
     "BufferedPath",
     "PathLike",
     "atomic_write",
@@ -71,32 +74,40 @@ PathLike = str | os.PathLike[str]
 # White space by Unicode, as Polars strips it. `str.strip` alone would strip the separators \x1c to \x1f too.
 BLANKS = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 
-# Text is handed on in pieces of this size: large enough to keep every core busy, small enough to forget.
+# Size of a block of text: large enough to keep every core busy, small next to the memory.
 BLOCK_BYTES = 64 << 20
 
-# No line is longer, unless the file is damaged or no text: a few bytes of a packed file may stand for gigabytes.
+# Longer lines are refused: the file is damaged or no text, and a small compressed file may hold gigabytes.
 _LONGEST_LINE = 32 << 20
 
 _MAGIC = ((b"\x1f\x8b", "gz"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zst"), (b"BZh", "bz2"))
 _BOM = b"\xef\xbb\xbf"
-_SUFFIXES = {".gz": "gz", ".xz": "xz", ".zst": "zst", ".bz2": "bz2"}
-# Endings that say how a file is written and not what it is called.
+# Endings of compressed files, and of tables by how they are written.
+COMPRESSION_ENDINGS = {".gz": "gz", ".xz": "xz", ".zst": "zst", ".bz2": "bz2"}
+TABLE_ENDINGS = {
+    "csv": (".csv",),
+    "tsv": (".tsv", ".tab"),
+    "parquet": (".parquet", ".pq"),
+    "jsonl": (".jsonl", ".ndjson"),
+}
+# Endings that tell the format and are no part of the name of a run.
 _TEXT_ENDINGS = (".trec", ".run", ".runs", ".res", ".txt", ".dat", ".out", ".qrel", ".qrels")
-_TABLE_ENDINGS = (".csv", ".tsv", ".tab", ".parquet", ".pq", ".jsonl", ".ndjson")
-_KNOWN_ENDINGS = frozenset([*_SUFFIXES, *_TEXT_ENDINGS, *_TABLE_ENDINGS])
-# What comes through a pipe is held in memory up to this size, and in a file beyond it.
+_KNOWN_ENDINGS = frozenset(
+    [*COMPRESSION_ENDINGS, *_TEXT_ENDINGS, *(e for endings in TABLE_ENDINGS.values() for e in endings)]
+)
+# A pipe is buffered in memory up to this size, and in a temporary file beyond it.
 _BUFFERED_BYTES = 64 << 20
-# Where open files can be opened once more, each time from their beginning.
+# The folder in which Linux lets a process open its own files again, from their beginning.
 _OPEN_FILES = "/proc/self/fd"
 _STANDARD_INPUT = "standard input"
-# How each decompressor says that its input is damaged.
+# The errors with which decompressors report damaged data.
 _DAMAGED = (EOFError, zlib.error, lzma.LZMAError, OSError)
 
 
 class BufferedPath(type(Path())):  # type: ignore[misc]
-    """A path whose content lies elsewhere: what was read from a pipe, or a file that Polars cannot open by its name.
+    """A path whose content lies elsewhere: the buffer of a pipe, or a file whose name Polars cannot open.
 
-    Messages show the name; whoever opens the path gets the content, as often as they like. It lasts as long as this.
+    Messages show the name. Opening the path gives the content, any number of times, as long as this object lives.
     """
 
     _real: str | None = None
@@ -105,7 +116,7 @@ class BufferedPath(type(Path())):  # type: ignore[misc]
     def of(cls, name: str, file: IO[bytes], *, own: bool = True) -> BufferedPath:
         """Return the path of an open file, or of a copy of it where open files cannot be opened once more.
 
-        A file of our own is closed when nobody has the path any more.
+        With `own` the file is closed together with the last reference to the path.
         """
         out = cls(name)
         if os.path.isdir(_OPEN_FILES):
@@ -143,7 +154,7 @@ def display_path(path: PathLike) -> str:
 
 @contextmanager
 def _readable(path: PathLike) -> Iterator[None]:
-    """Turn what the system says against reading a file into an error that names it."""
+    """Raise a DataError that names the file when the system cannot read it."""
     try:
         yield
     except OSError as error:
@@ -164,7 +175,7 @@ def standard_input() -> BufferedPath:
 
 
 def _buffered_copy(source: IO[bytes], name: str) -> BufferedPath:
-    """Return a copy of all that a stream gives: in memory where that is little, else in a file without a name."""
+    """Copy a stream to a buffer: in memory if it is small, else in an unnamed temporary file."""
     import shutil
     import tempfile
 
@@ -186,8 +197,8 @@ def expand(paths: PathLike | Iterable[PathLike]) -> list[Path]:
     """Return the files meant by a path, a glob, a folder, or a list of these.
 
     A folder stands for the files in it, a glob (``*``, ``?``, ``[...]``, ``**``) for the files that match, both sorted
-    by name and without hidden files. The order of a list is kept and a file named twice is taken once. A pipe or a
-    device is read here, once; the path returned for it can be read again and again.
+    by name and without hidden files. The order of a list is kept, and a file named twice is returned once. A pipe or a
+    device is read here, once, into a buffer; the path returned for it can be read any number of times.
 
     Raises
     ------
@@ -222,7 +233,7 @@ def expand(paths: PathLike | Iterable[PathLike]) -> list[Path]:
 
 
 def _buffered_path(path: Path, regular: bool) -> BufferedPath:
-    """Return a path that can be read again and again by everybody."""
+    """Return a path that can be read any number of times."""
     if regular:
         return BufferedPath.of(display_path(path), open(path, "rb"))
     with open(path, "rb") as source:
@@ -230,7 +241,7 @@ def _buffered_path(path: Path, regular: bool) -> BufferedPath:
 
 
 def _listed(paths: Any) -> list[PathLike]:
-    """Return paths one by one; what holds data in place of their names is refused."""
+    """Return the paths as a list; raise for containers and dataframes, which hold data and no names."""
     found = type(paths).__name__
     if hasattr(paths, "to_frame") and hasattr(paths, "slots"):
         raise KindError(f"a reader takes the names of files. Got {found}, which is read already: use it as it is.")
@@ -274,7 +285,7 @@ def _expand_one(name: PathLike) -> list[Path]:
 
 
 def warn_empty(files: Sequence[Path], what: str = "rows") -> None:
-    """Warn that nothing was read."""
+    """Warn that the files hold no rows."""
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
     warn(f"{display_path(files[0])}{more}: the input holds no {what}.", DataWarning)
 
@@ -293,6 +304,17 @@ def stem(path: PathLike) -> str:
         name = head
 
 
+def uncompressed_name(path: object) -> str:
+    """Return the name of a file without the ending of its compression.
+
+    >>> uncompressed_name("runs/BM25.trec.GZ")
+    'runs/BM25.trec'
+    """
+    name = str(path)
+    head, ending = os.path.splitext(name)
+    return head if head and ending.lower() in COMPRESSION_ENDINGS else name
+
+
 def compression(path: PathLike) -> str | None:
     """Return "gz", "xz", "zst" or "bz2" as the first bytes of the file say, None for anything else."""
     with _readable(path), open(path, "rb") as handle:
@@ -305,7 +327,7 @@ def _compression_of(head: bytes) -> str | None:
 
 @contextmanager
 def _naming_damage(path: PathLike, kind: str | None) -> Iterator[None]:
-    """Turn a decompressor's complaint into one that names the file."""
+    """Raise a FormatError that names the file when a decompressor finds damaged data."""
     try:
         yield
     except _DAMAGED as error:
@@ -316,7 +338,7 @@ def _naming_damage(path: PathLike, kind: str | None) -> Iterator[None]:
 
 
 class _NamedStream(io.RawIOBase):
-    """The bytes of a decompressor, with the file named when they are damaged."""
+    """The stream of a decompressor; errors about damaged data name the file."""
 
     def __init__(self, inner: BinaryIO, raw: BinaryIO, path: PathLike, kind: str) -> None:
         super().__init__()
@@ -341,10 +363,10 @@ class _NamedStream(io.RawIOBase):
 
 
 class _ZstandardText(io.RawIOBase):
-    """The text of a Zstandard file, decompressed by Polars; Python has a decompressor of its own only since 3.14.
+    """The text of a Zstandard file, decompressed by Polars; Python itself can do so only since 3.14.
 
-    Lines come out with a line feed. From the first line on that may begin a quoted field of several lines the text is
-    as it was written, carriage returns included.
+    Lines end in a line feed. Carriage returns are kept from the first line on that may begin a quoted field of several
+    lines.
     """
 
     def __init__(self, path: PathLike, data: bytes | None) -> None:
@@ -402,10 +424,10 @@ class _ZstandardText(io.RawIOBase):
                 return
 
     def _read_exactly(self, skip: int, before: str) -> Iterator[str]:
-        """Yield the text below the first lines with its carriage returns, which Polars drops at the ends of lines.
+        """Yield the text after the first `skip` lines with its carriage returns, which Polars drops at line ends.
 
-        It does so also where records end in them, and takes away a byte-order mark. Each piece ends before a carriage
-        return: where there are few of them, much text is held at one time.
+        So the text is split at carriage returns, which are added again. Polars also drops a byte-order mark: `before`
+        is put in front. With few carriage returns much text is held at one time.
         """
         for batch in self._scan("\r").collect_batches(chunk_size=1 << 10):
             text = before + "\r".join(batch.to_series().to_list())
@@ -417,7 +439,7 @@ class _ZstandardText(io.RawIOBase):
                 yield text[at:]
 
     def _scan(self, end: str, encoding: Literal["utf8", "utf8-lossy"] = "utf8") -> pl.LazyFrame:
-        """Return the text between characters of one kind; what separates fields is what ends records."""
+        """Return a scan of the text split at the character `end`, which serves as separator and as line end."""
         import polars as pl
 
         return pl.scan_csv(
@@ -441,14 +463,14 @@ class _ZstandardText(io.RawIOBase):
 
 
 def open_bytes(path: PathLike) -> BinaryIO:
-    """Return the decompressed bytes of a file as a stream, whatever it is packed with.
+    """Open a file as a stream of decompressed bytes.
 
-    Damaged data raises FormatError on reading. Zstandard files hold text, whose lines come with a line feed.
+    Reading damaged data raises FormatError. Zstandard files must hold text; their lines end in a line feed.
     """
     with _readable(path):
         raw = open(path, "rb")  # noqa: SIM115 - the caller closes what is returned
     try:
-        # A look ahead and no second opening: what comes through a pipe can be read once only.
+        # Peek instead of opening twice: a pipe can be read only once.
         kind = _compression_of(raw.peek(8))
         if kind is None:
             return raw
@@ -464,7 +486,7 @@ def open_bytes(path: PathLike) -> BinaryIO:
 
 
 def _read_full(stream: BinaryIO, size: int) -> bytes:
-    """Return `size` bytes, fewer only at the end; raw streams may hand out less at a time."""
+    """Return `size` bytes, fewer only at the end; raw streams may return less per call."""
     first = stream.read(size) or b""
     if len(first) == size or not first:
         return first
@@ -530,7 +552,7 @@ def _line_too_long(path: PathLike, line: int) -> ParseError:
 
 
 def protect_bom(text: bytes) -> bytes:
-    """Return text from inside a file as Polars gives it back: it takes a first byte-order mark for that of a file."""
+    """Return text so that Polars keeps a byte-order mark at its beginning: Polars drops the first one."""
     return _BOM + text if text.startswith(_BOM) else text
 
 
@@ -585,7 +607,7 @@ def open_text(path: PathLike) -> Iterator[IO[str]]:
         try:
             yield text
         except UnicodeDecodeError:
-            # The wrapper decodes in pieces and knows no lines; a second look finds the one to name.
+            # The wrapper does not know the line: read the lines again to name it.
             for _ in text_lines(path):
                 pass
             raise
@@ -593,26 +615,23 @@ def open_text(path: PathLike) -> Iterator[IO[str]]:
 
 @contextmanager
 def check_unchanged(path: PathLike) -> Iterator[None]:
-    """Raise at the end of the block if the file is not the one it was at the beginning.
-
-    What was read of it would be part of one content and part of another.
-    """
+    """Raise at the end of the block if the file changed since its beginning: the data read would be a mixture."""
     with _readable(path):
         before = os.stat(path)
     yield
     try:
         after = os.stat(path)
     except FileNotFoundError:
-        raise DataError(f"{path}: the file was removed while it was read. Nothing was made of it.") from None
+        raise DataError(f"{path}: the file was removed while it was read. Its data were not used.") from None
     if (before.st_size, before.st_mtime_ns, before.st_ino) != (after.st_size, after.st_mtime_ns, after.st_ino):
         raise DataError(
             f"{path}: the file changed while it was read ({before.st_size:,} bytes before, {after.st_size:,} after). "
-            "Nothing was made of it; wait until it is complete, and read it again."
+            "Its data were not used; wait until it is complete, and read it again."
         )
 
 
 def check_writable(path: PathLike) -> None:
-    """Raise where a file could not be written: before hours of work rather than after them."""
+    """Raise if a file could not be written there, before hours of work rather than after them."""
     if is_stream(path):
         return
     target = os.path.realpath(os.path.expanduser(os.fspath(path)))
@@ -642,7 +661,7 @@ def _descriptor(path: PathLike) -> int | None:
 
 
 def is_stream(path: PathLike) -> bool:
-    """Return whether what is written there goes on at once and cannot be replaced: an open file, a pipe, a device."""
+    """Return whether the path is an open file, a pipe or a device, which cannot be written atomically."""
     if _descriptor(path) is not None:
         return True
     try:
@@ -654,14 +673,14 @@ def is_stream(path: PathLike) -> bool:
 
 @contextmanager
 def _stream(path: PathLike) -> Iterator[IO[bytes]]:
-    """Open a stream for writing; what is open already is neither closed nor written over."""
+    """Open a stream for writing; a file that is open already is neither closed nor truncated."""
     number = _descriptor(path)
     if number == 1 and sys.stdout is not None:
         sys.stdout.flush()
         try:
             number = sys.stdout.fileno()
         except io.UnsupportedOperation:
-            # Something else stands in for standard output.
+            # Standard output is replaced, for instance by a test.
             yield sys.stdout.buffer
             return
     with open(os.path.expanduser(path), "wb") if number is None else os.fdopen(os.dup(number), "wb") as handle:
@@ -670,25 +689,25 @@ def _stream(path: PathLike) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def naming_output(path: PathLike) -> Iterator[None]:
-    """Turn what the system says against making a file or folder into an error that names the place."""
+    """Raise a DataError that names the path when the system cannot create a file or folder."""
     try:
         yield
     except OSError as error:
         raise DataError(f"cannot write {display_path(path)!r}: {error.strerror}. Name another place.") from error
 
 
-# How Polars hands on what the system says.
+# How Polars words errors of the system.
 _FROM_POLARS = re.compile(r"([^:]{0,200}) \(os error \d+\)")
 
 
 def _system_message(error: Exception, own: str) -> str | None:
-    """Return what the system says against writing a file, None where the error is about something else."""
+    """Return the message of the system about a failed write, None for any other error."""
     if isinstance(error, (ConcordantError, BrokenPipeError)):
         return None
     if isinstance(error, OSError) and error.strerror is not None:
         return error.strerror if error.filename in (None, own) else None
-    told = _FROM_POLARS.search(str(error))
-    return told[1].strip() if told is not None else None
+    match = _FROM_POLARS.search(str(error))
+    return match[1].strip() if match is not None else None
 
 
 @contextmanager
@@ -696,10 +715,10 @@ def atomic_write(path: PathLike, *, named: PathLike | None = None) -> Iterator[B
     r"""Open a file for writing bytes so that it appears complete or not at all.
 
     The bytes go to a hidden file in the same folder, which is flushed to disk and then takes the name. When anything is
-    raised inside the block, an interrupt included, the hidden file is removed and what was there before stays. Hidden
-    files that killed processes left of the same file are removed. An ending .gz, .xz, .bz2 or .zst compresses; .zst
-    takes text only. A device, a pipe or standard output (/dev/stdout) is written directly. What the system says against
-    it, such as that the disk is full, is an error that names the file, or the one it is a part of.
+    raised inside the block, an interrupt included, the hidden file is removed and an existing file stays as it was.
+    Hidden files of the same name that killed processes left behind are removed. An ending .gz, .xz, .bz2 or .zst
+    compresses; .zst takes text only. A device, a pipe or standard output (/dev/stdout) is written directly. Failed
+    writes (full disk, read-only folder) raise an error that names the file, or `named` if this is a part of it.
 
     Examples
     --------
@@ -729,7 +748,7 @@ def atomic_write(path: PathLike, *, named: PathLike | None = None) -> Iterator[B
     mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else None
     reserved = TemporaryPath(Path(folder), f".{name[:200]}.", ".tmp")
     temporary = os.fspath(reserved.path)
-    kind = _SUFFIXES.get(os.path.splitext(name)[1].lower())
+    kind = COMPRESSION_ENDINGS.get(os.path.splitext(name)[1].lower())
     try:
         reserved.create()
         with open(temporary, "wb") as handle:
@@ -756,7 +775,7 @@ def atomic_write(path: PathLike, *, named: PathLike | None = None) -> Iterator[B
         said = _system_message(error, temporary) if isinstance(error, Exception) else None
         if said is not None:
             raise DataError(
-                f"cannot write {display_path(named or path)!r}: {said}. What was under that name is as it was. "
+                f"cannot write {display_path(named or path)!r}: {said}. The old file of that name is unchanged. "
                 "Make room there, or name another place."
             ) from error
         raise

@@ -1,7 +1,7 @@
-"""Locks on temporary files and folders: what a running process writes is told from what a killed one left behind.
+"""File locks on temporary files and folders, which tell those in use from those that a killed process left behind.
 
-The system ends a lock with the process that holds it, however that ends. Where there are no locks (Windows, some
-network file systems) nothing is ever removed.
+The system releases a lock when its process ends, for whatever reason. Without locks (Windows, some network file
+systems) leftovers are never removed.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class TemporaryPath:
     Parameters
     ----------
     parent : Path
-        The folder to make it in.
+        The folder that holds it.
     prefix, suffix : str
-        What its name begins and ends with; random digits come between.
+        Beginning and end of its name; random digits come between.
     folder : bool
         Whether it is a folder.
 
@@ -58,9 +58,9 @@ class TemporaryPath:
         remove_unfinished(parent, glob.escape(prefix), suffix)
 
     def create(self) -> Self:
-        """Make it and lock it."""
+        """Create the file or folder and lock it."""
         locked = os.fspath(self.path / _LOCK if self._is_folder else self.path)
-        # Another process may remove it in the moment between both; then it is made again.
+        # Another process may remove it before it is locked; then it is created again.
         while self._handle < 0:
             with suppress(FileExistsError):
                 if self._is_folder:
@@ -78,7 +78,7 @@ class TemporaryPath:
         return self
 
     def release(self) -> None:
-        """End the lock; the file or folder stays."""
+        """Release the lock and keep the file or folder."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
@@ -93,18 +93,18 @@ class TemporaryPath:
 
 
 def remove_unfinished(folder: Path, prefix: str, suffix: str = ".tmp") -> None:
-    """Remove the temporary files and folders that killed processes left, and only those.
+    """Remove temporary files and folders that killed processes left behind.
 
     Parameters
     ----------
     folder : Path
         Where to look.
     prefix, suffix : str
-        What their names begin (a pattern) and end with.
+        Beginning (a glob pattern) and end of their names.
 
     Notes
     -----
-    What is locked, or of another user, stays.
+    Locked ones, and those of other users, stay.
     """
     for left in folder.glob(f"{prefix}{'[0-9a-f]' * 2 * _RANDOM_BYTES}{suffix}"):
         with suppress(OSError):
@@ -128,7 +128,7 @@ def _remove_unlocked(left: Path) -> None:
 
 
 def _lock(handle: int) -> bool | None:
-    """Lock an open file until it is closed; return False where another process holds it, None where nobody can."""
+    """Lock an open file until it is closed; return False if another process holds it, None without locks."""
     if fcntl is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Rankings written as a matrix: ranks by item, or items by position, a row (or a column) for every expert."""
+"""Rankings in a matrix with a row (or a column) per expert: ranks of items, or items by position."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["LAYOUTS", "Layout", "RankingMatrix", "guess_layout", "layout_hint"]
 
 Layout = Literal["long", "ranks", "orders"]
 LAYOUTS = ("long", "ranks", "orders")
-# Names that programs make up for columns: V1 of R, X.1, 0 of pandas.
-_MADE_UP = re.compile(r"([A-Za-z_]*[ _.\-]?)(\d{1,6})", re.ASCII)
-# So many rows are looked at to tell a header from a ranking.
+# Generated column names: V1 (R), X.1, 0 (pandas).
+_GENERATED_NAME = re.compile(r"([A-Za-z_]*[ _.\-]?)(\d{1,6})", re.ASCII)
+# Rows that are compared to tell a header from a ranking.
 _LOOKED_AT = 1000
 _LAYOUT_HELP = (
     "Layouts of rankings: 'long' (columns expert, item, rank, and instance where there are several), 'ranks' (a row "
@@ -34,12 +34,12 @@ _LAYOUT_HELP = (
 
 
 class RankingMatrix:
-    """A table whose cells are ranks or items, cell by cell in the order expert by expert."""
+    """A table whose cells are ranks or items, as one row per cell, sorted by expert."""
 
     def __init__(self, resolved: ResolvedColumns, experts: str) -> None:
         self.resolved, self.experts = resolved, experts
         table = resolved.table
-        # Every column is an item or a position, also one that the first rows do not have.
+        # Every key of a JSON table is an item or a position, so all rows must be searched for keys.
         table.find_columns()
         row_word = "expert" if experts == "rows" else "item"
         label = resolved.given.get(row_word)
@@ -55,11 +55,11 @@ class RankingMatrix:
         self.used = {k: c for k, c in used.items() if c is not None}
         self.body = [c for c in range(len(table.names)) if c not in self.used.values()]
         if not self.body:
-            raise FormatError(f"{table.path}: there are no columns of rankings. {table.described()}")
+            raise FormatError(f"{table.path}: there are no columns of rankings. {table.describe()}")
         names = [table.names[c] for c in self.body]
         unnamed = [c + 1 for c, n in zip(self.body, names, strict=True) if not n]
         if unnamed and table.header:
-            raise ColumnError(f"{table.path}: columns {listing(unnamed)} have no name. {table.described()}")
+            raise ColumnError(f"{table.path}: columns {listing(unnamed)} have no name. {table.describe()}")
         self.names = names if table.header else [str(k + 1) for k in range(len(self.body))]
 
     @cached_property
@@ -121,23 +121,23 @@ class RankingMatrix:
             frame = frame.with_columns(parse_numbers(frame["weight"], "weight", source))
         return TablePart(frame.drop("label", "column", "cell"), source)
 
-    def ask_about_header(self, layout: str) -> None:
-        """Raise where the first row, which was taken for a ranking, looks like names of columns, or warn if it may be.
+    def check_header(self, layout: str) -> None:
+        """Raise if the first row, read as a ranking, looks like column names, and warn if it may be some.
 
-        R calls columns V1, V2, ... and pandas 0, 1, ...; as a ranking such a row holds what no other row does.
+        R generates V1, V2, ... and pandas 0, 1, ...; such a row shares no item with the other rows.
         """
         rows = [list(row) for row in self.raw.select([str(c) for c in self.body]).head(_LOOKED_AT).iter_rows()]
         first, *others = [[(cell or "").strip() for cell in row] for row in rows]
         below = [{cell for cell in row if cell} for row in others]
         mine, items = {cell for cell in first if cell}, set[str]().union(*below)
-        made_up = _made_up(first, items)
+        generated = _are_generated(first, items)
         shown = f"{self.resolved.table.path}: the first row is {listing(first, 5)}"
         ask = "If it is a header, pass header=True (--read header=true); if it is a ranking, header=False."
         if layout == "ranks":
-            if made_up and items and first[0] != "1" and "0" not in items:
+            if generated and items and first[0] != "1" and "0" not in items:
                 raise FormatError(f"{shown}, and no other row holds a 0. {ask}")
         elif mine and items and not mine & items:
-            if made_up:
+            if generated:
                 raise FormatError(f"{shown}, of which nothing stands in any other row. {ask}")
             if len(below) > 2 and all(row & other for row, other in pairwise(below)):
                 warn(
@@ -151,15 +151,15 @@ class RankingMatrix:
         words = (*MISSING_WORDS, "0", "0.0") if null_values is None else null_values
         value = parse_numbers(frame["cell"], "rank", source, words)
         if null_values is None:
-            self._ask_about_zero_ranks(frame, value)
+            self._check_zero_ranks(frame, value)
         names = pl.Series(self.names, dtype=pl.String).gather(frame["column"])
         expert, item = (frame["label"], names) if self.experts == "rows" else (names, frame["label"])
         return self._finish(
             frame.with_columns(expert.alias("expert"), item.alias("item"), value.alias("value")), source
         )
 
-    def _ask_about_zero_ranks(self, frame: pl.DataFrame, value: pl.Series) -> None:
-        """Refuse a matrix in which every expert has one 0 and the ranks then run on from 1 without a gap."""
+    def _check_zero_ranks(self, frame: pl.DataFrame, value: pl.Series) -> None:
+        """Raise if every expert gives one 0 and the ranks 1, 2, ...: 0 may be a rank or a missing value."""
         n, m = self.shape
         zero = frame["cell"].is_in(["0", "0.0"]).to_numpy().reshape(n, m)
         if n and m > 1 and (zero.sum(axis=1) == 1).all():
@@ -177,7 +177,7 @@ class RankingMatrix:
         words = [w.casefold() for w in ((*MISSING_WORDS, "0", "0.0") if null_values is None else null_values)]
         gone = frame["cell"].str.to_lowercase().is_in(words).to_numpy()
         if null_values is None:
-            self._ask_about_zero_items(frame, gone, at)
+            self._check_zero_items(frame, gone, at)
         n, m = self.shape
         position = np.arange(1, m + 1)
         if self.experts == "rows":
@@ -193,7 +193,7 @@ class RankingMatrix:
         item = frame["item"]
         if item.null_count() == len(item):
             raise FormatError(f"{self.resolved.table.path}: there is no item in any cell.")
-        # An expert without any item is known all the same: one row, of an item that others rank, and no value.
+        # An expert without any item is kept by one row without a value, for an item that others rank.
         silent = np.flatnonzero(gone.reshape(n, m).all(axis=1)) * m
         keep = ~gone
         keep[silent] = True
@@ -202,8 +202,8 @@ class RankingMatrix:
         frame = frame.with_columns(item.alias("item"), value.alias("value")).filter(pl.Series(keep))
         return self._finish(frame, FileSource(table=self.resolved.table, row_numbers=at[keep]))
 
-    def _ask_about_zero_items(self, frame: pl.DataFrame, gone: Any, at: Ints) -> None:
-        """Refuse a 0 that stands before an item, or that completes the numbers of the items."""
+    def _check_zero_items(self, frame: pl.DataFrame, gone: Any, at: Ints) -> None:
+        """Raise if 0 may be an item: it stands before another item, or completes the numbers of the items."""
         n, m = self.shape
         zero = frame["cell"].is_in(["0", "0.0"]).to_numpy().reshape(n, m)
         if not zero.any():
@@ -222,18 +222,18 @@ class RankingMatrix:
             )
 
 
-def _made_up(cells: list[str], items: set[str]) -> bool:
-    """Return whether texts are names of columns that a program made up: numbers from 0 or 1 on, after one prefix.
+def _are_generated(cells: list[str], items: set[str]) -> bool:
+    """Return whether texts are generated column names: numbers from 0 or 1 on, after one prefix.
 
-    Where items have the same prefix the texts are items, too.
+    Texts with the prefix of an item are items.
     """
     named = cells[1:] if not cells[0] or cells[0].casefold().startswith("unnamed") else cells
-    found = [match for cell in named if (match := _MADE_UP.fullmatch(cell))]
+    found = [match for cell in named if (match := _GENERATED_NAME.fullmatch(cell))]
     prefixes, count = {match[1] for match in found}, [int(match[2]) for match in found]
     if not 2 <= len(found) == len(named) or len(prefixes) > 1 or count[0] > 1:
         return False
     (prefix,) = prefixes
-    alike = prefix and any(match[1] == prefix for item in items if (match := _MADE_UP.fullmatch(item)))
+    alike = prefix and any(match[1] == prefix for item in items if (match := _GENERATED_NAME.fullmatch(item)))
     return not alike and count == list(range(count[0], count[0] + len(count)))
 
 
@@ -253,13 +253,13 @@ def guess_layout(resolved: ResolvedColumns, experts: str = "rows") -> Layout:
     if layout is not None:
         return layout
     raise FormatError(
-        f"{table.path}: the layout of the rankings cannot be told.{problem} {table.described()} {_LAYOUT_HELP} "
+        f"{table.path}: the layout of the rankings cannot be told.{problem} {table.describe()} {_LAYOUT_HELP} "
         "Pass layout= (--format long, ranks or orders), or columns= (--columns)."
     )
 
 
 def layout_hint(resolved: ResolvedColumns) -> str:
-    """Return a sentence on what speaks for a matrix of ranks in a table that was not recognised, "" if nothing does."""
+    """Return a hint that a table which was not recognised may be a matrix of ranks, or ""."""
     try:
         return _guess_matrix(resolved, "rows")[1]
     except (ColumnError, FormatError, ParseError):
@@ -267,7 +267,7 @@ def layout_hint(resolved: ResolvedColumns) -> str:
 
 
 def _guess_matrix(resolved: ResolvedColumns, experts: str) -> tuple[Layout | None, str]:
-    """Return the one layout that a matrix can have; without one, what speaks for which."""
+    """Return the only layout that a matrix can have, or None and a hint."""
     matrix = RankingMatrix(resolved, experts)
     header = resolved.table.header
     positional = [position_of(name) for name in matrix.names] if header else []
@@ -291,7 +291,7 @@ def _rank_like(matrix: RankingMatrix) -> tuple[bool, bool]:
     """Return whether every row, and whether every column, holds the ranks 1..m, ties averaged, of its m cells."""
     sample = matrix.resolved.table.sample
     first = _as_ranks([[row[c] for row in sample] for c in matrix.body])
-    # The whole table is looked at only when its beginning, which is at hand, does not speak against it.
+    # The whole table is read only if the sample, which is in memory, may be ranks.
     if first is None or (len(sample) >= SAMPLE_LINES and not _ranked(first)):
         return False, False
     cells = _as_ranks([column.to_list() for column in matrix.texts().get_columns()])
@@ -301,7 +301,7 @@ def _rank_like(matrix: RankingMatrix) -> tuple[bool, bool]:
 
 
 def _as_ranks(columns: list[list[str]]) -> Floats | None:
-    """Return cells as numbers, NaN for what is missing; None when one is neither."""
+    """Return cells as numbers, NaN for missing ones; None if a cell is no number and not missing."""
     none = {w.casefold() for w in MISSING_WORDS}
     out = np.full((len(columns[0]), len(columns)), np.nan)
     for k, column in enumerate(columns):

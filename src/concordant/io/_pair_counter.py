@@ -1,7 +1,7 @@
-"""Comparisons to counts of pairs while they are read: what is held grows with the pairs, not with the rows.
+"""Counts pairs of comparisons while they are read: memory grows with the number of pairs, not of rows.
 
-A pair is one 64-bit key, its counts are whole numbers of one byte until they need more, and new rows are merged into
-the sorted keys, so that at no time there are several copies of all columns.
+A pair is one 64-bit key. Its counts are integers of one byte until they need more. New rows are merged into the sorted
+keys, so that the columns are never copied as a whole.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from concordant.io._dictionary_encoding import encode_slots
 
 __all__ = ["PairCounter"]
 
-# Rows that are merged at one time, at least, and at least this part of the pairs there are: merging walks all pairs.
+# Rows are merged when there are _MERGED_ROWS of them and at least one per _MERGED_PART pairs: a merge visits all pairs.
 _MERGED_ROWS, _MERGED_PART = 4_000_000, 8
 
 
 class PairCounter:
-    """Comparisons added up pair by pair; `comparisons` gives what `Comparisons.collapse` makes of all of them at once.
+    """Adds up comparisons pair by pair; the result equals `Comparisons.collapse` of all of them.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class PairCounter:
         self._pending: list[Comparisons] = []
 
     def add(self, part: Comparisons) -> None:
-        """Take in some rows."""
+        """Add the rows of a part."""
         self._pending.append(part)
         self.n_rows += part.n_rows
         if sum(p.n_rows for p in self._pending) >= max(_MERGED_ROWS, len(self._keys) // _MERGED_PART):
@@ -56,7 +56,7 @@ class PairCounter:
         slots, slot = encode_slots(pl.concat([_frame(s) for s in (*known, *(p.slots for p in parts))]))
         first = sum(s.n_slots for s in known)
         if known and len(slots) > 1:
-            # Slots of an instance lie together, so that a new item moves those of later instances.
+            # The slots of an instance are consecutive, so that a new item shifts those of later instances.
             self._keys = moved_keys(self._keys, slot[:first])
         left, right = [], []
         for part in parts:
@@ -71,7 +71,7 @@ class PairCounter:
         self._slots = slots
 
     def comparisons(self) -> Comparisons:
-        """Return the counts, and forget them."""
+        """Return the counts and reset the counter."""
         if self._slots is None and len(self._pending) == 1:
             return self._pending.pop().collapse()
         if self._pending:

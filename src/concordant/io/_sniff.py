@@ -1,7 +1,7 @@
-"""What a file is, told from its first lines. A test passes only when every line looked at agrees.
+"""Recognises the format of a file by its first lines. A test passes only if every line examined agrees.
 
-Where no test passes, `most_lines_match` asks whether more than half of the lines agree: then a few lines are
-damaged, and the reader of that format can say which.
+If no test passes, `most_lines_match` finds the format that more than half of the lines have: then a few lines are
+damaged, and the reader of that format names them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from concordant.errors import ConcordantError
 from concordant.io._column_names import HEADER_WORDS
-from concordant.io._files import read_head
+from concordant.io._files import read_head, uncompressed_name
 from concordant.io._tables import Table, blank_fields, is_number, open_table
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _PREFLIB_KEY = re.compile(
 )
 _LABEL = re.compile(r"-?\d{1,3}(\.\d+)?", re.ASCII)
 _FEATURE = re.compile(r"\d+:\S+", re.ASCII)
-# What stands for a feature that is not known, in small letters.
+# How LETOR files spell an unknown feature value, in lower case.
 UNKNOWN = ("nan", "na")
 
 
@@ -64,16 +64,14 @@ class Head:
         if len(data) == _HEAD_BYTES and len(parts) > 1:
             parts.pop()
         text = b"\x00" not in data
-        # Blanks are those that the readers know; Python's own are more.
+        # bytes.strip removes ASCII blanks only, as the readers do.
         lines = [p.strip().decode("utf-8", "replace") for p in parts[:_LINES]] if text else []
         return cls(path, data, [line for line in lines if line], text)
 
     @property
     def ending(self) -> str:
         """The last ending of the name that is not one of compression."""
-        name = self.path.name.lower()
-        for packed in (".gz", ".xz", ".zst", ".bz2"):
-            name = name.removesuffix(packed)
+        name = uncompressed_name(self.path.name).lower()
         return name.rpartition(".")[2] if "." in name else ""
 
     @cached_property
@@ -95,7 +93,7 @@ class Head:
 
 
 def most_lines_match(test: Callable[[Head], bool], head: Head) -> bool:
-    """Return whether more than half of the lines pass a test one by one, and those together."""
+    """Return whether more than half of the lines pass a test alone, and these lines together pass it too."""
     good = [line for line in head.lines if test(replace(head, lines=[line]))]
     return 2 * len(good) > len(head.lines) and test(replace(head, lines=good))
 

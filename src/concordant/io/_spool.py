@@ -1,8 +1,8 @@
-"""Coded rows on disk, given back in blocks of whole instances.
+"""Spools encoded rows that do not fit in memory to disk, and returns them in blocks of whole instances.
 
-What does not fit in memory is read once, coded batch by batch, and every batch is laid down in files that are mapped,
-not loaded. Batches are in the order of their instances, so that the rows of neighbouring instances are a slice of every
-batch: a block is those slices, joined as the batches of anything else that was read.
+Input is read once and encoded batch by batch; the arrays of every batch are written to files and memory-mapped.
+Batches are sorted by instance, so that consecutive instances are a slice of every batch. A block is these slices,
+merged.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from concordant.kernels.lists import offsets_of
 __all__ = ["Spool"]
 
 _STATE = "spool.json"
-# What of a batch is mapped and not read.
+# Arrays of a batch that are memory-mapped.
 _ARRAYS = ("instance", "expert", "origin", "slot", "first")
 _OPTIONAL = ("value", "weight")
-# A file no longer than this holds no rows, and nothing cannot be mapped.
+# A file of at most this size holds no rows; empty arrays cannot be memory-mapped.
 _HEADER = 128
-# Texts that are read together: a block needs whole groups of them.
+# Texts per record batch; a block reads whole record batches.
 _TEXTS = 1 << 18
 
 
 class _StoredBatch(NamedTuple):
-    """A batch on disk; all arrays but the two offsets are mapped files."""
+    """A batch on disk; all arrays except the two offsets are memory-mapped."""
 
     instance: Codes
     expert: Codes
@@ -52,22 +52,21 @@ class _StoredBatch(NamedTuple):
     items: Path
     first: Ints
     run_offsets: Ints  # rows before every run
-    slot_offsets: Ints  # slots before every instance known when the batch was laid down
+    slot_offsets: Ints  # slots before every instance known when the batch was written
     repeated: bool
 
 
 class Spool:
-    """A folder that takes the batches of an encoder and gives back blocks of instances.
+    """A folder that stores the batches of an encoder and returns blocks of instances.
 
     Parameters
     ----------
     folder : path, optional
-        Where to put it: a folder of its own is made inside, and removed by `close`. The system's folder for temporary
-        files by default.
+        Where to create a temporary folder, which `close` removes; the system's folder for temporary files by default.
     kept : path, optional
-        A folder that stays, so that a reading which was broken off goes on from its last `mark`.
+        A checkpoint folder that stays: interrupted reading resumes from its last `mark`.
     job : dict, optional
-        What is read and how; a folder that was begun for another job is refused.
+        The files and options; the checkpoint of another job is refused.
 
     Notes
     -----
@@ -101,7 +100,7 @@ class Spool:
         self._temporary: TemporaryPath | None = None
         try:
             if kept is None:
-                # Named after the files that are read: the next reading of them removes what a killed one left.
+                # Named after the input files, so that the next call removes what a killed process left behind.
                 files = json.dumps([file[0] for file in (job or {}).get("files", ())])
                 key = hashlib.blake2b(files.encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
                 self._temporary = TemporaryPath(
@@ -121,7 +120,7 @@ class Spool:
             self._resume()
 
     def _resume(self) -> None:
-        """Go on with what the folder holds, if that is of the same job."""
+        """Load the checkpoint of the folder, or raise if it belongs to another job."""
         path = self.folder / _STATE
         if not path.exists():
             return
@@ -143,7 +142,7 @@ class Spool:
         self._state = state
 
     def restore(self, encoder: DictionaryEncoder) -> tuple[int, Any, bool]:
-        """Return how many steps of the reading are done, the reader's own state, and whether that was all."""
+        """Return the number of steps done, the state of the reader, and whether reading is complete."""
         if self._state is None:
             return 0, None, False
         state = self._state
@@ -152,7 +151,7 @@ class Spool:
         return int(state["steps"]), state["reader"], bool(state["sealed"])
 
     def mark(self, encoder: DictionaryEncoder, steps: int, reader: Any, *, sealed: bool = False) -> None:
-        """Write down how far the reading is, so that it can be taken up again from here."""
+        """Write a checkpoint from which reading can resume."""
         encoder.flush()
         state = {
             "job": self._job,
@@ -172,7 +171,7 @@ class Spool:
             handle.write(json.dumps(state).encode())
 
     def put(self, batch: Batch) -> None:
-        """Lay a batch down."""
+        """Write a batch to disk."""
         n = len(self._stored)
         try:
             more = [name for name in _OPTIONAL if getattr(batch, name) is not None]
@@ -208,7 +207,7 @@ class Spool:
         )
 
     def seal(self, encoder: DictionaryEncoder) -> None:
-        """Take the last batch of an encoder, and what is known once all rows are."""
+        """Write the last batch of an encoder, and keep its instances, experts and sources."""
         encoder.flush()
         self._vocabulary = (Texts(list(encoder.instances)), list(encoder.experts), encoder.sources, encoder.nulls)
 
@@ -219,12 +218,12 @@ class Spool:
 
     @property
     def instances(self) -> Texts:
-        """The instances, as first seen."""
+        """The instances in first-seen order."""
         return self._sealed()[0]
 
     @property
     def experts(self) -> list[Hashable]:
-        """What stands for the experts in the encoder's vocabulary."""
+        """The keys of the experts in the vocabulary of the encoder."""
         return self._sealed()[1]
 
     def _sealed(self) -> tuple[Texts, list[Hashable], list[tuple[int, RowSource]], bool]:
@@ -233,22 +232,22 @@ class Spool:
         return self._vocabulary
 
     def block(self, begin: int, end: int) -> EncodedRows:
-        """Return the rows of the instances from `begin` up to `end`, coded as if there were no others."""
+        """Return the rows of the instances `begin` to `end`, encoded as if there were no others."""
         instances, experts, sources, nulls = self._sealed()
         parts = [part for stored in self._stored if (part := _slice(stored, begin, end)) is not None]
         return merge_batches(parts, instances[begin:end], experts, sources, valued=True, nulls=nulls)
 
     @staticmethod
     def discard(folder: Path) -> None:
-        """Remove what a reading that is of no more use kept in a folder, and nothing else."""
-        # The state goes first: without it nobody looks for the rest.
+        """Remove the files of a spool from a checkpoint folder, and nothing else."""
+        # The state goes first: without it the other files are ignored.
         for own in (_STATE, "[0-9]*.npy", "[0-9]*.items.arrow"):
             for path in folder.glob(own):
                 path.unlink(missing_ok=True)
         remove_unfinished(folder, f".{_STATE}.")
 
     def close(self) -> None:
-        """Remove everything from the disk."""
+        """Remove the temporary folder."""
         self._stored = []
         if self._temporary is not None:
             self._temporary.remove()
@@ -260,7 +259,7 @@ def _mapped(path: Path) -> NDArray[Any]:
 
 
 def _slice(stored: _StoredBatch, begin: int, end: int) -> Batch | None:
-    """Return what a batch holds of some neighbouring instances, None where that is nothing."""
+    """Return the slice of a batch for consecutive instances, None if it is empty."""
     known = len(stored.slot_offsets) - 1
     s0, s1 = (int(stored.slot_offsets[min(n, known)]) for n in (begin, end))
     if s0 == s1:

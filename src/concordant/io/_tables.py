@@ -1,8 +1,8 @@
-"""A table file, whatever it is written in, as columns of text and the line each row came from.
+"""Tables in CSV, TSV, blank-separated text, JSON lines and Parquet: columns of text, and the line of every row.
 
-The separator and the header are found by looking at the first lines. Polars reads the file; it says neither where a
-damaged line stands nor that a line is too short, so whatever looks suspicious is read again by a slow, exact pass that
-either names the line or finds that nothing was wrong.
+The separator and the header are found in the first lines. Polars reads the file. It does not report the line of an
+error, nor lines that are too short. So anything suspicious is read again by a slow, exact parser, which either names
+the line or finds nothing wrong.
 """
 
 from __future__ import annotations
@@ -26,10 +26,19 @@ import polars as pl
 from concordant.arrays import Ints
 from concordant.errors import NOT_TEXT, FormatError, ParameterError, ParseError, is_text, listing, quote, shorten
 from concordant.io._column_names import normalise_name
-from concordant.io._files import BLANKS, compression, protect_bom, read_bytes, read_head, text_blocks, text_lines
+from concordant.io._files import (
+    BLANKS,
+    TABLE_ENDINGS,
+    compression,
+    protect_bom,
+    read_bytes,
+    read_head,
+    text_blocks,
+    text_lines,
+    uncompressed_name,
+)
 
 __all__ = [
-    "ENDINGS",
     "FILE_TYPES",
     "SAMPLE_LINES",
     "Table",
@@ -43,13 +52,6 @@ __all__ = [
 ]
 
 FILE_TYPES = ("csv", "tsv", "parquet", "jsonl")
-ENDINGS = {
-    "csv": (".csv",),
-    "tsv": (".tsv", ".tab"),
-    "parquet": (".parquet", ".pq"),
-    "jsonl": (".jsonl", ".ndjson"),
-}
-_PACKED = (".gz", ".xz", ".zst", ".bz2")
 
 # No digit can be matched in two ways: a pattern that could would take quadratic time on many digits.
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
@@ -60,27 +62,27 @@ _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", 
 _ORDINAL = re.compile(rf"({'|'.join(_ORDINALS)})(?:[ _.\-]?(?:rank|position|place|choice|preference))?")
 _BLANKS = re.compile(rb"[ \t\r\f\v]+")
 _FIELD = re.compile(r"[^ \t\r\f\v]+")
-# The first look: enough lines to know the table by, in a file with long lines as well.
+# Bytes to read for the first lines; more if the lines are long.
 _HEAD_SIZES = (1 << 16, 1 << 20, 1 << 24)
 SAMPLE_LINES = 200
 _MALFORMED = (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError)
-# Bytes of text that are taken for a row where text is read in parts of about so many rows.
+# Assumed bytes per row, to cut text into windows of a number of rows.
 _ROW_BYTES = 32
 # No row of a text table is shorter than "u,i,1\n".
 _SHORTEST_ROW = 6
-# Keys up to this number are looked for in every line by pattern; with more, lines are taken apart one by one.
+# Up to this many keys Polars checks every line by pattern; with more, lines are parsed one by one.
 _FEW_KEYS = 16
 _MOST_COLUMNS = 100_000
-# Cells of a table that always fit in memory; with more of them, one cell in so many must be given.
+# A JSON table of more cells than _SMALL_TABLE must have a value in one cell of _SPARSE.
 _SMALL_TABLE, _SPARSE = 1 << 20, 50
-# In JSON: an escape in what may be a key, or of half a character.
+# JSON text with an escape that may be in a key, or that encodes half of a character.
 _ESCAPED = r'\\[^"]*"\s*:|\\u[dD][89a-fA-F]'
 _SPACES = b" \t\r\n\f\v"
 _QUOTE, _LINE_FEED, _RETURN = 34, 10, 13
 
 
 def blank_fields(text: str) -> list[str]:
-    """Return the fields between blanks; unlike str.split it splits at ASCII blanks only, as the readers do."""
+    """Return the fields of blank-separated text; splits at ASCII blanks only, as the readers do."""
     return _FIELD.findall(text)
 
 
@@ -104,11 +106,9 @@ def position_of(name: str) -> int | None:
 
 
 def file_type(path: object) -> str | None:
-    """Return "csv", "tsv", "parquet" or "jsonl" as the name of a file says, None for any other name."""
-    name = str(path).lower()
-    for ending in _PACKED:
-        name = name.removesuffix(ending)
-    return next((kind for kind, endings in ENDINGS.items() if name.endswith(endings)), None)
+    """Return "csv", "tsv", "parquet" or "jsonl" by the ending of a file name, None for any other."""
+    name = uncompressed_name(path).lower()
+    return next((kind for kind, endings in TABLE_ENDINGS.items() if name.endswith(endings)), None)
 
 
 class Table:
@@ -127,7 +127,7 @@ class Table:
     regular : bool
         Whether the first rows all have the same number of fields, so that it may be a table at all.
     share : float
-        Where this is a part of a file, how much of the file it and the parts before it are.
+        How much of the file this window and those before it hold, from 0 to 1.
     """
 
     names: list[str]
@@ -137,9 +137,9 @@ class Table:
     # Whether all columns are text without blanks around it and without null, as they are read from a text file.
     text: bool = True
     share: float = 1.0
-    # Of a part: the table it is a part of, and how many rows the parts have.
+    # For a window: the whole table, and the number of rows per window.
     _of: tuple[Table, int] | None = None
-    # The rows of the file before the first one of this window, where they are counted.
+    # The number of rows of the file before this window, for formats without lines.
     _before = 0
 
     def __init__(self, path: Path) -> None:
@@ -165,24 +165,24 @@ class Table:
         raise TypeError("a table reads itself")
 
     def find_columns(self) -> None:
-        """Look through the whole file for columns that its first rows do not name."""
+        """Read the whole file to find columns that its first rows do not name."""
 
     def windows(self, rows: int) -> Iterator[Table]:
-        """Yield the table in parts of about so many rows where its file can be read in parts, else as it is.
+        """Yield the table in windows of about `rows` rows, or as a whole if its file cannot be read in parts.
 
-        No part is without rows unless the table is. The parts know the lines (or rows) of the file. The text of a part
-        is held until the next one is asked for, and is looked up in the file again when it is needed later.
+        No window is empty unless the table is. Windows know the lines (or rows) of the file. A window holds its text
+        until the next one is requested, and reads it from the file again if it is needed later.
         """
         yield self
 
     def all_parts(self) -> Iterator[Table]:
-        """Yield every part of the file that this is a part of; nothing where this is all of it."""
+        """Yield all windows of the file if this is one of them, else nothing."""
         if self._of is not None:
             whole, rows = self._of
             yield from whole.windows(rows)
 
     def all_numbers(self, columns: Sequence[int]) -> bool:
-        """Return whether these columns hold nothing but whole numbers in all other parts of the file as well."""
+        """Return whether these columns hold only whole numbers in all windows of the file."""
         key = tuple(columns)
         if key not in self._whole_numbers:
             self._whole_numbers[key] = all(
@@ -193,7 +193,7 @@ class Table:
         return self._whole_numbers[key]
 
     def _blank_rows(self, rows: Ints) -> Ints:
-        """Return those of the rows that hold nothing at all."""
+        """Return those of the rows that are blank in all columns of the file."""
         return rows
 
     def line(self, row: int) -> int | None:
@@ -205,8 +205,8 @@ class Table:
         line = self.line(row)
         return ParseError(self.path, line, message if line is not None else f"row {row}: {message}")
 
-    def described(self) -> str:
-        """Return what the columns are, for messages."""
+    def describe(self) -> str:
+        """Return a sentence about the columns, for messages."""
         if self.header:
             return f"The columns are {listing(self.names, 30)}."
         first = "; the first row is " + listing([shorten(c, 40) for c in self.sample[0]]) if self.sample else ""
@@ -251,7 +251,7 @@ class _ParquetTable(Table):
 
 
 def parquet_rows(path: Path) -> int:
-    """Return how many rows a Parquet file has, as its footer says."""
+    """Return the number of rows of a Parquet file from its footer."""
     try:
         return int(pl.scan_parquet(path, glob=False).select(pl.len()).collect().item())
     except _MALFORMED as error:
@@ -259,29 +259,29 @@ def parquet_rows(path: Path) -> int:
 
 
 def max_rows(path: Path) -> int:
-    """Return how many rows a table has at most: a row of text takes some bytes, a packed file may hold anything."""
+    """Return an upper bound on the number of rows, 0 if unknown because the file is compressed."""
     if compression(path) is not None:
         return 0
     return parquet_rows(path) if file_type(path) == "parquet" else path.stat().st_size // _SHORTEST_ROW
 
 
 class _TextChunk(NamedTuple):
-    """Whole records that follow one another in a text file, and the number of the line on which they begin."""
+    """Consecutive whole records of a text file, and the line on which they begin."""
 
     line: int
     text: bytes
 
 
 class _LineTable(Table):
-    """A table written in lines, which can be read in stretches of whole records."""
+    """A table of text lines, which can be read in chunks of whole records."""
 
     # The number of the last line above the first row.
     _skip = 0
-    # Of a part: its number, the line on which it begins, and its text for as long as it is worked on.
+    # For a window: its number, its first line, and its text while it is in use.
     _number = 0
     _line = 1
     _text: bytes | None = None
-    # What a record without content is made of.
+    # The bytes of which blank records consist.
     _blank_bytes = _SPACES
 
     def windows(self, rows: int) -> Iterator[Table]:
@@ -303,7 +303,7 @@ class _LineTable(Table):
             window._text = None
 
     def _chunks(self, size: int) -> Iterator[_TextChunk]:
-        """Yield the rows of the file in stretches of about so many bytes, none without content unless it is alone."""
+        """Yield the rows of the file in chunks of about `size` bytes, none of them blank unless it is the only one."""
         held: _TextChunk | None = None
         for chunk in self._record_chunks(size):
             if held is None:
@@ -313,7 +313,7 @@ class _LineTable(Table):
             else:
                 yield held
                 held = chunk
-        # A table without rows is one part without rows.
+        # A table without rows is one chunk without rows.
         yield held or _TextChunk(self._skip + 1, b"")
 
     def _record_chunks(self, size: int) -> Iterator[_TextChunk]:
@@ -333,18 +333,18 @@ class _LineTable(Table):
             yield _TextChunk(line, rest)
 
     def _last_end(self, text: bytes) -> int:
-        """Return where the last record that is complete ends in text of whole lines that begins with a record."""
+        """Return where the last complete record ends; the text begins with a record and has whole lines."""
         return len(text)
 
     def _is_blank(self, text: bytes) -> bool:
-        # What other scripts take for a blank is one too. All is looked at only where text begins with nothing.
+        # Unicode blanks count too. The whole text is examined only if its beginning is blank.
         return not any(
             part.translate(None, self._blank_bytes).decode(errors="ignore").strip(BLANKS)
             for part in (text[:4096], text)
         )
 
     def _content(self) -> bytes:
-        """Return the text of a part, or of the whole file."""
+        """Return the text of this window, or of the whole file."""
         if self._of is None:
             return b"".join(block for _, block in text_blocks(self.path))
         if self._text is not None:
@@ -353,7 +353,7 @@ class _LineTable(Table):
         return next((s.text for n, s in enumerate(chunks) if n == self._number), b"")
 
     def _source(self) -> Path | bytes:
-        """Return what Polars reads: the file itself where it can."""
+        """Return the source for Polars: the file itself if possible, else its text."""
         return self.path if self._of is None and compression(self.path) is None else self._content()
 
     def _lines(self) -> Iterator[tuple[int, str]]:
@@ -370,7 +370,7 @@ class _LineTable(Table):
             try:
                 text = line.decode()
             except UnicodeDecodeError:
-                # The reader of lines says where and what.
+                # Reading the lines of the file again names the line and the byte.
                 for _ in text_lines(self.path):
                     pass
                 raise
@@ -378,7 +378,7 @@ class _LineTable(Table):
 
 
 def _skip_lines(text: bytes, lines: int) -> bytes:
-    """Return what stands below the first lines of a text."""
+    """Return the text after its first lines."""
     at = 0
     for _ in range(lines):
         at = text.find(b"\n", at) + 1
@@ -388,7 +388,7 @@ def _skip_lines(text: bytes, lines: int) -> bytes:
 
 
 class _JsonObject(dict[str, Any]):
-    """A JSON object, and which of its keys it gives twice; every reader would take another of the two values."""
+    """A JSON object and its repeated keys, of whose values each parser would take another."""
 
     repeated: Collection[str] = ()
 
@@ -437,7 +437,7 @@ class _JsonTable(_LineTable):
         self._set_names(names, self._rows)
 
     def _object(self, line: int, text: str, keys: Iterable[str] = ()) -> _JsonObject:
-        """Return the object on a line, or raise where it is none or one of the keys cannot be read for certain."""
+        """Return the JSON object on a line, or raise if there is none or one of `keys` is ambiguous."""
         try:
             found = json.loads(text, parse_constant=_no_constant, object_pairs_hook=_JsonObject)
         except (ValueError, RecursionError) as error:
@@ -465,10 +465,10 @@ class _JsonTable(_LineTable):
         return pl.DataFrame(columns, schema=dict.fromkeys(columns, pl.String)).with_columns(pl.all().str.strip_chars())
 
     def _scan(self, keys: list[str]) -> pl.DataFrame | None:
-        """Return the columns as Polars reads them, None where it cannot."""
+        """Return the columns read by Polars, None if it fails."""
         source = self._source()
         if isinstance(source, Path) and has_magic(str(source)):
-            # This reader of Polars takes any path for a pattern.
+            # pl.scan_ndjson treats every path as a glob pattern.
             source = self._content()
         try:
             frame = pl.scan_ndjson(source, schema=dict.fromkeys(keys, pl.String)).collect()
@@ -478,9 +478,9 @@ class _JsonTable(_LineTable):
         return frame
 
     def _check(self, source: Path | bytes, keys: list[str]) -> None:
-        """Raise at a line of which Polars takes the first of two values, or half a character.
+        """Raise at a line with a repeated key or half of a character, which Polars accepts silently.
 
-        Lines that may be such are found by their text and looked at one by one.
+        Candidates are found by pattern and then parsed one by one.
         """
         line = pl.col("line")
         # Other spellings of a key have a backslash.
@@ -491,7 +491,7 @@ class _JsonTable(_LineTable):
             self._object(row + self._line, text, keys)
 
     def _blank_rows(self, rows: Ints) -> Ints:
-        # A line with an object on it is a row; what it lacks is the business of the reader.
+        # Every JSON object is a row, even an empty one; the readers report what it lacks.
         return rows[:0]
 
     def line(self, row: int) -> int | None:
@@ -531,7 +531,7 @@ class _TextTable(_LineTable):
             below.insert(0, first)
             self.names = [str(c + 1) for c in range(width)]
         self.regular = all(len(r) == width for r in below if any(r))
-        # The record below the header is the next one, also where it is damaged and no row.
+        # The record after the header is the first row, even if it is damaged.
         self._skip = starts[0] - 1 if not self.header else (starts[1] - 1 if len(starts) > 1 else starts[0])
         self.sample = [(r + [""] * width)[:width] for r in below if any(r)][:SAMPLE_LINES]
 
@@ -553,7 +553,7 @@ class _TextTable(_LineTable):
         if self.separator == "::":
             frame = self._scan(self._content().replace(b"::", b"\x1f"), "\x1f", wanted)
         elif self._quotes_are_regular():
-            # Tabs and their like part fields as well, and Polars knows one separator.
+            # Tabs, \v and \f separate fields too, but Polars takes only one separator.
             if self.separator != " " or not self._holds(b"\t", b"\v", b"\f"):
                 frame = self._scan(self._source(), self.separator, wanted)
             if frame is None and self.separator == " ":
@@ -567,7 +567,7 @@ class _TextTable(_LineTable):
         return frame
 
     def _quotes_are_regular(self) -> bool:
-        """Return whether every quote opens or closes a field; at any other Polars may take lines for one field."""
+        """Return whether every quote opens or closes a field; otherwise Polars may join lines."""
         if self._quote is None:
             return True
         rest = b""
@@ -588,14 +588,14 @@ class _TextTable(_LineTable):
         return any(part in block for block in self._blocks() for part in parts)
 
     def _scan(self, source: Path | bytes, separator: str, wanted: list[int]) -> pl.DataFrame | None:
-        """Return the columns as Polars sees them, None when anything about the file looks suspicious."""
+        """Return the columns read by Polars, None if anything in the file looks suspicious."""
         width = len(self.names)
         if isinstance(source, bytes):
             source = protect_bom(source)
         if self._of is None and self._skip and self.sample and self.sample[0][0].startswith("\ufeff"):
-            # Polars takes this for the mark of the file.
+            # Polars would take this for the byte-order mark of the file.
             return None
-        # One column more than there are catches lines that are too long.
+        # One extra column catches lines that are too long.
         schema = {str(c): pl.String for c in range(width + 1)}
         try:
             lazy = pl.scan_csv(
@@ -621,7 +621,7 @@ class _TextTable(_LineTable):
         return frame.drop("long", "short")
 
     def _all_full(self, short: Any) -> bool:
-        """Return whether the rows whose last field is empty are blank or have that field."""
+        """Return whether the rows whose last field is empty are either blank or of full width."""
         width = len(self.names)
         suspects = set(np.flatnonzero(short).tolist())
         for row, (_, _, fields) in enumerate(_records(self._lines(), self.separator)):
@@ -680,11 +680,11 @@ def open_table(
     header : bool, optional
         Whether the first row names the columns; found by content when absent.
     file : {"csv", "tsv", "parquet", "jsonl"}, optional
-        What the file is written in; found by content, and for the separator by name, when absent.
+        The file type; found by content by default, with the name as a hint for the separator.
     words : iterable of str
         Names (as `normalise_name` gives them) that make a first row a header.
     named : iterable of str
-        Names that the user expects, as written.
+        Names that the user expects in the header, exactly as written.
     """
     if file is not None and file not in FILE_TYPES:
         raise ParameterError.invalid("file", "open_table", f"one of {', '.join(map(repr, FILE_TYPES))}", file)
@@ -761,16 +761,17 @@ def _unclosed(path: Path, line: int, text: str) -> ParseError:
 
 
 class _Record:
-    """The fields of one record, which a quoted field may carry over several lines; every line is looked at once.
+    """Parses one CSV record, whose quoted fields may span several lines; every line is visited once.
 
-    A quote inside a field that does not begin with one is an ordinary character.
+    A quote inside a field that does not begin with a quote is an ordinary character. csv.reader differs: it
+    takes a lone carriage return for a line end and limits the length of fields.
 
     Attributes
     ----------
     fields : list of str or None
         The fields, None when a field that begins with a quote does not end with one.
     unfinished : bool
-        Whether the text so far ends inside a quoted field, which the next line may go on with.
+        Whether the text so far ends inside a quoted field, which the next line may continue.
     """
 
     fields: list[str] | None = None
@@ -788,12 +789,12 @@ class _Record:
             self._take(text, 0)
 
     def add(self, line: str) -> None:
-        """Go on with the next line, inside the quoted field."""
+        """Continue the quoted field with the next line."""
         self._open.append("\n")
         self._take(line, self._quoted(line, 0))
 
     def _take(self, text: str, at: int) -> None:
-        """Take the fields that begin here; at -1 there is nothing more to take."""
+        """Parse the fields from position `at` on; -1 means that none is left."""
         while at >= 0:
             if text[at : at + 1] == '"':
                 at = self._quoted(text, at + 1)
@@ -805,7 +806,7 @@ class _Record:
             at = end + 1 if end >= 0 else -1
 
     def _quoted(self, text: str, at: int) -> int:
-        """Take what belongs to the quoted field and return where the next one begins, -1 where there is none."""
+        """Parse the quoted field and return where the next field begins, -1 if there is none."""
         end = at
         while (end := text.find('"', end)) >= 0 and text[end + 1 : end + 2] == '"':
             end += 2
@@ -822,7 +823,7 @@ class _Record:
 
 
 def _records(lines: Iterator[tuple[int, str]], separator: str) -> Iterator[tuple[int, str, list[str] | None]]:
-    """Yield (line, text, fields) record by record; a quoted field may run over several lines. None = malformed."""
+    """Yield (line, text, fields) of every record; fields is None for a malformed record."""
     for line, text in lines:
         record = _Record(text, separator)
         while record.unfinished and (more := next(lines, None)) is not None:
@@ -831,10 +832,10 @@ def _records(lines: Iterator[tuple[int, str]], separator: str) -> Iterator[tuple
 
 
 def _last_regular_end(text: bytes, separator: int) -> int | None:
-    """Return where the last complete record ends, None where some quote neither opens nor closes a field.
+    """Return where the last complete record ends, None if some quote neither opens nor closes a field.
 
-    Of quotes that follow the rules the first opens a field, the second closes it, and so on, a doubled one inside a
-    field closing and opening it; so a line end is one of a record where the quotes before it are even.
+    In regular text quotes open and close fields in turn (a doubled quote closes and opens again). So a line end is the
+    end of a record if an even number of quotes precedes it.
     """
     data = np.frombuffer(text, dtype=np.uint8)
     at = np.flatnonzero(data == _QUOTE)
@@ -860,7 +861,7 @@ def _last_regular_end(text: bytes, separator: int) -> int | None:
 
 
 def _last_end_line_by_line(text: bytes, separator: str) -> int:
-    """Return where the last complete record ends, as `_records` tells records apart."""
+    """Return where the last complete record ends, by parsing every record."""
     lines = iter(text.split(b"\n"))
     end = at = 0
     for line in lines:
@@ -877,22 +878,22 @@ def _last_end_line_by_line(text: bytes, separator: str) -> int:
 
 
 def _find_separator(lines: list[str], kind: str | None) -> str:
-    """Return what separates the fields, " " standing for any run of blanks."""
+    """Return the separator of fields; " " stands for any run of blanks."""
     order = {"csv": [",", ";", "\t", "|"], "tsv": ["\t", ",", ";", "|"]}.get(kind or "", ["\t", ",", ";", "|", "::"])
     lines = lines[:SAMPLE_LINES]
     best, best_share = order[0], 0.0
     for separator in [*order, " "]:
         if separator == " " and best == "\t" and best_share > 0.5:
-            # A tab is a blank too: blanks would part a line that has a tab too many like any other.
+            # A tab is a blank too: as blanks, a tab too many in a line would go unnoticed.
             break
         widths: list[int | None] = []
         records = list(_records(enumerate(lines), separator))
         for (line, _, fields), end in zip(records, [*(r[0] for r in records[1:]), len(lines)], strict=True):
-            # A quoted field may run over lines. Where it never ends, a line is damaged and the others are looked at.
+            # If a quoted field never ends, its first line is damaged; the other lines are judged one by one.
             split = [fields] if fields is not None else [_Record(x, separator).fields for x in lines[line:end]]
             widths += [None if f is None else len(f) for f in split if f is None or any(x.strip(BLANKS) for x in f)]
         width = next((w for w in widths if w is not None), 0)
-        # Lines may be damaged, the table is still separated by what most of them agree on.
+        # A few lines may be damaged: most lines decide.
         share = widths.count(width) / len(widths) if width >= 2 else 0.0
         if share > best_share:
             best, best_share = separator, share
@@ -900,7 +901,7 @@ def _find_separator(lines: list[str], kind: str | None) -> str:
 
 
 def _width(first: list[str], rows: list[list[str]]) -> int:
-    """Return how many columns the table has: as many as most rows, and no fewer than the header has names."""
+    """Return the number of columns: that of most rows, and at least the number of names in the header."""
     named = len(first)
     while named and not first[named - 1]:
         named -= 1
@@ -922,7 +923,7 @@ def _is_header(first: list[str], rows: list[list[str]], words: _Words) -> bool:
     if full and ((not first[0] and full[0][0]) or (not numbers and all(len(r) == len(first) + 1 for r in full))):
         return True
     columns = list(zip(*(r for r in full if len(r) == len(first)), strict=True)) or [()] * len(first)
-    # A name is seldom also a value of its own column, so "a,b,tie" above "a,c,left" is a row and no header.
+    # A column name is seldom a value of its column, so "a,b,tie" above "a,c,left" is a row and no header.
     hits = {
         normalise_name(c)
         for c, column in zip(first, columns, strict=True)

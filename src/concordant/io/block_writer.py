@@ -1,7 +1,7 @@
-"""A consensus written block by block: parts that are complete each, joined into one file at the end.
+"""Writes a consensus block by block: one file per block, joined into one at the end.
 
-Nothing appears under the final name before everything is written. Parts that are kept tell what is done already when
-the same job is started again.
+The output appears only when everything is written. With a checkpoint folder the blocks stay, and the same job resumes
+after them.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from concordant.io.write import format_of
 
 __all__ = ["BlockWriter"]
 
-# What the parts are of.
+# The file that describes the job.
 _JOB = "parts.json"
 
 
 class BlockWriter:
-    """A file in the making.
+    """Writes the blocks of a consensus to parts, and joins them into one file.
 
     Parameters
     ----------
     path : path
-        The file to be.
+        The output.
     format : str, optional
-        How it is written: "trec", "csv", "tsv", "jsonl" or "parquet"; as its ending says by default.
+        The format: "trec", "csv", "tsv", "jsonl" or "parquet"; by the ending of the path by default.
     folder : path, optional
-        Where the parts are, and stay until the file is there. A hidden folder beside the file by default, which is
-        removed whatever happens.
+        The checkpoint folder, in which parts stay until the output is complete. By default a hidden folder beside the
+        output, which is always removed.
     job : optional
-        What the parts are of, as JSON can hold it; parts of another job are refused.
+        A description of the job that JSON can hold; parts of another job are refused.
     **options
         Those of `write_run` for a run, `quote_formulas` of `write` for "csv" and "tsv".
 
@@ -83,7 +83,7 @@ class BlockWriter:
         check_writable(path)
         if folder is None:
             target = Path(os.path.realpath(self.path))
-            # Parts of what goes to a pipe or a device are temporary files like any other.
+            # A pipe or a device has no folder: its parts go to the folder for temporary files.
             place = Path(tempfile.gettempdir()) if is_stream(path) else target.parent
             self._temporary = TemporaryPath(place, f".{target.name[:200]}.", ".parts", folder=True)
             self.folder = self._temporary.path
@@ -96,7 +96,7 @@ class BlockWriter:
             self._check_job({"job": job, "format": self.format, "options": options})
 
     def _check_job(self, job: dict[str, Any]) -> None:
-        """Raise where the folder holds parts of another job, else say whose they are."""
+        """Raise if the folder holds parts of another job, else write the description of this one."""
         path, now = self.folder / _JOB, json.dumps(job, sort_keys=True)
         if not path.exists():
             with self._writing(path) as handle:
@@ -119,7 +119,7 @@ class BlockWriter:
         return self._part(block).exists()
 
     def put(self, block: int, consensus: Consensus) -> None:
-        """Write a block, whole or not at all; blocks may come in any order."""
+        """Write a block atomically; blocks may come in any order."""
         with self._writing(self._count(block)) as handle:
             handle.write(str(consensus.n_slots).encode())
         with self._writing(self._part(block)) as handle:
@@ -129,12 +129,12 @@ class BlockWriter:
         return self.folder / f"part-{block:06d}.items"
 
     def join(self, n_blocks: int) -> int:
-        """Make the file of the first so many blocks and return how many items they rank; the parts are removed."""
+        """Join the first `n_blocks` blocks into the output, remove the parts and return the number of items."""
         parts = [self._part(block) for block in range(n_blocks)]
         items = sum(int(self._count(block).read_text()) for block in range(n_blocks))
         with atomic_write(self.path) as handle:
             self._join(parts, handle)
-        # The job goes last: parts without one could be taken for those of another job.
+        # The job goes last: without it, parts could be taken for those of another job.
         for part in (*parts, *(self._count(block) for block in range(n_blocks)), self.folder / _JOB):
             part.unlink(missing_ok=True)
         remove_unfinished(self.folder, ".part*.")

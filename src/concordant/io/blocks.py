@@ -23,16 +23,16 @@ from concordant.io._spool import Spool
 
 __all__ = ["BLOCK_ROWS", "RowReader", "discard", "fingerprint", "open_blocks", "spool_blocks"]
 
-# Rows of a block: enough to keep every core busy, about a hundred bytes each while they are worked on.
+# Rows of a block: enough to keep every core busy. A row takes about a hundred bytes while it is processed.
 BLOCK_ROWS = 4_000_000
-# What a row takes while it is coded, and the fewest rows that are coded together.
+# Bytes that a row takes while it is encoded, and the minimum of rows in a batch.
 _ROW_BYTES, _FEWEST_ROWS = 48, 1_000_000
-# How many rows more have been read when it is noted how far the reading is.
+# Rows between two checkpoints.
 _MARK_ROWS = 2_000_000
 
 
 class RowReader(Protocol):
-    """Something that reads rows step by step, a step being a file or a window of one, and can go on after any step."""
+    """Reads rows in steps, each a file or a window of one, and can resume after any step."""
 
     @property
     def kind(self) -> Kind:
@@ -40,7 +40,7 @@ class RowReader(Protocol):
         ...
 
     def below(self, instances: Texts) -> bool | Bools:
-        """Return, once all is read, whether items that a list leaves out are declared below what it holds."""
+        """Return whether items that a list leaves out are declared below what it holds; known after all steps."""
         ...
 
     def names(self, experts: Sequence[Hashable]) -> list[str]:
@@ -48,15 +48,15 @@ class RowReader(Protocol):
         ...
 
     def job(self) -> dict[str, Any]:
-        """Return what is read and how, in words that JSON can hold."""
+        """Return a description of files and options that JSON can hold."""
         ...
 
     def read(self, encoder: DictionaryEncoder, done: int, mark: Callable[[int], object]) -> None:
-        """Hand the rows after the first `done` steps to an encoder; call `mark` with the number of steps after each."""
+        """Add the rows after the first `done` steps to an encoder; call `mark` with the number of steps done."""
         ...
 
     def max_rows(self) -> int:
-        """Return how many rows there are at most, as far as it can be told without reading them."""
+        """Return an upper bound on the number of rows, if the files tell without being read."""
         ...
 
     def n_steps(self) -> int:
@@ -64,19 +64,19 @@ class RowReader(Protocol):
         ...
 
     def read_step(self, encoder: DictionaryEncoder, step: int) -> None:
-        """Hand the rows of one step to an encoder."""
+        """Add the rows of one step to an encoder."""
         ...
 
     def state(self) -> Any:
-        """Return what else has to be known to go on, as JSON can hold it."""
+        """Return the state that resuming needs besides the rows, as JSON can hold it."""
         ...
 
-    def gather(self, states: list[Any], begins: list[int]) -> None:
-        """Take up the states after every step alone, given the row that each of them begins with."""
+    def merge_states(self, states: list[Any], begins: list[int]) -> None:
+        """Merge the states of steps that were read independently, given the first row of each."""
         ...
 
     def restore(self, state: Any) -> None:
-        """Take up what `state` returned."""
+        """Restore what `state` returned."""
         ...
 
     def preferences(self, rows: EncodedRows) -> Preferences:
@@ -85,7 +85,7 @@ class RowReader(Protocol):
 
 
 def fingerprint(files: Sequence[Path]) -> list[list[Any]]:
-    """Return names, sizes and times of change of files; of what came through a pipe a hash of its content."""
+    """Return name, size and modification time of every file, or a hash of the content of a pipe."""
     return [
         [str(f), f.stat().st_size, _hash(f)]
         if isinstance(f, BufferedPath)
@@ -102,7 +102,7 @@ def _hash(path: Path) -> str:
 
 
 def discard(checkpoint: PathLike) -> None:
-    """Remove what `scan` and `aggregate_blocks` kept in a folder, and the folder where nothing else is in it."""
+    """Remove the checkpoint of `scan` and `aggregate_blocks`, and its folder if nothing else is in it."""
     folder = Path(checkpoint).expanduser()
     Spool.discard(folder / "rows")
     for empty in (folder / "rows", folder / "parts", folder):
@@ -118,7 +118,7 @@ def open_blocks(
     checkpoint: PathLike | None = None,
     memory: int | None = None,
 ) -> Blocks:
-    """Return what a reader reads: on the workers of a cluster where one is in use, else kept on disk."""
+    """Read into blocks: on the workers of the cluster in use, else on disk."""
     for name, value, least in (("block_rows", block_rows, 1), ("memory", 0 if memory is None else memory, 0)):
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise ParameterError.invalid(name, "scan", f"a whole number >= {least}", value)
@@ -143,7 +143,7 @@ def spool_blocks(
     checkpoint: PathLike | None = None,
     memory: int | None = None,
 ) -> Blocks:
-    """Return what a reader hands to an encoder, kept on disk."""
+    """Read into blocks on disk."""
     kept = None if checkpoint is None else Path(checkpoint).expanduser() / "rows"
     spool = Spool(folder, kept=kept, job=reader.job())
     try:
@@ -155,7 +155,7 @@ def spool_blocks(
 
         def mark(done: int) -> None:
             nonlocal marked
-            # Each one ends a batch, so that many of them make many small batches.
+            # A checkpoint ends a batch, and many small batches are slow.
             if kept is not None and encoder.n_rows - marked >= _MARK_ROWS:
                 spool.mark(encoder, done, reader.state())
                 marked = encoder.n_rows
@@ -183,16 +183,16 @@ def spool_blocks(
 
 
 def _batch_rows(memory: int | None) -> int:
-    """Return how many rows are coded together: as many as fit in half of the memory, by default half of what is free.
+    """Return the rows of a batch: as many as fit in half of `memory`, by default half of the free memory.
 
-    Few large batches are best: of many, every block is put together anew.
+    Few large batches are best, because every block is merged from all batches.
     """
     room = (memory or free_memory() // 2) // 2
     return max(_FEWEST_ROWS, min(room // _ROW_BYTES, BATCH_ROWS))
 
 
 def _edges(rows: Ints, block_rows: int) -> list[int]:
-    """Return the instances at which blocks of about so many rows begin, and the end; at least one block."""
+    """Return the instances at which blocks of about `block_rows` rows begin, and the end; at least one block."""
     n = len(rows)
     if n == 0:
         return [0, 0]

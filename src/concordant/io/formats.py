@@ -1,7 +1,7 @@
 """Registry of file formats: `FORMATS` by name, and `register_format` for new ones.
 
-Each format registers in the file that reads or writes it. `read`, `scan`, `write` and `aggregate_blocks` look here and
-know no format by themselves.
+Each format registers itself in the module that reads or writes it. `read`, `scan`, `write` and `aggregate_blocks` use
+this registry only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from concordant.data.features import Features
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import ParameterError, listing, quote
-from concordant.io._files import atomic_write, open_text, text_lines
+from concordant.io._files import atomic_write, open_text, text_lines, uncompressed_name
 
 if TYPE_CHECKING:
     from concordant.io._sniff import Head
@@ -44,7 +44,6 @@ __all__ = [
 ]
 
 CONTAINERS: tuple[type[Container], ...] = (Consensus, Preferences, Comparisons, Labels, Features)
-_PACKED = (".gz", ".xz", ".zst", ".bz2")
 
 
 def _concatenate(parts: list[Path], handle: BinaryIO) -> None:
@@ -60,9 +59,9 @@ class Format:
     Parameters
     ----------
     name : str
-        How it is asked for.
+        The name for ``format=``.
     about : str
-        What it is, in a few words.
+        A description in a few words.
     read : callable, optional
         From a list of paths and keyword options to a container or a Dataset.
     write : callable, optional
@@ -86,11 +85,11 @@ class Format:
     sniff_folder : callable, optional
         From a folder to whether the folder as a whole has this format.
     beside : tuple of str
-        Patterns of files that lie beside such data in folders and are no data themselves.
+        Patterns of files that accompany such data in a folder and are no data themselves.
     table : bool
         Whether it is a table, whose columns can be named. Tables are recognised after everything else.
     is_truth : bool
-        Whether it holds labels, which may lie beside the data they are of.
+        Whether it holds labels, which may be in the same folder as the data.
     line_by_line : bool
         Whether `sniff` can judge each line alone, so that a file with a few damaged lines is recognised.
     """
@@ -113,7 +112,7 @@ class Format:
     line_by_line: bool = False
 
     def recognises(self, head: Head) -> bool:
-        """Return whether a file can be read as this format, as far as its beginning tells."""
+        """Return whether the beginning of a file has this format."""
         if self.read is None:
             return False
         if self.sniff is None:
@@ -177,15 +176,12 @@ def register_format(
 
 
 def name_ending(path: object, endings: tuple[str, ...]) -> bool:
-    """Return whether the name of a file ends so, an ending of compression left aside.
+    """Return whether the name of a file has one of the endings, before any ending of compression.
 
     >>> name_ending("fused.TREC.gz", (".trec", ".run"))
     True
     """
-    name = str(path).lower()
-    for packed in _PACKED:
-        name = name.removesuffix(packed)
-    return name.endswith(endings)
+    return uncompressed_name(path).lower().endswith(endings)
 
 
 def unknown_options(
@@ -193,7 +189,7 @@ def unknown_options(
 ) -> tuple[list[str], list[str]]:
     """Return which options a reader or writer does not take, and which it does.
 
-    They are its parameters after the first `skip`, but some. One with ``**options`` takes any.
+    Options are its parameters after the first `skip`, without those of `but`. With ``**options`` it takes any.
 
     >>> unknown_options(lambda paths, *, separator=">": paths, ["separator", "columns"], 1)
     (['columns'], ['separator'])

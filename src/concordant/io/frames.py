@@ -1,7 +1,7 @@
-"""Any dataframe to a container: columns are named by the caller or go by Concordant's own words.
+"""Converts dataframes (Polars, pandas, PyArrow, ...) to containers.
 
-narwhals knows what the frame is; from then on it is a Polars frame of the few columns needed, coded without a Python
-object per row.
+narwhals gives access to any dataframe; the few columns needed become Polars columns, which are encoded without a
+Python object per row.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _INTERVALS = ("rank", "stderr", "lower", "upper", "rank_lower", "rank_upper")
 
 
 class _DefaultName(str):
-    """A default column name: one of Concordant's own words, which need not be there."""
+    """A default column name, which the dataframe need not have."""
 
     __slots__ = ()
 
@@ -137,8 +137,8 @@ def from_frame(
         the name was given; ``instance=None`` and ``expert=None`` say that all rows belong to one.
     value, kind : str
         The column of values, and what they are: "rank" (1 = best), "score" or "rating" (larger is better). When neither
-        is given, the column called rank, score or rating is taken for what it says. ``kind="consensus"`` returns a
-        Consensus from the column score and those of ranks and intervals that are there.
+        is given, a column called rank, score or rating is used, with its name as the kind. ``kind="consensus"`` returns
+        a Consensus from the column score and those of ranks and intervals that are there.
     left, right, winner : str
         Comparisons: the two items and who won, in the words of `read_comparisons`.
     winner, loser : str
@@ -155,10 +155,10 @@ def from_frame(
     duplicates : {"error", "best", "first"}
         What to do when an expert ranks an item twice in an instance, or an item has two labels.
     missing : {"unknown", "below"}, optional
-        What a list says about the items of its instance that it leaves out, declared for the methods that ask. By
-        default what a column "missing" says of each instance, as `to_frame` writes it, else "unknown".
+        Whether items that a list leaves out are unknown to it or below the items it holds; some methods use this. By
+        default a column "missing", as `to_frame` writes it, says so for each instance; without one, "unknown".
     outcomes : {"sides", "items"}, optional
-        Whether `winner` holds words for sides or names of items; found out by default.
+        Whether `winner` holds words for sides or names of items; recognised by default.
     sided : bool, optional
         Whether left and right are the order shown; by default they are, but winner and loser are not.
     self_pairs : {"error", "drop"}
@@ -250,7 +250,7 @@ def _comparisons(
     self_pairs: str,
 ) -> Comparisons:
     source = RowSource()
-    # Nobody need be named in comparisons, so the expert's default column may be absent.
+    # Comparisons need no experts, so the default column may be absent.
     if isinstance(roles["expert"], _DefaultName) and "expert" not in frame.names:
         roles = {k: v for k, v in roles.items() if k != "expert"}
     roles = {k: v for k, v in roles.items() if not (k == "expert" and v is None)}
@@ -274,7 +274,7 @@ def _comparisons(
 
 
 class _Frame:
-    """A dataframe of any library, of which only the columns asked for become Polars columns."""
+    """A dataframe of any library; only the requested columns become Polars columns."""
 
     def __init__(self, df: Any) -> None:
         import narwhals as nw
@@ -300,7 +300,7 @@ class _Frame:
             raise DataError(f"the dataframe cannot be read: {shorten(str(error))}") from None
 
     def columns(self, roles: Mapping[str, str | None]) -> pl.DataFrame:
-        """Return the columns under the names of their roles; roles that all rows share are filled in."""
+        """Return the columns under the names of their roles; a role without a column gets one id for all rows."""
         wanted: dict[str, str] = {}
         shared: dict[str, str] = {}
         for role, name in roles.items():
@@ -357,8 +357,8 @@ class _Frame:
 
 
 def _series(name: str, values: list[Any]) -> pl.Series:
-    """Return mixed Python values as a column: numbers as they are, anything else that is not missing as text."""
-    # NaN, and pandas' NA and NaT, which are not equal to anything and will not even say so.
+    """Return Python values as a column: of numbers if all are numbers, else of text; missing values are null."""
+    # NaN, and NA and NaT of pandas, whose comparisons do not return a bool.
     values = [
         None if (isinstance(v, float) and v != v) or type(v).__name__ in ("NAType", "NaTType") else v for v in values
     ]

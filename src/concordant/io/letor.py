@@ -1,8 +1,8 @@
-"""LETOR and SVMlight text to preferences, features and labels, and LETOR score files back.
+"""Reads LETOR and SVMlight text into preferences, features and labels, and writes LETOR files.
 
-Every line is `label qid:Q index:value ... # comment`. One tokeniser takes blocks of lines apart in whole columns; what
-the indices are, experts or features, is decided afterwards. A fault is found in the columns as well, so that a message
-costs no second reading.
+Every line is `label qid:Q index:value ... # comment`. One tokeniser splits blocks of lines into columns; whether the
+indices are experts or features is decided afterwards. Errors are found in the columns too, without reading the file
+again.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from concordant.data.preferences import Kind, Missing, Preferences, is_below
 from concordant.errors import DataError, DuplicateError, FormatError, ParameterError, ParseError, quote, shorten
 from concordant.io._dictionary_encoding import encode_slots
 from concordant.io._files import (
+    COMPRESSION_ENDINGS,
     PathLike,
     atomic_write,
     display_path,
@@ -40,6 +41,7 @@ from concordant.io._files import (
     read_head,
     text_blocks,
     text_lines,
+    uncompressed_name,
 )
 from concordant.io._sniff import UNKNOWN, Head, is_features, is_letor
 from concordant.io.formats import check_options, register_format
@@ -54,20 +56,20 @@ __all__ = [
     "write_letor_scores",
 ]
 
-# Tokens of a block cost about ten times its text while it is taken apart.
+# The tokens of a block take about ten times the memory of its text.
 _BLOCK_BYTES = 4 << 20
-# Numbers above these are slips of the pen, and must not fill the memory.
+# Larger indices are typing errors, which must not fill the memory.
 _MOST_EXPERTS = 1_000_000
 _MOST_FEATURES = 1_000_000_000
-# Below this many cells a table costs nothing; above it, one cell in a thousand must be given.
+# A dense table of more cells must have a value in one of a thousand.
 _SMALL_TABLE = 1 << 22
-_PACKED = ("", ".gz", ".xz", ".zst", ".bz2")
+_OPTIONAL_COMPRESSION = ("", *COMPRESSION_ENDINGS)
 _NO_INSTANCE = "expected 'label qid:Q index:value ...', found no qid after the label."
 _ITEM = r"docid\s*=\s*(\S+)"
 
 
 class _ParsedBlock(NamedTuple):
-    """Lines of one file taken apart: one entry per line, then one per index:value."""
+    """Parsed lines of one file: arrays with an entry per line, then with an entry per index:value pair."""
 
     line: Ints
     label: Floats
@@ -79,7 +81,7 @@ class _ParsedBlock(NamedTuple):
 
 
 class _FileKind(NamedTuple):
-    """What the indices and values of a file are, for checks and messages."""
+    """Whether indices and values are ranks, scores or features, for checks and messages."""
 
     column: str
     value: str
@@ -93,7 +95,7 @@ _FEATURES = _FileKind("feature", "feature", ranks=False, experts=False)
 
 
 class _LetorRows:
-    """The lines of all files read so far: codes of instances, items, labels, and where each line stood."""
+    """The lines of all files read so far: instance, item, label, file and line."""
 
     def __init__(self) -> None:
         self.instances: dict[str, int] = {}
@@ -116,7 +118,7 @@ class _LetorRows:
         self.n_rows += len(line)
 
     def encode(self, ids: pl.Series) -> Codes:
-        """Return a code for every id; only where the id changes from line to line is text touched."""
+        """Return a code for every id; only ids that differ from the line before are looked up."""
         if not len(ids):
             return np.zeros(0, dtype=np.int32)
         new = np.ones(len(ids), dtype=np.bool_)
@@ -131,7 +133,7 @@ class _LetorRows:
         return self.files[int(np.concatenate(self.file)[row])], int(np.concatenate(self.line)[row])
 
     def slots(self, duplicates: str) -> tuple[Slots, Ints, Floats]:
-        """Return the slots in first-seen order, the slot of every row (-1 for one overwritten), and the labels."""
+        """Return the slots in first-seen order, the slot of every row (-1 if replaced), and the labels."""
         code, label, items = np.concatenate(self.code), np.concatenate(self.label), pl.concat(self.item)
         if items.null_count() == len(items):
             slots, slot = self._numbered(code)
@@ -199,16 +201,16 @@ def read_letor(
     higher_is_better : bool
         Whether the values are scores (larger is better) and not ranks (1 = best).
     duplicates : {"error", "last"}
-        What to do with a second line for an item of an instance: complain, or let it replace the first.
+        What to do with a second line for an item of an instance: raise, or replace the first.
     missing : {"unknown", "below"}
-        What an expert says about items of NULL, declared for the methods that ask.
+        Whether items with NULL are unknown to the expert or below the items it ranks; some methods use this.
 
     Returns
     -------
     (Preferences, Labels)
-        Over the same slots, in file order, items nobody ranks included. Instances are the qids as text, items the
-        docids, experts "1" to "K", silent ones included. Kind "rank" (or "score"); ranks are taken as they are, gaps
-        and all.
+        Over the same slots, in file order, including items that no expert ranks. Instances are the qids as text, items
+        the docids, experts "1" to "K", including those without a rank. Kind "rank" (or "score"); ranks are kept with
+        their gaps.
 
     Notes
     -----
@@ -238,7 +240,7 @@ def read_letor(
     [2.0, 0.0]
     """
     _check_duplicates(duplicates, "read_letor")
-    meaning, below = _SCORES if higher_is_better else _RANKS, is_below(missing, "read_letor")
+    file_kind, below = _SCORES if higher_is_better else _RANKS, is_below(missing, "read_letor")
     table = _LetorRows()
     rows: list[Ints] = []
     experts: list[Codes] = []
@@ -246,7 +248,7 @@ def read_letor(
     n_experts = 0
     files = _letor_files(path)
     for file in files:
-        for block in _blocks(file, meaning):
+        for block in _blocks(file, file_kind):
             n_experts = max(n_experts, int(block.column.max(initial=0)))
             given = ~np.isnan(block.value)
             rows.append(block.row[given] + table.n_rows)
@@ -258,14 +260,14 @@ def read_letor(
     slots, slot_of, label = table.slots(duplicates)
     slot = slot_of[_join(rows, np.int64)]
     del rows
-    preferences = _lists(slots, slot, _join(experts, np.int32), _join(values, np.float64), n_experts, meaning, below)
+    preferences = _lists(slots, slot, _join(experts, np.int32), _join(values, np.float64), n_experts, file_kind, below)
     return preferences, Labels.from_codes(slots, label)
 
 
 def _lists(
-    slots: Slots, slot: Ints, expert: Codes, value: Floats, n_experts: int, meaning: _FileKind, below: bool
+    slots: Slots, slot: Ints, expert: Codes, value: Floats, n_experts: int, file_kind: _FileKind, below: bool
 ) -> Preferences:
-    """Return preferences from rows in file order; rows of overwritten lines have slot -1."""
+    """Return preferences from rows in file order; rows of replaced lines have slot -1."""
     if len(slot) and slot.min() < 0:
         kept = slot >= 0
         slot, expert, value = slot[kept], expert[kept], value[kept]
@@ -276,7 +278,7 @@ def _lists(
     new = np.ones(len(key), dtype=np.bool_)
     new[1:] = key[1:] != key[:-1]
     starts = np.flatnonzero(new)
-    kind: Kind = "rank" if meaning.ranks else "score"
+    kind: Kind = "rank" if file_kind.ranks else "score"
     return Preferences.from_codes(
         slots,
         Texts([str(k) for k in range(1, n_experts + 1)]),
@@ -374,7 +376,7 @@ def read_feature_folds(
 
 
 def _widened(features: Features, names: Texts) -> Features:
-    """Return the features with columns of 0 for those that no line holds."""
+    """Return the features with additional columns of 0."""
     if features.names == names:
         return features
     X = np.zeros((features.n_slots, len(names)))
@@ -403,7 +405,7 @@ def _fold_folders(root: Path) -> list[Path]:
 
 
 def _part(fold: Path, part: str) -> Path:
-    for ending in _PACKED:
+    for ending in _OPTIONAL_COMPRESSION:
         path = fold / f"{part}.txt{ending}"
         if path.is_file():
             return path
@@ -428,7 +430,7 @@ def read_features(
     n_features : int, optional
         How many features there are, where the largest index of a sparse file does not tell.
     duplicates : {"error", "last"}
-        What to do with a second line for an item of an instance: complain, or let it replace the first.
+        What to do with a second line for an item of an instance: raise, or replace the first.
 
     Returns
     -------
@@ -483,7 +485,7 @@ def read_features(
 
 
 class _FeatureMatrix:
-    """The feature table as it grows, block by block, and the checks that keep a mistyped index from growing it."""
+    """The feature matrix, built block by block; refuses indices that would make it implausibly large."""
 
     def __init__(self, n_features: int | None) -> None:
         self.wanted = n_features
@@ -495,7 +497,7 @@ class _FeatureMatrix:
         self.n_rows = 0
 
     def add_block(self, path: Path, block: _ParsedBlock) -> None:
-        """Take the index:value pairs of a block; what a line leaves out is 0."""
+        """Add the index:value pairs of a block; a feature that a line leaves out is 0."""
         first, last = 1, 0
         if len(block.column):
             top = int(np.argmax(block.column))
@@ -507,7 +509,7 @@ class _FeatureMatrix:
         self._add(first, part, len(block.column))
 
     def add_array(self, path: Path, values: NDArray[np.float64]) -> None:
-        """Take a whole table, features counted from 1."""
+        """Add a whole array, with features counted from 1."""
         self._grow(path, None, values.shape[1])
         self._add(1, np.ascontiguousarray(values), values.size)
 
@@ -588,7 +590,7 @@ def _add_lines(file: Path, table: _LetorRows, matrix: _FeatureMatrix) -> None:
 
 
 class _GroupSizes:
-    """The sizes of a side file, handed out line by line as codes of instances, numbered on through all files."""
+    """The group sizes of a side file, as codes of instances that are numbered through all files."""
 
     def __init__(self, path: Path, owner: Path, sizes: Sequence[int]) -> None:
         self.path = path
@@ -601,7 +603,7 @@ class _GroupSizes:
     def take(self, n: int, table: _LetorRows) -> Codes:
         if self.first is None:
             self.first = len(table.instances)
-            # Instances already there may be called by numbers too; go on counting from where they end.
+            # Instances of earlier files may have numbers as ids too: continue after them.
             for number in range(self.first + 1, self.first + len(self.ends) + 1):
                 name = str(number)
                 if name in table.instances:
@@ -626,12 +628,9 @@ class _GroupSizes:
 
 
 def _side_path(file: Path) -> Path | None:
-    name = file.name
-    for ending in _PACKED[1:]:
-        if name.lower().endswith(ending):
-            name = name[: -len(ending)]
+    name = uncompressed_name(file.name)
     for kind in (".query", ".group"):
-        for ending in _PACKED:
+        for ending in _OPTIONAL_COMPRESSION:
             path = file.with_name(f"{name}{kind}{ending}")
             if path.is_file():
                 return path
@@ -697,7 +696,7 @@ def _load_array(file: Path) -> NDArray[np.float64]:
 def _array_of(data: bytes) -> NDArray[Any]:
     """Return the array in the bytes of a .npy file, once its header fits its size.
 
-    NumPy's own reader would make whatever the header says, give warnings, and read again what a Python 2 wrote.
+    NumPy's own reader would allocate whatever size the header states.
     """
     start = 10 if data[6:7] == b"\x01" else 12
     end = start + int.from_bytes(data[8:start], "little")
@@ -738,7 +737,7 @@ def _check_duplicates(duplicates: str, owner: str) -> None:
 
 
 def _join(parts: list[NDArray[Any]], dtype: Any) -> NDArray[Any]:
-    """Return the parts end to end and let go of them."""
+    """Concatenate the parts and free them."""
     out = np.concatenate(parts) if parts else np.zeros(0, dtype=dtype)
     parts.clear()
     return out
@@ -748,8 +747,8 @@ def _no_instance(file: Path, block: _ParsedBlock) -> ParseError:
     return ParseError(file, int(block.line[int(block.instance.is_null().arg_true()[0])]), _NO_INSTANCE)
 
 
-def _blocks(file: Path, meaning: _FileKind) -> Iterator[_ParsedBlock]:
-    """Yield the lines of a file, taken apart and checked, in blocks of bounded size."""
+def _blocks(file: Path, file_kind: _FileKind) -> Iterator[_ParsedBlock]:
+    """Yield the parsed and checked lines of a file in blocks of bounded size."""
     for first, data in text_blocks(file, _BLOCK_BYTES):
         try:
             text = data.decode()
@@ -757,13 +756,13 @@ def _blocks(file: Path, meaning: _FileKind) -> Iterator[_ParsedBlock]:
             for _ in text_lines(file):  # raises with the line
                 pass
             raise
-        block = _parse_lines(file, first, text, meaning)
+        block = _parse_lines(file, first, text, file_kind)
         if len(block.label):
             yield block
 
 
-def _parse_lines(file: Path, first: int, text: str, meaning: _FileKind) -> _ParsedBlock:
-    """Return the columns of a block of lines, or raise for the first line that is at fault."""
+def _parse_lines(file: Path, first: int, text: str, file_kind: _FileKind) -> _ParsedBlock:
+    """Parse a block of lines into columns, or raise at the first invalid line."""
     halves = pl.Series([text]).str.split("\n").explode().str.splitn("#", 2).struct
     body = halves.field("field_0").str.replace_all("\t", " ", literal=True).str.strip_chars()
     full = body != ""
@@ -794,7 +793,7 @@ def _parse_lines(file: Path, first: int, text: str, meaning: _FileKind) -> _Pars
         pl.DataFrame({"q": query, "has": has_query}).select(pl.when("has").then(pl.col("q").str.slice(4))).to_series()
     )
     faults.note(np.arange(n), (names == "").fill_null(False).to_numpy(), lambda _: "the qid is empty.")
-    if meaning.experts:
+    if file_kind.experts:
         faults.note(np.arange(n), ~has_query, lambda _: _NO_INSTANCE)
         faults.note(np.arange(n), item.is_null().to_numpy(), lambda _: "expected '#docid = D', found none.")
 
@@ -802,13 +801,13 @@ def _parse_lines(file: Path, first: int, text: str, meaning: _FileKind) -> _Pars
     rest[head] = False
     rest[second[has_query]] = False
     row = row[rest]
-    index, value = _pairs(word.filter(pl.Series(rest)), row, faults, meaning)
+    index, value = _pairs(word.filter(pl.Series(rest)), row, faults, file_kind)
     faults.raise_first()
     return _ParsedBlock(line, label, names, item, row, index, value)
 
 
 class _FirstFault:
-    """The first line at fault among several checks of the same block."""
+    """The earliest error that several checks of one block find."""
 
     def __init__(self, file: Path, line: Ints) -> None:
         self.file = file
@@ -817,7 +816,7 @@ class _FirstFault:
         self.message = ""
 
     def note(self, row: Ints, wrong: NDArray[np.bool_], message: Callable[[int], str]) -> None:
-        """Remember the first wrong entry, if it stands before what is known; `row` says in which line each entry is."""
+        """Remember the first wrong entry if its line comes first; `row` is the line of each entry."""
         if wrong.any():
             at = int(np.argmax(wrong))
             if row[at] < self.row:
@@ -828,24 +827,26 @@ class _FirstFault:
             raise ParseError(self.file, int(self.line[self.row]), self.message)
 
 
-def _pairs(pair: pl.Series, row: Ints, faults: _FirstFault, meaning: _FileKind) -> tuple[Ints, Floats]:
-    """Return indices and values (NaN for NULL) of the index:value words, noting what is wrong with them."""
+def _pairs(pair: pl.Series, row: Ints, faults: _FirstFault, file_kind: _FileKind) -> tuple[Ints, Floats]:
+    """Return indices and values (NaN for NULL) of index:value words, and note the errors in them."""
     fields = pair.str.splitn(":", 2).struct
     key, text = fields.field("field_0"), fields.field("field_1")
-    faults.note(row, text.is_null().to_numpy(), lambda at: f"expected {meaning.column}:value, found {quote(pair[at])}.")
-    lowest, highest = (1, _MOST_EXPERTS) if meaning.experts else (0, _MOST_FEATURES)
+    faults.note(
+        row, text.is_null().to_numpy(), lambda at: f"expected {file_kind.column}:value, found {quote(pair[at])}."
+    )
+    lowest, highest = (1, _MOST_EXPERTS) if file_kind.experts else (0, _MOST_FEATURES)
     index = key.cast(pl.Int64, strict=False).fill_null(-1).to_numpy()
     faults.note(
         row,
         (index < lowest) | (index > highest),
-        lambda at: f"{meaning.column}s are numbered from {lowest} to {highest}, found {quote(pair[at])}.",
+        lambda at: f"{file_kind.column}s are numbered from {lowest} to {highest}, found {quote(pair[at])}.",
     )
     value = text.cast(pl.Float64, strict=False).to_numpy()
     wrong = ~np.isfinite(value)
-    if meaning.experts:
+    if file_kind.experts:
         absent = (text == "NULL").fill_null(False).to_numpy()
         wrong &= ~absent
-        # What the text calls NULL must be nothing else inside, whatever the cast made of it.
+        # NULL becomes NaN, whatever the cast made of it.
         value = np.where(absent, np.nan, value)
     else:
         unknown = text.str.to_lowercase().is_in(UNKNOWN).fill_null(False).to_numpy()
@@ -855,32 +856,33 @@ def _pairs(pair: pl.Series, row: Ints, faults: _FirstFault, meaning: _FileKind) 
         row,
         wrong,
         lambda at: (
-            f"{meaning.value} {shorten(key[at])} must be a finite number or {'NULL' if meaning.experts else 'nan'}, "
+            f"{file_kind.value} {shorten(key[at])} must be a finite number or "
+            f"{'NULL' if file_kind.experts else 'nan'}, "
             f"found {quote(text[at] or '')}."
             + (" NULL stands in rank-aggregation files, which read_letor reads." if text[at] == "NULL" else "")
         ),
     )
-    if meaning.ranks:
+    if file_kind.ranks:
         faults.note(
             row,
             value < 1,
             lambda at: (
-                f"{meaning.value} {shorten(key[at])} is {value[at]:g}, but ranks begin at 1 (best); NULL marks an item "
-                "not ranked. Scores take higher_is_better=True, feature files read_features."
+                f"{file_kind.value} {shorten(key[at])} is {value[at]:g}, but ranks begin at 1 (best); NULL marks an "
+                "item not ranked. Scores take higher_is_better=True, feature files read_features."
             ),
         )
-    _note_repeats(index, row, faults, meaning)
+    _note_duplicates(index, row, faults, file_kind)
     return index, value
 
 
-def _note_repeats(index: Ints, row: Ints, faults: _FirstFault, meaning: _FileKind) -> None:
-    """Note an index that stands twice in one line; rising indices, the usual case, cost one comparison each."""
+def _note_duplicates(index: Ints, row: Ints, faults: _FirstFault, file_kind: _FileKind) -> None:
+    """Note an index that a line gives twice; increasing indices, the usual case, need no sort."""
     if len(index) < 2 or ((row[1:] > row[:-1]) | (index[1:] > index[:-1])).all():
         return
     order = np.lexsort((index, row))
     again = np.zeros(len(index), dtype=np.bool_)
     again[order[1:]] = (row[order[1:]] == row[order[:-1]]) & (index[order[1:]] == index[order[:-1]])
-    faults.note(row, again, lambda at: f"{meaning.column} {index[at]} is given twice.")
+    faults.note(row, again, lambda at: f"{file_kind.column} {index[at]} is given twice.")
 
 
 def write_letor_scores(consensus: Consensus, path: PathLike, like: Container | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Plain Python lists to preferences: the request path. No dataframe, no compiler, a few array calls."""
+"""Converts Python lists to preferences with a few array calls, without a dataframe or a compiler: the request path."""
 
 from __future__ import annotations
 
@@ -35,14 +35,15 @@ def from_lists(
     instance : str
         The id of the instance.
     kind : {"rank", "score", "rating"}, optional
-        What the numbers of mappings are; "score" by default.
+        The kind of the numbers in mappings; "score" by default.
     weights : mapping from expert to float, optional
         Trust given by the user.
     duplicates : {"error", "best", "first"}
-        What to do when a list names an item twice: refuse, or keep its first and best place; other places stay.
+        What to do when a list names an item twice: raise, or keep its first place, which is the best. The ranks of
+        other items stay.
     missing : {"unknown", "below"}
-        What a list says about items that others name and it does not: nothing, or that they are worse than all it
-        holds, as of the best k of many. Declared for the methods that ask.
+        Whether items that only other lists name are unknown to a list, or below all items it holds (as in a top-k
+        list). Some methods use this.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What items are called: a table of ids and names, for people to read and for nothing else."""
+"""Reads the display names of items from a table of ids and names."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def _names(path: Path, readable: Path, request: ColumnRequest) -> dict[str, str]
     for role, usual in (("item", None), ("name", _NAMES)):
         column = roles[role] if role in roles else found.column(role, usual)
         if column is not None:
-            # What one role has is not offered to the other.
+            # A column has one role only.
             roles[role] = found.given[role] = column
-    found.refuse("names of items", "the columns item and name")
+    found.check_lacking("names of items", "the columns item and name")
     frame, rows = found.part(roles, ("item",), {}, None)
     repeated = frame["item"].is_duplicated()
     if repeated.any():
@@ -92,7 +92,7 @@ def _names(path: Path, readable: Path, request: ColumnRequest) -> dict[str, str]
 
 @contextmanager
 def _as_text(path: Path) -> Iterator[Path]:
-    """Give the file, or a copy of it in UTF-8 where it is text of another kind; errors name the file itself."""
+    """Yield the file, or a copy in UTF-8 if it is Latin-1; errors name the file itself."""
     try:
         for _, block in text_blocks(path) if read_head(path, 4) != b"PAR1" else ():
             block.decode()

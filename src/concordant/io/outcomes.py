@@ -1,7 +1,6 @@
-"""The words in which people write down who won a comparison.
+"""Parses the outcomes of comparisons: words for sides (left, b, model_a, 0.5, tie) or names of winning items.
 
-A column of outcomes either names sides (left, b, model_a, 0.5, tie) or names the winning item. Which of the two is
-decided for the whole column, and a column that could be both and would differ is refused.
+A whole column is read in one of the two ways. A column for which both are possible and differ is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ __all__ = ["LEFT_WORDS", "RIGHT_WORDS", "TIE_WORDS", "OutcomeColumn", "OutcomeRe
 
 OutcomeWords = Literal["sides", "items"]
 _Outcome = np.ndarray[tuple[int], np.dtype[np.int8]]
-# Rows that are looked at first.
+# Rows that are tried first.
 _FEW = 1000
 
 LEFT_WORDS = (
@@ -68,7 +67,7 @@ _SHOWN = "left, right, tie; a, b; model_a, model_b; first, second; tie (bothbad)
 
 
 def _word(column: pl.Expr) -> pl.Expr:
-    """Return words without case, blanks and underscores, and numbers in their shortest form (1.0 is 1)."""
+    """Return words in lower case without blanks and underscores, and numbers in their shortest form (1.0 is 1)."""
     bare = column.str.to_lowercase().str.replace_all(r"[\s_]+", "")
     return bare.str.replace(r"^([01])\.0+$", "$1").str.replace(r"^0?\.50*$", "0.5")
 
@@ -87,12 +86,12 @@ def count_outcomes(
     Parameters
     ----------
     winner, left, right : polars.Series of str
-        What is written as the outcome, and the two items.
+        The outcomes as written, and the two items.
     names : pair of str
-        What the columns of the two items are called; a column's own name is a word for its side.
+        The names of the columns of the two items; each is also a word for its side.
     words : {"sides", "items"}, optional
-        What the outcomes name. Found out when absent: a column every word of which names a side is read so, and one in
-        which every word is the left item, the right item or a word for a tie is read so.
+        What the outcomes name. By default "sides" if every word names a side, and "items" if every word is the left
+        item, the right item or a word for a tie.
     rows : Rows, optional
         Where the rows come from, for messages.
 
@@ -112,7 +111,7 @@ def count_outcomes(
 
 
 class OutcomeColumn(NamedTuple):
-    """Outcomes as they are written, and the two items of each."""
+    """A column of outcomes as written, and the columns of the two items."""
 
     winner: pl.Series
     left: pl.Series
@@ -120,15 +119,15 @@ class OutcomeColumn(NamedTuple):
 
 
 class OutcomeReader:
-    """What the outcomes of one file name, sides or items: found out for all of them, also where they come in parts.
+    """Reads the outcomes of one file, in one part or several, and decides whether they name sides or items.
 
     Parameters
     ----------
     names, words
         As for `count_outcomes`.
     parts : callable, optional
-        Gives all parts of the file anew, where there are several. It is called when a part can be read both ways and
-        they differ, so that others must decide.
+        Returns all parts of the file once more. It is called when a part can be read both ways with different results,
+        so that the other parts must decide.
     """
 
     def __init__(
@@ -141,7 +140,7 @@ class OutcomeReader:
             raise ParameterError.invalid("outcomes", "a reader of comparisons", "'sides', 'items' or None", words)
         self._words = _sides(names)
         self._asked: tuple[OutcomeWords, ...] = ("sides", "items") if words is None else (words,)
-        # The readings under which everything seen so far is known.
+        # The readings that explain all outcomes so far.
         self._fitting: tuple[OutcomeWords, ...] = self._asked
         self._parts = parts
         self._no_side: tuple[RowSource, int] | None = None
@@ -165,14 +164,14 @@ class OutcomeReader:
         return found[self._fitting[0]]
 
     def _read(self, column: OutcomeColumn, readings: Sequence[OutcomeWords]) -> dict[OutcomeWords, _Outcome]:
-        """Return what each outcome is (0 left, 1 right, 2 tie) under those readings under which all are known."""
+        """Return the outcomes (0 left, 1 right, 2 tie) under each reading that explains all of them."""
         found: dict[OutcomeWords, _Outcome] = {}
         if "sides" in readings:
             code = self._by_side(column.winner)
             if (code >= 0).all():
                 found["sides"] = code
         if "items" in readings:
-            # Names of items are compared row by row, which is not begun where the first rows rule it out.
+            # Comparing names of items is slow: the first rows are tried first.
             head = self._by_item(OutcomeColumn(*(c.head(_FEW) for c in column)))
             if (head >= 0).all():
                 code = self._by_item(column)
@@ -181,7 +180,7 @@ class OutcomeReader:
         return found
 
     def _by_side(self, winner: pl.Series) -> _Outcome:
-        """Return what each word says of the sides, -1 for nothing."""
+        """Return the side that each word names: 0 left, 1 right, 2 tie, -1 for an unknown word."""
         texts = winner.unique()
         meant = texts.to_frame("word").select(
             _word(pl.col("word")).replace_strict(self._words, default=-1, return_dtype=pl.Int8)
@@ -192,7 +191,7 @@ class OutcomeReader:
         """Return which item each outcome names, 2 for a tie, -1 for none."""
         ties = [w for w, code in self._words.items() if code == 2]
         won, left, right = (_word(pl.col(c)) for c in ("winner", "left", "right"))
-        # An exact match goes first: two items may differ in nothing but case.
+        # Exact matches first: two items may differ only in case.
         meant = (
             pl.when(pl.col("winner") == pl.col("left"))
             .then(0)
@@ -209,7 +208,7 @@ class OutcomeReader:
         return pl.DataFrame(column._asdict()).select(meant.cast(pl.Int8)).to_series().to_numpy()
 
     def _look_ahead(self, column: OutcomeColumn, source: RowSource, row: int) -> None:
-        """Let the other parts say which of two readings that differ is meant, or raise."""
+        """Decide between two readings by the other parts of the file, or raise."""
         fitting: Sequence[OutcomeWords] = self._fitting
         for part in self._parts():
             fitting = tuple(self._read(part._replace(winner=part.winner.fill_null("")), fitting))
@@ -244,7 +243,7 @@ class OutcomeReader:
 
 
 def _sides(names: tuple[str, str]) -> dict[str, int]:
-    """Return what each word means: 0 left, 1 right, 2 tie. The columns' own names go before the common words."""
+    """Return the code of each word: 0 left, 1 right, 2 tie. The names of the columns override the common words."""
     given = [(w, k) for k, known in enumerate((LEFT_WORDS, RIGHT_WORDS, TIE_WORDS)) for w in known]
     given += [(name, k) for k, name in enumerate(names) if name]
     words = pl.DataFrame(given, schema={"word": pl.String, "code": pl.Int64}, orient="row").select(

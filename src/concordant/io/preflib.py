@@ -1,7 +1,7 @@
-"""PrefLib ballots to preferences and back: every distinct ballot is an expert who weighs as much as it was cast.
+"""Reads and writes PrefLib ballots (soc, soi, toc, toi): every distinct ballot is an expert weighted by its count.
 
-Ballots are orders over numbered alternatives, so the codes of the file are the codes of the container; the only work is
-to check them and to give tied alternatives a rank.
+Ballots are orders of numbered alternatives, so that the numbers of the file are the codes of the container. They are
+checked, and tied alternatives get a rank.
 """
 
 from __future__ import annotations
@@ -18,7 +18,17 @@ import numpy as np
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Missing, Preferences, is_below
 from concordant.errors import DataError, FormatError, ParameterError, ParseError, is_text, quote, shorten
-from concordant.io._files import BLANKS, PathLike, atomic_write, display_path, expand, is_stream, text_lines, warn_empty
+from concordant.io._files import (
+    BLANKS,
+    PathLike,
+    atomic_write,
+    display_path,
+    expand,
+    is_stream,
+    text_lines,
+    uncompressed_name,
+    warn_empty,
+)
 from concordant.io._sniff import is_preflib
 from concordant.io.formats import register_format
 from concordant.kernels.lists import offsets_of, order_lists
@@ -26,10 +36,9 @@ from concordant.kernels.lists import offsets_of, order_lists
 __all__ = ["read_preflib", "write_preflib"]
 
 TYPES = ("soc", "soi", "toc", "toi")
-# The other kinds of file that PrefLib publishes, and what they hold.
+# Other file types of PrefLib.
 _OTHER = {"cat": "categorical preferences", "wmd": "a weighted matching graph", "dat": "extra data without a format"}
-_PACKED = (".gz", ".xz", ".zst", ".bz2")
-# One id is kept per alternative, named or not, so a count gone wrong must not fill the memory.
+# Every alternative takes memory, so a mistyped number is refused.
 _MOST_ALTERNATIVES = 1_000_000
 
 _HEADER = re.compile(r"#[ \t]*([A-Z]+(?: [A-Z]+)*)(?:[ \t]+([0-9]+))?[ \t]*:(.*)", re.DOTALL)
@@ -53,8 +62,8 @@ def read_preflib(
     check_counts : bool
         Whether the numbers of voters and of unique orders that the header states must be those of the ballots.
     missing : {"unknown", "below"}
-        What a ballot says about alternatives it leaves out (soi and toi files), declared for the methods that ask. Some
-        elections mean by it that they are worse, others that the voter does not know them; the format does not say.
+        Whether alternatives that a ballot leaves out (soi and toi files) are unknown to the voter or below the ranked
+        ones; some methods use this. Elections differ in it, and the format does not say.
 
     Returns
     -------
@@ -150,22 +159,18 @@ def _files(path: PathLike | Iterable[PathLike]) -> list[Path]:
 
 
 def _type_of_name(path: PathLike) -> str:
-    """Return what the name of a file ends in, compression aside, in lower case and without the dot."""
-    name, ending = os.path.splitext(os.path.basename(display_path(path)))
-    if ending.lower() in _PACKED:
-        ending = os.path.splitext(name)[1]
-    return ending[1:].lower()
+    """Return the ending of a file name before any ending of compression, in lower case and without the dot."""
+    name = uncompressed_name(os.path.basename(display_path(path)))
+    return os.path.splitext(name)[1][1:].lower()
 
 
 def _stem(path: Path) -> str:
-    name, ending = os.path.splitext(path.name)
-    if ending.lower() in _PACKED:
-        name, ending = os.path.splitext(name)
+    name, ending = os.path.splitext(uncompressed_name(path.name))
     return name if ending[1:].lower() in TYPES else name + ending
 
 
 def _instances(files: list[Path]) -> list[str]:
-    """Return an id for every file: its stem, and where two share that, as much of its path as tells them apart."""
+    """Return an id for every file: its stem, or as many folders of its path as make it unique."""
     longest = max((len(file.parts) for file in files), default=1)
     names = [_stem(file) for file in files]
     for parts in range(1, longest + 1):
@@ -179,7 +184,7 @@ def _instances(files: list[Path]) -> list[str]:
 
 
 class _Ballots:
-    """The rows and lists of all files read so far, as flat numbers."""
+    """The rows and lists of all files read so far, as flat arrays."""
 
     def __init__(self) -> None:
         self.slot = array("i")
@@ -190,7 +195,7 @@ class _Ballots:
 
 
 class _Election:
-    """One file being read: what its header says, and its ballots checked against that."""
+    """Reads one file and checks its ballots against its header."""
 
     def __init__(self, path: Path, ballots: _Ballots, first_slot: int) -> None:
         self.path = path
@@ -206,7 +211,7 @@ class _Election:
         self.n_voters = 0
 
     def read(self, check_counts: bool) -> tuple[list[str], int]:
-        """Return the ids of the alternatives and the number of ballot lines, which go to `ballots`."""
+        """Add the ballots to `ballots`; return the ids of the alternatives and the number of ballot lines."""
         lines = ((number, text) for number, text in text_lines(self.path) if text.strip(BLANKS))
         number = 1
         for number, text in lines:
@@ -277,7 +282,7 @@ class _Election:
         self.name_line[code] = line
 
     def _settle_alternatives(self, line: int) -> None:
-        """Fix the number of alternatives, at the first ballot."""
+        """Determine the number of alternatives; called at the first ballot."""
         largest = max(self.names, default=0)
         count, where = self.header.get("NUMBER ALTERNATIVES", (largest, line))
         if not 1 <= count <= _MOST_ALTERNATIVES:
@@ -343,7 +348,7 @@ class _Election:
             )
         self._check_ballot(line, alternatives)
         if not alternatives or not times:
-            return  # a voter without a preference, or a preference without a voter: counted, and silent
+            return  # an empty ballot or a count of 0: an expert without a list
         shift, ballots = self.shift, self.ballots
         ballots.slot.extend([code + shift for code in alternatives])
         ballots.rank.extend(ranks)
@@ -394,7 +399,7 @@ class _Election:
 
 
 def _ids(names: dict[int, str], count: int) -> list[str]:
-    """Return an id for each alternative: its name where it has one of its own, else its number."""
+    """Return an id for each alternative: its name if it is unique, else its number."""
     given = [names.get(code, "") for code in range(1, count + 1)]
     times = Counter(given)
     ids = [name if name and times[name] == 1 else str(code) for code, name in enumerate(given, 1)]
@@ -408,7 +413,7 @@ def write_preflib(preferences: Preferences, path: PathLike) -> Path:
     ----------
     preferences : Preferences
         One instance; ranks, scores or ratings (equal values are ties). Weights are the multiplicities and must be whole
-        numbers; a list of weight 0 is cast by nobody and left out.
+        numbers; a list of weight 0 is left out.
     path : path
         Where to write. Without one of the endings .soc, .soi, .toc, .toi, the narrowest that holds these ballots
         (strict or tied, complete or incomplete) is added; an ending given must allow them. A further .gz, .xz, .bz2 or
@@ -470,7 +475,7 @@ def _names_to_write(preferences: Preferences) -> list[str]:
     if not names:
         raise DataError("a PrefLib file needs at least one item; these preferences have none.")
     for name in names:
-        # The reader trims names and reads line by line, so such a name would come back as another.
+        # The reader trims names and reads line by line, so such a name would change.
         if not name or name != name.strip(BLANKS) or "\n" in name or "\r" in name or not is_text(name):
             raise DataError(
                 f"item {quote(name)} cannot be the name of a PrefLib alternative: names are not empty, hold no line "
@@ -523,7 +528,7 @@ def _order_text(codes: list[int], joined: list[bool] | None) -> str:
             groups[-1].append(code)
         else:
             groups.append([code])
-    # Inside a tie the order means nothing, so equal ballots must not differ by it.
+    # The order within a tie is arbitrary: sorted, so that equal ballots have equal text.
     return ",".join(str(g[0]) if len(g) == 1 else "{" + ",".join(map(str, sorted(g))) + "}" for g in groups)
 
 
@@ -534,8 +539,8 @@ def _target(path: PathLike, narrowest: str) -> tuple[Path, str]:
     if is_stream(path) and kind not in TYPES:
         return target, narrowest
     if kind not in TYPES:
-        packed = target.suffix if target.suffix.lower() in _PACKED else ""
-        plain = target.name[: len(target.name) - len(packed)]
+        plain = uncompressed_name(target.name)
+        packed = target.name[len(plain) :]
         return target.with_name(f"{plain}.{narrowest}{packed}"), narrowest
     if (narrowest[0] == "t" and kind[0] == "s") or (narrowest[2] == "i" and kind[2] == "c"):
         holds = f"{'tied' if narrowest[0] == 't' else 'strict'}, {'complete' if narrowest[2] == 'c' else 'incomplete'}"

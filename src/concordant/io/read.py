@@ -1,6 +1,6 @@
-"""Reading of any file: `read` and `scan` find the format by content and name, never by trying readers until one works.
+"""Reads any file: `read` and `scan` recognise the format by content and name, without trying one reader after another.
 
-Recognition is strict: a file that could have two formats is refused with both named.
+A file that could have two formats is refused, and the error names both.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from concordant.io.formats import FORMATS, Format, check_options, unknown_option
 
 __all__ = ["block_format", "memory_needed", "read", "scan", "sniff"]
 
-# Where a container goes in a Dataset.
+# The field of a Dataset for each container.
 _PLACES: dict[type[Container], str] = {
     Preferences: "preferences",
     Comparisons: "comparisons",
@@ -70,7 +70,7 @@ def read(
     columns: Columns | None = None,
     **options: Any,
 ) -> Dataset:
-    r"""Return what is at a path: preferences, comparisons, features, labels, folds; what is not there is None.
+    r"""Read the data at a path: preferences, comparisons, features, labels and folds, each None if there is none.
 
     Parameters
     ----------
@@ -80,12 +80,12 @@ def read(
     format : str, optional
         One of `FORMATS` ("trec", "qrels", "letor-agg", "letor", "letor-folds", "preflib", "comparisons", "ratings",
         "rankings", "long", "ranks", "orders", "ranks-columns", "orders-columns", "labels", "scores", "features"); or
-        "csv", "tsv", "parquet", "jsonl", which say what a table is written in. Found by content and name by default.
+        "csv", "tsv", "parquet", "jsonl", which name the file type of a table. Recognised by content by default.
     columns : str or mapping, optional
         Which column of a table is which, as for `read_ratings` and `read_comparisons`.
     **options
-        What the reader of the format takes, such as ``expert_from``, ``duplicates`` or ``missing``, what a list says
-        about items it leaves out.
+        Options of the reader of the format, such as ``expert_from``, ``duplicates`` or ``missing`` (whether items that
+        a list leaves out are unknown or below).
 
     Returns
     -------
@@ -95,7 +95,7 @@ def read(
     Raises
     ------
     FormatError
-        When the format cannot be told; the message names the candidates.
+        When the format is not recognised; the message names the candidates.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def read(
 
 
 def _read_as(name: str, files: list[Path], options: Mapping[str, Any], alone: bool) -> Dataset:
-    """Return what files of one format hold; where there are two formats, each takes the options that are for it."""
+    """Read the files of one format; if there are two formats, each takes the options that its reader knows."""
     reader = cast("Callable[..., Any]", FORMATS[name].read)
     given = dict(options)
     if not alone:
@@ -155,13 +155,13 @@ def scan(
     block_rows : int
         About how many rows a block has; an instance is never split.
     folder : path, optional
-        Where the rows are kept meanwhile, 12 bytes each and the text of the items; the system's folder for temporary
-        files by default.
+        Where to store the rows until the blocks are closed: 12 bytes per row and the text of the items. The system's
+        folder for temporary files by default.
     checkpoint : path, optional
-        A folder to keep them in: broken off at any time, the same call goes on with the next file, or the next window
-        of a large table, and a finished reading is not repeated. Remove it when it is of no more use.
+        A folder that keeps the rows: after an interruption the same call resumes with the next file, or the next window
+        of a large table, and finished reading is not repeated. Remove the folder when it is no longer needed.
     memory : int, optional
-        About how many bytes reading may take; half of what is free where that is not said, or 0.
+        About how many bytes reading may take; half of the free memory by default, or if 0.
 
     Returns
     -------
@@ -171,9 +171,8 @@ def scan(
 
     Notes
     -----
-    Everything is read once, whatever the order of its rows, and coded on the way; of compressed or scattered files as
-    well. In memory are the rows being coded, as many as fit, and the ids of instances and experts. Large tables are
-    read in windows: of rows, or of whole lines where they are text.
+    Files are read once, whatever the order of their rows, compressed or not. Memory holds the batch of rows being
+    encoded and the ids of instances and experts. Large tables are read in windows of rows or of whole lines.
 
     Examples
     --------
@@ -199,7 +198,7 @@ def scan(
 
 
 def _named(name: str | None, columns: Columns | None, options: dict[str, Any]) -> str | None:
-    """Return the format that is asked for, None to find it out; what is said besides joins the options."""
+    """Return the requested format, None to recognise it; columns and the file type are added to the options."""
     if name in FILE_TYPES:
         options["file_type"], name = name, None
     if columns is not None:
@@ -210,9 +209,9 @@ def _named(name: str | None, columns: Columns | None, options: dict[str, Any]) -
     return name
 
 
-# Memory that a row of preferences takes at the most while it is read and aggregated, and that of a byte of text; a
-# compressed byte stands for several.
-_BYTES_PER_ROW, _PER_BYTE, _PACKED = 100, 2.5, 5
+# Bytes of memory that reading and aggregating takes, per row of Parquet and per byte of text at most; and the bytes
+# of text that a compressed byte stands for.
+_BYTES_PER_ROW, _PER_BYTE, _COMPRESSION_RATIO = 100, 2.5, 5
 
 
 def block_format(
@@ -220,7 +219,7 @@ def block_format(
     format: str | None = None,  # noqa: A002 - the name users know
     columns: Columns | None = None,
 ) -> str | None:
-    """Return the format that `scan` would read a path in, None where it cannot be read in blocks."""
+    """Return the format in which `scan` would read a path, None if it cannot be read in blocks."""
     name, files = next(iter(_plan(path, _named(format, columns, {})).items()))
     scan, is_long = FORMATS[name].scan, FORMATS[name].is_long
     if scan is None or (columns is None and is_long is not None and not is_long(Head.of(files[0]))):
@@ -229,7 +228,7 @@ def block_format(
 
 
 def memory_needed(path: PathLike | Iterable[PathLike]) -> int:
-    """Return about how many bytes of memory the preferences in some files take while they are aggregated."""
+    """Return the approximate memory, in bytes, that aggregating the preferences in some files takes."""
     total = 0.0
     folder = _folder(path)
     # A LETOR folder holds its files in folders of its own.
@@ -239,12 +238,12 @@ def memory_needed(path: PathLike | Iterable[PathLike]) -> int:
         if file_type(file) == "parquet" and compression(file) is None:
             total += _BYTES_PER_ROW * parquet_rows(file)
         else:
-            total += file.stat().st_size * _PER_BYTE * (1 if compression(file) is None else _PACKED)
+            total += file.stat().st_size * _PER_BYTE * (1 if compression(file) is None else _COMPRESSION_RATIO)
     return int(total)
 
 
 def _plan(path: PathLike | Iterable[PathLike], wanted: str | None) -> dict[str, list[Path]]:
-    """Return which files are read as which format, the preferences first."""
+    """Return the files by format, preferences before labels."""
     asked = None if wanted is None else FORMATS.find(wanted)
     if wanted is not None and (asked is None or asked.read is None):
         known = ", ".join(map(repr, (*_readable(), *FILE_TYPES)))
@@ -279,7 +278,7 @@ def _without_side_files(files: list[Path], chosen: Format) -> list[Path]:
 
 
 def _grouped(files: list[Path], folder: Path | None) -> dict[str, list[Path]]:
-    """Return the files by format, in a folder without those that only accompany data."""
+    """Return the files by recognised format; files of a folder that only accompany data are left out."""
     groups: dict[str, list[Path]] = {}
     errors: list[tuple[Path, FormatError]] = []
     for file in files:
@@ -322,7 +321,7 @@ def _readable() -> list[str]:
 
 
 def _format_of(path: Path) -> str:
-    """Return the one format of a file; formats of others are asked where none of ours fits."""
+    """Return the format of a file; formats of other packages are tried if no built-in one fits."""
     head = Head.of(path)
     if not head.data.strip():
         raise FormatError(f"{path}: the file is empty.")
@@ -353,14 +352,14 @@ def _unknown(head: Head) -> FormatError:
         return FormatError(f"{head.path}: this is a zip archive. Unpack it, and read the folder.")
     table = head.table
     if table is None and data[:4] == b"PAR1":
-        # It says itself what is wrong with it.
+        # Opening it raises the error that names the damage.
         open_table(head.path)
     if table is None or len(table.names) < 2 or not table.regular:
         begins = data[:60].decode("utf-8", "replace") if head.text else repr(data[:20])
         return FormatError.unknown(head.path, _readable(), begins)
     hint = "" if head.columns is None else layout_hint(head.columns)
     return FormatError(
-        f"{head.path}: what this table holds cannot be told.{hint} {table.described()} Say which column is which, for "
+        f"{head.path}: what this table holds cannot be told.{hint} {table.describe()} Say which column is which, for "
         "instance columns='expert=1,winner=2,loser=3' (--columns), or pass format= (--format), one of "
         f"{', '.join(name for name in FORMATS if FORMATS[name].table)}."
     )

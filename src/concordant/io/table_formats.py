@@ -1,4 +1,4 @@
-"""Formats of tables: what a table holds, told by the names of its columns, whatever file it is written in."""
+"""Table formats (ratings, rankings, comparisons, labels, ...), recognised by column names in any type of file."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from concordant.io.formats import check_options, register_format
 
 __all__ = ["format_of_columns"]
 
-# Which format a word of columns= speaks of.
-_SPEAKS = (
+# The format that a role in columns= implies.
+_FORMAT_OF_ROLES = (
     ("comparisons", ("left", "right", "winner", "loser", "n_left", "n_right", "n_ties")),
     ("labels", ("label",)),
     ("rankings", ("rank",)),
@@ -30,12 +30,12 @@ _SPEAKS = (
 
 
 def format_of_columns(columns: Columns) -> str | None:
-    """Return the format that the words of columns= belong to."""
-    words = _words(columns)
-    return next((name for name, known in _SPEAKS if words & set(known)), None)
+    """Return the format that the roles in columns= imply, None if they do not tell."""
+    words = _roles(columns)
+    return next((name for name, known in _FORMAT_OF_ROLES if words & set(known)), None)
 
 
-def _words(columns: Columns) -> set[str]:
+def _roles(columns: Columns) -> set[str]:
     return {part.partition("=")[0].strip() for part in (columns.split(",") if isinstance(columns, str) else columns)}
 
 
@@ -44,7 +44,7 @@ def _names(head: Head) -> set[str]:
 
 
 def _has(head: Head, *words: str) -> bool:
-    """Return whether each word has a column, more than one perhaps, by its usual names."""
+    """Return whether each role has at least one column with a usual name."""
     known = _names(head)
     return all(known & {normalise_name(w), *ALIASES.get(w, ())} for w in words)
 
@@ -67,7 +67,7 @@ def _is_ratings(head: Head) -> bool:
 
 @wraps(tabular.read_ratings)
 def _read_ratings(paths: list[Path], **options: Any) -> Preferences:
-    """Read ratings, or scores where the column is called so."""
+    """Read ratings, or scores if the column is called so."""
     return tabular.read_ratings(paths, **_with_kind(paths, options))
 
 
@@ -76,9 +76,9 @@ def _with_kind(paths: list[Path], options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _kind_of_ratings(paths: list[Path], columns: Columns | None) -> dict[str, str]:
-    """Return the kind where the names of the columns say that it is not ratings."""
+    """Return the option `kind` if the column names say scores."""
     if columns is not None:
-        return {"kind": "score"} if "score" in _words(columns) else {}
+        return {"kind": "score"} if "score" in _roles(columns) else {}
     names = _names(Head.of(paths[0]))
     return {"kind": "score"} if "score" in names and "rating" not in names else {}
 
@@ -116,12 +116,15 @@ def _is_feature_table(head: Head) -> bool:
     )
 
 
-def _scanner(name: str, tables: Callable[..., tabular.LongTables]) -> Callable[[list[Path], dict[str, Any]], RowReader]:
-    """Return what makes a reader of blocks from paths and options."""
+def _scanner(
+    name: str,
+    tables: Callable[..., tabular.LongTables],
+    complete: Callable[[list[Path], dict[str, Any]], dict[str, Any]] = lambda _, options: options,
+) -> Callable[[list[Path], dict[str, Any]], RowReader]:
+    """Return a function from paths and options to a reader of blocks; `complete` adds options that the files imply."""
 
     def scan(paths: list[Path], options: dict[str, Any]) -> RowReader:
-        if name == "ratings":
-            options = _with_kind(paths, options)
+        options = complete(paths, options)
         layout = options.pop("layout", "long")
         if layout != "long":
             raise ParameterError.invalid("layout", "scan", "'long'; a matrix is one instance", layout)
@@ -138,7 +141,7 @@ _register(
     "a table of expert, item, rating",
     read=_read_ratings,
     sniff=_is_ratings,
-    scan=_scanner("ratings", tabular.long_ratings),
+    scan=_scanner("ratings", tabular.long_ratings, _with_kind),
 )
 _register(
     "rankings",

@@ -1,4 +1,4 @@
-"""Tables as files: CSV, TSV, JSON lines and Parquet, written so that reading them gives the same container back."""
+"""Writes containers as CSV, TSV, JSON lines and Parquet; reading the file returns an equal container."""
 
 from __future__ import annotations
 
@@ -16,20 +16,19 @@ from concordant.data.container import Container
 from concordant.data.features import Features
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, quote
-from concordant.io._files import PathLike, atomic_write, display_path
-from concordant.io._tables import ENDINGS
+from concordant.io._files import TABLE_ENDINGS, PathLike, atomic_write, display_path
 from concordant.io.formats import register_format
 
 __all__ = ["SPREADSHEETS", "refuse_unwritable", "write_separated"]
 
-# The formats that spreadsheets open, with the character between two fields.
+# Formats that spreadsheets open, and their separators.
 SPREADSHEETS = {"csv": ",", "tsv": "\t"}
-# How a formula begins for spreadsheets; and the quote itself, so that taking one off always gives the text back.
+# First characters of a formula in spreadsheets; and the quote, so that removing one quote always restores the text.
 _FORMULA = r"^([=+\-@\t\r\n'\uFF1D\uFF0B\uFF0D\uFF20])"
 
 
 def _table(obj: Container) -> pl.DataFrame:
-    """Return the frame to write: that of the container, so arranged that reading it gives the same items in order."""
+    """Return the frame to write, sorted so that reading it returns the items in the same order."""
     if isinstance(obj, Preferences):
         return _preferences(obj)
     if isinstance(obj, Comparisons):
@@ -40,10 +39,10 @@ def _table(obj: Container) -> pl.DataFrame:
 
 
 def _preferences(p: Preferences) -> pl.DataFrame:
-    """Return the rows in an order in which the items of each instance are first met in the order of their slots.
+    """Return the rows in an order in which the items of each instance first occur in the order of their slots.
 
-    The rows of a list stay in order. A row's place is the largest slot met so far in its list, so that the row in which
-    a slot first occurred when the container was made comes before all rows with later slots.
+    The rows of a list stay in order. Rows are sorted by the largest slot so far in their list, so that the first row of
+    a slot precedes all rows with later slots.
     """
     frame = p.to_frame()
     silent = np.ones(p.n_slots, dtype=np.bool_)
@@ -59,14 +58,14 @@ def _preferences(p: Preferences) -> pl.DataFrame:
     begins = np.ones(len(slot), dtype=np.bool_)
     begins[1:] = group[1:] != group[:-1]
     heads = np.flatnonzero(begins)
-    # One running maximum for all lists: each list is lifted above those before it.
+    # One running maximum for all lists: every list gets an offset above those before it.
     lift = np.repeat(np.arange(len(heads), dtype=np.int64) * p.n_slots, np.diff(heads, append=len(slot)))
     reach = np.maximum.accumulate(slot + lift) - lift
     return frame[np.argsort(reach, kind="stable")]
 
 
 def _comparisons(c: Comparisons) -> pl.DataFrame:
-    """Return the rows, then one for each item that is never compared; unknown sides go by other names."""
+    """Return the rows, then one for each item that is never compared; without sides the columns have other names."""
     frame = c.to_frame()
     silent = np.ones(c.n_slots, dtype=np.bool_)
     silent[c.left] = False
@@ -85,7 +84,7 @@ def _comparisons(c: Comparisons) -> pl.DataFrame:
 
 
 def refuse_unwritable(frame: pl.DataFrame, path: PathLike) -> None:
-    """Raise for ids that a text table would not give back: empty, with blanks around them, or with a NUL inside."""
+    """Raise for ids that reading a text table would change: empty, with outer blanks, or with a NUL."""
     for name, dtype in frame.schema.items():
         if dtype == pl.String:
             bad = frame[name].drop_nulls()
@@ -167,14 +166,16 @@ for _kind, _about in (("csv", "a table, comma-separated"), ("tsv", "a table, tab
         _about,
         write=partial(_write_separated, _kind),
         append=partial(_append_separated, _kind),
-        extensions=ENDINGS[_kind],
+        extensions=TABLE_ENDINGS[_kind],
     )
-register_format("jsonl", "a table of JSON lines", write=_write_jsonl, append=_append_jsonl, extensions=ENDINGS["jsonl"])
+register_format(
+    "jsonl", "a table of JSON lines", write=_write_jsonl, append=_append_jsonl, extensions=TABLE_ENDINGS["jsonl"]
+)
 register_format(
     "parquet",
     "a Parquet table",
     write=_write_parquet,
     append=_append_parquet,
     join=_join_parquet,
-    extensions=ENDINGS["parquet"],
+    extensions=TABLE_ENDINGS["parquet"],
 )

@@ -1,8 +1,7 @@
-"""Tables in files to containers: ratings, rankings in three layouts, comparisons, labels, features.
+"""Reads tables: ratings, scores, rankings in three layouts, comparisons, labels, features, consensus.
 
-A column is what the user says it is (`columns=`), else what its name says (see `_words`). Where the names do not say
-it, nothing is guessed, with two exceptions that can be checked on the numbers themselves: MovieLens' four columns, and
-a matrix of ranks.
+The role of a column is what the user says (`columns=`), else what its name says (see `_column_names`). Nothing else is
+guessed, with two exceptions that the numbers themselves confirm: the four columns of MovieLens, and a matrix of ranks.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ __all__ = [
 Duplicates = Literal["error", "best", "first"]
 # From this size on the next rows are read while others are encoded.
 _LARGE_BYTES = 64 << 20
-# Rows of a file that are read together where it is read in parts.
+# Rows of a window, where a file is read in windows.
 _WINDOW = 4_000_000
 _PAIR_WORDS = ("expert", "left", "right", "winner", "loser", *COUNTS, "weight")
 
@@ -116,19 +115,19 @@ def read_ratings(
     instance_from : {"file"}, optional
         Makes every file an instance, called by the file's stem.
     higher_is_better : bool
-        False turns ratings and scores round (they are negated).
+        False negates ratings and scores.
     duplicates : {"error", "best", "first"}
         What to do when an expert rates an item twice in an instance.
     null_values : sequence of str, optional
-        What means "no value", case ignored; nothing, NA, NaN, NULL and None by default. The item is then known and not
-        rated.
+        Words for a missing value, case ignored; empty text, NA, N/A, NaN, NULL and None by default. The item is then
+        known and not rated.
     missing : {"unknown", "below"}, optional
-        What an expert says about items of an instance that it does not rate, declared for the methods that ask. By
-        default what a column "missing" says of each instance, else "unknown".
+        Whether items that an expert does not rate are unknown to it or below those it rates; some methods use this. By
+        default a column "missing" says so for each instance; without one, "unknown".
     header : bool, optional
         Whether the first row names the columns; found by content by default.
     file_type : {"csv", "tsv", "parquet", "jsonl"}, optional
-        What the files are written in; found by content by default.
+        The file type; recognised by content by default.
 
     Notes
     -----
@@ -160,10 +159,10 @@ def read_ratings(
     ).preferences()
 
 
-def _declared(
+def _parse_missing(
     missing: Missing | Sequence[str] | None, null_values: Sequence[str] | None, owner: str
 ) -> tuple[Missing | None, Sequence[str] | None]:
-    """Return what lists are declared to say about items they leave out, if anything, and the words for no value."""
+    """Return the declared meaning of items that lists leave out (None if not declared), and the null words."""
     if missing is None:
         return None, null_values
     if isinstance(missing, str):
@@ -177,7 +176,7 @@ def _declared(
 
 
 class LongTables(NamedTuple):
-    """Tables of one row for each expert and item, and how they are to be read: whole, or in blocks of instances."""
+    """Files with one row per expert and item, and how to read them."""
 
     files: list[Path]
     take: Callable[[Table], TablePart]
@@ -186,8 +185,8 @@ class LongTables(NamedTuple):
     file_type: str | None
     kind: Kind
     duplicates: str
-    turned: bool = False
-    # Whether lists are declared to put what they leave out below; a column "missing" goes before.
+    negated: bool = False
+    # Whether items that lists leave out are declared below; a column "missing" overrides this.
     below: bool = False
     # Whether large files may be read in windows of rows; a matrix may not.
     windowed: bool = True
@@ -203,33 +202,33 @@ class LongTables(NamedTuple):
         """Return whether it pays to read the next rows while others are encoded."""
         return sum(os.path.getsize(f) for f in self.files) >= _LARGE_BYTES
 
-    def turn(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """Return the frame with larger values better."""
-        return frame.with_columns(-pl.col("value")) if self.turned else frame
+    def oriented(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """Return the frame, with values negated if smaller is better."""
+        return frame.with_columns(-pl.col("value")) if self.negated else frame
 
 
 class LongTableReader:
-    """The rows of long tables to an encoder, step by step, and what it makes of them to preferences."""
+    """Adds the rows of long tables to an encoder window by window, and builds preferences from the result."""
 
     def __init__(self, tables: LongTables, how: dict[str, Any]) -> None:
         self._tables = tables
         self._how = how
-        # What a column "missing" declares of instances.
+        # Whether a column "missing" declares "below", by instance.
         self._declared: dict[str, bool] = {}
         self._odd_ids = OddIds()
 
     def job(self) -> dict[str, Any]:
-        """Return what is read and how."""
+        """Return a description of files and options."""
         how = {name: repr(value) for name, value in self._how.items()}
         files = fingerprint(self._tables.files)
         return {"format": "table", "version": __version__, "window": _WINDOW, "how": how, "files": files}
 
     def state(self) -> dict[str, bool]:
-        """Return what instances were declared to be; otherwise a step knows nothing of those before."""
+        """Return what the column "missing" declared so far; steps share no other state."""
         return self._declared
 
     def restore(self, state: dict[str, bool]) -> None:
-        """Take up what `state` returned."""
+        """Restore what `state` returned."""
         self._declared = state
 
     def below(self, instances: Texts) -> bool | Bools:
@@ -244,15 +243,15 @@ class LongTableReader:
         return self._tables.kind
 
     def names(self, experts: Sequence[Hashable]) -> list[str]:
-        """Return the ids of the experts in the encoder's vocabulary."""
+        """Return the ids of the experts in the vocabulary of the encoder."""
         return [str(e) for e in experts]
 
     def max_rows(self) -> int:
-        """Return how many rows there are at most, as far as it can be told without reading them."""
+        """Return an upper bound on the number of rows; compressed files count as empty."""
         return sum(max_rows(file) for file in self._tables.files)
 
     def n_steps(self) -> int:
-        """Return how many windows there are."""
+        """Return the number of windows."""
         return sum(1 for _ in self._windows(lambda table: TablePart(pl.DataFrame(), FileSource(table=table)), 0))
 
     def _windows(self, take: Callable[[Table], TablePart], skip: int) -> Iterator[TablePart]:
@@ -262,13 +261,13 @@ class LongTableReader:
         )
 
     def read_step(self, encoder: DictionaryEncoder, step: int) -> None:
-        """Hand the rows of one window to an encoder."""
+        """Add the rows of one window to an encoder."""
         with naming_files(self._tables.files):
             self._add(encoder, next(self._parts(step)))
             self._odd_ids.warn()
 
-    def gather(self, states: list[dict[str, bool]], begins: list[int]) -> None:
-        """Take up what was found out about every window alone."""
+    def merge_states(self, states: list[dict[str, bool]], begins: list[int]) -> None:
+        """Merge what the column "missing" declared in windows that were read independently."""
         for state in states:
             for instance, below in state.items():
                 if self._declared.setdefault(instance, below) != below:
@@ -277,28 +276,30 @@ class LongTableReader:
                     )
 
     def read(self, encoder: DictionaryEncoder, done: int = 0, mark: Callable[[int], object] = int) -> None:
-        """Hand the rows of all windows but the first `done` to an encoder."""
+        """Add the rows of all windows after the first `done` to an encoder."""
         files, pace = self._tables.files, RowRate()
         with naming_files(files):
             parts = self._parts(done)
-            for step, part in enumerate(_watched(prefetch(parts) if self._tables.is_large() else parts, files), done):
+            for step, part in enumerate(
+                _with_progress(prefetch(parts) if self._tables.is_large() else parts, files), done
+            ):
                 mark(step)
                 self._add(encoder, part)
                 report_status(pace.words(encoder.n_rows))
         self._odd_ids.warn()
 
     def _parts(self, skip: int) -> Iterator[TablePart]:
-        """Yield the windows but the first few, as an encoder takes them."""
+        """Yield the windows after the first `skip`, checked and hashed for the encoder."""
         t = self._tables
         for part in self._windows(t.take, skip):
-            frame = preference_rows(t.turn(part.frame), t.kind, part.source, self._declared, self._odd_ids)
+            frame = preference_rows(t.oriented(part.frame), t.kind, part.source, self._declared, self._odd_ids)
             yield part._replace(frame=frame.with_columns(*hash_expressions()))
 
     def _add(self, encoder: DictionaryEncoder, part: TablePart) -> None:
         encoder.add(part.frame, source=part.source.compact())
 
     def preferences(self, rows: EncodedRows) -> Preferences:
-        """Return coded rows as preferences."""
+        """Return encoded rows as preferences."""
         below = self.below(rows.slots.instances)
         with naming_files(self._tables.files):
             return rows.preferences(self._tables.kind, duplicates=self._tables.duplicates, below=below)
@@ -319,11 +320,11 @@ def long_ratings(
     header: bool | None = None,
     file_type: str | None = None,
 ) -> LongTables:
-    """Return the plan of a long table of ratings or scores; parameters as for `read_ratings`."""
+    """Return the files of ratings or scores and how to read them; parameters as for `read_ratings`."""
     if kind not in KINDS:
         raise ParameterError.invalid("kind", owner, f"one of {', '.join(map(repr, KINDS))}", kind)
     check_duplicates(duplicates, owner)
-    declared, words = _declared(missing, null_values, owner)
+    declared, words = _parse_missing(missing, null_values, owner)
     request = ColumnRequest(
         owner, columns, ("expert", "item", "value", "rating", "score", "rank", "weight", "missing"), instance
     )
@@ -345,11 +346,11 @@ def long_ratings(
             "weight": resolved.column("weight", optional=True),
             "missing": None if declared else resolved.column("missing", optional=True),
         }
-        resolved.refuse("ratings", "expert, item and rating")
+        resolved.check_lacking("ratings", "expert, item and rating")
         return resolved.part(roles, ("expert", "item"), {"value": kind, "weight": "weight"}, instance_from, words)
 
-    turned = not higher_is_better and kind != "rank"
-    return LongTables(expand(path), take, request, header, file_type, kind, duplicates, turned, declared == "below")
+    negated = not higher_is_better and kind != "rank"
+    return LongTables(expand(path), take, request, header, file_type, kind, duplicates, negated, declared == "below")
 
 
 def read_scores(
@@ -400,9 +401,9 @@ def long_scores(
     header: bool | None = None,
     file_type: str | None = None,
 ) -> LongTables:
-    """Return the plan of tables of one expert's scores each; parameters as for `read_scores`."""
+    """Return the files of scores, one expert per file, and how to read them; parameters as for `read_scores`."""
     check_duplicates(duplicates, owner)
-    declared, words = _declared(missing, null_values, owner)
+    declared, words = _parse_missing(missing, null_values, owner)
     request = ColumnRequest(owner, columns, ("item", "score"), instance)
 
     def take(table: Table) -> TablePart:
@@ -412,7 +413,7 @@ def long_scores(
             "item": resolved.column("item"),
             "value": resolved.column("score"),
         }
-        resolved.refuse("scores", "item and score")
+        resolved.check_lacking("scores", "item and score")
         part = resolved.part(roles, ("item",), {"value": "score"}, None, words)
         name = stem(table.path)
         return part._replace(frame=part.frame.with_columns(pl.lit(name).alias("expert")))
@@ -449,7 +450,7 @@ def read_comparisons(
     instance_from : {"file"}, optional
         Makes every file an instance, called by the file's stem.
     outcomes : {"sides", "items"}, optional
-        Whether winner, beside left and right, holds words for sides or names of items; found out by default.
+        Whether winner, beside left and right, holds words for sides or names of items; recognised by default.
     sided : bool, optional
         Whether left and right are the order shown. By default they are for left and right, and are not for winner and
         loser, nor for counts of the form i, j, w_ij, w_ji, t_ij.
@@ -463,7 +464,7 @@ def read_comparisons(
 
     Notes
     -----
-    Outcomes, whatever their case: left, right, tie; a, b; model_a, model_b; first, second; 1, 0, 0.5 (the score of the
+    Outcomes (case ignored): left, right, tie; a, b; model_a, model_b; first, second; 1, 0, 0.5 (the score of the
     left); tie (bothbad), both, draw, neither; the item's own name; its column's name. An unknown word is an error that
     lists those seen. Experts are optional.
 
@@ -521,7 +522,7 @@ def read_comparisons(
             return _collapsed_elsewhere(engine, files, how)
         if collapse:
             counter, pace = PairCounter(), RowRate()
-            parts = _watched(table_parts(files, take, request, header, file_type, window=_WINDOW), files)
+            parts = _with_progress(table_parts(files, take, request, header, file_type, window=_WINDOW), files)
             how = {"self_pairs": self_pairs, "experts": False}
             # The next part is read while this one is merged.
             for counts in prefetch(build_comparisons(part.frame, part.source, **how) for part in parts):
@@ -534,7 +535,7 @@ def read_comparisons(
 
 
 def _collapsed_elsewhere(engine: Cluster, files: list[Path], how: dict[str, Any]) -> Comparisons:
-    """Return the counts of all files, each of them read and collapsed by a worker of a cluster."""
+    """Read and collapse every file on a worker of the cluster, and return the counts of all files."""
     counter = PairCounter()
     handles = [engine.submit(_collapsed_file, file, how) for file in files]
     for done, handle in enumerate(handles, 1):
@@ -548,7 +549,7 @@ def _collapsed_file(file: Path, how: dict[str, Any]) -> Comparisons:
 
 
 def names_experts(path: PathLike | Iterable[PathLike], *, columns: Columns | None = None) -> bool:
-    """Return whether tables of comparisons say who compared."""
+    """Return whether tables of comparisons have a column of experts."""
     request = ColumnRequest("read_comparisons", columns, _PAIR_WORDS, None)
     return any(
         ResolvedColumns(open_table(file, words=HEADER_WORDS, named=request.names), request).column(
@@ -559,8 +560,8 @@ def names_experts(path: PathLike | Iterable[PathLike], *, columns: Columns | Non
     )
 
 
-def _watched(parts: Iterable[TablePart], files: list[Path]) -> Iterator[TablePart]:
-    """Yield the parts of files, and report how much of all has been read when the next one is asked for."""
+def _with_progress(parts: Iterable[TablePart], files: list[Path]) -> Iterator[TablePart]:
+    """Yield the parts of files and report the progress in bytes after each."""
     sizes = {file: os.path.getsize(file) for file in files}
     ends = dict(zip(files, accumulate(sizes.values()), strict=True))
     for part in parts:
@@ -592,7 +593,7 @@ def read_labels(
     instance : str or int, optional
         The column of instances; without any, all labels are one instance, "all".
     null_values : sequence of str, optional
-        What means "no label", case ignored; such items are known and unlabelled.
+        Words for a missing label, case ignored; such items are known and unlabelled.
     duplicates : {"error", "best", "first"}
         What to do when an item has two different labels.
     instance_from, header, file_type
@@ -610,7 +611,7 @@ def read_labels(
     request = ColumnRequest("read_labels", columns, ("item", "label"), instance)
     files = expand(path)
     if not request.columns and header is None and file_type is None and instance_from is None:
-        # A file most of whose lines are qrels is a damaged one, and its reader names the line.
+        # If most lines of a file are qrels, it is damaged, and the reader of qrels names the line.
         qrels = [most_lines_match(is_qrels, Head.of(file)) for file in files]
         if all(qrels) and duplicates == "error" and null_values is None:
             return read_qrels(files)
@@ -625,7 +626,7 @@ def read_labels(
                 "item": resolved.column("item"),
                 "label": resolved.column("label"),
             }
-            resolved.refuse("labels", "instance, item and label")
+            resolved.check_lacking("labels", "instance, item and label")
         return resolved.part(roles, ("item",), {"label": "label"}, instance_from, null_values)
 
     with naming_files(files):
@@ -654,9 +655,9 @@ def read_feature_table(path: PathLike | Iterable[PathLike], *, columns: Columns 
             "instance": resolved.column("instance", ALIASES["instance"], optional=True),
             "item": resolved.column("item"),
         }
-        resolved.refuse("features", "instance, item and the features")
+        resolved.check_lacking("features", "instance, item and the features")
         rest = [c for c in range(len(table.names)) if c not in roles.values()]
-        # A column without a name gets its number, as all do where there is no header.
+        # A column without a name is called by its number.
         names.append([table.names[c] or str(c + 1) for c in rest])
         if names[-1] != names[0]:
             raise FormatError(
@@ -693,7 +694,7 @@ def read_consensus(path: PathLike | Iterable[PathLike], *, columns: Columns | No
             "score": resolved.column("score"),
             **{name: resolved.column(name, (normalise_name(name),), optional=True) for name in optional},
         }
-        resolved.refuse("a consensus", "instance, item and score")
+        resolved.check_lacking("a consensus", "instance, item and score")
         return resolved.part(roles, ("item",), {}, None)
 
     with naming_files(files):
@@ -733,10 +734,10 @@ def read_rankings(
     instance, instance_from, duplicates, header, file_type
         As for `read_ratings`; in the long layout the usual names of an instance (query, topic, ...) are found too.
     null_values : sequence of str, optional
-        What means "not ranked", case ignored. By default nothing, NA, NaN, NULL, None, and in a matrix 0; where 0 might
-        as well be the first rank or an item, the reader asks.
+        Words for "not ranked", case ignored. By default empty text, NA, N/A, NaN, NULL, None, and in a matrix 0; if 0
+        may also be the first rank or an item, the reader raises an error that asks.
     missing : {"unknown", "below"}, optional
-        What a list says about items of its instance that it leaves out, as for `read_ratings`.
+        Whether items that a list leaves out are unknown to it or below, as for `read_ratings`.
 
     Notes
     -----
@@ -755,7 +756,7 @@ def read_rankings(
     if experts not in ("rows", "columns"):
         raise ParameterError.invalid("experts", "read_rankings", "'rows' or 'columns'", experts)
     check_duplicates(duplicates, "read_rankings")
-    declared, words = _declared(missing, null_values, "read_rankings")
+    declared, words = _parse_missing(missing, null_values, "read_rankings")
     request = ColumnRequest("read_rankings", columns, ("expert", "item", "rank", "weight", "missing"), instance)
     files = expand(path)
     guessed: list[tuple[str, int, int]] = []
@@ -774,7 +775,7 @@ def read_rankings(
             )
         matrix = RankingMatrix(resolved, experts)
         if header is None and not table.header:
-            matrix.ask_about_header(chosen)
+            matrix.check_header(chosen)
         part = matrix.ranks(words) if chosen == "ranks" else matrix.orders(words)
         guessed.append((chosen, *matrix.shape))
         return resolved.with_instance(part, instance_from)
@@ -809,7 +810,7 @@ def _long_ranks(
         "weight": resolved.column("weight", optional=True),
         "missing": None if declared else resolved.column("missing", optional=True),
     }
-    resolved.refuse("rankings in the long layout", "expert, item and rank")
+    resolved.check_lacking("rankings in the long layout", "expert, item and rank")
     return resolved.part(roles, ("expert", "item"), {"value": "rank", "weight": "weight"}, instance_from, null_values)
 
 
@@ -826,9 +827,9 @@ def long_rankings(
     header: bool | None = None,
     file_type: str | None = None,
 ) -> LongTables:
-    """Return the plan of rankings in the long layout; a matrix is one instance and has no blocks."""
+    """Return the files of rankings in the long layout and how to read them; a matrix cannot be read in blocks."""
     check_duplicates(duplicates, owner)
-    declared, words = _declared(missing, null_values, owner)
+    declared, words = _parse_missing(missing, null_values, owner)
     request = ColumnRequest(owner, columns, ("expert", "item", "rank", "weight", "missing"), instance)
 
     def take(table: Table) -> TablePart:

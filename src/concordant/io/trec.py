@@ -1,9 +1,8 @@
-"""TREC runs and qrels: plain text of a few fields a line, of which there may be tens of millions.
+"""Reads and writes TREC runs and qrels, of tens of millions of lines.
 
-A file that keeps to one separator is parsed by Polars and then proved clean: every line has all its fields, none is
-empty and no other blank occurs. A file that does not is read again block by block with its blanks made regular, and a
-block that still will not parse is read line by line, which either succeeds or names the line. All three ways give the
-same answer; they differ only in speed.
+A file with one separator is parsed by Polars and then checked: every line has all fields, none is empty, and no other
+blank occurs. Any other file is read in blocks whose blanks are normalised. A block that still fails is read line by
+line, which either succeeds or names the line. The three ways give the same result at different speed.
 """
 
 from __future__ import annotations
@@ -59,12 +58,12 @@ from concordant.kernels.lists import offsets_of, ranges
 
 __all__ = ["RunReader", "read_qrels", "read_runs", "write_run", "write_run_lines"]
 
-# A plain file up to this size is parsed in place; a larger one in blocks, so that its text is never held whole.
+# An uncompressed file up to this size is parsed as a whole; a larger one in blocks, to limit memory.
 _WHOLE_BYTES = 256 << 20
 _BLOCK_BYTES = 64 << 20
-# From this size on it pays to read the next file while this one is coded.
+# From this average size on the next file is read while others are encoded.
 _LARGE_BYTES = 4 << 20
-# The bytes that are looked at together when a file is proved clean; they stay in the cache of a core.
+# Bytes that are checked at one time; they fit the cache of a core.
 _CHECK_BYTES = 1 << 18
 # No line of a run is shorter than "q 0 d 1 2 t\n".
 _SHORTEST_LINE = 12
@@ -76,7 +75,7 @@ _BLANK_CHARACTERS = [" ", "\t", "\n", "\r", "\x0b", "\x0c"]
 
 @dataclass(frozen=True)
 class _LineFields:
-    """The fields of a line: which are kept, under which names, and which one is the number."""
+    """The fields of a line: all names, the names of those kept, and the one that is a number."""
 
     fields: tuple[str, ...]
     kept: tuple[str, ...]
@@ -87,7 +86,7 @@ class _LineFields:
         return {name: pl.Float64 if name == self.number else pl.String for name in self.fields}
 
     def frame(self, rows: Sequence[Sequence[str | float]]) -> pl.DataFrame:
-        """Return lines split in Python as the frame that Polars would have made."""
+        """Return lines that were split in Python as the frame that Polars would return."""
         columns = zip(*rows, strict=True) if rows else ([] for _ in self.kept)
         types = {name: self.schema[name] for name in self.kept}
         return pl.DataFrame(dict(zip(self.kept, map(list, columns), strict=True)), schema=types)
@@ -104,7 +103,7 @@ _QRELS = _LineFields(("instance", "iteration", "item", "label"), ("instance", "i
 
 @dataclass(frozen=True)
 class _ParsedRows:
-    """Rows of one file that follow one another, and the lines they stood on."""
+    """Consecutive rows of one file, and their lines."""
 
     frame: pl.DataFrame
     source: RowSource
@@ -136,14 +135,14 @@ def read_runs(
     separator : str, optional
         The one character between fields. By default any run of blanks separates fields.
     missing : {"below", "unknown"}
-        What a run says about items it leaves out, declared for the methods that ask: a run is cut off, so that what it
-        does not return is below what it does.
+        Whether items that a run leaves out are unknown to it or below the items it returns; some methods use this. A
+        run is cut off at some depth, so "below" is the default.
 
     Returns
     -------
     Preferences
         Of kind "score", or "rank" when ordered by rank. Instances, items and experts are in the order they are first
-        seen, files in the order named. Equal scores stay equal: ties are the method's business.
+        seen, files in the order named. Equal scores stay equal: methods treat ties.
 
     Raises
     ------
@@ -154,7 +153,7 @@ def read_runs(
 
     Notes
     -----
-    Cost O(R) for R rows. What stays in memory is 12 bytes for every row and the text of every (instance, item) once.
+    Cost O(R) for R rows. Memory: 12 bytes per row, and the text of every (instance, item) once.
 
     Examples
     --------
@@ -180,7 +179,7 @@ def read_runs(
 
 
 class RunReader:
-    """Hands the rows of runs to an encoder and makes preferences of the result; parameters as for `read_runs`."""
+    """Adds the rows of runs to an encoder and builds preferences from the result; parameters as for `read_runs`."""
 
     def __init__(
         self,
@@ -209,20 +208,20 @@ class RunReader:
         self._expert_from = expert_from
         self._duplicates = duplicates
         self._separator = separator
-        # Of every file the row it begins with, and whether its ranks count from 0.
+        # The first row of every file, and whether its ranks count from 0.
         self._begins, self._from_zero = [-1] * len(self.files), [False] * len(self.files)
 
     def job(self) -> dict[str, Any]:
-        """Return what is read and how."""
+        """Return a description of files and options."""
         how = [self._kind, self._expert_from, self._duplicates, self._separator, self._below]
         return {"format": "trec", "version": __version__, "how": how, "files": fingerprint(self.files)}
 
     def state(self) -> list[list[Any]]:
-        """Return what is known of the files so far."""
+        """Return the first row of every file read, and whether its ranks count from 0."""
         return [self._begins, self._from_zero]
 
     def restore(self, state: list[list[Any]]) -> None:
-        """Take up what `state` returned."""
+        """Restore what `state` returned."""
         self._begins, self._from_zero = state
 
     @property
@@ -235,51 +234,51 @@ class RunReader:
         return self._below
 
     def names(self, experts: Sequence[Hashable]) -> list[str]:
-        """Return the ids of the experts in the encoder's vocabulary."""
+        """Return the ids of the experts in the vocabulary of the encoder."""
         return _expert_names(experts, self.files)
 
     def max_rows(self) -> int:
-        """Return how many rows there are at most; packed files may hold more."""
+        """Return an upper bound on the number of rows; compressed files may hold more."""
         return self.size // _SHORTEST_LINE
 
     def n_steps(self) -> int:
-        """Return how many files there are."""
+        """Return the number of files."""
         return len(self.files)
 
     def read_step(self, encoder: DictionaryEncoder, step: int) -> None:
-        """Hand the rows of one file to an encoder."""
-        for _, piece in _parsed_files(self.files[step : step + 1], self._layout, self._separator):
-            self._add(encoder, step, piece)
+        """Add the rows of one file to an encoder."""
+        for _, part in _parsed_files(self.files[step : step + 1], self._layout, self._separator):
+            self._add(encoder, step, part)
 
-    def gather(self, states: list[Any], begins: list[int]) -> None:
-        """Take up what was found out about every file alone."""
+    def merge_states(self, states: list[Any], begins: list[int]) -> None:
+        """Merge the states of files that were read independently."""
         self._begins = list(begins)
         self._from_zero = [state[1][n] for n, state in enumerate(states)]
 
     def read(self, encoder: DictionaryEncoder, done: int = 0, mark: Callable[[int], object] = int) -> None:
-        """Hand the rows of all files but the first `done` to an encoder."""
+        """Add the rows of all files after the first `done` to an encoder."""
         sizes = offsets_of(np.array([os.path.getsize(f) for f in self.files], dtype=np.int64)).tolist()
         pieces = ((n + done, p) for n, p in _parsed_files(self.files[done:], self._layout, self._separator))
         pace = RowRate()
-        # Two threads take turns of some milliseconds, longer than a small file takes.
-        for n, piece in prefetch(pieces) if self.size >= len(self.files) * _LARGE_BYTES else pieces:
+        # Small files are read sooner than threads switch.
+        for n, part in prefetch(pieces) if self.size >= len(self.files) * _LARGE_BYTES else pieces:
             if self._begins[n] < 0:
                 mark(n)
                 self._begins[n] = encoder.n_rows
                 report_progress(sizes[n], self.size)
-            self._add(encoder, n, piece)
+            self._add(encoder, n, part)
             report_status(pace.words(encoder.n_rows))
         if not encoder.n_rows:
             warn_empty(self.files)
 
-    def _add(self, encoder: DictionaryEncoder, n: int, piece: _ParsedRows | None) -> None:
-        if piece is None:
+    def _add(self, encoder: DictionaryEncoder, n: int, part: _ParsedRows | None) -> None:
+        if part is None:
             encoder.add_expert((None, stem(self.files[n])) if self._expert_from == "tag" else (n, None))
         else:
-            self._from_zero[n] |= _add_run(encoder, n, self.files[n], piece, self._expert_from)
+            self._from_zero[n] |= _add_run(encoder, n, self.files[n], part, self._expert_from)
 
     def preferences(self, rows: EncodedRows) -> Preferences:
-        """Return coded rows as preferences, ranks that count from 0 counted from 1."""
+        """Return encoded rows as preferences; ranks that count from 0 are raised by 1."""
         if any(self._from_zero) and rows.value is not None:
             file = np.searchsorted(self._begins, rows.origin, side="right") - 1
             rows.value[:] += np.repeat(np.array(self._from_zero, dtype=np.float64)[file], rows.length)
@@ -291,23 +290,23 @@ class RunReader:
 def _parsed_files(
     files: Sequence[Path], layout: _LineFields, separator: str | None
 ) -> Iterator[tuple[int, _ParsedRows | None]]:
-    """Yield the number of a file and some of its rows; None stands for a file without any."""
+    """Yield the number of a file with some of its rows, or with None if the file is empty."""
     for batch in _batches(files):
         together = _parse_together([files[n] for n in batch], layout) if len(batch) > 1 and separator is None else {}
         for n in batch:
             path, empty = files[n], True
             known = together.get(path)
             with check_unchanged(path):
-                for piece in _read(path, layout, separator) if known is None else [known]:
-                    if piece.frame.height:
+                for part in _read(path, layout, separator) if known is None else [known]:
+                    if part.frame.height:
                         empty = False
-                        yield n, piece
+                        yield n, part
             if empty:
                 yield n, None
 
 
 def _batches(files: Sequence[Path]) -> Iterator[list[int]]:
-    """Yield the numbers of the files in order, small ones several at a time."""
+    """Yield the numbers of the files in order; small files are grouped."""
     batch: list[int] = []
     held = 0
     for n, path in enumerate(files):
@@ -316,14 +315,14 @@ def _batches(files: Sequence[Path]) -> Iterator[list[int]]:
             yield batch
             batch, held = [], 0
         batch.append(n)
-        # Nothing joins a large file.
+        # A large file is alone in its group.
         held += size if size <= _LARGE_BYTES else _BLOCK_BYTES
     if batch:
         yield batch
 
 
 def _parse_together(files: Sequence[Path], layout: _LineFields) -> dict[Path, _ParsedRows]:
-    """Return the rows of those files that are plain, regular and clean, parsed in one go; the rest is read singly."""
+    """Parse several uncompressed files in one call; files that need more care are left out."""
     scans = {}
     for path in files:
         found = _sniff(read_head(path, 4096), layout) if path.is_file() and compression(path) is None else None
@@ -340,40 +339,41 @@ def _parse_together(files: Sequence[Path], layout: _LineFields) -> dict[Path, _P
     }
 
 
-def _add_run(encoder: DictionaryEncoder, n: int, path: Path, piece: _ParsedRows, expert_from: str) -> bool:
-    """Hand rows of file n to the encoder, and return whether they hold ranks that count from 0.
+def _add_run(encoder: DictionaryEncoder, n: int, path: Path, part: _ParsedRows, expert_from: str) -> bool:
+    """Add rows of file n to the encoder, and return whether their ranks count from 0.
 
-    The encoder knows experts by tag, by file, or by both until names are given.
+    The key of an expert in the vocabulary is (file, tag), with None for the part that does not matter.
     """
-    from_zero = "rank" in piece.frame.columns and _has_rank_zero(path, piece)
-    frame = piece.frame.rename({piece.frame.columns[2]: "value", "tag": "expert"})
+    from_zero = "rank" in part.frame.columns and _has_rank_zero(path, part)
+    frame = part.frame.rename({part.frame.columns[2]: "value", "tag": "expert"})
     if expert_from == "file":
-        encoder.add(frame.drop("expert"), expert=(n, None), source=piece.source)
+        encoder.add(frame.drop("expert"), expert=(n, None), source=part.source)
     elif expert_from == "tag":
-        encoder.add(frame, key=lambda tag: (None, tag), source=piece.source)
+        encoder.add(frame, key=lambda tag: (None, tag), source=part.source)
     else:
-        encoder.add(frame, key=lambda tag: (n, tag), source=piece.source)
+        encoder.add(frame, key=lambda tag: (n, tag), source=part.source)
     return from_zero
 
 
 def _expert_names(experts: Sequence[Hashable], files: Sequence[Path]) -> list[str]:
-    """Return an id for every expert, known as (file or None, tag or None), so that no two are alike."""
+    """Return a unique id for every expert from its key (file or None, tag or None)."""
     known: list[tuple[int | None, str | None]] = list(experts)  # type: ignore[arg-type]
-    carriers = Counter(tag for _, tag in known)
-    tenants = Counter(n for n, _ in known)
+    files_of_tag = Counter(tag for _, tag in known)
+    tags_of_file = Counter(n for n, _ in known)
 
     def by_file(n: int, tag: str | None, depth: int) -> str:
         path = files[n]
         if depth > 1:
-            # Files of one name in different folders: take in as many of the folders as it needs, at last everything.
+            # Files of one name in different folders: add as many folders as needed, at last the whole path.
             parts = path.absolute().parts[-depth:]
             name = str(path) if depth > len(path.absolute().parts) else "/".join([*parts[:-1], stem(path)])
         else:
             name = stem(path)
-        return name if tenants[n] == 1 else f"{name}:{tag}"
+        return name if tags_of_file[n] == 1 else f"{name}:{tag}"
 
     names = [
-        str(tag) if n is None or (tag is not None and carriers[tag] == 1) else by_file(n, tag, 1) for n, tag in known
+        str(tag) if n is None or (tag is not None and files_of_tag[tag] == 1) else by_file(n, tag, 1)
+        for n, tag in known
     ]
     for depth in range(2, 2 + max((len(f.absolute().parts) for f in files), default=0)):
         uses = Counter(names)
@@ -386,12 +386,12 @@ def _expert_names(experts: Sequence[Hashable], files: Sequence[Path]) -> list[st
     return names
 
 
-def _has_rank_zero(path: Path, piece: _ParsedRows) -> bool:
-    """Return whether some rank is 0; other ranks below 1 are errors."""
-    rank = piece.frame["rank"]
+def _has_rank_zero(path: Path, part: _ParsedRows) -> bool:
+    """Return whether some rank is 0, or raise at any other rank below 1."""
+    rank = part.frame["rank"]
     low = rank.filter((rank < 1) & (rank != 0))
     if len(low):
-        line = int(str(piece.source.place(int((rank == low[0]).arg_true()[0]))).rpartition(":")[2])
+        line = int(str(part.source.place(int((rank == low[0]).arg_true()[0]))).rpartition(":")[2])
         raise ParseError(path, line, f"a rank must be at least 1, or 0 where ranks count from 0, found {low[0]:g}.")
     return bool((rank == 0).any())
 
@@ -443,7 +443,7 @@ def _check_separator(separator: str | None, owner: str) -> None:
 
 
 def _read(path: Path, layout: _LineFields, separator: str | None) -> Iterator[_ParsedRows]:
-    """Yield the rows of a file, the quickest way that is safe."""
+    """Yield the rows of a file, parsed in the quickest safe way."""
     columns: list[str | pl.Expr] = [*layout.kept, *hash_expressions()]
     if path.is_file() and path.stat().st_size <= _WHOLE_BYTES and compression(path) is None:
         found = separator or _sniff(read_head(path, 4096), layout)
@@ -476,7 +476,7 @@ def _read_block(
 
 
 def _sniff(head: bytes, layout: _LineFields) -> str | None:
-    """Return the blank that stands once between the fields of the first line, None when the blanks are not regular."""
+    """Return the single blank that separates the fields of the first line, None if it uses several."""
     line = head.partition(b"\n")[0]
     for separator in (" ", "\t"):
         if len(line.split()) == len(layout.fields) and line.split(separator.encode()) == line.split():
@@ -487,10 +487,10 @@ def _sniff(head: bytes, layout: _LineFields) -> str | None:
 def _parse(
     source: Path | bytes, separator: str, layout: _LineFields, columns: list[str | pl.Expr], *, exact: bool = False
 ) -> pl.DataFrame | None:
-    """Return the kept columns when every line can be split into all fields with finite numbers, else None.
+    """Return the kept columns if every line has all fields and finite numbers, else None.
 
-    The last field is always among those kept: Polars then refuses lines with more fields, and leaves it empty in lines
-    with fewer. Empty fields in the middle are left to `_is_clean`, unless the user says what exactly separates fields.
+    The last field is always kept: Polars then refuses lines with more fields and leaves it empty in lines with fewer.
+    Empty fields in the middle are found by `_is_clean`, or here if the user gives the separator.
     """
     needed = [name for name in layout.fields if exact and name not in layout.kept]
     try:
@@ -511,7 +511,7 @@ def _is_whole(frame: pl.DataFrame, columns: Sequence[str], layout: _LineFields) 
     """Return whether no field of these columns is missing and all numbers are finite."""
     if any(frame[name].null_count() for name in columns):
         return False
-    return all(bool(np.isfinite(piece.to_numpy()).all()) for piece in frame[layout.number].get_chunks())
+    return all(bool(np.isfinite(part.to_numpy()).all()) for part in frame[layout.number].get_chunks())
 
 
 def _file_chunks(path: Path) -> Iterator[NDArray[np.uint8]]:
@@ -527,10 +527,10 @@ def _chunks(data: bytes) -> Iterator[NDArray[np.uint8]]:
 
 
 def _is_clean(chunks: Iterable[NDArray[np.uint8]], rows: int, layout: _LineFields) -> bool:
-    """Return whether the only blanks are one between two fields and one at the end of each line.
+    """Return whether the only blanks are one between two fields and one line feed per line.
 
-    Given that each of `rows` lines has the right number of fields, that is so when no two blanks (or control
-    characters) are neighbours, none comes first, there are as many of them as fields, and none but a line feed is last.
+    Each of `rows` lines has the right number of fields. So it is enough that no two blanks (or control characters) are
+    adjacent, none comes first, their number is that of the fields, and only a line feed comes last.
     """
     blank = np.empty(_CHECK_BYTES + 1, dtype=np.bool_)
     both = np.empty(_CHECK_BYTES, dtype=np.bool_)
@@ -564,7 +564,7 @@ def _normalise_blanks(data: bytes, first: int) -> tuple[bytes, Ints | None]:
 def _read_lines(
     path: Path, first: int, data: bytes, layout: _LineFields, separator: str | None
 ) -> tuple[pl.DataFrame, Ints]:
-    """Return the rows of a block read line by line, and their line numbers; raise at the first line that is wrong."""
+    """Parse a block line by line; return the rows and their lines, or raise at the first invalid line."""
     at = [layout.fields.index(name) for name in layout.kept]
     number = layout.fields.index(layout.number)
     rows: list[tuple[str | float, ...]] = []
@@ -678,7 +678,7 @@ def write_run_lines(
 
 
 def _ids(texts: Texts, index: Ints, what: str) -> pl.Series:
-    """Return ids as a native column, or raise for one that would not survive in a run."""
+    """Return ids as a Polars column, or raise for an id that a run cannot hold."""
     store = texts.native
     if isinstance(store, pl.Series):
         ids = store.gather(pl.Series(index.astype(np.uint32)))
@@ -696,11 +696,11 @@ def _ids(texts: Texts, index: Ints, what: str) -> pl.Series:
 
 
 def _decreasing(score: Floats, offsets: Ints) -> Floats:
-    """Return scores that fall strictly within each list, in single precision too; those that did so already stay."""
+    """Return scores that decrease strictly within each list, in single precision too; scores that do so stay."""
     with np.errstate(over="ignore"):
         single = score.astype(np.float32)
     wide = not np.isfinite(single).all()
-    # Seen as integers, with the sign folded in, floats keep their order and neighbours differ by one.
+    # The bits of floats, read as signed integers, have the same order, and adjacent floats differ by one.
     bits = (score.view(np.int64) if wide else single.view(np.int32).astype(np.int64)).copy()
     least = np.iinfo(np.int64 if wide else np.int32).min
     order = np.where(bits < 0, least - bits, bits)

@@ -1,7 +1,7 @@
-"""Containers to files, whole or not at all; what is written here the readers give back equal.
+"""Writes containers to files atomically; the readers return an equal container.
 
-The ending of the name says how: .csv, .tsv, .jsonl, .parquet, .trec, .soc/.soi/.toc/.toi, .svm; .gz, .xz, .bz2 and .zst
-behind it compress.
+The ending of the name selects the format: .csv, .tsv, .jsonl, .parquet, .trec, .soc/.soi/.toc/.toi, .svm. A further
+.gz, .xz, .bz2 or .zst compresses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def write(obj: Container, path: PathLike, format: str | None = None, **options: 
     obj : Consensus, Preferences, Comparisons, Labels or Features
         What to write.
     path : path
-        The file. Without `format` its ending says how; .gz, .xz, .bz2 or .zst behind it compresses text.
+        The file. Without `format` its ending selects the format; a further .gz, .xz, .bz2 or .zst compresses text.
     format : str, optional
         "csv", "tsv", "jsonl", "parquet" for any container; "trec" (a run) and "letor-scores" for a Consensus, "qrels"
         for Labels, "preflib" for Preferences of one instance, "svmlight" for Features.
@@ -46,7 +46,7 @@ def write(obj: Container, path: PathLike, format: str | None = None, **options: 
     Raises
     ------
     FormatError
-        When the ending says nothing, or the format cannot hold this container.
+        When the ending does not tell the format, or the format cannot hold this container.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def _writable() -> dict[str, Format]:
 
 def format_of(path: PathLike) -> str:
     """Return the format that the ending of a path asks for."""
-    # Formats of others are looked up where none of ours fits.
+    # Formats of other packages are loaded only if no built-in one fits.
     for formats in (FORMATS.own, _writable):
         found = next((n for n, f in formats().items() if f.write is not None and name_ending(path, f.extensions)), None)
         if found is not None:
