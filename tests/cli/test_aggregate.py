@@ -333,8 +333,8 @@ LARGE_VOTES = [
 
 def counted(monkeypatch: pytest.MonkeyPatch, limit: int) -> list[bool]:
     """Return a list that fills with whether comparisons were collapsed while they were read."""
-    from concordant.cli import aggregate
     from concordant.io.formats import FORMATS
+    from concordant.learning import streaming
 
     seen: list[bool] = []
     plain = FORMATS["comparisons"].read
@@ -343,7 +343,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, limit: int) -> list[bool]:
         seen.append(bool(options.get("collapse")))
         return plain(paths, **options)
 
-    monkeypatch.setattr(aggregate, "_MUCH", limit)
+    monkeypatch.setattr(streaming, "LARGE", limit)
     monkeypatch.setitem(FORMATS.entries, "comparisons", replace(FORMATS["comparisons"], read=watched))
     return seen
 

@@ -1,13 +1,26 @@
-"""The options that mean the same in every command, worded once."""
+"""Options that several commands share, declared once, and the bundles in which they travel.
+
+A command asks for a bundle by a keyword parameter, such as `reading: Reading`; `bundled` gives Typer the options of
+the bundle in its place.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+if TYPE_CHECKING:
+    from concordant.cli._output import Session
+
 __all__ = [
+    "CONVENTIONS",
     "Columns",
+    "Common",
     "Convention",
     "Debug",
     "Engine",
@@ -32,7 +45,11 @@ __all__ = [
     "To",
     "ValidationPart",
     "Weights",
+    "Workers",
+    "bundled",
 ]
+
+CONVENTIONS = ("trec", "letor", "paper")
 
 Inputs = Annotated[
     list[str],
@@ -192,3 +209,93 @@ SchedulerTimeout = Annotated[
     ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+def bundled(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that replaces each bundle in a command's signature by the options it holds.
+
+    Parameters
+    ----------
+    *without : str
+        Fields of bundles that are no options of this command.
+    """
+
+    def spread(command: Callable[..., None]) -> Callable[..., None]:
+        parameters: list[inspect.Parameter] = []
+        bundles: dict[str, Any] = {}
+        for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+            if not is_dataclass(parameter.annotation):
+                parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+                continue
+            bundles[name] = parameter.annotation
+            types = get_type_hints(parameter.annotation, include_extras=True)
+            parameters += [
+                inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=types[f.name])
+                for f in fields(parameter.annotation)
+                if f.name not in without
+            ]
+
+        def run(**given: Any) -> None:
+            made = {
+                name: bundle(**{f.name: given.pop(f.name) for f in fields(bundle) if f.name in given})
+                for name, bundle in bundles.items()
+            }
+            command(**given, **made)
+
+        run.__doc__, run.__module__ = command.__doc__, command.__module__
+        run.__annotations__ = {}
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return run
+
+    return spread
+
+
+@dataclass(frozen=True)
+class Common:
+    """Options of every command: what is printed, and on how many threads the work is done."""
+
+    quiet: Quiet = False
+    as_json: Json = False
+    threads: Threads = None
+    debug: Debug = False
+
+    def session(self, command: str, params: Mapping[str, Any]) -> Session:
+        """Return a session of the command with these options."""
+        from concordant.cli._output import Session
+
+        return Session(command, params, quiet=self.quiet, as_json=self.as_json, threads=self.threads, debug=self.debug)
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Options that say where the work is done: on this machine or on a Dask cluster."""
+
+    engine: Engine = "local"
+    scheduler: Scheduler = None
+    scheduler_timeout: SchedulerTimeout = None
+
+    @contextmanager
+    def connected(self) -> Iterator[bool]:
+        """Run the block where the options say; yield whether that is a cluster."""
+        from concordant.cli._parsing import one_of
+
+        timeout = self.scheduler_timeout
+        one_of(self.engine, ("local", "dask"), "--engine")
+        if (self.engine == "dask") != (self.scheduler is not None):
+            raise typer.BadParameter(
+                "--engine dask and --scheduler ADDRESS go together.",
+                param_hint="--engine" if self.scheduler else "--scheduler",
+            )
+        if timeout is not None and self.scheduler is None:
+            raise typer.BadParameter("goes with --scheduler ADDRESS.", param_hint="--scheduler-timeout")
+        if timeout is not None and not 0 < timeout < float("inf"):
+            raise typer.BadParameter(
+                f"must be a number of seconds > 0. Got {timeout:g} instead.", param_hint="--scheduler-timeout"
+            )
+        if self.scheduler is None:
+            yield False
+            return
+        from concordant.execution import connected
+
+        with connected(self.scheduler) if timeout is None else connected(self.scheduler, timeout=timeout):
+            yield True

@@ -4,58 +4,42 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from concordant.cli._inputs import (
-    beside,
+    Reading,
     check_features,
-    check_share,
-    declaring,
-    make_method,
-    matched,
     note_missing,
-    one_of,
-    parse_params,
-    parse_weights,
-    read_beside,
-    read_input,
-    read_truth,
-    split_names,
+    read_features_beside,
+    read_labels_of,
     using_features,
     votes_of,
-    weigh,
 )
 from concordant.cli._options import (
-    Columns,
+    CONVENTIONS,
+    Common,
     Convention,
-    Debug,
-    ExpertFrom,
     Features,
-    Format,
     Inputs,
-    Json,
     Labels,
-    Missing,
     Percent,
-    Quiet,
-    ReadOptions,
     Relevant,
     Sort,
-    Threads,
     ValidationPart,
     Weights,
+    bundled,
 )
 from concordant.cli._output import Session
-from concordant.cli.evaluate import CONVENTIONS, sorting_metric
+from concordant.cli._parsing import check_share, make_method, one_of, parse_params, parse_weights, split_names
+from concordant.cli.evaluate import sorting_metric
 from concordant.errors import ConcordantError, DataError, KindError, ParameterError
 
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
     from concordant.cli._inputs import Source
     from concordant.data.comparisons import Comparisons
-    from concordant.data.consensus import Consensus
     from concordant.data.dataset import FeatureFold, Fold
     from concordant.data.features import Features as FeaturesOf
     from concordant.data.labels import Labels as LabelsOf
@@ -79,6 +63,7 @@ _DEFAULT_FOLDS = 5
 _SPLIT_SEED = 0
 
 
+@bundled("memory")
 def command(
     inputs: Inputs,
     labels: Labels = None,
@@ -138,18 +123,11 @@ def command(
     percent: Percent = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print the table as LaTeX.")] = False,
-    input_format: Format = None,
-    columns: Columns = None,
-    expert_from: ExpertFrom = None,
-    missing: Missing = None,
-    read_options: ReadOptions = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
-    threads: Threads = None,
-    debug: Debug = False,
+    *,
+    reading: Reading,
+    common: Common,
 ) -> None:
     """Compare methods on labelled data, with significance. A LETOR folder brings its own labels and folds."""
-    read_options = declaring(read_options, missing)
     one_of(convention, CONVENTIONS, "--convention")
     _check_folds(folds)
     check_share(validation_part)
@@ -171,14 +149,14 @@ def command(
         "validation_part": validation_part,
     }
     asked |= {"features": features} if features else {}
-    with Session("compare", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
+    with common.session("compare", asked) as session:
         from concordant.metrics.comparison import compare
         from concordant.metrics.ranking import parse_metrics
 
         group = methods in _GROUPS
         chosen = _group(str(methods)) if group else [_create(spec) for spec in specs or ()]
         names = None if metrics is None else [str(m) for m in parse_metrics(metrics)]
-        source = read_input(session, inputs, input_format, columns, expert_from, read_options)
+        source = reading.read(session, inputs)
         rules = convention or source.convention
         names = names or [str(m) for m in parse_metrics(_DEFAULT_METRICS.get(rules, _OTHER_METRICS))]
         key = sorting_metric(sort, names)
@@ -191,7 +169,7 @@ def command(
         if features is not None:
             if not any(c.method.uses_features for c in chosen):
                 raise ParameterError(f"none of the methods uses features; leave --features out. {using_features()}")
-            plan = plan._replace(features=beside(session, read_beside(session, features), votes_of(source)))
+            plan = plan._replace(features=read_features_beside(session, features, [votes_of(source)])[0])
         task = _Task(plan, names, rules, rel, trust, seeds, validation_part)
         session.params |= {"metrics": names, "convention": rules, "folds": len(plan.parts) if plan.folded else None}
         evaluations, left_out = _run(session, task, chosen, experts, strict=not group)
@@ -339,17 +317,17 @@ def _plan(
     session: Session, source: Source, labels: str | None, folds: str | None, trust: dict[str, float], *, learns: bool
 ) -> _Plan:
     """Return how the methods are tested; `learns` says that one of them needs labels to learn from."""
-    from concordant.selection.folds import labelled, make_folds
+    from concordant.selection.folds import labelled, make_folds, shared_labels
 
     given = source.dataset.folds
     if folds == "given" and not given:
         raise ParameterError("--folds given: the input brings no folds. A LETOR folder with Fold1, Fold2, ... does.")
     if given and folds in (None, "given"):
-        own = None if labels is None else read_truth(session, source, labels)
+        own = None if labels is None else read_labels_of(session, source, labels)
         ready: Any = [_prepared(fold, own, trust) for fold in given]
         return _Plan(None, None, ready, [_Part(*fold.test) for fold in ready])
-    votes: Any = source.dataset.features if source.is_features else weigh(votes_of(source), trust)
-    truth = matched(read_truth(session, source, labels), votes)
+    votes: Any = source.dataset.features if source.is_features else votes_of(source).scale_weights(trust)
+    truth = shared_labels(read_labels_of(session, source, labels), votes)
     n = _number_of_folds(folds, votes, truth, learns=learns)
     if n is None:
         why = "--folds none leaves no instances to learn from"
@@ -358,7 +336,7 @@ def _plan(
             why = f"of {len(votes):,} instances {known:,} {'has' if known == 1 else 'have'} labels; folds need two"
         return _Plan(votes, truth, None, [_Part(votes, truth)], why)
     all_folds = make_folds(votes, truth, n, _SPLIT_SEED, "compare")
-    return _Plan(votes, truth, n, [_Part(p.test, p.truth) for p in all_folds])
+    return _Plan(votes, truth, n, [_Part(f.test, f.truth) for f in all_folds])
 
 
 def _prepared(fold: Any, labels: LabelsOf | None, trust: dict[str, float]) -> Any:
@@ -369,7 +347,7 @@ def _prepared(fold: Any, labels: LabelsOf | None, trust: dict[str, float]) -> An
     def part(one: Any) -> Any:
         data, truth = one
         truth = truth if labels is None else labels_of(labels, data.instances)
-        return type(one)(data if isinstance(data, Features) else weigh(data, trust), truth)
+        return type(one)(data if isinstance(data, Features) else data.scale_weights(trust), truth)
 
     return type(fold)(*map(part, fold))
 
@@ -441,70 +419,40 @@ def _unfit(method: Aggregator, task: _Task) -> str | None:
 def _evaluate(method: Aggregator, task: _Task) -> CrossValidation:
     from concordant.selection.cross_validation import cross_validate
 
-    # Where chance has no part every seed would give the same.
-    seeds = task.seeds if method.tags.stochastic or method.needs_labels() else 1
-    if not task.plan.folded:
-        return _together(method, task, seeds)
+    plan = task.plan
     return cross_validate(
         method,
-        task.plan.votes,
-        task.plan.labels,
-        features=task.plan.features if method.uses_features else None,
+        plan.votes,
+        plan.labels,
+        features=plan.features if method.uses_features else None,
         metrics=task.metrics,
-        folds=task.plan.folds,
-        validation_part=task.validation_part,
+        folds=plan.folds,
+        validation_part=task.validation_part if plan.folded else None,
         convention=task.convention,
         rel=task.rel,
-        seeds=seeds,
+        # Where chance has no part every seed would give the same.
+        seeds=task.seeds if method.tags.stochastic or method.needs_labels() else 1,
         random_state=_SPLIT_SEED,
     )
 
 
-def _together(method: Aggregator, task: _Task, seeds: int) -> CrossValidation:
-    """Return the evaluation of a method fitted to all instances, in the form of one fold."""
-    import numpy as np
-
-    from concordant.metrics.evaluation import evaluate
-    from concordant.selection.cross_validation import CrossValidation, Run
-    from concordant.selection.parallel_fits import seeds_of, unfitted_copy
-
-    (part,) = task.plan.parts
-    runs = []
-    for seed in seeds_of(method, seeds, "compare"):
-        own = unfitted_copy(method) if seed is None else unfitted_copy(method, random_state=seed)
-        features = task.plan.features if method.uses_features else None
-        consensus = own.fit_predict(cast("Preferences", part.votes), features=features)
-        found = evaluate(consensus, part.labels, task.metrics, convention=task.convention, rel=task.rel)
-        runs.append(Run(seed, 0, own, consensus, found, own.fit_info_.seconds))
-    first = runs[0].evaluation
-    values = {m: np.mean([run.evaluation.values[m] for run in runs], axis=0) for m in first.metrics}
-    return CrossValidation(values, first.instances, first.convention, first.rel, None, first.notes, tuple(runs))
-
-
 def _evaluate_experts(task: _Task) -> dict[str, Evaluation]:
+    """Return the evaluation of each expert's own order, over the parts that are evaluated together."""
     from concordant.data.preferences import Preferences
-    from concordant.metrics.evaluation import ExpertEvaluations, combine_folds, evaluate, evaluate_experts
+    from concordant.metrics.evaluation import ExpertEvaluations, combine_folds, evaluate_experts
 
     measured: list[ExpertEvaluations] = []
-    for part in task.plan.parts:
-        if not isinstance(part.votes, Preferences):
+    experts: dict[str, None] = {}
+    for votes, labels in task.plan.parts:
+        if not isinstance(votes, Preferences):
             raise DataError(f"--experts evaluates the lists of experts; {task.kind} hold none.")
-
-        def measure(own: Consensus, truth: LabelsOf = part.labels) -> Evaluation:
-            return evaluate(own, truth, task.metrics, convention=task.convention, rel=task.rel)
-
-        measured.append(evaluate_experts(part.votes, measure))
-    lists = [cast("Preferences", part.votes) for part in task.plan.parts]
-    experts = dict.fromkeys(name for votes in lists for name in votes.experts)
+        measured.append(evaluate_experts(votes, labels, task.metrics, convention=task.convention, rel=task.rel))
+        experts |= dict.fromkeys(votes.experts)
     silent = [name for name in experts if any(name not in m.found for m in measured)]
     partial = [name for name in experts if any(name in m.partial for m in measured)]
     ExpertEvaluations({}, partial, silent).warn(len(experts))
-    found = {}
-    for name in experts:
-        if name not in silent:
-            values = [m.found[name] for m in measured]
-            found[f"expert {name}"] = combine_folds(values) if task.plan.folded else values[0]
-    return found
+    found = {name: [m.found[name] for m in measured] for name in experts if name not in silent}
+    return {f"expert {name}": combine_folds(e) if task.plan.folded else e[0] for name, e in found.items()}
 
 
 def _baseline(name: str | None, evaluations: dict[str, Evaluation], *, group: bool) -> str:

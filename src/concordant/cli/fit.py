@@ -8,55 +8,35 @@ import re
 import shutil
 import sys
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeGuard, cast
 
 import typer
 
 from concordant.cli._inputs import (
+    Reading,
     Source,
-    as_learned,
-    beside,
     check_features,
-    check_quoting,
-    check_share,
     data_of,
-    declaring,
-    engine,
-    make_method,
-    matched,
+    features_of_model,
     note_missing,
-    own_labels,
-    parse_params,
-    read_beside,
-    read_input,
-    read_truth,
-    scan_input,
-    table_type,
+    read_features_beside,
+    read_label_file,
+    read_labels_of,
     votes_of,
-    write_table,
 )
 from concordant.cli._options import (
-    Columns,
-    Debug,
-    Engine,
-    ExpertFrom,
+    Common,
     Features,
-    Format,
     Inputs,
-    Json,
     Labels,
-    Memory,
-    Missing,
     Params,
-    Quiet,
     QuoteFormulas,
-    ReadOptions,
-    Scheduler,
-    SchedulerTimeout,
-    Threads,
     ValidationPart,
+    Workers,
+    bundled,
 )
-from concordant.cli._output import Session, Table, number
+from concordant.cli._output import Session, Table, check_quoting, number, table_type, write_table
+from concordant.cli._parsing import check_share, make_method, parse_params
 from concordant.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -82,6 +62,7 @@ _INTERRUPTED = 130
 _STRONGEST = 10
 
 
+@bundled()
 def command(
     inputs: Inputs,
     method: Annotated[
@@ -134,93 +115,58 @@ def command(
         typer.Option("--features-out", metavar="FILE", help="Write a table of the weights of features or columns."),
     ] = None,
     quote_formulas: QuoteFormulas = False,
-    input_format: Format = None,
-    columns: Columns = None,
-    expert_from: ExpertFrom = None,
-    missing: Missing = None,
-    read_options: ReadOptions = None,
-    memory: Memory = None,
-    where: Engine = "local",
-    scheduler: Scheduler = None,
-    scheduler_timeout: SchedulerTimeout = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
-    threads: Threads = None,
-    debug: Debug = False,
+    *,
+    reading: Reading,
+    workers: Workers,
+    common: Common,
 ) -> None:
     """Learn from preferences or features with labels, and write the model. Ctrl-C keeps the best so far."""
-    read_options = declaring(read_options, missing)
     _check_usage(validation, validation_labels, validation_part, fold)
-    given = parse_params(params)
+    settings = parse_params(params)
     asked: dict[str, Any] = {"inputs": inputs, "labels": labels, "method": method, "output": output, "fold": fold}
     asked |= {"validation": validation, "validation_labels": validation_labels, "validation_part": validation_part}
     asked |= {"features": features} if features else {}
-    with Session("fit", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
-        from concordant.base.registry import METHODS
-        from concordant.base.saving import check_path
-        from concordant.io._files import check_writable, is_stream
-
+    with common.session("fit", asked) as session:
         check_quoting(quote_formulas, experts_out, features_out)
-        chosen = make_method(method, given)
-        if output == "-" or is_stream(output):
-            raise ParameterError(f"-o {output}: a model is written to a file, not to standard output or a pipe.")
+        chosen = make_method(method, settings)
         session.params["params"] = chosen.get_params()
-        place = checkpoint or f"{output}.checkpoint"
-        for path in (output, place):
-            check_path(path)
-            check_writable(path)
-        if experts_out is not None:
-            experts_out = session.destination(experts_out, "--experts-out")
-        if features_out is not None:
-            features_out = session.destination(features_out, "--features-out")
-        for table in (experts_out, features_out):
-            if table is not None:
-                table_type(table)
-                check_writable(table)
-
-        def reader(paths: list[str]) -> Source:
-            return read_input(session, paths, input_format, columns, expert_from, read_options)
-
+        saved = checkpoint or f"{output}.checkpoint"
+        _check_output(output, saved)
+        experts_table = _table_destination(session, experts_out, "--experts-out")
+        features_table = _table_destination(session, features_out, "--features-out")
         with ExitStack() as stack:
-            remote = stack.enter_context(engine(where, scheduler, scheduler_timeout))
-            blocks, asked_for_blocks = None, memory is not None or remote
+            remote = stack.enter_context(workers.connected())
             plain = features is None and fold is None and validation_part is None
-            if asked_for_blocks and plain and chosen.tags.blocks:
-                blocks = scan_input(
-                    session, inputs, input_format, columns, expert_from, read_options, memory, always=remote
-                )
-            elif asked_for_blocks:
-                able = [name for name in METHODS if METHODS[name].tags.blocks]
-                raise ParameterError(
-                    f"{'--engine' if remote else '--memory'} is for methods that add up over blocks of instances, "
-                    f"without --features, --fold and --validation-part: {', '.join(able)}."
-                )
-            if blocks is not None:
-                data = _from_blocks(session, chosen, stack.enter_context(blocks), labels)
+            if reading.memory is not None or remote:
+                _check_blocks(chosen, plain, "--engine" if remote else "--memory")
+                found = reading.read_or_scan(session, inputs, always_scan=remote)
             else:
-                source = reader(inputs)
-                check_features(source, features, chosen)
-                data = _data(session, chosen, source, labels, fold)
+                found = reading.read(session, inputs)
+            if isinstance(found, Source):
+                check_features(found, features, chosen)
+                data = _data(session, chosen, found, labels, fold)
+            else:
+                data = _data_in_blocks(session, chosen, stack.enter_context(found), labels)
             if validation is not None:
-                data = _validated(session, chosen, data, reader(validation), validation_labels)
+                data = _validated(session, chosen, data, reading.read(session, validation), validation_labels)
             elif validation_part is not None and data.labels is not None:
                 data = _hold_out(data, validation_part)
             if features is not None:
-                data = _joined(session, data, read_beside(session, features))
-            interrupted = _fit(session, chosen, data, place, resume)
+                data = _with_features(session, data, features)
+            interrupted = _fit(session, chosen, data, saved, resume)
         chosen.save(output)
-        if not interrupted and checkpoint is None and os.path.exists(place):
-            os.unlink(place)
-        if experts_out is not None:
-            _write_experts(session, chosen, experts_out, quote_formulas)
-        if features_out is not None:
-            _write_features(session, chosen, features_out, quote_formulas)
+        if not interrupted and checkpoint is None and os.path.exists(saved):
+            os.unlink(saved)
+        if experts_table is not None:
+            _write_experts(session, chosen, experts_table, quote_formulas)
+        if features_table is not None:
+            _write_features(session, chosen, features_table, quote_formulas)
         _report(session, chosen, data, output)
         note_missing(session, [(chosen.name, chosen)], data.votes)
         if interrupted:
-            kept = f"; the same command with --resume goes on from {place}" if os.path.exists(place) else ""
-            where = chosen.fit_info_.interrupted
-            session.complain(f"interrupted {where}: {output} holds the best model so far{kept}")
+            kept = f"; the same command with --resume goes on from {saved}" if os.path.exists(saved) else ""
+            when = chosen.fit_info_.interrupted
+            session.complain(f"interrupted {when}: {output} holds the best model so far{kept}")
             session.code = interrupted
             return
         session.note(f"wrote {output}: {chosen.name}, {os.path.getsize(output):,} bytes")
@@ -228,6 +174,42 @@ def command(
         beside_it = " --features FILE" if features is not None and chosen.takes_features else ""
         session.note(f"Next, on any input of the same {same}:")
         session.note(f"  concordant aggregate INPUT... --model {output}{beside_it}")
+
+
+def _check_output(output: str, checkpoint: str) -> None:
+    """Raise before a long fit where its model or its checkpoint cannot be written."""
+    from concordant.base.saving import check_path
+    from concordant.io._files import check_writable, is_stream
+
+    if output == "-" or is_stream(output):
+        raise ParameterError(f"-o {output}: a model is written to a file, not to standard output or a pipe.")
+    for path in (output, checkpoint):
+        check_path(path)
+        check_writable(path)
+
+
+def _table_destination(session: Session, path: str | None, option: str) -> str | None:
+    """Return where a table is written, after a check that it can be."""
+    if path is None:
+        return None
+    from concordant.io._files import check_writable
+
+    path = session.destination(path, option)
+    table_type(path)
+    check_writable(path)
+    return path
+
+
+def _check_blocks(method: Aggregator, plain: bool, option: str) -> None:
+    if plain and method.tags.blocks:
+        return
+    from concordant.base.registry import METHODS
+
+    able = [name for name in METHODS if METHODS[name].tags.blocks]
+    raise ParameterError(
+        f"{option} is for methods that add up over blocks of instances, without --features, --fold and "
+        f"--validation-part: {', '.join(able)}."
+    )
 
 
 class _Data(NamedTuple):
@@ -247,13 +229,13 @@ class _Data(NamedTuple):
         return len(self.votes.instances)
 
 
-def _from_blocks(session: Session, method: Aggregator, blocks: Blocks, labels: str | None) -> _Data:
+def _data_in_blocks(session: Session, method: Aggregator, blocks: Blocks, labels: str | None) -> _Data:
     """Return data that is read in blocks, with its labels where the method learns from them."""
     if not method.needs_labels():
         return _Data(blocks, None)
     if labels is None:
         raise DataError("what is read in blocks brings no labels. Name them: --labels QRELS.")
-    return _Data(blocks, own_labels(session, labels))
+    return _Data(blocks, read_label_file(session, labels))
 
 
 def _check_usage(
@@ -275,7 +257,7 @@ def _data(session: Session, method: Aggregator, source: Source, labels: str | No
         hint = f" It learns from them with {' or '.join(ways)}." if ways else ""
         session.warn(f"{method.name} learns without labels; --labels is not looked at.{hint}")
     if fold is None:
-        return _Data(data_of(source, method), read_truth(session, source, labels) if supervised else None)
+        return _Data(data_of(source, method), read_labels_of(session, source, labels) if supervised else None)
     folds = source.dataset.folds or []
     if fold > len(folds):
         there = f"folds 1 to {len(folds)}" if folds else "no folds; a LETOR folder with Fold1, Fold2, ... does"
@@ -287,7 +269,7 @@ def _data(session: Session, method: Aggregator, source: Source, labels: str | No
         return _Data(train[0], None)
     if labels is None:
         return _Data(train[0], train[1], (vali[0], vali[1]), f"on the vali part of fold {fold}")
-    truth = read_truth(session, source, labels)
+    truth = read_labels_of(session, source, labels)
     return _Data(train[0], truth, (vali[0], truth), f"on the vali part of fold {fold}")
 
 
@@ -309,12 +291,14 @@ def _validated(session: Session, method: Aggregator, data: _Data, source: Source
         session.warn(f"{method.name} learns without labels; --validation is not looked at.")
         return data
     borrowed = labels is None and source.dataset.labels is None
-    truth = data.labels if borrowed else read_truth(session, source, labels)
+    truth = data.labels if borrowed else read_labels_of(session, source, labels)
     if source.is_features != _is_features(data.votes):
         held = ["what experts said", "features of items"]
         mine, theirs = held if source.is_features else held[::-1]
         raise DataError(f"the input holds {mine}, {source.name} {theirs}; --validation must hold the same.")
-    part = as_learned(session, source, data.votes.names.tolist()) if _is_features(data.votes) else votes_of(source)
+    part = (
+        features_of_model(session, source, data.votes.names.tolist()) if _is_features(data.votes) else votes_of(source)
+    )
     return data._replace(validation=(part, truth), chosen_by="on the validation part")
 
 
@@ -324,37 +308,27 @@ def _is_features(data: Preferences | Comparisons | FeaturesOf | Blocks) -> TypeG
     return isinstance(data, Features)
 
 
-def _joined(session: Session, data: _Data, sources: list[Source]) -> _Data:
+def _with_features(session: Session, data: _Data, paths: list[str]) -> _Data:
     """Return the data with features of the items beside what experts say, also for the part to choose by."""
-    votes: Any = data.votes
-    own = beside(session, sources, votes)
-    if data.validation is None:
-        return data._replace(features=own)
-    held, truth = data.validation
-    return data._replace(features=own, validation=(held, truth, beside(session, sources, held, own.names.tolist())))
+    votes: list[Any] = [data.votes] if data.validation is None else [data.votes, data.validation[0]]
+    own, *held = read_features_beside(session, paths, votes)
+    validation = None if data.validation is None else (*data.validation, *held)
+    return data._replace(features=own, validation=validation)
 
 
 def _hold_out(data: _Data, share: float) -> _Data:
     """Return the data with a share of its labelled instances to choose by."""
-    import numpy as np
+    from concordant.selection.folds import hold_out
 
-    from concordant.data.splits import train_validation_split
-    from concordant.selection.folds import labelled, labels_of
-
-    if data.labels is None:
-        return data
     votes: Any = data.votes
-    where = np.flatnonzero(labelled(votes, data.labels))
-    held = where[train_validation_split(votes[where], share).test]
-    kept = np.setdiff1d(np.arange(len(votes)), held)
-    train, rest = votes[kept], votes[held]
-    ours, theirs = (labels_of(data.labels, part.instances) for part in (train, rest))
-    return _Data(train, ours, (rest, theirs), f"on {len(held):,} instances held out")
+    train, held = hold_out(votes, cast("LabelsOf", data.labels), share, 0)
+    return _Data(*train, held, f"on {len(held[0]):,} instances held out")
 
 
 def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: bool) -> int:
     """Fit; return 0, or the code to end with when an interrupt left a method with what it had learned so far."""
     from concordant.execution.blocks import Blocks
+    from concordant.selection.folds import shared_labels
 
     try:
         with (
@@ -364,7 +338,7 @@ def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: 
             votes: Any = data.votes
             labels = data.labels
             if labels is not None and not isinstance(votes, Blocks):
-                labels = matched(labels, votes)
+                labels = shared_labels(labels, votes)
             method.fit(votes, labels, validation=data.validation, features=data.features)
     except (KeyboardInterrupt, SystemExit) as stop:
         info = getattr(method, "fit_info_", None)

@@ -7,36 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from concordant.cli._inputs import (
-    declaring,
-    given,
-    make_method,
-    matched,
-    note_missing,
-    one_of,
-    parse_weights,
-    read_input,
-    read_truth,
-    votes_of,
-    weigh,
-)
-from concordant.cli._options import (
-    Columns,
-    Convention,
-    Debug,
-    ExpertFrom,
-    Format,
-    Json,
-    Labels,
-    Missing,
-    Quiet,
-    ReadOptions,
-    Threads,
-    Weights,
-)
+from concordant.cli._inputs import Reading, given, note_missing, read_labels_of, votes_of
+from concordant.cli._options import CONVENTIONS, Common, Convention, Labels, Weights, bundled
 from concordant.cli._output import Session
+from concordant.cli._parsing import make_method, one_of, parse_weights
 from concordant.cli.compare import parse_methods
-from concordant.cli.evaluate import CONVENTIONS
 from concordant.errors import ColumnError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -47,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
+@bundled("memory")
 def command(
     inputs: Annotated[
         list[str] | None,
@@ -88,18 +64,11 @@ def command(
     demo: Annotated[bool, typer.Option("--demo", help="Report on the bundled sample; no input is needed.")] = False,
     convention: Convention = None,
     weights: Weights = None,
-    input_format: Format = None,
-    columns: Columns = None,
-    expert_from: ExpertFrom = None,
-    missing: Missing = None,
-    read_options: ReadOptions = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
-    threads: Threads = None,
-    debug: Debug = False,
+    *,
+    reading: Reading,
+    common: Common,
 ) -> None:
     """Write one HTML file about your experts: data, consensus, agreement, methods, labels. Nothing else is needed."""
-    read_options = declaring(read_options, missing)
     one_of(convention, CONVENTIONS, "--convention")
     if not inputs and not demo:
         raise typer.BadParameter("name at least one file, or pass --demo.", param_hint="INPUT")
@@ -111,7 +80,9 @@ def command(
     trust = parse_weights(weights)
     asked = {"inputs": inputs or [], "labels": labels, "methods": methods, "output": output, "weights": trust}
     asked |= {"names": names} if names else {}
-    with Session("report", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
+    with common.session("report", asked) as session:
+        from concordant.selection.folds import shared_labels
+
         output = session.destination(output, "--output")
         _check(output)
         chosen = None if specs is None else [(spec.text, _create(spec)) for spec in specs]
@@ -121,11 +92,11 @@ def command(
             inputs, labels = [str(path("runs"))], labels or str(path("qrels.txt"))
             title = title or "The bundled sample: six search systems, forty queries"
         called = None if names is None else _names(given(session, names), name_columns)
-        source = read_input(session, inputs or [], input_format, columns, expert_from, read_options)
-        votes = weigh(votes_of(source), trust)
+        source = reading.read(session, inputs or [])
+        votes = votes_of(source).scale_weights(trust)
         truth = None
         if labels is not None or source.dataset.labels is not None:
-            truth = matched(read_truth(session, source, labels), votes)
+            truth = shared_labels(read_labels_of(session, source, labels), votes)
         files = ["standard input" if name == "-" else name for name in inputs or []]
         named = [Path(name).name or name for name in files]
         from concordant.report.content import build_report
