@@ -11,7 +11,7 @@ from concordant.execution.blocks import Blocks
 from concordant.io.read import block_format, memory_needed, read, scan
 
 if TYPE_CHECKING:
-    from concordant.io._columns import Columns
+    from concordant.io._column_roles import Columns
     from concordant.io._files import PathLike
 
 __all__ = ["read_or_scan"]

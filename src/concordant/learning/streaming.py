@@ -27,7 +27,7 @@ from concordant.learning.checkpoints import checkpoint as keeping_steps
 if TYPE_CHECKING:
     from concordant.data.preferences import Preferences
     from concordant.execution.blocks import Blocks
-    from concordant.io._columns import Columns
+    from concordant.io._column_roles import Columns
     from concordant.io._files import PathLike
 
 __all__ = ["aggregate_blocks", "can_collapse"]

@@ -37,11 +37,12 @@ __all__ = [
     "check_data",
     "check_validation_part",
     "fit_fold",
-    "labelled",
     "hold_out",
+    "labelled",
     "labels_of",
     "make_folds",
     "predict_with_features",
+    "shared_labels",
     "validation_fold",
 ]
 
