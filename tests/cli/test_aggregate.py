@@ -303,7 +303,7 @@ def test_memory_is_a_size_and_for_methods_that_go_instance_by_instance(files: Pa
     assert "must be a size such as 4GB" in wrong.stderr
     for how in (("-m", "bradley-terry", "-p", "reliability=true"), ("-m", "ulara", "--weights", "bm25=2")):
         shared = invoke("aggregate", runs, *how, "-o", out, "--memory", "0", code=1)
-        assert "--memory is for a consensus that is written" in shared.stderr
+        assert "--memory needs -o and a method" in shared.stderr
     assert not (files / "out.trec").exists()
 
 

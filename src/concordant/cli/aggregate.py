@@ -1,4 +1,4 @@
-"""`concordant aggregate`: preferences or features in, one consensus out, printed as a leaderboard or written."""
+"""`concordant aggregate`: reads preferences or features, prints the consensus as a leaderboard or writes it."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "leaderboard", "leaderboard_rows"]
 
-# What a leaderboard shows unless told otherwise: most of one instance, or a taste of the first few of many.
+# Rows and instances that a leaderboard shows by default.
 _ROWS_OF_ONE, _ROWS_OF_MANY, _SHOWN_OF_MANY = 50, 5, 3
 _RUN_DEPTH = 1000
-# What a fitted method may still be told: nothing it has learned depends on these.
+# Parameters that can be set on a fitted method: what it learned does not depend on them.
 _AT_PREDICTION = ("unknown_experts", "level", "n_bootstrap", "nan")
 
 
@@ -49,7 +49,8 @@ _AT_PREDICTION = ("unknown_experts", "level", "n_bootstrap", "nan")
 def command(
     inputs: Inputs,
     method: Annotated[
-        str | None, typer.Option("--method", "-m", metavar="M", help="See: concordant methods.  [default: rrf]")
+        str | None,
+        typer.Option("--method", "-m", metavar="M", help="The method; concordant methods lists them.  [default: rrf]"),
     ] = None,
     params: Params = None,
     model: Annotated[
@@ -62,7 +63,7 @@ def command(
             "--output",
             "-o",
             metavar="OUT",
-            help="Write the consensus; the ending says how (.trec, .csv, ...). - is standard output.",
+            help="Write the consensus to a file; its ending gives the format (.trec, .csv, ...). - is standard output.",
         ),
     ] = None,
     to: To = None,
@@ -88,7 +89,13 @@ def command(
     ] = None,
     rows: Annotated[
         int | None,
-        typer.Option("--rows", "-n", metavar="N", min=0, help="Print N rows of each instance, 0 for all of all."),
+        typer.Option(
+            "--rows",
+            "-n",
+            metavar="N",
+            min=0,
+            help="Print N rows of each instance; 0 prints all rows of all instances.",
+        ),
     ] = None,
     *,
     reading: Reading,
@@ -97,13 +104,13 @@ def command(
         typer.Option(
             "--checkpoint",
             metavar="DIR",
-            help="Keep in a folder what is read and aggregated: broken off, the same command goes on from there.",
+            help="Folder for finished parts of the work; an interrupted command that is repeated resumes from there.",
         ),
     ] = None,
     workers: Workers,
     common: Common,
 ) -> None:
-    """Reach a consensus: print the leaderboard, or write it with -o."""
+    """Compute a consensus: print it as a leaderboard, or write it with -o."""
     settings, trust = parse_params(params), parse_weights(weights)
     if model is not None:
         _check_model_usage(method, settings)
@@ -152,7 +159,7 @@ def command(
 
 @dataclass(frozen=True)
 class _Form:
-    """How a consensus is written."""
+    """How to write a consensus: format, cut, ties and quoting."""
 
     to: str | None
     top: int | None
@@ -188,7 +195,7 @@ class _Form:
 
 
 def _destination(session: Session, path: str | None, option: str) -> str | None:
-    """Return where a file is written, after a check that it can be."""
+    """Return the path of an output file, after a check that it can be written."""
     if path is None:
         return None
     from concordant.io._files import check_writable
@@ -199,7 +206,7 @@ def _destination(session: Session, path: str | None, option: str) -> str | None:
 
 
 def _check_method(method: Aggregator, params: list[str] | None, trust: dict[str, float], model: str | None) -> None:
-    """Raise where the method weighs no experts though it is asked to, or must be fitted with labels first."""
+    """Raise if the method does not take weights of experts that are given, or must be fitted with labels first."""
     if trust and not method.tags.weights:
         raise ParameterError(f"{type(method).__name__} does not weigh experts; leave --weights out.")
     if model is None and method.needs_labels():
@@ -212,7 +219,7 @@ def _check_method(method: Aggregator, params: list[str] | None, trust: dict[str,
 
 
 def _goes_in_blocks(method: Aggregator, trust: dict[str, float], model: str | None) -> bool:
-    """Return whether a method, weighed by the user, needs the instances of one block at a time."""
+    """Return whether a method, with weights of the user, needs one block of instances at a time."""
     fitted = model is not None
     return method.goes_block_by_block(fitted=fitted) and not (trust and method.learns() and not fitted)
 
@@ -223,8 +230,8 @@ def _check_block_options(in_blocks: bool, reading: Reading, checkpoint: str | No
     named = next((option for option, is_asked in asked.items() if is_asked), None)
     if named is not None and not in_blocks:
         raise ParameterError(
-            f"{named} is for a consensus that is written (-o) by a method that goes instance by instance or learns by "
-            "sums over instances, or by a fitted model: what learns from all instances together holds all of them."
+            f"{named} needs -o and a method that works instance by instance, learns by sums over instances, or is a "
+            "fitted model. Other methods need all instances in memory."
         )
 
 
@@ -265,7 +272,7 @@ def _votes(
 
 
 def _features(session: Session, method: Aggregator, source: Source, model: str | None) -> FeaturesOf:
-    """Return the features of the input in the columns that the model has learned from."""
+    """Return the features of the input that the model was fitted on."""
     if model is None:
         raise KindError(f"{method.name} works on what experts said. {no_experts(source)}")
     if not method.takes_features:
@@ -281,7 +288,7 @@ def _features(session: Session, method: Aggregator, source: Source, model: str |
 def _features_beside(
     session: Session, method: Aggregator, votes: Any, features: list[str] | None, model: str | None
 ) -> dict[str, Any]:
-    """Return the features that the method uses, or the model wants, beside what experts say."""
+    """Return the features that the method, or the model, uses beside preferences."""
     if model is None and features is not None:
         return {"features": read_features_beside(session, features, [votes])[0]}
     wanted = list(getattr(method, "item_features_", ())) if "experts_" in method.__dict__ else []
@@ -305,7 +312,7 @@ def _check_model_usage(method: str | None, params: dict[str, Any]) -> None:
     if method is not None or fixed:
         what = "--method" if method is not None else f"-p {fixed[0]}"
         raise typer.BadParameter(
-            f"a model brings its own name and parameters, so that {what} has no place beside it. "
+            f"a model has its own method and parameters, so {what} cannot be given with it. "
             f"Only {', '.join(_AT_PREDICTION)} can still be set.",
             param_hint="--model",
         )
@@ -395,7 +402,7 @@ def leaderboard(
     chosen: list[str] | None = None,
     rows: int | None = None,
 ) -> None:
-    """Print the consensus: rank, item, score, interval where there is one, and n, how many experts spoke of the item.
+    """Print the consensus: rank, item, score, interval if there is one, and n, the number of experts of the item.
 
     Parameters
     ----------
@@ -404,7 +411,7 @@ def leaderboard(
     consensus : Consensus
         What to print.
     votes : Preferences, Comparisons or Features
-        What it was reached from, to count n; there is none for features.
+        The data it was computed from, to count n; features have no n.
     chosen : list of str, optional
         The instances to print; without it all, or the first few when printed for people.
     rows : int, optional
@@ -490,7 +497,7 @@ def _table(records: list[dict[str, Any]], title: str, level: float | None) -> Ta
 
 
 def _places(values: list[float]) -> int:
-    """Return how many decimals show scores and bounds: none for whole numbers, else five figures of the largest."""
+    """Return the number of decimals of scores and bounds: 0 for whole numbers, else five digits of the largest."""
     if all(value.is_integer() for value in values):
         return 0
     largest = max(abs(value) for value in values)

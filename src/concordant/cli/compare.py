@@ -1,4 +1,4 @@
-"""`concordant compare`: several methods on one input, evaluated side by side and tested against a baseline."""
+"""`concordant compare`: evaluates several methods on one input, and tests them against a baseline."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ __all__ = ["command", "parse_methods"]
 _DEFAULT_METHODS = "rrf,comb-mnz,borda,condorcet,copeland"
 _DEFAULT_RANKERS = "pmop,list-mle,ranknet,lambdarank"
 _GROUPS = ("all", "heuristics")
-# The families whose methods fuse lists by a rule.
+# The modules whose methods fuse lists by a rule, without learning.
 _HEURISTICS = ("positional", "fusion", "majority", "markov", "robust")
 _TESTS = ("t", "fisher", "wilcoxon")
 _DEFAULT_METRICS = {"letor": "ndcg@1-5,p@1-5,map"}
 _OTHER_METRICS = "ndcg@10,p@10,map"
 _DEFAULT_FOLDS = 5
-# Which instances are held out together when the input brings no folds.
+# Seed of the folds if the input has none.
 _SPLIT_SEED = 0
 
 
@@ -73,7 +73,7 @@ def command(
             "--methods",
             "-m",
             metavar="M,...",
-            help="Methods, such as rrf,crf,'rrf(k=10)'; heuristics, or all that apply. Without it "
+            help="Methods, such as rrf,crf,'rrf(k=10)'; or a group: heuristics, all. Default: "
             f"{_DEFAULT_METHODS}; for features {_DEFAULT_RANKERS}.",
         ),
     ] = None,
@@ -83,7 +83,7 @@ def command(
         typer.Option(
             "--metrics",
             metavar="M,...",
-            help=f"Such as ndcg@10,map. Without it {_OTHER_METRICS}; for letor {_DEFAULT_METRICS['letor']}.",
+            help=f"Metrics, such as ndcg@10,map. Default: {_OTHER_METRICS}; for letor {_DEFAULT_METRICS['letor']}.",
         ),
     ] = None,
     baseline: Annotated[
@@ -91,7 +91,7 @@ def command(
         typer.Option(
             "--baseline",
             metavar="NAME",
-            help="What the others are tested against. Without it the first, of a group rrf.",
+            help="The method that the others are tested against. Default: the first, for a group rrf.",
         ),
     ] = None,
     folds: Annotated[
@@ -99,22 +99,24 @@ def command(
         typer.Option(
             "--folds",
             metavar="N|given|none",
-            help="Cross-validation with N folds, the folds of the input, or no folds. Without it those of the input, "
-            "else 5 when a method learns from labels.",
+            help="Cross-validation with N folds, the folds of the input, or no folds. Default: the folds of the input, "
+            "else 5 if a method learns from labels.",
         ),
     ] = None,
     seeds: Annotated[
         int,
-        typer.Option("--seeds", metavar="N", min=1, help="Fit methods that depend on chance with N seeds."),
+        typer.Option("--seeds", metavar="N", min=1, help="Fit methods that draw random numbers with N seeds."),
     ] = 1,
     validation_part: ValidationPart = None,
-    experts: Annotated[bool, typer.Option("--experts", help="Add every expert's own order as a row.")] = False,
+    experts: Annotated[bool, typer.Option("--experts", help="Add a row for each expert's own order.")] = False,
     convention: Convention = None,
     rel: Relevant = None,
     weights: Weights = None,
     tests: Annotated[
         str,
-        typer.Option("--tests", metavar="T,...", help="Paired tests: t, fisher, wilcoxon. The first sets the marks."),
+        typer.Option(
+            "--tests", metavar="T,...", help="Paired tests: t, fisher, wilcoxon. The first decides the marks."
+        ),
     ] = "t",
     details: Annotated[
         bool, typer.Option("--details", help="List every difference with its interval and p-values.")
@@ -127,7 +129,7 @@ def command(
     reading: Reading,
     common: Common,
 ) -> None:
-    """Compare methods on labelled data, with significance. A LETOR folder brings its own labels and folds."""
+    """Compare methods on labelled data, with significance tests. A LETOR folder has its own labels and folds."""
     one_of(convention, CONVENTIONS, "--convention")
     _check_folds(folds)
     check_share(validation_part)
@@ -190,7 +192,7 @@ def command(
 
 
 def _who_uses(chosen: list[_Chosen]) -> str:
-    """Return which methods were given the features beside the experts, in words."""
+    """Return in words which methods use the features."""
     groups = [", ".join(c.label for c in chosen if c.method.uses_features is given) for given in (True, False)]
     return f"--features: used by {groups[0] or 'none'}" + (f"; not used by {groups[1]}" if groups[1] else "")
 
@@ -220,23 +222,23 @@ class _Chosen(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What is evaluated together: the tested side of a fold, or everything."""
+    """The test part of a fold, or all data without folds."""
 
     votes: Preferences | Comparisons | FeaturesOf
     labels: LabelsOf
 
 
 class _Plan(NamedTuple):
-    """How methods are tested: what is split, into which folds, and what is evaluated together."""
+    """The data to compare on, and how it is split into folds."""
 
     votes: Preferences | Comparisons | FeaturesOf | None
     labels: LabelsOf | None
-    # A number of folds to make, those given, or None for all instances together.
+    # The number of folds, the folds of the input, or None for no folds.
     folds: int | list[Fold] | list[FeatureFold] | None
     parts: list[_Part]
-    # Why there are no folds, for methods that cannot do without.
+    # Why there are no folds, for messages about methods that need them.
     unfolded: str = ""
-    # Features of all items beside what experts say.
+    # Features of all items beside preferences.
     features: FeaturesOf | None = None
 
     @property
@@ -246,7 +248,7 @@ class _Plan(NamedTuple):
 
 @dataclass(frozen=True)
 class _Task:
-    """What every method of a comparison goes through."""
+    """The plan and the settings of a comparison, the same for every method."""
 
     plan: _Plan
     metrics: list[str]
@@ -264,7 +266,7 @@ class _Task:
         return "features" if isinstance(votes, Features) else str(getattr(votes, "kind", "comparisons"))
 
     def words(self, evaluations: dict[str, Evaluation]) -> list[str]:
-        """Return how the figures came about, where they are more than one fit to everything."""
+        """Return in words how folds and seeds were used."""
         folds, out = self.plan.folds, []
         if isinstance(folds, int):
             n = len(next(iter(evaluations.values())))
@@ -287,7 +289,7 @@ class _Task:
 
 
 def parse_methods(text: str) -> list[_Spec]:
-    """Return the methods of a text such as "rrf,crf(metric=map)"; a slip is a usage error."""
+    """Return the methods of a text such as "rrf,crf(metric=map)", or raise a usage error."""
     specs = []
     for part in split_names(text):
         match = re.fullmatch(r"([^()\s]+)(?:\((.*)\))?", part)
@@ -306,7 +308,7 @@ def _create(spec: _Spec) -> _Chosen:
 
 
 def _group(name: str) -> list[_Chosen]:
-    """Return the methods of a group; those that cannot take the input are left out with their reason later."""
+    """Return the methods of a group. Those that cannot take the input are left out later, with the reason."""
     from concordant.base.registry import METHODS, create
 
     family = {n: METHODS[n].__module__.rpartition(".")[2] for n in METHODS}
@@ -316,7 +318,7 @@ def _group(name: str) -> list[_Chosen]:
 def _plan(
     session: Session, source: Source, labels: str | None, folds: str | None, trust: dict[str, float], *, learns: bool
 ) -> _Plan:
-    """Return how the methods are tested; `learns` says that one of them needs labels to learn from."""
+    """Return the plan of the comparison; `learns` says whether a method learns from labels."""
     from concordant.selection.folds import labelled, make_folds, shared_labels
 
     given = source.dataset.folds
@@ -340,7 +342,7 @@ def _plan(
 
 
 def _prepared(fold: Any, labels: LabelsOf | None, trust: dict[str, float]) -> Any:
-    """Return a given fold with the user's own labels and trust."""
+    """Return a fold of the input with the labels and weights of the user."""
     from concordant.data.features import Features
     from concordant.selection.folds import labels_of
 
@@ -364,7 +366,7 @@ def _number_of_folds(folds: str | None, votes: Any, labels: LabelsOf, *, learns:
 def _run(
     session: Session, task: _Task, chosen: list[_Chosen], experts: bool, *, strict: bool
 ) -> tuple[dict[str, Evaluation], dict[str, str]]:
-    """Return the evaluation of every method and expert that can be had, and why the others cannot."""
+    """Return the evaluation of each method and expert, and why methods are left out."""
     evaluations: dict[str, Evaluation] = {}
     left_out: dict[str, str] = {}
     session.fit_info = {}
@@ -401,7 +403,7 @@ def _run(
 
 
 def _unfit(method: Aggregator, task: _Task) -> str | None:
-    """Return why a method cannot take part, or None when it can."""
+    """Return why a method cannot be compared on the input, or None if it can."""
     if task.kind == "features":
         if not method.takes_features:
             return f"works on {' or '.join(sorted(method.tags.accepts))}, the input holds features of items"
@@ -430,7 +432,7 @@ def _evaluate(method: Aggregator, task: _Task) -> CrossValidation:
         validation_part=task.validation_part if plan.folded else None,
         convention=task.convention,
         rel=task.rel,
-        # Where chance has no part every seed would give the same.
+        # Without random numbers every seed gives the same result.
         seeds=task.seeds if method.tags.stochastic or method.needs_labels() else 1,
         random_state=_SPLIT_SEED,
     )
@@ -457,7 +459,7 @@ def _evaluate_experts(task: _Task) -> dict[str, Evaluation]:
 
 def _baseline(name: str | None, evaluations: dict[str, Evaluation], *, group: bool) -> str:
     if name is None:
-        # Of a whole group none comes first; the method most people would have used is the one to beat.
+        # A group has no order, so the baseline is the method that most people use.
         return "rrf" if group and "rrf" in evaluations else next(iter(evaluations))
     for known in (name, f"expert {name}"):
         if known in evaluations:

@@ -1,4 +1,4 @@
-"""`concordant convert`: read anything, write it in another format."""
+"""`concordant convert`: reads one format and writes another."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ def command(
             "--output",
             "-o",
             metavar="OUT",
-            help="The file to write; its ending says how (.csv, .soi, ...). - is standard output, with --to.",
+            help="The file to write; its ending gives the format (.csv, .soi, ...). - is standard output, with --to.",
         ),
     ],
     to: To = None,
     part: Annotated[
         str | None,
-        typer.Option("--part", metavar="P", help=f"What to write of an input that holds several: {', '.join(_PARTS)}."),
+        typer.Option(
+            "--part", metavar="P", help=f"Which part to write, if the input holds several: {', '.join(_PARTS)}."
+        ),
     ] = None,
     quote_formulas: QuoteFormulas = False,
     *,

@@ -1,4 +1,4 @@
-"""`concordant evaluate`: every run of the input on its own against the labels."""
+"""`concordant evaluate`: measures each run of the input against labels."""
 
 from __future__ import annotations
 
@@ -37,16 +37,17 @@ def command(
     inputs: Inputs,
     labels: Labels = None,
     metrics: Annotated[
-        str, typer.Option("--metrics", metavar="M,...", help="Such as ndcg@10,map or ndcg@1-5,p@1-5,err@20.")
+        str, typer.Option("--metrics", metavar="M,...", help="Metrics, such as ndcg@10,map or ndcg@1-5,p@1-5,err@20.")
     ] = "ndcg@10,map",
     convention: Convention = None,
     rel: Relevant = None,
     per_instance: Annotated[
-        str | None, typer.Option("--per-instance", metavar="FILE", help="Write the value of every run and instance.")
+        str | None,
+        typer.Option("--per-instance", metavar="FILE", help="Write a table with the values of every run and instance."),
     ] = None,
     quote_formulas: QuoteFormulas = False,
     top: Annotated[
-        int | None, typer.Option("--top", metavar="K", min=1, help="Look at the K best of each instance only.")
+        int | None, typer.Option("--top", metavar="K", min=1, help="Evaluate only the K best items of each instance.")
     ] = None,
     sort: Sort = None,
     percent: Percent = None,
@@ -54,7 +55,7 @@ def command(
     reading: Reading,
     common: Common,
 ) -> None:
-    """Measure every run against labels, each expert in its own order."""
+    """Evaluate each run against labels, in its own order."""
     one_of(convention, CONVENTIONS, "--convention")
     asked = {"inputs": inputs, "labels": labels, "metrics": metrics, "rel": rel, "top": top}
     with common.session("evaluate", asked) as session:
@@ -68,7 +69,7 @@ def command(
         if per_instance is not None:
             per_instance = session.destination(per_instance, "--per-instance")
         if labels is None and reading.memory is not None:
-            raise ParameterError("--memory needs --labels: what is read in blocks brings no labels of its own.")
+            raise ParameterError("--memory needs --labels: input that is read in blocks holds no labels.")
         found = reading.read(session, inputs) if labels is None else reading.read_or_scan(session, inputs)
         with ExitStack() as stack:
             votes: Preferences | Blocks

@@ -1,4 +1,4 @@
-"""`concordant fit`: learn whom to believe, or what features are worth, and write it to one file for `aggregate`."""
+"""`concordant fit`: learns weights of experts or features from data, and writes the model for `aggregate`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-# How many experts of each sort are shown, and from which part of the strongest trust on an expert is heard at all.
+# Experts of each group that are shown, and the share of the largest weight below which an expert is ignored.
 _SHOWN = 5
 _HEARD = 0.05
 # Details with more columns than this are left to --experts-out.
@@ -58,7 +58,7 @@ _MOST_DETAILS = 6
 _SURELY = 1.96
 _SORTS = ("trusted", "ignored", "discounted", "inverted")
 _INTERRUPTED = 130
-# How many of the features that count most are shown.
+# Features with the largest weights that are shown.
 _STRONGEST = 10
 
 
@@ -67,7 +67,9 @@ def command(
     inputs: Inputs,
     method: Annotated[
         str,
-        typer.Option("--method", "-m", metavar="M", help="What to fit; see: concordant methods.", show_default=False),
+        typer.Option(
+            "--method", "-m", metavar="M", help="The method; concordant methods lists them.", show_default=False
+        ),
     ],
     output: Annotated[
         str,
@@ -81,20 +83,25 @@ def command(
         typer.Option(
             "--validation",
             metavar="INPUT",
-            help="Preferences or features to choose by, not learned from: a file, folder or pattern; may be repeated.",
+            help="Validation data, preferences or features: a file, folder or pattern; may be repeated.",
         ),
     ] = None,
     validation_labels: Annotated[
         str | None,
         typer.Option(
-            "--validation-labels", metavar="QRELS", help="Their labels, where neither they nor --labels bring them."
+            "--validation-labels",
+            metavar="QRELS",
+            help="Labels of --validation, if neither it nor --labels holds them.",
         ),
     ] = None,
     validation_part: ValidationPart = None,
     fold: Annotated[
         int | None,
         typer.Option(
-            "--fold", metavar="N", min=1, help="Of a LETOR folder: learn from the train part of fold N, choose by vali."
+            "--fold",
+            metavar="N",
+            min=1,
+            help="Fold of a LETOR folder: fit on its train part, validate on its vali part.",
         ),
     ] = None,
     checkpoint: Annotated[
@@ -102,10 +109,10 @@ def command(
         typer.Option(
             "--checkpoint",
             metavar="FILE",
-            help="Where a fit notes how far it is. Without it MODEL.checkpoint, removed when all is done.",
+            help="File for the checkpoint of the fit. Default: MODEL.checkpoint, removed after the fit.",
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of an interrupted fit.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted fit from its checkpoint.")] = False,
     experts_out: Annotated[
         str | None,
         typer.Option("--experts-out", metavar="FILE", help="Write a table of what was learned about every expert."),
@@ -120,7 +127,7 @@ def command(
     workers: Workers,
     common: Common,
 ) -> None:
-    """Learn from preferences or features with labels, and write the model. Ctrl-C keeps the best so far."""
+    """Fit a method to preferences or features with labels, and write the model. Ctrl-C keeps the best so far."""
     _check_usage(validation, validation_labels, validation_part, fold)
     settings = parse_params(params)
     asked: dict[str, Any] = {"inputs": inputs, "labels": labels, "method": method, "output": output, "fold": fold}
@@ -213,19 +220,19 @@ def _check_blocks(method: Aggregator, plain: bool, option: str) -> None:
 
 
 class _Data(NamedTuple):
-    """What is learned from, and what passes and candidates are chosen by."""
+    """Training data, and validation data that passes and candidates are chosen by."""
 
     votes: Preferences | Comparisons | FeaturesOf | Blocks
     labels: LabelsOf | None
     # Data, labels and, where there are some, the features beside the data.
     validation: tuple[Any, ...] | None = None
-    # In words, how what is chosen by came about.
+    # Where the validation value comes from, in words.
     chosen_by: str = "held out in cross-validation"
     features: FeaturesOf | None = None
 
     @property
     def n_instances(self) -> int:
-        """How many instances there are."""
+        """The number of training instances."""
         return len(self.votes.instances)
 
 
@@ -244,7 +251,7 @@ def _check_usage(
     ways = {"--validation": validation, "--validation-part": validation_part, "--fold": fold}
     used = [option for option, value in ways.items() if value is not None]
     if len(used) > 1:
-        raise typer.BadParameter("each says what to choose by; use one of them.", param_hint=" / ".join(used))
+        raise typer.BadParameter("each gives validation data; use one of them.", param_hint=" / ".join(used))
     if validation_labels is not None and validation is None:
         raise typer.BadParameter("goes with --validation INPUT.", param_hint="--validation-labels")
     check_share(validation_part)
@@ -255,7 +262,7 @@ def _data(session: Session, method: Aggregator, source: Source, labels: str | No
     if labels is not None and not supervised:
         ways = _ways_to_learn(method)
         hint = f" It learns from them with {' or '.join(ways)}." if ways else ""
-        session.warn(f"{method.name} learns without labels; --labels is not looked at.{hint}")
+        session.warn(f"{method.name} learns without labels; --labels is ignored.{hint}")
     if fold is None:
         return _Data(data_of(source, method), read_labels_of(session, source, labels) if supervised else None)
     folds = source.dataset.folds or []
@@ -286,9 +293,9 @@ def _ways_to_learn(method: Aggregator) -> list[str]:
 
 
 def _validated(session: Session, method: Aggregator, data: _Data, source: Source, labels: str | None) -> _Data:
-    """Return the data with a part and its labels to choose by; labels of all may have come with the training part."""
+    """Return the data with a validation part and its labels, which may be among the training labels."""
     if data.labels is None:
-        session.warn(f"{method.name} learns without labels; --validation is not looked at.")
+        session.warn(f"{method.name} learns without labels; --validation is ignored.")
         return data
     borrowed = labels is None and source.dataset.labels is None
     truth = data.labels if borrowed else read_labels_of(session, source, labels)
@@ -309,7 +316,7 @@ def _is_features(data: Preferences | Comparisons | FeaturesOf | Blocks) -> TypeG
 
 
 def _with_features(session: Session, data: _Data, paths: list[str]) -> _Data:
-    """Return the data with features of the items beside what experts say, also for the part to choose by."""
+    """Return the data with features of the items beside preferences, also for the validation part."""
     votes: list[Any] = [data.votes] if data.validation is None else [data.votes, data.validation[0]]
     own, *held = read_features_beside(session, paths, votes)
     validation = None if data.validation is None else (*data.validation, *held)
@@ -317,7 +324,7 @@ def _with_features(session: Session, data: _Data, paths: list[str]) -> _Data:
 
 
 def _hold_out(data: _Data, share: float) -> _Data:
-    """Return the data with a share of its labelled instances to choose by."""
+    """Return the data with a share of its labelled instances held out for validation."""
     from concordant.selection.folds import hold_out
 
     votes: Any = data.votes
@@ -326,7 +333,7 @@ def _hold_out(data: _Data, share: float) -> _Data:
 
 
 def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: bool) -> int:
-    """Fit; return 0, or the code to end with when an interrupt left a method with what it had learned so far."""
+    """Fit; return 0, or the exit code of an interrupt after which the method holds its best state so far."""
     from concordant.execution.blocks import Blocks
     from concordant.selection.folds import shared_labels
 
@@ -353,9 +360,9 @@ def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: 
 
 
 def _noted(session: Session, place: str, resume: bool) -> AbstractContextManager[Any]:
-    """Return what has a fit note how far it is, and take that up."""
+    """Return a context in which a fit writes its checkpoint and resumes from it."""
     if resume and not os.path.exists(place):
-        session.warn(f"there is no checkpoint {place!r} to go on from; the fit begins anew.")
+        session.warn(f"there is no checkpoint {place!r} to resume from; the fit starts from the beginning.")
     from concordant.learning.checkpoints import checkpoint
 
     return checkpoint(place, resume=resume)
@@ -385,9 +392,9 @@ def _write_features(session: Session, method: Aggregator, path: str, quote_formu
 
 
 def _weights(method: Aggregator) -> list[tuple[str, float]]:
-    """Return what each column of a linear model is worth, the strongest first.
+    """Return the weight of each column of a linear model, the largest first.
 
-    Rankers have weights in units of the column's standard deviation; others in those of the column itself.
+    Weights of rankers are per standard deviation of the column, others per unit of the column.
     """
     learned = vars(method)
     if isinstance(learned.get("coefficients_"), dict):
@@ -436,7 +443,7 @@ def _report(session: Session, method: Aggregator, data: _Data, output: str) -> N
 
 
 def _features_table(weights: list[tuple[str, float]], units: str) -> Table:
-    """Return the features that count most."""
+    """Return a table of the features with the largest weights."""
     shown = weights[:_STRONGEST]
     hidden = "; --features-out FILE writes all" if len(shown) < len(weights) else ""
     what = f"the {len(shown)} strongest of {len(weights):,} weights" if hidden else f"{len(weights):,} weights"
@@ -448,7 +455,7 @@ def _features_table(weights: list[tuple[str, float]], units: str) -> Table:
 
 
 def _amount(data: _Data, counts: dict[str, int]) -> str:
-    """Return in words what was learned from, and which labels could be used."""
+    """Return in words the amount of training data, and how many labels could be used."""
     votes: Any = data.votes
     n = data.n_instances
     words = f"{n:,} instance{'s' if n != 1 else ''}"
@@ -475,7 +482,7 @@ def _word(value: Any) -> str:
 
 
 def _sort_of(expert: dict[str, Any], strongest: float) -> str:
-    """Return what an expert is to the model, in its own words where it has any."""
+    """Return the group of an expert: what the method itself says, or else what its weight says."""
     said = re.match(r"\w+", str(expert.get("meaning", "")))
     if said is not None and said[0] in _SORTS:
         return said[0]
@@ -483,16 +490,16 @@ def _sort_of(expert: dict[str, Any], strongest: float) -> str:
         return "ignored"
     if expert["weight"] > 0:
         return "trusted"
-    # Only an interval can tell an expert who is inverted from one whose weight came out below 0.
+    # Only an interval can tell an inverted expert from one whose weight is below 0 by chance.
     return "inverted" if expert["weight"] + _SURELY * expert.get("stderr", math.inf) < 0 else "discounted"
 
 
 def _experts_table(experts: list[dict[str, Any]], room: int | None = None) -> Table:
-    """Return the experts most trusted, ignored, discounted and inverted, a few of each.
+    """Return a table of a few experts of each group: trusted, ignored, discounted and inverted.
 
-    Where there is not enough room, of what the weights mean only the first word is said, and details are left out.
+    If there is not enough room, the meaning is shortened to its first word, and details are left out.
     """
-    # A weight that could not be told is no trust.
+    # An unknown weight comes last.
     order = sorted(experts, key=lambda e: -e["weight"] if e["weight"] == e["weight"] else math.inf)
     strongest = max((abs(e["weight"]) for e in experts if e["weight"] == e["weight"]), default=0.0)
     found: dict[str, list[dict[str, Any]]] = {sort: [] for sort in _SORTS}

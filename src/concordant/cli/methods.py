@@ -1,4 +1,4 @@
-"""`concordant methods`: what there is, with tags; and the page of one method."""
+"""`concordant methods`: lists the methods with their tags, or shows the page of one method."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["command"]
 @bundled("threads")
 def command(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A method, to read its page.", show_default=False)
+        str | None, typer.Argument(metavar="[NAME]", help="Show the page of this method.", show_default=False)
     ] = None,
     *,
     common: Common,
@@ -69,7 +69,7 @@ def _takes(described: dict[str, Any]) -> str:
 
 
 def _extras(described: dict[str, Any]) -> str:
-    """Return what sets a method apart: the tags most methods share are not worth a line."""
+    """Return the tags in which a method differs from most others."""
     words = [tag for tag in ("supervised", "uncertainty", "stochastic") if described[tag]]
     words += [f"no {tag}" for tag in ("weights", "ties") if not described[tag]]
     return ", ".join(words)

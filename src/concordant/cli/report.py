@@ -1,4 +1,4 @@
-"""`concordant report`: one HTML file that says what the data is, what it comes to, and whom to believe."""
+"""`concordant report`: writes one HTML file about the data, the consensus, the experts and the methods."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def command(
         ),
     ] = None,
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Where the report goes.")
+        str, typer.Option("--output", "-o", metavar="FILE", help="The HTML file to write.")
     ] = "report.html",
     labels: Labels = None,
     methods: Annotated[
@@ -42,8 +42,8 @@ def command(
             "--methods",
             "-m",
             metavar="M,...",
-            help="What to ask, such as rrf,borda,crf; the first that needs no labels gives the consensus. Without it a "
-            "few that suit the data.",
+            help="Methods, such as rrf,borda,crf; the first that needs no labels gives the consensus. Default: a few "
+            "that suit the data.",
         ),
     ] = None,
     names: Annotated[
@@ -57,10 +57,10 @@ def command(
     name_columns: Annotated[
         list[str] | None,
         typer.Option(
-            "--name-columns", metavar="ROLE=COLUMN,...", help="Which columns of --names are what: item=1,name=2."
+            "--name-columns", metavar="ROLE=COLUMN,...", help="Roles of the columns of --names: item=1,name=2."
         ),
     ] = None,
-    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="What the report is called.")] = None,
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Title of the report.")] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Report on the bundled sample; no input is needed.")] = False,
     convention: Convention = None,
     weights: Weights = None,
@@ -68,7 +68,7 @@ def command(
     reading: Reading,
     common: Common,
 ) -> None:
-    """Write one HTML file about your experts: data, consensus, agreement, methods, labels. Nothing else is needed."""
+    """Write a self-contained HTML report: data, consensus, agreement of experts, methods, labels."""
     one_of(convention, CONVENTIONS, "--convention")
     if not inputs and not demo:
         raise typer.BadParameter("name at least one file, or pass --demo.", param_hint="INPUT")
@@ -130,7 +130,7 @@ def command(
 
 
 def _names(path: PathLike, columns: list[str] | None) -> dict[str, str]:
-    """Return what items are called."""
+    """Return the names of items."""
     from concordant.io.names import read_names
 
     try:
@@ -140,7 +140,7 @@ def _names(path: PathLike, columns: list[str] | None) -> dict[str, str]:
 
 
 def _matched_names(session: Session, names: dict[str, str], items: set[str]) -> dict[str, int]:
-    """Return how many names there are, of how many items, and how many of none; what does not match is noted."""
+    """Return how many items have names, and how many names match no item; print a note if some do not match."""
     known = sum(item in names for item in items)
     out = {"items_named": known, "items_without": len(items) - known, "of_no_item": len(names) - known}
     if out["items_without"] or out["of_no_item"]:
@@ -151,7 +151,7 @@ def _matched_names(session: Session, names: dict[str, str], items: set[str]) -> 
 
 
 def _called(inputs: list[str]) -> str:
-    """Return what the input is called: the file, or the folder that holds all of them."""
+    """Return a name for the input: that of the file, or of the folder that holds all files."""
     paths = [Path(name) for name in inputs]
     if len(paths) == 1:
         return paths[0].name or inputs[0]
@@ -166,7 +166,7 @@ def _create(spec: Any) -> Any:
 
 
 def _check(output: str) -> None:
-    """Raise before the work where it could not be shown, or not be written."""
+    """Raise before the work if the report cannot be rendered or written."""
     try:
         import jinja2  # noqa: F401
     except ImportError:
@@ -177,7 +177,7 @@ def _check(output: str) -> None:
 
 
 def _folds(source: Source, labels: str | None, trust: dict[str, float]) -> Any:
-    """Return the folds of a LETOR folder, unless labels or weights of the user's own replace what they hold."""
+    """Return the folds of a LETOR folder, unless the user gives other labels or weights."""
     return source.dataset.folds if labels is None and not trust else None
 
 
