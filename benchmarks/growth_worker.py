@@ -186,7 +186,7 @@ class _Shared:
 
     def add(self, pieces: list[float]) -> None:
         """Add the pieces of one map, dealt out in blocks as `map_instances` does, each to whoever is free first."""
-        blocks = min(len(pieces), 2 * local.TURNS)
+        blocks = min(len(pieces), 2 * local.BLOCKS_PER_THREAD)
         edges = [len(pieces) * b // blocks for b in range(blocks + 1)]
         busy = [0.0, 0.0]
         for first, last in pairwise(edges):

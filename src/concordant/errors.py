@@ -1,4 +1,4 @@
-"""Every exception and warning of Concordant, and the only place where their messages are put together.
+"""Exceptions and warnings of Concordant, and functions that build their messages.
 
 A message says what is wrong, where (in the user's own ids, file and line), what was found, what is allowed and what
 to do.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -41,11 +41,11 @@ def shorten(text: str, width: int = 120) -> str:
 
 
 def quote(value: object, width: int = 120) -> str:
-    """Return a value as messages show it: its repr, which makes control characters visible, cut where it is long."""
+    """Return the repr of a value, which makes control characters visible, cut to `width`."""
     return repr(shorten(value, width)) if isinstance(value, str) else shorten(repr(value), width)
 
 
-# What is wrong with text that no file and no table can hold, said after the text.
+# Follows a text that files and tables cannot hold.
 NOT_TEXT = "is not text: it holds half of a character (a lone surrogate)."
 
 
@@ -60,9 +60,9 @@ def is_text(text: str) -> bool:
 
 
 def visible(text: str) -> str:
-    r"""Return `text` safe for one line of a terminal: what does not print is escaped, line breaks included.
+    r"""Return `text` safe for one line of a terminal: characters that do not print are escaped.
 
-    That are control characters, which could clear or rewrite the screen, and marks that change the direction of text.
+    These are line breaks, control characters, which could rewrite the screen, and marks that change text direction.
 
     >>> print(visible("d1\x1b[2J\n寿司"))
     d1\x1b[2J\n寿司
@@ -70,6 +70,33 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+# Settings that messages have advised: how Python writes them -> name and value.
+_ADVISED: dict[str, tuple[str, object]] = {}
+
+
+def setting(name: str, value: object) -> str:
+    """Return a parameter with a value, as a message advises it; `reword_settings` knows it from then on.
+
+    >>> f"Pass {setting('unknown_experts', 'ignore')} to leave them out."
+    "Pass unknown_experts='ignore' to leave them out."
+    """
+    text = f"{name}={value!r}"
+    _ADVISED[text] = (name, value)
+    return text
+
+
+def reword_settings(message: str, word: Callable[[str, object], str]) -> str:
+    """Return a message with the settings that it advises in other words, such as options of a command line.
+
+    >>> reword_settings(f"Pass {setting('k', 60)}.", lambda name, value: f"-p {name}={value}")
+    'Pass -p k=60.'
+    """
+    # The longest first: one setting may begin with another, as k=60 with k=6.
+    for text in sorted((text for text in _ADVISED if text in message), key=len, reverse=True):
+        message = message.replace(text, word(*_ADVISED[text]))
+    return message
 
 
 def listing(values: Iterable[Any], limit: int = 10) -> str:
@@ -187,7 +214,7 @@ class DuplicateError(DataError):
         """Return the error naming the two places, as row numbers or as file:line."""
         return cls(
             f"expert {quote(expert)} ranks item {quote(item)} twice in instance {quote(instance)} "
-            f'({cls.places(first, second)}). Pass duplicates="best" to keep the better.'
+            f"({cls.places(first, second)}). Pass {setting('duplicates', 'best')} to keep the better."
         )
 
     @classmethod

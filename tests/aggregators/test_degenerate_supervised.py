@@ -193,7 +193,7 @@ def fitted(name: str) -> Any:
 
 Table = dict[str, tuple[Any, dict[str, Any], dict[str, Due]]]
 STRANGERS = {"p": {"x": "ab", "w": "ba", "v": "ba"}}
-UNKNOWN = raises("['w', 'v']", "Known: ['x', 'y', 'z']", 'unknown_experts="ignore"')
+UNKNOWN = raises("['w', 'v']", "Known: ['x', 'y', 'z']", "unknown_experts='ignore'")
 ALONE = "fewer than two experts are heard there"
 NOT_COMPARED = raises("not on comparisons", error=KindError)
 

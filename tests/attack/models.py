@@ -66,7 +66,7 @@ def fitted(name: str) -> cc.Aggregator:
 
 def signed(data: bytes) -> bytes:
     """Return the bytes with the checksum that they should have, where there is still a place for it."""
-    mark, blank = saving._MARK, saving._BLANK.encode()
+    mark, blank = saving._CHECKSUM_MARK, saving._BLANK_CHECKSUM.encode()
     at = data.find(mark) + len(mark)
     if at < len(mark) or at + len(blank) > len(data):
         return data
@@ -88,7 +88,7 @@ def taken_apart(data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 def put_together(header: dict[str, Any], arrays: dict[str, Tensor]) -> bytes:
     """Return a file with this header and these arrays, whatever they are, and the right checksum."""
-    text = json.dumps({"checksum": saving._BLANK} | header)
+    text = json.dumps({"checksum": saving._BLANK_CHECKSUM} | header)
     outer: dict[str, Any] = {"__metadata__": {"concordant": text}}
     body = b""
     for name, (dtype, shape, data) in arrays.items():

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import concordant as cc
+from concordant.errors import DataWarning
 from concordant.execution import InMemory
+from concordant.metrics.evaluation import evaluate_experts
 from concordant.selection import GridSearch, cross_validate
 
 
@@ -85,6 +88,31 @@ def test_what_cannot_take_blocks_says_what_to_do(blocks: cc.Blocks) -> None:
         cc.RRF().explain(blocks)  # type: ignore[arg-type] # what is tested
     with pytest.raises(cc.errors.KindError, match="no features beside blocks"):
         cc.BradleyTerry().fit(blocks, features=cc.Features(["q"], ["a"], [[1.0]]))
+
+
+def test_experts_in_blocks_are_evaluated_as_in_memory(blocks: cc.Blocks) -> None:
+    votes = cc.concat(blocks[:])
+    rng = np.random.default_rng(0)
+    known = [(q, f"d{i}") for q in blocks.instances[5:] for i in range(4)]
+    # One labelled instance has no lists: it counts 0 for every expert.
+    labels = cc.Labels([q for q, _ in known] + ["absent"], [i for _, i in known] + ["d0"], rng.integers(0, 3, 141))
+    ways: list[dict[str, Any]] = [{}, {"top": 2}, {"convention": "letor", "rel": 2.0}]
+    for how in ways:
+        here = evaluate_experts(blocks, labels, "ndcg@3,map", **how)
+        there = evaluate_experts(votes, labels, "ndcg@3,map", **how)
+        assert here.partial == there.partial == votes.experts.tolist()
+        assert here.silent == there.silent == []
+        for expert, found in there.found.items():
+            assert here.found[expert].instances == found.instances
+            for name, values in found.values.items():
+                np.testing.assert_array_equal(here.found[expert].values[name], values)
+    with pytest.warns(DataWarning, match="answer only some"):
+        table = cc.compare(blocks, labels, "map", tests=["t"])
+    assert list(table.evaluations) == votes.experts.tolist()
+    with pytest.raises(cc.errors.KindError, match=r"skip_empty=.*concat\(blocks\[:2\]\)"):
+        cc.compare(blocks, labels, "map", skip_empty=True)
+    with pytest.raises(cc.errors.DataError, match="expert 'e0' and the labels share no instance"):
+        evaluate_experts(blocks, cc.Labels(["none such"], ["d0"], [1]), "map")
 
 
 def test_methods_say_whether_they_go_block_by_block() -> None:

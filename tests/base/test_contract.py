@@ -291,7 +291,7 @@ SOURCE = Path(contract.__file__).parents[1]
 
 # What is no matter of data or of a fit: a checkpoint that cannot be written, candidates of a search that failed,
 # compiled code that cannot be kept.
-OF_THE_BASE = {"base/checkpoints.py": 1, "selection/search.py": 1, "kernels/jit.py": 1, "_registry.py": 1}
+OF_THE_BASE = {"learning/checkpoints.py": 1, "selection/search.py": 1, "kernels/jit.py": 1, "_registry.py": 1}
 
 
 def warnings_of(path: Path) -> list[tuple[int, str]]:

@@ -165,13 +165,13 @@ def test_state_that_cannot_be_saved_is_named(tmp_path: Path) -> None:
             method.save(tmp_path / "m")
     del method.odd_  # type: ignore[attr-defined]
     method.__dict__["method_"] = 3
-    with pytest.raises(ParameterError, match=r"\['method_'\] cannot name what a method has learned"):
+    with pytest.raises(ParameterError, match=r"\['method_'\] are no names of learned attributes"):
         method.save(tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_compressed_ending_is_refused_before_anything_is_written(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match=r"m\.gz': such a file is not compressed"):
+    with pytest.raises(ParameterError, match=r"m\.gz': models are not compressed"):
         cc.RRF().save(tmp_path / "m.gz")
     assert list(tmp_path.iterdir()) == []
 

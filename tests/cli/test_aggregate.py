@@ -303,7 +303,7 @@ def test_memory_is_a_size_and_for_methods_that_go_instance_by_instance(files: Pa
     assert "must be a size such as 4GB" in wrong.stderr
     for how in (("-m", "bradley-terry", "-p", "reliability=true"), ("-m", "ulara", "--weights", "bm25=2")):
         shared = invoke("aggregate", runs, *how, "-o", out, "--memory", "0", code=1)
-        assert "--memory is for a consensus that is written" in shared.stderr
+        assert "--memory needs -o and a method" in shared.stderr
     assert not (files / "out.trec").exists()
 
 
@@ -333,8 +333,8 @@ LARGE_VOTES = [
 
 def counted(monkeypatch: pytest.MonkeyPatch, limit: int) -> list[bool]:
     """Return a list that fills with whether comparisons were collapsed while they were read."""
-    from concordant.cli import aggregate
     from concordant.io.formats import FORMATS
+    from concordant.learning import streaming
 
     seen: list[bool] = []
     plain = FORMATS["comparisons"].read
@@ -343,7 +343,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, limit: int) -> list[bool]:
         seen.append(bool(options.get("collapse")))
         return plain(paths, **options)
 
-    monkeypatch.setattr(aggregate, "_MUCH", limit)
+    monkeypatch.setattr(streaming, "LARGE", limit)
     monkeypatch.setitem(FORMATS.entries, "comparisons", replace(FORMATS["comparisons"], read=watched))
     return seen
 

@@ -169,8 +169,8 @@ def test_methods_that_learn_without_labels(data: Path, tmp_path: Path, invoke: I
     model = cc.load(tmp_path / "m")
     assert same(model, cc.METHODS["ulara"](eta=0.5).fit(cc.read_runs(data / "runs")))
     told = invoke(*args, "-l", data / "qrels.txt", "--validation", data / "more").stderr
-    assert "warning: ulara learns without labels; --labels is not looked at." in told
-    assert "warning: ulara learns without labels; --validation is not looked at." in told
+    assert "warning: ulara learns without labels; --labels is ignored." in told
+    assert "warning: ulara learns without labels; --validation is ignored." in told
     nothing = invoke("fit", data / "runs", "-m", "rrf", "-o", tmp_path / "m", "-p", "k=7").stdout
     assert nothing == "rrf has nothing to learn: the model holds its parameters.\n"
     args = ("fit", data / "runs", "-m", "rrf", "-o", tmp_path / "m", "-p", "k=7", "--experts-out", tmp_path / "e.csv")
@@ -193,7 +193,7 @@ def test_votes_of_judges(files: Path, invoke: Invoke) -> None:
         (["-m", "rrf", "-o", "."], "cannot write '.': it is a folder"),
         (["-m", "rrf", "-o", "m", "-p", "k=-3"], "'k' parameter of RRF"),
         (["-m", "rrf", "-o", "m", "--fold", "3"], "the input brings no folds"),
-        (["-m", "rrf", "-o", "m.gz"], "such a file is not compressed"),
+        (["-m", "rrf", "-o", "m.gz"], "models are not compressed"),
     ],
 )
 def test_what_cannot_be_done_is_said_and_nothing_written(
@@ -206,7 +206,10 @@ def test_what_cannot_be_done_is_said_and_nothing_written(
 
 def test_resuming_without_a_checkpoint_begins_anew_and_says_so(data: Path, tmp_path: Path, invoke: Invoke) -> None:
     result = fit(invoke, data, tmp_path / "m", "--resume")
-    assert f"there is no checkpoint '{tmp_path / 'm'}.checkpoint' to go on from; the fit begins anew" in result.stderr
+    assert (
+        f"there is no checkpoint '{tmp_path / 'm'}.checkpoint' to resume from; the fit starts from the beginning"
+        in result.stderr
+    )
 
 
 def test_a_checkpoint_that_was_named_stays_and_one_of_another_fit_is_refused(
@@ -228,12 +231,12 @@ DRIVER = """
 import os, sys
 from concordant.learning import training
 number, at, *args = sys.argv[1:]
-report = training.report
+report = training.report_progress
 def tell(done, total):
     report(done, total)
     if done == int(at):
         os.kill(os.getpid(), int(number))
-training.report = tell
+training.report_progress = tell
 from concordant.cli.app import main
 sys.argv = ["concordant", *args]
 main()
@@ -366,7 +369,7 @@ def test_an_interrupt_within_the_first_pass_of_a_long_one_says_how_to_go_on(
 @pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 def test_an_interrupt_before_the_first_pass_leaves_what_was_there(data: Path, tmp_path: Path) -> None:
     (tmp_path / "m").write_text("what was there")
-    code = DRIVER.replace("training.report = tell", "training._plan = lambda *a: tell(0, 1)")
+    code = DRIVER.replace("training.report_progress = tell", "training._plan = lambda *a: tell(0, 1)")
     command = [sys.executable, "-c", code, "2", "0", "fit", str(data / "runs"), "-l", str(data / "qrels.txt")]
     done = subprocess.run(
         [*command, "-m", METHOD, "-o", str(tmp_path / "m")],
@@ -385,7 +388,7 @@ def test_an_interrupt_before_the_first_pass_leaves_what_was_there(data: Path, tm
 def test_a_method_that_could_learn_from_labels_says_how(data: Path, tmp_path: Path, invoke: Invoke) -> None:
     for name, ways in (("rrf", "-p k=learned or -p weights=learned"), ("cps", "-p adherence=supervised")):
         args = ("fit", data / "runs", "-l", data / "qrels.txt", "-m", name, "-o", tmp_path / "m")
-        assert f"--labels is not looked at. It learns from them with {ways}." in invoke(*args).stderr
+        assert f"--labels is ignored. It learns from them with {ways}." in invoke(*args).stderr
     args = ("fit", data / "runs", "-l", data / "qrels.txt", "-m", "borda", "-o", tmp_path / "m")
     assert "It learns" not in invoke(*args).stderr
 

@@ -11,7 +11,7 @@ import typer
 
 from concordant.base.contract import FitInfo
 from concordant.cli._output import Progress, Session, Table, number
-from concordant.errors import ConcordantWarning, DataError, ParseError, visible
+from concordant.errors import ConcordantWarning, DataError, ParseError, setting, visible
 
 
 @pytest.mark.parametrize(
@@ -131,20 +131,20 @@ def test_a_bar_on_a_terminal_shows_when_work_lasts(
 
 
 @pytest.mark.parametrize(
-    ("setting", "said", "heard"),
+    ("form", "said", "heard"),
     [
-        ("-p {name}={value}", 'or pass unknown_experts="ignore".', "or pass -p unknown_experts=ignore."),
-        ("mpm({name}={value})", "Pass max_iter=99 to go on.", "Pass mpm(max_iter=99) to go on."),
-        ("--read {name}={value}", "Pass self_pairs='drop' to", "Pass --read self_pairs=drop to"),
+        ("-p {name}={value}", f"or pass {setting('unknown_experts', 'ignore')}.", "or pass -p unknown_experts=ignore."),
+        ("mpm({name}={value})", f"Pass {setting('max_iter', 99)} to go on.", "Pass mpm(max_iter=99) to go on."),
+        ("--read {name}={value}", f"Pass {setting('self_pairs', 'drop')} to", "Pass --read self_pairs=drop to"),
         ("--read {name}={value}", "Pass layout='ranks' (--format ranks)", "Pass layout='ranks' (--format ranks)"),
         ("--read {name}={value}", "Pass missing=('',) for", "Pass missing=('',) for"),
     ],
 )
 def test_advice_about_parameters_is_given_in_options(
-    capsys: pytest.CaptureFixture[str], setting: str, said: str, heard: str
+    capsys: pytest.CaptureFixture[str], form: str, said: str, heard: str
 ) -> None:
     session = Session("x", {})
-    session.setting = setting
+    session.setting = form
     with session:
         warnings.warn(said, ConcordantWarning, stacklevel=1)
     with pytest.raises(typer.Exit), session:

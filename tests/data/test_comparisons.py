@@ -247,3 +247,25 @@ def test_the_frame_holds_the_rows(c: Comparisons) -> None:
     assert frame.schema["left"] == pl.String
     rows = rows_of(c) if named else [(q, *rest) for q, _, *rest in rows_of(c)]
     assert frame.rows() == rows
+
+
+def test_factors_of_experts_multiply_their_counts() -> None:
+    c = Comparisons("q", ["x", "y"], ["a", "b"], ["b", "c"], [3, 1], [1, 0], [0, 2])
+    scaled = c.scale_weights({"y": 0.5})
+    assert rows_of(scaled) == [("q", "x", "a", "b", 3, 1, 0), ("q", "y", "b", "c", 0.5, 0, 1)]
+    assert c.scale_weights({}) is c
+    assert c.scale_weights({"x": 2}).sided is c.sided
+
+
+@pytest.mark.parametrize(
+    ("expert", "factors", "message"),
+    [
+        (["x"], {"z": 1.0}, r"no expert 'z' to weigh. Experts: \['x'\]"),
+        (["x"], {"x": -1.0}, "finite number >= 0. Got -1.0 for 'x'"),
+        (["x"], {"x": float("nan")}, "finite number >= 0. Got nan"),
+        (None, {"x": 1.0}, "the comparisons name no experts"),
+    ],
+)
+def test_factors_that_make_no_sense_are_refused(expert: list[str] | None, factors: Any, message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        Comparisons("q", expert, ["a"], ["b"]).scale_weights(factors)

@@ -165,3 +165,23 @@ def test_features_join_and_differ() -> None:
 def test_contradictory_features_are_refused(arguments: Any, message: str) -> None:
     with pytest.raises(DataError, match=message):
         Features(*arguments)
+
+
+def test_features_are_chosen_by_name() -> None:
+    f = Features(["q", "q"], ["a", "b"], [[1, 2], [3, 4]], names=["u", "v"])
+    assert f.select(["u", "v"]) is f
+    assert f.select(["v", "u"]).X.tolist() == [[2, 1], [4, 3]]
+    filled = f.select(["w", "u"], fill=0)
+    assert filled.X.tolist() == [[0, 1], [0, 3]]
+    assert filled.names.tolist() == ["w", "u"]
+    with pytest.raises(DataError, match=r"there is no feature \['w'\]. The features are \['u', 'v'\]"):
+        f.select(["w", "u"])
+
+
+def test_features_are_aligned_by_id() -> None:
+    f = Features(["q", "p", "q"], ["a", "a", "b"], [[1], [2], [3]])
+    labels = Labels(["p", "q"], ["a", "b"], [0, 1])
+    assert f.align(labels).X.tolist() == [[2], [3]]
+    assert f.align(labels).slots is labels.slots
+    with pytest.raises(DataError, match=r"PMOP has no features for 1 of 2 items, such as 'c' of 'q'. Items are"):
+        f.align(Labels(["q", "q"], ["a", "c"], [0, 1]), owner="PMOP")

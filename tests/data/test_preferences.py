@@ -801,3 +801,11 @@ def test_pairs_follow_what_is_declared() -> None:
 def test_a_frame_says_what_is_declared_where_something_is() -> None:
     assert "missing" not in CUT.with_missing("unknown").to_frame().columns
     assert CUT.to_frame()["missing"].to_list() == ["below"] * 3 + ["unknown"] * 3
+
+
+def test_factors_of_experts_multiply_the_weights_there_are() -> None:
+    p = Preferences(["q"] * 2, ["x", "y"], ["a", "b"], [1, 1], weight={"x": 3})
+    assert p.scale_weights({"x": 2, ("q", "y"): 5}).weights.tolist() == [6, 5]
+    assert p.scale_weights({}) is p
+    with pytest.raises(DataError, match="no expert 'z' to weigh"):
+        p.scale_weights({"z": 2})

@@ -429,7 +429,7 @@ def test_the_command_line_works_on_a_cluster(client: Any, runs: Path, tmp_path: 
     assert invoke("-o", tmp_path / "x.trec", *there, "--scheduler-timeout", "0").exit_code == 2
     refused = invoke(*there)
     assert refused.exit_code == 1
-    assert "--engine is for a consensus that is written" in refused.output
+    assert "--engine needs -o and a method" in refused.output
 
 
 @pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")

@@ -17,6 +17,7 @@ import concordant as cc
 from concordant.errors import ConcordantWarning, FormatError, ParameterError, ParseError
 from concordant.io.formats import FORMATS
 from concordant.io.read import read, sniff
+from concordant.io.read_or_scan import read_or_scan
 
 RUN = "301 Q0 d1 1 2.5 {tag}\n301 Q0 d2 2 1.5 {tag}\n302 Q0 d1 1 0.5 {tag}\n"
 QRELS = "301 0 d1 1\n301 0 d2 0\n302 0 d1 2\n"
@@ -375,3 +376,23 @@ def test_words_for_no_value_given_as_missing_are_still_understood(tmp_path: Path
         old = cc.read_ratings(path, missing=["-1"])
     assert old == cc.read_ratings(path, null_values=["-1"])
     assert old.n_rows == 1
+
+
+def test_files_are_read_in_blocks_where_they_take_too_much_memory(tmp_path: Path) -> None:
+    path = tmp_path / "a.trec"
+    path.write_text("1 Q0 d1 1 9.5 bm25\n2 Q0 d2 1 8.1 bm25\n")
+    said: list[str] = []
+    assert read_or_scan(path, say=said.append) == read(path)
+    assert not said
+    ways: list[dict[str, Any]] = [{"memory": 0}, {"always_scan": True}, {"checkpoint": tmp_path / "kept"}]
+    for how in ways:
+        found = read_or_scan(path, say=said.append, **how)
+        assert isinstance(found, cc.Blocks)
+        with found as blocks:
+            assert cc.concat(blocks[:]) == read(path).preferences
+    assert len(said) == 1
+    assert "it is read in blocks of instances" in said[0]
+    votes = tmp_path / "votes.csv"
+    votes.write_text("left,right,winner\na,b,left\n")
+    # Comparisons cannot be read in blocks.
+    assert isinstance(read_or_scan(votes, memory=0), cc.Dataset)

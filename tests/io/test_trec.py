@@ -265,7 +265,7 @@ def test_an_item_ranked_twice_names_both_lines(tmp_path: Path) -> None:
         read_runs([a, b], expert_from="tag")
     assert str(caught.value) == (
         f"expert 'x' ranks item 'd2' twice in instance '1' ({a}:2 and {b}:3). "
-        'Pass duplicates="best" to keep the better.'
+        "Pass duplicates='best' to keep the better."
     )
     best = read_runs([a, b], expert_from="tag", duplicates="best")
     assert shape(best).lists["1", "x"] == [("d1", 2.0), ("d3", 2.0), ("d2", 5.0)]

@@ -195,7 +195,7 @@ REFUSED: dict[str, tuple[Data, type[ConcordantError], tuple[str, ...]]] = {
     ),
     "no features": (changed(X=np.zeros((40, 0))), DataError, ("tell two items apart", "0 features")),
     "no rows": (Data(np.zeros((0, 3)), [], []), DataError, ("nothing to learn from",)),
-    "NaN": (changed(X=with_value(7, 1, np.nan)), DataError, ("feature '2'", "item '7' of instance 'q1'", 'nan="mean"')),
+    "NaN": (changed(X=with_value(7, 1, np.nan)), DataError, ("feature '2'", "item '7' of instance 'q1'", "nan='mean'")),
     "infinity": (changed(X=with_value(7, 1, -np.inf)), DataError, ("feature '2'", "item '7'", "-inf")),
     "infinite labels": (changed(y=np.where(np.arange(40) == 4, np.inf, D.y)), DataError, ("row 4", "infinite")),
     "words": (changed(X=[["x", "y", "z"]] * 40), KindError, ("could not convert",)),
@@ -281,7 +281,7 @@ def test_features_at_prediction(name: str) -> None:
     lenient = ranker(name, nan="mean").fit(features, labels)
     torn = cc.Features(D.qid, features.items, with_value(7, 1, np.nan), ["a", "b", "c"])
     where = "item 'd7' of instance 'q1'"
-    refused(lambda: model.predict(torn), DataError, "feature 'b'", where, 'nan="mean"')
+    refused(lambda: model.predict(torn), DataError, "feature 'b'", where, "nan='mean'")
     refused(lambda: model.predict(with_value(7, 1, np.nan)), DataError, "feature 'b'", "row 7")
     refused(lambda: model.predict(with_value(7, 1, np.inf)), DataError, "feature 'b'", "row 7", "inf")
     refused(lambda: lenient.predict(with_value(7, 1, np.inf)), DataError, "feature 'b'", "row 7", "inf")
@@ -374,7 +374,7 @@ def test_experts_and_features_together(name: str) -> None:
 def test_unknown_experts(name: str) -> None:
     model = ranker(name).fit(RUNS, TRUTH)
     stranger = cc.from_lists({RUNS.experts[0]: ["a", "b"], "new": ["b", "a"]})
-    refused(lambda: model.predict(stranger), DataError, "['new']", 'unknown_experts="ignore"')
+    refused(lambda: model.predict(stranger), DataError, "['new']", "unknown_experts='ignore'")
     lenient = ranker(name, unknown_experts="ignore").fit(RUNS, TRUTH)
     want = lenient.predict(stranger.select_experts([RUNS.experts[0]]))
     np.testing.assert_array_equal(lenient.predict(stranger).score, want.score)

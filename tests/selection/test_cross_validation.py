@@ -319,3 +319,17 @@ def test_letor_folds(data_dir: Path) -> None:
     ]
     assert found.mean == cc.combine_folds(by_fold).mean
     assert len(found.consensus) == sum(len(f.test.preferences) for f in folds)
+
+
+def test_without_folds_a_method_is_evaluated_on_what_it_was_fitted_to() -> None:
+    found = cross_validate(cc.RRF(k=7), P, LABELS, metrics="ndcg@5,map", folds=None)
+    plain = cc.evaluate(cc.RRF(k=7).fit_predict(P), LABELS, "ndcg@5,map")
+    assert found.folds is None
+    assert found.instances == plain.instances
+    for name, values in plain.values.items():
+        assert found.values[name].tolist() == values.tolist()
+    assert len(found.runs) == len(found.fit_infos) == 1
+    seeds = cross_validate(cc.Kemeny(random_state=3), P, LABELS, metrics="map", folds=None, seeds=2)
+    assert seeds.seeds == (3, 4)
+    with pytest.raises(ParameterError, match=r"CPS learns from labels, .* Pass folds=, such as 5"):
+        cross_validate(LEARNS, P, LABELS, folds=None)

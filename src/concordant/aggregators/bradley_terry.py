@@ -46,6 +46,7 @@ from concordant.errors import (
     ParameterError,
     UncertaintyWarning,
     listing,
+    setting,
 )
 from concordant.execution.blocks import Blocks
 from concordant.inference import uncertainty as intervals
@@ -1066,7 +1067,7 @@ class BradleyTerry(Aggregator):
             self._warn(
                 f"the {lost[0]} item never won, in {sum(won.values()):,.10g} outcomes that were decided: the experts "
                 f"may as well lean to the other side, and scores of items {listing(rows.items.tolist(), 5)} mean "
-                "little. If the columns are winner and loser, pass sided=False.",
+                f"little. If the columns are winner and loser, pass {setting('sided', False)}.",
                 IdentifiabilityWarning,
             )
 

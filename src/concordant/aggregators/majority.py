@@ -25,7 +25,7 @@ from concordant.base.registry import register_method
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus
 from concordant.data.preferences import Preferences
-from concordant.errors import ConvergenceWarning, DataError
+from concordant.errors import ConvergenceWarning, DataError, setting
 from concordant.execution import map_instances, n_threads, threads
 from concordant.execution.blocks import Blocks
 from concordant.kernels import kemeny, pairwise_wins
@@ -586,8 +586,8 @@ class Kemeny(Aggregator):
             self._warn(
                 f"the rankings of {len(unsure)} of {len(proofs)} instances are not proven optimal; instance "
                 f"{preferences.instances[worst]!r} costs {proofs[worst].cost:g}, no ranking costs less than "
-                f"{proofs[worst].bound:g}. Raise time_limit or max_items for a proof, or pass solver='local' "
-                "to do without.",
+                f"{proofs[worst].bound:g}. Raise time_limit or max_items for a proof, or pass "
+                f"{setting('solver', 'local')} to do without.",
                 ConvergenceWarning,
             )
         return proofs

@@ -46,6 +46,7 @@ from concordant.errors import (
     NotFittedError,
     ParameterError,
     listing,
+    setting,
 )
 from concordant.execution import Shards, map_instances, report_progress, threads, without_progress
 from concordant.execution.blocks import Blocks, shards_of
@@ -90,7 +91,8 @@ _FEW_LISTS = 2.0
 # So many rankings of a prior outweigh them: with one the weights of 5,000 voters still confirm themselves.
 _HELD = 10.0
 _PARTED_HELP = (
-    'Pass missing="below" if a list ranks what it leaves out below what it holds, or add lists that link them.'
+    f"Pass {setting('missing', 'below')} if a list ranks what it leaves out below what it holds, or add lists that "
+    "link them."
 )
 
 
@@ -260,7 +262,8 @@ class Mallows(Aggregator):
             self._warn(
                 f"no two of the experts {listing(experts)} rank the same two items in instance {name!r}{more}, so that "
                 f"they cannot disagree: its dispersion has no finite estimate and is cut at {mallows.LEAST_THETA:g}, "
-                "which does not mean that the order is sure. Pass dispersion=-1, or lists that share items.",
+                f"which does not mean that the order is sure. Pass {setting('dispersion', -1)}, or lists that share "
+                "items.",
                 IdentifiabilityWarning,
             )
 
@@ -656,7 +659,7 @@ class ExtendedMallows(Aggregator):
                 raise DataError(
                     f"ExtendedMallows(k={self.k}) compares the first places of lists that rank what they leave out "
                     f"below what they hold; lists of instance {p.instances[int(silent[0])]!r} say nothing about it. "
-                    'Pass missing="below" if they do, or leave k out.'
+                    f"Pass {setting('missing', 'below')} if they do, or leave k out."
                 )
         found = pools_of(p, self.k, self.missing, np.arange(p.n_experts, dtype=np.int32) if code is None else code)
         pools = [pool for pool in found if pool is not None]
@@ -852,15 +855,15 @@ class ExtendedMallows(Aggregator):
             )
             self._warn(
                 f"the consensus never contradicts {who} no finite estimate. Few instances allow that by chance: fit on "
-                f"more of them, or pass prior=1 to hold {'it' if one else 'them'} to the average expert.",
+                f"more of them, or pass {setting('prior', 1)} to hold {'it' if one else 'them'} to the average expert.",
                 IdentifiabilityWarning,
             )
         elif self.prior < _HELD and lists.sum() < _FEW_LISTS * len(heard):
             few = "one list each" if lists.max() == 1 else f"{lists.sum() / len(heard):.2g} lists on average"
             self._warn(
                 f"experts {listing([experts[e] for e in heard.tolist()])} have {few}: whom to believe is decided by "
-                "who agrees there, and who is believed confirms it. Fit on more instances, pass prior=10 to hold the "
-                "experts together, or use Mallows, which believes all alike.",
+                f"who agrees there, and who is believed confirms it. Fit on more instances, pass "
+                f"{setting('prior', 10)} to hold the experts together, or use Mallows, which believes all alike.",
                 IdentifiabilityWarning,
             )
 
@@ -920,8 +923,8 @@ class ExtendedMallows(Aggregator):
             self._warn(
                 f"two chains from opposite ends still disagree in {len(unsure)} of {len(pools)} instances after "
                 f"{_LAST_WINDOW:g} moves per item: {listing([pools[i].name for i in unsure])}; together they are "
-                f"{inferred[worst].r_hat:.3g} times as wide as one in {pools[worst].name!r}. Pass inference='borda' "
-                "or a larger chain_steps.",
+                f"{inferred[worst].r_hat:.3g} times as wide as one in {pools[worst].name!r}. Pass "
+                f"{setting('inference', 'borda')} or a larger chain_steps.",
                 ConvergenceWarning,
             )
         if known is not None and any(one.sweeps for one in inferred):

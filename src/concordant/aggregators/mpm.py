@@ -31,6 +31,7 @@ from concordant.errors import (
     NotFittedError,
     UncertaintyWarning,
     listing,
+    setting,
 )
 from concordant.execution import InMemory, Shards, map_instances, report_progress
 from concordant.execution.blocks import Blocks
@@ -368,7 +369,7 @@ class MPM(Aggregator):
             only = next(s.first for s in summaries if s.instances)
             self._warn(
                 f"whom to believe is decided by agreement in one instance alone, {only!r}, where experts who agree "
-                "confirm each other. Pass adherence='none' to count everybody alike.",
+                f"confirm each other. Pass {setting('adherence', 'none')} to count everybody alike.",
                 IdentifiabilityWarning,
             )
 
@@ -381,7 +382,7 @@ class MPM(Aggregator):
         if not info.converged and self.optimizer == "auto" and not info.interrupted:
             self._warn(
                 f"the adherence has not converged after {found.n_iter} steps (gradient {found.norm:.2g}, tol "
-                f"{self.tol:g}). Raise max_iter, or pass adherence='none'.",
+                f"{self.tol:g}). Raise max_iter, or pass {setting('adherence', 'none')}.",
                 ConvergenceWarning,
             )
         silent = [e for e, count in zip(self.experts_, n_preferences.tolist(), strict=True) if not count]
@@ -503,7 +504,8 @@ class MPM(Aggregator):
             n = sizes.index(largest)
             raise DataError(
                 f"variances need a table of all pairs: {largest:,} items of instance {counts.votes.instances[n]!r} "
-                f"take {8e-9 * largest**2:,.1f} GB. Pass variances='force' to have it made, or variances=False."
+                f"take {8e-9 * largest**2:,.1f} GB. Pass {setting('variances', 'force')} to have it made, or "
+                f"{setting('variances', False)}."
             )
 
         def work(n: int) -> Variances | None:
@@ -650,7 +652,8 @@ class MPM(Aggregator):
             m = int(np.diff(votes.slots.offsets)[many].max())
             self._warn(
                 f"no intervals for instances of more than {_MANY_ITEMS:,} items: {m:,} need {8e-9 * m**2:,.1f} GB for "
-                "each of several tables. Pass uncertainty='sandwich', 'information' or 'bootstrap' to have them made.",
+                f"each of several tables. Pass {setting('uncertainty', 'sandwich')}, 'information' or 'bootstrap' to "
+                "have them made.",
                 UncertaintyWarning,
             )
 

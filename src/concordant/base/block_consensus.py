@@ -22,16 +22,16 @@ def consensus_of_blocks(
     adjust: Callable[[Preferences], Preferences] | None = None,
     top: int | None = None,
 ) -> Iterator[Consensus]:
-    """Yield the consensus of every block by a fitted method; a shift in the data is warned of once.
+    """Yield the consensus of every block by a fitted method; warn once if the data have shifted.
 
     Parameters
     ----------
     blocks : Shards of Preferences
-        The blocks, wherever they lie.
+        The blocks, in memory, on disk or on workers.
     method : Aggregator
-        One that is fitted, or learns nothing.
+        A method that is fitted, or learns nothing.
     adjust : function, optional
-        What is done to every block before.
+        Applied to every block before it is aggregated.
     top : int, optional
         How many items of each instance to keep; all of them when absent.
     """
@@ -47,10 +47,10 @@ def consensus_of_blocks(
 def _consensus_of_block(
     block: Preferences, method: Aggregator, adjust: Callable[[Preferences], Preferences] | None, top: int | None
 ) -> tuple[Consensus, str]:
-    """Return the consensus of a block, and how it differs from what the method learned from."""
+    """Return the consensus of a block, and in words how the block differs from the training data."""
     votes = block if adjust is None else adjust(block)
     shift = method._data_shift(votes)
     with without_progress():
-        # A shift is said once for all blocks, and not by each.
+        # The caller warns of a shift once for all blocks; `predict` would warn for each.
         consensus = method._consensus(method._checked(votes)) if shift else method.predict(votes)
     return consensus if top is None else consensus.top(top), shift

@@ -1,7 +1,7 @@
-"""The contract: what every method takes, gives and promises, and the few lines that keep the promise for all of them.
+"""The contract of a method: `Aggregator`, the base class of all methods, with its tags and `FitInfo`.
 
-A method says what it accepts in its tags, what its parameters may be in `constraints`, and turns preferences into
-scores in one hook. Checking, naming, timing and saving are done here, once.
+A method declares what it accepts in its tags and what its parameters may be in `constraints`, and turns preferences
+into scores in one hook, `_scores`. Checks, names, times and saving are done here for all methods.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ Votes = Preferences | Comparisons
 
 
 def _declared_below(data: Votes | Blocks) -> Bools:
-    """Return, for the instances in which some list leaves items out, whether those are declared below; of blocks all.
+    """Return for each instance with incomplete lists whether the items they leave out are declared below.
 
-    Comparisons leave nothing out. Blocks are not read for it.
+    Comparisons have no incomplete lists. Blocks are not read for this: all of their instances are returned.
     """
     if isinstance(data, Preferences):
         return data.below()[data.leaves_out()]
@@ -63,7 +63,7 @@ def _declared_below(data: Votes | Blocks) -> Bools:
 
 
 def _some_left_out(blocks: Blocks) -> bool:
-    """Return whether some list of blocks leaves out items that are declared below; read up to the first such block."""
+    """Return whether a list in some block leaves out items that are declared below; stop at the first such block."""
     each = (next(iter(blocks.shards.select([b]).map(_leaves_out_below))) for b in range(len(blocks)))
     return any(each)
 
@@ -72,13 +72,13 @@ def _leaves_out_below(block: Preferences) -> bool:
     return bool(_declared_below(block).any())
 
 
-# Rows scored at one time: few enough to stay near a core, many enough that threads seldom wait for the interpreter.
+# Rows scored at one time: few enough for the cache of a core, many enough that threads seldom wait for the interpreter.
 _BLOCK_ROWS = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """What a method can do; the contract checks hold it to its word.
+    """What a method can do. The contract checks test each of these promises.
 
     Attributes
     ----------
@@ -89,14 +89,14 @@ class Tags:
     per_instance : bool
         Whether an instance's scores depend on that instance alone (given what `fit` learned).
     weights, ties : bool
-        Whether weights of lists count, and whether ties inside a list are allowed.
+        Whether the weights of lists are used, and whether ties inside a list are allowed.
     uncertainty, stochastic : bool
-        Whether it gives intervals, and whether chance enters (seeded by `random_state`).
+        Whether it gives intervals, and whether it draws random numbers (seeded by `random_state`).
     faithful : bool
         Whether one expert gets its own order back and unanimous preferences are kept, as far as scores differ by more
         than the tie rule allows (1e-12 of the largest).
     counts : bool
-        Whether of comparisons only the counts of pairs matter, and not who compared (see `counts_suffice`).
+        Whether only the counts of pairs matter in comparisons, not who compared (see `counts_suffice`).
     blocks : bool
         Whether `fit` also learns from blocks of instances that do not fit in memory (see `learns_from_blocks`).
     cost : str
@@ -128,21 +128,21 @@ class FitInfo:
     seconds : float
         How long `fit` took.
     warnings : list of str
-        What was said about the data and the fit.
+        The warnings given about the data and the fit.
     uncertainty : str or None
         How the intervals were made, None without intervals.
     labels : dict of str to int
-        How far the labels went in a supervised fit: instances, those labelled and usable, items, those judged and
-        unjudged, and labels of items that are elsewhere.
+        Counts of a supervised fit: instances, labelled and usable instances, items, judged and unjudged items, and
+        labels of items that are not in the preferences.
     validation : float or None
-        The value of the metric chosen by, on instances not learned from.
+        The value of the metric that the fit was chosen by, on validation instances.
     chosen : dict
-        What was chosen by it, such as the transform, the learning rate and the number of passes.
+        What the metric chose, such as the transform, the learning rate and the number of passes.
     interrupted : str
-        Where an interrupt ended the fit, empty without one.
+        Where an interrupt ended the fit; empty without an interrupt.
     missing : str or None
-        As what items counted that a list leaves out: "unknown", "below", or "below in 12 of 50 instances"; None where
-        no list leaves any out, and in methods to which it makes no difference.
+        How items that a list leaves out were treated: "unknown", "below", or "below in 12 of 50 instances"; None where
+        all lists are complete, and for methods to which it makes no difference.
     """
 
     n_iter: int = 0
@@ -170,20 +170,20 @@ class Aggregator:
     name: ClassVar[str]
     tags: ClassVar[Tags]
     constraints: ClassVar[Mapping[str, Constraint]] = {}
-    # Whether features of items alone are an input, in the place of preferences.
+    # Whether it takes features of items in place of preferences.
     takes_features: ClassVar[bool] = False
     # Whether `fit` uses `features=` beside preferences; given to any other method they are an error.
     uses_features: ClassVar[bool] = False
-    # Whether it has no way to obey lists that put what they leave out below, and takes it as unknown.
+    # Whether it takes items that a list leaves out as unknown even where they are declared below.
     _missing_is_unknown: ClassVar[bool] = False
-    # Whether it can do either, and does as the preferences declare where nobody says otherwise.
+    # Whether its parameter `missing` can follow what the preferences declare about items that a list leaves out.
     _honours_missing: ClassVar[bool] = False
-    # Whether only the ratios of an instance's weights count, so that they may have any size.
+    # Whether only the ratios of the weights within an instance matter, so that they may have any size.
     _relative_weights: ClassVar[bool] = False
-    # Whether the rounding error of a score is a part of the score itself, not of the largest one: it decides on ties.
+    # Whether scores tie when they agree relative to themselves, instead of relative to the largest of the instance.
     _relative_tolerance: ClassVar[bool] = False
     _param_names: ClassVar[tuple[str, ...]] = ()
-    # The interrupt that ended a fit early, raised again once the method holds what it learned.
+    # The interrupt that ended a fit early; raised again after the fit has stored what it learned.
     _interrupt: BaseException | None = None
 
     fit_info_: FitInfo
@@ -191,7 +191,7 @@ class Aggregator:
     experts_: list[str]
     adherence_: Floats
 
-    # A method without parameters needs no __init__ of its own; that of `object` would look as if it took any.
+    # For methods without parameters: the signature of object.__init__ has *args and **kwargs.
     def __init__(self) -> None:
         pass
 
@@ -235,7 +235,7 @@ class Aggregator:
     def learns(self) -> bool:
         """Return whether a fit with these parameters learns something that instances share.
 
-        Where it does not, an instance gets the same scores whichever others are there.
+        If it does not, the scores of an instance do not depend on the other instances.
 
         Examples
         --------
@@ -249,9 +249,9 @@ class Aggregator:
         return type(self)._fit is not Aggregator._fit
 
     def missing_as(self, preferences: Votes | Blocks) -> str | None:
-        """Return as what items count that a list leaves out; None where no list does, or it makes no difference.
+        """Return how items that a list leaves out are treated; None if all lists are complete or it does not matter.
 
-        Of blocks, which are not looked through for it, it is told in any case.
+        Blocks are not read for this, and count as incomplete.
 
         Examples
         --------
@@ -274,7 +274,7 @@ class Aggregator:
         return "unknown" if n == 0 else "below" if n == len(below) else f"below in {n} of {len(below)} instances"
 
     def _note_missing(self, preferences: Votes | Blocks) -> None:
-        """Note as what items count that a list leaves out, and warn where a declaration cannot be obeyed."""
+        """Record how items that lists leave out are treated, and warn if a declaration cannot be followed."""
         if not (self._honours_missing or self._missing_is_unknown):
             return
         if hasattr(self, "fit_info_"):
@@ -285,9 +285,9 @@ class Aggregator:
             return
         able = [n for n in METHODS if METHODS[n]._honours_missing]
         message = (
-            f"the preferences declare items that a list leaves out below what it holds; {type(self).__name__} takes "
-            "them as unknown, so that an item is judged by the lists that hold it alone. Methods that obey: "
-            f"{', '.join(able)}. Declare missing='unknown' if that is meant."
+            f"the preferences declare that items a list leaves out are below what it holds; {type(self).__name__} "
+            "takes them as unknown, and judges an item only by the lists that hold it. Methods that follow the "
+            f"declaration: {', '.join(able)}. Declare missing='unknown' to take them as unknown in any method."
         )
         if message not in getattr(self, "fit_info_", FitInfo()).warnings:
             self._warn(message, DataWarning)
@@ -305,16 +305,16 @@ class Aggregator:
         validation: Any = None,
         features: Features | None = None,
     ) -> Self:
-        """Learn what is shared over instances and return self; a method that shares nothing only checks its input.
+        """Learn what instances share and return self; a method that learns nothing only checks its input.
 
-        Blocks, from `scan`, are gone through where they lie, on disk or on the workers of a cluster, by methods whose
-        statistics add up over instances.
+        Methods whose statistics add up over instances also learn from blocks (see `scan`), on disk or on the workers
+        of a cluster.
         """
         self._run_fit(self._accepted(preferences), labels, validation, features)
         return self
 
     def predict(self, preferences: Votes | Blocks) -> Consensus:
-        """Return the consensus of each instance of `preferences`, what `fit` learned being held fixed.
+        """Return the consensus of each instance of `preferences` with what `fit` learned.
 
         Blocks are read one by one; the consensus of all of them is held in memory. `aggregate_blocks` writes it to a
         file instead.
@@ -346,9 +346,9 @@ class Aggregator:
         return self.consensus_
 
     def learned_experts(self) -> dict[str, list[Any]]:
-        """Return what was learned about the experts, column by column; empty where nothing is.
+        """Return what was learned about the experts, column by column; empty if nothing was.
 
-        The columns are `expert`, `weight` (the adherence), and whatever else the method keeps in `expert_details_`.
+        The columns are `expert`, `weight` (the adherence), and those of `expert_details_`.
         """
         if "adherence_" not in self.__dict__:
             return {}
@@ -385,20 +385,20 @@ class Aggregator:
     def _require_additive(
         self, contributions: tuple[list[str], Floats, Floats] | None
     ) -> tuple[list[str], Floats, Floats]:
-        """Return the contributions, or raise where the scores are no sum over experts."""
+        """Return the contributions, or raise if the scores are not a sum over experts."""
         if contributions is None:
             can = [name for name in METHODS if METHODS[name]._contributions is not Aggregator._contributions]
             raise KindError(
                 f"the scores of {type(self).__name__} with these parameters are no sum over experts, so there is "
-                "nothing to take apart. Methods that can be explained, some of them with certain parameters only: "
+                "nothing to explain. Methods that can be explained, some of them with certain parameters only: "
                 f"{', '.join(can)}."
             )
         return contributions
 
     def _contributions(self, preferences: Any) -> tuple[list[str], Floats, Floats] | None:
-        """Return experts, what each adds to every slot (slots × experts) and what is added besides (one per slot).
+        """Return experts, what each adds to the score of every slot (slots × experts), and the rest (one per slot).
 
-        None says that the scores are no sum over experts.
+        Return None if the scores are not a sum over experts.
         """
         return None
 
@@ -409,7 +409,7 @@ class Aggregator:
         save(self, path)
 
     def _run_fit(self, votes: Votes | Blocks, labels: Labels | None, validation: Any, features: Features | None) -> Any:
-        """Fit afresh on checked votes and return what `_fit` found out about these very instances."""
+        """Reset, fit to checked votes, and return what `_fit` found about these instances for `_consensus`."""
         self._check_features(features)
         if isinstance(votes, Blocks):
             self._check_blocks(features)
@@ -427,7 +427,7 @@ class Aggregator:
         return known
 
     def _mark_inverted_experts(self, votes: Votes, labels: Labels | None) -> None:
-        """Call those experts inverted whose order labels show to be so, among those with weights below 0."""
+        """Call experts with negative weights inverted where the labels confirm it."""
         said = self.__dict__.get("expert_details_", {}).get("meaning")
         if said is None or labels is None:
             return
@@ -441,11 +441,11 @@ class Aggregator:
 
     @contextmanager
     def _reraise_interrupt(self) -> Iterator[None]:
-        """Give a block for a fit; an interrupt that ended it is raised when the method holds what it has learned."""
+        """Raise the interrupt that ended a fit, after the method has stored what it learned."""
         try:
             yield
         except BaseException:
-            # A second interrupt, or an error, before it held anything.
+            # A second interrupt, or an error, before anything was stored.
             if self._interrupt is not None:
                 info = self.fit_info_
                 self._reset()
@@ -469,10 +469,10 @@ class Aggregator:
         return not self._blocks_obstacle()
 
     def goes_block_by_block(self, *, fitted: bool = False) -> bool:
-        """Return whether the consensus of blocks can be reached block by block, without labels.
+        """Return whether blocks can be aggregated with one block in memory at a time, without labels.
 
-        A method that is `fitted`, or learns nothing, needs no more than the instances of one block. One that learns
-        goes over the blocks first.
+        A method that is `fitted`, or learns nothing, needs one block at a time. A method that learns must be able to
+        learn from blocks.
 
         Examples
         --------
@@ -502,11 +502,11 @@ class Aggregator:
         return self.tags.counts
 
     def _blocks_obstacle(self) -> str:
-        """Return why a fit with these parameters cannot learn from blocks, "" where it can."""
+        """Return why a fit with these parameters cannot learn from blocks, "" if it can."""
         return "" if self.tags.blocks else f"{type(self).__name__} learns from preferences in memory, not from blocks."
 
     def _check_blocks(self, features: Features | None) -> None:
-        """Raise where a fit with these parameters, or with features, cannot learn from blocks."""
+        """Raise KindError if a fit with these parameters, or with features, cannot learn from blocks."""
         if features is not None:
             raise KindError(f"{type(self).__name__} takes no features beside blocks. Leave features= out.")
         obstacle = self._blocks_obstacle() if self.learns() else ""
@@ -518,21 +518,21 @@ class Aggregator:
             )
 
     def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> Any:
-        """Learn what is shared over instances; the default shares nothing and so learns nothing.
+        """Learn what instances share; the default learns nothing.
 
-        `preferences` are Preferences or Comparisons, and also Blocks where `tags.blocks` is set: `shards_of` makes
-        one block of what is in memory, so that a method has one way to learn from all of them.
+        `preferences` are Preferences or Comparisons, and also Blocks if `tags.blocks` is set: `shards_of` makes one
+        block of data in memory, so that a method needs a single code path.
 
-        What a fit finds out about the training instances on the way may be returned: `fit_predict` hands it to
-        `_consensus`, so that nothing is inferred twice.
+        A fit may return what it found about the training instances: `fit_predict` hands it to `_consensus`, which
+        then need not infer it again.
         """
         return None
 
     def _consensus(self, preferences: Votes, known: Any = None) -> Consensus:
         """Return the consensus of checked preferences; override to add intervals.
 
-        Large preferences are scored block by block of whole instances: what a block needs stays in the cache of a
-        core, and cores share the blocks. An instance's scores do not depend on its company, so nothing else changes.
+        Large preferences are scored in blocks of whole instances, which fit in the cache of a core and run on several
+        cores. The scores are the same, because those of an instance do not depend on the other instances.
         """
         slots = preferences.slots
         if isinstance(preferences, Comparisons) or len(edges := self._block_edges(preferences)) == 2:
@@ -552,27 +552,27 @@ class Aggregator:
         return rank_scores(score, slots.offsets, relative_tolerance=self._relative_tolerance)
 
     def _block_edges(self, preferences: Preferences) -> list[int]:
-        """Return the instances at which blocks of about `_BLOCK_ROWS` rows begin, and the end."""
+        """Return the first instance of each block of about `_BLOCK_ROWS` rows, and the number of instances."""
         n = len(preferences)
         if not self.tags.per_instance or preferences.n_rows < 2 * _BLOCK_ROWS:
             return [0, n]
         ends = preferences.list_offsets[preferences.list_starts]
         marks = np.arange(0, preferences.n_rows, _BLOCK_ROWS)
-        # The first block begins at the first instance, even where that one has no rows.
+        # The first block begins at the first instance, even if that one has no rows.
         starts = np.unique(np.searchsorted(ends, marks, side="right") - 1)
         return [0, *starts[1:].tolist(), n]
 
     def _scores(self, preferences: Any) -> Floats:
         """Return one score per slot, larger is better."""
-        raise TypeError(f"{type(self).__name__} does not say how to score")
+        raise TypeError(f"{type(self).__name__} must define _scores")
 
     def _reset(self) -> None:
-        """Drop everything an earlier fit learned, so that a refit starts afresh."""
+        """Delete everything that an earlier fit learned."""
         for name in [n for n in self.__dict__ if n.endswith("_") and not n.startswith("_")]:
             del self.__dict__[name]
 
     def _check_state(self) -> None:
-        """Raise DataError where what was loaded does not fit together; for shapes that compiled loops rely on."""
+        """Raise DataError if loaded attributes do not fit together: shapes that compiled loops rely on."""
 
     def _accepted(self, preferences: Votes | Blocks) -> Votes | Blocks:
         """Return the container after the checks of `_checked`; blocks are checked one by one when they are read."""
@@ -584,7 +584,7 @@ class Aggregator:
     def _checked(self, preferences: Votes) -> Votes:
         """Return the container after checking the parameters and that the method works on it.
 
-        Weights of extreme size are scaled where only their ratios count, and refused elsewhere.
+        Weights of extreme size are scaled if only their ratios matter, and refused otherwise.
         """
         if isinstance(preferences, Preferences):
             kind: str = preferences.kind
@@ -595,7 +595,7 @@ class Aggregator:
             raise KindError.unaccepted(type(self).__name__, "features", self.tags.accepts, others)
         elif isinstance(preferences, Blocks):
             raise KindError(
-                f"{type(self).__name__} does this with preferences in memory, not with blocks. Pass one block, such as "
+                f"{type(self).__name__} needs preferences in memory here, not blocks. Pass one block, such as "
                 "blocks[0], or several: concat(blocks[:2])."
             )
         else:
@@ -607,7 +607,7 @@ class Aggregator:
         return usable_weights(preferences, type(self).__name__, relative=self._relative_weights)
 
     def _check_features(self, features: object) -> None:
-        """Raise where features are given beside preferences to a method that would not look at them."""
+        """Raise KindError if features are given to a method that does not use them."""
         if features is not None and not self.uses_features:
             able = ", ".join(n for n in METHODS if METHODS[n].uses_features)
             raise KindError(
@@ -622,7 +622,7 @@ class Aggregator:
             raise KindError.unaccepted(type(self).__name__, kind, self.tags.accepts, others)
 
     def _data_shift(self, preferences: Any) -> str:
-        """Return how the data differ from those learned from, in a way that the method cannot make up for, or ""."""
+        """Return in words how the data differ from the training data so that predictions suffer; "" if they do not."""
         return ""
 
     def _warn_of_shift(self, preferences: Any) -> None:
@@ -630,7 +630,7 @@ class Aggregator:
             warn(message, DataShiftWarning)
 
     def _warn(self, message: str, category: type[ConcordantWarning] = ConcordantWarning) -> None:
-        """Give a warning and keep it in `fit_info_`."""
+        """Give a warning and record it in `fit_info_`."""
         if hasattr(self, "fit_info_"):
             self.fit_info_.warnings.append(message)
         warn(message, category)

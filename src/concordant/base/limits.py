@@ -1,4 +1,4 @@
-"""Limits of memory and time: what one instance would take is estimated before the work begins, and refused by name."""
+"""Limits of memory and time: an instance that would take too much is refused before the work begins."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["MAX_SECONDS", "check_limits"]
 
 # The environment variable that sets how long one instance may take.
 MAX_SECONDS = "CONCORDANT_MAX_SECONDS"
-_USUAL_SECONDS = 60.0
-# Less than this is there, and not asked about.
+_DEFAULT_SECONDS = 60.0
+# Bytes of memory that are not checked, because every machine has them.
 _SMALL = 2**29
 # Methods whose cost grows with the rows alone.
 _LIGHT = "borda, rrf or plackett-luce"
@@ -34,7 +34,7 @@ def check_limits(
     n_bytes: ArrayLike = 0.0,
     seconds: ArrayLike = 0.0,
 ) -> None:
-    """Raise DataError where an instance would take more memory than is free, or longer than anybody waits.
+    """Raise DataError if an instance would take more memory than is free, or more time than the limit.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ def check_limits(
     votes : Preferences or Comparisons
         What it works on.
     what : str
-        What takes so much, in words.
+        What takes the memory or time, in words.
     n_bytes, seconds : float, or one for each instance
-        What an instance takes by estimate, rather too little than too much.
+        Estimates for an instance, rather too low than too high.
 
     Examples
     --------
@@ -58,21 +58,21 @@ def check_limits(
     n = int(np.argmax(room))
     if room[n] > _SMALL and room[n] > (free := free_memory()):
         raise DataError(
-            f"{owner} needs about {_size(float(room[n]))} of memory for {what} of {_named(votes, n)}, and "
-            f"{_size(free)} are free. Use {_instead(votes)}, or take fewer items."
+            f"{owner} needs about {_size(float(room[n]))} of memory for {what} of {_described(votes, n)}, and "
+            f"{_size(free)} are free. Use {_alternatives(votes)}, or take fewer items."
         )
     n = int(np.argmax(time))
-    if time[n] > _patience():
+    if time[n] > _max_seconds():
         enough = 10 ** len(str(int(time[n])))
         raise DataError(
-            f"{owner} would take about {_duration(float(time[n]))} for {what} of {_named(votes, n)}. Use "
-            f"{_instead(votes)}, or set the environment variable {MAX_SECONDS}={enough} to run it all the same."
+            f"{owner} would take about {_duration(float(time[n]))} for {what} of {_described(votes, n)}. Use "
+            f"{_alternatives(votes)}, or set the environment variable {MAX_SECONDS}={enough} to run it all the same."
         )
 
 
-def _patience() -> float:
-    """Return how many seconds an instance may take."""
-    asked = os.environ.get(MAX_SECONDS, "").strip() or str(_USUAL_SECONDS)
+def _max_seconds() -> float:
+    """Return the number of seconds that an instance may take."""
+    asked = os.environ.get(MAX_SECONDS, "").strip() or str(_DEFAULT_SECONDS)
     try:
         seconds = float(asked)
     except ValueError:
@@ -82,11 +82,11 @@ def _patience() -> float:
     return seconds
 
 
-def _instead(votes: Preferences | Comparisons) -> str:
+def _alternatives(votes: Preferences | Comparisons) -> str:
     return _LIGHT if isinstance(votes, Preferences) else _LIGHT_PAIRS
 
 
-def _named(votes: Preferences | Comparisons, n: int) -> str:
+def _described(votes: Preferences | Comparisons, n: int) -> str:
     """Return an instance with its size, in words."""
     size = counted(int(votes.slots.sizes[n]), "item")
     if isinstance(votes, Preferences):

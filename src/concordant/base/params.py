@@ -1,4 +1,4 @@
-"""What a parameter may be, said once: the same object checks it and words the error."""
+"""Constraints of parameters: each tests a value and words the error; and bounds of learned attributes."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ __all__ = [
 ]
 
 
-# Known for metrics without importing them: methods that only fuse do not wait for what they do not use.
-_USUAL = ("ndcg@10", "map")
+# Names of metrics that are accepted without importing the metrics, so that fusion starts fast.
+_COMMON_METRICS = ("ndcg@10", "map")
 
 
 class Constraint(NamedTuple):
-    """A test of a value and the words for what passes it."""
+    """A test of a value, and the words for the allowed values."""
 
     allowed: str
     test: Callable[[Any], bool]
 
 
 class Within(NamedTuple):
-    """What every number of a learned attribute must be, written into its annotation: finite and within bounds.
+    """Bounds of all numbers of a learned attribute, written into its annotation.
 
-    `load` refuses a model in which one is not. No fit gives weights beyond the usual bounds: beside one of them the
-    others would be lost among rounding errors.
+    `load` refuses a model with a number out of bounds. No fit gives numbers beyond the default bounds: the others would
+    be lost in rounding errors.
 
     Attributes
     ----------
     least, most : float
         The bounds.
     missing : bool
-        Whether NaN may stand for what is not known.
+        Whether NaN is allowed, for unknown values.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Within(NamedTuple):
     missing: bool = False
 
     def holds(self, value: Any) -> bool:
-        """Return whether all numbers of an array, of a list or mapping of lists, or one by itself, are within."""
+        """Return whether all numbers of a value (number, array, list or mapping of these) are within the bounds."""
         if isinstance(value, Mapping):
             return all(self.holds(v) for v in value.values())
         if isinstance(value, (list, tuple)):
@@ -71,19 +71,19 @@ class Within(NamedTuple):
             return True
         if isinstance(value, int):
             return self.least <= value <= self.most
-        # In double precision: the bounds may be beyond what the array's own holds.
+        # In double precision: the bounds may be too large for the type of the array.
         number = np.asarray(value, dtype=np.float64)
         inside = (number >= self.least) & (number <= self.most)
         return bool(np.all(inside | np.isnan(number) if self.missing else inside))
 
 
-# For numbers in the unit of the user's data; products of three of them are still finite.
+# Bounds of numbers in the units of the user's data; products of three of them are finite.
 IN_DATA_UNITS = Within(-1e50, 1e50)
 
 
 def _is_real(value: Any) -> bool:
     try:
-        if type(value) is float or type(value) is int:  # almost always so, and asking an abstract class is slow
+        if type(value) is float or type(value) is int:  # the usual case; a test of an abstract class is slow
             return math.isfinite(value)
         return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(float(value))
     except OverflowError:  # a whole number that is too large for a float
@@ -124,7 +124,7 @@ def one_of(*values: Any) -> Constraint:
     def test(value: Any) -> bool:
         try:
             return (type(value), value) in allowed
-        except TypeError:  # what cannot be hashed is none of them
+        except TypeError:  # a value that cannot be hashed is none of them
             return False
 
     return Constraint("one of " + ", ".join(map(repr, values)), test)
@@ -147,11 +147,11 @@ def metric_name() -> Constraint:
     """Return the constraint for the name of a metric."""
     return Constraint(
         "the name of a metric, such as 'ndcg@10' or 'map'",
-        lambda value: isinstance(value, str) and (value in _USUAL or _names_metric(value)),
+        lambda value: isinstance(value, str) and (value in _COMMON_METRICS or _is_metric_name(value)),
     )
 
 
-def _names_metric(text: str) -> bool:
+def _is_metric_name(text: str) -> bool:
     from concordant.metrics.ranking import parse_metric
 
     try:
@@ -167,11 +167,11 @@ def seed() -> Constraint:
 
 
 def optional(constraint: Constraint) -> Constraint:
-    """Return the constraint that also lets None pass."""
+    """Return the constraint that also allows None."""
     return Constraint(f"{constraint.allowed}, or None", lambda value: value is None or constraint.test(value))
 
 
-# The parameters that models with intervals have in common.
+# Parameters of all models with intervals.
 INTERVALS: dict[str, Constraint] = {
     "uncertainty": one_of("auto", "information", "sandwich", "bootstrap", "none"),
     "level": Constraint("a number > 0 and < 1", lambda v: number(above=0, most=1).test(v) and v < 1),

@@ -1,8 +1,8 @@
-"""Methods on disk: one safetensors file with a JSON header. Data only; loading executes nothing from the file.
+"""Saves and loads methods: one safetensors file with a JSON header. Loading executes nothing from the file.
 
-Models and checkpoints share one container: arrays as tensors, everything else as plain JSON, and a checksum over every
-byte of the file. The checksum keeps out accidents; of models what somebody computed anew is looked at piece by piece
-before any of it is used. A checkpoint is taken up by the fit that wrote it, which it is told by.
+Models and checkpoints share one file format: arrays as tensors, everything else as JSON, and a checksum over every
+byte. The checksum detects damage. Against manipulated files every name and value of a model is checked before it is
+used. A checkpoint is used only by the fit that wrote it.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMAT", "check_path", "load", "read_arrays", "save", "write_arrays"]
 
-# A newer minor format adds what older readers may leave aside; a newer major one they must not read.
+# Older readers may ignore what a newer minor format adds, and must not read a newer major format.
 FORMAT = (1, 0)
 _KEY = "concordant"
-_BLANK = "0" * hashlib.sha256().digest_size * 2
-# The header is JSON text inside the JSON of safetensors, so that its quotes are escaped; the checksum comes first.
-_MARK = b'{\\"checksum\\": \\"'
-# Safetensors itself reads no longer ones.
-_LONGEST_HEADER = 100_000_000
-_DEEPEST = 32
-_LARGEST_INTEGER = 10**300
+_BLANK_CHECKSUM = "0" * hashlib.sha256().digest_size * 2
+# The header is JSON text inside the JSON of safetensors, so its quotes are escaped; the checksum comes first.
+_CHECKSUM_MARK = b'{\\"checksum\\": \\"'
+# Safetensors reads no longer headers.
+_MAX_HEADER_BYTES = 100_000_000
+_MAX_DEPTH = 32
+_MAX_INTEGER = 10**300
 _DTYPES = frozenset(
     {
         "bool",
@@ -55,21 +55,21 @@ _DTYPES = frozenset(
         "float64",
     }
 )
-_TUPLE, _NUMBER, _MAPPING, _ARRAY = "__tuple__", "__number__", "__mapping__", "__array__"
-_MARKS = frozenset({_TUPLE, _NUMBER, _MAPPING, _ARRAY})
+_TUPLE, _NOT_FINITE_TAG, _MAPPING, _ARRAY = "__tuple__", "__number__", "__mapping__", "__array__"
+_TAGS = frozenset({_TUPLE, _NOT_FINITE_TAG, _MAPPING, _ARRAY})
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _PACKED = (".gz", ".xz", ".bz2", ".zst")
 _HOLDS = {"model": "a saved method, to be read by concordant.load", "checkpoint": "a checkpoint of an unfinished fit"}
-# Kept under names of their own, or made anew.
-_APART = ("consensus_", "experts_", "fit_info_")
+# Stored under their own names in the header, or not at all.
+_NOT_LEARNED = ("consensus_", "experts_", "fit_info_")
 
 Arrays = dict[str, NDArray[Any]]
-# Where a saved file comes from: its path, its content, or the file itself.
+# A saved file: its path, its content, or an open file.
 Source = str | os.PathLike[str] | bytes | bytearray | memoryview | IO[bytes]
 
 
-class _UnfitError(ValueError):
-    """What is wrong with a file, before it is said which file."""
+class _InvalidFileError(ValueError):
+    """What is wrong with a file; `_named` adds the name of the file."""
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def _named(source: Source) -> Iterator[None]:
     name = _name_of(source)
     try:
         yield
-    except _UnfitError as error:
+    except _InvalidFileError as error:
         raise FormatError(f"{name}: {error}") from error
     except OSError as error:
         raise DataError(f"cannot read {name!r}: {error.strerror or error}.") from error
@@ -96,7 +96,7 @@ def _name_of(source: Source) -> str:
 
 @contextmanager
 def _opened(source: Source) -> Iterator[IO[bytes]]:
-    """Give a source as a file to be read; a file that was open before stays open."""
+    """Open a source for reading; a file that was open before stays open."""
     if isinstance(source, (str, os.PathLike)):
         with open(source, "rb") as file:
             yield file
@@ -106,16 +106,16 @@ def _opened(source: Source) -> Iterator[IO[bytes]]:
         try:
             empty = source.read(0)
         except ValueError as error:
-            raise _UnfitError(f"it cannot be read: {error}.") from error
+            raise _InvalidFileError(f"it cannot be read: {error}.") from error
         if not isinstance(empty, bytes):
-            raise _UnfitError("it is open as text. Open it in binary: open(path, 'rb').")
+            raise _InvalidFileError("it is open as text. Open it in binary: open(path, 'rb').")
         yield source
 
 
 def check_path(path: PathLike) -> None:
-    """Raise for a name that no model is written under; for asking before a long fit."""
+    """Raise ParameterError for a file name that asks for compression; to be called before a long fit."""
     if os.fspath(path).lower().endswith(_PACKED):
-        raise ParameterError(f"cannot write {os.fspath(path)!r}: such a file is not compressed. Choose another ending.")
+        raise ParameterError(f"cannot write {os.fspath(path)!r}: models are not compressed. Choose another ending.")
 
 
 def write_arrays(path: PathLike, kind: str, header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -124,19 +124,19 @@ def write_arrays(path: PathLike, kind: str, header: Mapping[str, Any], arrays: M
     Parameters
     ----------
     path : str or path
-        The file; an ending that asks for compression is refused.
+        The file. An ending of a compressed format, such as .gz, is an error.
     kind : str
-        What the file holds, "model" or "checkpoint"; `read_arrays` asks for it.
+        What the file holds, "model" or "checkpoint"; `read_arrays` checks it.
     header : mapping
-        What to keep beside the arrays: None, numbers, texts, lists, tuples, and mappings by text of these. The kind
-        and the versions of the format and of Concordant are added.
+        Other values: None, numbers, texts, lists, tuples, and mappings from text to these. The kind and the versions
+        of the format and of Concordant are added.
     arrays : mapping from str to array
-        Numbers or truth values of any shape.
+        Arrays of numbers or booleans, of any shape.
 
     Raises
     ------
     ParameterError
-        For what cannot be kept, by name. Nothing is written then.
+        If a value cannot be stored, by name. Nothing is written then.
 
     Examples
     --------
@@ -152,7 +152,7 @@ def write_arrays(path: PathLike, kind: str, header: Mapping[str, Any], arrays: M
 
 
 def read_arrays(path: PathLike, kind: str) -> tuple[dict[str, Any], Arrays]:
-    """Return the header and the arrays of a file that `write_arrays` wrote, every byte of it checked.
+    """Return the header and the arrays of a file written by `write_arrays`, after checking every byte.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def read_arrays(path: PathLike, kind: str) -> tuple[dict[str, Any], Arrays]:
     Raises
     ------
     FormatError
-        When the file is damaged, not of Concordant, of another kind or of a newer major format.
+        If the file is damaged, not written by Concordant, of another kind or of a newer major format.
     DataError
         When it cannot be read at all.
     """
@@ -176,10 +176,10 @@ def read_arrays(path: PathLike, kind: str) -> tuple[dict[str, Any], Arrays]:
 def save(method: Aggregator, path: PathLike) -> None:
     """Write a method, its parameters and what it learned to `path`, whole or not at all."""
     owner, arrays = type(method).__name__, Arrays()
-    learned = {n: v for n, v in method.__dict__.items() if n.endswith("_") and n not in _APART}
+    learned = {n: v for n, v in method.__dict__.items() if n.endswith("_") and n not in _NOT_LEARNED}
     strange = [n for n in learned if not _may_be_learned(type(method), n)]
     if strange:
-        raise ParameterError(f"{owner} cannot be saved: {listing(strange)} cannot name what a method has learned.")
+        raise ParameterError(f"{owner} cannot be saved: {listing(strange)} are no names of learned attributes.")
     info = getattr(method, "fit_info_", None)
     header = {
         "method": method.name,
@@ -195,19 +195,19 @@ def save(method: Aggregator, path: PathLike) -> None:
 
 
 def load(path: Source) -> Aggregator:
-    """Return the method saved at `path`; a damaged, foreign or hostile file is a FormatError and executes nothing.
+    """Return the method saved at `path`. A damaged, foreign or manipulated file raises FormatError; no code is run.
 
-    Parameters that an older file does not have take their defaults; what a newer minor format adds is left aside.
+    Parameters that an older file does not have take their defaults. Additions of a newer minor format are ignored.
 
     Parameters
     ----------
     path : str, path, bytes, or file
-        A file that `save` wrote: where it lies, its content, or the file itself, open for reading in binary.
+        A file that `save` wrote: its path, its content, or a file open for reading in binary.
 
     Raises
     ------
     FormatError
-        Naming the file and what is wrong with it.
+        Names the file and what is wrong with it.
     DataError
         When the file cannot be read at all.
 
@@ -229,22 +229,22 @@ def _plain(value: Any, where: str, arrays: Arrays | None, depth: int = 0) -> Any
         value = value.item()
     if value is None or isinstance(value, (bool, str)):
         return value
-    if isinstance(value, int) and abs(value) < _LARGEST_INTEGER:
+    if isinstance(value, int) and abs(value) < _MAX_INTEGER:
         return int(value)
     if isinstance(value, float):
-        return float(value) if math.isfinite(value) else {_NUMBER: str(float(value))}
+        return float(value) if math.isfinite(value) else {_NOT_FINITE_TAG: str(float(value))}
     if isinstance(value, np.ndarray) and arrays is not None:
         name = where.partition(".")[2]
         arrays[name] = _dense(value, where)
         return {_ARRAY: name}
-    if depth < _DEEPEST:
+    if depth < _MAX_DEPTH:
         if isinstance(value, list):
             return [_plain(v, f"{where}.{n}", arrays, depth + 1) for n, v in enumerate(value)]
         if isinstance(value, tuple):
             return {_TUPLE: [_plain(v, f"{where}.{n}", arrays, depth + 1) for n, v in enumerate(value)]}
         if isinstance(value, Mapping) and all(isinstance(k, str) for k in value):
             out = {k: _plain(v, f"{where}.{k}", arrays, depth + 1) for k, v in value.items()}
-            return out if _MARKS.isdisjoint(out) else {_MAPPING: list(map(list, out.items()))}
+            return out if _TAGS.isdisjoint(out) else {_MAPPING: list(map(list, out.items()))}
     raise ParameterError(
         f"{where} cannot be saved: {type(value).__name__} is neither a number, text, list nor mapping of these."
     )
@@ -253,25 +253,25 @@ def _plain(value: Any, where: str, arrays: Arrays | None, depth: int = 0) -> Any
 def _restore(value: Any, arrays: Arrays, depth: int = 0) -> Any:
     """Return what `_plain` was given. `arrays` loses those that are used, so that none is used twice or left over."""
     # Marks and lists of pairs take up to two levels of JSON for one of Python.
-    if depth > 3 * _DEEPEST:
-        raise _UnfitError("values are nested too deeply for a file that Concordant wrote.")
+    if depth > 3 * _MAX_DEPTH:
+        raise _InvalidFileError("values are nested too deeply for a file that Concordant wrote.")
     if isinstance(value, list):
         return [_restore(v, arrays, depth + 1) for v in value]
     if not isinstance(value, dict):
         return value
-    if _MARKS.isdisjoint(value):
+    if _TAGS.isdisjoint(value):
         return {k: _restore(v, arrays, depth + 1) for k, v in value.items()}
     if len(value) == 1:
         ((mark, inner),) = value.items()
         if mark == _TUPLE and isinstance(inner, list):
             return tuple(_restore(v, arrays, depth + 1) for v in inner)
-        if mark == _NUMBER and isinstance(inner, str) and inner in _NOT_FINITE:
+        if mark == _NOT_FINITE_TAG and isinstance(inner, str) and inner in _NOT_FINITE:
             return _NOT_FINITE[inner]
         if mark == _ARRAY and isinstance(inner, str) and inner in arrays:
             return arrays.pop(inner)
         if mark == _MAPPING and isinstance(inner, list) and all(_is_entry(pair) for pair in inner):
             return _object([(k, _restore(v, arrays, depth + 1)) for k, v in inner])
-    raise _UnfitError(f"{shorten(repr(value), 60)} stands for nothing that Concordant writes.")
+    raise _InvalidFileError(f"{shorten(repr(value), 60)} stands for nothing that Concordant writes.")
 
 
 def _is_entry(pair: Any) -> bool:
@@ -290,54 +290,56 @@ def _write(path: PathLike, kind: str, header: dict[str, Any], arrays: Arrays) ->
     from safetensors.numpy import save as to_bytes
 
     check_path(path)
-    first = {"checksum": _BLANK, "format": ".".join(map(str, FORMAT)), "version": __version__, "kind": kind}
+    first = {"checksum": _BLANK_CHECKSUM, "format": ".".join(map(str, FORMAT)), "version": __version__, "kind": kind}
     data = bytearray(to_bytes(arrays, metadata={_KEY: json.dumps(first | header | first, allow_nan=False)}))
-    if int.from_bytes(data[:8], "little") > _LONGEST_HEADER:
+    if int.from_bytes(data[:8], "little") > _MAX_HEADER_BYTES:
         raise ParameterError(f"cannot write {os.fspath(path)!r}: what is not in arrays takes over 100 MB.")
-    at = data.index(_MARK) + len(_MARK)
-    data[at : at + len(_BLANK)] = hashlib.sha256(data).hexdigest().encode()
+    at = data.index(_CHECKSUM_MARK) + len(_CHECKSUM_MARK)
+    data[at : at + len(_BLANK_CHECKSUM)] = hashlib.sha256(data).hexdigest().encode()
     with atomic_write(path) as file:
         file.write(data)
 
 
 def _read(path: Source, kind: str) -> tuple[dict[str, Any], Arrays]:
-    """Return the header in JSON's terms and the arrays, after checking everything that holds for any kind of file."""
+    """Return the header as JSON values and the arrays, after the checks that all kinds of file share."""
     data = _checked_bytes(path)
     header, arrays = _parse(data)
     major, _, minor = str(header.get("format")).partition(".")
     if not (major.isascii() and major.isdigit() and minor.isascii() and minor.isdigit()):
-        raise _UnfitError(f"the version of its format is {shorten(repr(header.get('format')), 40)}, not such as '1.0'.")
+        raise _InvalidFileError(
+            f"the version of its format is {shorten(repr(header.get('format')), 40)}, not such as '1.0'."
+        )
     if int(major[:9]) != FORMAT[0]:
-        raise _UnfitError(
+        raise _InvalidFileError(
             f"written by Concordant {shorten(str(header.get('version')), 40)} in format {shorten(major, 9)}; "
             f"this is Concordant {__version__}, which reads format {FORMAT[0]}. Upgrade Concordant to read it."
         )
     found = header.get("kind")
     if found != kind:
         held = _HOLDS.get(found, "something else") if isinstance(found, str) else "something else"
-        raise _UnfitError(f"holds {held}, not {_HOLDS[kind].partition(',')[0]}.")
+        raise _InvalidFileError(f"holds {held}, not {_HOLDS[kind].partition(',')[0]}.")
     return header, arrays
 
 
 def _checked_bytes(path: Source) -> bytes:
-    """Return the bytes of a file of ours, its checksum blanked; what is not ours is refused before it is read whole."""
-    foreign = _UnfitError("not a file that Concordant wrote.")
+    """Return the bytes of a file with the checksum blanked; a foreign file is refused before all of it is read."""
+    foreign = _InvalidFileError("not a file that Concordant wrote.")
     with _opened(path) as file:
         status = os.fstat(file.fileno()) if isinstance(path, (str, os.PathLike)) else None
         lead = file.read(8)
         size = int.from_bytes(lead, "little")
-        if len(lead) < 8 or not 2 <= size <= _LONGEST_HEADER:
+        if len(lead) < 8 or not 2 <= size <= _MAX_HEADER_BYTES:
             raise foreign
         if status is not None and stat.S_ISREG(status.st_mode) and size > status.st_size - 8:
-            raise _UnfitError("cut short, or not a file that Concordant wrote.")
+            raise _InvalidFileError("cut short, or not a file that Concordant wrote.")
         head = file.read(size)
-        at = head.find(_MARK) + len(_MARK)
-        if not head.startswith(b"{") or at < len(_MARK):
+        at = head.find(_CHECKSUM_MARK) + len(_CHECKSUM_MARK)
+        if not head.startswith(b"{") or at < len(_CHECKSUM_MARK):
             raise foreign
-        given = head[at : at + len(_BLANK)]
-        data = b"".join([lead, head[:at], _BLANK.encode(), head[at + len(_BLANK) :], file.read()])
+        given = head[at : at + len(_BLANK_CHECKSUM)]
+        data = b"".join([lead, head[:at], _BLANK_CHECKSUM.encode(), head[at + len(_BLANK_CHECKSUM) :], file.read()])
     if hashlib.sha256(data).hexdigest().encode() != given:
-        raise _UnfitError(
+        raise _InvalidFileError(
             "the checksum does not match: the file is damaged or cut short. Copy it again, or save again."
         )
     return data
@@ -352,12 +354,12 @@ def _parse(data: bytes) -> tuple[dict[str, Any], Arrays]:
         outer = _json(data[8 : 8 + size].decode())
         arrays = {name: _array(view) for name, view in views}
         if len(arrays) != len(views):
-            raise _UnfitError("two arrays have one name.")
+            raise _InvalidFileError("two arrays have one name.")
         header = _json(outer["__metadata__"][_KEY])
     except (SafetensorError, KeyError, TypeError, UnicodeDecodeError) as error:
-        raise _UnfitError(f"not a file that Concordant wrote ({shorten(str(error))}).") from error
+        raise _InvalidFileError(f"not a file that Concordant wrote ({shorten(str(error))}).") from error
     if not isinstance(header, dict):
-        raise _UnfitError("its header is no JSON object.")
+        raise _InvalidFileError("its header is no JSON object.")
     return header, arrays
 
 
@@ -365,28 +367,28 @@ def _array(view: Mapping[str, Any]) -> NDArray[Any]:
     name = {"F": "float", "I": "int", "U": "uint", "B": "bool"}.get(view["dtype"][0], "")
     dtype = "bool" if view["dtype"] == "BOOL" else name + view["dtype"][1:]
     if dtype not in _DTYPES:
-        raise _UnfitError(f"an array of {view['dtype']}, which Concordant never writes.")
+        raise _InvalidFileError(f"an array of {view['dtype']}, which Concordant never writes.")
     if math.prod(n or 1 for n in view["shape"]) > np.iinfo(np.intp).max // 16:
-        raise _UnfitError(f"an array of shape {view['shape']}, which no memory holds.")
-    # From a bytearray of its own the array can be written to; kernels are compiled for such arrays.
+        raise _InvalidFileError(f"an array of shape {view['shape']}, which no memory holds.")
+    # Each array has a buffer of its own and is writable; kernels are compiled for writable arrays.
     found = np.frombuffer(view["data"], dtype=np.dtype(dtype).newbyteorder("<"))
     return found.astype(dtype, copy=False).reshape(view["shape"])
 
 
 def _json(text: str) -> Any:
-    """Return the value of a JSON text as the standard has it: no NaN, nothing out of range, no name twice."""
+    """Return the value of strict JSON: no NaN, no number out of range, no name twice."""
     try:
         return json.loads(
             text, parse_constant=_no_number, parse_float=_float, parse_int=_integer, object_pairs_hook=_object
         )
     except RecursionError:
-        raise _UnfitError("values are nested too deeply for a file that Concordant wrote.") from None
+        raise _InvalidFileError("values are nested too deeply for a file that Concordant wrote.") from None
     except json.JSONDecodeError as error:
-        raise _UnfitError(f"its header is not JSON ({error}).") from error
+        raise _InvalidFileError(f"its header is not JSON ({error}).") from error
 
 
 def _no_number(text: str) -> NoReturn:
-    raise _UnfitError(f"{text} is no number in JSON.")
+    raise _InvalidFileError(f"{text} is no number in JSON.")
 
 
 def _float(text: str) -> float:
@@ -403,46 +405,46 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(out) < len(pairs):
         seen: set[str] = set()
         twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise _UnfitError(f"{shorten(repr(twice), 60)} is there twice.")
+        raise _InvalidFileError(f"{shorten(repr(twice), 60)} is there twice.")
     return out
 
 
 def _method(header: dict[str, Any], arrays: Arrays) -> Aggregator:
-    """Return the method a header describes; every name and value is one that a method may have."""
+    """Return the method that a header describes, after checking every name and value."""
     name, params, state = (_part(header, n, k) for n, k in (("method", str), ("params", dict), ("state", dict)))
     if name not in METHODS:
-        raise _UnfitError(
+        raise _InvalidFileError(
             f"its method {shorten(repr(name), 60)} is not known to this Concordant ({__version__}). "
             "A method of your own must be registered before it is loaded."
         )
     cls = METHODS[name]
     if header.get("class", cls.__name__) != cls.__name__:
-        raise _UnfitError(f"written by a class {shorten(repr(header['class']), 60)}; {name!r} is {cls.__name__}.")
+        raise _InvalidFileError(f"written by a class {shorten(repr(header['class']), 60)}; {name!r} is {cls.__name__}.")
     method = cls(**_parameters(cls, {n: _restore(v, {}) for n, v in params.items()}))
     try:
         check_params(cls.__name__, method.__dict__, cls.constraints)
     except ConcordantError as error:
-        raise _UnfitError(str(error)) from error
+        raise _InvalidFileError(str(error)) from error
     strange = [n for n in state if not _may_be_learned(cls, n)]
     if strange:
-        raise _UnfitError(f"{cls.__name__} learns no {listing([shorten(n, 40) for n in strange])}.")
+        raise _InvalidFileError(f"{cls.__name__} learns no {listing([shorten(n, 40) for n in strange])}.")
     for attribute, value in state.items():
         setattr(method, attribute, _restore(value, arrays))
     if arrays:
-        raise _UnfitError(f"arrays that belong to nothing: {listing([shorten(n, 40) for n in arrays])}.")
+        raise _InvalidFileError(f"arrays that belong to nothing: {listing([shorten(n, 40) for n in arrays])}.")
     experts = header.get("experts")
     if experts is not None:
-        if not _suits(experts, list[str]) or len(set(experts)) < len(experts):
-            raise _UnfitError("its experts are not a list of different ids.")
+        if not _has_type(experts, list[str]) or len(set(experts)) < len(experts):
+            raise _InvalidFileError("its experts are not a list of different ids.")
         method.experts_ = experts
     _check_types(method)
     _check_experts(method)
     try:
         method._check_state()
     except ConcordantError as error:
-        raise _UnfitError(str(error)) from error
+        raise _InvalidFileError(str(error)) from error
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise _UnfitError(f"what it learned does not fit together ({type(error).__name__}: {error}).") from error
+        raise _InvalidFileError(f"what it learned does not fit together ({type(error).__name__}: {error}).") from error
     info = header.get("fit_info")
     if info is not None:
         method.fit_info_ = _fit_info(info)
@@ -451,82 +453,82 @@ def _method(header: dict[str, Any], arrays: Arrays) -> Aggregator:
 
 def _part(header: dict[str, Any], name: str, kind: type) -> Any:
     if not isinstance(header.get(name), kind):
-        raise _UnfitError(f"its header lacks {name!r}, or it is of the wrong type.")
+        raise _InvalidFileError(f"its header lacks {name!r}, or it is of the wrong type.")
     return header[name]
 
 
 def _parameters(cls: type[Aggregator], params: dict[str, Any]) -> dict[str, Any]:
     unknown = [n for n in params if n not in cls.param_names()]
     if unknown:
-        raise _UnfitError(
+        raise _InvalidFileError(
             f"{cls.__name__} has no parameter {listing([shorten(n, 40) for n in unknown])}. "
             f"It has: {', '.join(cls.param_names()) or 'none'}. A newer Concordant may know it."
         )
     signature = inspect.signature(cls.__init__).parameters
     missing = [n for n in cls.param_names() if n not in params and signature[n].default is inspect.Parameter.empty]
     if missing:
-        raise _UnfitError(f"the parameters {listing(missing)} of {cls.__name__} are missing.")
+        raise _InvalidFileError(f"the parameters {listing(missing)} of {cls.__name__} are missing.")
     return params
 
 
 def _may_be_learned(cls: type[Aggregator], name: str) -> bool:
-    """Return whether an attribute is nobody's but the fit's: no method, property, dunder or private name."""
-    mine = name.isidentifier() and name.endswith("_") and not name.startswith("_") and name not in _APART
+    """Return whether a name is one of a learned attribute: no method, property, dunder or private name."""
+    mine = name.isidentifier() and name.endswith("_") and not name.startswith("_") and name not in _NOT_LEARNED
     return mine and not hasattr(cls, name)
 
 
 def _check_types(method: Aggregator) -> None:
-    """Raise where what was learned is not of the sort, or not within the bounds, that the class declares."""
+    """Raise if a learned attribute has not the type, or is not within the bounds, that the class declares."""
     try:
         hints = get_type_hints(type(method), include_extras=True)
     except NameError:
-        # Somebody's class names types that only its checker knows.
+        # The class of another package names types that are only imported for type checking.
         return
     declared = {n: h for n, h in hints.items() if n.endswith("_")}
     state = method.__dict__
-    wrong = [n for n, v in state.items() if n in declared and not _is_sort(v, _plain_hint(declared[n]))]
+    wrong = [n for n, v in state.items() if n in declared and not _has_outer_type(v, _bare_type(declared[n]))]
     if wrong:
-        raise _UnfitError(f"what it learned is of the wrong type: {listing(wrong)}.")
+        raise _InvalidFileError(f"what it learned is of the wrong type: {listing(wrong)}.")
     for name, hint in declared.items():
         for bounds in getattr(hint, "__metadata__", ()):
             if name in state and isinstance(bounds, Within) and not bounds.holds(state[name]):
-                raise _UnfitError(
+                raise _InvalidFileError(
                     f"what it learned is out of range: {name!r} holds a number that is not finite, or not between "
                     f"{bounds.least:g} and {bounds.most:g}."
                 )
-        if name in state and _plain_hint(hint) is float:
+        if name in state and _bare_type(hint) is float:
             state[name] = float(state[name])
 
 
-def _plain_hint(hint: Any) -> Any:
-    """Return a declared type without what is said beside it."""
+def _bare_type(hint: Any) -> Any:
+    """Return a declared type without its `Annotated` metadata."""
     return hint.__origin__ if hasattr(hint, "__metadata__") else hint
 
 
-def _is_sort(value: Any, hint: Any) -> bool:
-    """Return whether a value is a number, text, list, mapping or array where one is declared; contents may differ."""
+def _has_outer_type(value: Any, hint: Any) -> bool:
+    """Return whether a value has the outer type that is declared; the contents are not checked."""
     outer = get_origin(hint) or hint
     if outer is np.ndarray:
         kind = get_args(get_args(hint)[1])[0]
         return isinstance(value, np.ndarray) and np.issubdtype(value.dtype, kind)
     if isinstance(hint, UnionType):
-        return any(_is_sort(value, h) for h in get_args(hint))
-    return isinstance(value, outer) if outer in (list, dict) else _suits(value, outer)
+        return any(_has_outer_type(value, h) for h in get_args(hint))
+    return isinstance(value, outer) if outer in (list, dict) else _has_type(value, outer)
 
 
 def _check_experts(method: Aggregator) -> None:
-    """Raise where what was learned about experts does not go with their ids."""
+    """Raise if what was learned about experts does not match the number of experts."""
     n = len(method.__dict__.get("experts_", ()))
     trust, weights = method.__dict__.get("adherence_"), method.__dict__.get("weights_")
     if trust is not None and trust.shape != (n,):
-        raise _UnfitError(f"its adherence is not one number for each of {n} experts.")
+        raise _InvalidFileError(f"its adherence is not one number for each of {n} experts.")
     if isinstance(weights, np.ndarray) and weights.shape[:1] != (n,):
-        raise _UnfitError(f"its weights are not those of {n} experts.")
+        raise _InvalidFileError(f"its weights are not those of {n} experts.")
     details = method.__dict__.get("expert_details_", {})
-    # Methods that keep no details do not declare them.
+    # Methods without details do not declare their type, so it is checked here.
     columns = list(details.values()) if isinstance(details, dict) else [None]
     if not all(_is_detail(c, n) for c in columns) or not {"expert", "weight"}.isdisjoint(details):
-        raise _UnfitError(f"what it says of experts is not one entry for each of {n}.")
+        raise _InvalidFileError(f"its details of experts are not one entry for each of {n}.")
 
 
 def _is_detail(column: Any, n: int) -> bool:
@@ -541,24 +543,24 @@ def _is_detail(column: Any, n: int) -> bool:
 def _fit_info(found: Any) -> FitInfo:
     hints = get_type_hints(FitInfo)
     if not isinstance(found, dict):
-        raise _UnfitError("its fit_info is no mapping.")
+        raise _InvalidFileError("its fit_info is no mapping.")
     known = {n: _restore(v, {}) for n, v in found.items() if n in hints}
-    wrong = [n for n, v in known.items() if not _suits(v, hints[n])]
+    wrong = [n for n, v in known.items() if not _has_type(v, hints[n])]
     if wrong:
-        raise _UnfitError(f"its fit_info has values of the wrong type: {listing(wrong)}.")
+        raise _InvalidFileError(f"its fit_info has values of the wrong type: {listing(wrong)}.")
     return FitInfo(**known)
 
 
-def _suits(value: Any, hint: Any) -> bool:
-    """Return whether a value is of a type as plain as those of `FitInfo`."""
+def _has_type(value: Any, hint: Any) -> bool:
+    """Return whether a value has a type, which must be as simple as those of `FitInfo`."""
     if hint is Any:
         return True
     if isinstance(hint, UnionType):
-        return any(_suits(value, h) for h in get_args(hint))
+        return any(_has_type(value, h) for h in get_args(hint))
     if get_origin(hint) is list:
-        return isinstance(value, list) and all(_suits(v, get_args(hint)[0]) for v in value)
+        return isinstance(value, list) and all(_has_type(v, get_args(hint)[0]) for v in value)
     if get_origin(hint) is dict:
-        return isinstance(value, dict) and all(_suits(v, get_args(hint)[1]) for v in value.values())
+        return isinstance(value, dict) and all(_has_type(v, get_args(hint)[1]) for v in value.values())
     if hint is None or hint is type(None):
         return value is None
     if hint in (int, float):

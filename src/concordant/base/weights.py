@@ -10,27 +10,28 @@ from concordant.arrays import Floats
 from concordant.base.registry import METHODS
 from concordant.data.comparisons import Comparisons
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, listing
+from concordant.errors import DataError, listing, setting
 
 __all__ = ["list_weights", "usable_weights"]
 
 Votes = Preferences | Comparisons
 
-# Weights within these bounds can be squared and added up; divided by the largest, the smallest may be this small.
+# Weights within these bounds can be squared and added up. After division by the largest, none may be smaller than the
+# last bound.
 _LIGHTEST, _HEAVIEST, _SMALLEST_SHARE = 1e-100, 1e100, 1e-150
-# Within these they are numbers of votes that a model can count.
+# Bounds of weights that a model counts as numbers of votes.
 _FEWEST, _MOST = 1e-9, 1e12
 
 
 def _within(column: Floats, least: float, most: float) -> bool:
-    """Return whether all numbers of a column are 0 or between two others."""
+    """Return whether every number of a column is 0 or within the bounds."""
     if len(column) == 0 or (column.min() >= least and column.max() <= most):
         return True
     return bool(((column == 0) | ((column >= least) & (column <= most))).all())
 
 
 def usable_weights(votes: Votes, owner: str, *, relative: bool) -> Votes:
-    """Return the votes with weights that sums and squares can hold, or raise naming one that is not so.
+    """Return the votes with weights whose sums and squares are finite, or raise an error that names a bad weight.
 
     Parameters
     ----------
@@ -39,8 +40,9 @@ def usable_weights(votes: Votes, owner: str, *, relative: bool) -> Votes:
     owner : str
         The method named in errors.
     relative : bool
-        Whether only the ratios of an instance's weights count. Extreme ones are then divided by the largest of their
-        instance (to the next power of 2, which rounds nothing); else weights are numbers of votes, and refused.
+        Whether only the ratios of the weights within an instance matter. Extreme weights are then divided by the
+        largest of the instance (to the next power of 2, which rounds nothing). Otherwise weights are numbers of
+        votes, and extreme ones are an error.
 
     Examples
     --------
@@ -90,18 +92,18 @@ def usable_weights(votes: Votes, owner: str, *, relative: bool) -> Votes:
 
 
 def _divided(weights: Floats, smallest: float, largest: float, whose: str) -> Floats:
-    """Return the weights divided by about the largest of them all; to a power of 2, which rounds nothing."""
+    """Return the weights divided by the next power of 2 above the largest, which rounds nothing."""
     power = -int(np.frexp(largest)[1])
     if np.ldexp(smallest, power) < _SMALLEST_SHARE:
         raise DataError(
-            f"{whose} go from {smallest:g} to {largest:g}: numbers hold no such ratio. "
-            f"Leave out who weighs less than {_SMALLEST_SHARE:g} times the heaviest."
+            f"{whose} go from {smallest:g} to {largest:g}, a ratio too large for floating-point numbers. "
+            f"Leave out experts who weigh less than {_SMALLEST_SHARE:g} times the heaviest."
         )
     return np.asarray(np.ldexp(weights, power))
 
 
 def _whose(votes: Votes, row: int) -> str:
-    """Return where a weight or count stands, in words."""
+    """Return in words which list or pair a weight belongs to."""
     if isinstance(votes, Preferences):
         expert, instance = votes._list_name(row)
         return f" for expert {expert!r} in instance {instance!r}"
@@ -112,9 +114,9 @@ def _whose(votes: Votes, row: int) -> str:
 def list_weights(
     preferences: Preferences, weights: Mapping[str, float] | None, owner: str, unknown_experts: str = "error"
 ) -> Floats | None:
-    """Return one weight per list: the container's own times the method's per-expert ones; None when all are 1.
+    """Return one weight per list: that of the container times that of the expert; None if all are 1.
 
-    Experts the mapping does not name weigh 1; a name that is no expert is an error unless `unknown_experts` is
+    Experts that the mapping does not name weigh 1. A name that is no expert is an error unless `unknown_experts` is
     "ignore".
     """
     if not weights:
@@ -124,14 +126,15 @@ def list_weights(
     if unknown and unknown_experts == "error":
         raise DataError(
             f"{owner} has weights for experts {listing(unknown)} who are not in the preferences. "
-            f'Known: {listing(preferences.experts.tolist(), 20)}. Pass unknown_experts="ignore" to let them be.'
+            f"Known: {listing(preferences.experts.tolist(), 20)}. Pass {setting('unknown_experts', 'ignore')} to "
+            "ignore such weights."
         )
     by_expert = np.ones(preferences.n_experts)
     for expert, weight in weights.items():
         if expert in codes:
             by_expert[codes[expert]] = weight
     if not _within(by_expert, _LIGHTEST, _HEAVIEST):
-        # Only their ratios count, which are the same in all instances.
+        # Only their ratios matter, and these are the same in all instances.
         least, most = float(by_expert[by_expert > 0].min()), float(by_expert.max())
         by_expert = _divided(by_expert, least, most, f"the weights given to {owner}")
     out = by_expert[preferences.list_expert]

@@ -1,25 +1,22 @@
-"""What the user names becomes containers, parameters and weights; a slip in an option is a usage error (exit 2)."""
+"""Input named on the command line becomes containers: reading options, files, labels, features."""
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import signal
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-import typer
-
+from concordant.cli._options import Columns, ExpertFrom, Format, Memory, Missing, ReadOptions
+from concordant.cli._parsing import one_of, parse_columns, parse_params, parse_size
 from concordant.errors import DataError, FormatError, KindError, ParameterError, listing
 
 if TYPE_CHECKING:
-    from concordant.arrays import Floats, Ints
     from concordant.base.contract import Aggregator
     from concordant.cli._output import Session
     from concordant.data.comparisons import Comparisons
@@ -31,146 +28,22 @@ if TYPE_CHECKING:
     from concordant.io._files import PathLike
 
 __all__ = [
+    "Reading",
     "Source",
     "all_given",
-    "as_learned",
-    "beside",
     "check_features",
-    "check_quoting",
-    "check_share",
     "data_of",
-    "declaring",
-    "engine",
+    "features_of_model",
     "given",
     "is_letor",
-    "make_method",
-    "matched",
     "no_experts",
     "note_missing",
-    "one_of",
-    "own_labels",
-    "parse_columns",
-    "parse_params",
-    "parse_size",
-    "parse_value",
-    "parse_weights",
-    "read_beside",
-    "read_input",
-    "read_truth",
-    "scan_input",
-    "split_names",
-    "table_type",
+    "read_features_beside",
+    "read_label_file",
+    "read_labels_of",
+    "using_features",
     "votes_of",
-    "weigh",
-    "write_table",
 ]
-
-_WORDS = {"true": True, "false": False, "none": None, "null": None}
-
-
-def parse_value(text: str) -> Any:
-    """Return the value a text stands for: a number, true, false, none, JSON, or the text itself.
-
-    Lists become tuples, which is what parameters with several values are.
-
-    >>> parse_value("60"), parse_value("0.5"), parse_value("True"), parse_value("min"), parse_value('{"a": 2}')
-    (60, 0.5, True, 'min', {'a': 2})
-    >>> parse_value("[1, 5]")
-    (1, 5)
-    """
-    word = text.strip()
-    if word.lower() in _WORDS:
-        return _WORDS[word.lower()]
-    try:
-        value = json.loads(word)
-    except ValueError:
-        return text
-    return tuple(value) if isinstance(value, list) else value
-
-
-def parse_params(pairs: Iterable[str] | None, option: str = "-p") -> dict[str, Any]:
-    """Return name -> value for texts such as "k=60"."""
-    out: dict[str, Any] = {}
-    for pair in pairs or ():
-        name, sign, value = pair.partition("=")
-        name = name.strip().replace("-", "_")
-        if not sign or not name:
-            raise typer.BadParameter(f"expected NAME=VALUE, such as k=60. Got {pair!r} instead.", param_hint=option)
-        if name in out:
-            raise typer.BadParameter(f"{name!r} is given twice.", param_hint=option)
-        out[name] = parse_value(value)
-    return out
-
-
-def make_method(name: str, params: Mapping[str, Any]) -> Aggregator:
-    """Return a method with parameters as they were written; "none" is the word where a parameter knows that word.
-
-    >>> make_method("bradley-terry", {"ties": None}).ties, make_method("crf", {"n_samples": None}).n_samples
-    ('none', None)
-    """
-    from concordant.base.registry import METHODS, create
-
-    allowed = METHODS[name].constraints if name in METHODS else {}
-    meant = {
-        key: "none" if value is None and key in allowed and allowed[key].test("none") else value
-        for key, value in params.items()
-    }
-    return create(name, **meant)
-
-
-def split_names(text: str) -> list[str]:
-    """Return the parts between commas that stand outside brackets of any kind.
-
-    >>> split_names("rrf(k=10,ties=min), borda")
-    ['rrf(k=10,ties=min)', 'borda']
-    """
-    parts, depth = [""], 0
-    for c in text:
-        depth += (c in "([{") - (c in ")]}")
-        if c == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += c
-    return [part.strip() for part in parts if part.strip()]
-
-
-def _pairs(texts: Iterable[str] | None, option: str, example: str) -> dict[str, str]:
-    """Return the pairs of one or several texts "a=1,b=2"; the last = of a part separates, for ids may hold others."""
-    out: dict[str, str] = {}
-    for part in (part for text in texts or () for part in text.split(",")):
-        name, sign, value = part.strip().rpartition("=")
-        if not sign or not name or not value:
-            raise typer.BadParameter(f"expected {example}. Got {part!r} instead.", param_hint=option)
-        if name in out:
-            raise typer.BadParameter(f"{name!r} is given twice.", param_hint=option)
-        out[name] = value
-    return out
-
-
-def parse_weights(texts: Iterable[str] | None) -> dict[str, float]:
-    """Return expert -> weight for texts such as "bm25=2,dense=0.5"."""
-    out = {}
-    for expert, text in _pairs(texts, "--weights", "EXPERT=WEIGHT, such as bm25=2,dense=0.5").items():
-        try:
-            out[expert] = float(text)
-        except ValueError:
-            raise typer.BadParameter(
-                f"the weight of {expert!r} must be a number. Got {text!r} instead.", param_hint="--weights"
-            ) from None
-    return out
-
-
-def parse_columns(texts: Iterable[str] | None) -> dict[str, str | int] | None:
-    """Return role -> column name or 1-based number for texts such as "left=model_a,right=3"."""
-    columns = _pairs(texts, "--columns", "ROLE=COLUMN, such as left=model_a,right=model_b")
-    return {role: int(c) if c.isdecimal() and len(c) < 10 else c for role, c in columns.items()} or None
-
-
-def one_of(value: str | None, allowed: Sequence[str], option: str) -> str | None:
-    """Return the value when it is one of a few words, else raise a usage error."""
-    if value is not None and value not in allowed:
-        raise typer.BadParameter(f"must be one of {', '.join(allowed)}. Got {value!r} instead.", param_hint=option)
-    return value
 
 
 def given(session: Session, name: PathLike) -> PathLike:
@@ -256,36 +129,73 @@ class Source:
         return "letor" if self.format.startswith("letor") else "trec"
 
 
-def read_input(
-    session: Session,
-    inputs: list[str],
-    input_format: str | None,
-    columns: Iterable[str] | None,
-    expert_from: str | None,
-    read_options: Iterable[str] | None = None,
-) -> Source:
-    """Return what the named files hold."""
-    named = parse_columns(columns)
-    options = parse_params(read_options, "--read")
-    if expert_from is not None:
-        options["expert_from"] = one_of(expert_from, ("tag", "file"), "--expert-from")
-    from concordant.io.read import read
+@dataclass(frozen=True)
+class Reading:
+    """Options that say how input is read."""
 
-    _let_interrupt()
-    with (
-        session.progress(f"reading {inputs[0]}" + (f" and {len(inputs) - 1} more" if len(inputs) > 1 else ""), 1),
-        session.reading(),
-    ):
-        paths = all_given(session, inputs)
-        dataset = read(paths, input_format, columns=named, **options)
-    return Source(paths, dataset, input_format)
+    input_format: Format = None
+    columns: Columns = None
+    expert_from: ExpertFrom = None
+    missing: Missing = None
+    read_options: ReadOptions = None
+    memory: Memory = None
+
+    def __post_init__(self) -> None:
+        one_of(self.missing, ("unknown", "below"), "--missing")
+
+    def columns_by_role(self) -> dict[str, str | int] | None:
+        """Return which column of a table is what, None without --columns."""
+        return parse_columns(self.columns)
+
+    def reader_options(self) -> dict[str, Any]:
+        """Return the options of the reader: those of --read, and --missing and --expert-from."""
+        declared = [] if self.missing is None else [f"missing={self.missing}"]
+        options = parse_params([*(self.read_options or ()), *declared], "--read")
+        if self.expert_from is not None:
+            options["expert_from"] = one_of(self.expert_from, ("tag", "file"), "--expert-from")
+        return options
+
+    def read(self, session: Session, inputs: list[str], **options: Any) -> Source:
+        """Return what the named files hold, in memory."""
+        from concordant.io.read import read
+
+        named, options = self.columns_by_role(), self.reader_options() | options
+        _let_interrupt()
+        with _reading(session, inputs):
+            paths = all_given(session, inputs)
+            return Source(paths, read(paths, self.input_format, columns=named, **options), self.input_format)
+
+    def read_or_scan(
+        self, session: Session, inputs: list[str], *, checkpoint: str | None = None, always_scan: bool = False
+    ) -> Source | Blocks:
+        """Return what the named files hold: in memory, or in blocks of instances where that would take too much."""
+        from concordant.execution.blocks import Blocks
+        from concordant.io.read_or_scan import read_or_scan
+
+        limit = parse_size(self.memory, "--memory") if self.memory is not None else None
+        named, options = self.columns_by_role(), self.reader_options()
+        _let_interrupt()
+        with _reading(session, inputs):
+            paths = all_given(session, inputs)
+            found = read_or_scan(
+                paths,
+                self.input_format,
+                columns=named,
+                memory=limit,
+                checkpoint=checkpoint,
+                always_scan=always_scan,
+                say=session.note,
+                **options,
+            )
+        return found if isinstance(found, Blocks) else Source(paths, found, self.input_format)
 
 
-def declaring(read_options: list[str] | None, missing: str | None) -> list[str] | None:
-    """Return the options of the reader with what --missing declares."""
-    if one_of(missing, ("unknown", "below"), "--missing") is None:
-        return read_options
-    return [*(read_options or ()), f"missing={missing}"]
+@contextmanager
+def _reading(session: Session, inputs: list[str]) -> Iterator[None]:
+    """Show progress, and word advice about parameters as options of the reader."""
+    what = f"reading {inputs[0]}" + (f" and {len(inputs) - 1} more" if len(inputs) > 1 else "")
+    with session.progress(what, 1), session.reading():
+        yield
 
 
 def note_missing(session: Session, asked: Iterable[tuple[str, Aggregator]], votes: Any) -> dict[str, str]:
@@ -310,96 +220,16 @@ def note_missing(session: Session, asked: Iterable[tuple[str, Aggregator]], vote
     return told
 
 
-@contextmanager
-def engine(name: str, scheduler: str | None, timeout: float | None = None) -> Iterator[bool]:
-    """Have the work inside the block done where the options say, and tell whether that is a cluster."""
-    one_of(name, ("local", "dask"), "--engine")
-    if (name == "dask") != (scheduler is not None):
-        raise typer.BadParameter(
-            "--engine dask and --scheduler ADDRESS go together.", param_hint="--engine" if scheduler else "--scheduler"
-        )
-    if timeout is not None and scheduler is None:
-        raise typer.BadParameter("goes with --scheduler ADDRESS.", param_hint="--scheduler-timeout")
-    if timeout is not None and not 0 < timeout < float("inf"):
-        raise typer.BadParameter(
-            f"must be a number of seconds > 0. Got {timeout:g} instead.", param_hint="--scheduler-timeout"
-        )
-    if scheduler is None:
-        yield False
-        return
-    from concordant.execution import connected
-
-    with connected(scheduler) if timeout is None else connected(scheduler, timeout=timeout):
-        yield True
-
-
-def scan_input(
-    session: Session,
-    inputs: list[str],
-    input_format: str | None,
-    columns: Iterable[str] | None,
-    expert_from: str | None,
-    read_options: Iterable[str] | None,
-    memory: str | None,
-    checkpoint: str | None = None,
-    *,
-    always: bool = False,
-) -> Blocks | None:
-    """Return what the named files hold in blocks of instances where all of it would take too much memory, else None.
-
-    Too much is more than `memory` says, such as "4GB", or more than half of what is free; with a checkpoint or `always`
-    anything.
-    """
-    from concordant.execution import free_memory
-    from concordant.io.read import block_format, memory_needed, scan
-
-    paths = all_given(session, inputs)
-    limit = parse_size(memory, "--memory") if memory is not None else None
-    needed = memory_needed(paths)
-    always = always or checkpoint is not None
-    if not always and needed <= (free_memory() // 2 if limit is None else limit):
-        return None
-    named = parse_columns(columns)
-    if not always and block_format(paths, input_format, named) is None:
-        return None
-    options = parse_params(read_options, "--read")
-    if expert_from is not None:
-        options["expert_from"] = one_of(expert_from, ("tag", "file"), "--expert-from")
-    if not always:
-        session.note(
-            f"all of the input would take about {needed / 1e9:,.1f} GB of memory; it is read in blocks of instances, "
-            "kept on disk meanwhile."
-        )
-    what = f"reading {inputs[0]}" + (f" and {len(inputs) - 1} more" if len(inputs) > 1 else "")
-    with session.progress(what, 1), session.reading():
-        return scan(paths, input_format, columns=named, checkpoint=checkpoint, memory=limit, **options)
-
-
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-
-
-def parse_size(text: str, option: str) -> int:
-    """Return how many bytes a text such as "4GB" or "500M" says.
-
-    >>> parse_size("4GB", "--memory"), parse_size("0", "--memory"), parse_size("1.5 m", "--memory")
-    (4000000000, 0, 1500000)
-    """
-    found = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
-    if found is None:
-        raise typer.BadParameter(f"must be a size such as 4GB or 500M. Got {text!r} instead.", param_hint=option)
-    return int(float(found[1]) * _UNITS[found[2]])
-
-
-def read_truth(session: Session, source: Source, labels: str | None) -> Labels:
+def read_labels_of(session: Session, source: Source, labels: str | None) -> Labels:
     """Return the labels named, or those the input brings."""
     if labels is None:
         if source.dataset.labels is None:
             raise DataError("the input brings no labels. Name them: --labels QRELS.")
         return source.dataset.labels
-    return own_labels(session, labels)
+    return read_label_file(session, labels)
 
 
-def own_labels(session: Session, labels: str) -> Labels:
+def read_label_file(session: Session, labels: str) -> Labels:
     """Return the labels in a file."""
     from concordant.io.read import read
     from concordant.io.tabular import read_labels
@@ -419,25 +249,6 @@ def is_letor(path: PathLike) -> bool:
         return sniff(path).startswith("letor")
     except FormatError:
         return False
-
-
-def matched(labels: Labels, votes: Preferences | Comparisons | Features) -> Labels:
-    """Return the labels to learn from.
-
-    Files are matched by id and never by position, so that it is no slip where both hold equally many instances but not
-    quite the same ones; the library would suspect two sequences split by one index.
-    """
-    from concordant.selection.folds import labels_of
-
-    known = labels.instances.codes
-    shared = sum(instance in known for instance in votes.instances)
-    return labels_of(labels, votes.instances) if 0 < shared < len(votes) == len(labels) else labels
-
-
-def check_share(share: float | None, option: str = "--validation-part") -> None:
-    """Raise a usage error unless a share can be held out."""
-    if share is not None and not 0 < share < 1:
-        raise typer.BadParameter(f"must be a number between 0 and 1. Got {share:g} instead.", param_hint=option)
 
 
 def votes_of(source: Source) -> Preferences | Comparisons:
@@ -475,40 +286,26 @@ def no_experts(source: Source) -> str:
     )
 
 
-def as_learned(session: Session, source: Source, names: list[str]) -> Features:
-    """Return the features of the input in the columns of the part that was learned from.
+def features_of_model(session: Session, source: Source, names: list[str]) -> Features:
+    """Return the features of the input with these names: those that a model was fitted on.
 
-    What SVMlight text leaves out is 0, also where no line holds a feature; a table must have all of them.
+    SVMlight text leaves out zeros, so that a feature which no line holds is 0; a table must have all of them.
     """
-    import numpy as np
-
-    from concordant.data.features import Features
-    from concordant.data.index import Texts
-
-    features = cast(Features, source.dataset.features)
-    have = features.names.codes
-    if features.names.tolist() == names:
-        return features
+    features = cast("Features", source.dataset.features)
+    have, known = features.names.codes, set(names)
     absent = [name for name in names if name not in have]
-    known = set(names)
-    # The columns between those that lines hold are there as well, all of them 0.
+    # A column between those that lines hold is there as well, and is 0 throughout.
     new = [name for name, j in have.items() if name not in known and features.X[:, j].any()]
     if absent and not source.leaves_out_zeros:
         raise DataError(
-            f"{source.name} has no {_called(absent)}, which the model has learned from. It has "
+            f"{source.name} has no {_called(absent)}, which the model was fitted on. It has "
             f"{listing(features.names.tolist(), 5)}."
         )
     if absent:
         session.note(f"{source.name}: no line holds {_called(absent)}; what is left out is 0.")
     if new:
-        session.warn(
-            f"{source.name}: {_called(new)} {'was' if len(new) == 1 else 'were'} not there to be learned from, and "
-            "nothing is made of it."
-        )
-    X = np.zeros((features.n_slots, len(names)))
-    there = [j for j, name in enumerate(names) if name in have]
-    X[:, there] = features.X[:, [have[names[j]] for j in there]]
-    return Features.from_codes(features.slots, X, Texts(names))
+        session.warn(f"{source.name}: the model was fitted without {_called(new)}, and does not use it.")
+    return features.select(names, fill=0.0 if source.leaves_out_zeros else None)
 
 
 def _called(names: list[str]) -> str:
@@ -532,174 +329,36 @@ def using_features() -> str:
     return f"Methods that do: {', '.join(name for name in METHODS if METHODS[name].uses_features)}."
 
 
-def read_beside(session: Session, paths: list[str]) -> list[Source]:
-    """Return the files of features that stand beside preferences."""
-    out = []
-    for path in paths:
-        source = read_input(session, [path], None, None, None)
-        if source.dataset.features is None:
-            held = [name for name, part in source.dataset._asdict().items() if part is not None]
-            raise DataError(f"--features {path}: there are no features, but {' and '.join(held)}.")
-        out.append(source)
-    return out
-
-
-def beside(
-    session: Session, sources: list[Source], votes: Preferences | Comparisons, names: list[str] | None = None
-) -> Features:
-    """Return the features of every item that experts speak of, from whichever file holds it.
-
-    Items are matched by id. A file that names no items (a .npy table, lines without a docid) is matched by the order of
-    its rows within each instance, where both hold equally many.
+def read_features_beside(
+    session: Session,
+    paths: list[str],
+    votes: Sequence[Preferences | Comparisons],
+    names: list[str] | None = None,
+) -> list[Features]:
+    """Return the features of every item of the votes, from the files of --features.
 
     Parameters
     ----------
     session : Session
         Where notes go.
-    sources : list of Source
+    paths : list of str
         The files.
-    votes : Preferences or Comparisons
-        Whose items are looked for.
+    votes : sequence of Preferences or Comparisons
+        Whose items are looked for, such as a training and a validation part.
     names : list of str, optional
-        The features that were learned from; without it those of the widest file.
+        The features that a model was fitted on; without it those of the widest file.
     """
-    import numpy as np
+    from concordant.features.item_features import item_features
 
-    from concordant.data.features import Features
-    from concordant.data.index import Texts
-
+    sources = []
+    for path in paths:
+        source = Reading().read(session, [path])
+        if source.dataset.features is None:
+            held = [name for name, part in source.dataset._asdict().items() if part is not None]
+            raise DataError(f"--features {path}: there are no features, but {' and '.join(held)}.")
+        sources.append(source)
     if names is None:
-        widest = max(sources, key=lambda s: cast(Features, s.dataset.features).n_features)
-        names = cast(Features, widest.dataset.features).names.tolist()
-    X = np.zeros((votes.n_slots, len(names)))
-    missing = np.ones(votes.n_slots, dtype=np.bool_)
-    for source in sources:
-        features = as_learned(session, source, names)
-        at = votes.slots.locate(features.slots)
-        if (at < 0).all() and _numbered(features):
-            at = _in_order(source, features, votes)
-            if (at >= 0).any():
-                session.warn(
-                    f"{source.name} names no items: its rows are taken for the items of each instance in their order."
-                )
-        found = missing & (at >= 0)
-        X[found] = features.X[at[found]]
-        missing &= ~found
-    if missing.any():
-        absent = np.flatnonzero(missing)
-        some = [f"{item!r} of {instance!r}" for instance, item in map(votes.slots.where, absent[:3].tolist())]
-        raise DataError(
-            f"--features has none for {len(absent):,} of {votes.n_slots:,} items, such as {', '.join(some)}. Items are "
-            "matched by the ids of instance and item."
-        )
-    return Features.from_codes(votes.slots, X, Texts(names))
-
-
-def _numbered(features: Features) -> bool:
-    """Return whether items have no names of their own: "1", "2", ... within each instance."""
-    import numpy as np
-
-    offsets = features.slots.offsets
-    place = np.arange(1, features.n_slots + 1) - np.repeat(offsets[:-1], np.diff(offsets))
-    return features.items.tolist() == [str(p) for p in place.tolist()]
-
-
-def _in_order(source: Source, features: Features, votes: Preferences | Comparisons) -> Ints:
-    """Return the row of every slot of the votes, -1 where there is no such instance."""
-    import numpy as np
-
-    at = np.full(votes.n_slots, -1, dtype=np.int64)
-    codes = features.instances.codes
-    for n, instance in enumerate(votes.instances):
-        if instance not in codes:
-            continue
-        a, b = (int(v) for v in votes.slots.offsets[n : n + 2])
-        first, last = (int(v) for v in features.slots.offsets[codes[instance] : codes[instance] + 2])
-        if b - a != last - first:
-            raise DataError(
-                f"{source.name} names no items, and its rows cannot be told apart by their order: instance "
-                f"{instance!r} has {b - a} items and {last - first} rows of features."
-            )
-        at[a:b] = np.arange(first, last)
-    return at
-
-
-def weigh(votes: Preferences | Comparisons, weights: dict[str, float]) -> Preferences | Comparisons:
-    """Return the votes with the user's trust in experts, on top of weights that came with the input."""
-    if not weights:
-        return votes
-    from concordant.data.comparisons import Comparisons
-    from concordant.data.preferences import Preferences
-
-    if isinstance(votes, Preferences):
-        return votes.with_list_weights(votes.with_weights(weights).weights * votes.weights)
-    factor = _row_factors(votes, weights)
-    return Comparisons.from_codes(
-        votes.slots,
-        votes.experts,
-        votes.expert,
-        votes.left,
-        votes.right,
-        votes.n_left * factor,
-        votes.n_right * factor,
-        votes.n_ties * factor,
-        sided=votes.sided,
-    )
-
-
-def _row_factors(votes: Comparisons, weights: dict[str, float]) -> Floats:
-    import numpy as np
-
-    unknown = [expert for expert in weights if expert not in votes.experts]
-    if unknown or votes.expert is None:
-        known = listing(votes.experts.tolist(), 20) if len(votes.experts) else "none, the comparisons name no experts"
-        raise DataError(f"no expert {unknown[0]!r} to weigh. Experts: {known}.")
-    wrong = [expert for expert, weight in weights.items() if not 0 <= weight < np.inf]
-    if wrong:
-        raise DataError(f"a weight must be a finite number >= 0. Got {weights[wrong[0]]:g} for {wrong[0]!r}.")
-    by_expert = np.array([weights.get(expert, 1.0) for expert in votes.experts])
-    out: Floats = by_expert[votes.expert]
-    return out
-
-
-def table_type(path: str) -> str:
-    """Return how a plain table is written to a file of this name, or raise when the ending does not tell.
-
-    Standard output and pipes have no ending and get CSV.
-    """
-    from concordant.io._files import is_stream
-    from concordant.io._tables import file_type
-
-    kind = file_type(path) or ("csv" if is_stream(path) else None)
-    if kind not in ("csv", "tsv", "jsonl", "parquet"):
-        raise FormatError(f"{path}: the ending does not say how to write a table. Use .csv, .tsv, .jsonl or .parquet.")
-    return kind
-
-
-def check_quoting(quote_formulas: bool, *outputs: str | None) -> None:
-    """Raise a usage error where --quote-formulas is given and none of the outputs, files or formats, is CSV or TSV."""
-    if not quote_formulas:
-        return
-    from concordant.io._tables import file_type
-    from concordant.io.table_writers import SPREADSHEETS
-
-    if not any(out in SPREADSHEETS or file_type(out) in SPREADSHEETS for out in outputs if out is not None):
-        raise typer.BadParameter("is for CSV and TSV files, and none is written.", param_hint="--quote-formulas")
-
-
-def write_table(columns: dict[str, list[Any]], path: str, quote_formulas: bool = False) -> None:
-    """Write a plain table, whole or not at all; the ending says how (.csv, .tsv, .jsonl, .parquet)."""
-    import polars as pl
-
-    from concordant.io._files import atomic_write
-    from concordant.io.table_writers import write_separated
-
-    frame = pl.DataFrame(columns)
-    kind = table_type(path)
-    with atomic_write(path) as handle:
-        if kind == "jsonl":
-            frame.write_ndjson(handle)
-        elif kind == "parquet":
-            frame.write_parquet(handle)
-        else:
-            write_separated(frame, handle, kind, quote_formulas=quote_formulas)
+        widest = max(sources, key=lambda s: cast("Features", s.dataset.features).n_features)
+        names = cast("Features", widest.dataset.features).names.tolist()
+    parts = {source.name: features_of_model(session, source, names) for source in sources}
+    return [item_features(each, parts, names) for each in votes]

@@ -1,13 +1,26 @@
-"""The options that mean the same in every command, worded once."""
+"""Options that several commands share, declared once, and the bundles in which they travel.
+
+A command asks for a bundle by a keyword parameter, such as `reading: Reading`; `bundled` gives Typer the options of
+the bundle in its place.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, is_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+if TYPE_CHECKING:
+    from concordant.cli._output import Session
+
 __all__ = [
+    "CONVENTIONS",
     "Columns",
+    "Common",
     "Convention",
     "Debug",
     "Engine",
@@ -32,7 +45,11 @@ __all__ = [
     "To",
     "ValidationPart",
     "Weights",
+    "Workers",
+    "bundled",
 ]
+
+CONVENTIONS = ("trec", "letor", "paper")
 
 Inputs = Annotated[
     list[str],
@@ -48,8 +65,8 @@ Format = Annotated[
     typer.Option(
         "--format",
         metavar="F",
-        help="The format of the input, when its content and name do not tell it; csv, tsv, parquet or jsonl say only "
-        "how a table is written.",
+        help="Format of the input, if content and name do not tell; csv, tsv, parquet or jsonl give only the file type "
+        "of a table.",
     ),
 ]
 Columns = Annotated[
@@ -57,7 +74,7 @@ Columns = Annotated[
     typer.Option(
         "--columns",
         metavar="ROLE=COLUMN,...",
-        help="Which column of a table is what, by name or number from 1: left=model_a,right=model_b,expert=judge.",
+        help="Roles of the columns of a table, by name or number from 1: left=model_a,right=model_b,expert=judge.",
     ),
 ]
 ExpertFrom = Annotated[
@@ -65,13 +82,13 @@ ExpertFrom = Annotated[
     typer.Option(
         "--expert-from",
         metavar="tag|file",
-        help="What names the expert of a TREC run: the tag or the file. Without it the tag, unless files share it.",
+        help="Take the expert of a TREC run from its tag or its file name. Default: the tag, unless files share it.",
     ),
 ]
 ReadOptions = Annotated[
     list[str] | None,
     typer.Option(
-        "--read", metavar="NAME=VALUE", help="An option of the reader, such as duplicates=best; once for each option."
+        "--read", metavar="NAME=VALUE", help="An option of the reader, such as duplicates=best; may be repeated."
     ),
 ]
 Missing = Annotated[
@@ -79,8 +96,8 @@ Missing = Annotated[
     typer.Option(
         "--missing",
         metavar="unknown|below",
-        help="What a list says about items it leaves out: nothing, or that they are below all it holds. Without it "
-        "below for TREC runs, else unknown.",
+        help="How to read items that a list leaves out: unknown, or below all items it holds. Default: below for TREC "
+        "runs, else unknown.",
     ),
 ]
 Labels = Annotated[
@@ -97,8 +114,8 @@ Features = Annotated[
     typer.Option(
         "--features",
         metavar="FILE",
-        help="Features of the items beside the preferences, for methods that learn from them (LETOR, SVMlight, .npy or "
-        "a table); may be repeated.",
+        help="Features of the items, for methods that use them beside preferences (LETOR, SVMlight, .npy or a table); "
+        "may be repeated.",
     ),
 ]
 Convention = Annotated[
@@ -106,21 +123,22 @@ Convention = Annotated[
     typer.Option(
         "--convention",
         metavar="trec|letor|paper",
-        help="Whose rules the metrics follow. Without it letor for LETOR input, else trec.",
+        help="Convention of the metrics: trec_eval, the LETOR script or the papers. Default: letor for LETOR input, "
+        "else trec.",
     ),
 ]
 Relevant = Annotated[
-    float | None, typer.Option("--rel", metavar="N", help="Labels from N on are relevant. Without it from 1.")
+    float | None, typer.Option("--rel", metavar="N", help="Smallest label that counts as relevant. Default: 1.")
 ]
 Sort = Annotated[
     str | None,
     typer.Option(
-        "--sort", metavar="METRIC", help="Order the rows by this metric, or none. Without it by the last one."
+        "--sort", metavar="METRIC", help="Sort the rows by this metric; none for no sorting. Default: the last metric."
     ),
 ]
 Percent = Annotated[
     bool | None,
-    typer.Option("--percent/--no-percent", help="Show values times 100, to two decimals. Without it for letor only."),
+    typer.Option("--percent/--no-percent", help="Show values in percent, with two decimals. Default: for letor only."),
 ]
 Params = Annotated[
     list[str] | None,
@@ -128,25 +146,25 @@ Params = Annotated[
         "--param",
         "-p",
         metavar="NAME=VALUE",
-        help="A parameter of the method, such as -p k=20; once for each parameter.",
+        help="A parameter of the method, such as -p k=20; may be repeated.",
     ),
 ]
 Weights = Annotated[
     list[str] | None,
     typer.Option(
-        "--weights", metavar="EXPERT=W,...", help="Trust in experts, such as bm25=2,dense=1; those not named weigh 1."
+        "--weights", metavar="EXPERT=W,...", help="Weights of experts, such as bm25=2,dense=1; others have weight 1."
     ),
 ]
 To = Annotated[
     str | None,
-    typer.Option("--to", metavar="F", help="The format of the output, when the ending of its name does not tell it."),
+    typer.Option("--to", metavar="F", help="Format of the output, if the ending of its name does not tell."),
 ]
 ValidationPart = Annotated[
     float | None,
     typer.Option(
         "--validation-part",
         metavar="SHARE",
-        help="Hold out this share of the labelled instances to choose by, such as 0.2, in place of cross-validation.",
+        help="Share of the labelled instances to hold out for validation, such as 0.2, instead of cross-validation.",
     ),
 ]
 QuoteFormulas = Annotated[
@@ -154,29 +172,27 @@ QuoteFormulas = Annotated[
     typer.Option(
         "--quote-formulas",
         help="In CSV and TSV, put a ' before ids that a spreadsheet would run as a formula, such as =HYPERLINK(...). "
-        "Without it ids are written exactly.",
+        "Default: ids are written as they are.",
     ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Only results and errors: no notes, warnings or progress.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on standard output instead of tables.")]
 Threads = Annotated[
     int | None,
-    typer.Option("--threads", metavar="N", help="How many threads may work, at most one per core. [default: all]"),
+    typer.Option("--threads", metavar="N", help="Number of threads, at most one per core. [default: all cores]"),
 ]
 Memory = Annotated[
     str | None,
     typer.Option(
         "--memory",
         metavar="SIZE",
-        help="Read in blocks of instances what would take more memory than this, such as 4GB; 0 always does. "
-        "[default: half of what is free]",
+        help="Read input that would take more memory than this, such as 4GB, in blocks of instances; 0: always. "
+        "[default: half of the free memory]",
     ),
 ]
 Engine = Annotated[
     str,
-    typer.Option(
-        "--engine", metavar="E", help="Where the work is done: local, or dask, on the cluster of --scheduler."
-    ),
+    typer.Option("--engine", metavar="E", help="Where to compute: local, or dask for the cluster of --scheduler."),
 ]
 Scheduler = Annotated[
     str | None,
@@ -187,8 +203,97 @@ SchedulerTimeout = Annotated[
     typer.Option(
         "--scheduler-timeout",
         metavar="SECONDS",
-        help="How long to wait for a Dask scheduler that does not answer, or for workers when there are none. "
-        "[default: 15]",
+        help="How long to wait for the Dask scheduler to answer, or for its first workers. [default: 15]",
     ),
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+def bundled(*without: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that replaces each bundle in a command's signature by the options it holds.
+
+    Parameters
+    ----------
+    *without : str
+        Fields of bundles that are no options of this command.
+    """
+
+    def spread(command: Callable[..., None]) -> Callable[..., None]:
+        parameters: list[inspect.Parameter] = []
+        bundles: dict[str, Any] = {}
+        for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+            if not is_dataclass(parameter.annotation):
+                parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+                continue
+            bundles[name] = parameter.annotation
+            types = get_type_hints(parameter.annotation, include_extras=True)
+            parameters += [
+                inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=types[f.name])
+                for f in fields(parameter.annotation)
+                if f.name not in without
+            ]
+
+        def run(**given: Any) -> None:
+            made = {
+                name: bundle(**{f.name: given.pop(f.name) for f in fields(bundle) if f.name in given})
+                for name, bundle in bundles.items()
+            }
+            command(**given, **made)
+
+        run.__doc__, run.__module__ = command.__doc__, command.__module__
+        run.__annotations__ = {}
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return run
+
+    return spread
+
+
+@dataclass(frozen=True)
+class Common:
+    """Options of every command: what is printed, and on how many threads the work is done."""
+
+    quiet: Quiet = False
+    as_json: Json = False
+    threads: Threads = None
+    debug: Debug = False
+
+    def session(self, command: str, params: Mapping[str, Any]) -> Session:
+        """Return a session of the command with these options."""
+        from concordant.cli._output import Session
+
+        return Session(command, params, quiet=self.quiet, as_json=self.as_json, threads=self.threads, debug=self.debug)
+
+
+@dataclass(frozen=True)
+class Workers:
+    """Options that say where the work is done: on this machine or on a Dask cluster."""
+
+    engine: Engine = "local"
+    scheduler: Scheduler = None
+    scheduler_timeout: SchedulerTimeout = None
+
+    @contextmanager
+    def connected(self) -> Iterator[bool]:
+        """Run the block where the options say; yield whether that is a cluster."""
+        from concordant.cli._parsing import one_of
+
+        timeout = self.scheduler_timeout
+        one_of(self.engine, ("local", "dask"), "--engine")
+        if (self.engine == "dask") != (self.scheduler is not None):
+            raise typer.BadParameter(
+                "--engine dask and --scheduler ADDRESS go together.",
+                param_hint="--engine" if self.scheduler else "--scheduler",
+            )
+        if timeout is not None and self.scheduler is None:
+            raise typer.BadParameter("goes with --scheduler ADDRESS.", param_hint="--scheduler-timeout")
+        if timeout is not None and not 0 < timeout < float("inf"):
+            raise typer.BadParameter(
+                f"must be a number of seconds > 0. Got {timeout:g} instead.", param_hint="--scheduler-timeout"
+            )
+        if self.scheduler is None:
+            yield False
+            return
+        from concordant.execution import connected
+
+        with connected(self.scheduler) if timeout is None else connected(self.scheduler, timeout=timeout):
+            yield True

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 import sys
 import threading
 import traceback
@@ -25,15 +24,19 @@ import typer
 
 from concordant._version import __version__
 from concordant.cli._streams import tell, writing_output
-from concordant.errors import ConcordantError, ConcordantWarning, ParameterError, visible
+from concordant.errors import (
+    ConcordantError,
+    ConcordantWarning,
+    FormatError,
+    ParameterError,
+    reword_settings,
+    visible,
+)
 
-__all__ = ["Progress", "Session", "Table", "number"]
+__all__ = ["Progress", "Session", "Table", "check_quoting", "number", "table_type", "write_table"]
 
 # Work shorter than this needs no progress bar.
 PATIENCE = 2.0
-
-# How the library asks for a parameter; a hint that already names an option is left alone.
-_ADVICE = re.compile(r"""\b([Pp]ass|[Ff]it with) (\w+)=(?:'([^']+)'|"([^"]+)"|(\w+))(?! \(--)""")
 
 
 def _visible_lines(text: str) -> str:
@@ -276,11 +279,8 @@ class Session:
         self.warn(f"{self._about}{self._worded(str(message))}")
 
     def _worded(self, text: str) -> str:
-        """Return a message with advice about parameters in terms of options."""
-        return _ADVICE.sub(
-            lambda m: f"{m[1]} {self.setting.format(name=m[2], value=m[3] or m[4] or m[5])}",
-            text,
-        )
+        """Return a message of the library with the settings that it advises as options."""
+        return reword_settings(text, lambda name, value: self.setting.format(name=name, value=value))
 
     def destination(self, path: str, option: str) -> str:
         """Return where a file is written: - is standard output, which then takes nothing else."""
@@ -432,3 +432,46 @@ def _draw(table: Table, file: TextIO) -> None:
     console.print(drawn)
     if table.caption:
         console.print(Text(visible(table.caption), "dim"))
+
+
+def table_type(path: str) -> str:
+    """Return how a plain table is written to a file of this name, or raise when the ending does not tell.
+
+    Standard output and pipes have no ending and get CSV.
+    """
+    from concordant.io._files import is_stream
+    from concordant.io._tables import file_type
+
+    kind = file_type(path) or ("csv" if is_stream(path) else None)
+    if kind not in ("csv", "tsv", "jsonl", "parquet"):
+        raise FormatError(f"{path}: the ending does not say how to write a table. Use .csv, .tsv, .jsonl or .parquet.")
+    return kind
+
+
+def check_quoting(quote_formulas: bool, *outputs: str | None) -> None:
+    """Raise a usage error where --quote-formulas is given and none of the outputs, files or formats, is CSV or TSV."""
+    if not quote_formulas:
+        return
+    from concordant.io._tables import file_type
+    from concordant.io.table_writers import SPREADSHEETS
+
+    if not any(out in SPREADSHEETS or file_type(out) in SPREADSHEETS for out in outputs if out is not None):
+        raise typer.BadParameter("is for CSV and TSV files, and none is written.", param_hint="--quote-formulas")
+
+
+def write_table(columns: dict[str, list[Any]], path: str, quote_formulas: bool = False) -> None:
+    """Write a plain table, whole or not at all; the ending says how (.csv, .tsv, .jsonl, .parquet)."""
+    import polars as pl
+
+    from concordant.io._files import atomic_write
+    from concordant.io.table_writers import write_separated
+
+    frame = pl.DataFrame(columns)
+    kind = table_type(path)
+    with atomic_write(path) as handle:
+        if kind == "jsonl":
+            frame.write_ndjson(handle)
+        elif kind == "parquet":
+            frame.write_parquet(handle)
+        else:
+            write_separated(frame, handle, kind, quote_formulas=quote_formulas)

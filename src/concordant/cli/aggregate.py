@@ -1,4 +1,4 @@
-"""`concordant aggregate`: preferences or features in, one consensus out, printed as a leaderboard or written."""
+"""`concordant aggregate`: reads preferences or features, prints the consensus as a leaderboard or writes it."""
 
 from __future__ import annotations
 
@@ -6,60 +6,30 @@ import math
 import os
 import shlex
 import sys
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from concordant.cli._inputs import (
+    Reading,
+    Source,
     all_given,
-    as_learned,
-    beside,
     check_features,
-    check_quoting,
-    declaring,
-    engine,
-    make_method,
+    features_of_model,
     no_experts,
     note_missing,
-    parse_columns,
-    parse_params,
-    parse_weights,
-    read_beside,
-    read_input,
-    scan_input,
+    read_features_beside,
     votes_of,
-    weigh,
-    write_table,
 )
-from concordant.cli._options import (
-    Columns,
-    Debug,
-    Engine,
-    ExpertFrom,
-    Features,
-    Format,
-    Inputs,
-    Json,
-    Memory,
-    Missing,
-    Params,
-    Quiet,
-    QuoteFormulas,
-    ReadOptions,
-    Scheduler,
-    SchedulerTimeout,
-    Threads,
-    To,
-    Weights,
-)
-from concordant.cli._output import Session, Table, number
-from concordant.errors import ConcordantError, DataError, FormatError, KindError, ParameterError
+from concordant.cli._options import Common, Features, Inputs, Params, QuoteFormulas, To, Weights, Workers, bundled
+from concordant.cli._output import Session, Table, check_quoting, number, write_table
+from concordant.cli._parsing import make_method, parse_params, parse_weights
+from concordant.errors import DataError, FormatError, KindError, ParameterError
 
 if TYPE_CHECKING:
     from concordant.arrays import Floats
     from concordant.base.contract import Aggregator
-    from concordant.cli._inputs import Source
     from concordant.data.comparisons import Comparisons
     from concordant.data.consensus import Consensus
     from concordant.data.features import Features as FeaturesOf
@@ -68,20 +38,19 @@ if TYPE_CHECKING:
 
 __all__ = ["command", "leaderboard", "leaderboard_rows"]
 
-# What a leaderboard shows unless told otherwise: most of one instance, or a taste of the first few of many.
+# Rows and instances that a leaderboard shows by default.
 _ROWS_OF_ONE, _ROWS_OF_MANY, _SHOWN_OF_MANY = 50, 5, 3
 _RUN_DEPTH = 1000
-# Comparisons that would take more memory than this are collapsed while they are read, by methods to which it is all the
-# same who compared.
-_MUCH = 10**9
-# What a fitted method may still be told: nothing it has learned depends on these.
+# Parameters that can be set on a fitted method: what it learned does not depend on them.
 _AT_PREDICTION = ("unknown_experts", "level", "n_bootstrap", "nan")
 
 
+@bundled()
 def command(
     inputs: Inputs,
     method: Annotated[
-        str | None, typer.Option("--method", "-m", metavar="M", help="See: concordant methods.  [default: rrf]")
+        str | None,
+        typer.Option("--method", "-m", metavar="M", help="The method; concordant methods lists them.  [default: rrf]"),
     ] = None,
     params: Params = None,
     model: Annotated[
@@ -94,7 +63,7 @@ def command(
             "--output",
             "-o",
             metavar="OUT",
-            help="Write the consensus; the ending says how (.trec, .csv, ...). - is standard output.",
+            help="Write the consensus to a file; its ending gives the format (.trec, .csv, ...). - is standard output.",
         ),
     ] = None,
     to: To = None,
@@ -120,171 +89,190 @@ def command(
     ] = None,
     rows: Annotated[
         int | None,
-        typer.Option("--rows", "-n", metavar="N", min=0, help="Print N rows of each instance, 0 for all of all."),
+        typer.Option(
+            "--rows",
+            "-n",
+            metavar="N",
+            min=0,
+            help="Print N rows of each instance; 0 prints all rows of all instances.",
+        ),
     ] = None,
-    input_format: Format = None,
-    columns: Columns = None,
-    expert_from: ExpertFrom = None,
-    missing: Missing = None,
-    read_options: ReadOptions = None,
-    memory: Memory = None,
+    *,
+    reading: Reading,
     checkpoint: Annotated[
         str | None,
         typer.Option(
             "--checkpoint",
             metavar="DIR",
-            help="Keep in a folder what is read and aggregated: broken off, the same command goes on from there.",
+            help="Folder for finished parts of the work; an interrupted command that is repeated resumes from there.",
         ),
     ] = None,
-    where: Engine = "local",
-    scheduler: Scheduler = None,
-    scheduler_timeout: SchedulerTimeout = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
-    threads: Threads = None,
-    debug: Debug = False,
+    workers: Workers,
+    common: Common,
 ) -> None:
-    """Reach a consensus: print the leaderboard, or write it with -o."""
-    read_options = declaring(read_options, missing)
+    """Compute a consensus: print it as a leaderboard, or write it with -o."""
     settings, trust = parse_params(params), parse_weights(weights)
     if model is not None:
         _check_model_usage(method, settings)
     asked = {"inputs": inputs, "method": method or ("rrf" if model is None else None), "model": model, "output": output}
     asked |= {"features": features} if features else {}
-    with Session("aggregate", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
-        from concordant.io._files import check_writable
+    with common.session("aggregate", asked) as session:
+        from concordant.execution.blocks import Blocks
 
         check_quoting(quote_formulas, output if to is None else to, experts_out)
         chosen = _method(method or "rrf", settings, model)
-        if output is not None:
-            output = session.destination(output, "--output")
-            check_writable(output)
-        if experts_out is not None:
-            experts_out = session.destination(experts_out, "--experts-out")
-            check_writable(experts_out)
-        if trust and not chosen.tags.weights:
-            raise ParameterError(f"{type(chosen).__name__} does not weigh experts; leave --weights out.")
-        if model is None and chosen.needs_labels():
-            again = "".join(f" -p {shlex.quote(setting)}" for setting in params or ())
-            truth = "[--labels QRELS]" if chosen.takes_features else "--labels QRELS"
-            raise ParameterError(
-                f"{chosen.name} learns from labels. Fit it first: concordant fit INPUT... {truth} --method "
-                f"{chosen.name}{again} -o MODEL; then: concordant aggregate INPUT... --model MODEL."
-            )
+        written = _destination(session, output, "--output")
+        experts_table = _destination(session, experts_out, "--experts-out")
+        _check_method(chosen, params, trust, model)
         session.params |= {"method": chosen.name, "params": chosen.get_params(), "weights": trust}
-        whole = output is None or experts_out is not None or instance is not None or features is not None
-        fitted = model is not None
-        in_blocks = chosen.goes_block_by_block(fitted=fitted) and not (trust and chosen.learns() and not fitted)
-        if not whole and in_blocks:
-            with engine(where, scheduler, scheduler_timeout) as remote:
-                blocks = scan_input(
-                    session,
-                    inputs,
-                    input_format,
-                    columns,
-                    expert_from,
-                    read_options,
-                    memory,
-                    checkpoint,
-                    always=remote,
-                )
-                if blocks is not None and output is not None:
-                    with blocks:
-                        _write_blocks(
-                            session,
-                            blocks,
-                            chosen,
-                            output,
-                            to,
-                            top,
-                            break_ties,
-                            quote_formulas,
-                            trust,
-                            model is not None,
-                            checkpoint,
-                        )
-                    return
-        elif memory is not None or checkpoint is not None or where != "local":
-            asked_for = "--engine" if where != "local" else "--checkpoint" if memory is None else "--memory"
-            raise ParameterError(
-                f"{asked_for} is for a consensus that is written (-o) by a "
-                "method that goes instance by instance or learns by sums over instances, or by a fitted model: what "
-                "learns from all instances together holds all of them."
-            )
-        if not trust and experts_out is None and features is None:
-            read_options = _counting(session, chosen, inputs, input_format, columns, read_options)
-        source = read_input(session, inputs, input_format, columns, expert_from, read_options)
-        check_features(source, features, chosen)
-        votes: Any
-        weighed: Any
-        if source.is_features:
-            if trust or experts_out is not None:
-                what = "--weights" if trust else "--experts-out"
-                raise ParameterError(f"{what} is about experts; the input holds features of items, and no experts.")
-            votes = weighed = _features(session, chosen, source, model)
-        else:
-            votes = votes_of(source)
-            if "feature_names_" in vars(chosen) and "experts_" not in vars(chosen):
-                raise KindError(
-                    f"the {chosen.name} in {model} was fitted on features of items alone. {source.name} holds what "
-                    "experts said."
-                )
-            weighed = weigh(votes, trust)
-        own = _beside(session, chosen, weighed, features, model)
+        needs_experts = bool(trust) or experts_table is not None or features is not None
+        needs_all = written is None or experts_table is not None or features is not None or instance is not None
+        in_blocks = not needs_all and _goes_in_blocks(chosen, trust, model)
+        _check_block_options(in_blocks, reading, checkpoint, workers)
+        form = _Form(to, top, break_ties, quote_formulas)
+        with workers.connected() as remote:
+            found: Source | Blocks
+            collapse = not (needs_experts or remote or checkpoint) and _can_collapse(session, chosen, inputs, reading)
+            if in_blocks and not collapse:
+                found = reading.read_or_scan(session, inputs, checkpoint=checkpoint, always_scan=remote)
+            else:
+                found = reading.read(session, inputs, **({"collapse": True} if collapse else {}))
+            if isinstance(found, Blocks):
+                with found:
+                    _write_blocks(session, found, chosen, str(written), form, trust, model is not None, checkpoint)
+                return
+        votes, weighed = _votes(session, chosen, found, features, trust, experts_out, model)
+        own = _features_beside(session, chosen, weighed, features, model)
         with session.progress(f"{chosen.name} over {len(votes):,} instances", 1):
             predicted = chosen.predict if model is not None else chosen.fit_predict
             consensus = predicted(weighed, **own)
         session.fit_info = getattr(chosen, "fit_info_", None)
         session.params |= {"missing": note_missing(session, [(chosen.name, chosen)], weighed).get(chosen.name)}
-        if experts_out is not None:
-            _write_experts(session, weighed, consensus, trust, chosen, experts_out, quote_formulas)
-        if output is not None:
+        if experts_table is not None:
+            _write_experts(session, weighed, consensus, trust, chosen, experts_table, quote_formulas)
+        if written is not None:
             consensus = consensus if instance is None else consensus[instance]
-            kind = _output_format(output, to, source)
-            _write(session, consensus, output, kind, top, break_ties, quote_formulas, chosen.name)
+            _write(session, consensus, written, form.named(written, found), chosen.name)
         else:
             leaderboard(session, consensus, votes, chosen=instance, rows=rows if top is None else top)
 
 
-def _counting(
-    session: Session,
-    method: Aggregator,
-    inputs: list[str],
-    input_format: str | None,
-    columns: list[str] | None,
-    read_options: list[str] | None,
-) -> list[str] | None:
-    """Return how to read the input: many comparisons are collapsed to counts if the answer stays the same."""
-    if not method.counts_suffice(has_experts=False) or "collapse" in parse_params(read_options, "--read"):
-        return read_options
-    from concordant.io._tables import FILE_TYPES
-    from concordant.io.read import memory_needed, sniff
-    from concordant.io.tabular import names_experts
+@dataclass(frozen=True)
+class _Form:
+    """How to write a consensus: format, cut, ties and quoting."""
+
+    to: str | None
+    top: int | None
+    break_ties: bool
+    quote_formulas: bool
+
+    def named(self, output: str, source: Source | None = None) -> _Form:
+        """Return the form with the format of a file; without an ending it is a run, if the source holds runs."""
+        from concordant.io.write import format_of
+
+        try:
+            to = self.to or format_of(output)
+        except FormatError:
+            if source is not None and not source.is_runs:
+                raise
+            to = "trec"
+        if self.break_ties and to != "trec":
+            raise ParameterError(f"--break-ties is for TREC runs; {output} is written as {to}.")
+        return replace(self, to=to)
+
+    def options(self, tag: str) -> dict[str, Any]:
+        """Return the options of the writer."""
+        from concordant.io.table_writers import SPREADSHEETS
+
+        if self.to == "trec":
+            return {"tag": tag, "break_ties": self.break_ties}
+        return {"quote_formulas": self.quote_formulas} if self.to in SPREADSHEETS else {}
+
+    def told(self, output: str, method: str, n_instances: int) -> str:
+        """Return what was written, in words."""
+        cut = f", the {self.top or _RUN_DEPTH:,} best of each" if self.to == "trec" else ""
+        return f"wrote {output}: {method} over {n_instances:,} instances{cut}"
+
+
+def _destination(session: Session, path: str | None, option: str) -> str | None:
+    """Return the path of an output file, after a check that it can be written."""
+    if path is None:
+        return None
+    from concordant.io._files import check_writable
+
+    path = session.destination(path, option)
+    check_writable(path)
+    return path
+
+
+def _check_method(method: Aggregator, params: list[str] | None, trust: dict[str, float], model: str | None) -> None:
+    """Raise if the method does not take weights of experts that are given, or must be fitted with labels first."""
+    if trust and not method.tags.weights:
+        raise ParameterError(f"{type(method).__name__} does not weigh experts; leave --weights out.")
+    if model is None and method.needs_labels():
+        again = "".join(f" -p {shlex.quote(setting)}" for setting in params or ())
+        truth = "[--labels QRELS]" if method.takes_features else "--labels QRELS"
+        raise ParameterError(
+            f"{method.name} learns from labels. Fit it first: concordant fit INPUT... {truth} --method "
+            f"{method.name}{again} -o MODEL; then: concordant aggregate INPUT... --model MODEL."
+        )
+
+
+def _goes_in_blocks(method: Aggregator, trust: dict[str, float], model: str | None) -> bool:
+    """Return whether a method, with weights of the user, needs one block of instances at a time."""
+    fitted = model is not None
+    return method.goes_block_by_block(fitted=fitted) and not (trust and method.learns() and not fitted)
+
+
+def _check_block_options(in_blocks: bool, reading: Reading, checkpoint: str | None, workers: Workers) -> None:
+    asked = {"--engine": workers.engine != "local", "--memory": reading.memory is not None}
+    asked |= {"--checkpoint": checkpoint is not None}
+    named = next((option for option, is_asked in asked.items() if is_asked), None)
+    if named is not None and not in_blocks:
+        raise ParameterError(
+            f"{named} needs -o and a method that works instance by instance, learns by sums over instances, or is a "
+            "fitted model. Other methods need all instances in memory."
+        )
+
+
+def _can_collapse(session: Session, method: Aggregator, inputs: list[str], reading: Reading) -> bool:
+    """Return whether to collapse many comparisons to counts while they are read: the answer stays the same."""
+    if not method.counts_suffice(has_experts=False) or "collapse" in reading.reader_options():
+        return False
+    from concordant.learning.streaming import can_collapse
 
     paths = all_given(session, inputs)
-    named = parse_columns(columns)
-    try:
-        if memory_needed(paths) < _MUCH:
-            return read_options
-        compared = {"left", "right", "winner", "loser", "n_left"} & set(named or ())
-        told = None if input_format in FILE_TYPES else input_format
-        if not compared and (told or sniff(paths)) != "comparisons":
-            return read_options
-        experts = names_experts(paths, columns=named)
-    except ConcordantError:
-        # The reader says what is wrong.
-        return read_options
-    if not method.counts_suffice(experts):
-        session.note(
-            "all rows are held in memory, because the answer depends on who compared. Counts of pairs take less: "
-            "--read collapse=true -p uncertainty=information, if intervals need not be clustered by expert."
+    return can_collapse(method, paths, reading.input_format, reading.columns_by_role(), session.note)
+
+
+def _votes(
+    session: Session,
+    method: Aggregator,
+    source: Source,
+    features: list[str] | None,
+    trust: dict[str, float],
+    experts_out: str | None,
+    model: str | None,
+) -> tuple[Any, Any]:
+    """Return what the method works on, as read and with the weights of the user."""
+    check_features(source, features, method)
+    if source.is_features:
+        if trust or experts_out is not None:
+            what = "--weights" if trust else "--experts-out"
+            raise ParameterError(f"{what} is about experts; the input holds features of items, and no experts.")
+        own = _features(session, method, source, model)
+        return own, own
+    votes = votes_of(source)
+    if "feature_names_" in vars(method) and "experts_" not in vars(method):
+        raise KindError(
+            f"the {method.name} in {model} was fitted on features of items alone. {source.name} holds what experts "
+            "said."
         )
-        return read_options
-    return [*(read_options or ()), "collapse=true"]
+    return votes, votes.scale_weights(trust)
 
 
 def _features(session: Session, method: Aggregator, source: Source, model: str | None) -> FeaturesOf:
-    """Return the features of the input in the columns that the model has learned from."""
+    """Return the features of the input that the model was fitted on."""
     if model is None:
         raise KindError(f"{method.name} works on what experts said. {no_experts(source)}")
     if not method.takes_features:
@@ -294,15 +282,15 @@ def _features(session: Session, method: Aggregator, source: Source, model: str |
             f"the {method.name} in {model} was fitted on what experts said. {source.name} holds features of items; "
             "where it was fitted with both, they go to --features."
         )
-    return as_learned(session, source, getattr(method, "feature_names_"))  # noqa: B009 - rankers have it, others not
+    return features_of_model(session, source, vars(method)["feature_names_"])
 
 
-def _beside(
+def _features_beside(
     session: Session, method: Aggregator, votes: Any, features: list[str] | None, model: str | None
 ) -> dict[str, Any]:
-    """Return the features that the method uses, or the model wants, beside what experts say."""
+    """Return the features that the method, or the model, uses beside preferences."""
     if model is None and features is not None:
-        return {"features": beside(session, read_beside(session, features), votes)}
+        return {"features": read_features_beside(session, features, [votes])[0]}
     wanted = list(getattr(method, "item_features_", ())) if "experts_" in method.__dict__ else []
     if features is None:
         if wanted:
@@ -316,7 +304,7 @@ def _beside(
         raise ParameterError(
             f"this {method.name} {kept or 'was fitted without features of items'}; leave --features out."
         )
-    return {"features": beside(session, read_beside(session, features), votes, wanted)}
+    return {"features": read_features_beside(session, features, [votes], wanted)[0]}
 
 
 def _check_model_usage(method: str | None, params: dict[str, Any]) -> None:
@@ -324,7 +312,7 @@ def _check_model_usage(method: str | None, params: dict[str, Any]) -> None:
     if method is not None or fixed:
         what = "--method" if method is not None else f"-p {fixed[0]}"
         raise typer.BadParameter(
-            f"a model brings its own name and parameters, so that {what} has no place beside it. "
+            f"a model has its own method and parameters, so {what} cannot be given with it. "
             f"Only {', '.join(_AT_PREDICTION)} can still be set.",
             param_hint="--model",
         )
@@ -338,47 +326,18 @@ def _method(name: str, params: dict[str, Any], model: str | None) -> Aggregator:
     return make_method(name, params)
 
 
-def _output_format(output: str, to: str | None, source: Source) -> str | None:
-    """Return the format asked for; a name that tells none takes that of the runs which were fused."""
-    if to is not None:
-        return to
-    from concordant.io.write import format_of
-
-    try:
-        return format_of(output)
-    except FormatError:
-        if source.is_runs:
-            return "trec"
-        raise
-
-
-def _write(
-    session: Session,
-    consensus: Consensus,
-    output: str,
-    to: str | None,
-    top: int | None,
-    break_ties: bool,
-    quote_formulas: bool,
-    tag: str,
-) -> None:
-    from concordant.io.table_writers import SPREADSHEETS
+def _write(session: Session, consensus: Consensus, output: str, form: _Form, tag: str) -> None:
     from concordant.io.write import write
 
-    options: dict[str, Any] = {}
-    if to == "trec":
-        options = {"top": top or _RUN_DEPTH, "tag": tag, "break_ties": break_ties}
-    elif break_ties:
-        raise ParameterError(f"--break-ties is for TREC runs; {output} is written as {to}.")
-    elif top is not None:
-        consensus = consensus.top(top)
-    if to in SPREADSHEETS:
-        options["quote_formulas"] = quote_formulas
+    options = form.options(tag)
+    if form.to == "trec":
+        options["top"] = form.top or _RUN_DEPTH
+    elif form.top is not None:
+        consensus = consensus.top(form.top)
     with session.progress(f"writing {output}"):
-        write(consensus, output, to, **options)
-    session.results = {"output": output, "format": to, "instances": len(consensus), "items": consensus.n_slots}
-    cut = f", the {options['top']:,} best of each" if to == "trec" else ""
-    session.note(f"wrote {output}: {tag} over {len(consensus):,} instances{cut}")
+        write(consensus, output, form.to, **options)
+    session.results = {"output": output, "format": form.to, "instances": len(consensus), "items": consensus.n_slots}
+    session.note(form.told(output, tag, len(consensus)))
 
 
 def _write_blocks(
@@ -386,50 +345,35 @@ def _write_blocks(
     blocks: Blocks,
     method: Aggregator,
     output: str,
-    to: str | None,
-    top: int | None,
-    break_ties: bool,
-    quote_formulas: bool,
+    form: _Form,
     trust: dict[str, float],
     fitted: bool,
     checkpoint: str | None,
 ) -> None:
     """Write the consensus of data that is read in blocks of instances."""
     from concordant.io.blocks import discard
-    from concordant.io.table_writers import SPREADSHEETS
-    from concordant.io.write import format_of
     from concordant.learning.streaming import aggregate_blocks
 
-    if to is None:
-        try:
-            to = format_of(output)
-        except FormatError:
-            to = "trec"
-    options: dict[str, Any] = {"tag": method.name, "break_ties": break_ties} if to == "trec" else {}
-    if to in SPREADSHEETS:
-        options["quote_formulas"] = quote_formulas
-    if break_ties and to != "trec":
-        raise ParameterError(f"--break-ties is for TREC runs; {output} is written as {to}.")
+    form = form.named(output)
     with session.progress(f"{method.name} over {len(blocks.instances):,} instances in {len(blocks)} blocks", 1):
         items = aggregate_blocks(
             blocks,
             output,
             method,
-            format=to,
+            format=form.to,
             fitted=fitted,
-            adjust=(lambda block: cast("Preferences", weigh(block, trust))) if trust else None,
-            top=top,
+            adjust=(lambda block: block.scale_weights(trust)) if trust else None,
+            top=form.top,
             checkpoint=None if checkpoint is None else os.path.join(checkpoint, "parts"),
-            **options,
+            **form.options(method.name),
         )
     if checkpoint is not None:
         discard(checkpoint)
     session.fit_info = getattr(method, "fit_info_", None)
     session.params |= {"missing": note_missing(session, [(method.name, method)], blocks).get(method.name)}
-    session.results = {"output": output, "format": to, "instances": len(blocks.instances), "items": items}
+    session.results = {"output": output, "format": form.to, "instances": len(blocks.instances), "items": items}
     session.results |= {"rows": blocks.n_rows, "blocks": len(blocks)}
-    cut = f", the {top or _RUN_DEPTH:,} best of each" if to == "trec" else ""
-    session.note(f"wrote {output}: {method.name} over {len(blocks.instances):,} instances{cut}")
+    session.note(form.told(output, method.name, len(blocks.instances)))
 
 
 def _write_experts(
@@ -458,7 +402,7 @@ def leaderboard(
     chosen: list[str] | None = None,
     rows: int | None = None,
 ) -> None:
-    """Print the consensus: rank, item, score, interval where there is one, and n, how many experts spoke of the item.
+    """Print the consensus: rank, item, score, interval if there is one, and n, the number of experts of the item.
 
     Parameters
     ----------
@@ -467,7 +411,7 @@ def leaderboard(
     consensus : Consensus
         What to print.
     votes : Preferences, Comparisons or Features
-        What it was reached from, to count n; there is none for features.
+        The data it was computed from, to count n; features have no n.
     chosen : list of str, optional
         The instances to print; without it all, or the first few when printed for people.
     rows : int, optional
@@ -553,7 +497,7 @@ def _table(records: list[dict[str, Any]], title: str, level: float | None) -> Ta
 
 
 def _places(values: list[float]) -> int:
-    """Return how many decimals show scores and bounds: none for whole numbers, else five figures of the largest."""
+    """Return the number of decimals of scores and bounds: 0 for whole numbers, else five digits of the largest."""
     if all(value.is_integer() for value in values):
         return 0
     largest = max(abs(value) for value in values)

@@ -1,61 +1,45 @@
-"""`concordant compare`: several methods on one input, evaluated side by side and tested against a baseline."""
+"""`concordant compare`: evaluates several methods on one input, and tests them against a baseline."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
 from concordant.cli._inputs import (
-    beside,
+    Reading,
     check_features,
-    check_share,
-    declaring,
-    make_method,
-    matched,
     note_missing,
-    one_of,
-    parse_params,
-    parse_weights,
-    read_beside,
-    read_input,
-    read_truth,
-    split_names,
+    read_features_beside,
+    read_labels_of,
     using_features,
     votes_of,
-    weigh,
 )
 from concordant.cli._options import (
-    Columns,
+    CONVENTIONS,
+    Common,
     Convention,
-    Debug,
-    ExpertFrom,
     Features,
-    Format,
     Inputs,
-    Json,
     Labels,
-    Missing,
     Percent,
-    Quiet,
-    ReadOptions,
     Relevant,
     Sort,
-    Threads,
     ValidationPart,
     Weights,
+    bundled,
 )
 from concordant.cli._output import Session
-from concordant.cli.evaluate import CONVENTIONS, sorting_metric
+from concordant.cli._parsing import check_share, make_method, one_of, parse_params, parse_weights, split_names
+from concordant.cli.evaluate import sorting_metric
 from concordant.errors import ConcordantError, DataError, KindError, ParameterError
 
 if TYPE_CHECKING:
     from concordant.base.contract import Aggregator
     from concordant.cli._inputs import Source
     from concordant.data.comparisons import Comparisons
-    from concordant.data.consensus import Consensus
     from concordant.data.dataset import FeatureFold, Fold
     from concordant.data.features import Features as FeaturesOf
     from concordant.data.labels import Labels as LabelsOf
@@ -69,16 +53,17 @@ __all__ = ["command", "parse_methods"]
 _DEFAULT_METHODS = "rrf,comb-mnz,borda,condorcet,copeland"
 _DEFAULT_RANKERS = "pmop,list-mle,ranknet,lambdarank"
 _GROUPS = ("all", "heuristics")
-# The families whose methods fuse lists by a rule.
+# The modules whose methods fuse lists by a rule, without learning.
 _HEURISTICS = ("positional", "fusion", "majority", "markov", "robust")
 _TESTS = ("t", "fisher", "wilcoxon")
 _DEFAULT_METRICS = {"letor": "ndcg@1-5,p@1-5,map"}
 _OTHER_METRICS = "ndcg@10,p@10,map"
 _DEFAULT_FOLDS = 5
-# Which instances are held out together when the input brings no folds.
+# Seed of the folds if the input has none.
 _SPLIT_SEED = 0
 
 
+@bundled("memory")
 def command(
     inputs: Inputs,
     labels: Labels = None,
@@ -88,7 +73,7 @@ def command(
             "--methods",
             "-m",
             metavar="M,...",
-            help="Methods, such as rrf,crf,'rrf(k=10)'; heuristics, or all that apply. Without it "
+            help="Methods, such as rrf,crf,'rrf(k=10)'; or a group: heuristics, all. Default: "
             f"{_DEFAULT_METHODS}; for features {_DEFAULT_RANKERS}.",
         ),
     ] = None,
@@ -98,7 +83,7 @@ def command(
         typer.Option(
             "--metrics",
             metavar="M,...",
-            help=f"Such as ndcg@10,map. Without it {_OTHER_METRICS}; for letor {_DEFAULT_METRICS['letor']}.",
+            help=f"Metrics, such as ndcg@10,map. Default: {_OTHER_METRICS}; for letor {_DEFAULT_METRICS['letor']}.",
         ),
     ] = None,
     baseline: Annotated[
@@ -106,7 +91,7 @@ def command(
         typer.Option(
             "--baseline",
             metavar="NAME",
-            help="What the others are tested against. Without it the first, of a group rrf.",
+            help="The method that the others are tested against. Default: the first, for a group rrf.",
         ),
     ] = None,
     folds: Annotated[
@@ -114,22 +99,24 @@ def command(
         typer.Option(
             "--folds",
             metavar="N|given|none",
-            help="Cross-validation with N folds, the folds of the input, or no folds. Without it those of the input, "
-            "else 5 when a method learns from labels.",
+            help="Cross-validation with N folds, the folds of the input, or no folds. Default: the folds of the input, "
+            "else 5 if a method learns from labels.",
         ),
     ] = None,
     seeds: Annotated[
         int,
-        typer.Option("--seeds", metavar="N", min=1, help="Fit methods that depend on chance with N seeds."),
+        typer.Option("--seeds", metavar="N", min=1, help="Fit methods that draw random numbers with N seeds."),
     ] = 1,
     validation_part: ValidationPart = None,
-    experts: Annotated[bool, typer.Option("--experts", help="Add every expert's own order as a row.")] = False,
+    experts: Annotated[bool, typer.Option("--experts", help="Add a row for each expert's own order.")] = False,
     convention: Convention = None,
     rel: Relevant = None,
     weights: Weights = None,
     tests: Annotated[
         str,
-        typer.Option("--tests", metavar="T,...", help="Paired tests: t, fisher, wilcoxon. The first sets the marks."),
+        typer.Option(
+            "--tests", metavar="T,...", help="Paired tests: t, fisher, wilcoxon. The first decides the marks."
+        ),
     ] = "t",
     details: Annotated[
         bool, typer.Option("--details", help="List every difference with its interval and p-values.")
@@ -138,18 +125,11 @@ def command(
     percent: Percent = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the table as Markdown.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print the table as LaTeX.")] = False,
-    input_format: Format = None,
-    columns: Columns = None,
-    expert_from: ExpertFrom = None,
-    missing: Missing = None,
-    read_options: ReadOptions = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
-    threads: Threads = None,
-    debug: Debug = False,
+    *,
+    reading: Reading,
+    common: Common,
 ) -> None:
-    """Compare methods on labelled data, with significance. A LETOR folder brings its own labels and folds."""
-    read_options = declaring(read_options, missing)
+    """Compare methods on labelled data, with significance tests. A LETOR folder has its own labels and folds."""
     one_of(convention, CONVENTIONS, "--convention")
     _check_folds(folds)
     check_share(validation_part)
@@ -171,14 +151,14 @@ def command(
         "validation_part": validation_part,
     }
     asked |= {"features": features} if features else {}
-    with Session("compare", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
+    with common.session("compare", asked) as session:
         from concordant.metrics.comparison import compare
         from concordant.metrics.ranking import parse_metrics
 
         group = methods in _GROUPS
         chosen = _group(str(methods)) if group else [_create(spec) for spec in specs or ()]
         names = None if metrics is None else [str(m) for m in parse_metrics(metrics)]
-        source = read_input(session, inputs, input_format, columns, expert_from, read_options)
+        source = reading.read(session, inputs)
         rules = convention or source.convention
         names = names or [str(m) for m in parse_metrics(_DEFAULT_METRICS.get(rules, _OTHER_METRICS))]
         key = sorting_metric(sort, names)
@@ -191,7 +171,7 @@ def command(
         if features is not None:
             if not any(c.method.uses_features for c in chosen):
                 raise ParameterError(f"none of the methods uses features; leave --features out. {using_features()}")
-            plan = plan._replace(features=beside(session, read_beside(session, features), votes_of(source)))
+            plan = plan._replace(features=read_features_beside(session, features, [votes_of(source)])[0])
         task = _Task(plan, names, rules, rel, trust, seeds, validation_part)
         session.params |= {"metrics": names, "convention": rules, "folds": len(plan.parts) if plan.folded else None}
         evaluations, left_out = _run(session, task, chosen, experts, strict=not group)
@@ -212,7 +192,7 @@ def command(
 
 
 def _who_uses(chosen: list[_Chosen]) -> str:
-    """Return which methods were given the features beside the experts, in words."""
+    """Return in words which methods use the features."""
     groups = [", ".join(c.label for c in chosen if c.method.uses_features is given) for given in (True, False)]
     return f"--features: used by {groups[0] or 'none'}" + (f"; not used by {groups[1]}" if groups[1] else "")
 
@@ -242,23 +222,23 @@ class _Chosen(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What is evaluated together: the tested side of a fold, or everything."""
+    """The test part of a fold, or all data without folds."""
 
     votes: Preferences | Comparisons | FeaturesOf
     labels: LabelsOf
 
 
 class _Plan(NamedTuple):
-    """How methods are tested: what is split, into which folds, and what is evaluated together."""
+    """The data to compare on, and how it is split into folds."""
 
     votes: Preferences | Comparisons | FeaturesOf | None
     labels: LabelsOf | None
-    # A number of folds to make, those given, or None for all instances together.
+    # The number of folds, the folds of the input, or None for no folds.
     folds: int | list[Fold] | list[FeatureFold] | None
     parts: list[_Part]
-    # Why there are no folds, for methods that cannot do without.
+    # Why there are no folds, for messages about methods that need them.
     unfolded: str = ""
-    # Features of all items beside what experts say.
+    # Features of all items beside preferences.
     features: FeaturesOf | None = None
 
     @property
@@ -268,7 +248,7 @@ class _Plan(NamedTuple):
 
 @dataclass(frozen=True)
 class _Task:
-    """What every method of a comparison goes through."""
+    """The plan and the settings of a comparison, the same for every method."""
 
     plan: _Plan
     metrics: list[str]
@@ -286,7 +266,7 @@ class _Task:
         return "features" if isinstance(votes, Features) else str(getattr(votes, "kind", "comparisons"))
 
     def words(self, evaluations: dict[str, Evaluation]) -> list[str]:
-        """Return how the figures came about, where they are more than one fit to everything."""
+        """Return in words how folds and seeds were used."""
         folds, out = self.plan.folds, []
         if isinstance(folds, int):
             n = len(next(iter(evaluations.values())))
@@ -309,7 +289,7 @@ class _Task:
 
 
 def parse_methods(text: str) -> list[_Spec]:
-    """Return the methods of a text such as "rrf,crf(metric=map)"; a slip is a usage error."""
+    """Return the methods of a text such as "rrf,crf(metric=map)", or raise a usage error."""
     specs = []
     for part in split_names(text):
         match = re.fullmatch(r"([^()\s]+)(?:\((.*)\))?", part)
@@ -328,7 +308,7 @@ def _create(spec: _Spec) -> _Chosen:
 
 
 def _group(name: str) -> list[_Chosen]:
-    """Return the methods of a group; those that cannot take the input are left out with their reason later."""
+    """Return the methods of a group. Those that cannot take the input are left out later, with the reason."""
     from concordant.base.registry import METHODS, create
 
     family = {n: METHODS[n].__module__.rpartition(".")[2] for n in METHODS}
@@ -338,18 +318,18 @@ def _group(name: str) -> list[_Chosen]:
 def _plan(
     session: Session, source: Source, labels: str | None, folds: str | None, trust: dict[str, float], *, learns: bool
 ) -> _Plan:
-    """Return how the methods are tested; `learns` says that one of them needs labels to learn from."""
-    from concordant.selection.folds import labelled, make_folds
+    """Return the plan of the comparison; `learns` says whether a method learns from labels."""
+    from concordant.selection.folds import labelled, make_folds, shared_labels
 
     given = source.dataset.folds
     if folds == "given" and not given:
         raise ParameterError("--folds given: the input brings no folds. A LETOR folder with Fold1, Fold2, ... does.")
     if given and folds in (None, "given"):
-        own = None if labels is None else read_truth(session, source, labels)
+        own = None if labels is None else read_labels_of(session, source, labels)
         ready: Any = [_prepared(fold, own, trust) for fold in given]
         return _Plan(None, None, ready, [_Part(*fold.test) for fold in ready])
-    votes: Any = source.dataset.features if source.is_features else weigh(votes_of(source), trust)
-    truth = matched(read_truth(session, source, labels), votes)
+    votes: Any = source.dataset.features if source.is_features else votes_of(source).scale_weights(trust)
+    truth = shared_labels(read_labels_of(session, source, labels), votes)
     n = _number_of_folds(folds, votes, truth, learns=learns)
     if n is None:
         why = "--folds none leaves no instances to learn from"
@@ -358,18 +338,18 @@ def _plan(
             why = f"of {len(votes):,} instances {known:,} {'has' if known == 1 else 'have'} labels; folds need two"
         return _Plan(votes, truth, None, [_Part(votes, truth)], why)
     all_folds = make_folds(votes, truth, n, _SPLIT_SEED, "compare")
-    return _Plan(votes, truth, n, [_Part(p.test, p.truth) for p in all_folds])
+    return _Plan(votes, truth, n, [_Part(f.test, f.truth) for f in all_folds])
 
 
 def _prepared(fold: Any, labels: LabelsOf | None, trust: dict[str, float]) -> Any:
-    """Return a given fold with the user's own labels and trust."""
+    """Return a fold of the input with the labels and weights of the user."""
     from concordant.data.features import Features
     from concordant.selection.folds import labels_of
 
     def part(one: Any) -> Any:
         data, truth = one
         truth = truth if labels is None else labels_of(labels, data.instances)
-        return type(one)(data if isinstance(data, Features) else weigh(data, trust), truth)
+        return type(one)(data if isinstance(data, Features) else data.scale_weights(trust), truth)
 
     return type(fold)(*map(part, fold))
 
@@ -386,7 +366,7 @@ def _number_of_folds(folds: str | None, votes: Any, labels: LabelsOf, *, learns:
 def _run(
     session: Session, task: _Task, chosen: list[_Chosen], experts: bool, *, strict: bool
 ) -> tuple[dict[str, Evaluation], dict[str, str]]:
-    """Return the evaluation of every method and expert that can be had, and why the others cannot."""
+    """Return the evaluation of each method and expert, and why methods are left out."""
     evaluations: dict[str, Evaluation] = {}
     left_out: dict[str, str] = {}
     session.fit_info = {}
@@ -423,7 +403,7 @@ def _run(
 
 
 def _unfit(method: Aggregator, task: _Task) -> str | None:
-    """Return why a method cannot take part, or None when it can."""
+    """Return why a method cannot be compared on the input, or None if it can."""
     if task.kind == "features":
         if not method.takes_features:
             return f"works on {' or '.join(sorted(method.tags.accepts))}, the input holds features of items"
@@ -441,75 +421,45 @@ def _unfit(method: Aggregator, task: _Task) -> str | None:
 def _evaluate(method: Aggregator, task: _Task) -> CrossValidation:
     from concordant.selection.cross_validation import cross_validate
 
-    # Where chance has no part every seed would give the same.
-    seeds = task.seeds if method.tags.stochastic or method.needs_labels() else 1
-    if not task.plan.folded:
-        return _together(method, task, seeds)
+    plan = task.plan
     return cross_validate(
         method,
-        task.plan.votes,
-        task.plan.labels,
-        features=task.plan.features if method.uses_features else None,
+        plan.votes,
+        plan.labels,
+        features=plan.features if method.uses_features else None,
         metrics=task.metrics,
-        folds=task.plan.folds,
-        validation_part=task.validation_part,
+        folds=plan.folds,
+        validation_part=task.validation_part if plan.folded else None,
         convention=task.convention,
         rel=task.rel,
-        seeds=seeds,
+        # Without random numbers every seed gives the same result.
+        seeds=task.seeds if method.tags.stochastic or method.needs_labels() else 1,
         random_state=_SPLIT_SEED,
     )
 
 
-def _together(method: Aggregator, task: _Task, seeds: int) -> CrossValidation:
-    """Return the evaluation of a method fitted to all instances, in the form of one fold."""
-    import numpy as np
-
-    from concordant.metrics.evaluation import evaluate
-    from concordant.selection.cross_validation import CrossValidation, Run
-    from concordant.selection.parallel_fits import seeds_of, unfitted_copy
-
-    (part,) = task.plan.parts
-    runs = []
-    for seed in seeds_of(method, seeds, "compare"):
-        own = unfitted_copy(method) if seed is None else unfitted_copy(method, random_state=seed)
-        features = task.plan.features if method.uses_features else None
-        consensus = own.fit_predict(cast("Preferences", part.votes), features=features)
-        found = evaluate(consensus, part.labels, task.metrics, convention=task.convention, rel=task.rel)
-        runs.append(Run(seed, 0, own, consensus, found, own.fit_info_.seconds))
-    first = runs[0].evaluation
-    values = {m: np.mean([run.evaluation.values[m] for run in runs], axis=0) for m in first.metrics}
-    return CrossValidation(values, first.instances, first.convention, first.rel, None, first.notes, tuple(runs))
-
-
 def _evaluate_experts(task: _Task) -> dict[str, Evaluation]:
+    """Return the evaluation of each expert's own order, over the parts that are evaluated together."""
     from concordant.data.preferences import Preferences
-    from concordant.metrics.evaluation import ExpertEvaluations, combine_folds, evaluate, evaluate_experts
+    from concordant.metrics.evaluation import ExpertEvaluations, combine_folds, evaluate_experts
 
     measured: list[ExpertEvaluations] = []
-    for part in task.plan.parts:
-        if not isinstance(part.votes, Preferences):
+    experts: dict[str, None] = {}
+    for votes, labels in task.plan.parts:
+        if not isinstance(votes, Preferences):
             raise DataError(f"--experts evaluates the lists of experts; {task.kind} hold none.")
-
-        def measure(own: Consensus, truth: LabelsOf = part.labels) -> Evaluation:
-            return evaluate(own, truth, task.metrics, convention=task.convention, rel=task.rel)
-
-        measured.append(evaluate_experts(part.votes, measure))
-    lists = [cast("Preferences", part.votes) for part in task.plan.parts]
-    experts = dict.fromkeys(name for votes in lists for name in votes.experts)
+        measured.append(evaluate_experts(votes, labels, task.metrics, convention=task.convention, rel=task.rel))
+        experts |= dict.fromkeys(votes.experts)
     silent = [name for name in experts if any(name not in m.found for m in measured)]
     partial = [name for name in experts if any(name in m.partial for m in measured)]
     ExpertEvaluations({}, partial, silent).warn(len(experts))
-    found = {}
-    for name in experts:
-        if name not in silent:
-            values = [m.found[name] for m in measured]
-            found[f"expert {name}"] = combine_folds(values) if task.plan.folded else values[0]
-    return found
+    found = {name: [m.found[name] for m in measured] for name in experts if name not in silent}
+    return {f"expert {name}": combine_folds(e) if task.plan.folded else e[0] for name, e in found.items()}
 
 
 def _baseline(name: str | None, evaluations: dict[str, Evaluation], *, group: bool) -> str:
     if name is None:
-        # Of a whole group none comes first; the method most people would have used is the one to beat.
+        # A group has no order, so the baseline is the method that most people use.
         return "rrf" if group and "rrf" in evaluations else next(iter(evaluations))
     for known in (name, f"expert {name}"):
         if known in evaluations:

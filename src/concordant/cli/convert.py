@@ -1,4 +1,4 @@
-"""`concordant convert`: read anything, write it in another format."""
+"""`concordant convert`: reads one format and writes another."""
 
 from __future__ import annotations
 
@@ -6,22 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from concordant.cli._inputs import check_quoting, declaring, one_of, read_input
-from concordant.cli._options import (
-    Columns,
-    Debug,
-    ExpertFrom,
-    Format,
-    Inputs,
-    Json,
-    Missing,
-    Quiet,
-    QuoteFormulas,
-    ReadOptions,
-    Threads,
-    To,
-)
-from concordant.cli._output import Session
+from concordant.cli._inputs import Reading
+from concordant.cli._options import Common, Inputs, QuoteFormulas, To, bundled
+from concordant.cli._output import check_quoting
+from concordant.cli._parsing import one_of
 from concordant.errors import DataError
 
 if TYPE_CHECKING:
@@ -33,6 +21,7 @@ __all__ = ["command"]
 _PARTS = ("preferences", "comparisons", "features", "labels")
 
 
+@bundled("memory")
 def command(
     inputs: Inputs,
     output: Annotated[
@@ -41,37 +30,32 @@ def command(
             "--output",
             "-o",
             metavar="OUT",
-            help="The file to write; its ending says how (.csv, .soi, ...). - is standard output, with --to.",
+            help="The file to write; its ending gives the format (.csv, .soi, ...). - is standard output, with --to.",
         ),
     ],
     to: To = None,
     part: Annotated[
         str | None,
-        typer.Option("--part", metavar="P", help=f"What to write of an input that holds several: {', '.join(_PARTS)}."),
+        typer.Option(
+            "--part", metavar="P", help=f"Which part to write, if the input holds several: {', '.join(_PARTS)}."
+        ),
     ] = None,
     quote_formulas: QuoteFormulas = False,
-    input_format: Format = None,
-    columns: Columns = None,
-    expert_from: ExpertFrom = None,
-    missing: Missing = None,
-    read_options: ReadOptions = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
-    threads: Threads = None,
-    debug: Debug = False,
+    *,
+    reading: Reading,
+    common: Common,
 ) -> None:
     """Read one format, write another."""
-    read_options = declaring(read_options, missing)
     one_of(part, _PARTS, "--part")
     asked = {"inputs": inputs, "output": output, "to": to, "part": part}
-    with Session("convert", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
+    with common.session("convert", asked) as session:
         from concordant.io._files import check_writable
         from concordant.io.write import write
 
         check_quoting(quote_formulas, output if to is None else to)
         output = session.destination(output, "--output")
         check_writable(output)
-        source = read_input(session, inputs, input_format, columns, expert_from, read_options)
+        source = reading.read(session, inputs)
         name, container = _choose(source.dataset, part)
         with session.progress(f"writing {output}"):
             write(container, output, format=to, **({"quote_formulas": True} if quote_formulas else {}))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from concordant.cli._inputs import weigh
-from concordant.cli._options import Debug, Json, Quiet, Threads
+from concordant.cli._options import Common, bundled
 from concordant.cli._output import Session, Table
 
 if TYPE_CHECKING:
@@ -23,9 +22,10 @@ _LEARNER = "listwise-linear"
 _FUSIONS = ("rrf", "comb-mnz", "borda", "median-rank")
 
 
-def command(quiet: Quiet = False, as_json: Json = False, threads: Threads = None, debug: Debug = False) -> None:
+@bundled()
+def command(*, common: Common) -> None:
     """Tell the whole story on bundled data, in seconds."""
-    with Session("demo", {}, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
+    with common.session("demo", {}) as session:
         from concordant.data.sample import path
         from concordant.io.tabular import read_comparisons, read_labels
         from concordant.io.trec import read_runs
@@ -75,9 +75,9 @@ def _means(found: dict[str, Evaluation]) -> dict[str, dict[str, float]]:
 
 def _evaluate(session: Session, runs: Preferences, labels: Labels) -> str:
     """Show every expert on its own and return the best."""
-    from concordant.metrics.evaluation import evaluate, evaluate_experts
+    from concordant.metrics.evaluation import evaluate_experts
 
-    found = evaluate_experts(runs, lambda own: evaluate(own, labels, _METRICS)).found
+    found = evaluate_experts(runs, labels, _METRICS).found
     order = sorted(found, key=lambda name: -found[name].mean["map"])
     session.results["experts"] = _means(found)
     _step(session, "2. Each expert alone", "concordant evaluate runs --labels qrels.txt --metrics ndcg@10,map")
@@ -131,7 +131,9 @@ def _weigh(session: Session, runs: Preferences, labels: Labels, trust: dict[str,
     from concordant.base.registry import aggregate
     from concordant.metrics.comparison import compare
 
-    table = compare({"rrf": aggregate(runs), "weighted": aggregate(weigh(runs, trust))}, labels, _METRICS, tests=["t"])
+    table = compare(
+        {"rrf": aggregate(runs), "weighted": aggregate(runs.scale_weights(trust))}, labels, _METRICS, tests=["t"]
+    )
     session.results["weighted"] = _means(dict(table.evaluations))
     weights = ",".join(f"{expert}={weight:g}" for expert, weight in trust.items())
     _step(

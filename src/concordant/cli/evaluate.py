@@ -1,86 +1,66 @@
-"""`concordant evaluate`: every run of the input on its own against the labels."""
+"""`concordant evaluate`: measures each run of the input against labels."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from concordant.cli._inputs import (
-    check_quoting,
-    given,
-    is_letor,
-    one_of,
-    own_labels,
-    read_input,
-    read_truth,
-    scan_input,
-    write_table,
-)
+from concordant.cli._inputs import Reading, given, is_letor, read_label_file, read_labels_of
 from concordant.cli._options import (
-    Columns,
+    CONVENTIONS,
+    Common,
     Convention,
-    Debug,
-    ExpertFrom,
-    Format,
     Inputs,
-    Json,
     Labels,
-    Memory,
     Percent,
-    Quiet,
     QuoteFormulas,
-    ReadOptions,
     Relevant,
     Sort,
-    Threads,
+    bundled,
 )
-from concordant.cli._output import Session, Table
-from concordant.errors import DataError, ParameterError, listing
+from concordant.cli._output import Session, Table, check_quoting, write_table
+from concordant.cli._parsing import one_of
+from concordant.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
-    from concordant.data.consensus import Consensus
-    from concordant.data.labels import Labels as LabelsOf
-    from concordant.execution.blocks import Blocks
-    from concordant.metrics.evaluation import Evaluation, ExpertEvaluations
+    from concordant.cli._inputs import Source
+    from concordant.data.preferences import Preferences
+    from concordant.metrics.evaluation import Evaluation
 
-__all__ = ["CONVENTIONS", "command", "sorting_metric"]
-
-CONVENTIONS = ("trec", "letor", "paper")
+__all__ = ["command", "sorting_metric"]
 
 
+@bundled("missing")
 def command(
     inputs: Inputs,
     labels: Labels = None,
     metrics: Annotated[
-        str, typer.Option("--metrics", metavar="M,...", help="Such as ndcg@10,map or ndcg@1-5,p@1-5,err@20.")
+        str, typer.Option("--metrics", metavar="M,...", help="Metrics, such as ndcg@10,map or ndcg@1-5,p@1-5,err@20.")
     ] = "ndcg@10,map",
     convention: Convention = None,
     rel: Relevant = None,
     per_instance: Annotated[
-        str | None, typer.Option("--per-instance", metavar="FILE", help="Write the value of every run and instance.")
+        str | None,
+        typer.Option("--per-instance", metavar="FILE", help="Write a table with the values of every run and instance."),
     ] = None,
     quote_formulas: QuoteFormulas = False,
     top: Annotated[
-        int | None, typer.Option("--top", metavar="K", min=1, help="Look at the K best of each instance only.")
+        int | None, typer.Option("--top", metavar="K", min=1, help="Evaluate only the K best items of each instance.")
     ] = None,
     sort: Sort = None,
     percent: Percent = None,
-    input_format: Format = None,
-    columns: Columns = None,
-    expert_from: ExpertFrom = None,
-    read_options: ReadOptions = None,
-    memory: Memory = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
-    threads: Threads = None,
-    debug: Debug = False,
+    *,
+    reading: Reading,
+    common: Common,
 ) -> None:
-    """Measure every run against labels, each expert in its own order."""
+    """Evaluate each run against labels, in its own order."""
     one_of(convention, CONVENTIONS, "--convention")
     asked = {"inputs": inputs, "labels": labels, "metrics": metrics, "rel": rel, "top": top}
-    with Session("evaluate", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
+    with common.session("evaluate", asked) as session:
+        from concordant.execution.blocks import Blocks
+        from concordant.metrics.evaluation import evaluate_experts
         from concordant.metrics.ranking import parse_metrics
 
         check_quoting(quote_formulas, per_instance)
@@ -88,112 +68,46 @@ def command(
         key = sorting_metric(sort, names)
         if per_instance is not None:
             per_instance = session.destination(per_instance, "--per-instance")
-        blocks = None
-        if labels is not None:
-            blocks = scan_input(session, inputs, input_format, columns, expert_from, read_options, memory)
-        elif memory is not None:
-            raise ParameterError("--memory needs --labels: what is read in blocks brings no labels of its own.")
-        if blocks is not None and labels is not None:
-            rules = convention or ("letor" if is_letor(given(session, labels)) else "trec")
-            session.params["convention"] = rules
-            truth = own_labels(session, labels)
-            with blocks:
-                measured = _measure_blocks(session, blocks, truth, metrics, rules, rel, top)
-            _conclude(session, measured, len(blocks.experts), per_instance, quote_formulas, key, percent, rules)
-            return
-        source = read_input(session, inputs, input_format, columns, expert_from, read_options)
-        truth = read_truth(session, source, labels)
-        # Those of LETOR also where only the labels are in its form.
-        rules = convention or (
-            "letor" if labels is not None and is_letor(given(session, labels)) else source.convention
+        if labels is None and reading.memory is not None:
+            raise ParameterError("--memory needs --labels: input that is read in blocks holds no labels.")
+        found = reading.read(session, inputs) if labels is None else reading.read_or_scan(session, inputs)
+        with ExitStack() as stack:
+            votes: Preferences | Blocks
+            if isinstance(found, Blocks):
+                votes, usual = stack.enter_context(found), "trec"
+                truth = read_label_file(session, str(labels))
+            else:
+                truth = read_labels_of(session, found, labels)
+                votes, usual = _preferences(found), found.convention
+            rules = _rules(session, convention, labels, usual)
+            with session.progress("evaluating", 1):
+                measured = evaluate_experts(votes, truth, metrics, convention=rules, rel=rel, top=top)
+        measured.warn(len(votes.experts))
+        if not measured.found:
+            raise DataError("the input ranks nothing, so that there is nothing to evaluate.")
+        if per_instance is not None:
+            _write_values(session, measured.found, per_instance, quote_formulas)
+        _show(session, measured.found, key, rules == "letor" if percent is None else percent)
+
+
+def _rules(session: Session, convention: str | None, labels: str | None, usual: str) -> str:
+    """Return the convention of the metrics: LETOR's also where only the labels are in its form."""
+    rules = convention or ("letor" if labels is not None and is_letor(given(session, labels)) else usual)
+    session.params["convention"] = rules
+    return rules
+
+
+def _preferences(source: Source) -> Preferences:
+    preferences = source.dataset.preferences
+    if preferences is None:
+        hint = (
+            f" {source.name} holds features of items: fit a ranker, have aggregate --model write OUT, then: "
+            f"concordant evaluate OUT --labels {source.name}."
+            if source.is_features
+            else ""
         )
-        session.params["convention"] = rules
-        preferences = source.dataset.preferences
-        if preferences is None:
-            hint = (
-                f" {source.name} holds features of items: fit a ranker, have aggregate --model write OUT, then: "
-                f"concordant evaluate OUT --labels {source.name}."
-                if source.is_features
-                else ""
-            )
-            raise DataError(f"evaluate measures runs: lists of items by experts. The input holds none.{hint}")
-
-        from concordant.metrics.evaluation import evaluate, evaluate_experts
-
-        def measure(consensus: Consensus) -> Evaluation:
-            return evaluate(consensus if top is None else consensus.top(top), truth, metrics, convention=rules, rel=rel)
-
-        with session.progress("evaluating", preferences.n_experts) as bar:
-            measured = evaluate_experts(preferences, measure, lambda: bar.update(advance=1))
-        _conclude(session, measured, preferences.n_experts, per_instance, quote_formulas, key, percent, rules)
-
-
-def _conclude(
-    session: Session,
-    measured: ExpertEvaluations,
-    n_experts: int,
-    per_instance: str | None,
-    quote_formulas: bool,
-    key: str | None,
-    percent: bool | None,
-    rules: str,
-) -> None:
-    """Show, and write where asked to, what every run came to."""
-    measured.warn(n_experts)
-    if not measured.found:
-        raise DataError("the input ranks nothing, so that there is nothing to evaluate.")
-    if per_instance is not None:
-        _write_values(session, measured.found, per_instance, quote_formulas)
-    _show(session, measured.found, key, rules == "letor" if percent is None else percent)
-
-
-def _measure_blocks(
-    session: Session, blocks: Blocks, truth: LabelsOf, metrics: str, rules: str, rel: float | None, top: int | None
-) -> ExpertEvaluations:
-    """Return the evaluation of each expert's own order, block by block of instances."""
-    import numpy as np
-
-    from concordant.execution import prefetch
-    from concordant.metrics.evaluation import ExpertEvaluations, evaluate, expert_consensus
-
-    known = np.bincount(truth.slots.instance[~np.isnan(truth.label)], minlength=len(truth)) > 0
-    labelled = truth.instances.take(np.flatnonzero(known))
-    place = labelled.codes
-    found: dict[str, Evaluation] = {}
-    values: dict[str, dict[str, Any]] = {}
-    answered = {expert: np.zeros(len(labelled), dtype=np.bool_) for expert in blocks.experts}
-    heard: set[str] = set()
-    with session.progress(f"evaluating {len(blocks)} blocks", len(blocks)) as bar:
-        for block in prefetch(iter(blocks)):
-            for expert in block.experts:
-                own = expert_consensus(block, expert)
-                heard |= {expert} if len(own) else set()
-                shared = [q for q in own.instances if q in place]
-                if not shared:
-                    continue
-                own = own[shared]
-                one = evaluate(
-                    own if top is None else own.top(top), truth, metrics, convention=rules, rel=rel, instances=shared
-                )
-                at = np.array([place[q] for q in one.instances])
-                answered[expert][at] = True
-                found.setdefault(expert, one)
-                for name, value in one.values.items():
-                    # A labelled instance that is not answered counts 0.
-                    values.setdefault(expert, {}).setdefault(name, np.zeros(len(labelled)))[at] = value
-            bar.update(advance=1)
-    silent = [e for e in blocks.experts if e not in heard]
-    strangers = [e for e in blocks.experts if e in heard and e not in found]
-    if strangers:
-        raise DataError(
-            f"expert {strangers[0]!r} and the labels share no instance: the labels have "
-            f"{listing(labelled[:5].tolist())}."
-        )
-    return ExpertEvaluations(
-        {e: replace(found[e], values=values[e], instances=labelled, notes=()) for e in blocks.experts if e in found},
-        [e for e in blocks.experts if e in found and not answered[e].all()],
-        silent,
-    )
+        raise DataError(f"evaluate measures runs: lists of items by experts. The input holds none.{hint}")
+    return preferences
 
 
 def sorting_metric(sort: str | None, names: list[str]) -> str | None:

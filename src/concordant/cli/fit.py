@@ -1,4 +1,4 @@
-"""`concordant fit`: learn whom to believe, or what features are worth, and write it to one file for `aggregate`."""
+"""`concordant fit`: learns weights of experts or features from data, and writes the model for `aggregate`."""
 
 from __future__ import annotations
 
@@ -8,55 +8,35 @@ import re
 import shutil
 import sys
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeGuard, cast
 
 import typer
 
 from concordant.cli._inputs import (
+    Reading,
     Source,
-    as_learned,
-    beside,
     check_features,
-    check_quoting,
-    check_share,
     data_of,
-    declaring,
-    engine,
-    make_method,
-    matched,
+    features_of_model,
     note_missing,
-    own_labels,
-    parse_params,
-    read_beside,
-    read_input,
-    read_truth,
-    scan_input,
-    table_type,
+    read_features_beside,
+    read_label_file,
+    read_labels_of,
     votes_of,
-    write_table,
 )
 from concordant.cli._options import (
-    Columns,
-    Debug,
-    Engine,
-    ExpertFrom,
+    Common,
     Features,
-    Format,
     Inputs,
-    Json,
     Labels,
-    Memory,
-    Missing,
     Params,
-    Quiet,
     QuoteFormulas,
-    ReadOptions,
-    Scheduler,
-    SchedulerTimeout,
-    Threads,
     ValidationPart,
+    Workers,
+    bundled,
 )
-from concordant.cli._output import Session, Table, number
+from concordant.cli._output import Session, Table, check_quoting, number, table_type, write_table
+from concordant.cli._parsing import check_share, make_method, parse_params
 from concordant.errors import DataError, ParameterError
 
 if TYPE_CHECKING:
@@ -69,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-# How many experts of each sort are shown, and from which part of the strongest trust on an expert is heard at all.
+# Experts of each group that are shown, and the share of the largest weight below which an expert is ignored.
 _SHOWN = 5
 _HEARD = 0.05
 # Details with more columns than this are left to --experts-out.
@@ -78,15 +58,18 @@ _MOST_DETAILS = 6
 _SURELY = 1.96
 _SORTS = ("trusted", "ignored", "discounted", "inverted")
 _INTERRUPTED = 130
-# How many of the features that count most are shown.
+# Features with the largest weights that are shown.
 _STRONGEST = 10
 
 
+@bundled()
 def command(
     inputs: Inputs,
     method: Annotated[
         str,
-        typer.Option("--method", "-m", metavar="M", help="What to fit; see: concordant methods.", show_default=False),
+        typer.Option(
+            "--method", "-m", metavar="M", help="The method; concordant methods lists them.", show_default=False
+        ),
     ],
     output: Annotated[
         str,
@@ -100,20 +83,25 @@ def command(
         typer.Option(
             "--validation",
             metavar="INPUT",
-            help="Preferences or features to choose by, not learned from: a file, folder or pattern; may be repeated.",
+            help="Validation data, preferences or features: a file, folder or pattern; may be repeated.",
         ),
     ] = None,
     validation_labels: Annotated[
         str | None,
         typer.Option(
-            "--validation-labels", metavar="QRELS", help="Their labels, where neither they nor --labels bring them."
+            "--validation-labels",
+            metavar="QRELS",
+            help="Labels of --validation, if neither it nor --labels holds them.",
         ),
     ] = None,
     validation_part: ValidationPart = None,
     fold: Annotated[
         int | None,
         typer.Option(
-            "--fold", metavar="N", min=1, help="Of a LETOR folder: learn from the train part of fold N, choose by vali."
+            "--fold",
+            metavar="N",
+            min=1,
+            help="Fold of a LETOR folder: fit on its train part, validate on its vali part.",
         ),
     ] = None,
     checkpoint: Annotated[
@@ -121,10 +109,10 @@ def command(
         typer.Option(
             "--checkpoint",
             metavar="FILE",
-            help="Where a fit notes how far it is. Without it MODEL.checkpoint, removed when all is done.",
+            help="File for the checkpoint of the fit. Default: MODEL.checkpoint, removed after the fit.",
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of an interrupted fit.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted fit from its checkpoint.")] = False,
     experts_out: Annotated[
         str | None,
         typer.Option("--experts-out", metavar="FILE", help="Write a table of what was learned about every expert."),
@@ -134,93 +122,58 @@ def command(
         typer.Option("--features-out", metavar="FILE", help="Write a table of the weights of features or columns."),
     ] = None,
     quote_formulas: QuoteFormulas = False,
-    input_format: Format = None,
-    columns: Columns = None,
-    expert_from: ExpertFrom = None,
-    missing: Missing = None,
-    read_options: ReadOptions = None,
-    memory: Memory = None,
-    where: Engine = "local",
-    scheduler: Scheduler = None,
-    scheduler_timeout: SchedulerTimeout = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
-    threads: Threads = None,
-    debug: Debug = False,
+    *,
+    reading: Reading,
+    workers: Workers,
+    common: Common,
 ) -> None:
-    """Learn from preferences or features with labels, and write the model. Ctrl-C keeps the best so far."""
-    read_options = declaring(read_options, missing)
+    """Fit a method to preferences or features with labels, and write the model. Ctrl-C keeps the best so far."""
     _check_usage(validation, validation_labels, validation_part, fold)
-    given = parse_params(params)
+    settings = parse_params(params)
     asked: dict[str, Any] = {"inputs": inputs, "labels": labels, "method": method, "output": output, "fold": fold}
     asked |= {"validation": validation, "validation_labels": validation_labels, "validation_part": validation_part}
     asked |= {"features": features} if features else {}
-    with Session("fit", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
-        from concordant.base.registry import METHODS
-        from concordant.base.saving import check_path
-        from concordant.io._files import check_writable, is_stream
-
+    with common.session("fit", asked) as session:
         check_quoting(quote_formulas, experts_out, features_out)
-        chosen = make_method(method, given)
-        if output == "-" or is_stream(output):
-            raise ParameterError(f"-o {output}: a model is written to a file, not to standard output or a pipe.")
+        chosen = make_method(method, settings)
         session.params["params"] = chosen.get_params()
-        place = checkpoint or f"{output}.checkpoint"
-        for path in (output, place):
-            check_path(path)
-            check_writable(path)
-        if experts_out is not None:
-            experts_out = session.destination(experts_out, "--experts-out")
-        if features_out is not None:
-            features_out = session.destination(features_out, "--features-out")
-        for table in (experts_out, features_out):
-            if table is not None:
-                table_type(table)
-                check_writable(table)
-
-        def reader(paths: list[str]) -> Source:
-            return read_input(session, paths, input_format, columns, expert_from, read_options)
-
+        saved = checkpoint or f"{output}.checkpoint"
+        _check_output(output, saved)
+        experts_table = _table_destination(session, experts_out, "--experts-out")
+        features_table = _table_destination(session, features_out, "--features-out")
         with ExitStack() as stack:
-            remote = stack.enter_context(engine(where, scheduler, scheduler_timeout))
-            blocks, asked_for_blocks = None, memory is not None or remote
+            remote = stack.enter_context(workers.connected())
             plain = features is None and fold is None and validation_part is None
-            if asked_for_blocks and plain and chosen.tags.blocks:
-                blocks = scan_input(
-                    session, inputs, input_format, columns, expert_from, read_options, memory, always=remote
-                )
-            elif asked_for_blocks:
-                able = [name for name in METHODS if METHODS[name].tags.blocks]
-                raise ParameterError(
-                    f"{'--engine' if remote else '--memory'} is for methods that add up over blocks of instances, "
-                    f"without --features, --fold and --validation-part: {', '.join(able)}."
-                )
-            if blocks is not None:
-                data = _from_blocks(session, chosen, stack.enter_context(blocks), labels)
+            if reading.memory is not None or remote:
+                _check_blocks(chosen, plain, "--engine" if remote else "--memory")
+                found = reading.read_or_scan(session, inputs, always_scan=remote)
             else:
-                source = reader(inputs)
-                check_features(source, features, chosen)
-                data = _data(session, chosen, source, labels, fold)
+                found = reading.read(session, inputs)
+            if isinstance(found, Source):
+                check_features(found, features, chosen)
+                data = _data(session, chosen, found, labels, fold)
+            else:
+                data = _data_in_blocks(session, chosen, stack.enter_context(found), labels)
             if validation is not None:
-                data = _validated(session, chosen, data, reader(validation), validation_labels)
+                data = _validated(session, chosen, data, reading.read(session, validation), validation_labels)
             elif validation_part is not None and data.labels is not None:
                 data = _hold_out(data, validation_part)
             if features is not None:
-                data = _joined(session, data, read_beside(session, features))
-            interrupted = _fit(session, chosen, data, place, resume)
+                data = _with_features(session, data, features)
+            interrupted = _fit(session, chosen, data, saved, resume)
         chosen.save(output)
-        if not interrupted and checkpoint is None and os.path.exists(place):
-            os.unlink(place)
-        if experts_out is not None:
-            _write_experts(session, chosen, experts_out, quote_formulas)
-        if features_out is not None:
-            _write_features(session, chosen, features_out, quote_formulas)
+        if not interrupted and checkpoint is None and os.path.exists(saved):
+            os.unlink(saved)
+        if experts_table is not None:
+            _write_experts(session, chosen, experts_table, quote_formulas)
+        if features_table is not None:
+            _write_features(session, chosen, features_table, quote_formulas)
         _report(session, chosen, data, output)
         note_missing(session, [(chosen.name, chosen)], data.votes)
         if interrupted:
-            kept = f"; the same command with --resume goes on from {place}" if os.path.exists(place) else ""
-            where = chosen.fit_info_.interrupted
-            session.complain(f"interrupted {where}: {output} holds the best model so far{kept}")
+            kept = f"; the same command with --resume goes on from {saved}" if os.path.exists(saved) else ""
+            when = chosen.fit_info_.interrupted
+            session.complain(f"interrupted {when}: {output} holds the best model so far{kept}")
             session.code = interrupted
             return
         session.note(f"wrote {output}: {chosen.name}, {os.path.getsize(output):,} bytes")
@@ -230,30 +183,66 @@ def command(
         session.note(f"  concordant aggregate INPUT... --model {output}{beside_it}")
 
 
+def _check_output(output: str, checkpoint: str) -> None:
+    """Raise before a long fit where its model or its checkpoint cannot be written."""
+    from concordant.base.saving import check_path
+    from concordant.io._files import check_writable, is_stream
+
+    if output == "-" or is_stream(output):
+        raise ParameterError(f"-o {output}: a model is written to a file, not to standard output or a pipe.")
+    for path in (output, checkpoint):
+        check_path(path)
+        check_writable(path)
+
+
+def _table_destination(session: Session, path: str | None, option: str) -> str | None:
+    """Return where a table is written, after a check that it can be."""
+    if path is None:
+        return None
+    from concordant.io._files import check_writable
+
+    path = session.destination(path, option)
+    table_type(path)
+    check_writable(path)
+    return path
+
+
+def _check_blocks(method: Aggregator, plain: bool, option: str) -> None:
+    if plain and method.tags.blocks:
+        return
+    from concordant.base.registry import METHODS
+
+    able = [name for name in METHODS if METHODS[name].tags.blocks]
+    raise ParameterError(
+        f"{option} is for methods that add up over blocks of instances, without --features, --fold and "
+        f"--validation-part: {', '.join(able)}."
+    )
+
+
 class _Data(NamedTuple):
-    """What is learned from, and what passes and candidates are chosen by."""
+    """Training data, and validation data that passes and candidates are chosen by."""
 
     votes: Preferences | Comparisons | FeaturesOf | Blocks
     labels: LabelsOf | None
     # Data, labels and, where there are some, the features beside the data.
     validation: tuple[Any, ...] | None = None
-    # In words, how what is chosen by came about.
+    # Where the validation value comes from, in words.
     chosen_by: str = "held out in cross-validation"
     features: FeaturesOf | None = None
 
     @property
     def n_instances(self) -> int:
-        """How many instances there are."""
+        """The number of training instances."""
         return len(self.votes.instances)
 
 
-def _from_blocks(session: Session, method: Aggregator, blocks: Blocks, labels: str | None) -> _Data:
+def _data_in_blocks(session: Session, method: Aggregator, blocks: Blocks, labels: str | None) -> _Data:
     """Return data that is read in blocks, with its labels where the method learns from them."""
     if not method.needs_labels():
         return _Data(blocks, None)
     if labels is None:
         raise DataError("what is read in blocks brings no labels. Name them: --labels QRELS.")
-    return _Data(blocks, own_labels(session, labels))
+    return _Data(blocks, read_label_file(session, labels))
 
 
 def _check_usage(
@@ -262,7 +251,7 @@ def _check_usage(
     ways = {"--validation": validation, "--validation-part": validation_part, "--fold": fold}
     used = [option for option, value in ways.items() if value is not None]
     if len(used) > 1:
-        raise typer.BadParameter("each says what to choose by; use one of them.", param_hint=" / ".join(used))
+        raise typer.BadParameter("each gives validation data; use one of them.", param_hint=" / ".join(used))
     if validation_labels is not None and validation is None:
         raise typer.BadParameter("goes with --validation INPUT.", param_hint="--validation-labels")
     check_share(validation_part)
@@ -273,9 +262,9 @@ def _data(session: Session, method: Aggregator, source: Source, labels: str | No
     if labels is not None and not supervised:
         ways = _ways_to_learn(method)
         hint = f" It learns from them with {' or '.join(ways)}." if ways else ""
-        session.warn(f"{method.name} learns without labels; --labels is not looked at.{hint}")
+        session.warn(f"{method.name} learns without labels; --labels is ignored.{hint}")
     if fold is None:
-        return _Data(data_of(source, method), read_truth(session, source, labels) if supervised else None)
+        return _Data(data_of(source, method), read_labels_of(session, source, labels) if supervised else None)
     folds = source.dataset.folds or []
     if fold > len(folds):
         there = f"folds 1 to {len(folds)}" if folds else "no folds; a LETOR folder with Fold1, Fold2, ... does"
@@ -287,7 +276,7 @@ def _data(session: Session, method: Aggregator, source: Source, labels: str | No
         return _Data(train[0], None)
     if labels is None:
         return _Data(train[0], train[1], (vali[0], vali[1]), f"on the vali part of fold {fold}")
-    truth = read_truth(session, source, labels)
+    truth = read_labels_of(session, source, labels)
     return _Data(train[0], truth, (vali[0], truth), f"on the vali part of fold {fold}")
 
 
@@ -304,17 +293,19 @@ def _ways_to_learn(method: Aggregator) -> list[str]:
 
 
 def _validated(session: Session, method: Aggregator, data: _Data, source: Source, labels: str | None) -> _Data:
-    """Return the data with a part and its labels to choose by; labels of all may have come with the training part."""
+    """Return the data with a validation part and its labels, which may be among the training labels."""
     if data.labels is None:
-        session.warn(f"{method.name} learns without labels; --validation is not looked at.")
+        session.warn(f"{method.name} learns without labels; --validation is ignored.")
         return data
     borrowed = labels is None and source.dataset.labels is None
-    truth = data.labels if borrowed else read_truth(session, source, labels)
+    truth = data.labels if borrowed else read_labels_of(session, source, labels)
     if source.is_features != _is_features(data.votes):
         held = ["what experts said", "features of items"]
         mine, theirs = held if source.is_features else held[::-1]
         raise DataError(f"the input holds {mine}, {source.name} {theirs}; --validation must hold the same.")
-    part = as_learned(session, source, data.votes.names.tolist()) if _is_features(data.votes) else votes_of(source)
+    part = (
+        features_of_model(session, source, data.votes.names.tolist()) if _is_features(data.votes) else votes_of(source)
+    )
     return data._replace(validation=(part, truth), chosen_by="on the validation part")
 
 
@@ -324,37 +315,27 @@ def _is_features(data: Preferences | Comparisons | FeaturesOf | Blocks) -> TypeG
     return isinstance(data, Features)
 
 
-def _joined(session: Session, data: _Data, sources: list[Source]) -> _Data:
-    """Return the data with features of the items beside what experts say, also for the part to choose by."""
-    votes: Any = data.votes
-    own = beside(session, sources, votes)
-    if data.validation is None:
-        return data._replace(features=own)
-    held, truth = data.validation
-    return data._replace(features=own, validation=(held, truth, beside(session, sources, held, own.names.tolist())))
+def _with_features(session: Session, data: _Data, paths: list[str]) -> _Data:
+    """Return the data with features of the items beside preferences, also for the validation part."""
+    votes: list[Any] = [data.votes] if data.validation is None else [data.votes, data.validation[0]]
+    own, *held = read_features_beside(session, paths, votes)
+    validation = None if data.validation is None else (*data.validation, *held)
+    return data._replace(features=own, validation=validation)
 
 
 def _hold_out(data: _Data, share: float) -> _Data:
-    """Return the data with a share of its labelled instances to choose by."""
-    import numpy as np
+    """Return the data with a share of its labelled instances held out for validation."""
+    from concordant.selection.folds import hold_out
 
-    from concordant.data.splits import train_validation_split
-    from concordant.selection.folds import labelled, labels_of
-
-    if data.labels is None:
-        return data
     votes: Any = data.votes
-    where = np.flatnonzero(labelled(votes, data.labels))
-    held = where[train_validation_split(votes[where], share).test]
-    kept = np.setdiff1d(np.arange(len(votes)), held)
-    train, rest = votes[kept], votes[held]
-    ours, theirs = (labels_of(data.labels, part.instances) for part in (train, rest))
-    return _Data(train, ours, (rest, theirs), f"on {len(held):,} instances held out")
+    train, held = hold_out(votes, cast("LabelsOf", data.labels), share, 0)
+    return _Data(*train, held, f"on {len(held[0]):,} instances held out")
 
 
 def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: bool) -> int:
-    """Fit; return 0, or the code to end with when an interrupt left a method with what it had learned so far."""
+    """Fit; return 0, or the exit code of an interrupt after which the method holds its best state so far."""
     from concordant.execution.blocks import Blocks
+    from concordant.selection.folds import shared_labels
 
     try:
         with (
@@ -364,7 +345,7 @@ def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: 
             votes: Any = data.votes
             labels = data.labels
             if labels is not None and not isinstance(votes, Blocks):
-                labels = matched(labels, votes)
+                labels = shared_labels(labels, votes)
             method.fit(votes, labels, validation=data.validation, features=data.features)
     except (KeyboardInterrupt, SystemExit) as stop:
         info = getattr(method, "fit_info_", None)
@@ -379,9 +360,9 @@ def _fit(session: Session, method: Aggregator, data: _Data, place: str, resume: 
 
 
 def _noted(session: Session, place: str, resume: bool) -> AbstractContextManager[Any]:
-    """Return what has a fit note how far it is, and take that up."""
+    """Return a context in which a fit writes its checkpoint and resumes from it."""
     if resume and not os.path.exists(place):
-        session.warn(f"there is no checkpoint {place!r} to go on from; the fit begins anew.")
+        session.warn(f"there is no checkpoint {place!r} to resume from; the fit starts from the beginning.")
     from concordant.learning.checkpoints import checkpoint
 
     return checkpoint(place, resume=resume)
@@ -411,9 +392,9 @@ def _write_features(session: Session, method: Aggregator, path: str, quote_formu
 
 
 def _weights(method: Aggregator) -> list[tuple[str, float]]:
-    """Return what each column of a linear model is worth, the strongest first.
+    """Return the weight of each column of a linear model, the largest first.
 
-    Rankers have weights in units of the column's standard deviation; others in those of the column itself.
+    Weights of rankers are per standard deviation of the column, others per unit of the column.
     """
     learned = vars(method)
     if isinstance(learned.get("coefficients_"), dict):
@@ -462,7 +443,7 @@ def _report(session: Session, method: Aggregator, data: _Data, output: str) -> N
 
 
 def _features_table(weights: list[tuple[str, float]], units: str) -> Table:
-    """Return the features that count most."""
+    """Return a table of the features with the largest weights."""
     shown = weights[:_STRONGEST]
     hidden = "; --features-out FILE writes all" if len(shown) < len(weights) else ""
     what = f"the {len(shown)} strongest of {len(weights):,} weights" if hidden else f"{len(weights):,} weights"
@@ -474,7 +455,7 @@ def _features_table(weights: list[tuple[str, float]], units: str) -> Table:
 
 
 def _amount(data: _Data, counts: dict[str, int]) -> str:
-    """Return in words what was learned from, and which labels could be used."""
+    """Return in words the amount of training data, and how many labels could be used."""
     votes: Any = data.votes
     n = data.n_instances
     words = f"{n:,} instance{'s' if n != 1 else ''}"
@@ -501,7 +482,7 @@ def _word(value: Any) -> str:
 
 
 def _sort_of(expert: dict[str, Any], strongest: float) -> str:
-    """Return what an expert is to the model, in its own words where it has any."""
+    """Return the group of an expert: what the method itself says, or else what its weight says."""
     said = re.match(r"\w+", str(expert.get("meaning", "")))
     if said is not None and said[0] in _SORTS:
         return said[0]
@@ -509,16 +490,16 @@ def _sort_of(expert: dict[str, Any], strongest: float) -> str:
         return "ignored"
     if expert["weight"] > 0:
         return "trusted"
-    # Only an interval can tell an expert who is inverted from one whose weight came out below 0.
+    # Only an interval can tell an inverted expert from one whose weight is below 0 by chance.
     return "inverted" if expert["weight"] + _SURELY * expert.get("stderr", math.inf) < 0 else "discounted"
 
 
 def _experts_table(experts: list[dict[str, Any]], room: int | None = None) -> Table:
-    """Return the experts most trusted, ignored, discounted and inverted, a few of each.
+    """Return a table of a few experts of each group: trusted, ignored, discounted and inverted.
 
-    Where there is not enough room, of what the weights mean only the first word is said, and details are left out.
+    If there is not enough room, the meaning is shortened to its first word, and details are left out.
     """
-    # A weight that could not be told is no trust.
+    # An unknown weight comes last.
     order = sorted(experts, key=lambda e: -e["weight"] if e["weight"] == e["weight"] else math.inf)
     strongest = max((abs(e["weight"]) for e in experts if e["weight"] == e["weight"]), default=0.0)
     found: dict[str, list[dict[str, Any]]] = {sort: [] for sort in _SORTS}

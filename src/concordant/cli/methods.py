@@ -1,4 +1,4 @@
-"""`concordant methods`: what there is, with tags; and the page of one method."""
+"""`concordant methods`: lists the methods with their tags, or shows the page of one method."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from concordant.cli._options import Debug, Json, Quiet
+from concordant.cli._options import Common, bundled
 from concordant.cli._output import Session, Table
 
 if TYPE_CHECKING:
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
+@bundled("threads")
 def command(
     name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="A method, to read its page.", show_default=False)
+        str | None, typer.Argument(metavar="[NAME]", help="Show the page of this method.", show_default=False)
     ] = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
-    debug: Debug = False,
+    *,
+    common: Common,
 ) -> None:
     """List the methods, or show the page of one with its parameters."""
-    with Session("methods", {"name": name}, quiet=quiet, as_json=as_json, debug=debug) as session:
+    with common.session("methods", {"name": name}) as session:
         from concordant.base.registry import METHODS
 
         if name is not None:
@@ -69,7 +69,7 @@ def _takes(described: dict[str, Any]) -> str:
 
 
 def _extras(described: dict[str, Any]) -> str:
-    """Return what sets a method apart: the tags most methods share are not worth a line."""
+    """Return the tags in which a method differs from most others."""
     words = [tag for tag in ("supervised", "uncertainty", "stochastic") if described[tag]]
     words += [f"no {tag}" for tag in ("weights", "ties") if not described[tag]]
     return ", ".join(words)

@@ -1,4 +1,4 @@
-"""`concordant report`: one HTML file that says what the data is, what it comes to, and whom to believe."""
+"""`concordant report`: writes one HTML file about the data, the consensus, the experts and the methods."""
 
 from __future__ import annotations
 
@@ -7,36 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from concordant.cli._inputs import (
-    declaring,
-    given,
-    make_method,
-    matched,
-    note_missing,
-    one_of,
-    parse_weights,
-    read_input,
-    read_truth,
-    votes_of,
-    weigh,
-)
-from concordant.cli._options import (
-    Columns,
-    Convention,
-    Debug,
-    ExpertFrom,
-    Format,
-    Json,
-    Labels,
-    Missing,
-    Quiet,
-    ReadOptions,
-    Threads,
-    Weights,
-)
+from concordant.cli._inputs import Reading, given, note_missing, read_labels_of, votes_of
+from concordant.cli._options import CONVENTIONS, Common, Convention, Labels, Weights, bundled
 from concordant.cli._output import Session
+from concordant.cli._parsing import make_method, one_of, parse_weights
 from concordant.cli.compare import parse_methods
-from concordant.cli.evaluate import CONVENTIONS
 from concordant.errors import ColumnError, MissingExtraError
 
 if TYPE_CHECKING:
@@ -47,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["command"]
 
 
+@bundled("memory")
 def command(
     inputs: Annotated[
         list[str] | None,
@@ -57,7 +33,7 @@ def command(
         ),
     ] = None,
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="Where the report goes.")
+        str, typer.Option("--output", "-o", metavar="FILE", help="The HTML file to write.")
     ] = "report.html",
     labels: Labels = None,
     methods: Annotated[
@@ -66,8 +42,8 @@ def command(
             "--methods",
             "-m",
             metavar="M,...",
-            help="What to ask, such as rrf,borda,crf; the first that needs no labels gives the consensus. Without it a "
-            "few that suit the data.",
+            help="Methods, such as rrf,borda,crf; the first that needs no labels gives the consensus. Default: a few "
+            "that suit the data.",
         ),
     ] = None,
     names: Annotated[
@@ -81,25 +57,18 @@ def command(
     name_columns: Annotated[
         list[str] | None,
         typer.Option(
-            "--name-columns", metavar="ROLE=COLUMN,...", help="Which columns of --names are what: item=1,name=2."
+            "--name-columns", metavar="ROLE=COLUMN,...", help="Roles of the columns of --names: item=1,name=2."
         ),
     ] = None,
-    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="What the report is called.")] = None,
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="Title of the report.")] = None,
     demo: Annotated[bool, typer.Option("--demo", help="Report on the bundled sample; no input is needed.")] = False,
     convention: Convention = None,
     weights: Weights = None,
-    input_format: Format = None,
-    columns: Columns = None,
-    expert_from: ExpertFrom = None,
-    missing: Missing = None,
-    read_options: ReadOptions = None,
-    quiet: Quiet = False,
-    as_json: Json = False,
-    threads: Threads = None,
-    debug: Debug = False,
+    *,
+    reading: Reading,
+    common: Common,
 ) -> None:
-    """Write one HTML file about your experts: data, consensus, agreement, methods, labels. Nothing else is needed."""
-    read_options = declaring(read_options, missing)
+    """Write a self-contained HTML report: data, consensus, agreement of experts, methods, labels."""
     one_of(convention, CONVENTIONS, "--convention")
     if not inputs and not demo:
         raise typer.BadParameter("name at least one file, or pass --demo.", param_hint="INPUT")
@@ -111,7 +80,9 @@ def command(
     trust = parse_weights(weights)
     asked = {"inputs": inputs or [], "labels": labels, "methods": methods, "output": output, "weights": trust}
     asked |= {"names": names} if names else {}
-    with Session("report", asked, quiet=quiet, as_json=as_json, threads=threads, debug=debug) as session:
+    with common.session("report", asked) as session:
+        from concordant.selection.folds import shared_labels
+
         output = session.destination(output, "--output")
         _check(output)
         chosen = None if specs is None else [(spec.text, _create(spec)) for spec in specs]
@@ -121,11 +92,11 @@ def command(
             inputs, labels = [str(path("runs"))], labels or str(path("qrels.txt"))
             title = title or "The bundled sample: six search systems, forty queries"
         called = None if names is None else _names(given(session, names), name_columns)
-        source = read_input(session, inputs or [], input_format, columns, expert_from, read_options)
-        votes = weigh(votes_of(source), trust)
+        source = reading.read(session, inputs or [])
+        votes = votes_of(source).scale_weights(trust)
         truth = None
         if labels is not None or source.dataset.labels is not None:
-            truth = matched(read_truth(session, source, labels), votes)
+            truth = shared_labels(read_labels_of(session, source, labels), votes)
         files = ["standard input" if name == "-" else name for name in inputs or []]
         named = [Path(name).name or name for name in files]
         from concordant.report.content import build_report
@@ -159,7 +130,7 @@ def command(
 
 
 def _names(path: PathLike, columns: list[str] | None) -> dict[str, str]:
-    """Return what items are called."""
+    """Return the names of items."""
     from concordant.io.names import read_names
 
     try:
@@ -169,7 +140,7 @@ def _names(path: PathLike, columns: list[str] | None) -> dict[str, str]:
 
 
 def _matched_names(session: Session, names: dict[str, str], items: set[str]) -> dict[str, int]:
-    """Return how many names there are, of how many items, and how many of none; what does not match is noted."""
+    """Return how many items have names, and how many names match no item; print a note if some do not match."""
     known = sum(item in names for item in items)
     out = {"items_named": known, "items_without": len(items) - known, "of_no_item": len(names) - known}
     if out["items_without"] or out["of_no_item"]:
@@ -180,7 +151,7 @@ def _matched_names(session: Session, names: dict[str, str], items: set[str]) -> 
 
 
 def _called(inputs: list[str]) -> str:
-    """Return what the input is called: the file, or the folder that holds all of them."""
+    """Return a name for the input: that of the file, or of the folder that holds all files."""
     paths = [Path(name) for name in inputs]
     if len(paths) == 1:
         return paths[0].name or inputs[0]
@@ -195,7 +166,7 @@ def _create(spec: Any) -> Any:
 
 
 def _check(output: str) -> None:
-    """Raise before the work where it could not be shown, or not be written."""
+    """Raise before the work if the report cannot be rendered or written."""
     try:
         import jinja2  # noqa: F401
     except ImportError:
@@ -206,7 +177,7 @@ def _check(output: str) -> None:
 
 
 def _folds(source: Source, labels: str | None, trust: dict[str, float]) -> Any:
-    """Return the folds of a LETOR folder, unless labels or weights of the user's own replace what they hold."""
+    """Return the folds of a LETOR folder, unless the user gives other labels or weights."""
     return source.dataset.folds if labels is None and not trust else None
 
 

@@ -1,12 +1,14 @@
-"""Comparisons: left against right, won by either or tied, as counts.
+"""`Comparisons`: outcomes of pairs of items as counts of wins and ties.
 
-A tie is stored as a tie, never as half a win; what it is worth is the business of the model that reads it.
+A tie is stored as a tie, never as half a win; each model decides what a tie is worth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from numbers import Real
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -31,7 +33,7 @@ class Comparisons(Container):
     instance : sequence of ids, or one id for all
         What the pair belongs to; a leaderboard is one instance.
     expert : sequence of ids or None
-        Who compared; None when nobody is named.
+        Who compared; None if that is not known.
     left, right : sequences of ids
         The two items, in the order shown (or in any order with ``sided=False``).
     n_left, n_right, n_ties : sequences of float, optional
@@ -226,7 +228,7 @@ class Comparisons(Container):
 
     @property
     def _is_collapsed(self) -> bool:
-        """Whether there is one row per unordered pair already, in order: then nothing needs to be sorted or copied."""
+        """Whether there is one row per unordered pair already, in order, so that nothing needs to be sorted."""
         if (self.left > self.right).any():
             return False
         key = self.left.astype(np.int64)
@@ -269,6 +271,44 @@ class Comparisons(Container):
             self.n_left[rows],
             self.n_right[rows],
             self.n_ties[rows],
+            sided=self.sided,
+        )
+
+    def scale_weights(self, factors: Mapping[Any, float]) -> Self:
+        """Return the comparisons with the counts of experts multiplied by these factors; others keep theirs.
+
+        Parameters
+        ----------
+        factors : mapping
+            From expert to a number >= 0.
+
+        Examples
+        --------
+        >>> c = Comparisons("arena", ["x", "y"], ["a", "b"], ["b", "c"], [3, 1])
+        >>> c.scale_weights({"x": 2}).n_left.tolist()
+        [6.0, 1.0]
+        """
+        if not factors:
+            return self
+        codes = {} if self.expert is None else self.experts.codes
+        by_expert = np.ones(self.n_experts)
+        for expert, factor in factors.items():
+            if str(expert) not in codes:
+                known = listing(self.experts.tolist(), 20) if codes else "none, the comparisons name no experts"
+                raise DataError(f"no expert {quote(expert)} to weigh. Experts: {known}.")
+            if not isinstance(factor, Real) or not 0 <= factor <= sys.float_info.max:
+                raise DataError(f"a weight must be a finite number >= 0. Got {quote(factor)} for {quote(expert)}.")
+            by_expert[codes[str(expert)]] = factor
+        each = by_expert[self.expert]
+        return self.from_codes(
+            self.slots,
+            self.experts,
+            self.expert,
+            self.left,
+            self.right,
+            self.n_left * each,
+            self.n_right * each,
+            self.n_ties * each,
             sided=self.sided,
         )
 

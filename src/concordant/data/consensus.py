@@ -1,7 +1,7 @@
-"""Consensus: what every method returns, a score and a rank for each (instance, item).
+"""`Consensus`: the result of every method, a score and a rank for each (instance, item), with intervals.
 
-Two scores are equal when they agree to 1e-12 of the instance's largest: the last bits of a floating-point sum are
-not an opinion. A method that knows more about its rounding errors gives the ranks itself.
+Two scores tie when they agree to 1e-12 of the largest of the instance, because the last bits of a floating-point sum
+are rounding errors. A method that knows more about its rounding errors gives the ranks itself.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ TIE_TOLERANCE = 1e-12
 _OPTIONAL = ("stderr", "lower", "upper", "rank_lower", "rank_upper")
 
 
-def _falls(by_score: Floats) -> Floats:
-    # A fall too large for a float is infinite, a fall all the same; scores that are no numbers are refused later.
+def _drops(by_score: Floats) -> Floats:
+    # A difference too large for a float is infinite, which is large enough; NaN scores are refused later.
     with np.errstate(over="ignore", invalid="ignore"):
         return by_score[:-1] - by_score[1:]
 
@@ -60,7 +60,7 @@ def rank_scores(score: Floats, offsets: Ints, *, relative_tolerance: bool = Fals
         largest: Any = (
             np.abs(by_score[:-1]) if relative_tolerance else max(abs(float(by_score[0])), abs(float(by_score[-1])))
         )
-        np.greater(_falls(by_score), TIE_TOLERANCE * largest, out=new[1:])
+        np.greater(_drops(by_score), TIE_TOLERANCE * largest, out=new[1:])
         position = np.arange(1, n + 1, dtype=np.int64)
     else:
         lengths = np.diff(offsets)
@@ -71,7 +71,7 @@ def rank_scores(score: Floats, offsets: Ints, *, relative_tolerance: bool = Fals
             # Scores are sorted, so the largest magnitude of an instance stands at one of its ends.
             largest_of = np.maximum(np.abs(by_score[offsets[full]]), np.abs(by_score[offsets[full + 1] - 1]))
             allowed = np.repeat(TIE_TOLERANCE * largest_of, lengths[full])[1:]
-        np.greater(_falls(by_score), allowed, out=new[1:])
+        np.greater(_drops(by_score), allowed, out=new[1:])
         new[offsets[full]] = True
         position = np.arange(1, n + 1, dtype=np.int64)
         position -= np.repeat(offsets[:-1], lengths)
@@ -80,22 +80,22 @@ def rank_scores(score: Floats, offsets: Ints, *, relative_tolerance: bool = Fals
         position = position[new][group]
         again = ~new[1:]
         if (by_score[1:][again] != by_score[:-1][again]).any():
-            # Equal within the tolerance but not to the bit: the sort followed the noise; list such ties in input order.
+            # Scores equal within the tolerance were sorted by rounding errors; list such ties in input order.
             order = order[np.lexsort((order, group))]
     rank = np.empty(n, dtype=np.int32)
     rank[order] = position
     return rank, order
 
 
-def _joint(variance_a: Any, variance_b: Any, reach_a: Any, reach_b: Any) -> Any:
-    """Return how many standard errors the interval of a difference reaches, from those of its two items."""
+def _joint_half_width(variance_a: Any, variance_b: Any, half_width_a: Any, half_width_b: Any) -> Any:
+    """Return the half-width of the interval of a difference, in standard errors, from those of its two items."""
     whole = variance_a + variance_b
     share = np.divide(variance_a, whole, out=np.full(np.shape(whole), 0.5), where=np.asarray(whole) > 0)
-    return np.sqrt(share * reach_a**2 + (1.0 - share) * reach_b**2)
+    return np.sqrt(share * half_width_a**2 + (1.0 - share) * half_width_b**2)
 
 
 class Difference(NamedTuple):
-    """How far one item lies above another, with its standard error and interval."""
+    """The difference of two scores, with its standard error and interval."""
 
     value: float
     stderr: float
@@ -122,8 +122,7 @@ class Consensus(Container):
     Attributes
     ----------
     covariance : tuple of float64[m, m] or None
-        How the errors of the scores of an instance hang together, one table per instance (None where it is not
-        known); tables written to a file do not keep it.
+        Covariance matrix of the scores of each instance, None if it is not known. Files do not store it.
 
     Examples
     --------
@@ -291,7 +290,7 @@ class Consensus(Container):
         return self._pick(*self.slots.take(index))
 
     def broadcast(self, instances: Iterable[Any]) -> Self:
-        """Return this one ranking repeated for every instance named, to be evaluated against many users.
+        """Return this ranking repeated for every instance named, such as to evaluate it against many users.
 
         Examples
         --------
@@ -309,9 +308,9 @@ class Consensus(Container):
         return self._pick(slots, old)
 
     def difference(self, a: Any, b: Any, instance: Any = None) -> Difference:
-        """Return how far item `a` lies above item `b`, with the standard error and the interval of that.
+        """Return the score of item `a` minus that of item `b`, with standard error and interval.
 
-        Where the covariance of the scores is known it is used; scores read back from a file are taken as independent.
+        Scores are taken as independent if their covariance is not known, as after reading from a file.
 
         Examples
         --------
@@ -320,21 +319,21 @@ class Consensus(Container):
         >>> gap.value, gap.stderr, round(gap.lower, 2), round(gap.upper, 2)
         (1.0, 1.0, -0.96, 2.96)
         """
-        value, spread, reach = self._apart(a, b, instance)
-        return Difference(value, spread, value - reach * spread, value + reach * spread)
+        value, spread, half_width = self._difference(a, b, instance)
+        return Difference(value, spread, value - half_width * spread, value + half_width * spread)
 
-    def _reach(self, slots: Any) -> Floats:
-        """Return how many standard errors the intervals of these slots reach to either side.
+    def _half_widths(self, slots: Any) -> Floats:
+        """Return the half-widths of the intervals of these slots, in standard errors.
 
-        As the method made them: few experts widen its intervals beyond those of the normal law.
+        They are larger than those of the normal distribution if the method widens intervals for few experts.
         """
-        out = np.full(len(slots), self._normal_reach())
+        out = np.full(len(slots), self._normal_half_width())
         if self.stderr is not None and self.upper is not None:
             error = self.stderr[slots]
             np.divide(self.upper[slots] - self.score[slots], error, out=out, where=error > 0)
         return out
 
-    def _normal_reach(self) -> float:
+    def _normal_half_width(self) -> float:
         from statistics import NormalDist
 
         return NormalDist().inv_cdf(0.5 + (0.95 if self.level is None else self.level) / 2)
@@ -343,8 +342,8 @@ class Consensus(Container):
         """Return the probability that item `a` is truly better than item `b`, from the scores' standard errors.
 
         Phi((s_a - s_b) / e), e the standard error of the difference: from the covariance of the scores where the
-        method gives it, else sqrt(e_a^2 + e_b^2), and larger where few experts widen the intervals. A method that gives
-        no standard errors cannot say.
+        method gives it, else sqrt(e_a^2 + e_b^2), and larger if few experts widen the intervals. A consensus without
+        standard errors raises DataError.
 
         Examples
         --------
@@ -352,10 +351,10 @@ class Consensus(Container):
         >>> round(c.win_probability("a", "b"), 4)
         0.8413
         """
-        gap, spread, reach = self._apart(a, b, instance)
+        gap, spread, half_width = self._difference(a, b, instance)
         if spread == 0:
             return 0.5 if gap == 0 else float(gap > 0)
-        return 0.5 * (1.0 + math.erf(gap / (spread * reach / self._normal_reach()) / math.sqrt(2.0)))
+        return 0.5 * (1.0 + math.erf(gap / (spread * half_width / self._normal_half_width()) / math.sqrt(2.0)))
 
     def win_probabilities(self, instance: Any = None) -> Floats:
         """Return the table of win probabilities of an instance: row i, column j holds that of item i against item j.
@@ -370,14 +369,14 @@ class Consensus(Container):
         """
         from scipy.special import ndtr
 
-        stderr = self._errors()
+        stderr = self._require_stderr()
         n = self._instance(instance)
         own = slice(int(self.slots.offsets[n]), int(self.slots.offsets[n + 1]))
         table = None if self.covariance is None else self.covariance[n]
-        wide = self._reach(np.arange(own.start, own.stop)) / self._normal_reach()
+        wide = self._half_widths(np.arange(own.start, own.stop)) / self._normal_half_width()
         variance = stderr[own] ** 2
         spread = variance[:, None] + variance[None, :] - (0.0 if table is None else 2 * table)
-        spread = spread * _joint(variance[:, None], variance[None, :], wide[:, None], wide[None, :]) ** 2
+        spread = spread * _joint_half_width(variance[:, None], variance[None, :], wide[:, None], wide[None, :]) ** 2
         gap = self.score[own][:, None] - self.score[own][None, :]
         with np.errstate(divide="ignore", invalid="ignore"):
             out = np.asarray(ndtr(gap / np.sqrt(np.maximum(spread, 0.0))), dtype=np.float64)
@@ -385,7 +384,7 @@ class Consensus(Container):
         np.fill_diagonal(out, 0.5)
         return out
 
-    def _errors(self) -> Floats:
+    def _require_stderr(self) -> Floats:
         if self.stderr is None:
             raise DataError(
                 "this consensus has no standard errors, so no win probabilities and no intervals of differences. "
@@ -393,21 +392,22 @@ class Consensus(Container):
             )
         return self.stderr
 
-    def _apart(self, a: Any, b: Any, instance: Any) -> tuple[float, float, float]:
-        """Return how far item `a` is above item `b`, its standard error, and how many of these its interval reaches."""
-        stderr = self._errors()
+    def _difference(self, a: Any, b: Any, instance: Any) -> tuple[float, float, float]:
+        """Return the difference of two scores, its standard error, and the half-width of its interval in those."""
+        stderr = self._require_stderr()
         slot_a, slot_b = self._slot(a, instance), self._slot(b, instance)
-        reach = _joint(stderr[slot_a] ** 2, stderr[slot_b] ** 2, *self._reach(np.array([slot_a, slot_b])))
+        own = self._half_widths(np.array([slot_a, slot_b]))
+        half_width = _joint_half_width(stderr[slot_a] ** 2, stderr[slot_b] ** 2, *own)
         variance = float(stderr[slot_a] ** 2 + stderr[slot_b] ** 2)
         n = int(self.slots.instance[slot_a])
         table = None if self.covariance is None else self.covariance[n]
         if table is not None:
             first = int(self.slots.offsets[n])
             variance -= 2 * float(table[slot_a - first, slot_b - first])
-        return float(self.score[slot_a] - self.score[slot_b]), math.sqrt(max(variance, 0.0)), float(reach)
+        return float(self.score[slot_a] - self.score[slot_b]), math.sqrt(max(variance, 0.0)), float(half_width)
 
     def _instance(self, instance: Any) -> int:
-        """Return the code of an instance, or raise naming what is not there; None means the only one."""
+        """Return the code of an instance, or raise if it is not there; None means the only one."""
         if instance is None and len(self) != 1:
             raise DataError(f"there are {len(self)} instances; name the one the items belong to.")
         n = 0 if instance is None else self.instances.codes.get(str(instance), -1)
@@ -416,7 +416,7 @@ class Consensus(Container):
         return n
 
     def _slot(self, item: Any, instance: Any) -> int:
-        """Return the slot of an item, or raise naming what is not there."""
+        """Return the slot of an item, or raise if it is not there."""
         n = self._instance(instance)
         first, end = int(self.slots.offsets[n]), int(self.slots.offsets[n + 1])
         items = self.items[first:end].tolist()

@@ -1,7 +1,6 @@
-"""What all containers share: they are frozen sequences of instances.
+"""`Container`: the base class of all containers, frozen sequences of instances.
 
-`len`, `shape` and square brackets count and choose instances, which is what lets scikit-learn's splitters split by
-query.
+`len`, `shape` and square brackets work on instances, so that scikit-learn's splitters split by query.
 """
 
 from __future__ import annotations
@@ -53,12 +52,12 @@ class Container:
 
     @property
     def n_instances(self) -> int:
-        """How many instances there are."""
+        """The number of instances."""
         return len(self.slots.instances)
 
     @property
     def n_slots(self) -> int:
-        """How many (instance, item) pairs there are."""
+        """The number of (instance, item) pairs."""
         return len(self.slots.items)
 
     def __len__(self) -> int:
@@ -85,7 +84,7 @@ class Container:
 
 
 def as_values(values: Any, what: str, n: int, *, missing: bool = False) -> NDArray[np.float64]:
-    """Return n finite float64 values, or raise naming the first row that is not one; NaN may mark missing ones."""
+    """Return n finite float64 values, or raise an error that names the first bad row; NaN may mark missing values."""
     try:
         out = np.array(values, dtype=np.float64)
     except (OverflowError, TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What a path may hold, found out by reading it: preferences, comparisons, features, labels, folds."""
+"""`Dataset`: everything that a path holds (preferences, comparisons, features, labels, folds); and `concat`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class FeatureFold(NamedTuple):
 
 
 class Dataset(NamedTuple):
-    """What was found at a path; what was not there is None."""
+    """Everything that was read from a path; parts that it does not hold are None."""
 
     preferences: Preferences | None = None
     comparisons: Comparisons | None = None

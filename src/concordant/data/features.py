@@ -1,4 +1,4 @@
-"""Features: a row of numbers for every (instance, item), for learning to rank."""
+"""`Features`: a feature vector for every (instance, item), for learning to rank."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from concordant.arrays import Ints
 from concordant.data.container import Container, counted, describe, frame_of, same
 from concordant.data.index import Slots, Texts, as_ids, freeze
 from concordant.data.labels import unique_slots
-from concordant.errors import DataError, shorten
+from concordant.errors import DataError, listing, shorten
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Features"]
+__all__ = ["Features", "check_all_found"]
 
 
 class Features(Container):
@@ -28,7 +28,7 @@ class Features(Container):
     instance, item : sequences of ids
         One entry per row of X.
     X : array (rows, features)
-        Numbers; NaN says that one is not known.
+        Numbers; NaN for an unknown value.
     names : sequence of str, optional
         Names of the features; "1", "2", ... by default.
 
@@ -74,8 +74,58 @@ class Features(Container):
 
     @property
     def n_features(self) -> int:
-        """How many features a row has."""
+        """The number of features."""
         return int(self.X.shape[1])
+
+    def select(self, names: Sequence[str], *, fill: float | None = None) -> Self:
+        """Return the features with these names, in this order.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of features.
+        fill : float, optional
+            The value of features that are absent here; without it an absent feature is an error.
+
+        Examples
+        --------
+        >>> f = Features(["q", "q"], ["a", "b"], [[0.1, 2], [0.3, 1]], names=["bm25", "clicks"])
+        >>> f.select(["clicks", "age"], fill=0).X.tolist()
+        [[2.0, 0.0], [1.0, 0.0]]
+        """
+        if self.names.tolist() == list(names):
+            return self
+        codes = self.names.codes
+        absent = [name for name in names if name not in codes]
+        if absent and fill is None:
+            raise DataError(
+                f"there is no feature {listing(absent, 3)}. The features are {listing(self.names.tolist(), 5)}."
+            )
+        matrix = np.full((self.n_slots, len(names)), np.nan if fill is None else fill)
+        present = [j for j, name in enumerate(names) if name in codes]
+        matrix[:, present] = self.X[:, [codes[names[j]] for j in present]]
+        return self.from_codes(self.slots, matrix, Texts(list(names)))
+
+    def align(self, container: Container, *, owner: str = "Features") -> Self:
+        """Return the features of every item of `container`, matched by the ids of instance and item.
+
+        Parameters
+        ----------
+        container : Preferences, Comparisons, Labels, Features or Consensus
+            Whose items the rows are for; an item without features is an error.
+        owner : str
+            What the error names.
+
+        Examples
+        --------
+        >>> from concordant.data.preferences import Preferences
+        >>> p = Preferences(["q", "q"], ["x", "x"], ["b", "a"], [1, 2])
+        >>> Features(["q", "q"], ["a", "b"], [[1], [2]]).align(p).X.tolist()
+        [[2.0], [1.0]]
+        """
+        rows = container.slots.locate(self.slots)
+        check_all_found(rows, container, owner)
+        return self.from_codes(container.slots, self.X[rows], self.names)
 
     def _take(self, index: Ints) -> Self:
         slots, old = self.slots.take(index)
@@ -111,3 +161,14 @@ class Features(Container):
         for part, new in zip(parts, moved, strict=True):
             matrix[new] = part.X
         return Features.from_codes(slots, matrix, parts[0].names)
+
+
+def check_all_found(rows: Ints, container: Container, owner: str) -> None:
+    """Raise where the row of features of some item is -1, that is absent."""
+    absent = np.flatnonzero(rows < 0)
+    if len(absent):
+        names = [f"{item!r} of {instance!r}" for instance, item in map(container.slots.where, absent[:3].tolist())]
+        raise DataError(
+            f"{owner} has no features for {len(absent):,} of {len(rows):,} items, such as {', '.join(names)}. Items "
+            "are matched by the ids of instance and item."
+        )

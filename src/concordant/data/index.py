@@ -1,7 +1,7 @@
-"""Ids and codes: which (instance, item) pairs there are, and the text behind every number.
+"""Ids and integer codes: `Texts` (a column of ids) and `Slots` (the (instance, item) pairs of a container).
 
-A *slot* is one (instance, item), numbered instance by instance in first-seen order. Everything else in Concordant works
-on slots; text is touched only when it enters, when two containers meet, and when it leaves.
+A *slot* is one (instance, item), numbered instance by instance in first-seen order. All computation works on slots;
+ids are needed only to read data, to match two containers and to write results.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def freeze(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def as_ids(values: Iterable[Any], what: str) -> list[str]:
-    """Return ids as text; whole numbers are written out, anything else is an error that names the first offender.
+    """Return ids as text; whole numbers are written out, and any other value is an error that names its row.
 
     >>> as_ids([3, "b"], "item")
     ['3', 'b']
@@ -62,7 +62,7 @@ def as_ids(values: Iterable[Any], what: str) -> list[str]:
 
 
 def check_text(ids: Sequence[str], what: str) -> None:
-    """Raise for an id that no table and no file can hold."""
+    """Raise DataError if an id is not valid Unicode text, which tables and files cannot hold."""
     together = "".join(ids)
     if not together.isascii() and not is_text(together):
         row = next(i for i, text in enumerate(ids) if not is_text(text))
@@ -81,7 +81,7 @@ class Texts(Sequence[str]):
     """An immutable column of texts.
 
     The store is a tuple of str, or a native column of a dataframe library (anything with `gather`, `to_list` and
-    `clone`), which is only turned into Python objects when somebody looks.
+    `clone`), which becomes Python objects only when it is read.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class Texts(Sequence[str]):
 
     @property
     def native(self) -> Any:
-        """The store: a tuple of str, or a native column, which is a copy that costs nothing."""
+        """The store: a tuple of str, or a shallow copy of a native column."""
         return self._store if isinstance(self._store, tuple) else self._store.clone()
 
     def __len__(self) -> int:
@@ -189,7 +189,7 @@ def group_ids(ids: Iterable[str]) -> tuple[Codes, Texts]:
 
 
 class Slots:
-    """The (instance, item) pairs of a container: instance ids, item ids end to end, and where each instance begins.
+    """The (instance, item) pairs of a container: instance ids, item ids and the offsets of the instances.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ class Slots:
         return Slots(self.instances.take(index), self.items.take(old), offsets_of(ends - starts)), old
 
     def locate(self, other: Slots) -> Ints:
-        """Return for every slot of these its number in `other`, matched by ids, or -1. O(S) dictionary look-ups."""
+        """Return the number in `other` of every slot, matched by ids, -1 if absent. O(S) dictionary look-ups."""
         if self is other or (self.n_slots == other.n_slots and self == other):
             return np.arange(self.n_slots, dtype=np.int64)
         out = np.full(self.n_slots, -1, dtype=np.int64)
@@ -317,7 +317,7 @@ class Slots:
 
 
 def instance_index(key: Any, slots: Slots) -> Ints:
-    """Return instance codes for what may stand in square brackets: a number, text, slice, mask or array of numbers.
+    """Return instance codes for the key of square brackets: a number, text, slice, mask or array of numbers.
 
     A pair (key, Ellipsis) is what scikit-learn's splitters send; instances named twice are an error because ids tell
     instances apart.

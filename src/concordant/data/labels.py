@@ -1,4 +1,4 @@
-"""Labels: the ground truth, larger is better, matched to everything else by id."""
+"""`Labels`: ground-truth labels of items (relevance, grades), matched to other containers by id."""
 
 from __future__ import annotations
 
@@ -71,8 +71,7 @@ class Labels(Container):
     def align(self, container: Container) -> Labels:
         """Return labels with the instances and slots of `container`, NaN where an item has no label.
 
-        Call it before splitting preferences and labels by the same index: two sequences in different orders would
-        otherwise be mismatched in silence.
+        Call it before you split preferences and labels by the same index, which needs the same order of instances.
 
         Examples
         --------

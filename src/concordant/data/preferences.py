@@ -1,7 +1,7 @@
-"""Preferences: who ordered which items how, in lists of codes.
+"""`Preferences`: ranks, scores or ratings of items by experts, stored as lists of integer codes.
 
-One list is what one expert says about one instance. Ranks, scores and ratings live in the same columns and differ
-only in `kind`, so every method sees one form.
+A list holds the items that one expert ranks in one instance. Ranks, scores and ratings share the same columns and
+differ only in `kind`, so that every method sees one form.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ MISSING = ("unknown", "below")
 
 
 def check_ties(ties: str, owner: str) -> str:
-    """Return the tie policy, or raise the one error for an unknown one."""
+    """Return the tie policy, or raise ParameterError if it is unknown."""
     if ties not in lists.TIES:
         raise ParameterError.invalid("ties", owner, f"one of {', '.join(map(repr, lists.TIES))}", ties)
     return ties
 
 
 def check_missing(missing: Any, owner: str, allowed: tuple[str, ...] = MISSING) -> None:
-    """Raise the one error where what a list says about items it leaves out is none of the words for it."""
+    """Raise ParameterError if `missing` is not one of the allowed words."""
     if not isinstance(missing, str) or missing not in allowed:
         raise ParameterError.invalid("missing", owner, f"one of {', '.join(map(repr, allowed))}", missing)
 
@@ -56,7 +56,7 @@ def is_below(missing: Missing, owner: str) -> bool:
 
 
 def _compact(below: bool | Bools) -> bool | Bools:
-    """Return one value for all instances where they agree; False where there are none."""
+    """Return one value if all instances agree, and False if there are none."""
     if isinstance(below, bool):
         return below
     some = bool(below.any())
@@ -84,9 +84,9 @@ class Preferences(Container):
     duplicates : {"error", "best", "first"}
         What to do when an expert ranks an item twice in an instance.
     missing : {"unknown", "below"}
-        What a list says about the items of its instance that it leaves out: nothing, or that they are worse than all it
-        holds, as of lists that were cut off. Methods with ``missing="auto"`` obey. `with_missing` declares it instance
-        by instance.
+        What a list says about items of its instance that it leaves out: nothing, or that they are worse than all it
+        holds, as in lists that were cut off. Methods with ``missing="auto"`` follow this. `with_missing` sets it for
+        single instances.
 
     Notes
     -----
@@ -170,7 +170,7 @@ class Preferences(Container):
         list_weight: Floats | None = None,
         below: bool | Bools = False,
     ) -> Self:
-        """Return preferences over ready-made codes. The caller vouches for them: nothing is copied or checked."""
+        """Return preferences over ready-made codes. Nothing is copied or checked."""
         out = cls.__new__(cls)
         out._set(slots, experts, list_expert, list_offsets, list_starts, slot, value, kind, list_weight, below)
         return out
@@ -223,7 +223,7 @@ class Preferences(Container):
             )
 
     def _map_weights(self, weights: Mapping[Any, float]) -> Floats:
-        """Return one weight per list; what is said of (instance, expert) goes before what is said of the expert."""
+        """Return one weight per list; the weight of (instance, expert) takes precedence over that of the expert."""
         codes, places = self.experts.codes, self.instances.codes
         by_expert = np.ones(self.n_experts)
         by_pair: dict[tuple[int, int], float] = {}
@@ -302,7 +302,7 @@ class Preferences(Container):
         Parameters
         ----------
         missing : {"auto", "unknown", "below"}
-            What was asked for: as declared, or the same for all.
+            "auto" for what the preferences declare, or one answer for all instances.
 
         Examples
         --------
@@ -314,7 +314,7 @@ class Preferences(Container):
         return np.broadcast_to(np.asarray(self._below if missing == "auto" else missing == "below"), self.shape)
 
     def leaves_out(self) -> Bools:
-        """Return for every instance whether some list leaves out an item of it; lists of weight 0 are as if absent."""
+        """Return for every instance whether some list leaves out one of its items; lists of weight 0 do not count."""
         short = self.list_lengths < self.slots.sizes[self.list_instance]
         if self.list_weight is not None:
             short &= self.list_weight > 0
@@ -378,7 +378,7 @@ class Preferences(Container):
         return lists.transform_ranks(self.ranks("average"), self.list_offsets, transform)
 
     def check_transform(self, transform: str, owner: str) -> None:
-        """Raise where there is no such transform, or these values have none; `owner` is named."""
+        """Raise if the transform is unknown, or not defined for values of this kind; the error names `owner`."""
         known = ("binary", "count", "rankdiff", "log", "rating")
         if transform not in known:
             raise ParameterError.invalid("transform", owner, f"one of {', '.join(map(repr, known))}", transform)
@@ -447,15 +447,15 @@ class Preferences(Container):
         )
 
     def to_ranks(self, ties: str = "average") -> Self:
-        """Return the same lists as ranks 1..m under a tie policy; ranks are made relative too."""
+        """Return the same lists as ranks 1 to m under a tie policy; gaps between ranks are closed."""
         return self._replace(value=self.positions(ties), kind="rank")
 
     def top(self, k: int) -> Self:
         """Return each list cut to its k best rows; items and experts stay known.
 
-        Ties at the cut are resolved in input order, so that no list is longer than k. What is cut off is below what is
-        kept: where every list of an instance held all of its items, the result declares so. Where a list had left items
-        out already, nothing new is known of those, and what is declared of the instance stays.
+        Ties at the cut are resolved in input order, so that no list is longer than k. If every list of an instance
+        held all of its items, the result declares the items cut off as below. If some list was incomplete before, the
+        declaration of the instance stays as it was.
         """
         if not isinstance(k, (int, np.integer)) or k < 1:
             raise ParameterError.invalid("k", "top", "a whole number >= 1", k)
@@ -504,6 +504,22 @@ class Preferences(Container):
         """Return the preferences with these weights, from expert or (instance, expert) to number; None clears them."""
         return self._replace(list_weight=None if weights is None else self._map_weights(weights))
 
+    def scale_weights(self, factors: Mapping[Any, float]) -> Self:
+        """Return the preferences with the weights of experts multiplied by these factors; others keep theirs.
+
+        Parameters
+        ----------
+        factors : mapping
+            From expert or (instance, expert) to a number >= 0.
+
+        Examples
+        --------
+        >>> p = Preferences(["q", "q"], ["x", "y"], ["a", "b"], [1, 1], weight={"x": 3})
+        >>> p.scale_weights({"x": 2}).weights.tolist()
+        [6.0, 1.0]
+        """
+        return self.with_list_weights(self._map_weights(factors) * self.weights) if factors else self
+
     def with_list_weights(self, weights: Floats) -> Self:
         """Return the preferences with one weight for every list, in their order; nothing is checked or copied."""
         return self._replace(list_weight=weights)
@@ -550,7 +566,7 @@ class Preferences(Container):
         return out
 
     def _keep_rows(self, keep: NDArray[np.bool_]) -> Self:
-        """Return the rows marked, without the lists that became empty."""
+        """Return the marked rows, without lists that became empty."""
         lengths = np.bincount(self.row_list[keep], minlength=self.n_lists)
         full = lengths > 0
         per_instance = np.bincount(self.list_instance[full], minlength=len(self))
@@ -577,7 +593,7 @@ class Preferences(Container):
         )
 
     def window(self, first: int, end: int) -> Self:
-        """Return the instances from `first` up to `end` without copying values: the cheap way to work in blocks."""
+        """Return the instances from `first` up to `end`, without copying values."""
         slot_from = int(self.slots.offsets[first])
         list_from, list_to = int(self.list_starts[first]), int(self.list_starts[end])
         row_from, row_to = int(self.list_offsets[list_from]), int(self.list_offsets[list_to])
@@ -642,8 +658,8 @@ class Preferences(Container):
     def to_frame(self) -> pl.DataFrame:
         """Return the rows as a Polars frame: instance, expert, item, the value named by its kind, weight when given.
 
-        An item that no expert ranks has one row with a null expert and a null value, so that nothing known is lost.
-        Where some instance declares the items that a list leaves out below what it holds, a column `missing` says so.
+        An item that no expert ranks has one row with a null expert and a null value. If some instance declares that
+        items a list leaves out are below, there is a column `missing`.
 
         Examples
         --------
@@ -679,9 +695,8 @@ class Preferences(Container):
     def concat(parts: Sequence[Preferences]) -> Preferences:
         """Return several preferences as one, instances, items and experts matched by id.
 
-        Parts must have one kind, and declare the same of an instance in which both have lists. An expert who ranks one
-        item of one instance in two parts is a DuplicateError; one whose list of an instance is spread over parts must
-        have one weight there.
+        Parts must have one kind. Parts with lists of the same instance must declare the same `missing` for it, and give
+        an expert the same weight there. An item that an expert ranks in two parts is a DuplicateError.
         """
         kinds = {p.kind for p in parts}
         if len(kinds) > 1:
@@ -709,14 +724,14 @@ class Preferences(Container):
 
 
 def _joined_declarations(parts: Sequence[Preferences], slots: Slots) -> bool | Bools:
-    """Return what parts declare of all instances together, or raise where two that speak of one differ."""
+    """Return the declarations of all instances, or raise if parts with lists of an instance differ."""
     first = parts[0]._below if parts else False
     if isinstance(first, bool) and all(p._below is first for p in parts):
         return first
     said = np.full(len(slots), -1, dtype=np.int8)
     for p in parts:
         code = np.array([slots.instances.codes[q] for q in p.instances], dtype=np.int64)
-        # An instance without lists leaves nothing out, and goes by what others say of it.
+        # A part without lists of an instance takes over what other parts declare.
         spoken = np.diff(p.list_starts) > 0
         own, code = p.below()[spoken].astype(np.int8), code[spoken]
         differ = np.flatnonzero((said[code] >= 0) & (said[code] != own))

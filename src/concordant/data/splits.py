@@ -1,7 +1,7 @@
-"""Splits by instance that follow the ids: one seed puts an instance on the same side in whatever order the rows came.
+"""Cross-validation folds and hold-out splits by instance id: a seed gives the same split in any order of the rows.
 
-Indices are of instances, to be used in the square brackets of a container. Labels need no split of their own: fitting
-and evaluation match them by id.
+Indices are of instances, for the square brackets of a container. Labels need not be split: fits and evaluations match
+them by id.
 """
 
 from __future__ import annotations

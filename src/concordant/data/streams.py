@@ -1,6 +1,6 @@
-"""Chance without side effects: the random numbers of an instance depend on the seed and its id, and on nothing else.
+"""Random number streams per instance: a generator seeded by the random state and the id of the instance.
 
-Not on its position, not on the number of instances, not on the thread or shard it is worked on.
+The numbers do not depend on the position of the instance, the number of instances, the thread or the block.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Where work runs. Instances are independent, so work is a map over instances; threads are the default.
+"""Parallel execution: maps over independent instances, in threads (the default) or on a Dask cluster.
 
-Kernels release the interpreter lock; the answer never depends on how many threads there are, nor on which machine an
-instance is worked on.
+Kernels release the interpreter lock. Results do not depend on the number of threads or on the machine that computes an
+instance.
 """
 
 from concordant.execution._dask import connected, dask

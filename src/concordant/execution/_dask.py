@@ -1,6 +1,6 @@
-"""Workers of a Dask cluster: tasks are functions of Concordant, and a worker that is lost has its tasks done again.
+"""Runs work on a Dask cluster: `dask` with a client, `connected` with the address of a scheduler.
 
-Nothing but this module knows of Dask, and it imports Dask when it is first used.
+Tasks of a lost worker are repeated on the others. This is the only module that uses Dask, which is imported late.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ __all__ = ["connected", "dask"]
 
 # Seconds to wait for a scheduler that does not answer, or for a cluster without workers.
 _TIMEOUT = 15.0
-# Seconds between two looks at whether there is still anybody to do what is waited for.
+# Seconds between two checks that there are still workers while a result is awaited.
 _LOOK = 1.0
-# A worker may be lost this often while it holds a task before the task itself is suspected.
+# How many workers may be lost while they hold a task before the task itself fails.
 _RETRIES = 5
 _HELP = "Install it with pip install 'concordant[dask]'."
 _LONGER = "or wait longer: timeout= (--scheduler-timeout)."
@@ -42,14 +42,14 @@ class _Dask:
 
     def workers(self) -> dict[str, int]:
         """Return the addresses of the workers, with the number of threads of each."""
-        found: dict[str, int] = self._asked(self._client.nthreads)
+        found: dict[str, int] = self._ask(self._client.nthreads)
         return found
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         if self._client.status != "running":
             raise self._lost()
-        # Not pure: the same function of the same file has another answer once the file has changed.
-        return self._client.submit(_alone, __version__, function, *arguments, pure=False, retries=_RETRIES)
+        # Not pure: the same function of the same path has another result once the file has changed.
+        return self._client.submit(_in_one_thread, __version__, function, *arguments, pure=False, retries=_RETRIES)
 
     def result(self, handle: Any) -> Any:
         seen, look = monotonic(), min(_LOOK, self._timeout)
@@ -61,13 +61,13 @@ class _Dask:
                     if handle.status == "error":
                         raise
                     if handle.done():
-                        # The answer is there and takes longer to arrive.
+                        # The result is ready, and its transfer takes longer.
                         look *= 2
-                    # A task may take hours; it is given up when there are no workers to do it.
+                    # A task may take hours; give up only if there are no workers.
                     if self.workers():
                         seen = monotonic()
                     elif monotonic() - seen >= self._timeout:
-                        raise self._deserted() from None
+                        raise self._no_workers() from None
         except ConcordantError:
             raise
         except Exception as error:
@@ -82,14 +82,14 @@ class _Dask:
             raise
 
     def check_versions(self) -> None:
-        """Raise where the scheduler or a worker has not the same version of Concordant as this process."""
+        """Raise DataError if the scheduler or a worker has another version of Concordant than this process."""
         # A function of the standard library: a worker without Concordant ends when it is sent one of Concordant.
         ask = (pkgutil.resolve_name, "concordant._version:__version__")
         try:
-            found = {"the scheduler": self._asked(self._client.run_on_scheduler, *ask)}
+            found = {"the scheduler": self._ask(self._client.run_on_scheduler, *ask)}
         except ImportError as error:
             found = {"the scheduler": error}
-        workers = self._asked(self._client.run, *ask, on_error="return", of="a worker")
+        workers = self._ask(self._client.run, *ask, on_error="return", of="a worker")
         found |= {f"the worker at {address}": version for address, version in workers.items()}
         for where, version in found.items():
             if isinstance(version, ImportError):
@@ -104,8 +104,8 @@ class _Dask:
                     "version on every machine of the cluster: pip install 'concordant[dask]'."
                 )
 
-    def _asked(self, question: Callable[..., Any], *arguments: Any, of: str = "", **options: Any) -> Any:
-        """Return what the scheduler or all workers answer, or raise when one of them does not within the timeout."""
+    def _ask(self, question: Callable[..., Any], *arguments: Any, of: str = "", **options: Any) -> Any:
+        """Return the answer of the scheduler or of all workers, or raise if it does not come within the timeout."""
         try:
             return question(*arguments, **options, callback_timeout=self._timeout)
         except (OSError, TimeoutError) as error:
@@ -116,7 +116,7 @@ class _Dask:
         who = f"{of} of the Dask scheduler at" if of else "the Dask scheduler at"
         return DataError(f"{who} {address!r} does not answer. Start it again and repeat the work, {_LONGER}")
 
-    def _deserted(self) -> DataError:
+    def _no_workers(self) -> DataError:
         return DataError(
             f"the Dask cluster has had no workers for {self._timeout:g} seconds. Their logs say why they ended, for "
             "example for lack of memory (then give them more, or make blocks smaller with block_rows). Start workers "
@@ -124,10 +124,10 @@ class _Dask:
         )
 
 
-def _alone(version: str, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a function in one thread: the cluster has as many workers as it wants busy."""
+def _in_one_thread(version: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function in one thread: the cluster decides how many tasks run on a machine."""
     if version != __version__:
-        # A worker that came later than the check of versions.
+        # This worker joined after the versions were checked.
         raise DataError(f"a worker of the Dask cluster has Concordant {__version__}, and the client {version}.")
     with threads(1):
         return function(*arguments)
@@ -135,20 +135,20 @@ def _alone(version: str, function: Callable[..., Any], *arguments: Any) -> Any:
 
 @contextmanager
 def dask(client: Any, *, timeout: float = _TIMEOUT) -> Iterator[None]:
-    """Have what is inside the block done by the workers of a Dask cluster.
+    """Run the work inside the block on the workers of a Dask cluster.
 
     Parameters
     ----------
     client : distributed.Client
-        Connected to the cluster. Concordant, in the same version, must be installed on the scheduler and the workers,
-        which is checked first, and the workers must find the data under the names that `scan` is given.
+        Connected to the cluster. The scheduler and the workers need the same version of Concordant, which is checked
+        first, and the workers must find the data under the paths given to `scan`.
     timeout : float
         Seconds to wait for a scheduler that does not answer, or for workers when there are none, before an error.
 
     Notes
     -----
     `scan` then leaves the data on the workers, `aggregate_blocks` aggregates there, and `fit` of methods that add up
-    over instances sends parameters out and gets sums back. A worker that is lost has its work done again by the others.
+    over instances sends parameters out and gets sums back. The other workers repeat the work of a lost one.
 
     Examples
     --------
@@ -168,9 +168,9 @@ def dask(client: Any, *, timeout: float = _TIMEOUT) -> Iterator[None]:
 
 @contextmanager
 def connected(scheduler: str, *, timeout: float = _TIMEOUT) -> Iterator[None]:
-    """Have what is inside the block done by the Dask cluster with this scheduler, such as "tcp://10.0.0.1:8786".
+    """Run the work inside the block on the Dask cluster with this scheduler, such as "tcp://10.0.0.1:8786".
 
-    `timeout` is that of `dask`, and also how many seconds the scheduler may take to answer at first.
+    `timeout` is that of `dask`, and also limits how long the first connection may take.
     """
     _check_timeout(timeout, "connected")
     try:
@@ -185,7 +185,7 @@ def connected(scheduler: str, *, timeout: float = _TIMEOUT) -> Iterator[None]:
             f"there is no Dask scheduler at {scheduler!r}: nobody answered within {timeout:g} seconds ({error}). Start "
             "one with dask scheduler and dask worker ADDRESS, and check the address."
         ) from error
-    with _silent(), client:
+    with _without_logs(), client:
         if not _Dask(client, timeout).workers():
             raise DataError(
                 f"the Dask scheduler at {scheduler!r} has no workers. Start some with dask worker {scheduler}."
@@ -195,9 +195,9 @@ def connected(scheduler: str, *, timeout: float = _TIMEOUT) -> Iterator[None]:
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
-    """Keep what Dask logs about a lost connection, tracebacks included, off the screen: an error says it."""
-    # Each of Dask's loggers has a level of its own.
+def _without_logs() -> Iterator[None]:
+    """Silence what Dask logs about a lost connection: an error of our own reports it."""
+    # Each logger of Dask has a level of its own.
     logs = [logging.getLogger(n) for n in logging.root.manager.loggerDict if n.startswith(("distributed", "tornado"))]
     levels = [log.level for log in logs]
     for log in logs:

@@ -1,6 +1,6 @@
-"""Preferences in blocks of whole instances: a container whose data may lie on disk or on the workers of a cluster.
+"""`Blocks`: preferences in blocks of whole instances, on disk or on the workers of a cluster.
 
-Data in memory is one block: `shards_of` gives both in the same form, so that a method has one way to go over them.
+`shards_of` gives blocks and data in memory (one block) in the same form, so that a method needs one code path.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ __all__ = ["Blocks", "shards_of"]
 
 
 class Blocks(Sequence[Preferences]):
-    r"""Preferences in blocks of whole instances, each read from disk when it is asked for.
+    r"""Preferences in blocks of whole instances, each read from disk when it is needed.
 
-    Made by `scan`. The blocks together are what the reader of the same files gives: the same instances in the same
-    order, the same items, experts and values. Use it as a context manager, or `close` it, to free the disk.
+    Made by `scan`. Together the blocks hold what `read` returns for the same files: the same instances in the same
+    order, the same items, experts and values. Use it as a context manager, or call `close`, to free the disk.
 
     Attributes
     ----------
     instances, experts : Texts
-        All of them; every block knows all experts.
+        All instances and all experts; every block has the full list of experts.
     kind : {"rank", "score", "rating"}
         What the values are.
     rows : int64[instances]
-        How many rows every instance has.
+        The number of rows of every instance.
     below : bool or bool[instances]
         Whether items that a list leaves out are declared below what it holds.
     shards : Shards
-        The blocks, wherever they lie, for work that goes to them.
+        The blocks, for functions that are sent to them.
 
     Examples
     --------
@@ -65,13 +65,13 @@ class Blocks(Sequence[Preferences]):
         self.rows = rows
         self.kind: Kind = kind
         self.below = below
-        # What these are blocks of, for those who have to know whether they are the same.
+        # Identifies the files and options that were read, for checkpoints.
         self.job = job
         self._close = close
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are in all."""
+        """The number of rows in all blocks."""
         return int(self.rows.sum())
 
     def __len__(self) -> int:
@@ -99,7 +99,7 @@ class Blocks(Sequence[Preferences]):
         )
 
     def close(self) -> None:
-        """Free the disk; no block can be read any more."""
+        """Free the disk. Blocks cannot be read afterwards."""
         self._close()
 
     def __enter__(self) -> Self:
@@ -112,7 +112,7 @@ class Blocks(Sequence[Preferences]):
 
 
 def shards_of(data: Preferences | Comparisons | Blocks) -> Shards[Any]:
-    """Return the blocks of some data; preferences and comparisons in memory are a single one.
+    """Return the blocks of some data as shards; data in memory is a single shard.
 
     Examples
     --------

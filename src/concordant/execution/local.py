@@ -1,4 +1,4 @@
-"""A map over instances in this thread or in a pool of threads; no global thread setting is touched."""
+"""Maps over instances in a pool of threads, progress reports, and free memory. No global thread setting is changed."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ __all__ = [
 
 T = TypeVar("T")
 
-# Blocks of a map for each thread: many, so that nobody waits long for whoever has the last one.
-TURNS = 64
-# Nobody means more threads than this.
+# Blocks of a map per thread: many, so that threads do not wait long for the last block.
+BLOCKS_PER_THREAD = 64
+# A larger number of threads is a mistake.
 MOST_THREADS = 10**6
-# Where the system says how much memory a container may use.
+# Files with the memory limit of a container (cgroup).
 _CONTAINER = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 _threads: ContextVar[int | None] = ContextVar("concordant_threads", default=None)
@@ -48,20 +48,20 @@ _listener: ContextVar[Callable[[str], None] | None] = ContextVar("concordant_lis
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def n_threads() -> int:
-    """Return how many threads work is spread over: as set by `threads`, else the cores this process may use."""
+    """Return the number of threads that maps use: as set by `threads`, else the cores that this process may use."""
     chosen = _threads.get()
     return cores() if chosen is None else chosen
 
 
 def free_memory() -> int:
-    """Return how many bytes of memory are free for this process, half of an unknown machine's 16 GB.
+    """Return the number of bytes of memory that are free for this process; 8 GB if the system does not say.
 
-    Of a container's memory half counts as free: what it uses holds files that nobody may need any more.
+    Half of the limit of a container counts as free, because its usage includes cached files.
     """
     free = [8 * 10**9]
     try:
@@ -85,10 +85,10 @@ def free_memory() -> int:
 
 @contextmanager
 def threads(n: int) -> Iterator[None]:
-    """Run what is inside the block on at most n threads.
+    """Run the code inside the block on at most n threads.
 
-    There are never more threads than cores this process may use: more would only wait for each other. `n_threads`
-    says how many there are. Results do not depend on it.
+    There are never more threads than cores that this process may use; `n_threads` requeue how many. Results do not
+    depend on the number.
 
     Examples
     --------
@@ -104,9 +104,9 @@ def threads(n: int) -> Iterator[None]:
 
 @contextmanager
 def force_threads(n: int) -> Iterator[None]:
-    """Run what is inside the block on n threads, also where there are fewer cores.
+    """Run the code inside the block on n threads, even if there are fewer cores.
 
-    For a share of `n_threads`, and to test threaded code on any machine.
+    For nested maps that split `n_threads` among them, and for tests of threaded code on any machine.
     """
     token = _threads.set(n)
     try:
@@ -117,10 +117,9 @@ def force_threads(n: int) -> Iterator[None]:
 
 @contextmanager
 def watch(report: Callable[[int, int], None], note: Callable[[str], None] | None = None) -> Iterator[None]:
-    """Have `report(done, total)` called whenever a piece of work inside the block is finished, from any thread.
+    """Call `report(done, total)` whenever a step of the work inside the block is finished, from any thread.
 
-    `note(text)`, where given, is called with what an iteration has to say about its state, such as the best value so
-    far.
+    `note(text)` is called with the state of an iteration, such as the best value so far.
 
     Examples
     --------
@@ -139,7 +138,7 @@ def watch(report: Callable[[int, int], None], note: Callable[[str], None] | None
 
 
 def report_progress(done: int, total: int) -> None:
-    """Tell whoever watches that `done` of `total` steps of an iteration are finished.
+    """Report to `watch` that `done` of `total` steps are finished.
 
     Examples
     --------
@@ -153,7 +152,7 @@ def report_progress(done: int, total: int) -> None:
 
 
 def report_status(text: str) -> None:
-    """Tell whoever watches how an iteration stands.
+    """Report to `watch` the state of an iteration, in words.
 
     Examples
     --------
@@ -167,7 +166,7 @@ def report_status(text: str) -> None:
 
 
 class RowRate:
-    """How many rows there are so far, and how many come in a second.
+    """Number of rows read so far, and rows per second, for progress messages.
 
     Examples
     --------
@@ -179,14 +178,14 @@ class RowRate:
         self._started = monotonic()
 
     def words(self, rows: int) -> str:
-        """Return both in words."""
+        """Return the number of rows and the rate, in words."""
         rate = rows / max(monotonic() - self._started, 1e-3)
         return f"{rows:,} rows, " + (f"{rate / 1e6:.1f} million a second" if rate >= 1e5 else f"{rate:,.0f} a second")
 
 
 @contextmanager
 def without_progress() -> Iterator[None]:
-    """Keep pieces of work inside the block to themselves: an iteration reports its own steps."""
+    """Report no progress from inside the block: an iteration reports its own steps."""
     token, told = _watcher.set(None), _listener.set(None)
     try:
         yield
@@ -207,32 +206,32 @@ def _counted(function: Callable[[int], T], n: int, report: Callable[[int, int], 
     return counted
 
 
-class _Turns(Generic[T]):
-    """The blocks of one map: threads take them in order; the map is over with the last one, or the first that fails."""
+class _BlockQueue(Generic[T]):
+    """Blocks of one map. Threads take them in order; the map ends with the last block, or the first that fails."""
 
     def __init__(self, function: Callable[[int], T], n: int, blocks: int) -> None:
         self._function = function
         self._errors = np.geterr()
         self._edges = [n * b // blocks for b in range(blocks + 1)]
-        # What each block came to, the first one that is open, and whether anybody wants the rest.
+        # The result of each block, the first unfinished block, and whether the rest is cancelled.
         self._found: list[list[T] | BaseException | None] = [None] * blocks
         self._open = 0
-        self._turn = count()
+        self._next = count()
         self._lock = Lock()
         self._over = Event()
         self._stopped = False
 
     def work(self) -> None:
         """Take blocks until none is left."""
-        # The cores are taken: what is spread inside a piece of work is done by the thread that has it. Of what is set
-        # for the caller only how NumPy takes overflow and the like holds here: nobody watches, nothing is kept.
+        # The cores are taken, so a map inside a map runs in its own thread. Of the context of the caller only NumPy's
+        # error settings hold here: worker threads report no progress and keep no checkpoints.
         _threads.set(1)
-        while not self._stopped and (block := next(self._turn)) < len(self._found):
+        while not self._stopped and (block := next(self._next)) < len(self._found):
             outcome: list[T] | BaseException
             try:
                 with np.errstate(**self._errors):
-                    pieces = range(self._edges[block], self._edges[block + 1])
-                    outcome = [self._function(i) for i in pieces if not self._stopped]
+                    instances = range(self._edges[block], self._edges[block + 1])
+                    outcome = [self._function(i) for i in instances if not self._stopped]
             except BaseException as error:  # noqa: BLE001 - the caller raises it
                 outcome = error
             with self._lock:
@@ -244,7 +243,7 @@ class _Turns(Generic[T]):
                     self._over.set()
 
     def results(self) -> list[T]:
-        """Wait for all blocks and return what they came to; nobody waits for the rest once one has failed."""
+        """Wait for all blocks and return their results, or raise the first error without waiting for the rest."""
         try:
             self._over.wait()
             out: list[T] = []
@@ -258,21 +257,20 @@ class _Turns(Generic[T]):
 
 
 @cache
-def _crew() -> ThreadPoolExecutor:
-    """Return the threads that maps are done by: they wait for the next one, which is often a millisecond away."""
+def _thread_pool() -> ThreadPoolExecutor:
+    """Return the pool of threads, which is kept because the next map often follows within a millisecond."""
     return ThreadPoolExecutor(256, thread_name_prefix="concordant")
 
 
 if hasattr(os, "register_at_fork"):
-    # A process that is forked off has none of the threads.
-    os.register_at_fork(after_in_child=_crew.cache_clear)
+    # A forked process does not have the threads.
+    os.register_at_fork(after_in_child=_thread_pool.cache_clear)
 
 
 def map_instances(function: Callable[[int], T], n: int) -> list[T]:
-    """Return [function(0), ..., function(n - 1)], spread over threads in contiguous blocks.
+    """Return [function(0), ..., function(n - 1)], computed by threads in contiguous blocks.
 
-    The first exception is raised, an interrupt at once; the order of results is that of the instances. A map inside
-    another one stays in its thread.
+    Raise the first exception, and an interrupt at once. A map inside another map runs in the thread of that map.
     """
     watcher = _watcher.get()
     if watcher is not None:
@@ -280,28 +278,28 @@ def map_instances(function: Callable[[int], T], n: int) -> list[T]:
     workers = min(n_threads(), n)
     if workers <= 1:
         return [function(i) for i in range(n)]
-    turns = _Turns(function, n, min(n, workers * TURNS))
+    queue = _BlockQueue(function, n, min(n, workers * BLOCKS_PER_THREAD))
     for _ in range(workers):
-        _crew().submit(turns.work)
-    return turns.results()
+        _thread_pool().submit(queue.work)
+    return queue.results()
 
 
-def prefetch(pieces: Iterator[T]) -> Iterator[T]:
-    """Yield the same, the next one being made in a thread of its own while this one is used.
+def prefetch(items: Iterator[T]) -> Iterator[T]:
+    """Yield the items of an iterator, and make the next one in another thread while one is used.
 
     Examples
     --------
     >>> list(prefetch(iter("abc")))
     ['a', 'b', 'c']
     """
-    # What is set for the caller, such as the number of threads, holds for what is made ahead.
+    # Context variables of the caller, such as the number of threads, also hold in the other thread.
     context = copy_context()
 
     def following() -> list[T]:
-        return list(islice(pieces, 1))
+        return list(islice(items, 1))
 
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(context.run, following)
-        while piece := coming.result():
+        while item := coming.result():
             coming = pool.submit(context.run, following)
-            yield piece[0]
+            yield item[0]

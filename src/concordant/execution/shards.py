@@ -1,8 +1,7 @@
-"""Data in shards, wherever they lie: work goes to the shards, and what comes back is small.
+"""Shards of data in memory, on disk or on the workers of a cluster: functions are sent to the shards.
 
-A fit over data that one machine does not hold is a loop of maps over its shards and sums of what they return. Shards
-are objects in memory, things that are read anew each time, or results that stay on the workers of a cluster; who maps
-over them does not know which.
+A fit over data that does not fit in memory is a loop of maps over its shards, and sums of what the maps return. A
+method maps over shards in the same way wherever they are.
 """
 
 from __future__ import annotations
@@ -22,10 +21,9 @@ U = TypeVar("U")
 
 
 class Shards(ABC, Generic[T]):
-    """Shards of data in an order."""
+    """An ordered collection of shards."""
 
-    # Whether a shard that is lost is made again from the one before it, so that functions must not change what they
-    # are given.
+    # Whether a lost shard is computed again from the shard it was made of: functions must not change their arguments.
     recomputed: ClassVar[bool] = False
 
     @abstractmethod
@@ -33,23 +31,23 @@ class Shards(ABC, Generic[T]):
 
     @abstractmethod
     def select(self, which: Sequence[int]) -> Shards[T]:
-        """Return those of the shards with these numbers."""
+        """Return the shards with these numbers."""
 
     @abstractmethod
     def map(self, function: Callable[..., U], *arguments: Any) -> Iterator[U]:
-        """Yield function(shard, *arguments) of every shard, in order; few of the answers are held at a time."""
+        """Yield function(shard, *arguments) of every shard, in order; few results are held at a time."""
 
     @abstractmethod
     def persist(self, function: Callable[..., U], *arguments: Any) -> Shards[U]:
-        """Return the shards that the function makes of these, left where they are made."""
+        """Return the shards function(shard, *arguments), which stay where they are computed."""
 
     @abstractmethod
     def persist_each(self, function: Callable[..., U], values: Sequence[Any], *arguments: Any) -> Shards[U]:
-        """Return the shards function(shard, value, *arguments) of each shard and its own value, left likewise."""
+        """Return the shards function(shard, value, *arguments), with one value per shard."""
 
 
 class InMemory(Shards[T]):
-    """Shards in memory; the cores share them.
+    """Shards in memory; maps run on several cores.
 
     Examples
     --------
@@ -65,27 +63,27 @@ class InMemory(Shards[T]):
         return len(self._shards)
 
     def select(self, which: Sequence[int]) -> InMemory[T]:
-        """Return those of the shards with these numbers."""
+        """Return the shards with these numbers."""
         return InMemory([self._shards[n] for n in which])
 
     def map(self, function: Callable[..., U], *arguments: Any) -> Iterator[U]:
         """Yield function(shard, *arguments) of every shard, in order."""
-        # Whoever maps over shards again and again reports its own steps.
+        # An iteration that maps over shards repeatedly reports its own steps.
         with without_progress():
             return iter(map_instances(lambda k: function(self._shards[k], *arguments), len(self._shards)))
 
     def persist(self, function: Callable[..., U], *arguments: Any) -> InMemory[U]:
-        """Return the shards that the function makes of these."""
+        """Return the shards function(shard, *arguments)."""
         return InMemory(list(self.map(function, *arguments)))
 
     def persist_each(self, function: Callable[..., U], values: Sequence[Any], *arguments: Any) -> InMemory[U]:
-        """Return the shards that the function makes of these and a value each."""
+        """Return the shards function(shard, value, *arguments), with one value per shard."""
         pairs = InMemory(list(zip(self._shards, values, strict=True)))
         return pairs.persist(lambda pair: function(*pair, *arguments))
 
 
 class OnDemand(Shards[T]):
-    """Shards that are made when they are asked for and forgotten afterwards, the next while one is used.
+    """Shards that are made when they are needed and dropped afterwards; the next is made while one is used.
 
     Examples
     --------
@@ -102,7 +100,7 @@ class OnDemand(Shards[T]):
         return self._n
 
     def select(self, which: Sequence[int]) -> OnDemand[T]:
-        """Return those of the shards with these numbers."""
+        """Return the shards with these numbers."""
         numbers = list(which)
         return OnDemand(len(numbers), lambda n: self._make(numbers[n]))
 
@@ -111,34 +109,34 @@ class OnDemand(Shards[T]):
         return (function(shard, *arguments) for shard in prefetch(self._make(n) for n in range(self._n)))
 
     def persist(self, function: Callable[..., U], *arguments: Any) -> InMemory[U]:
-        """Return the shards that the function makes of these, which are held in memory."""
+        """Return the shards function(shard, *arguments), in memory."""
         return InMemory(list(self.map(function, *arguments)))
 
     def persist_each(self, function: Callable[..., U], values: Sequence[Any], *arguments: Any) -> InMemory[U]:
-        """Return the shards that the function makes of these and a value each, held in memory."""
+        """Return the shards function(shard, value, *arguments), with one value per shard, in memory."""
         shards = prefetch(self._make(n) for n in range(self._n))
         return InMemory([function(shard, value, *arguments) for shard, value in zip(shards, values, strict=True)])
 
 
 class Cluster(Protocol):
-    """Workers elsewhere; what they return is a handle until it is asked for."""
+    """Workers of a cluster. A call returns a handle; `result` fetches what it stands for."""
 
     def submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Have a worker call the function; arguments may be handles, alone or in lists, of what workers made before."""
+        """Call the function on a worker; arguments may be handles of earlier results, alone or in lists."""
         ...
 
     def result(self, handle: Any) -> Any:
-        """Return what a worker made; raise what it raised."""
+        """Return the result of a call, or raise its error."""
         ...
 
     @property
     def n_workers(self) -> int:
-        """How many there are."""
+        """The number of workers."""
         ...
 
 
 class OnCluster(Shards[T]):
-    """Shards that lie on the workers of a cluster."""
+    """Shards on the workers of a cluster."""
 
     recomputed = True
 
@@ -150,13 +148,13 @@ class OnCluster(Shards[T]):
         return len(self._handles)
 
     def select(self, which: Sequence[int]) -> OnCluster[T]:
-        """Return those of the shards with these numbers."""
+        """Return the shards with these numbers."""
         return OnCluster(self._engine, [self._handles[n] for n in which])
 
     def map(self, function: Callable[..., U], *arguments: Any) -> Iterator[U]:
-        """Yield function(shard, *arguments) of every shard, in order, some of them ahead of being asked for."""
+        """Yield function(shard, *arguments) of every shard, in order; some are computed ahead."""
         waiting: list[Any] = []
-        # Enough for every worker to have one in hand and one to come.
+        # One running and one waiting per worker.
         most = 2 * self._engine.n_workers + 2
         for handle in self._handles:
             waiting.append(self._engine.submit(function, handle, *arguments))
@@ -166,11 +164,11 @@ class OnCluster(Shards[T]):
             yield self._engine.result(waiting.pop(0))
 
     def persist(self, function: Callable[..., U], *arguments: Any) -> OnCluster[U]:
-        """Return the shards that the function makes of these, on the workers."""
+        """Return the shards function(shard, *arguments), on the workers."""
         return OnCluster(self._engine, [self._engine.submit(function, h, *arguments) for h in self._handles])
 
     def persist_each(self, function: Callable[..., U], values: Sequence[Any], *arguments: Any) -> OnCluster[U]:
-        """Return the shards that the function makes of these and a value each, on the workers."""
+        """Return the shards function(shard, value, *arguments), with one value per shard, on the workers."""
         pairs = zip(self._handles, values, strict=True)
         return OnCluster(self._engine, [self._engine.submit(function, h, value, *arguments) for h, value in pairs])
 
@@ -179,13 +177,13 @@ _cluster: ContextVar[Cluster | None] = ContextVar("concordant_cluster", default=
 
 
 def cluster() -> Cluster | None:
-    """Return the cluster that work is to be done on, None for this machine."""
+    """Return the cluster of the current context, None for this machine."""
     return _cluster.get()
 
 
 @contextmanager
 def on_cluster(engine: Cluster) -> Iterator[None]:
-    """Have what is inside the block done by the workers of a cluster."""
+    """Run the work inside the block on the workers of a cluster."""
     token = _cluster.set(engine)
     try:
         yield

@@ -20,7 +20,7 @@ from concordant.data.features import Features
 from concordant.data.index import Texts, as_ids
 from concordant.data.preferences import Preferences
 from concordant.data.streams import id_hash
-from concordant.errors import DataError, ParameterError, listing
+from concordant.errors import DataError, ParameterError, listing, setting
 from concordant.execution import map_instances, without_progress
 from concordant.inference.experts import check_known, speaking
 from concordant.kernels.lists import exact_sums, list_ids, offsets_of, pair_sums
@@ -88,7 +88,7 @@ class WeightBlocks(NamedTuple):
             if self.shared < 0 and unknown_experts == "error" and anybody(votes):
                 raise DataError(
                     f"the comparisons{where} name no experts, and {owner} has weights for {listing(self.names, 20)} "
-                    'only. Name the experts, or fit with weights="mixed" or "consensus".'
+                    f'only. Name the experts, or fit with {setting("weights", "mixed")} or "consensus".'
                 )
             return np.array([self.shared], dtype=np.int64)
         own = {name: b for b, name in enumerate(self.names[: self.n_own])}
@@ -96,7 +96,7 @@ class WeightBlocks(NamedTuple):
         if self.ignored:
             out[[e in self.ignored for e in votes.experts]] = -1
         if self.shared < 0:
-            more = ', or fit with weights="mixed" or "consensus", which serve experts never seen'
+            more = f', or fit with {setting("weights", "mixed")} or "consensus", which serve experts never seen'
             check_known(votes, own, owner, unknown_experts, passed_over=self.ignored, where=where, more=more)
         return out
 

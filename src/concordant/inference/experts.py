@@ -12,7 +12,7 @@ from concordant.arrays import Codes, Floats, Ints
 from concordant.data.comparisons import Comparisons
 from concordant.data.consensus import Consensus, rank_scores
 from concordant.data.preferences import Preferences
-from concordant.errors import DataError, listing
+from concordant.errors import DataError, listing, setting
 from concordant.kernels.inversions import pair_balance, tau_b
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ def check_known(
     if strange:
         raise DataError(
             f"{owner} has learned nothing about the experts {listing(strange)}{where}. Known: {listing(known, 20)}. "
-            f'Fit on preferences that hold them, or pass unknown_experts="ignore" to leave them out{more}.'
+            f"Fit on preferences that hold them, or pass {setting('unknown_experts', 'ignore')} to leave them out"
+            f"{more}."
         )
 
 

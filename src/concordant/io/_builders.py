@@ -27,6 +27,7 @@ from concordant.errors import (
     DuplicateError,
     ParameterError,
     quote,
+    setting,
     shorten,
     warn,
 )
@@ -239,7 +240,8 @@ def collect_missing(frame: pl.DataFrame, checked: pl.DataFrame, source: RowSourc
         raise source.error(
             row,
             "the column 'missing' says whether items that a list leaves out are 'unknown' or 'below'; found "
-            f"{quote(str(word[row]))}. Pass missing='unknown' to declare it for all and ignore the column.",
+            f"{quote(str(word[row]))}. Pass {setting('missing', 'unknown')} to declare it for all and ignore "
+            "the column.",
         )
     each = pl.DataFrame({"instance": checked["instance"], "missing": word}).with_row_index("row")
     first = each.unique(["instance", "missing"], keep="first", maintain_order=True)
@@ -289,7 +291,9 @@ def build_comparisons(
     if same.any() and self_pairs == "error":
         row = int(same.arg_true()[0])
         raise source.error(
-            row, f"item {quote(left[row])} is compared with itself. Pass self_pairs='drop' to leave such rows out."
+            row,
+            f"item {quote(left[row])} is compared with itself. Pass {setting('self_pairs', 'drop')} to leave such rows "
+            "out.",
         )
     counted = (~(alone | same)).to_numpy()
     slots, left_slot, right_slot = _pair_slots(instance, left, right.set(alone, None))
@@ -374,7 +378,7 @@ def build_labels(frame: pl.DataFrame, source: RowSource, *, duplicates: str = "e
     label = parse_numbers(frame["label"], "label", source)
     instance, item = (id_texts(frame[name], name, source) for name in ("instance", "item"))
     columns = pl.DataFrame({"instance": instance, "item": item, "label": label})
-    hint = ', or pass duplicates="best" for the larger'
+    hint = f", or pass {setting('duplicates', 'best')} for the larger"
     return encode_labels([(columns, source)], duplicates=duplicates, hint=hint)
 
 

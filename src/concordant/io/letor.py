@@ -29,7 +29,16 @@ from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.labels import Labels
 from concordant.data.preferences import Kind, Missing, Preferences, is_below
-from concordant.errors import DataError, DuplicateError, FormatError, ParameterError, ParseError, quote, shorten
+from concordant.errors import (
+    DataError,
+    DuplicateError,
+    FormatError,
+    ParameterError,
+    ParseError,
+    quote,
+    setting,
+    shorten,
+)
 from concordant.io._dictionary_encoding import encode_slots
 from concordant.io._files import (
     COMPRESSION_ENDINGS,
@@ -173,7 +182,8 @@ class _LetorRows:
             (earlier, first), (path, line) = self.where(int(by_slot[at])), self.where(int(by_slot[at + 1]))
             raise DuplicateError(
                 f"{path}:{line}: item {quote(item)} of instance {quote(instance)} has a line already, "
-                f"{earlier}:{first}. Pass duplicates='last' to keep the later one, as LETOR's script does."
+                f"{earlier}:{first}. Pass {setting('duplicates', 'last')} to keep the later one, as LETOR's script "
+                "does."
             )
         kept = np.ones(len(slot), dtype=np.bool_)
         kept[by_slot[again]] = False

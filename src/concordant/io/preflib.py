@@ -17,7 +17,7 @@ import numpy as np
 
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Missing, Preferences, is_below
-from concordant.errors import DataError, FormatError, ParameterError, ParseError, is_text, quote, shorten
+from concordant.errors import DataError, FormatError, ParameterError, ParseError, is_text, quote, setting, shorten
 from concordant.io._files import (
     BLANKS,
     PathLike,
@@ -394,7 +394,7 @@ class _Election:
                 self.path,
                 line,
                 f"{key} says {stated}, but {what} {found}. Is the file cut short or edited? "
-                "Pass check_counts=False to read the ballots that are there.",
+                f"Pass {setting('check_counts', False)} to read the ballots that are there.",
             )
 
 

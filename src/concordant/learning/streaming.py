@@ -16,17 +16,24 @@ import numpy as np
 from concordant.base.block_consensus import consensus_of_blocks
 from concordant.base.contract import Aggregator
 from concordant.base.registry import create
-from concordant.errors import KindError
+from concordant.errors import ConcordantError, KindError
+from concordant.io._tables import FILE_TYPES
 from concordant.io.block_writer import BlockWriter
+from concordant.io.read import memory_needed, sniff
+from concordant.io.tabular import names_experts
 from concordant.io.write import format_of
 from concordant.learning.checkpoints import checkpoint as keeping_steps
 
 if TYPE_CHECKING:
     from concordant.data.preferences import Preferences
     from concordant.execution.blocks import Blocks
+    from concordant.io._column_roles import Columns
     from concordant.io._files import PathLike
 
-__all__ = ["aggregate_blocks"]
+__all__ = ["aggregate_blocks", "can_collapse"]
+
+# Comparisons that would take fewer bytes of memory than this are read row by row.
+LARGE = 10**9
 
 
 def aggregate_blocks(
@@ -115,6 +122,46 @@ def aggregate_blocks(
         if learning:
             (parts.folder / "fit").unlink(missing_ok=True)
         return items
+
+
+def can_collapse(
+    method: Aggregator,
+    path: PathLike | list[PathLike],
+    format: str | None = None,  # noqa: A002 - the name users know
+    columns: Columns | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> bool:
+    """Return whether to read a path with ``collapse=True``: many comparisons of which only the counts matter.
+
+    Parameters
+    ----------
+    method : Aggregator
+        What they are read for.
+    path, format, columns
+        As for `read`.
+    say : function, optional
+        Called with a sentence where the method needs all rows of a large file in memory.
+    """
+    if not method.counts_suffice(has_experts=False):
+        return False
+    try:
+        if memory_needed(path) < LARGE:
+            return False
+        if not {"left", "right", "winner", "loser", "n_left"} & set(columns if isinstance(columns, dict) else ()):
+            known = None if format in FILE_TYPES else format
+            if (known or sniff(path)) != "comparisons":
+                return False
+        experts = names_experts(path, columns=columns)
+    except ConcordantError:
+        # The reader says what is wrong.
+        return False
+    if not method.counts_suffice(experts):
+        say(
+            "all rows are held in memory, because the answer depends on who compared. Counts of pairs take less: "
+            "--read collapse=true -p uncertainty=information, if intervals need not be clustered by expert."
+        )
+        return False
+    return True
 
 
 def _digest(value: Any) -> str:

@@ -19,6 +19,7 @@ from concordant.data.consensus import Consensus
 from concordant.data.labels import Labels
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError, KindError, ParameterError, listing, visible
+from concordant.execution.blocks import Blocks
 from concordant.metrics.evaluation import Evaluation, evaluate, evaluate_experts
 from concordant.metrics.ranking import MetricLike, parse_metrics
 from concordant.metrics.significance import (
@@ -262,7 +263,7 @@ class Comparison:
 
 
 def compare(
-    methods: Mapping[str, Consensus | Evaluation] | Preferences,
+    methods: Mapping[str, Consensus | Evaluation] | Preferences | Blocks,
     labels: Labels | None = None,
     metrics: MetricLike | Iterable[MetricLike] | None = None,
     *,
@@ -281,9 +282,9 @@ def compare(
 
     Parameters
     ----------
-    methods : mapping from name to Consensus or Evaluation, or Preferences
-        The methods to compare. Preferences compare the lists of every expert, such as the runs of several systems;
-        experts without a list are left out with a warning.
+    methods : mapping from name to Consensus or Evaluation, Preferences, or Blocks
+        The methods to compare. Preferences, in memory or in blocks, compare the lists of every expert, such as the runs
+        of several systems; experts without a list are left out with a warning.
     labels : Labels, optional
         The ground truth; not needed when all are evaluations.
     metrics : str, Metric, or a list of them, optional
@@ -332,11 +333,11 @@ def compare(
     """
     how: dict[str, Any] = {"convention": convention, "rel": rel, "skip_empty": skip_empty}
     how["instances"] = None if instances is None else list(instances)
-    if isinstance(methods, Preferences):
+    if isinstance(methods, (Preferences, Blocks)):
         if labels is None or metrics is None:
             raise ParameterError("evaluating the lists of experts needs labels and metrics: pass both.")
-        measured = evaluate_experts(methods, lambda own: evaluate(own, labels, metrics, **how))
-        measured.warn(methods.n_experts)
+        measured = evaluate_experts(methods, labels, metrics, **how)
+        measured.warn(len(methods.experts))
         methods = measured.found
     if not isinstance(methods, Mapping):
         raise KindError(

@@ -7,7 +7,7 @@ without a label count as label 0, and labelled items that are not ranked stay in
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,6 +29,7 @@ from concordant.errors import (
     quote,
     warn,
 )
+from concordant.execution import prefetch, report_progress
 from concordant.execution.blocks import Blocks
 from concordant.kernels.lists import offsets_of, order_lists, ranges
 from concordant.metrics.ranking import (
@@ -257,7 +258,10 @@ def evaluate(
     if not isinstance(consensus, Consensus) or not isinstance(labels, Labels):
         hint = ""
         if isinstance(consensus, Blocks):
-            hint = " Aggregate the blocks first: evaluate(aggregate(blocks, ...), labels, ...)."
+            hint = (
+                " Aggregate the blocks first: evaluate(aggregate(blocks, ...), labels, ...). compare(blocks, ...) "
+                "measures every expert."
+            )
         elif type(consensus).__name__ == "Preferences":
             hint = " Aggregate preferences first, or compare(preferences, ...) measures every expert."
         raise KindError(
@@ -337,23 +341,112 @@ class ExpertEvaluations(NamedTuple):
 
 
 def evaluate_experts(
-    preferences: Preferences, measure: Callable[[Consensus], Evaluation], done: Callable[[], None] = lambda: None
+    votes: Preferences | Blocks,
+    labels: Labels,
+    metrics: MetricLike | Iterable[MetricLike],
+    *,
+    convention: str = "trec",
+    rel: float | None = None,
+    skip_empty: bool = False,
+    instances: Iterable[Any] | None = None,
+    top: int | None = None,
 ) -> ExpertEvaluations:
-    """Evaluate the lists of each expert; instances that an expert does not rank count 0."""
+    """Evaluate the lists of each expert; instances that an expert does not rank count 0.
+
+    Parameters
+    ----------
+    votes : Preferences or Blocks
+        The lists of the experts. Blocks are read one by one.
+    labels, metrics, convention, rel
+        As for `evaluate`.
+    skip_empty, instances
+        As for `evaluate`; only for preferences in memory.
+    top : int, optional
+        How many items of each list to look at; all of them when absent.
+
+    Examples
+    --------
+    >>> from concordant.data.preferences import Preferences
+    >>> votes = Preferences(["q"] * 4, ["x", "x", "y", "y"], ["a", "b", "a", "b"], [1, 2, 2, 1])
+    >>> measured = evaluate_experts(votes, Labels(["q"], ["a"], [1]), "mrr")
+    >>> {expert: found.mean["mrr"] for expert, found in measured.found.items()}
+    {'x': 1.0, 'y': 0.5}
+    """
+    if isinstance(votes, Blocks):
+        if skip_empty or instances is not None:
+            raise KindError(
+                "experts in blocks are evaluated on all labelled instances: skip_empty= and instances= "
+                "need preferences in memory, such as concat(blocks[:2])."
+            )
+        return _evaluate_experts_by_block(votes, labels, metrics, convention, rel, top)
     out = ExpertEvaluations({}, [], [])
-    for expert in preferences.experts:
-        done()
-        own = expert_consensus(preferences, expert)
+    for done, expert in enumerate(votes.experts):
+        report_progress(done, votes.n_experts)
+        own = expert_consensus(votes, expert)
         if len(own) == 0:
             out.silent.append(expert)
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConcordantWarning)
-            found = measure(own)
+            found = evaluate(
+                own if top is None else own.top(top),
+                labels,
+                metrics,
+                convention=convention,
+                rel=rel,
+                skip_empty=skip_empty,
+                instances=instances,
+            )
         if any("have no result" in note for note in found.notes):
             out.partial.append(expert)
         out.found[expert] = replace(found, notes=())
     return out
+
+
+def _evaluate_experts_by_block(
+    blocks: Blocks,
+    labels: Labels,
+    metrics: MetricLike | Iterable[MetricLike],
+    convention: str,
+    rel: float | None,
+    top: int | None,
+) -> ExpertEvaluations:
+    known = np.bincount(labels.slots.instance[~np.isnan(labels.label)], minlength=len(labels)) > 0
+    labelled = labels.instances.take(np.flatnonzero(known))
+    place = labelled.codes
+    found: dict[str, Evaluation] = {}
+    values: dict[str, dict[str, Floats]] = {}
+    answered = {expert: np.zeros(len(labelled), dtype=np.bool_) for expert in blocks.experts}
+    speaking: set[str] = set()
+    for done, block in enumerate(prefetch(iter(blocks)), 1):
+        for expert in block.experts:
+            own = expert_consensus(block, expert)
+            speaking |= {expert} if len(own) else set()
+            shared = [q for q in own.instances if q in place]
+            if not shared:
+                continue
+            own = own[shared]
+            one = evaluate(
+                own if top is None else own.top(top), labels, metrics, convention=convention, rel=rel, instances=shared
+            )
+            at = np.array([place[q] for q in one.instances])
+            answered[expert][at] = True
+            found.setdefault(expert, one)
+            for name, value in one.values.items():
+                # A labelled instance that is not answered counts 0.
+                values.setdefault(expert, {}).setdefault(name, np.zeros(len(labelled)))[at] = value
+        report_progress(done, len(blocks))
+    unlabelled = [e for e in blocks.experts if e in speaking and e not in found]
+    if unlabelled:
+        raise DataError(
+            f"expert {unlabelled[0]!r} and the labels share no instance: the labels have "
+            f"{listing(labelled[:5].tolist())}."
+        )
+    return ExpertEvaluations(
+        {e: replace(found[e], values=values[e], instances=labelled, notes=()) for e in blocks.experts if e in found},
+        [e for e in blocks.experts if e in found and not answered[e].all()],
+        [e for e in blocks.experts if e not in speaking],
+    )
 
 
 def precision_at_recall(

@@ -8,7 +8,7 @@ import numpy as np
 
 from concordant.arrays import Floats
 from concordant.base.contract import Votes
-from concordant.data.features import Features
+from concordant.data.features import Features, check_all_found
 from concordant.data.index import Slots, Texts, as_ids
 from concordant.data.labels import Labels
 from concordant.errors import DataError, KindError, ParameterError, listing
@@ -21,15 +21,9 @@ def joined(features: Features, votes: Votes, owner: str) -> Floats:
     """Return the features of every slot of the votes, matched by id."""
     if not isinstance(features, Features):
         raise KindError(f"features= takes Features. Got {type(features).__name__}.")
-    found = votes.slots.locate(features.slots)
-    absent = np.flatnonzero(found < 0)
-    if len(absent):
-        names = [f"{item!r} of {instance!r}" for instance, item in map(votes.slots.where, absent[:3].tolist())]
-        raise DataError(
-            f"{owner} has no features for {len(absent)} of {len(found)} items, such as {', '.join(names)}. Items are "
-            "matched by the ids of instance and item."
-        )
-    return features.X[found]
+    rows = votes.slots.locate(features.slots)
+    check_all_found(rows, votes, owner)
+    return features.X[rows]
 
 
 def chosen_columns(X: Floats, names: Texts, wanted: list[str], owner: str) -> Floats:

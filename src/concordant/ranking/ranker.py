@@ -43,6 +43,7 @@ from concordant.errors import (
     NotFittedError,
     ParameterError,
     listing,
+    setting,
 )
 from concordant.execution.blocks import Blocks
 from concordant.features.expert_features import WeightBlocks, blocks_of, dense_potentials, potentials
@@ -464,7 +465,7 @@ class Ranker(Aggregator):
                 instance, item = slots.where(row)
                 where = f"item {item!r} of instance {instance!r}"
             hint = (
-                ' Pass nan="mean" to take the mean of what is learned from.'
+                f" Pass {setting('nan', 'mean')} to take the mean of what is learned from."
                 if np.isnan(value)
                 else " Features must be finite, or NaN where one is not known."
             )

@@ -22,11 +22,12 @@ from concordant.base.registry import create
 from concordant.data.consensus import Consensus
 from concordant.data.features import Features
 from concordant.data.index import Texts, freeze
-from concordant.errors import DataError, KindError, listing
+from concordant.errors import DataError, KindError, ParameterError, listing
 from concordant.metrics.evaluation import Evaluation, combine_folds, evaluate
 from concordant.metrics.ranking import MetricLike, convention_named, parse_metric, parse_metrics
 from concordant.selection.folds import (
     are_given_folds,
+    check_data,
     check_validation_part,
     fit_fold,
     make_folds,
@@ -291,7 +292,7 @@ def cross_validate(
         Features of the items beside preferences, matched by id, for the methods that use them.
     metrics : str, Metric, or a list of them
         Such as "ndcg@1-5,map".
-    folds : int, list of Split, list of Fold, or splitter
+    folds : int, list of Split, list of Fold, splitter, or None
         - A number of folds of nearly equal size, split by the ids of the instances, so that their order does not
           matter; each fold has its share of the labelled instances.
         - Pairs of instance indices (train, test), or an object whose ``split(preferences)`` gives them, such as
@@ -299,6 +300,8 @@ def cross_validate(
         - Given folds (train, vali, test), each with preferences or features and labels, as `read_letor_folds` and
           `read_feature_folds` return them: the vali part goes to `fit` as `validation=`, and `preferences` and
           `labels` are not used.
+        - None: no folds. The method is fitted to all instances and evaluated on the same, without labels; a method
+          that learns from labels raises ParameterError.
     validation_part : float, optional
         Share of the labelled instances of each training part to hold out as `validation=` of a method that learns
         from labels. None leaves it to the method how it chooses.
@@ -350,6 +353,8 @@ def cross_validate(
     wanted = [str(m) for m in parse_metrics(metrics)]
     check_validation_part(validation_part, owner, folds)
     own = seeds_of(method, seeds, owner)
+    if folds is None:
+        return _in_sample(method, preferences, labels, features, wanted, rule, rel, own)
     all_folds = make_folds(preferences, labels, folds, random_state, owner)
 
     def work(t: int) -> Run:
@@ -474,6 +479,35 @@ def nested(
         metric,
         search.convention or rule,
     )
+
+
+def _in_sample(
+    method: Aggregator,
+    preferences: Any,
+    labels: Any,
+    features: Features | None,
+    metrics: list[str],
+    convention: str,
+    rel: float | None,
+    seeds: Sequence[int | None],
+) -> CrossValidation:
+    """Return the evaluation of a method on the instances it was fitted to, without labels."""
+    if method.needs_labels():
+        raise ParameterError(
+            f"{type(method).__name__} learns from labels, so that it cannot be evaluated on what it learned from. "
+            "Pass folds=, such as 5."
+        )
+    data, truth = check_data(preferences, labels, "cross_validate")
+    votes: Any = data
+    runs = []
+    for seed in seeds:
+        copy = seeded_copy(method, seed)
+        consensus = copy.fit_predict(votes, features=features)
+        found = evaluate(consensus, truth, metrics, convention=convention, rel=rel)
+        runs.append(Run(seed, 0, copy, consensus, found, copy.fit_info_.seconds))
+    first = runs[0].evaluation
+    values = {m: freeze(np.mean([run.evaluation.values[m] for run in runs], axis=0)) for m in first.metrics}
+    return CrossValidation(values, first.instances, first.convention, first.rel, None, first.notes, tuple(runs))
 
 
 def _convention(convention: str | None, folds: Any) -> str:

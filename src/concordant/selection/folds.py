@@ -36,10 +36,12 @@ __all__ = [
     "check_data",
     "check_validation_part",
     "fit_fold",
+    "hold_out",
     "labelled",
     "labels_of",
     "make_folds",
     "predict_with_features",
+    "shared_labels",
     "validation_fold",
 ]
 
@@ -77,6 +79,21 @@ def labels_of(labels: Labels, instances: Texts) -> Labels:
     """
     codes = labels.instances.codes
     return labels[np.array([codes[i] for i in instances if i in codes], dtype=np.int64)]
+
+
+def shared_labels(labels: Labels, data: Data) -> Labels:
+    """Return labels that a fit to `data` may be given: without those of other instances where there could be doubt.
+
+    A fit suspects that two sequences were split by one index where both have equally many instances, but not the same.
+    Labels and data from two files are matched by id, so that this is no mistake.
+
+    >>> labels = Labels(["q1", "q2"], ["d"] * 2, [1, 0])
+    >>> shared_labels(labels, Labels(["q2", "q3"], ["d"] * 2, [1, 1])).instances.tolist()
+    ['q2']
+    """
+    known = labels.instances.codes
+    shared = sum(instance in known for instance in data.instances)
+    return labels_of(labels, data.instances) if 0 < shared < len(data) == len(labels) else labels
 
 
 def labelled(container: Container, labels: Labels) -> NDArray[np.bool_]:
@@ -258,7 +275,7 @@ def fit_fold(
         return method.fit(train[0], features=features)
     held = fold_data.validation
     if held is None and validation_part is not None:
-        train, held = _hold_out(fold_data.train, fold_data.labels, validation_part, random_state)
+        train, held = hold_out(fold_data.train, fold_data.labels, validation_part, random_state)
     validation = (*held, features) if held is not None and _uses(method, features) else held
     return method.fit(*train, validation=validation, features=features)
 
@@ -274,10 +291,16 @@ def _uses(method: Aggregator, features: Features | None) -> bool:
     return features is not None and method.takes_features
 
 
-def _hold_out(
+def hold_out(
     votes: Data, labels: Labels, part: float, random_state: int
 ) -> tuple[tuple[Data, Labels], tuple[Data, Labels]]:
-    """Split off a validation part of labelled instances; return training and validation part."""
+    """Split off a validation part of labelled instances; return training and validation part.
+
+    >>> votes = Preferences(["q1", "q2", "q3"], ["x"] * 3, ["d"] * 3, [1, 1, 1])
+    >>> train, held = hold_out(votes, Labels(["q1", "q2"], ["d", "d"], [1, 0]), 0.5, 0)
+    >>> len(train[0]), len(held[0])
+    (2, 1)
+    """
     where = np.flatnonzero(labelled(votes, labels))
     held: Ints = where[train_validation_split(votes[where], part, random_state).test]
     kept = np.setdiff1d(np.arange(len(votes)), held)

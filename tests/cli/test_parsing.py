@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import typer
 
-from concordant.cli._inputs import one_of, parse_columns, parse_params, parse_value, parse_weights, split_names
+from concordant.cli._parsing import one_of, parse_columns, parse_params, parse_value, parse_weights, split_names
 
 
 @pytest.mark.parametrize(

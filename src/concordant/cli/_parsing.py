@@ -1,0 +1,153 @@
+"""Texts of options become values: numbers, parameters, weights, columns, sizes. A mistake is a usage error (exit 2)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from concordant.base.contract import Aggregator
+
+__all__ = [
+    "check_share",
+    "make_method",
+    "one_of",
+    "parse_columns",
+    "parse_params",
+    "parse_size",
+    "parse_value",
+    "parse_weights",
+    "split_names",
+]
+
+_WORDS = {"true": True, "false": False, "none": None, "null": None}
+
+
+def parse_value(text: str) -> Any:
+    """Return the value a text stands for: a number, true, false, none, JSON, or the text itself.
+
+    Lists become tuples, which is what parameters with several values are.
+
+    >>> parse_value("60"), parse_value("0.5"), parse_value("True"), parse_value("min"), parse_value('{"a": 2}')
+    (60, 0.5, True, 'min', {'a': 2})
+    >>> parse_value("[1, 5]")
+    (1, 5)
+    """
+    word = text.strip()
+    if word.lower() in _WORDS:
+        return _WORDS[word.lower()]
+    try:
+        value = json.loads(word)
+    except ValueError:
+        return text
+    return tuple(value) if isinstance(value, list) else value
+
+
+def parse_params(pairs: Iterable[str] | None, option: str = "-p") -> dict[str, Any]:
+    """Return name -> value for texts such as "k=60"."""
+    out: dict[str, Any] = {}
+    for pair in pairs or ():
+        name, sign, value = pair.partition("=")
+        name = name.strip().replace("-", "_")
+        if not sign or not name:
+            raise typer.BadParameter(f"expected NAME=VALUE, such as k=60. Got {pair!r} instead.", param_hint=option)
+        if name in out:
+            raise typer.BadParameter(f"{name!r} is given twice.", param_hint=option)
+        out[name] = parse_value(value)
+    return out
+
+
+def make_method(name: str, params: Mapping[str, Any]) -> Aggregator:
+    """Return a method with parameters as they were written; "none" is the word where a parameter knows that word.
+
+    >>> make_method("bradley-terry", {"ties": None}).ties, make_method("crf", {"n_samples": None}).n_samples
+    ('none', None)
+    """
+    from concordant.base.registry import METHODS, create
+
+    allowed = METHODS[name].constraints if name in METHODS else {}
+    meant = {
+        key: "none" if value is None and key in allowed and allowed[key].test("none") else value
+        for key, value in params.items()
+    }
+    return create(name, **meant)
+
+
+def split_names(text: str) -> list[str]:
+    """Return the parts between commas that stand outside brackets of any kind.
+
+    >>> split_names("rrf(k=10,ties=min), borda")
+    ['rrf(k=10,ties=min)', 'borda']
+    """
+    parts, depth = [""], 0
+    for c in text:
+        depth += (c in "([{") - (c in ")]}")
+        if c == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _pairs(texts: Iterable[str] | None, option: str, example: str) -> dict[str, str]:
+    """Return the pairs of one or several texts "a=1,b=2"; the last = of a part separates, for ids may hold others."""
+    out: dict[str, str] = {}
+    for part in (part for text in texts or () for part in text.split(",")):
+        name, sign, value = part.strip().rpartition("=")
+        if not sign or not name or not value:
+            raise typer.BadParameter(f"expected {example}. Got {part!r} instead.", param_hint=option)
+        if name in out:
+            raise typer.BadParameter(f"{name!r} is given twice.", param_hint=option)
+        out[name] = value
+    return out
+
+
+def parse_weights(texts: Iterable[str] | None) -> dict[str, float]:
+    """Return expert -> weight for texts such as "bm25=2,dense=0.5"."""
+    out = {}
+    for expert, text in _pairs(texts, "--weights", "EXPERT=WEIGHT, such as bm25=2,dense=0.5").items():
+        try:
+            out[expert] = float(text)
+        except ValueError:
+            raise typer.BadParameter(
+                f"the weight of {expert!r} must be a number. Got {text!r} instead.", param_hint="--weights"
+            ) from None
+    return out
+
+
+def parse_columns(texts: Iterable[str] | None) -> dict[str, str | int] | None:
+    """Return role -> column name or 1-based number for texts such as "left=model_a,right=3"."""
+    columns = _pairs(texts, "--columns", "ROLE=COLUMN, such as left=model_a,right=model_b")
+    return {role: int(c) if c.isdecimal() and len(c) < 10 else c for role, c in columns.items()} or None
+
+
+def one_of(value: str | None, allowed: Sequence[str], option: str) -> str | None:
+    """Return the value when it is one of a few words, else raise a usage error."""
+    if value is not None and value not in allowed:
+        raise typer.BadParameter(f"must be one of {', '.join(allowed)}. Got {value!r} instead.", param_hint=option)
+    return value
+
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+def parse_size(text: str, option: str) -> int:
+    """Return how many bytes a text such as "4GB" or "500M" says.
+
+    >>> parse_size("4GB", "--memory"), parse_size("0", "--memory"), parse_size("1.5 m", "--memory")
+    (4000000000, 0, 1500000)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d*)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
+    if found is None:
+        raise typer.BadParameter(f"must be a size such as 4GB or 500M. Got {text!r} instead.", param_hint=option)
+    return int(float(found[1]) * _UNITS[found[2]])
+
+
+def check_share(share: float | None, option: str = "--validation-part") -> None:
+    """Raise a usage error unless a share can be held out."""
+    if share is not None and not 0 < share < 1:
+        raise typer.BadParameter(f"must be a number between 0 and 1. Got {share:g} instead.", param_hint=option)
