@@ -350,7 +350,8 @@ def _step(hessian: Floats, gradient: Floats, theta: Floats, norm: float) -> Floa
     """Return an ascent direction: Newton's for experts between the bounds, straight to the bound for the others."""
     near = min(norm, 1e-3)
     low, high = (theta <= near) & (gradient < 0), (theta >= 1 - near) & (gradient > 0)
-    free = np.flatnonzero(~(low | high))
+    # Experts who prefer nothing have rows of zeros: they stay where they are, and cost nothing.
+    free = np.flatnonzero(~(low | high) & hessian.any(axis=0))
     step = np.where(low, -theta, np.where(high, 1 - theta, 0.0))
     if len(free):
         eigenvalues, axes = np.linalg.eigh(hessian[np.ix_(free, free)])
