@@ -7,6 +7,7 @@ judged again while the source and the generators stay as they are.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -22,7 +23,7 @@ if str(ROOT) not in sys.path:
 PROCESSES = min(os.cpu_count() or 1, 4)
 WORK = CACHE / "attack"
 # How many inputs there are, and how many are judged before the result is kept.
-SIZES = {"files": (105_000, 5_000), "models": (12_900, 1_290), "fits": (13_500, 1_350), "kills": (280, 28)}
+SIZES = {"files": (105_000, 21_000), "models": (12_900, 4_300), "fits": (13_500, 4_500), "kills": (280, 56)}
 GENERATORS = tuple(f"../tests/attack/{name}" for name in ("watch", *SIZES))
 ORACLES = tuple(f"../tests/oracles/{name}" for name in ("readers", "trec_reader", "contents"))
 FAULTS = {
@@ -45,6 +46,8 @@ def judged(what: str, first: int, last: int) -> dict[str, Any]:
     """Judge a chunk of inputs and return the counts."""
     watch, inputs = import_module("tests.attack.watch"), import_module(f"tests.attack.{what}")
     limit = getattr(inputs, "LIMIT", watch.LIMIT)
+    # Nothing that another source has saved is judged.
+    shutil.rmtree(WORK / what, ignore_errors=True)
     counts: dict[str, Any] = watch.share(f"tests.attack.{what}:judge", {}, first, last, WORK / what, PROCESSES, limit)
     return counts
 

@@ -22,6 +22,10 @@ def numbered(folder: Path, at: dict[str, str]) -> Callable[[int], dict[str, Any]
                 if not (folder / "seen").exists():
                     (folder / "seen").touch()
                     _spin(60)
+            case "compile":
+                if not (folder / "compiled").exists():
+                    _spin(3)
+                    (folder / "compiled").touch()
             case "late":
                 time.sleep(1.5)
             case "abort":

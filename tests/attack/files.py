@@ -15,7 +15,6 @@ import lzma
 import random
 import re
 import shutil
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -28,7 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 import zstandard
-from tests.attack.watch import ROOT, Audit, InTurn, beat
+from tests.attack.watch import ROOT, Audit, InTurn, beat, stopwatch
 from tests.oracles import readers
 from tests.oracles.contents import contents
 
@@ -851,15 +850,15 @@ def judge_file(case: Case, data: bytes, number: int, folder: Path, audit: Audit)
     def read(way: Callable[[Path], Any], place: Path, name: str) -> Answer:
         # Every reading has the whole time, and so has what is done with it here.
         beat()
-        started = time.perf_counter()
+        taken = stopwatch()
 
         def done() -> None:
-            seconds.append(time.perf_counter() - started)
+            seconds.append(taken())
             beat()
 
         with audit:
             answer = attempt(way, place, done)
-        seconds.append(0.0 if answer.error is None else time.perf_counter() - started)
+        seconds.append(0.0 if answer.error is None else taken())
         beat()
         findings.extend(("executed", f"{name}: {seen}{shown}") for seen in audit.seen)
         # What is written and read back has a name of its own.

@@ -23,7 +23,7 @@ from concordant.errors import DataError, FormatError, ParameterError, ParseError
 
 
 def test_a_hang_is_killed_and_named_and_the_rest_is_judged(tmp_path: Path) -> None:
-    at = {"1": "hang", "2": "late", "3": "slow once", "4": "abort", "5": "print", "7": "foreign"}
+    at = {"1": "hang", "2": "late", "3": "slow once", "4": "abort", "5": "print", "6": "compile", "7": "foreign"}
     records = watch.judged("tests.attack.fakes:numbered", {"at": at}, range(9), tmp_path, limit=0.7)
     found = {r["number"]: r["outcome"] for r in records}
     assert found == {n: {1: "hang", 4: "died", 7: "KeyError"}.get(n, "read") for n in range(9)}

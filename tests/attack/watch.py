@@ -1,8 +1,9 @@
 """Judges numbered inputs in child processes, with a watchdog in the parent.
 
-An input that takes too long is killed, tried once more, and counted as a hang if it is killed again; one that ends its
-child twice is counted as well. Either way the next child goes on behind it, so that a run always ends. On a busy
-machine a child has its seconds of computing, and six times as long in all.
+An input that takes too long is killed and tried once more, where it may compile what it needs before it is timed. It is
+counted as a hang if it is killed again; one that ends its child twice is counted as well. Either way the next child
+goes on behind it, so that a run always ends. On a busy machine a child has its seconds of computing, and much longer in
+all.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from typing import IO, Any
 ROOT = Path(__file__).resolve().parents[2]
 # Seconds for one input, seconds until a child is ready, and how much memory it may take.
 LIMIT, START_LIMIT, MEMORY = 5.0, 300.0, 6 << 30
-# How much longer an input may take that does not get the processor.
-PATIENCE = 6
+# How many times as long an input may take that does not get the processor, and one that is not timed.
+PATIENCE, UNTIMED = 24, 12
 # What must not happen. Anything else that is counted is information.
 FAULTS = ("foreign", "hang", "died", "executed", "wrong", "left")
 # Inputs that are shown for every sort of finding.
@@ -65,13 +66,18 @@ def judged(
     """
     left = list(dict.fromkeys(numbers))
     again: set[int] = set()
+    untimed: list[int] = []
     while left:
-        with _Child(task, options, left, folder) as child:
+        with _Child(task, options, [*untimed, *left], folder) as child:
             try:
-                for n, record in child.records(limit):
+                for n, record in child.records(limit, timed=not untimed):
+                    if untimed:
+                        untimed = []
+                        continue
                     left.remove(n)
                     yield {"number": n, **record}
             except _LostError as lost:
+                untimed = []
                 if lost.number is None:
                     raise RuntimeError(f"{task} did not start: {lost}") from None
                 n = lost.number
@@ -79,8 +85,9 @@ def judged(
                     left.remove(n)
                     yield {"number": n, **lost.label, "outcome": lost.sort, "findings": [[lost.sort, str(lost)]]}
                 else:
-                    # The machine may have been busy or short of memory: once more, first thing in a new child.
+                    # The machine may have been short of memory, or compiling: once more, first thing in a new child.
                     again.add(n)
+                    untimed = [n]
                     left.insert(0, left.pop(left.index(n)))
 
 
@@ -96,7 +103,9 @@ class _Child:
     def __init__(self, task: str, options: dict[str, Any], numbers: list[int], folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         path = os.pathsep.join([str(ROOT / "src"), str(ROOT), os.environ.get("PYTHONPATH", "")])
-        env = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(folder), "RAYON_NUM_THREADS": "2"}
+        # As many children as cores: threads of linear algebra that wait for a core would count as time of the input.
+        threads = {"RAYON_NUM_THREADS": "2", "OPENBLAS_NUM_THREADS": "1"}
+        env = {**os.environ, "PYTHONPATH": path, "TMPDIR": str(folder), **threads}
         self._errors = (folder / "errors.log").open("w+b")
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.attack.watch", task, str(folder)],
@@ -119,8 +128,11 @@ class _Child:
             self._lines.put(line)
         self._lines.put(b"")
 
-    def records(self, limit: float) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield the number of an input and its record; raise when the child is slow or gone."""
+    def records(self, limit: float, *, timed: bool = True) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the number of an input and its record; raise when the child is slow or gone.
+
+        Where the first input is not `timed` it has longer than the others.
+        """
         number, wait = None, START_LIMIT
         label: dict[str, str] = {}
         while True:
@@ -134,8 +146,9 @@ class _Child:
                 said = self._errors.read()[-1500:].decode(errors="replace").strip()
                 raise _LostError(number, label, "died", f"exit code {self._process.returncode}: {said}")
             number, label, record = json.loads(line)
-            wait = limit
+            wait = limit if timed else UNTIMED * limit
             if record is not None:
+                timed = True
                 yield number, label | record
 
     def _next(self, wait: float) -> bytes | None:
@@ -185,9 +198,15 @@ def main() -> None:
         names = dict(zip(("group", "input"), label(n), strict=True))
         _beats[:] = [partial(_say, out, n, names, None)]
         beat()
-        started = time.perf_counter()
+        seconds = stopwatch()
         record = judge(n)
-        _say(out, n, names, {"seconds": time.perf_counter() - started} | record)
+        _say(out, n, names, {"seconds": seconds()} | record)
+
+
+def stopwatch() -> Callable[[], float]:
+    """Return a function that gives the seconds since now: those of computing, where others keep the machine busy."""
+    started, worked = time.perf_counter(), sum(os.times()[:4])
+    return lambda: min(time.perf_counter() - started, sum(os.times()[:4]) - worked)
 
 
 _beats: list[Callable[[], None]] = []
