@@ -755,6 +755,22 @@ def test_an_expert_who_says_nothing_is_named() -> None:
     assert method.adherence_[1] == method.adherence_[3] == 1.0
 
 
+def test_experts_who_say_nothing_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several hundred of them in a matrix of all experts took a second a step."""
+    sizes = []
+    eigh = np.linalg.eigh
+
+    def counted(matrix: Any) -> Any:
+        sizes.append(len(matrix))
+        return eigh(matrix)
+
+    monkeypatch.setattr(np.linalg, "eigh", counted)
+    alone = quiet(cc.MPM(adherence="learned"), cc.from_lists(LISTS))
+    among = quiet(cc.MPM(adherence="learned"), cc.from_lists(LISTS | {f"mute {n}": ["a"] for n in range(50)}))
+    assert max(sizes) <= len(LISTS)
+    assert among.score == pytest.approx(alone.score, abs=1e-12)
+
+
 def test_opposite_opinions_cancel_to_a_tie() -> None:
     votes = cc.from_lists({"x": ["a", "b", "c", "d"], "y": ["d", "c", "b", "a"]})
     for transform in ("count", "log", "rankdiff", "binary"):
