@@ -23,7 +23,7 @@ if str(ROOT) not in sys.path:
 PROCESSES = min(os.cpu_count() or 1, 4)
 WORK = CACHE / "attack"
 # How many inputs there are, and how many are judged before the result is kept.
-SIZES = {"files": (105_000, 21_000), "models": (12_900, 4_300), "fits": (13_500, 4_500), "kills": (280, 56)}
+SIZES = {"files": (105_000, 10_500), "models": (12_900, 4_300), "fits": (13_500, 2_700), "kills": (280, 56)}
 GENERATORS = tuple(f"../tests/attack/{name}" for name in ("watch", *SIZES))
 ORACLES = tuple(f"../tests/oracles/{name}" for name in ("readers", "trec_reader", "contents"))
 FAULTS = {

@@ -412,7 +412,12 @@ FOUND = {
         "table of scores": (386, 498),
     },
     "models": {"plackett-luce, adherence": (85,), "mpm, adherence": (171, 266)},
-    "fits": {"plackett-luce, adherence": (66,), "bradley-terry, reliability": (161,)},
+    "fits": {
+        "plackett-luce, adherence": (66,),
+        "bradley-terry, reliability": (121, 161),
+        "mpm, adherence": (79, 121),
+        "extended-mallows": (69,),
+    },
 }
 
 

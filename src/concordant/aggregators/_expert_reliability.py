@@ -355,7 +355,8 @@ class _BorderedSystem(NamedTuple):
         """Return the Newton step of the judges, tangential to the gauge constraint, and that of the means."""
         moved = np.einsum("kpq,kq->kp", self.inverse, pull)
         common = np.linalg.solve(self.schur, np.append(shared, 0.0) - np.einsum("kpc,kp->c", self.coupling, moved))
-        return moved - np.einsum("kpq,kqc,c->kp", self.inverse, self.coupling, common), np.append(common[:3], 0.0)
+        indirect = np.einsum("kpq,kq->kp", self.inverse, self.coupling @ common)
+        return moved - indirect, np.append(common[:3], 0.0)
 
 
 class _Judges(NamedTuple):
@@ -406,20 +407,25 @@ class _Judges(NamedTuple):
         normal = self.normal
         return float((normal * own).sum() / (normal * normal).sum())
 
-    def bordered_system(self, derivatives: Derivatives, multiplier: float) -> _BorderedSystem:
-        """Return the Newton system at the parameters with these derivatives."""
-        n, precision = len(self.phi), self.precision
-        block = np.where(self.active[:, None] & self.active, derivatives.curvature, 0.0) + np.diag(precision)
+    def inverse_blocks(self, derivatives: Derivatives, multiplier: float) -> Floats:
+        """Return for every judge the inverse of its 4 × 4 block of the Newton system."""
+        block = np.where(self.active[:, None] & self.active, derivatives.curvature, 0.0) + np.diag(self.precision)
         block[:, SLOPE, SLOPE] += multiplier * self.weight
         if self.active[SLOPE_SD]:
             block[:, SLOPE_SD, SLOPE_SD] += multiplier * self.weight + 1.0 / self.phi[:, SLOPE_SD] ** 2
-        inverse = np.linalg.inv(block)
+        return np.linalg.inv(block)
+
+    def bordered_system(self, derivatives: Derivatives, multiplier: float) -> _BorderedSystem:
+        """Return the Newton system at the parameters with these derivatives."""
+        n, precision = len(self.phi), self.precision
+        inverse = self.inverse_blocks(derivatives, multiplier)
         coupling = np.zeros((n, 4, 4))
         shared = [SLOPE, SIDE, TIE]
         coupling[:, shared, shared] = -precision[:SLOPE_SD]
         coupling[:, :, 3] = self.normal
         schur = np.diag(np.append((n * precision + _MEAN_PRECISION)[:SLOPE_SD], 0.0))
-        schur -= np.einsum("kpc,kpq,kqd->cd", coupling, inverse, coupling)
+        # Two products: einsum over three arrays at once takes six times as long.
+        schur -= np.einsum("kpc,kpd->cd", coupling, inverse @ coupling)
         return _BorderedSystem(inverse, coupling, schur)
 
     def gradient_norm(self, derivatives: Derivatives) -> float:
@@ -450,7 +456,7 @@ class _Judges(NamedTuple):
         A variance is the sum of squared deviations over the effective number of judges, each of whom counts
         1 - (posterior variance) / (prior variance).
         """
-        spread = np.einsum("kpp->kp", self.bordered_system(derivatives, 0.0).inverse)[:, :SLOPE_SD].copy()
+        spread = np.einsum("kpp->kp", self.inverse_blocks(derivatives, 0.0))[:, :SLOPE_SD].copy()
         if self.active[SLOPE_SD]:
             # σ² at which its gradient along the constraint, 1/σ - σ (1/V + information), vanishes for the current V.
             slope_information = (
