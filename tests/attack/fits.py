@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.attack.files import LONGEST_MESSAGE
-from tests.attack.watch import InTurn, beat
+from tests.attack.watch import InTurn, beat, stopwatch
 
 import concordant as cc
 from concordant.errors import ConcordantError
@@ -288,7 +288,9 @@ EXEMPT = {("list-mle", "rows in another order"): "items of equal label stay in t
 def judge_fit(make: Callable[[], cc.Aggregator], given: Votes, number: int) -> dict[str, Any]:
     """Return the record of one fit."""
     method = make()
+    taken = stopwatch()
     found = answer(method, given)
+    seconds = taken()
     beat()
     findings: list[tuple[str, str]] = []
     if isinstance(found, BaseException):
@@ -303,7 +305,10 @@ def judge_fit(make: Callable[[], cc.Aggregator], given: Votes, number: int) -> d
         outcome = "read"
     name, change = list(CHANGES.items())[number % len(CHANGES)]
     if not method.tags.stochastic and not findings and (method.name, name) not in EXEMPT:
-        other = answer(make(), change(given, random.Random(f"{SEED}/{number}")))
+        changed = change(given, random.Random(f"{SEED}/{number}"))
+        taken = stopwatch()
+        other = answer(make(), changed)
+        seconds = max(seconds, taken())
         if isinstance(found, BaseException) or isinstance(other, BaseException):
             if type(found) is not type(other):
                 kinds = [type(x).__name__ for x in (found, other)]
@@ -313,7 +318,7 @@ def judge_fit(make: Callable[[], cc.Aggregator], given: Votes, number: int) -> d
             if before != after:
                 moved = [(at, r, after.get(at)) for at, r in before.items() if r != after.get(at)]
                 findings.append(("wrong", f"{name}: other ranks: {str(moved[:4])[:300]}"))
-    return {"outcome": outcome, "findings": findings}
+    return {"outcome": outcome, "findings": findings, "seconds": seconds}
 
 
 def names() -> list[str]:
