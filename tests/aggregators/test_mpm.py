@@ -122,7 +122,7 @@ def test_worked_case_of_variances_and_adherence(golden: Callable[[str], dict[str
     np.testing.assert_allclose(gradient[4:], expected["grad_beta"], atol=tolerance)
     np.testing.assert_allclose(gradient[4:] / gamma, expected["grad_gamma"], atol=tolerance)
     # A list's part of the gradient in θ: what it drives at, along the scores, less what the model expects.
-    drives = counts.pulls(0, np.arange(3), score, gamma)[:, :4] @ score
+    drives = counts.list_gradients(0, np.arange(3), score, gamma)[:, :4] @ score
     np.testing.assert_allclose(drives - counts.total * mean, expected["grad_theta"], atol=tolerance)
 
     ranking = cases["theta_only_ranking"]
