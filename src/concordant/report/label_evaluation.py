@@ -377,10 +377,8 @@ def _experts(
     if not isinstance(votes, Preferences) or votes.n_experts > _EXPERTS_ALONE:
         return {}
 
-    def measure(lists: Consensus) -> Evaluation:
-        return evaluate(lists, labels, metric_set.metrics, convention=convention, instances=labels.instances)
-
-    found = evaluate_experts(votes, measure).found
+    how: dict[str, Any] = {"convention": convention, "instances": labels.instances}
+    found = evaluate_experts(votes, labels, metric_set.metrics, **how).found
     return {name: _align(evaluation, reference) for name, evaluation in found.items()}
 
 
