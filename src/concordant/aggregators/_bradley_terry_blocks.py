@@ -71,16 +71,14 @@ class Told:
 
 def is_tied(block: Preferences, method: BradleyTerry) -> bool:
     """Return whether some tie of a block is to be counted."""
-    from concordant.aggregators.bradley_terry import _has_ties
-
-    return _has_ties(part_of(block, method).votes)
+    return part_of(block, method).votes.has_ties
 
 
 def part_of(block: Preferences, method: BradleyTerry) -> Part:
     """Return the votes of a block as meetings."""
     method._checked(block)
-    method._check_asked(block, None)
-    votes = method._meetings(block, ties=method.ties != "none")
+    method._check_request(block, None)
+    votes = method._outcomes(block, ties=method.ties != "none")
     return Part(votes, np.zeros(votes.slots.n_slots))
 
 
@@ -96,13 +94,13 @@ def _windows(votes: PairwiseOutcomes) -> Iterator[tuple[PairwiseOutcomes, slice]
 
 def tell(part: Part, method: BradleyTerry) -> Told:
     """Return what is to be known of a block."""
-    from concordant.aggregators.bradley_terry import _bounded_ties
+    from concordant.aggregators._bradley_terry_identifiability import tie_parameter_is_bounded
 
     found = []
     for own, _ in _windows(part.votes):
         p = own.pairs
         decided = float(p.n_left.sum() + p.n_right.sum())
-        bounded = method._shrinks or _bounded_ties(p)
+        bounded = method._shrinks or tie_parameter_is_bounded(p)
         found.append(Told(float(p.n_ties.sum()), decided, int(own.slots.sizes.max(initial=0)), bounded))
     return Told.of_all(found)
 
@@ -113,7 +111,7 @@ def moved(part: Part, method: BradleyTerry, shared: Shared, learned: Ints, how: 
 
     found = []
     for own, slots in _windows(part.votes):
-        prior = method._priors(own)
+        prior = method._prior_precision(own)
         found.append(_bradley_terry_fit.profile(own.pairs, prior, shared, learned, **how, start=part.score[slots]))
     whole = added(found)
     return Part(part.votes, whole.score, whole)
@@ -159,5 +157,5 @@ def spread_of(part: Part, method: BradleyTerry) -> Floats:
         raise TypeError("a block has no profile before the first step")
     known, out = part.profile, np.zeros(part.profile.information.shape)
     for own, slots in _windows(part.votes):
-        out += method._pulled_apart(own, known.score[slots], known.response[:, slots])
+        out += method._shared_meat(own, known.score[slots], known.response[:, slots])
     return out

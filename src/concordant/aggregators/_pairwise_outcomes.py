@@ -6,7 +6,7 @@ counts with experts (or outcomes) reweighted by a Bayesian bootstrap.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -85,6 +85,23 @@ class PairwiseOutcomes:
         """Edges between slots that met, as two columns: enough of them to have the same connected components."""
         raise NotImplementedError
 
+    @property
+    def has_ties(self) -> bool:
+        """Whether some tie is counted."""
+        raise NotImplementedError
+
+    @property
+    def all_ties(self) -> bool:
+        """Whether there are outcomes, and all of them are ties."""
+        p = self.pairs
+        return bool(p.n_ties.any()) and not (p.n_left.any() or p.n_right.any())
+
+    def observed_instances(self) -> Iterator[tuple[int, slice]]:
+        """Yield the instances that have outcomes, and their slots."""
+        edges = self.slots.offsets.tolist()
+        for n in np.flatnonzero(self.totals > 0).tolist():
+            yield n, slice(edges[n], edges[n + 1])
+
     def windows(self) -> list[PairwiseOutcomes]:
         """Return the outcomes in windows of whole instances, each with pair counts that fit in memory."""
         return [self]
@@ -104,7 +121,7 @@ class PairwiseOutcomes:
     @cached_property
     def calibration(self) -> Floats:
         """Outcomes of each instance per choice that was made: 1 for comparisons."""
-        return np.ones(len(self.slots))
+        raise NotImplementedError
 
     @cached_property
     def totals(self) -> Floats:
@@ -122,16 +139,24 @@ class PairwiseOutcomes:
 
 
 class ComparisonOutcomes(PairwiseOutcomes):
-    """Pairwise outcomes observed as comparisons."""
+    """Pairwise outcomes observed as comparisons, or lists of which every pair of every expert is written out."""
 
-    derived = False
-
-    def __init__(self, votes: Comparisons, ties: bool, sided: bool) -> None:
+    def __init__(self, votes: Comparisons, ties: bool, sided: bool, lists: Preferences | None = None) -> None:
         self.slots = votes.slots
+        self.lists = lists
+        self.derived = lists is not None
         self.votes = votes
         self.sided = sided
         self.n_ties = votes.n_ties if ties or not len(votes.n_ties) else np.zeros(votes.n_rows)
         self.has_experts = votes.expert is not None
+
+    @cached_property
+    def calibration(self) -> Floats:
+        return np.ones(len(self.slots)) if self.lists is None else pairs_per_choice(self.lists, self.totals)
+
+    @property
+    def has_ties(self) -> bool:
+        return bool(self.n_ties.any())
 
     @property
     def rows(self) -> tuple[Codes, Codes, Floats, Floats, Floats]:
@@ -217,10 +242,9 @@ class ListOutcomes(PairwiseOutcomes):
         return pairs_per_choice(self.votes, self.totals)
 
     @property
-    def tied(self) -> bool:
-        """Whether some list holds two items of equal value."""
+    def has_ties(self) -> bool:
         v = self.votes
-        if not v.n_rows:
+        if not self.ties or not v.n_rows:
             return False
         most = np.maximum.reduceat(v.positions("dense"), v.list_offsets[:-1])
         return bool(((most < v.list_lengths) & (v.weights > 0)).any())
