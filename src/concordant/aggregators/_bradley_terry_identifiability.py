@@ -18,7 +18,7 @@ from concordant.aggregators._mle_existence import (
 )
 from concordant.aggregators._pairwise_outcomes import PairwiseOutcomes
 from concordant.arrays import Codes, Floats
-from concordant.errors import ConcordantWarning, IdentifiabilityWarning, NoFiniteEstimateError, listing
+from concordant.errors import ConcordantWarning, IdentifiabilityWarning, NoFiniteEstimateError
 from concordant.inference.uncertainty import some_items
 
 if TYPE_CHECKING:
@@ -171,10 +171,10 @@ def diverged_linear(solution: Solution, n_outcomes: float, *, ties: bool) -> boo
     return at_bound or bool(eigenvalues[0] <= _SINGULAR * max(eigenvalues[-1], n_outcomes))
 
 
-def no_finite_estimate(items: list[str]) -> NoFiniteEstimateError:
-    """Return the error for scores and shared parameters that grow without bound."""
+def no_finite_estimate(among: str) -> NoFiniteEstimateError:
+    """Return the error for scores and shared parameters that grow without bound; `among` names the items."""
     return NoFiniteEstimateError(
-        f"no finite Bradley-Terry estimate: the scores of items {listing(items, 5)} and what is learned with them "
+        f"no finite Bradley-Terry estimate: the scores of {among} and what is learned with them "
         "(side effect, weights of features, tie parameter) cannot be told apart or grow without bound. Set "
         "prior=0.1, or leave the side effect or some features out."
     )

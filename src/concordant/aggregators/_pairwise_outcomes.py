@@ -18,14 +18,17 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.index import Slots
 from concordant.data.preferences import Preferences
 from concordant.data.streams import bayesian_bootstrap_weights
+from concordant.inference.uncertainty import WEAK_PRIOR
 from concordant.kernels.pairwise_wins import pair_room
 
 if TYPE_CHECKING:
     from concordant.kernels.bradley_terry import ListClusters, Shared
     from concordant.kernels.pair_counts import Pairs
 
-__all__ = ["ListOutcomes", "PairwiseOutcomes", "ExpertGradients", "ComparisonOutcomes", "pairs_per_choice"]
+__all__ = ["ListOutcomes", "PairwiseOutcomes", "ExpertGradients", "ComparisonOutcomes", "has_ties", "pairs_per_choice"]
 
+# Precision of the prior behind published rows, for outcomes from lists, in units of T / M.
+_PUBLISHED_PRIOR = 2.0
 # About this many pairs of lists are counted at a time, where several instances allow it.
 _BLOCK_PAIRS = 1 << 22
 
@@ -40,6 +43,16 @@ def pairs_per_choice(votes: Preferences, totals: Floats) -> Floats:
     per_instance = np.bincount(votes.list_instance, choices, len(votes))
     out: Floats = np.where((per_instance > 0) & (totals > 0), totals / np.maximum(per_instance, 1e-300), 1.0)
     return out
+
+
+def has_ties(votes: Preferences | Comparisons, transform: str) -> bool:
+    """Return whether votes hold ties under a transform of lists."""
+    if isinstance(votes, Comparisons):
+        return bool(votes.n_ties.any())
+    if transform != "binary" or not votes.n_rows:
+        return False
+    most = np.maximum.reduceat(votes.positions("dense"), votes.list_offsets[:-1])
+    return bool(((most < votes.list_lengths) & (votes.weights > 0)).any())
 
 
 class ExpertGradients(NamedTuple):
@@ -86,11 +99,6 @@ class PairwiseOutcomes:
         raise NotImplementedError
 
     @property
-    def has_ties(self) -> bool:
-        """Whether some tie is counted."""
-        raise NotImplementedError
-
-    @property
     def all_ties(self) -> bool:
         """Whether there are outcomes, and all of them are ties."""
         p = self.pairs
@@ -123,6 +131,19 @@ class PairwiseOutcomes:
         """Outcomes of each instance per choice that was made: 1 for comparisons."""
         raise NotImplementedError
 
+    def prior_precision(self, prior: str | float) -> Floats:
+        """Return the precision of the scores' normal prior in every instance.
+
+        "auto" is weak, "published" that of the published rows: 2 T / M for lists, T outcomes and M items of an
+        instance. A number holds for all instances.
+        """
+        sizes = self.slots.sizes
+        if not isinstance(prior, str):
+            return np.full(len(sizes), float(prior))
+        if prior == "published" and self.derived:
+            return np.asarray(_PUBLISHED_PRIOR * self.totals / np.maximum(sizes, 1), dtype=np.float64)
+        return WEAK_PRIOR * self.calibration
+
     @cached_property
     def totals(self) -> Floats:
         """Number of outcomes of each instance."""
@@ -153,10 +174,6 @@ class ComparisonOutcomes(PairwiseOutcomes):
     @cached_property
     def calibration(self) -> Floats:
         return np.ones(len(self.slots)) if self.lists is None else pairs_per_choice(self.lists, self.totals)
-
-    @property
-    def has_ties(self) -> bool:
-        return bool(self.n_ties.any())
 
     @property
     def rows(self) -> tuple[Codes, Codes, Floats, Floats, Floats]:
@@ -240,14 +257,6 @@ class ListOutcomes(PairwiseOutcomes):
     @cached_property
     def calibration(self) -> Floats:
         return pairs_per_choice(self.votes, self.totals)
-
-    @property
-    def has_ties(self) -> bool:
-        v = self.votes
-        if not self.ties or not v.n_rows:
-            return False
-        most = np.maximum.reduceat(v.positions("dense"), v.list_offsets[:-1])
-        return bool(((most < v.list_lengths) & (v.weights > 0)).any())
 
     @property
     def comparison_graph(self) -> tuple[Codes, Codes]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -18,7 +19,8 @@ from concordant.aggregators import _bradley_terry_covariates as covariates
 from concordant.aggregators import _bradley_terry_identifiability as identifiability
 from concordant.aggregators import _bradley_terry_intervals as intervals
 from concordant.aggregators import _bradley_terry_judges as judges
-from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes, ListOutcomes, PairwiseOutcomes
+from concordant.aggregators import _bradley_terry_shared as shared
+from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes, ListOutcomes, PairwiseOutcomes, has_ties
 from concordant.arrays import Bools, Floats, Ints
 from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.limits import check_limits
@@ -38,23 +40,22 @@ from concordant.errors import (
     UncertaintyWarning,
     listing,
 )
-from concordant.execution.blocks import Blocks
-from concordant.inference.uncertainty import WEAK_PRIOR, ScoreCovariance, with_intervals
+from concordant.execution import Shards
+from concordant.execution.blocks import Blocks, shards_of
+from concordant.inference.uncertainty import ScoreCovariance, with_intervals
 from concordant.kernels.lists import offsets_of
 from concordant.kernels.pairwise_wins import pair_room
 from concordant.learning.checkpoints import StepCheckpoint
-from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, split_states, join_states
+from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer
 
 if TYPE_CHECKING:
-    from concordant.aggregators._bradley_terry_fit import Profile, Solution
+    from concordant.aggregators._bradley_terry_fit import Solution
     from concordant.data.features import Features
     from concordant.data.labels import Labels
     from concordant.kernels.bradley_terry import Shared
 
 __all__ = ["BradleyTerry"]
 
-# Precision of the prior behind published rows, for counts from lists, in units of T / M.
-_PUBLISHED_PRIOR = 2.0
 # Rounding errors of a covariance are smaller than this part of it.
 _ROUNDING = 1e-6
 
@@ -80,40 +81,39 @@ class _Estimate(NamedTuple):
 
 @register_method
 class BradleyTerry(Aggregator):
-    """Strengths of items from how often each beats each other, with ties, a prior, sides, covariates and judges.
+    """Bradley-Terry scores from pairwise outcomes, with ties, a prior, side effects, covariates and expert reliability.
 
     P(i beats j) = 1 / (1 + exp(s_j - s_i)), and the scores maximise log-likelihood - ½ prior ‖s‖². With ties, Davidson:
     P(i), P(j), P(tie) in proportion e^{d/2} : e^{-d/2} : ν, d = s_i - s_j; Rao and Kupper: P(i) = 1 / (1 + θ e^{-d}). A
-    tie is a tie, never half a win. Items that an expert leaves out have met nobody in that list, also where the
-    preferences declare them below what it holds, of which a warning tells; an item that met nobody has the score 0, the
-    mean. Empty lists add nothing. A list of weight 2 counts as two experts; the weight of a row of comparisons
-    multiplies its counts.
+    tie is a tie, never half a win. Items missing from a list are not compared in it; where the preferences declare them
+    below the others, a warning says so. An item without an outcome has the score 0, the mean. Empty lists add nothing.
+    A list of weight 2 counts as two experts; the weight of a row of comparisons multiplies its counts.
 
-    A list of m items becomes its m (m − 1) / 2 pairs, each an outcome of the two items (`transform` counts otherwise).
-    The pairs of a list are one opinion: the prior weighs as much as it would against the m − 1 choices of the list, and
+    A list of m items becomes m (m − 1) / 2 pairs, each an outcome of two items (`transform` counts differently). The
+    pairs of a list are one opinion: the prior weighs as much as it would against the m − 1 choices of the list, and
     intervals are clustered by list.
 
     Parameters
     ----------
     ties : {"auto", "davidson", "rao-kupper", "none"}
-        The model of ties; "auto" is Davidson's where there are ties. "none" leaves ties out and says how many. Lists
+        The model of ties; "auto" is Davidson's where there are ties. "none" leaves ties out and warns how many. Lists
         count tied pairs only with transform="binary" (a difference of 0 counts nothing).
     reliability : bool
-        Whether to learn how far each expert can be trusted, together with the scores: a slope on the difference of
-        scores (0 = a coin, below 0 = inverted), a leaning to one side, a tendency to tie.
+        Whether to learn the reliability of each expert jointly with the scores: a slope on the difference of scores
+        (0 = a coin, below 0 = inverted), a side bias and a tendency to tie.
     prior : "auto", "published" or float >= 0
         Precision λ of the normal prior of the scores. "auto" is weak and the same for all data: 0.1, for lists times
-        the pairs counted per choice. 0 is the bare maximum-likelihood estimate, which raises NoFiniteEstimateError
-        naming the items where it does not exist. "published" is the heavy shrinkage behind the published rows on
+        the pairs counted per choice. 0 is the maximum-likelihood estimate; where it does not exist, an error
+        (NoFiniteEstimateError) names the items. "published" is the heavy shrinkage behind the published rows on
         MQ2008-agg, with transform="count": 2T/M for lists, T the instance's total count and M its items. It is good
-        for the top of partial lists by few experts, and its scores and intervals are pulled in (docs/uncertainty.md).
+        for the top of partial lists by few experts; its scores and intervals are shrunk (docs/uncertainty.md).
     side_effect : bool
-        Whether to learn what being shown on the left is worth (`side_`); for comparisons with known sides.
+        Whether to learn the advantage of the left side (`side_`), for comparisons with known sides.
     anchor : id or None
         The item whose score is 0; None puts the mean of an instance's scores there.
     optimizer : {"newton", "gd"}
-        "gd" takes `max_iter` gradient steps from 0, without a prior unless one is given: the early stop that published
-        results owe their shrinkage to. It has no ties and no intervals.
+        "gd" takes `max_iter` gradient steps from 0, without a prior unless one is given: early stopping shrinks the
+        scores of published results. It has no ties and no intervals.
     learning_rate : float
         Of optimizer="gd": a step is learning_rate · M² / T times the gradient (T outcomes of the instance's M items),
         as if every ordered pair had met once on average. The default gives the published rows of MQ2008-agg (where it
@@ -124,53 +124,56 @@ class BradleyTerry(Aggregator):
         estimated: the scores then are no log odds. Scores are ranked first. Comparisons are counts already.
     uncertainty : {"auto", "information", "sandwich", "bootstrap", "none"}
         How intervals are made. "auto": from the observed information for comparisons without experts; else from a
-        sandwich clustered by expert within the instance, because what one expert says hangs together, moderated where
-        few experts speak of an item. "bootstrap" weighs experts (or outcomes, without experts) anew. With a prior they
-        are intervals of the posterior.
+        sandwich clustered by expert within the instance, because the outcomes of one expert are correlated, moderated
+        where few experts compare an item. "bootstrap" reweights experts (or outcomes, without experts). With a prior
+        the intervals are those of the posterior.
     level : float
-        Of the intervals.
+        Level of the intervals.
     rank_ranges : {"marginal", "simultaneous"}
-        Whether the range of a rank holds that rank with probability `level`, or counts who is surely better and worse,
-        all verdicts about the item being right together with that probability.
+        "marginal": the range of a rank holds the rank with probability `level`. "simultaneous": it counts the items
+        that are surely better and surely worse, with probability `level` that all these comparisons are right.
     n_bootstrap : int
-        How often to weigh anew.
+        Number of bootstrap draws.
     max_iter : int
-        Newton steps at most; gradient steps for optimizer="gd"; five times as many sweeps where reliability is learned.
+        Maximum number of Newton steps; number of gradient steps for optimizer="gd". Where reliability is learned, the
+        maximum number of sweeps is five times this.
     tol : float
-        Where to stop, on `fit_info_.gradient_norm`: the largest component of the gradient over max(1, the most outcomes
-        an item has) (for shared parameters, over all outcomes).
+        Tolerance of `fit_info_.gradient_norm`: the largest component of the gradient over max(1, the most outcomes of
+        an item) (for shared parameters, over all outcomes).
     unknown_experts : {"error", "ignore"}
         What `predict` does with experts that `fit` did not see, where reliability is learned.
     random_state : int
-        Of the bootstrap.
+        Seed of the bootstrap.
 
     Attributes
     ----------
     ties_, tie_ : str, float
         The model of ties that was used, and its ν or θ (0 for "none"), shared by all instances.
     side_ : float
-        What the left side is worth on the scale of scores; 0 unless learned.
+        The side effect: what is added to the score on the left; 0 unless learned.
     coefficients_ : dict
-        Weights of the features, by name, where `fit` was given any.
+        Coefficients of the features by name, where `fit` was given features.
     adherence_, experts_, expert_details_
-        The reliability of every expert (1 = as the scores say, 0 = noise), their ids, and slope, side and tie
+        The reliability of every expert (1 = as the scores say, 0 = noise), their ids, and slope, side bias and tie
         tendency, where reliability is learned.
     scale_ : float
-        Scores are on the scale of the experts who are believed, the prior's times this, where reliability is learned.
+        Factor from the scale of the prior to that of the scores, which is that of the reliable experts, where
+        reliability is learned.
 
     Notes
     -----
-    `fit(..., features=)` ties the scores to covariates of the items: s_i = x_i · b, the prior still being on s. Every
-    item needs a row. A constant added to a feature within an instance changes nothing; of collinear columns the weights
-    of smallest norm (in standardised columns) are kept, with a warning. A value that is not known (NaN) is an error.
+    `fit(..., features=)` makes the scores linear in covariates of the items: s_i = x_i · b, with the prior still on s.
+    Every item needs a row. A constant added to a feature within an instance changes nothing; of collinear columns the
+    coefficients of least norm (in standardised columns) are taken, with a warning. A missing value (NaN) is an error.
     `predict` then needs items that the features of `fit` described.
 
-    `fit` learns what instances share (ν or θ, the side, weights of features, judges); `predict` infers the scores of
-    its own instances with these fixed. Cost O(R + P) to count R rows (Σ m² / 2 for lists of m items) over P pairs that
-    met, then O(P) for each of some six Newton steps; comparisons that are collapsed already are not copied, and a fit
-    holds some 30 bytes a pair beside them. Intervals cost O(M³) and are left out above 5,000 items unless
-    asked for. With reliability=True lists are written out pair by pair, expert by expert; intervals of `fit_predict`
-    include what is not known about the judges, those of `predict` take the judges as known and are narrower.
+    `fit` learns what instances share (ν or θ, the side effect, coefficients of features, the reliability of experts);
+    `predict` estimates the scores of its own instances with these fixed. Cost: O(R + P) to count R rows (Σ m² / 2 for
+    lists of m items) over P pairs that met, then O(P) for each of some six Newton steps. Comparisons that are collapsed
+    already are not copied, and a fit holds some 30 bytes a pair beside them. Intervals cost O(M³) and are left out
+    above 5,000 items unless asked for. With reliability=True lists are written out pair by pair, expert by expert;
+    intervals of `fit_predict` include the uncertainty of the experts' reliability, those of `predict` take it as known
+    and are narrower.
 
     References
     ----------
@@ -310,7 +313,7 @@ class BradleyTerry(Aggregator):
             found = "lists" if lists else "comparisons with sided=False"
             raise (KindError if lists else DataError)(
                 "BradleyTerry(side_effect=True) learns what being shown on the left is worth, but these are "
-                f"{found}: nobody knows which item was shown where. Give Comparisons with sided=True, or leave "
+                f"{found}: which item was shown where is not known. Give Comparisons with sided=True, or leave "
                 "side_effect=False."
             )
         if not isinstance(preferences, Preferences):
@@ -327,16 +330,10 @@ class BradleyTerry(Aggregator):
         """Whether the scores have a prior."""
         return isinstance(self.prior, str) or self.prior > 0
 
-    def _prior_precision(self, outcomes: PairwiseOutcomes) -> Floats:
-        """Return the precision of the prior in every instance."""
-        sizes = outcomes.slots.sizes
-        if not isinstance(self.prior, str):
-            return np.full(len(sizes), float(self.prior))
-        if self.optimizer == "gd":
-            return np.zeros(len(sizes))
-        if self.prior == "published" and outcomes.derived:
-            return np.asarray(_PUBLISHED_PRIOR * outcomes.totals / np.maximum(sizes, 1), dtype=np.float64)
-        return WEAK_PRIOR * outcomes.calibration
+    @property
+    def _prior_setting(self) -> str | float:
+        """The prior as `PairwiseOutcomes.prior_precision` takes it; gradient ascent has none unless one is given."""
+        return 0.0 if self.optimizer == "gd" and isinstance(self.prior, str) else self.prior
 
     def _interval_kind(self, has_experts: bool) -> str:
         """Return how intervals are made for these votes: a value of `uncertainty` other than "auto"."""
@@ -363,7 +360,7 @@ class BradleyTerry(Aggregator):
         by_expert = self.reliability or (has_experts and self._interval_kind(has_experts) in ("sandwich", "bootstrap"))
         return not by_expert and not self.side_effect
 
-    def _shared(self) -> Shared:
+    def _shared_parameters(self) -> Shared:
         """Return the shared parameters, as the kernels take them."""
         from concordant.kernels.bradley_terry import MODELS, Shared
 
@@ -407,22 +404,35 @@ class BradleyTerry(Aggregator):
     def _learns(self) -> bool:
         return self.reliability or self.side_effect or (self.ties != "none" and self.optimizer == "newton")
 
-    def _fit(self, preferences: Votes, labels: Labels | None, validation: Any, features: Features | None) -> Any:
+    def _fit(
+        self, preferences: Votes | Blocks, labels: Labels | None, validation: Any, features: Features | None
+    ) -> Any:
         self.ties_, self.tie_, self.side_ = "none", 0.0, 0.0
         self.shared_covariance_ = np.zeros((0, 0))
-        if isinstance(preferences, Blocks):
-            return self._fit_blocks(preferences)
-        self._check_request(preferences, features)
-        self._anchor_slots(preferences.slots)
-        has_experts = isinstance(preferences, Preferences) or preferences.expert is not None
+        has_experts = not isinstance(preferences, Comparisons) or preferences.expert is not None
+        if not isinstance(preferences, Blocks):
+            self._check_request(preferences, features)
+            self._anchor_slots(preferences.slots)
         self.fit_info_.uncertainty = self._interval_method(self._interval_kind(has_experts), has_experts)
-        checkpoint = StepCheckpoint(self, [preferences, features])
+        if features is not None or self._has_shared_parameters(preferences):
+            return self._fit_shared(preferences, features)
+        if isinstance(preferences, Blocks):
+            # Without shared parameters an instance is estimated alone, by `predict`.
+            return None
+        checkpoint = StepCheckpoint(self, [preferences])
         if self.reliability:
             return self._fit_judges(preferences, checkpoint)
-        outcomes = self._outcomes(preferences, ties=self.ties != "none" and self.optimizer == "newton")
-        if self.optimizer == "newton" and (self.side_effect or features is not None or outcomes.has_ties):
-            return self._fit_shared(outcomes, features, checkpoint)
-        return self._solve(outcomes, checkpoint)
+        return self._solve(self._outcomes(preferences, ties=self._counts_ties), checkpoint)
+
+    @property
+    def _counts_ties(self) -> bool:
+        return self.ties != "none" and self.optimizer == "newton"
+
+    def _has_shared_parameters(self, preferences: Votes | Blocks) -> bool:
+        """Return whether there is a side effect or a tie parameter to learn."""
+        if self.reliability or not self._learns():
+            return False
+        return self.side_effect or any(shards_of(preferences).map(_has_ties, self, isinstance(preferences, Blocks)))
 
     def _outcomes(self, votes: Votes, ties: bool) -> PairwiseOutcomes:
         """Return the pairwise outcomes of votes; warn of ties that are not to be counted."""
@@ -459,8 +469,8 @@ class BradleyTerry(Aggregator):
         from concordant.kernels.bradley_terry import PLAIN
 
         windows = outcomes.windows()
-        shared = self._shared()
-        ties = shared.model != PLAIN
+        fixed = self._shared_parameters()
+        ties = fixed.model != PLAIN
         # Without a prior, lists are checked window by window: the check needs all pair counts.
         check_all = not outcomes.derived or self._shrinks or self.optimizer == "gd"
         if check_all:
@@ -468,7 +478,7 @@ class BradleyTerry(Aggregator):
 
         def work(k: int) -> Solution:
             own = windows[k]
-            prior = self._prior_precision(own)
+            prior = own.prior_precision(self._prior_setting)
             if self.optimizer == "gd":
                 rate = float(self.learning_rate)
                 solution = _bradley_terry_fit.gradient_ascent(own.pairs, prior, steps=self.max_iter, rate=rate)
@@ -478,7 +488,7 @@ class BradleyTerry(Aggregator):
                 how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "report": execution.report_progress}
                 # Windows are solved side by side; a checkpoint is for one large instance.
                 how["checkpoint"] = checkpoint if len(windows) == 1 else NO_CHECKPOINT
-                solution = _bradley_terry_fit.solve(own.pairs, prior, shared, **how)
+                solution = _bradley_terry_fit.solve(own.pairs, prior, fixed, **how)
             if len(windows) > 1:
                 # There are windows because not all pair counts fit in memory; they are counted again when needed.
                 vars(own).pop("pairs")
@@ -508,148 +518,84 @@ class BradleyTerry(Aggregator):
 
     # Fit of shared parameters.
 
-    def _fit_shared(self, outcomes: PairwiseOutcomes, features: Features | None, checkpoint: Checkpointer) -> Any:
-        """Estimate the shared parameters jointly with all scores, or with the coefficients of features."""
-        from concordant.aggregators import _bradley_terry_fit
-        from concordant.kernels import bradley_terry
-
-        pairs, prior = outcomes.pairs, self._prior_precision(outcomes)
-        tied = bool(pairs.n_ties.sum())
-        if tied:
-            self.ties_ = "davidson" if self.ties == "auto" else self.ties
-        n_outcomes = float(pairs.outcomes.sum())
-        if self.side_effect:
-            identifiability.check_side_effect(float(pairs.n_left.sum()), float(pairs.n_right.sum()), n_outcomes)
-        # Scores that are linear in features have fewer ways to grow with the tie parameter; that is seen afterwards.
-        bounded = not tied or self._shrinks or features is not None
-        if not bounded and not identifiability.tie_parameter_is_bounded(pairs):
-            raise identifiability.unbounded_tie_parameter(self.ties_, _items(outcomes))
-        if features is None:
-            self._warn_unplaced(outcomes, tied)
-        if outcomes.all_ties:
-            identifiability.warn_all_ties(float(pairs.n_ties.sum()), _items(outcomes), self._warn)
-        model = bradley_terry.MODELS[self.ties_]
-        start = bradley_terry.Shared(model, bradley_terry.initial_tie(pairs, model) if tied else 0.0, 0.0)
-        which: dict[str, Any] = {"tie": tied and not outcomes.all_ties, "side": self.side_effect}
-        how: dict[str, Any] = {
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-            "report": execution.report_progress,
-            "checkpoint": checkpoint,
-        }
-        if features is not None:
-            return self._fit_covariates(outcomes, features, prior, start, which | how)
-        if any(which.values()):
-            solved = _bradley_terry_fit.solve_jointly(pairs, prior, start, **which, **how)
-        else:
-            solved = _bradley_terry_fit.solve(pairs, prior, start, **how)
-        gap = 0.0
-        if len(pairs.left):
-            gap = float(np.abs(solved.score[pairs.left] - solved.score[pairs.right] + solved.shared.side).max())
-        self._keep_shared(
-            solved,
-            identifiability.diverged(gap, solved.information, n_outcomes, side_effect=self.side_effect),
-            outcomes,
-        )
-        self._record([solved])
-        if any(which.values()):
-            self.shared_covariance_ = self._covariance_of_shared(outcomes, solved)
-        return _Estimate([outcomes], solved.score, jointly=len(outcomes.slots) == 1 and any(which.values()))
-
-    def _keep_shared(self, solved: Solution, diverged: bool, outcomes: PairwiseOutcomes) -> None:
-        """Checkpointer the shared parameters, or raise where maximum-likelihood estimates diverged."""
-        open_end = not solved.converged and not self.fit_info_.interrupted
-        if not self._shrinks and len(outcomes.pairs.left) and (diverged or open_end):
-            raise identifiability.no_finite_estimate(outcomes.slots.items.tolist())
-        self.tie_ = float(np.exp(solved.shared.tie)) if self.ties_ != "none" else 0.0
-        self.side_ = float(solved.shared.side)
-
-    def _covariance_of_shared(self, outcomes: PairwiseOutcomes, solved: Solution) -> Floats:
-        """Return the covariance of the shared parameters, the scores being estimated with them."""
-        inverse = np.asarray(np.linalg.pinv(solved.information, hermitian=True), dtype=np.float64)
-        large = self.uncertainty == "auto" and intervals.too_large(int(outcomes.slots.sizes.max(initial=0)))
-        kind = self._interval_kind(outcomes.has_experts)
-        if kind in ("none", "information") or not outcomes.has_experts or large:
-            return inverse
-        return inverse @ self._shared_meat(outcomes, solved.score, solved.response) @ inverse
-
-    def _shared_meat(self, outcomes: PairwiseOutcomes, score: Floats, response: Floats) -> Floats:
-        shared, learned = self._shared(), self._learned_shared()
-        out = np.zeros((len(learned), len(learned)))
-        for n, own in outcomes.observed_instances():
-            gradients, _, weight = outcomes.expert_gradients(n, score, shared, learned)
-            if weight.sum() >= 2:
-                m = own.stop - own.start
-                out += intervals.cluster_meat(gradients[:, m:] - gradients[:, :m] @ response[:, own].T, weight)
-        return out
-
     def _blocks_obstacle(self) -> str:
         if not self.reliability:
             return ""
         return "BradleyTerry(reliability=True) learns whom to believe from all instances at once, not from blocks."
 
-    def _fit_blocks(self, blocks: Blocks) -> None:
-        """Estimate the tie parameter by the profile likelihood, summed over blocks."""
-        from concordant.aggregators import _bradley_terry_blocks as parted
-        from concordant.aggregators import _bradley_terry_fit
-        from concordant.kernels import bradley_terry
+    def _fit_shared(self, preferences: Votes | Blocks, features: Features | None) -> _Estimate | None:
+        """Estimate the shared parameters with all scores, or with the coefficients of features.
 
-        self.fit_info_.uncertainty = self._interval_method(self._interval_kind(has_experts=True), has_experts=True)
-        if not self.learns() or not any(blocks.shards.map(parted.is_tied, self)):
-            return
-        parts = blocks.shards.persist(parted.part_of, self)
-        told = parted.Told.of_all(parts.map(parted.tell, self))
-        self.ties_ = "davidson" if self.ties == "auto" else self.ties
-        among = f"the items of {len(blocks.instances):,} instances"
-        if not self._shrinks and not told.bounded:
+        Returns the scores of preferences in memory, for `fit_predict`.
+        """
+        from concordant.kernels.bradley_terry import MODELS, Shared, tie_of_equal_items
+
+        shards, unchecked = shards_of(preferences), isinstance(preferences, Blocks)
+        blocks: Shards[shared.Block] = shards.persist(_block_of, self, unchecked, shared.is_alone(shards))
+        outcomes, among = None, f"the items of {len(preferences.instances):,} instances"
+        if not isinstance(preferences, Blocks):
+            (outcomes,) = blocks.map(attrgetter("outcomes"))
+            among = f"items {listing(preferences.slots.items.tolist(), 5)}"
+        # Scores that are linear in features have fewer ways to grow with the tie parameter; that is seen afterwards.
+        check_ties = not self._shrinks and features is None
+        counts = shared.BlockCounts.total(blocks.map(shared.count, check_ties))
+        if counts.ties:
+            self.ties_ = "davidson" if self.ties == "auto" else self.ties
+        if self.side_effect:
+            identifiability.check_side_effect(counts.left_wins, counts.right_wins, counts.outcomes)
+        if counts.ties and not counts.ties_bounded:
             raise identifiability.unbounded_tie_parameter(self.ties_, among)
-        model = bradley_terry.MODELS[self.ties_]
-        start = bradley_terry.Shared(model, bradley_terry.tie_of_equal_items(told.ties, told.decided, model))
-        learned = np.array([0])
-        if not told.decided:
-            identifiability.warn_all_ties(told.ties, among, self._warn)
-            self.tie_ = float(np.exp(start.tie))
-            return
-        how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter}
-        checkpoint = StepCheckpoint(self, [blocks])
-        known = checkpoint.restore()
-        if known is not None:
-            parts = parts.persist_each(parted.taken_up, split_states(known))
+        if outcomes is not None and features is None:
+            self._warn_unplaced(outcomes, counts.ties > 0)
+        if counts.all_ties:
+            identifiability.warn_all_ties(counts.ties, among, self._warn)
+        model, decided = MODELS[self.ties_], counts.left_wins + counts.right_wins
+        start = Shared(model, tie_of_equal_items(counts.ties, decided, model) if counts.ties else 0.0)
+        learned = np.flatnonzero([counts.ties > 0 and not counts.all_ties, self.side_effect])
+        checkpoint = StepCheckpoint(self, [preferences, features])
+        if features is not None and outcomes is not None:
+            self._fit_covariates(outcomes, features, start, learned, checkpoint)
+            return None
+        how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "checkpoint": checkpoint}
+        solved, blocks = shared.maximise(blocks, start, learned, counts.outcomes, **how)
+        gap = 0.0 if self._shrinks else max(blocks.map(shared.largest_gap, solved.shared.side))
+        diverged = identifiability.diverged(gap, solved.information, counts.outcomes, side_effect=self.side_effect)
+        self._keep_shared(solved, diverged and counts.outcomes > 0, among)
+        self._record([solved])
+        if len(learned):
+            large = self.uncertainty == "auto" and intervals.too_large(counts.largest)
+            has_experts = not isinstance(preferences, Comparisons) or preferences.expert is not None
+            clustered = has_experts and not large and self._interval_kind(has_experts) in ("sandwich", "bootstrap")
+            self.shared_covariance_ = shared.covariance(
+                solved, blocks, self._shared_parameters(), learned, clustered=clustered
+            )
+        if outcomes is None:
+            return None
+        return _Estimate([outcomes], solved.score, jointly=len(preferences.instances) == 1 and len(learned) > 0)
 
-        def evaluate(shared: Shared) -> Profile:
-            nonlocal parts
-            parts = parts.persist(parted.moved, self, shared, learned, how)
-            return parted.added(parts.map(parted.profile_of))
-
-        found = _bradley_terry_fit.maximise_profile(
-            evaluate,
-            start,
-            learned,
-            told.ties + told.decided,
-            **how,
-            report=execution.report_progress,
-            checkpoint=checkpoint,
-            solver_state=lambda: join_states(list(parts.map(parted.kept))),
-        )
-        self.tie_ = float(np.exp(found.shared.tie))
-        self._record([found])
-        inverse = np.asarray(np.linalg.pinv(found.information, hermitian=True), dtype=np.float64)
-        if self._interval_kind(has_experts=True) not in ("none", "information") and not (
-            self.uncertainty == "auto" and intervals.too_large(told.largest)
-        ):
-            inverse = inverse @ sum(parts.map(parted.spread_of, self), np.zeros(inverse.shape)) @ inverse
-        self.shared_covariance_ = inverse
+    def _keep_shared(self, solved: Solution, diverged: bool, among: str) -> None:
+        """Checkpointer the shared parameters, or raise where maximum-likelihood estimates diverged."""
+        open_end = not solved.converged and not self.fit_info_.interrupted
+        if not self._shrinks and (diverged or open_end):
+            raise identifiability.no_finite_estimate(among)
+        self.tie_ = float(np.exp(solved.shared.tie)) if self.ties_ != "none" else 0.0
+        self.side_ = float(solved.shared.side)
 
     # Fit of covariates.
 
     def _fit_covariates(
-        self, outcomes: PairwiseOutcomes, features: Features, prior: Floats, start: Shared, how: dict[str, Any]
+        self, outcomes: PairwiseOutcomes, features: Features, start: Shared, learned: Ints, checkpoint: Checkpointer
     ) -> None:
-        """Estimate the coefficients of features, and checkpoint the scores of every item the features describe."""
-        fitted = covariates.fit(outcomes, features, prior, start, warn=self._warn, **how)
+        """Estimate the coefficients of features, and keep the scores of every item the features describe."""
+        prior = outcomes.prior_precision(self._prior_setting)
+        how: dict[str, Any] = {"tol": self.tol, "max_iter": self.max_iter, "report": execution.report_progress}
+        which: dict[str, Any] = {"tie": 0 in learned, "side": 1 in learned}
+        fitted = covariates.fit(
+            outcomes, features, prior, start, warn=self._warn, **which, **how, checkpoint=checkpoint
+        )
         n_outcomes = float(outcomes.pairs.outcomes.sum())
         diverged = identifiability.diverged_linear(fitted.solution, n_outcomes, ties=self.ties_ != "none")
-        self._keep_shared(fitted.solution, diverged, outcomes)
+        self._keep_shared(fitted.solution, diverged and n_outcomes > 0, _items(outcomes))
         self._record([fitted.solution])
         self.coefficients_ = fitted.coefficients
         self.feature_slots_ = {
@@ -663,7 +609,7 @@ class BradleyTerry(Aggregator):
             outcomes,
             fitted,
             prior,
-            self._shared(),
+            self._shared_parameters(),
             self._learned_shared(),
             clustered=self._interval_kind(outcomes.has_experts) == "sandwich",
             warn=self._warn,
@@ -688,7 +634,7 @@ class BradleyTerry(Aggregator):
         fitted = fit_judges(
             *judges.columns(outcomes),
             rows.n_experts,
-            prior=np.repeat(self._prior_precision(outcomes), outcomes.slots.sizes),
+            prior=np.repeat(outcomes.prior_precision(self._prior_setting), outcomes.slots.sizes),
             sided=rows.sided,
             ties=None if ties else False,
             tol=self.tol,
@@ -754,8 +700,13 @@ class BradleyTerry(Aggregator):
         self, outcomes: PairwiseOutcomes, score: Floats, kind: str, jointly: bool
     ) -> list[ScoreCovariance | str]:
         """Return the covariance of the scores of every instance, or the reason why there is none."""
-        prior, shared, learned = self._prior_precision(outcomes), self._shared(), self._learned_shared()
-        model = intervals.ScoreModel(prior, shared, learned, self.shared_covariance_, jointly)
+        model = intervals.ScoreModel(
+            outcomes.prior_precision(self._prior_setting),
+            self._shared_parameters(),
+            self._learned_shared(),
+            self.shared_covariance_,
+            jointly,
+        )
         draws = None
         if kind == "bootstrap":
             draws = intervals.bootstrap_scores(
@@ -801,7 +752,7 @@ class BradleyTerry(Aggregator):
             else known.outcomes
         )
         # The scores are on the scale of the reliable experts; the prior is not.
-        prior = np.repeat(self._prior_precision(outcomes), outcomes.slots.sizes) / self.scale_**2
+        prior = np.repeat(outcomes.prior_precision(self._prior_setting), outcomes.slots.sizes) / self.scale_**2
         if known is None:
             self._warn_unplaced(outcomes, ties)
             known = judges.scores(outcomes, parameters, prior)
@@ -894,3 +845,20 @@ def _is_covariance(matrix: Floats) -> bool:
 def _items(outcomes: PairwiseOutcomes) -> str:
     """Return the first items of the outcomes, for a message."""
     return f"items {listing(outcomes.slots.items.tolist(), 5)}"
+
+
+# What is done to votes in memory, all of them or a block. Blocks are checked here, when they are read (`unchecked`).
+
+
+def _has_ties(votes: Votes, method: BradleyTerry, unchecked: bool) -> bool:
+    """Return whether votes hold ties that are counted."""
+    if unchecked:
+        method._check_request(method._checked(votes), None)
+    return has_ties(votes, method.transform)
+
+
+def _block_of(votes: Votes, method: BradleyTerry, unchecked: bool, alone: bool) -> shared.Block:
+    """Return votes as instances to estimate shared parameters from."""
+    if unchecked:
+        method._check_request(method._checked(votes), None)
+    return shared.Block.of(method._outcomes(votes, ties=method._counts_ties), method._prior_setting, alone)
