@@ -94,7 +94,7 @@ def reword_settings(message: str, word: Callable[[str, object], str]) -> str:
     'Pass -p k=60.'
     """
     # The longest first: one setting may begin with another, as k=60 with k=6.
-    for text in sorted((text for text in _ADVISED if text in message), key=len, reverse=True):
+    for text in sorted((text for text in list(_ADVISED) if text in message), key=len, reverse=True):
         message = message.replace(text, word(*_ADVISED[text]))
     return message
 

@@ -21,7 +21,12 @@ from tests.oracles import paired as oracle
 from tests.oracles import spread
 
 import concordant as cc
-from concordant.aggregators import _pairwise_outcomes, bradley_terry
+from concordant.aggregators import (
+    _bradley_terry_covariates,
+    _bradley_terry_identifiability,
+    _bradley_terry_intervals,
+    _pairwise_outcomes,
+)
 from concordant.base.params import INTERVALS
 from concordant.errors import (
     ConcordantWarning,
@@ -74,8 +79,8 @@ def test_worked_cases(golden: Callable[[str], dict[str, Any]]) -> None:
     for case in content["cases"]:
         R, want, tol = case["input"]["R"], case["expected"], content["abs_tol"]
         votes = from_matrix(R)
-        meetings = _pairwise_outcomes.ListOutcomes.of(votes, "count", ties=False)
-        pairs = meetings.pairs
+        outcomes = _pairwise_outcomes.ListOutcomes.of(votes, "count", ties=False)
+        pairs = outcomes.pairs
         table = np.zeros((len(R), len(R)))
         table[pairs.left, pairs.right] = pairs.n_left
         table[pairs.right, pairs.left] = pairs.n_right
@@ -85,8 +90,8 @@ def test_worked_cases(golden: Callable[[str], dict[str, Any]]) -> None:
         assert oracle.log_likelihood(rows, s, 0.0, 0.0, "none") == pytest.approx(want["loglik"], abs=tol)
         from concordant.kernels import bradley_terry
 
-        pulls = meetings.expert_gradients(0, s, bradley_terry.Shared(), np.zeros(0, np.int64))[0]
-        np.testing.assert_allclose(pulls.sum(axis=0), want["grad"], atol=tol)
+        gradients = outcomes.expert_gradients(0, s, bradley_terry.Shared(), np.zeros(0, np.int64))[0]
+        np.testing.assert_allclose(gradients.sum(axis=0), want["grad"], atol=tol)
         method = cc.BradleyTerry(prior=0, transform="count", uncertainty="none")
         np.testing.assert_allclose(method.fit_predict(votes).score, want["mle_s"], atol=tol)
         assert method.fit_info_.objective == pytest.approx(want["mle_loglik"], abs=tol)
@@ -331,13 +336,13 @@ def test_dependent_features_are_found_in_the_memory_of_the_features() -> None:
     x[:, 5] = 1.0
     described = cc.Features([f"q{i // 3}" for i in range(n)], [f"d{i}" for i in range(n)], x)
     tracemalloc.start()
-    found = bradley_terry._dependent(described)
+    found = _bradley_terry_covariates.dependent_features(described)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert found.tolist() == [0, 1, 2, 5]
     assert peak < 20 * x.nbytes  # n² numbers would be a thousand times the features
     few = cc.Features(["q"] * 3, ["a", "b", "c"], rng.normal(size=(3, 4)))
-    assert bradley_terry._dependent(few).tolist() == [0, 1, 2, 3]
+    assert _bradley_terry_covariates.dependent_features(few).tolist() == [0, 1, 2, 3]
 
 
 # No circle of items has more wins than ties, but the winner has now more of the feature, now less.
@@ -367,7 +372,7 @@ def test_far_features_do_not_make_an_estimate_infinite() -> None:
     rows = [(1, 0, 3.0, 2.0, 1.0), (2, 1, 4.0, 1.0, 1.0), (3, 0, 2.0, 0.0, 0.0)]
     method = cc.BradleyTerry(prior=0)
     score = method.fit_predict(comparisons(rows), features=features(x)).score
-    assert score.max() - score.min() > 2 * bradley_terry._FARTHEST
+    assert score.max() - score.min() > 2 * _bradley_terry_identifiability._DIVERGED_GAP
     assert method.coefficients_["1"] == pytest.approx(0.93, abs=0.2)
 
 
@@ -597,13 +602,13 @@ def test_intervals_of_two_items_by_hand() -> None:
     gap = method.fit_predict(votes).difference("a", "b")
     p = 1 / (1 + math.exp(-gap.value))
     assert 30 - 50 * p == pytest.approx(2.0 * gap.value / 2, abs=1e-9)
-    w, pulls = 50 * p * (1 - p), (20 - 25 * p) ** 2 + (10 - 25 * p) ** 2
+    w, meat = 50 * p * (1 - p), (20 - 25 * p) ** 2 + (10 - 25 * p) ** 2
     # Along the difference H is 2w + λ and M + λ is 2 Σ u² + λ; without the λ of the prior the middle would lack it.
-    posterior, sandwich = 2 / (2 * w + 2.0), 2 * (2 * pulls + 2.0) / (2 * w + 2.0) ** 2
+    posterior, sandwich = 2 / (2 * w + 2.0), 2 * (2 * meat + 2.0) / (2 * w + 2.0) ** 2
     plain = cc.BradleyTerry(prior=2.0, uncertainty="information").fit_predict(votes)
     assert plain.difference("a", "b").stderr == pytest.approx(math.sqrt(posterior), rel=1e-9)
     # Two experts of equal weight: a = 2 / 11, b = 10 / 11, and both items say how far they differ beyond chance.
-    design = 1 + 2 * (pulls / w - 1 / 2)
+    design = 1 + 2 * (meat / w - 1 / 2)
     assert design > 2
     want = 2 / 11 * sandwich + 10 / 11 * design * posterior
     assert gap.stderr == pytest.approx(math.sqrt(want), rel=1e-9)
@@ -661,11 +666,11 @@ def test_one_expert_gives_no_interval_and_says_so() -> None:
 
 
 def test_large_instances_get_intervals_only_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bradley_terry, "_MANY_ITEMS", 3)
+    monkeypatch.setattr(_bradley_terry_intervals, "_MANY_ITEMS", 3)
     with pytest.warns(ConcordantWarning, match="covariance of 5 scores takes 0.0 GB"):
         assert np.isnan(cc.BradleyTerry().fit_predict(comparisons()).stderr).all()
     assert np.isfinite(cc.BradleyTerry(uncertainty="information").fit_predict(comparisons()).stderr).all()
-    monkeypatch.setattr(bradley_terry, "_MUCH_MEMORY", 100.0)
+    monkeypatch.setattr(_bradley_terry_intervals, "_MUCH_MEMORY", 100.0)
     with pytest.warns(ConcordantWarning, match="no intervals: the covariances of the scores of 1 instances"):
         assert cc.BradleyTerry().fit_predict(comparisons()).stderr is None
 
@@ -938,7 +943,7 @@ def test_a_side_that_never_wins_is_named_where_judges_may_lean() -> None:
 
 
 def test_memory_is_looked_at_before_the_intervals_of_judges_and_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("concordant.aggregators.bradley_terry._MANY_ITEMS", 2)
+    monkeypatch.setattr("concordant.aggregators._bradley_terry_intervals._MANY_ITEMS", 2)
     votes = cc.Comparisons("q", ["x", "y"] * 3, list("abcbca"), list("bcacab"), [3, 2, 4, 1, 2, 1], [1] * 6)
     table = cc.Features(["q"] * 3, ["a", "b", "c"], [[0.0], [1.0], [3.0]])
     for params, features in (({"reliability": True}, None), ({}, table)):

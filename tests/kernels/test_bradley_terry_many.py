@@ -22,7 +22,7 @@ def test_one_exponential_per_item_gives_the_same(model: str, tie: float, spread:
     for many in (True, False):
         kept = np.zeros(n), np.empty(pairs), np.zeros(pairs)
         if many:
-            numbers = bradley_terry._evaluate_all(columns, s, tie, 0.4, code, *kept)
+            numbers = bradley_terry.evaluate_all(columns, s, tie, 0.4, code, *kept)
         else:
             numbers = bradley_terry._evaluate(columns, (0, pairs), s, tie, 0.4, code, *kept)
         seen.append((np.array(numbers), *kept))
@@ -33,7 +33,7 @@ def test_one_exponential_per_item_gives_the_same(model: str, tie: float, spread:
 def test_scores_too_far_out_for_exponentials_are_still_evaluated() -> None:
     columns = (np.array([0], np.int32), np.array([1], np.int32), np.array([2.0]), np.array([1.0]), np.array([0.0]))
     gradient = np.zeros(2)
-    value = bradley_terry._evaluate_all(
+    value = bradley_terry.evaluate_all(
         columns, np.array([900.0, 0.0]), 0.0, 0.0, 0, gradient, np.empty(1), np.empty(1)
     )[0]
     assert value == -900.0

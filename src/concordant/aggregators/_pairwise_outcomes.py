@@ -6,7 +6,7 @@ counts with experts (or outcomes) reweighted by a Bayesian bootstrap.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,14 +18,17 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.index import Slots
 from concordant.data.preferences import Preferences
 from concordant.data.streams import bayesian_bootstrap_weights
+from concordant.inference.uncertainty import WEAK_PRIOR
 from concordant.kernels.pairwise_wins import pair_room
 
 if TYPE_CHECKING:
     from concordant.kernels.bradley_terry import ListClusters, Shared
     from concordant.kernels.pair_counts import Pairs
 
-__all__ = ["ListOutcomes", "PairwiseOutcomes", "ExpertGradients", "ComparisonOutcomes", "pairs_per_choice"]
+__all__ = ["ListOutcomes", "PairwiseOutcomes", "ExpertGradients", "ComparisonOutcomes", "has_ties", "pairs_per_choice"]
 
+# Precision of the prior behind published rows, for outcomes from lists, in units of T / M.
+_PUBLISHED_PRIOR = 2.0
 # About this many pairs of lists are counted at a time, where several instances allow it.
 _BLOCK_PAIRS = 1 << 22
 
@@ -40,6 +43,16 @@ def pairs_per_choice(votes: Preferences, totals: Floats) -> Floats:
     per_instance = np.bincount(votes.list_instance, choices, len(votes))
     out: Floats = np.where((per_instance > 0) & (totals > 0), totals / np.maximum(per_instance, 1e-300), 1.0)
     return out
+
+
+def has_ties(votes: Preferences | Comparisons, transform: str) -> bool:
+    """Return whether votes hold ties under a transform of lists."""
+    if isinstance(votes, Comparisons):
+        return bool(votes.n_ties.any())
+    if transform != "binary" or not votes.n_rows:
+        return False
+    most = np.maximum.reduceat(votes.positions("dense"), votes.list_offsets[:-1])
+    return bool(((most < votes.list_lengths) & (votes.weights > 0)).any())
 
 
 class ExpertGradients(NamedTuple):
@@ -85,6 +98,18 @@ class PairwiseOutcomes:
         """Edges between slots that met, as two columns: enough of them to have the same connected components."""
         raise NotImplementedError
 
+    @property
+    def all_ties(self) -> bool:
+        """Whether there are outcomes, and all of them are ties."""
+        p = self.pairs
+        return bool(p.n_ties.any()) and not (p.n_left.any() or p.n_right.any())
+
+    def observed_instances(self) -> Iterator[tuple[int, slice]]:
+        """Yield the instances that have outcomes, and their slots."""
+        edges = self.slots.offsets.tolist()
+        for n in np.flatnonzero(self.totals > 0).tolist():
+            yield n, slice(edges[n], edges[n + 1])
+
     def windows(self) -> list[PairwiseOutcomes]:
         """Return the outcomes in windows of whole instances, each with pair counts that fit in memory."""
         return [self]
@@ -104,7 +129,20 @@ class PairwiseOutcomes:
     @cached_property
     def calibration(self) -> Floats:
         """Outcomes of each instance per choice that was made: 1 for comparisons."""
-        return np.ones(len(self.slots))
+        raise NotImplementedError
+
+    def prior_precision(self, prior: str | float) -> Floats:
+        """Return the precision of the scores' normal prior in every instance.
+
+        "auto" is weak, "published" that of the published rows: 2 T / M for lists, T outcomes and M items of an
+        instance. A number holds for all instances.
+        """
+        sizes = self.slots.sizes
+        if not isinstance(prior, str):
+            return np.full(len(sizes), float(prior))
+        if prior == "published" and self.derived:
+            return np.asarray(_PUBLISHED_PRIOR * self.totals / np.maximum(sizes, 1), dtype=np.float64)
+        return WEAK_PRIOR * self.calibration
 
     @cached_property
     def totals(self) -> Floats:
@@ -122,16 +160,20 @@ class PairwiseOutcomes:
 
 
 class ComparisonOutcomes(PairwiseOutcomes):
-    """Pairwise outcomes observed as comparisons."""
+    """Pairwise outcomes observed as comparisons, or lists of which every pair of every expert is written out."""
 
-    derived = False
-
-    def __init__(self, votes: Comparisons, ties: bool, sided: bool) -> None:
+    def __init__(self, votes: Comparisons, ties: bool, sided: bool, lists: Preferences | None = None) -> None:
         self.slots = votes.slots
+        self.lists = lists
+        self.derived = lists is not None
         self.votes = votes
         self.sided = sided
         self.n_ties = votes.n_ties if ties or not len(votes.n_ties) else np.zeros(votes.n_rows)
         self.has_experts = votes.expert is not None
+
+    @cached_property
+    def calibration(self) -> Floats:
+        return np.ones(len(self.slots)) if self.lists is None else pairs_per_choice(self.lists, self.totals)
 
     @property
     def rows(self) -> tuple[Codes, Codes, Floats, Floats, Floats]:
@@ -215,15 +257,6 @@ class ListOutcomes(PairwiseOutcomes):
     @cached_property
     def calibration(self) -> Floats:
         return pairs_per_choice(self.votes, self.totals)
-
-    @property
-    def tied(self) -> bool:
-        """Whether some list holds two items of equal value."""
-        v = self.votes
-        if not v.n_rows:
-            return False
-        most = np.maximum.reduceat(v.positions("dense"), v.list_offsets[:-1])
-        return bool(((most < v.list_lengths) & (v.weights > 0)).any())
 
     @property
     def comparison_graph(self) -> tuple[Codes, Codes]:

@@ -1,10 +1,10 @@
 """Standard errors, intervals and rank ranges: cluster-robust covariance, moderated where clusters are few.
 
-Every model with intervals brings the Hessian of its objective and, where outcomes of one expert hang together, the
-gradients of the experts as clusters. The sandwich built from them holds for many clusters and fails for an item that
-few of them speak of: at the optimum the gradients of its clusters cancel, and a single one leaves a variance of zero.
-So each variance is a weighted mean of the item's own sandwich and of the information times a design effect that all
-items share, as moderated variances are in other fields.
+A model with intervals provides the Hessian of its objective and, where the outcomes of one expert are correlated, the
+gradients of the experts as clusters. The sandwich built from them is valid for many clusters and fails for an item that
+few clusters inform: at the optimum the gradients of its clusters cancel, and a single cluster leaves a variance of
+zero. So each variance is a weighted mean of the item's own sandwich and of the information times a design effect that
+all items share, like the moderated variances of genomics.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ __all__ = [
 # Precision of the default normal prior on a score: a standard deviation of 3.2 on the scale of log odds. A stronger one
 # shortens the errors of the average item and loses the best one of a wide field (docs/uncertainty.md has the figures).
 WEAK_PRIOR = 0.1
-# How many clusters the shared design effect is worth beside an item's own.
+# The weight of the shared design effect, in clusters, beside an item's own.
 _POOLED_CLUSTERS = 10.0
-# An item with fewer effective clusters than this, in an instance that has more, is named in a warning.
+# A warning names items with fewer effective clusters than this, in instances that have more.
 _FEW_CLUSTERS = 5.0
-# Adherence learned from fewer instances than this is not sure enough to be taken as known.
+# Adherence learned from fewer instances than this is too uncertain to be taken as known.
 _FEW_INSTANCES = 50
-# Gradients of clusters whose squares come to no more than this part of the information do not differ.
+# Clusters do not differ where the squares of their gradients sum to no more than this part of the information.
 _NO_SPREAD = 1e-9
 _TINY = 1e-300
-# Instances, and rows of a table, are worked on together until they have this many cells.
+# Instances, and rows of a covariance, are batched up to this many cells.
 _BATCH_CELLS = 1 << 16
-# From this many items on the ranges of ranks are computed in single precision, which is more than they need.
+# From this many items on ranges of ranks are computed in single precision, which suffices.
 _MANY_RANKED = 256
-# The least variance of true scores, as a share of the mean variance of errors, and how many steps look for it.
+# The least variance of true scores, as a share of the mean variance of errors, and the steps of its iteration.
 _LEAST_BETWEEN, _PAULE_MANDEL_STEPS = 0.05, 12
-# Rows of the table of pairs that are looked at together when ranks are bounded.
+# Rows of the matrix of pairs that are computed together for simultaneous ranges.
 _PAIR_ROWS = 512
 
 
 class Clusters(NamedTuple):
-    """The experts of one or more instances as clusters, summed up; instances of equal size may be stacked.
+    """Sums over the experts of one or more instances as clusters; instances of equal size may be stacked.
 
     Attributes
     ----------
@@ -68,9 +68,9 @@ class Clusters(NamedTuple):
     squares : float64[..., m]
         Σ_g h_gi².
     count : float64[...]
-        How many clusters there are.
+        The number of clusters.
     total : float64[..., m]
-        Σ_g u_g along the scores, which at the best ones is what the prior holds against; 0 without one.
+        Σ_g u_g along the scores: at the optimum the gradient of the prior's penalty, 0 without a prior.
     """
 
     meat: Floats
@@ -81,7 +81,7 @@ class Clusters(NamedTuple):
 
     @classmethod
     def of(cls, gradients: Floats, information: Floats, weight: Floats | None = None) -> Clusters:
-        """Return the sums over clusters given one by one, each standing for `weight` equal ones."""
+        """Return the sums over clusters, each of which stands for `weight` equal ones."""
         w = np.ones(len(gradients)) if weight is None else weight
         meat = (gradients * w[:, None]).T @ gradients
         total = w @ gradients[:, : information.shape[1]]
@@ -89,13 +89,13 @@ class Clusters(NamedTuple):
 
     @property
     def amount(self) -> Floats:
-        """Σ_g |h_gi| or less, for likelihoods that are not concave (ordered partitions): Σ_g h_gi for all others."""
+        """Σ_g h_gi, or for likelihoods that are not concave (ordered partitions) a lower bound of Σ_g |h_gi|."""
         out: Floats = np.maximum(self.information, np.sqrt(self.squares))
         return out
 
 
 class ScoreCovariance(NamedTuple):
-    """The covariance of the scores minus their mean, and what it rests on.
+    """The covariance of the scores minus their mean, with the degrees of freedom of the variances.
 
     Attributes
     ----------
@@ -104,9 +104,9 @@ class ScoreCovariance(NamedTuple):
     freedom : float64[..., m]
         Degrees of freedom of each variance, infinite where it is not estimated from clusters.
     clusters : float64[..., m]
-        Effective number of clusters that speak of each item, infinite where there are none.
+        Effective number of clusters that inform each item, infinite for a covariance without clusters.
     unanimous : bool[...]
-        Whether the clusters do not differ at all, so that the information alone stands for their spread.
+        Whether the clusters do not differ at all, so that the covariance comes from the information alone.
     """
 
     table: Floats
@@ -116,16 +116,16 @@ class ScoreCovariance(NamedTuple):
 
     @classmethod
     def of(cls, known: Floats) -> ScoreCovariance:
-        """Return that of a covariance that rests on no clusters of its own."""
+        """Return a covariance that is not estimated from clusters."""
         endless = np.full(known.shape[:-1], np.inf)
         return cls(known, endless, endless, np.zeros(known.shape[:-2], dtype=np.bool_))
 
     def one(self, k: int) -> ScoreCovariance:
-        """Return that of one instance of several."""
+        """Return the covariance of one instance of a stack."""
         return ScoreCovariance(self.table[k], self.freedom[k], self.clusters[k], bool(self.unanimous[k]))
 
     def placed(self, places: Ints, size: int) -> ScoreCovariance:
-        """Return that of `size` items of which these are the ones at `places`; nothing is known of the others."""
+        """Return the covariance of `size` items, of which these are at `places`; the others have variance 0."""
         table = np.zeros((size, size))
         table[np.ix_(places, places)] = self.table
         freedom, clusters = np.full(size, np.inf), np.full(size, np.inf)
@@ -133,7 +133,7 @@ class ScoreCovariance(NamedTuple):
         return ScoreCovariance(table, freedom, clusters, self.unanimous)
 
     def anchored(self, anchor: int) -> ScoreCovariance:
-        """Return that of the scores minus the score of one item."""
+        """Return the covariance of the scores minus the score of the anchor."""
         variance = np.diag(self.table)
         doubt = variance**2 / self.freedom
         doubt = doubt + doubt[anchor]
@@ -159,22 +159,21 @@ def score_covariance(
         v_ij = √(a_i a_j) S_ij + √(b_i b_j K_i K_j) B_ij,   a_i = G_i / (G_i − 1 + d),   b_i = d / (G_i − 1 + d),
 
     S = H⁻¹ (M + cP) H⁻¹ the clustered sandwich, B the posterior covariance above, G_i = (Σ_g h_gi)² / Σ_g h_gi² the
-    effective number of clusters that speak of item i, and d = 10. The design effect is
-    K_i = 1 + σ² Σ_g h_gi² / Σ_g h_gi: experts whose own score of an item varies by σ² have gradients of variance
-    h + σ² h². σ² ≥ 0 is estimated from all items together, by moments. With many clusters this is the sandwich; with
-    one it is the information times K.
+    effective number of clusters that inform item i, and d = 10. The design effect is K_i = 1 + σ² Σ_g h_gi² / Σ_g h_gi:
+    if the score of an item varies by σ² between experts, gradients have variance h + σ² h². σ² ≥ 0 is estimated by
+    moments from all items. With many clusters this is the sandwich; with one it is the information times K.
 
     Parameters
     ----------
     hessian : float64[..., p, p]
-        Of the negative penalised log-likelihood; the scores come first, then whatever else was estimated. Without a
-        prior it is singular along a common shift of the scores, which is made good here.
+        Hessian of the negative penalised log-likelihood; the scores come first, then other parameters. Without a prior
+        it is singular along a common shift of the scores; it is regularised here.
     scores : int
-        m, how many scores there are.
+        m, the number of scores.
     prior : float or float64[..., m]
         The diagonal of P.
     calibration : float or float64[...]
-        c, how many times over the likelihood counts what was observed: 1 for outcomes, more for the pairs of lists.
+        c, how many times the likelihood counts an observation: 1 for outcomes, more for the pairs of lists.
     clusters : Clusters, optional
         The experts.
     repeated : float64[..., m, m], optional
@@ -193,7 +192,7 @@ def score_covariance(
     own = np.broadcast_to(np.asarray(prior, dtype=np.float64), (*hessian.shape[:-2], m))
     times = np.asarray(calibration, dtype=np.float64)[..., None, None]
     diagonal = np.diagonal(hessian, axis1=-2, axis2=-1)[..., :m]
-    # An item that nobody speaks of stays at the prior's mode, and the mean of the scores is none the less sure.
+    # An item without information stays at the prior's mode and adds nothing to the variance of the mean.
     heard = diagonal > own * (1.0 + 1e-12)
     inverse = _inverse(_regularised(hessian, m, own))
     pick = inverse[..., :m, :]
@@ -227,7 +226,7 @@ def moderated(
     clusters : Clusters
         The experts.
     effective : float64[..., m], optional
-        G_i, where an expert may say nothing of an item and its likelihood depends on the item's score all the same.
+        G_i, where the likelihood of an expert may depend on the score of an item that the expert does not compare.
     """
     m = known.shape[-1]
     count = np.asarray(clusters.count, dtype=np.float64)[..., None]
@@ -235,7 +234,7 @@ def moderated(
     seen = np.diagonal(sandwich, axis1=-2, axis2=-1)
     from_all = clusters.information**2 / np.maximum(clusters.squares, _TINY)
     design = _design_effect(clusters, m, from_all)
-    # Clusters that all say the same hold against the prior together, each with the same part.
+    # The gradients of equal clusters balance the prior together, each with the same share.
     apart = np.diagonal(clusters.meat, axis1=-2, axis2=-1)[..., :m] - np.square(clusters.total) / np.maximum(count, 1.0)
     unanimous: Any = (apart <= _NO_SPREAD * clusters.amount).all(axis=-1) & (m > 1)
     effective = np.clip(from_all if effective is None else effective, 1.0, np.maximum(count, 1.0))
@@ -244,7 +243,7 @@ def moderated(
     b = np.where(unanimous[..., None], 1.0, _POOLED_CLUSTERS / share)
     table = _scaled(sandwich, np.sqrt(a)) + _scaled(known, np.sqrt(b * design))
     variance = np.diagonal(table, axis1=-2, axis2=-1)
-    # Satterthwaite: the item's own share is as sure as its clusters are many, the shared one as all of them.
+    # Satterthwaite: the item's own part has the degrees of freedom of its clusters, the shared part those of all.
     pooled = b * (design - 1.0) * at
     doubt = (a * seen) ** 2 / np.maximum(effective - 1.0, 1.0) + pooled**2 / np.maximum(2.0 * (count - 1.0), 1.0)
     freedom = np.full(variance.shape, np.inf)
@@ -255,10 +254,10 @@ def moderated(
 def batched(
     how: Callable[..., ScoreCovariance], given: Sequence[dict[str, Any] | None]
 ) -> list[ScoreCovariance | None]:
-    """Return `score_covariance` or `moderated` of every instance, those of small and equal size together.
+    """Return `score_covariance` or `moderated` of every instance, batching small instances of equal size.
 
-    Many small instances would spend their time between the steps otherwise. A small one that is alone is a stack of
-    one, so that its numbers are the same to the last bit whatever others are there.
+    With many small instances, calls from Python would take most of the time. A small instance that is alone is a batch
+    of one, so that its numbers do not depend on the others to the last bit.
     """
     out: list[ScoreCovariance | None] = [None] * len(given)
     by_size: dict[int, list[tuple[int, dict[str, Any]]]] = {}
@@ -280,7 +279,7 @@ def batched(
 
 
 def _batch(values: list[Any]) -> Any:
-    """Return the same argument of several instances as one."""
+    """Stack the same argument of several instances."""
     if isinstance(values[0], Clusters):
         return Clusters(*(np.stack([np.asarray(v[k]) for v in values]) for k in range(len(Clusters._fields))))
     return np.stack(values) if isinstance(values[0], np.ndarray) else values[0]
@@ -289,8 +288,8 @@ def _batch(values: list[Any]) -> Any:
 def _design_effect(clusters: Clusters, m: int, effective: Floats) -> Floats:
     """Return K_i = 1 + σ² Σ h² / Σ h, σ² by moments over all items of an instance.
 
-    At the optimum the gradients of an item's clusters add up to next to nothing, which takes 1/G_i of their squares
-    away: E Σ_g u_gi² = (1 − 1/G_i) (Σ_g h_gi + σ² Σ_g h_gi²).
+    At the optimum the gradients of an item's clusters sum to nearly 0, which takes 1/G_i of their squares away:
+    E Σ_g u_gi² = (1 − 1/G_i) (Σ_g h_gi + σ² Σ_g h_gi²).
     """
     seen = np.diagonal(clusters.meat, axis1=-2, axis2=-1)[..., :m]
     information = np.maximum(clusters.amount, _TINY)
@@ -372,7 +371,7 @@ def regauge(covariance: Floats, anchor: int | None) -> Floats:
 
 
 def _quantile(tail: float, freedom: Floats) -> Floats:
-    """Return what a standard estimate exceeds with this probability, by Student's law with `freedom` degrees."""
+    """Return the upper quantile of Student's t distribution with `freedom` degrees of freedom."""
     from scipy import special
 
     out = np.full(np.shape(freedom), -special.ndtri(tail))
@@ -395,28 +394,28 @@ def with_intervals(
 ) -> Consensus:
     """Return the consensus of scores with their standard errors, intervals, rank ranges and covariance.
 
-    The interval of a score is score ± q · standard error, q by Student's law with the degrees of freedom of its
-    variance. A marginal range of ranks holds the rank of its item with probability `level`: from the distribution of
-    the number of items that are better. A simultaneous one counts who is surely better and who is surely worse: the
-    item is compared with every other one at level 1 − (1 − level)/(M − 1), so that with probability `level` none of the
-    M − 1 verdicts about it is wrong.
+    The interval of a score is score ± q · standard error, q the quantile of Student's t with the degrees of freedom of
+    its variance. A marginal range of ranks holds the rank of its item with probability `level`: from the distribution
+    of the number of items that are better. A simultaneous one counts the items that are surely better and surely worse:
+    the item is compared with every other one at level 1 − (1 − level)/(M − 1), so that with probability `level` none of
+    these M − 1 comparisons is wrong.
 
     Parameters
     ----------
     slots, score
         As in `Consensus.from_codes`.
     spreads : sequence of ScoreCovariance or None
-        One for each instance; None where nothing can be said, which leaves NaN and the ranks 1 to M.
+        One for each instance; None leaves its standard errors NaN and its ranges of ranks 1 to M.
     level : float
-        Of each interval.
+        Level of each interval.
     rank_ranges : {"marginal", "simultaneous"}
-        What the ranges of ranks promise.
+        The kind of the ranges of ranks.
     gauge, method : str
         What fixes the origin of the scores, and how the intervals were made.
     known : bool[S], optional
-        False for items about which nobody said anything.
+        False for items without an observation.
     warn : callable, optional
-        Where to name items whose intervals rest on few experts, and instances whose experts all say the same.
+        Receives warnings about items with few experts, and instances whose experts all say the same.
 
     Examples
     --------
@@ -450,7 +449,7 @@ def with_intervals(
         if one.clusters[0] < np.inf:
             rare += (edges[q] + np.flatnonzero(told[own] & _is_rare(one.clusters))).tolist()
     reach = _quantile((1.0 - level) / 2, freedom)
-    # The items of an instance of which something is known, with their covariance, by their number.
+    # The observed items of every instance with their covariance, by the number of them.
     by_size: dict[int, list[tuple[Ints, Floats]]] = {}
     for q, table in enumerate(tables):
         own = slice(edges[q], edges[q + 1])
@@ -469,7 +468,7 @@ def with_intervals(
             part = which[first : first + step]
             at = np.stack([places for places, _ in part])
             found = _marginal_ranges(score[at], np.stack([table for _, table in part]), reach[at], level)
-            # Any item of which nothing is known may be better.
+            # Any item without an observation may be better.
             ranges[0, at], ranges[1, at] = found[0], found[1] + ranges[1, at] - m
     if warn is not None:
         _mention(slots, rare, unanimous, warn)
@@ -489,7 +488,7 @@ def with_intervals(
 
 
 def warn_few_instances(instances: int, warn: Callable[[str, type[UncertaintyWarning]], None]) -> None:
-    """Warn where so few instances taught the adherence of the experts that taking it as known shortens intervals."""
+    """Warn where adherence was learned from so few instances that taking it as known makes intervals too short."""
     if instances < _FEW_INSTANCES:
         several = "one instance" if instances == 1 else f"{instances} instances"
         warn(
@@ -500,7 +499,7 @@ def warn_few_instances(instances: int, warn: Callable[[str, type[UncertaintyWarn
 
 
 def _is_rare(clusters: Floats) -> Any:
-    """Return the items that few experts speak of though the instance has more."""
+    """Return the items that few experts compare though the instance has more experts."""
     most = float(clusters[np.isfinite(clusters)].max(initial=0.0))
     if most < _FEW_CLUSTERS:
         return np.zeros(len(clusters), dtype=np.bool_)
@@ -532,7 +531,7 @@ def _mention(
 
 
 def some_items(slots: Slots, instances: Sequence[int] | Ints) -> str:
-    """Return the items of the first of these instances in words, and how many instances more there are."""
+    """Return a phrase that names the items of the first of these instances, and the number of further instances."""
     n = int(instances[0])
     items = slots.items[int(slots.offsets[n]) : int(slots.offsets[n + 1])]
     more = f" and {len(instances) - 1} more" if len(instances) > 1 else ""
@@ -542,11 +541,11 @@ def some_items(slots: Slots, instances: Sequence[int] | Ints) -> str:
 def _marginal_ranges(score: Floats, c: Floats, reach: Floats, level: float) -> Floats:
     """Return the marginal ranges of ranks, [lowest and highest, instance, item], of instances of equal size.
 
-    Estimated scores lie further apart than true ones, and ranks taken from them would miss those of items that are
-    nearly alike. So the true scores are taken as a normal sample whose variance is that of the estimates less that of
-    their errors; given the estimates they are normal again, with mean s and covariance C. The number of items better
+    Estimated scores lie further apart than true ones, so ranges from estimates would miss the ranks of items that are
+    nearly equal. By empirical Bayes the true scores are a normal sample, whose variance is that of the estimates minus
+    that of their errors; given the estimates they are normal with mean s and covariance C. The number of items better
     than item i has mean Σ_j p_ij, p_ij = P(s_j > s_i), and a variance of two parts: that of s_i, which moves all p_ij
-    together, and what is left to the others. It is taken as normal.
+    together, and that of the others given s_i. Its distribution is approximated by a normal one.
     """
     from scipy.special import ndtr, ndtri
 
@@ -564,7 +563,7 @@ def _marginal_ranges(score: Floats, c: Floats, reach: Floats, level: float) -> F
         apart = np.sqrt(np.maximum(own + variance[:, None, :] - 2 * c[:, rows], least))
         gap = (score[:, None, :] - score[:, rows, None]) / apart
         better = ndtr(gap)
-        # How much p_ij moves, on average, with one standard deviation of s_i.
+        # The mean change of p_ij with one standard deviation of s_i.
         with np.errstate(over="ignore"):
             # A correlation, which only rounding beside a vanishing variance takes beyond 1.
             correlation = np.clip((c[:, rows] - own) / (apart * np.sqrt(own)), -1.0, 1.0)
@@ -573,14 +572,14 @@ def _marginal_ranges(score: Floats, c: Floats, reach: Floats, level: float) -> F
         left = (better * (1.0 - better) - moved * moved).sum(axis=2)
         margin[:, rows] = np.sqrt(moved.sum(axis=2) ** 2 + np.maximum(left, 0.0))
         middle[:, rows] = better.sum(axis=2)
-    # Half a rank makes good that a number of items is whole.
+    # Half a rank: the continuity correction.
     margin = 0.5 + reach_of_level * margin
     out: Floats = np.clip(np.stack([np.ceil(1.0 + middle - margin), np.floor(1.0 + middle + margin)]), 1.0, m)
     return out
 
 
 def _variances(c: Floats) -> Floats:
-    """Return the diagonals of covariances, none of them below 1e-12 of the largest: less is rounding."""
+    """Return the diagonals of covariances, at least 1e-12 of the largest element: less is rounding."""
     diagonal = np.diagonal(c, axis1=-2, axis2=-1)
     least = 1e-12 * diagonal.max(axis=-1, keepdims=True, initial=0.0)
     out: Floats = np.maximum(diagonal, np.maximum(least, 1e8 * np.finfo(c.dtype).tiny))
@@ -590,9 +589,9 @@ def _variances(c: Floats) -> Floats:
 def _empirical_bayes(score: Floats, c: Floats) -> tuple[Floats, Floats]:
     """Return mean and covariance of true scores, a normal sample, given estimates whose errors have covariance c.
 
-    Each item is shrunk by its own variance. The inverse of the whole table would be better if the table were known; it
-    is estimated from the experts, and with as many items as half the experts its inverse is mostly noise, which moves
-    the ranges away from the scores.
+    Each item is shrunk by its own variance. The inverse of the whole covariance would be better if it were known; it is
+    estimated from the experts, and with as many items as half the experts its inverse is mostly noise, which moves the
+    ranges away from the scores.
     """
     apart = score - score.mean(axis=-1, keepdims=True)
     variance = _variances(c)
@@ -605,8 +604,8 @@ def _empirical_bayes(score: Floats, c: Floats) -> tuple[Floats, Floats]:
 def _paule_mandel(score: Floats, variance: Floats) -> Floats:
     """Return the variance τ² of true scores whose estimates have errors of these variances, by Paule and Mandel.
 
-    It solves Σ (s_i − s̄)² / (v_i + τ²) = M − 1, s̄ the mean weighted alike, so that an item with a large error does not
-    count for more than it tells.
+    It solves Σ (s_i − s̄)² / (v_i + τ²) = M − 1, s̄ the mean with the same weights, so that items with large errors
+    have little influence.
     """
     m = score.shape[-1]
     least: Floats = _LEAST_BETWEEN * m / (1.0 / variance).sum(axis=-1, keepdims=True)
@@ -621,13 +620,13 @@ def _paule_mandel(score: Floats, variance: Floats) -> Floats:
 
 
 def _simultaneous_ranges(score: Floats, c: Floats, reach: Floats, level: float) -> tuple[Any, Any]:
-    """Return the simultaneous range of each rank: behind who is surely better, before who is surely worse.
+    """Return the simultaneous range of each rank: after the items surely better, before the items surely worse.
 
-    A comparison with an item of which nothing is known (NaN) is never sure.
+    A comparison with an item without an observation (NaN) is never sure.
     """
     from scipy.special import ndtri
 
-    # As far as a normal law reaches for so many verdicts, wider where a variance is less sure.
+    # The normal quantile for M − 1 comparisons, wider where a variance has few degrees of freedom.
     apart = float(-ndtri((1.0 - level) / 2 / (len(score) - 1)))
     wide = _scaled(c, reach / -ndtri((1.0 - level) / 2))
     variance = np.diag(wide)

@@ -1,0 +1,183 @@
+"""Bradley-Terry with the reliability of every expert: outcomes by expert, scores given the judges, and covariances.
+
+The model and its fit are in `_expert_reliability`; a judge is an expert.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from concordant.aggregators._bradley_terry_identifiability import Warn
+from concordant.aggregators._bradley_terry_intervals import FEW_EXPERTS, NOT_COMPARED
+from concordant.aggregators._pairwise_outcomes import ComparisonOutcomes
+from concordant.arrays import Codes, Floats, Ints
+from concordant.base.limits import check_limits
+from concordant.data.comparisons import Comparisons
+from concordant.data.index import Texts
+from concordant.data.preferences import Preferences
+from concordant.errors import IdentifiabilityWarning, listing, setting
+from concordant.inference.experts import check_known
+from concordant.inference.uncertainty import Clusters, ScoreCovariance, score_covariance
+from concordant.kernels.pairwise_wins import pairs_held
+
+if TYPE_CHECKING:
+    from concordant.aggregators._expert_reliability import JudgeFit, Variance
+
+__all__ = [
+    "DETAILS",
+    "JudgedScores",
+    "Judges",
+    "columns",
+    "details",
+    "outcomes_by_expert",
+    "score_covariances",
+    "scores",
+    "warn_one_sided",
+]
+
+# The parameters of a judge among the details that a fitted method keeps.
+DETAILS = ("slope", "slope_stderr", "side", "tie_tendency")
+
+
+class Judges(NamedTuple):
+    """Estimated parameters of the judges, as `_expert_reliability` takes them; a tie of -inf leaves ties out."""
+
+    slope: Floats
+    slope_stderr: Floats
+    side: Floats
+    tie_tendency: Floats
+    tie: float
+
+    @classmethod
+    def of(cls, details: Mapping[str, Any], tie: float) -> Judges:
+        """Return the judges of a fitted method from its details and its tie parameter (0 without ties)."""
+        slope, slope_stderr, side, tie_tendency = (np.array(details[name]) for name in DETAILS)
+        return cls(slope, slope_stderr, side, tie_tendency, float(np.log(tie)) if tie > 0 else -np.inf)
+
+
+class JudgedScores(NamedTuple):
+    """Scores given the judges, and the outcomes they rest on.
+
+    `variance` is that of the population of judges where the judges were estimated from these outcomes, else None.
+    """
+
+    outcomes: ComparisonOutcomes
+    score: Floats
+    variance: Variance | None
+
+
+def outcomes_by_expert(
+    votes: Preferences | Comparisons,
+    transform: str,
+    ties: bool,
+    experts: list[str] | None = None,
+    unknown_experts: str = "error",
+) -> ComparisonOutcomes:
+    """Return the outcomes expert by expert; of lists every pair of every expert is written out.
+
+    With `experts`, outcomes of other experts raise an error or are dropped, as `unknown_experts` says, and the experts
+    are numbered as given.
+    """
+    if isinstance(votes, Comparisons):
+        rows, lists = votes, None
+    else:
+        n_pairs = pairs_held(votes.list_offsets, votes.list_starts)
+        check_limits("BradleyTerry", votes, "the pairs of every list", n_bytes=64.0 * n_pairs)
+        rows, lists = votes.comparisons(transform, ties=ties and transform == "binary", missing="unknown"), votes
+    if experts is not None:
+        rows = _of_experts(rows, experts, unknown_experts)
+    return ComparisonOutcomes(rows, ties, sided=False, lists=lists)
+
+
+def _of_experts(rows: Comparisons, experts: list[str], unknown_experts: str) -> Comparisons:
+    """Return the comparisons of these experts, numbered as given."""
+    codes = {name: k for k, name in enumerate(experts)}
+    check_known(rows, codes, "BradleyTerry", unknown_experts)
+    new = np.array([codes.get(e, -1) for e in rows.experts], dtype=np.int32)
+    expert = np.zeros(0, dtype=np.int32) if rows.expert is None else rows.expert
+    kept = np.flatnonzero(new[expert] >= 0) if len(expert) else np.zeros(0, np.int64)
+    counts = (rows.left[kept], rows.right[kept], rows.n_left[kept], rows.n_right[kept], rows.n_ties[kept])
+    return Comparisons.from_codes(
+        rows.slots, Texts(experts), new[expert[kept]] if len(expert) else expert, *counts, sided=rows.sided
+    )
+
+
+def columns(outcomes: ComparisonOutcomes) -> tuple[Codes, Codes, Codes, Floats, Floats, Floats, Ints]:
+    """Return the columns that the functions of `_expert_reliability` take."""
+    rows = outcomes.votes
+    expert = np.zeros(0, dtype=np.int32) if rows.expert is None else rows.expert
+    return rows.left, rows.right, expert, rows.n_left, rows.n_right, outcomes.n_ties, rows.slots.offsets
+
+
+def warn_one_sided(rows: Comparisons, warn: Warn) -> None:
+    """Warn where one side never wins: side biases of the experts explain that as well as scores do."""
+    won = {"left": float(rows.n_left.sum()), "right": float(rows.n_right.sum())}
+    lost = [side for side, count in won.items() if not count]
+    if rows.sided and len(lost) == 1:
+        warn(
+            f"the {lost[0]} item never won, in {sum(won.values()):,.10g} outcomes that were decided: the experts "
+            f"may as well lean to the other side, and scores of items {listing(rows.items.tolist(), 5)} mean "
+            f"little. If the columns are winner and loser, pass {setting('sided', False)}.",
+            IdentifiabilityWarning,
+        )
+
+
+def details(fitted: JudgeFit) -> dict[str, list[float]]:
+    """Return what a fitted method keeps of every expert beside its reliability."""
+    return {
+        "stderr": fitted.reliability_stderr.tolist(),
+        "slope": fitted.slope.tolist(),
+        "slope_stderr": fitted.slope_stderr.tolist(),
+        "side": fitted.side.tolist(),
+        "tie_tendency": fitted.tie_tendency.tolist(),
+        "comparisons": fitted.n_comparisons.tolist(),
+    }
+
+
+def scores(outcomes: ComparisonOutcomes, judges: Judges, prior: Floats) -> JudgedScores:
+    """Return the scores given the judges; `prior` is the precision of every score."""
+    from concordant.aggregators._expert_reliability import scores_given_judges
+
+    taken = judges._asdict() | {"prior": prior, "sided": outcomes.votes.sided}
+    return JudgedScores(outcomes, scores_given_judges(*columns(outcomes), **taken).score, None)
+
+
+def score_covariances(
+    known: JudgedScores, judges: Judges, prior: Floats, *, clustered: bool
+) -> list[ScoreCovariance | str]:
+    """Return the covariance of the scores of every instance, or the reason why there is none.
+
+    It includes the uncertainty of judges that were estimated from the same outcomes.
+    """
+    from concordant.aggregators._expert_reliability import Variance, judge_information
+
+    outcomes = known.outcomes
+    found = judge_information(
+        *columns(outcomes),
+        score=known.score,
+        variance=known.variance or Variance(1.0, 1.0, 1.0),
+        prior=prior,
+        sided=outcomes.votes.sided,
+        profile=known.variance is not None,
+        **judges._asdict(),
+    )
+    out: list[ScoreCovariance | str] = []
+    ends = outcomes.slots.offsets.tolist()
+    for n, one in enumerate(found):
+        n_judges = len(one.expert)
+        if not len(one.hessian) or (clustered and n_judges < 2):
+            out.append(FEW_EXPERTS if n_judges == 1 else NOT_COMPARED)
+            continue
+        out.append(
+            score_covariance(
+                one.hessian,
+                scores=len(one.hessian),
+                prior=prior[ends[n] : ends[n + 1]],
+                calibration=outcomes.calibration[n],
+                clusters=Clusters.of(one.gradients, one.information) if clustered else None,
+            )
+        )
+    return out
