@@ -725,6 +725,21 @@ def test_a_first_row_that_others_share_items_with_is_a_ranking(write: Write) -> 
         read_rankings(write("0,1,2\n2,3,3\n3,3,2\n"), layout="ranks")
 
 
+def test_ids_like_missing_values_in_several_files_are_one_warning(write: Write) -> None:
+    paths = [write(f"expert,item,rank\nNA,{i},1\nx,b,2\n", f"{i}.csv") for i in "ab"]
+    with pytest.warns(DataWarning, match=r"a\.csv:2: the expert 'NA' is taken for a name, in 2 rows in all") as caught:
+        read_rankings(paths, "long", duplicates="first")
+    assert len(caught) == 1
+
+
+def test_weights_are_asked_only_of_rows_with_a_value(write: Write) -> None:
+    p = read_rankings(write("judge,item,rank,weight\nann,a,1,3\nann,b,,\nbob,b,1,1\n"))
+    assert p.weights.tolist() == [3.0, 1.0]
+    for wrong, found in (("", "it is missing"), ("-1", "found -1")):
+        with pytest.raises(ParseError, match=rf"t\.csv:3: the weight must be a finite number >= 0; {found}"):
+            read_rankings(write(f"judge,item,rank,weight\nann,a,1,3\nann,b,2,{wrong}\n"))
+
+
 @pytest.mark.parametrize("name", ["NaN", "NA", "null", "None", "nan"])
 def test_a_name_like_a_missing_value_stays_a_name_and_is_said(write: Write, name: str) -> None:
     with pytest.warns(DataWarning, match=rf"t\.csv:3: the left item '{name}' is taken for a name, in 2 rows in all"):

@@ -383,7 +383,7 @@ def build_labels(frame: pl.DataFrame, source: RowSource, *, duplicates: str = "e
 
 
 def build_features(frame: pl.DataFrame, columns: Mapping[str, str], source: RowSource) -> Features:
-    """Return features from the columns instance, item and the others given, each with the name of its feature."""
+    """Return features from the columns instance, item and those of `columns`, which maps columns to feature names."""
     if not columns:
         raise DataError("there are no feature columns beside instance and item.")
     slots, fill = _unique_slots(

@@ -354,9 +354,9 @@ def is_movielens(table: Table) -> bool:
     return all(row[3].isdecimal() and 9 <= len(row[3]) <= 10 and int(row[3]) >= 1e8 for row in table.sample)
 
 
-def pair_form(found: ResolvedColumns) -> dict[str, int]:
+def pair_form(resolved: ResolvedColumns) -> dict[str, int]:
     """Return the columns of items and outcomes of comparisons, by role."""
-    given, table = found.given, found.table
+    given, table = resolved.given, resolved.table
     if "loser" in given or ("winner" in given and "left" not in given and "right" not in given):
         forms = ["loser", "sides"] if "loser" not in given else ["loser"]
     elif set(COUNTS) & set(given):
@@ -364,7 +364,7 @@ def pair_form(found: ResolvedColumns) -> dict[str, int]:
     else:
         forms = ["counts", "sides", "loser"]
     for form in forms:
-        columns = _FORMS[form](found)
+        columns = _FORMS[form](resolved)
         if columns is not None:
             return columns
     if not table.header and not given:
@@ -378,47 +378,47 @@ def pair_form(found: ResolvedColumns) -> dict[str, int]:
     )
 
 
-def _by_name(found: ResolvedColumns, names: Sequence[str]) -> int | None:
+def _by_name(resolved: ResolvedColumns, names: Sequence[str]) -> int | None:
     """Return the one column with one of these names, None when there is none or more than one."""
-    cells = [c for n in names for c in found.by_name.get(n, ()) if c not in found.given.values()]
+    cells = [c for n in names for c in resolved.by_name.get(n, ()) if c not in resolved.given.values()]
     return cells[0] if len(cells) == 1 else None
 
 
-def _loser_form(found: ResolvedColumns) -> dict[str, int] | None:
-    winner = found.given.get("winner", _by_name(found, ALIASES["winner"]))
-    loser = found.given.get("loser", _by_name(found, ALIASES["loser"]))
+def _loser_form(resolved: ResolvedColumns) -> dict[str, int] | None:
+    winner = resolved.given.get("winner", _by_name(resolved, ALIASES["winner"]))
+    loser = resolved.given.get("loser", _by_name(resolved, ALIASES["loser"]))
     return None if winner is None or loser is None else {"winner": winner, "loser": loser}
 
 
-def _sides_of(found: ResolvedColumns, pairs: Sequence[tuple[str, str]]) -> tuple[int, int] | None:
+def _sides_of(resolved: ResolvedColumns, pairs: Sequence[tuple[str, str]]) -> tuple[int, int] | None:
     for a, b in pairs:
-        left = found.given.get("left", _by_name(found, (a,)))
-        right = found.given.get("right", _by_name(found, (b,)))
+        left = resolved.given.get("left", _by_name(resolved, (a,)))
+        right = resolved.given.get("right", _by_name(resolved, (b,)))
         if left is not None and right is not None:
             return left, right
     return None
 
 
-def _sides_form(found: ResolvedColumns) -> dict[str, int] | None:
-    pair = _sides_of(found, SIDE_PAIRS)
-    winner = found.given.get("winner", _by_name(found, ("winner",)))
+def _sides_form(resolved: ResolvedColumns) -> dict[str, int] | None:
+    pair = _sides_of(resolved, SIDE_PAIRS)
+    winner = resolved.given.get("winner", _by_name(resolved, ("winner",)))
     if winner is None:
-        winner = _by_name(found, ALIASES["outcome"])
+        winner = _by_name(resolved, ALIASES["outcome"])
     if pair is None or winner is None:
         return None
     return {"left": pair[0], "right": pair[1], "winner": winner}
 
 
-def _counts_form(found: ResolvedColumns) -> dict[str, int] | None:
+def _counts_form(resolved: ResolvedColumns) -> dict[str, int] | None:
     for a, b, wins_a, wins_b, ties, shown in COUNT_PAIRS:
-        pair = _sides_of(found, [(a, b)])
+        pair = _sides_of(resolved, [(a, b)])
         wins = [
-            found.given.get(word, _by_name(found, (name,)))
+            resolved.given.get(word, _by_name(resolved, (name,)))
             for word, name in (("n_left", wins_a), ("n_right", wins_b), ("n_ties", ties))
         ]
         if pair is None or wins[0] is None or wins[1] is None:
             continue
-        found.unsided = not shown
+        resolved.unsided = not shown
         out = {"left": pair[0], "right": pair[1], "n_left": wins[0], "n_right": wins[1]}
         return out if wins[2] is None else out | {"n_ties": wins[2]}
     return None

@@ -238,7 +238,7 @@ def _repeat_into(values: NDArray[Any], lengths: Ints, out: NDArray[Any]) -> NDAr
 
 
 def _factorize_hashes(a: _Hashes, b: _Hashes, out: Codes, workspace: _Workspace) -> Ints:
-    """Return the rows where each pair of hashes is first seen; `out` gets every row's number, counted in that order.
+    """Return the first row of each distinct pair of hashes; `out` gets the number of every row's pair in that order.
 
     >>> a, b, number = np.array([7, 3, 7], dtype=np.uint64), np.zeros(3, dtype=np.uint64), np.empty(3, dtype=np.int32)
     >>> _factorize_hashes(a, b, number, _Workspace(3)).tolist(), number.tolist()

@@ -82,7 +82,7 @@ _LONGEST_LINE = 32 << 20
 
 _MAGIC = ((b"\x1f\x8b", "gz"), (b"\xfd7zXZ\x00", "xz"), (b"\x28\xb5\x2f\xfd", "zst"), (b"BZh", "bz2"))
 _BOM = b"\xef\xbb\xbf"
-# Endings of compressed files, and of tables by how they are written.
+# Endings of compressed files, and of tables by file type.
 COMPRESSION_ENDINGS = {".gz": "gz", ".xz": "xz", ".zst": "zst", ".bz2": "bz2"}
 TABLE_ENDINGS = {
     "csv": (".csv",),
@@ -114,7 +114,7 @@ class BufferedPath(type(Path())):  # type: ignore[misc]
 
     @classmethod
     def of(cls, name: str, file: IO[bytes], *, own: bool = True) -> BufferedPath:
-        """Return the path of an open file, or of a copy of it where open files cannot be opened once more.
+        """Return the path of an open file, or of a copy on systems where an open file cannot be opened again.
 
         With `own` the file is closed together with the last reference to the path.
         """

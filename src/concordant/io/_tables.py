@@ -53,7 +53,7 @@ __all__ = [
 
 FILE_TYPES = ("csv", "tsv", "parquet", "jsonl")
 
-# No digit can be matched in two ways: a pattern that could would take quadratic time on many digits.
+# Every digit matches in one way only, so that many digits do not take quadratic time.
 _NUMBER = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?", re.ASCII)
 _POSITION = re.compile(
     r"(?:rank|pos|position|place|choice|preference|pref|top)[ _.\-]?(\d{1,6})|(\d{1,6})(?:st|nd|rd|th)", re.ASCII
@@ -134,7 +134,7 @@ class Table:
     header: bool
     sample: list[list[str]]
     regular: bool = True
-    # Whether all columns are text without blanks around it and without null, as they are read from a text file.
+    # Whether all columns are text without outer blanks and nulls, as those of a text file are.
     text: bool = True
     share: float = 1.0
     # For a window: the whole table, and the number of rows per window.
@@ -388,7 +388,7 @@ def _skip_lines(text: bytes, lines: int) -> bytes:
 
 
 class _JsonObject(dict[str, Any]):
-    """A JSON object and its repeated keys, of whose values each parser would take another."""
+    """A JSON object, and the keys it repeats: parsers disagree about which value of a repeated key counts."""
 
     repeated: Collection[str] = ()
 
