@@ -160,7 +160,7 @@ def test_everything_said_is_on_the_page(searched: Report) -> None:
         assert f"{row.cells['map'].mean:.4f}" in text
     assert searched.experts is not None
     heat = next(t for tag, a, t in tree.elements if tag == "svg" and "heat-title" in (a.get("aria-labelledby") or ""))
-    assert "How far every two experts agree" in "".join(heat)
+    assert "Pairwise agreement of the experts" in "".join(heat)
     cells = [a for tag, a, _ in tree.all("rect") if "hp" in (a.get("class") or "") or "hn" in (a.get("class") or "")]
     assert len(cells) >= 30
 

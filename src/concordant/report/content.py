@@ -75,7 +75,7 @@ _CELLS = 500_000
 _PAIRS, _FEWEST_SAMPLED = 4e8, 30
 # Two experts who share fewer pairs of items have no agreement in the heat map, unless most share as few.
 _FEWEST_PAIRS = 30
-# Two experts who order at least this many shared pairs alike are no coincidence.
+# Two experts with the same order on this many shared pairs of items get a warning.
 _MANY_PAIRS = 100
 # Agreement this close to 1 is the same order.
 _SAME_ORDER = 1e-9
@@ -564,14 +564,14 @@ def _experts(
                 e: "other items" for e in outlying_experts(agreement) if e not in outliers and agreement.coverage[e] < 1
             }
         n_sampled = len(some) if len(some) < len(votes) else None
-        beside, copies = _pairwise_agreement(some)
+        pairwise, copies = _pairwise_agreement(some)
         # Experts with identical lists have a warning of their own.
         known_twins = set(identical_experts(votes)) if isinstance(votes, Preferences) else set()
         same_order = [(names[a], names[b], n) for a, b, n in copies if (names[a], names[b]) not in known_twins]
-        arranged = cluster_order(beside)
-        order = [names[int(e)] for e in arranged]
-        tau = _table(beside[np.ix_(arranged, arranged)])
-        nearest = _nearest(beside, names)
+        leaf_order = cluster_order(pairwise)
+        order = [names[int(e)] for e in leaf_order]
+        tau = _table(pairwise[np.ix_(leaf_order, leaf_order)])
+        nearest = _nearest(pairwise, names)
     else:
         outliers = outlying_experts(agreement)
         groups, group_of = _groups(votes, consensus, agreement)

@@ -376,10 +376,8 @@ def _experts(
     """Evaluate the lists of every expert; an instance without a list counts 0."""
     if not isinstance(votes, Preferences) or votes.n_experts > _EXPERTS_ALONE:
         return {}
-
-    how: dict[str, Any] = {"convention": convention, "instances": labels.instances}
-    found = evaluate_experts(votes, labels, metric_set.metrics, **how).found
-    return {name: _align(evaluation, reference) for name, evaluation in found.items()}
+    measured = evaluate_experts(votes, labels, metric_set.metrics, convention=convention, instances=labels.instances)
+    return {name: _align(evaluation, reference) for name, evaluation in measured.found.items()}
 
 
 def _rows(
