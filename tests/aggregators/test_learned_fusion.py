@@ -15,7 +15,7 @@ from tests.aggregators.common import letor21
 
 import concordant as cc
 from concordant.aggregators import _weight_learning as module
-from concordant.aggregators.listwise import shares
+from concordant.aggregators.listwise import gain_shares
 from concordant.base.checks import Check, checks_for
 from concordant.errors import ConcordantWarning, DataError, FormatError, KindError, NotFittedError, ParameterError
 from concordant.learning.supervision import match_labels
@@ -45,12 +45,12 @@ def problem(ridge: float) -> tuple[Any, Any, int]:
     p, labels = sample(12, 3, quality=(2.0, 1.0, 0.3, -1.0))
     p = p.with_weights({"e2": 2.0, ("q3", "e1"): 0.5})
     truth = match_labels(p, labels, "RRF")
-    target = shares(truth.label, p.slots.offsets)
+    target = gain_shares(truth.label, p.slots.offsets)
     terms = 1.0 / (10.0 + p.ranks())
-    rows = module._Rows.of(p, terms, np.arange(4), p.list_weight)
+    rows = module._TermRows.of(p, terms, np.arange(4), p.list_weight)
     unit = 20.0
     penalty = ridge / 4 * (np.eye(4) - 0.25) + module._STEEPNESS / 16
-    made = module._Problem(rows, target, truth.instances, unit, penalty)
+    made = module._RidgeLoss(rows, target, truth.instances, unit, penalty)
 
     def loss(u: Any) -> float:
         total = 0.0
@@ -78,7 +78,7 @@ def test_the_loss_and_its_derivatives_are_those_written_out() -> None:
     step = 1e-5 * np.eye(n)
     np.testing.assert_allclose(slope, [(loss(u + e) - loss(u - e)) / 2e-5 for e in step], atol=1e-8)
     bend = [(made.value(u + e)[1] - made.value(u - e)[1]) / 2e-5 for e in step]
-    np.testing.assert_allclose(made.bend(u), bend, atol=1e-7)
+    np.testing.assert_allclose(made.hessian(u), bend, atol=1e-7)
 
 
 @pytest.mark.parametrize("ridge", [3.0, 0.1, 0.001])

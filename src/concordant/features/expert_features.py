@@ -23,7 +23,7 @@ from concordant.data.streams import id_hash
 from concordant.errors import DataError, ParameterError, listing, setting
 from concordant.execution import map_instances, without_progress
 from concordant.inference.experts import check_known, speaking
-from concordant.kernels.lists import exact_sums, list_ids, offsets_of, pair_sums
+from concordant.kernels.lists import exact_sums, list_ids, offsets_of
 from concordant.kernels.splitmix64 import Keys, mixed
 from concordant.learning.shift import CROWDED, SLACK, TrainingSummary, list_depths
 
@@ -31,13 +31,13 @@ __all__ = [
     "SHARED",
     "WeightBlocks",
     "ExpertRows",
-    "Reading",
-    "anybody",
-    "blocks_by_lists",
-    "blocks_of",
+    "DepthCorrection",
+    "has_votes",
+    "weight_blocks_by_lists",
+    "weight_blocks",
     "dense_potentials",
     "expert_features",
-    "item_sums",
+    "potential_scores",
     "potentials",
     "slot_keys",
 ]
@@ -45,8 +45,6 @@ __all__ = [
 SHARED = "*"
 TRANSFORMS = ("binary", "rankdiff", "log", "count")
 
-# From so many rows on a compiled loop pays for waiting until the compiler is loaded.
-_MANY_ROWS = 1 << 16
 # Rows of lists that a thread goes through at a time; what is made of them on the way fits its cache.
 _STRETCH = 1 << 15
 
@@ -85,7 +83,7 @@ class WeightBlocks(NamedTuple):
         """
         if isinstance(votes, Comparisons) and votes.expert is None:
             # Nobody is named: all that is said is one voice, and only shared weights can hear it.
-            if self.shared < 0 and unknown_experts == "error" and anybody(votes):
+            if self.shared < 0 and unknown_experts == "error" and has_votes(votes):
                 raise DataError(
                     f"the comparisons{where} name no experts, and {owner} has weights for {listing(self.names, 20)} "
                     f'only. Name the experts, or fit with {setting("weights", "mixed")} or "consensus".'
@@ -101,14 +99,14 @@ class WeightBlocks(NamedTuple):
         return out
 
 
-def anybody(votes: Votes) -> bool:
+def has_votes(votes: Votes) -> bool:
     """Return whether anything that weighs is said at all."""
     if isinstance(votes, Preferences):
         return bool((votes.weights > 0).any())
     return bool((votes.n_left + votes.n_right + votes.n_ties > 0).any())
 
 
-def blocks_of(votes: Votes, weights: str = "individual", min_lists: int = 1) -> WeightBlocks:
+def weight_blocks(votes: Votes, weights: str = "individual", min_lists: int = 1) -> WeightBlocks:
     """Return the blocks a fit learns: one for each expert, one for all, or both.
 
     Parameters
@@ -122,10 +120,10 @@ def blocks_of(votes: Votes, weights: str = "individual", min_lists: int = 1) -> 
     """
     if weights == "consensus" or (isinstance(votes, Comparisons) and votes.expert is None):
         return WeightBlocks([SHARED], 0)
-    return blocks_by_lists(votes.experts.tolist(), speaking(votes), weights, min_lists)
+    return weight_blocks_by_lists(votes.experts.tolist(), speaking(votes), weights, min_lists)
 
 
-def blocks_by_lists(experts: Sequence[str], lists: Ints, weights: str, min_lists: int = 1) -> WeightBlocks:
+def weight_blocks_by_lists(experts: Sequence[str], lists: Ints, weights: str, min_lists: int = 1) -> WeightBlocks:
     """Return the same, given how many lists every expert has."""
     if weights == "consensus":
         return WeightBlocks([SHARED], 0)
@@ -232,12 +230,12 @@ def potentials(
     scaling : {"mean", "paper"}
         Whether sums are divided by the number of items of the instance.
     trained_on : TrainingSummary, optional
-        How far the lists went that the weights were learned from; `Reading` says what becomes of longer ones.
+        How far the lists went that the weights were learned from; `DepthCorrection` says what becomes of longer ones.
     """
     transforms = (transform,) if isinstance(transform, str) else tuple(transform)
     if isinstance(votes, Comparisons) or votes.n_rows <= _STRETCH:
         return _potentials(votes, blocks, block_of_expert, transforms, missing, scaling, trained_on)
-    edges = _edges(votes)
+    edges = _stretch_edges(votes)
 
     def stretch(k: int) -> ExpertRows:
         own = votes.window(edges[k], edges[k + 1])
@@ -245,10 +243,10 @@ def potentials(
 
     # What is said of an instance depends on no other.
     with without_progress():
-        return _joined(map_instances(stretch, len(edges) - 1))
+        return _concatenated(map_instances(stretch, len(edges) - 1))
 
 
-def _edges(votes: Preferences) -> list[int]:
+def _stretch_edges(votes: Preferences) -> list[int]:
     """Return the instances at which stretches begin that threads go through one at a time, and the end."""
     n, rows, out = len(votes), votes.list_offsets[votes.list_starts], [0]
     while out[-1] < n:
@@ -257,7 +255,7 @@ def _edges(votes: Preferences) -> list[int]:
     return out
 
 
-def _joined(parts: Sequence[ExpertRows]) -> ExpertRows:
+def _concatenated(parts: Sequence[ExpertRows]) -> ExpertRows:
     """Return the rows of instances that come one after another."""
     first = parts[0]
     rows = offsets_of(np.array([len(part.block) for part in parts]))
@@ -290,7 +288,7 @@ def _joined(parts: Sequence[ExpertRows]) -> ExpertRows:
     )
 
 
-class Reading(NamedTuple):
+class DepthCorrection(NamedTuple):
     """How lists are read by weights that were learned from other lists, shorter ones perhaps.
 
     What an expert says about its first 20 items does not tell what its place 500 is worth. Not being listed meant, in
@@ -305,15 +303,17 @@ class Reading(NamedTuple):
     ----------
     scale : float64[lists] or None
         What row and col are multiplied by; None where nothing is.
-    loudness : float64[rows] or None
-        How loud a row is heard, compared with not being listed; None where all are in full.
+    depth_discount : float64[rows] or None
+        How weights a row is heard, compared with not being listed; None where all are in full.
     """
 
     scale: Floats | None
-    loudness: Floats | None
+    depth_discount: Floats | None
 
     @classmethod
-    def of(cls, votes: Preferences, block: Ints, trained_on: TrainingSummary | None, scaling: str = "mean") -> Reading:
+    def of(
+        cls, votes: Preferences, block: Ints, trained_on: TrainingSummary | None, scaling: str = "mean"
+    ) -> DepthCorrection:
         """Return how to read lists, given the block of each (-1 for one left out).
 
         Sums that are not divided by the number of items grow with the length of the list alone.
@@ -329,11 +329,11 @@ class Reading(NamedTuple):
             counted = share * size
         far = np.abs(counted - length) > 1e-9 * length
         scale = np.divide(counted, length, out=np.ones(len(length)), where=far) if far.any() else None
-        return cls(scale, loudness(votes, block, trained_on))
+        return cls(scale, depth_discount(votes, block, trained_on))
 
 
-def loudness(votes: Preferences, block: Ints, trained_on: TrainingSummary) -> Floats | None:
-    """Return how loud every row is heard whose list goes deeper than those learned from; None where none does."""
+def depth_discount(votes: Preferences, block: Ints, trained_on: TrainingSummary) -> Floats | None:
+    """Return how weights every row is heard whose list goes deeper than those learned from; None where none does."""
     limit = trained_on.depth[block]
     deep = list_depths(votes) > SLACK * limit
     if not deep.any():
@@ -351,42 +351,29 @@ def _potentials(
     scaling: str,
     trained_on: TrainingSummary | None,
 ) -> ExpertRows:
-    lists = _lists_of(votes, block_of_expert, transforms, trained_on, scaling)
-    size = votes.slots.sizes[lists.instance].astype(np.float64)
-    width = size if scaling == "mean" else np.ones(len(size))
-    length = lists.length
-    of_list = np.repeat(np.arange(len(size)), np.diff(lists.offsets))
-    X = np.empty((len(lists.slot), 1 + 2 * len(transforms)))
-    absent = np.zeros((len(size), X.shape[1]))
-    X[:, 0] = -lists.weight[of_list]
-    for t, (row, col) in enumerate(lists.sums):
-        won, lost = row, col
-        if missing == "below":
-            won = row + (size - length)[of_list]
-            lost = col - length[of_list]
-            absent[:, 2 + 2 * t] = -lists.weight * length / width
-        X[:, 1 + 2 * t] = lists.weight[of_list] * won / width[of_list]
-        X[:, 2 + 2 * t] = -lists.weight[of_list] * lost / width[of_list]
-    if lists.loudness is not None:
-        X *= lists.loudness[:, None]
-    own = lists.block < blocks.n_own
-    absent[:, 0] = lists.weight - own
+    """Return the rows of lists sorted by slot, with what training needs beside them."""
+    lists = _list_rows(votes, blocks, block_of_expert, transforms, missing, scaling, trained_on)
+    of_list = np.repeat(np.arange(len(lists.block)), lists.lengths)
     block = lists.block[of_list]
     order = np.lexsort((block, lists.slot))
-    X, slot = X[order], lists.slot[order]
+    X, slot = lists.X[order], lists.slot[order]
     code = block[order].astype(np.int32)
     starts = offsets_of(np.bincount(slot, minlength=votes.slots.n_slots))
+    # The wins and losses of comparisons have no ranks behind them.
+    value = np.zeros(len(slot))
+    if isinstance(votes, Preferences):
+        value = votes.transformed(transforms[0])[lists.row][order]
     return ExpertRows(
         offsets=votes.slots.offsets,
         starts=starts,
         block=code,
         X=X,
         key=slot_keys(X, code, starts, blocks.names),
-        value=lists.value[order],
+        value=value,
         source=of_list[order],
-        list_starts=offsets_of(np.bincount(lists.instance, minlength=len(votes))),
+        list_starts=lists.starts,
         list_block=lists.block,
-        absent=absent,
+        absent=np.zeros((len(lists.block), X.shape[1])) if lists.absent is None else lists.absent,
         n_own=blocks.n_own,
     )
 
@@ -452,60 +439,108 @@ def expert_features(
     ):
         if value not in allowed:
             raise ParameterError.invalid(name, owner, f"one of {', '.join(map(repr, allowed))}", value)
-    blocks = blocks_of(preferences) if experts is None else WeightBlocks(as_ids(experts, "expert"), -1)
+    blocks = weight_blocks(preferences) if experts is None else WeightBlocks(as_ids(experts, "expert"), -1)
     of_expert = blocks.of(preferences, owner, "error" if experts is None else "ignore")
     if kind == "svd":
-        from concordant.features.svd_features import dense_features, triples
+        from concordant.features.svd_features import dense_triples, singular_triples
 
-        found = triples(preferences, blocks, of_expert, transform, 1, missing, "mean")
-        return dense_features(found, preferences.slots, blocks)
+        found = singular_triples(preferences, blocks, of_expert, transform, 1, missing, "mean")
+        return dense_triples(found, preferences.slots, blocks)
     X, names = dense_potentials(potentials(preferences, blocks, of_expert, transform, missing=missing), blocks)
     return Features.from_codes(preferences.slots, X, Texts(names))
 
 
-class _Lists(NamedTuple):
-    """What experts with a block say, list by list; how long each list counts as, and how loud each row is heard."""
+class _ListRows(NamedTuple):
+    """Rows of numbers, list by list, of the experts with a block: what `potentials` sorts and prediction adds up.
 
-    instance: Ints
+    Attributes
+    ----------
+    instance, block : int64[L]
+        The instance and the block of weights of every list.
+    starts, offsets : int64[N + 1], int64[L + 1]
+        Where the lists of every instance and the rows of every list begin.
+    lengths, slot : int64[L], int[R]
+        How many rows every list has, and the slot of every row.
+    row : int64[R] or slice
+        The rows of the preferences; all of them where no list is left out.
+    X, absent : float64[R, d], float64[L, d] or None
+        As in `ExpertRows`; None where lists say nothing about the items they leave out.
+    """
+
+    instance: Ints | Codes
     block: Ints
-    weight: Floats
+    starts: Ints
     offsets: Ints
-    slot: Ints
-    sums: list[tuple[Floats, Floats]]
-    value: Floats
-    length: Floats
-    loudness: Floats | None
+    lengths: Ints
+    slot: Ints | Codes
+    row: Ints | slice
+    X: Floats
+    absent: Floats | None
 
 
-def _lists_of(
-    votes: Votes, block_of_expert: Ints, transforms: Sequence[str], trained_on: TrainingSummary | None, scaling: str
-) -> _Lists:
+def _list_rows(
+    votes: Votes,
+    blocks: WeightBlocks,
+    block_of_expert: Ints,
+    transforms: Sequence[str],
+    missing: str,
+    scaling: str,
+    trained_on: TrainingSummary | None,
+) -> _ListRows:
+    """Return the rows of every list: the one place where they are made, for training and for prediction."""
+    row: Ints | slice = slice(None)
+    discount = None
+    weight: Floats | None = None
+    instance: Ints | Codes
+    slot: Ints | Codes
     if isinstance(votes, Comparisons):
-        return _compared(votes, block_of_expert, len(transforms))
-    # A list that weighs nothing is not there.
-    block = np.where(votes.weights > 0, block_of_expert[votes.list_expert], -1)
-    scale, loud = Reading.of(votes, block, trained_on, scaling)
-    sums = [_scaled_sums(votes, t, scale) for t in transforms]
-    length = votes.list_lengths.astype(np.float64)
-    lists = _Lists(
-        votes.list_instance.astype(np.int64), block, votes.weights, votes.list_offsets, votes.slot.astype(np.int64),
-        sums, _values(votes, transforms[0]), length if scale is None else length * scale, loud,
-    )  # fmt: skip
-    if (block >= 0).all():
-        return lists
-    kept = np.flatnonzero(block >= 0)
-    rows = np.flatnonzero(np.repeat(block >= 0, votes.list_lengths))
-    return _Lists(
-        lists.instance[kept],
-        block[kept],
-        lists.weight[kept],
-        offsets_of(votes.list_lengths[kept]),
-        lists.slot[rows],
-        [(row[rows], col[rows]) for row, col in sums],
-        lists.value[rows],
-        lists.length[kept],
-        None if loud is None else loud[rows],
-    )
+        instance, block, offsets, slot, wins = _wins_and_losses(votes, block_of_expert)
+        starts = offsets_of(np.bincount(instance, minlength=len(votes)))
+        sums = [wins] * len(transforms)
+        lengths = np.diff(offsets)
+        length: Floats | Ints = lengths
+    else:
+        block, lengths = block_of_expert[votes.list_expert], votes.list_lengths
+        weight = votes.list_weight
+        if weight is not None:
+            # A list of weight 0 counts as absent.
+            block = np.where(weight > 0, block, -1)
+        scale, discount = DepthCorrection.of(votes, block, trained_on, scaling)
+        sums = [_scaled_sums(votes, t, scale) for t in transforms]
+        instance, starts, offsets, slot = votes.list_instance, votes.list_starts, votes.list_offsets, votes.slot
+        length = lengths if scale is None else lengths * scale
+        if block.min(initial=0) < 0:
+            kept = np.flatnonzero(block >= 0)
+            row = np.flatnonzero(np.repeat(block >= 0, lengths))
+            instance, block, length = instance[kept], block[kept], length[kept]
+            weight = None if weight is None else weight[kept]
+            starts = offsets_of(np.bincount(instance, minlength=len(votes)))
+            lengths, slot = lengths[kept], slot[row]
+            offsets = offsets_of(lengths)
+            sums = [(won[row], lost[row]) for won, lost in sums]
+            discount = None if discount is None else discount[row]
+    size = votes.slots.sizes[instance]
+    X = np.empty((len(slot), 1 + 2 * len(transforms)))
+    X[:, 0] = -1.0 if weight is None else np.repeat(-weight, lengths)
+    absent = None
+    if weight is not None or missing == "below" or blocks.shared >= 0:
+        absent = np.zeros((len(block), X.shape[1]))
+        absent[:, 0] = (1.0 if weight is None else weight) - (block < blocks.n_own)
+    width = np.repeat(size, lengths) if scaling == "mean" else 1.0
+    for t, (won, lost) in enumerate(sums):
+        if missing == "below" and absent is not None:
+            won, lost = won + np.repeat(size - length, lengths), lost - np.repeat(length, lengths)
+            absent[:, 2 + 2 * t] = -length if weight is None else -weight * length
+            if scaling == "mean":
+                absent[:, 2 + 2 * t] /= size
+        if weight is not None:
+            # -X[:, 0] is the weight of the list of each row.
+            won, lost = -X[:, 0] * won, -X[:, 0] * lost
+        np.divide(won, width, out=X[:, 1 + 2 * t])
+        np.divide(lost, -width, out=X[:, 2 + 2 * t])
+    if discount is not None:
+        X *= discount[:, None]
+    return _ListRows(instance, block, starts, offsets, lengths, slot, row, X, absent)
 
 
 def _scaled_sums(votes: Preferences, transform: str, scale: Floats | None) -> tuple[Floats, Floats]:
@@ -517,21 +552,8 @@ def _scaled_sums(votes: Preferences, transform: str, scale: Floats | None) -> tu
     return row * of_row, col * of_row
 
 
-def _values(votes: Preferences, transform: str) -> Floats:
-    """Return what is subtracted to compare two rows of a list, in the unit of the transform."""
-    rank = votes.ranks("average")
-    if transform in ("binary", "count"):
-        return rank
-    x = np.log(rank) if transform == "log" else rank
-    z = np.ones(votes.n_lists)
-    full = votes.list_lengths > 0
-    z[full] = np.maximum.reduceat(x, votes.list_offsets[:-1][full]) if len(x) else 1.0
-    z[z == 0] = 1.0
-    return x / np.repeat(z, votes.list_lengths)
-
-
-def _compared(votes: Comparisons, block_of_expert: Ints, n_transforms: int) -> _Lists:
-    """Return the wins and losses of comparisons, expert by expert."""
+def _wins_and_losses(votes: Comparisons, block_of_expert: Ints) -> tuple[Ints, Ints, Ints, Ints, tuple[Floats, Floats]]:
+    """Return the items that every expert compared as lists: instance, block, offsets, slot, (wins, losses)."""
     n_slots = max(votes.slots.n_slots, 1)
     expert = np.zeros(len(votes.left), dtype=np.int64) if votes.expert is None else votes.expert.astype(np.int64)
     block = block_of_expert
@@ -550,17 +572,7 @@ def _compared(votes: Comparisons, block_of_expert: Ints, n_transforms: int) -> _
     new[1:] = (who[1:] != who[:-1]) | (instance[1:] != instance[:-1])
     first = np.flatnonzero(new)
     offsets = np.append(first, len(who)).astype(np.int64)
-    return _Lists(
-        instance[first],
-        block[who[first]],
-        np.ones(len(first)),
-        offsets,
-        slot,
-        [(row, col)] * n_transforms,
-        np.zeros(len(who)),
-        np.diff(offsets).astype(np.float64),
-        None,
-    )
+    return instance[first], block[who[first]], offsets, slot, (row, col)
 
 
 def slot_keys(X: Floats, block: Codes, starts: Ints, names: Sequence[str]) -> Keys:
@@ -577,76 +589,37 @@ def slot_keys(X: Floats, block: Codes, starts: Ints, names: Sequence[str]) -> Ke
     return out
 
 
-def item_sums(
+def potential_scores(
     votes: Votes,
     blocks: WeightBlocks,
     block_of_expert: Ints,
     w: Floats,
-    transform: str = "log",
+    transform: str | Sequence[str] = "log",
     *,
     missing: str = "unknown",
     scaling: str = "mean",
     trained_on: TrainingSummary | None = None,
 ) -> Floats:
-    """Return the score of every slot under the weights of the potentials, the same in any order of the experts.
+    """Return the score of every slot: the rows of `potentials` times the weights, the same in any order of the experts.
 
-    One pass over the lists; nothing is kept but a number for each row.
+    Parameters as in `potentials`; `w` has a row of d weights for every block.
     """
-    if isinstance(votes, Comparisons):
-        rows = potentials(votes, blocks, block_of_expert, transform, missing=missing, scaling=scaling)
-        terms = (rows.X * w[rows.block]).sum(axis=1)
-        row_starts = rows.starts[rows.offsets]
-        most = np.diff(rows.list_starts)
-        slot = list_ids(rows.starts)
-        total = exact_sums(terms, slot, rows.n_slots, row_starts, most)
-        return total + np.repeat(rows.base(w), np.diff(rows.offsets))
-    block = block_of_expert[votes.list_expert]
-    given = w[block]
-    plain = votes.list_weight is None and bool((block >= 0).all())
-    if not plain:
-        heard = (block >= 0) & (votes.weights > 0)
-        given = given * np.where(heard, votes.weights, 0.0)[:, None]
-    none, plus, minus = np.ascontiguousarray(given.T)
-    scale, loud = Reading.of(votes, block, trained_on, scaling)
-    size = votes.slots.sizes[votes.list_instance].astype(np.float64)
-    width = size if scaling == "mean" else np.ones(len(size))
-    narrow = width if scale is None else width / scale
-    terms = _terms(votes, transform, none, plus, minus, narrow)
-    if missing == "below":
-        # A listed item beats the (size - length) others, and is not beaten, as those are, by all that are listed.
-        length = votes.list_lengths if scale is None else votes.list_lengths * scale
-        terms += np.repeat((plus * (size - length) + minus * length) / width, votes.list_lengths)
-    if loud is not None:
-        terms *= loud
-    starts, lists = votes.list_offsets[votes.list_starts], votes.list_starts
-    most = np.diff(lists)
+    transforms = (transform,) if isinstance(transform, str) else tuple(transform)
     always = float(w[: blocks.n_own, 0].sum())
-    if plain and blocks.shared < 0 and missing == "unknown":
-        # Everybody heard has weights of its own, so that leaving an item out is said of all items alike.
-        return exact_sums(terms, votes.slot, votes.n_slots, starts, most) + always
-    own = block < blocks.n_own if plain else heard & (block < blocks.n_own)
-    base = none - np.where(own, w[block, 0], 0.0)
-    if missing == "below":
-        base -= minus * length / width
-    total = exact_sums(terms, votes.slot, votes.n_slots, starts, most)
-    shift = exact_sums(base, votes.list_instance, len(votes), lists, most) + always
-    total += np.repeat(shift, votes.slots.sizes)
-    return total
 
+    def scores(own: Votes) -> Floats:
+        lists = _list_rows(own, blocks, block_of_expert, transforms, missing, scaling, trained_on)
+        most, given = np.diff(lists.starts), w[lists.block]
+        terms = np.einsum("rd,rd->r", lists.X, np.repeat(given, lists.lengths, axis=0))
+        total = exact_sums(terms, lists.slot, own.slots.n_slots, lists.offsets[lists.starts], most)
+        if lists.absent is None:
+            return total + always
+        absent = np.einsum("ld,ld->l", lists.absent, given)
+        shift = exact_sums(absent, lists.instance, len(own), lists.starts, most) + always
+        return total + np.repeat(shift, own.slots.sizes)
 
-def _terms(votes: Preferences, transform: str, none: Floats, plus: Floats, minus: Floats, width: Floats) -> Floats:
-    """Return what every row adds: -none + (plus * row - minus * col) / width of its list."""
-    binary, (x, z) = transform == "binary", votes.rank_transform(transform)
-    offsets, lengths = votes.list_offsets, votes.list_lengths
-    width = width * z
-    if votes.n_rows < _MANY_ROWS:
-        row, col = pair_sums(x, np.ones(len(z)), offsets, binary=binary)
-        scale = 1.0 / width
-        up, down, off = (np.repeat(each, lengths) for each in (plus * scale, minus * scale, none))
-        return up * row - down * col - off
-    from concordant.kernels.expert_rows import list_terms
-
-    out = np.empty(votes.n_rows)
-    order, spare = np.empty(votes.n_rows, dtype=np.int64), np.empty(int(lengths.max()), dtype=np.int64)
-    list_terms(x, offsets, width, binary, plus, minus, none, order, spare, out)
-    return out
+    if isinstance(votes, Comparisons) or votes.n_rows <= _STRETCH:
+        return scores(votes)
+    edges = _stretch_edges(votes)
+    with without_progress():
+        return np.concatenate(map_instances(lambda k: scores(votes.window(edges[k], edges[k + 1])), len(edges) - 1))
