@@ -19,17 +19,17 @@ from concordant.kernels.lists import list_ids, offsets_of, order_lists
 from concordant.learning.resumable import State
 
 __all__ = [
-    "Laws",
-    "Outline",
-    "Pool",
-    "Record",
-    "Room",
-    "Seen",
-    "Walk",
-    "exact",
-    "kept_walks",
+    "ChainPair",
+    "ChainRecord",
+    "EnergyBuffer",
+    "ExpectedDistances",
+    "ObservedDistances",
+    "PoolShape",
+    "PooledLists",
+    "chain_states",
+    "exact_record",
     "pools_of",
-    "taken_walks",
+    "restored_chains",
 ]
 
 # Moves made on one call of a chain, so that their random numbers fit the cache.
@@ -37,7 +37,7 @@ _MOVES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pool:
+class PooledLists:
     """The lists of one instance over the items that some list holds.
 
     Attributes
@@ -110,19 +110,19 @@ class Pool:
         ranks = (total + float(trust @ absent)) / float(trust.sum())
         return ranks.astype(np.float64)
 
-    def one_order(self, say: Floats) -> Floats | None:
+    def common_ranking(self, weight: Floats) -> Floats | None:
         """Return the rank of every item, 0 where left out, if all lists that have a say rank alike; else None."""
-        said, m = np.flatnonzero(say).tolist(), self.lengths
+        lists, m = np.flatnonzero(weight).tolist(), self.lengths
         common = np.zeros(self.n)
-        for i, which in enumerate(said):
+        for i, which in enumerate(lists):
             own = slice(self.offsets[which], self.offsets[which + 1])
             if i == 0:
                 common[self.item[own]] = self.rank[own]
-            elif m[which] != m[said[0]] or (common[self.item[own]] != self.rank[own]).any():
+            elif m[which] != m[lists[0]] or (common[self.item[own]] != self.rank[own]).any():
                 return None
         return common
 
-    def met(self) -> tuple[Ints, Ints]:
+    def adjacent_slots(self) -> tuple[Ints, Ints]:
         """Return slots that stand next to each other in a list."""
         inner = np.ones(max(len(self.item) - 1, 0), dtype=np.bool_)
         inner[self.offsets[1:-1] - 1] = False
@@ -144,7 +144,7 @@ class Pool:
         return np.argsort(self.mean_ranks(theta), kind="stable").astype(np.int32)
 
 
-def pools_of(preferences: Preferences, k: int | None, missing: str, code: Codes) -> list[Pool | None]:
+def pools_of(preferences: Preferences, k: int | None, missing: str, code: Codes) -> list[PooledLists | None]:
     """Return the lists of every instance, None where there are none; lists of experts whose code is −1 are left out."""
     p = preferences if k is None else preferences.top(k)
     declared = p.below(missing)
@@ -152,11 +152,11 @@ def pools_of(preferences: Preferences, k: int | None, missing: str, code: Codes)
     rows = order_lists(dense, p.list_offsets)
     slot, group, rank = p.slot[rows], dense[rows].astype(np.int32) - 1, average[rows]
     expert, weight = code[p.list_expert], p.weights
-    heard = (weight > 0) & (expert >= 0)
+    counted = (weight > 0) & (expert >= 0)
     edges = p.list_offsets.tolist()
-    out: list[Pool | None] = []
+    out: list[PooledLists | None] = []
     for n, name in enumerate(p.instances):
-        which = int(p.list_starts[n]) + np.flatnonzero(heard[p.list_starts[n] : p.list_starts[n + 1]])
+        which = int(p.list_starts[n]) + np.flatnonzero(counted[p.list_starts[n] : p.list_starts[n + 1]])
         if len(which) == 0:
             out.append(None)
             continue
@@ -168,7 +168,7 @@ def pools_of(preferences: Preferences, k: int | None, missing: str, code: Codes)
         below = bool(declared[n] or (lengths == p.slots.sizes[n]).all())
         longest = int(lengths.max()) if k is None else min(k, len(pool))
         out.append(
-            Pool(
+            PooledLists(
                 name,
                 pool.astype(np.int64),
                 longest if below else len(pool),
@@ -187,7 +187,7 @@ def pools_of(preferences: Preferences, k: int | None, missing: str, code: Codes)
     return out
 
 
-class Outline(NamedTuple):
+class PoolShape(NamedTuple):
     """What the laws of distances have to know of an instance; its items stay where they are."""
 
     expert: Codes
@@ -200,7 +200,7 @@ class Outline(NamedTuple):
     groups: dict[int, Ints]
 
     @classmethod
-    def of(cls, pool: Pool) -> Outline:
+    def of(cls, pool: PooledLists) -> PoolShape:
         """Return the outline of an instance."""
         groups = {w: pool.group_sizes(w) for w in np.flatnonzero(pool.tied).tolist()}
         return cls(pool.expert, pool.weight, pool.lengths, pool.k, pool.n, pool.below, pool.tied, groups)
@@ -210,7 +210,7 @@ class Outline(NamedTuple):
         return self.groups[which]
 
 
-class Seen(NamedTuple):
+class ObservedDistances(NamedTuple):
     """How far the lists of all instances are from the true rankings: expected, or as two chains see it (first axis).
 
     `distance` is per list; `common` says, list after list, how probable it is that so many of its items are among the
@@ -221,12 +221,12 @@ class Seen(NamedTuple):
     common: Floats
 
     @classmethod
-    def nothing(cls, laws: Laws) -> Seen:
+    def zeros(cls, laws: ExpectedDistances) -> ObservedDistances:
         """Return distances of 0."""
         return cls(np.zeros((1, len(laws.expert))), np.zeros((1, len(laws.cell_list))))
 
     @classmethod
-    def of_orders(cls, pools: list[Pool], orders: list[Codes]) -> Seen:
+    def of_orders(cls, pools: list[PooledLists], orders: list[Codes]) -> ObservedDistances:
         """Return how far the lists are from given orders of the items, one per instance."""
         from concordant.kernels.mallows_chain import distances
 
@@ -241,20 +241,20 @@ class Seen(NamedTuple):
                 common.append(np.eye(p.k + 1)[found].ravel())
         return cls(np.concatenate(distance)[None, :], np.concatenate(common)[None, :])
 
-    def chain(self, which: int) -> Seen:
+    def chain(self, which: int) -> ObservedDistances:
         """Return what one chain sees."""
-        return Seen(self.distance[which : which + 1], self.common[which : which + 1])
+        return ObservedDistances(self.distance[which : which + 1], self.common[which : which + 1])
 
-    def mean(self) -> Seen:
+    def mean(self) -> ObservedDistances:
         """Return what both chains together see."""
-        return Seen(self.distance.mean(axis=0, keepdims=True), self.common.mean(axis=0, keepdims=True))
+        return ObservedDistances(self.distance.mean(axis=0, keepdims=True), self.common.mean(axis=0, keepdims=True))
 
-    def towards(self, other: Seen, share: float) -> Seen:
+    def averaged_with(self, other: ObservedDistances, share: float) -> ObservedDistances:
         """Return the average with other observations, which enter with this share."""
-        return Seen(*((1.0 - share) * a + share * b for a, b in zip(self, other, strict=True)))
+        return ObservedDistances(*((1.0 - share) * a + share * b for a, b in zip(self, other, strict=True)))
 
 
-class Given(NamedTuple):
+class MomentEquations(NamedTuple):
     """The total distance of every expert's lists as it was seen, and as it is expected at a given θ."""
 
     distance: Floats
@@ -264,7 +264,7 @@ class Given(NamedTuple):
         """Return the θ of every expert at which both are the same; `theta` where nothing tells."""
         return np.array(
             [
-                mallows.solve(f, d, t) if f(0.0) > f(mallows.LEAST_THETA) + 1e-9 else t
+                mallows.solve_theta(f, d, t) if f(0.0) > f(mallows.LEAST_THETA) + 1e-9 else t
                 for f, d, t in zip(self.expected, self.distance.tolist(), theta.tolist(), strict=True)
             ]
         )
@@ -280,12 +280,12 @@ class Given(NamedTuple):
         return worst
 
 
-def _with_rankings(f: Callable[[float], float], size: int, weight: float) -> Callable[[float], float]:
+def _plus_rankings(f: Callable[[float], float], size: int, weight: float) -> Callable[[float], float]:
     """Return the expectation with that of rankings of so many items added."""
     return lambda theta: f(theta) + weight * float(mallows.expected_distances(theta, size)[-1])
 
 
-class Laws:
+class ExpectedDistances:
     """What distances are expected of every expert's lists at a given θ, and the θ at which they meet those seen.
 
     The expected distance of a list is a sum of E_m(θ), the expected distances of rankings of m items. Those of an
@@ -293,7 +293,11 @@ class Laws:
     """
 
     def __init__(
-        self, pools: Sequence[Pool | Outline], n_experts: int, formula: str = "corrected", norm: str = "given-z"
+        self,
+        pools: Sequence[PooledLists | PoolShape],
+        n_experts: int,
+        formula: str = "corrected",
+        norm: str = "given-z",
     ) -> None:
         none = np.zeros(0, dtype=np.int64)
         self.sizes = [p.n for p in pools]
@@ -305,7 +309,7 @@ class Laws:
         self.pool = np.repeat(np.array([p.n for p in pools], dtype=np.int64), per_list)
         self.below = np.repeat(np.array([p.below for p in pools], dtype=np.bool_), per_list)
         self.open = self.places < self.pool
-        self.said = np.bincount(self.expert, weights=self.weight, minlength=n_experts)
+        self.weight_sum = np.bincount(self.expert, weights=self.weight, minlength=n_experts)
         self.printed, self.full = formula == "printed", norm == "full"
         self.n_experts = n_experts
         self.size = int(self.pool.max(initial=0)) + 2
@@ -340,13 +344,13 @@ class Laws:
                 self._add(table, np.full(len(sizes), which), sizes, np.full(len(sizes), -self.weight[which]))
         return table
 
-    def given(self, seen: Seen, prior: float = 0.0) -> Given:
+    def moment_equations(self, observed: ObservedDistances, prior: float = 0.0) -> MomentEquations:
         """Return what every expert's lists were seen to be and are expected to be.
 
         To each are added `prior` rankings of as many items as an average list has, at the distance that is expected of
         all lists together; an expert whose lists weigh 2 is two experts.
         """
-        weighted = self.weight * seen.distance[0]
+        weighted = self.weight * observed.distance[0]
         distance: Floats = np.bincount(self.expert, weights=weighted, minlength=self.n_experts).astype(np.float64)
         table, constant = self._known.copy(), np.zeros(self.n_experts)
         closed = self.open.copy()
@@ -354,11 +358,11 @@ class Laws:
             closed[:] = False
         else:
             closed[list(self.ties)] = False
-            self._count_common(seen.common[0], closed, table, constant)
+            self._count_common(observed.common[0], closed, table, constant)
         # What has no closed form is computed list by list.
         others = np.flatnonzero(self.open & ~closed)
         cells = offsets_of(np.bincount(self.cell_list, minlength=len(self.open)))
-        probable = {w: seen.common[0][cells[w] : cells[w + 1]] for w in others.tolist()}
+        probable = {w: observed.common[0][cells[w] : cells[w + 1]] for w in others.tolist()}
 
         def expectation(row: Floats, start: float, own: Ints) -> Callable[[float], float]:
             last = int(np.flatnonzero(row).max(initial=0))
@@ -376,12 +380,12 @@ class Laws:
         expected = [expectation(table[e], float(constant[e]), by_expert[e]) for e in range(self.n_experts)]
         if prior and len(self.weight):
             every = expectation(table.sum(axis=0), float(constant.sum()), others)
-            average = mallows.solve(every, float(distance.sum()))
+            average = mallows.solve_theta(every, float(distance.sum()))
             size = round(float(self.weight @ self.listed) / float(self.weight.sum()))
-            more = prior * self.said / np.maximum(np.bincount(self.expert, minlength=self.n_experts), 1)
+            more = prior * self.weight_sum / np.maximum(np.bincount(self.expert, minlength=self.n_experts), 1)
             distance += more * mallows.expected_distances(average, size)[-1]
-            expected = [_with_rankings(f, size, w) for f, w in zip(expected, more.tolist(), strict=True)]
-        return Given(distance, expected)
+            expected = [_plus_rankings(f, size, w) for f, w in zip(expected, more.tolist(), strict=True)]
+        return MomentEquations(distance, expected)
 
     def _count_common(self, common: Floats, closed: NDArray[np.bool_], table: Floats, constant: Floats) -> None:
         """Add the lists whose number of common items is open, given what it was seen to be."""
@@ -395,7 +399,9 @@ class Laws:
             terms += [(k, w), (z, -w), (k - z, -w)]
         for size, weight in terms:
             self._add(table, which, size, weight)
-        constant += np.bincount(self.expert[which], weights=w * mallows.apart(m, k, z), minlength=len(constant))
+        constant += np.bincount(
+            self.expert[which], weights=w * mallows.overlap_distance(m, k, z), minlength=len(constant)
+        )
 
     def _listwise(self, theta: float, own: Ints, probable: dict[int, Floats]) -> float:
         """Return the expected distance of lists that are tied, or are drawn from the whole pool."""
@@ -403,14 +409,14 @@ class Laws:
         plain = own[~tied]
         total = 0.0
         if len(plain):
-            mean = mallows.pool_law(theta, self.listed[plain], self.places[plain], self.pool[plain])[1]
+            mean = mallows.pool_moments(theta, self.listed[plain], self.places[plain], self.pool[plain])[1]
             total += float(self.weight[plain] @ mean)
         if tied.any():
             total += self._tied(theta, own[tied], probable)
         return total
 
     def _tied(self, theta: float, own: Ints, probable: dict[int, Floats]) -> float:
-        from concordant.kernels.mallows_chain import tied_law
+        from concordant.kernels.mallows_chain import tied_moments
 
         f, plain = mallows.log_factorials(theta, self.size), mallows.log_factorials(0.0, self.size)
         e = mallows.expected_distances(theta, self.size)
@@ -418,21 +424,21 @@ class Laws:
         for which in own.tolist():
             m, k, n = int(self.listed[which]), int(self.places[which]), int(self.pool[which])
             within, derivative = np.empty(m + 1), np.empty(m + 1)
-            tied_law(theta, self.ties[which], f, plain, e, within, derivative)
+            tied_moments(theta, self.ties[which], f, plain, e, within, derivative)
             if self.full:
                 shape = (np.array([m]), np.array([k]), np.array([n]))
-                mean = float(mallows.pool_law(theta, *shape, (within[None, :], derivative[None, :]))[1][0])
+                mean = float(mallows.pool_moments(theta, *shape, (within[None, :], derivative[None, :]))[1][0])
             else:
                 z = np.arange(m + 1)
-                apart = mallows.apart(np.full(m + 1, m), np.full(m + 1, k), z)
-                given = apart + e[k] - e[z] - e[k - z] + derivative[m - z]
-                mean = float(probable[which][: m + 1] @ given)
+                apart = mallows.overlap_distance(np.full(m + 1, m), np.full(m + 1, k), z)
+                expected = apart + e[k] - e[z] - e[k - z] + derivative[m - z]
+                mean = float(probable[which][: m + 1] @ expected)
             total += float(self.weight[which]) * mean
         return total
 
     def norm(self, values: Floats) -> float:
         """Return the root mean square of one value per expert, each counting as much as its lists weigh."""
-        return float(np.sqrt(np.average(values**2, weights=self.said)))
+        return float(np.sqrt(np.average(values**2, weights=self.weight_sum)))
 
     def log_normaliser(self, theta: Floats) -> float | None:
         """Return the log normaliser of all lists, None where the number of common items is open."""
@@ -442,7 +448,7 @@ class Laws:
         return float(sum(rows))
 
 
-class Room(local):
+class EnergyBuffer(local):
     """The table of pair energies, kept by each thread from one instance to the next.
 
     Filling it costs less than asking the system for the memory.
@@ -451,7 +457,7 @@ class Room(local):
     def __init__(self) -> None:
         self.memory = np.empty(0)
 
-    def energies(self, pool: Pool, u: Floats) -> tuple[Floats, Floats]:
+    def energies(self, pool: PooledLists, u: Floats) -> tuple[Floats, Floats]:
         """Return the pair energies of an instance and their row sums; valid until the thread asks for the next."""
         from concordant.kernels.mallows_chain import pair_energies
 
@@ -463,7 +469,7 @@ class Room(local):
         return c, rows
 
 
-class Record(NamedTuple):
+class ChainRecord(NamedTuple):
     """What chains showed, one row per chain.
 
     Attributes
@@ -475,7 +481,7 @@ class Record(NamedTuple):
     position, variance : float64[chains, n]
         The mean place of every item, from 1, and its variance; items below the places that count share the mean of
         what is left.
-    moved : float
+    move_rate : float
         The share of the moves that changed the state.
     best : int32[n]
         The best state seen.
@@ -486,7 +492,7 @@ class Record(NamedTuple):
     energy: Floats
     position: Floats
     variance: Floats
-    moved: float
+    move_rate: float
     best: Codes
 
     def r_hat(self) -> float:
@@ -506,7 +512,7 @@ class Record(NamedTuple):
         return float(np.sqrt(1.0 + worst))
 
 
-class Walk:
+class ChainPair:
     """Two chains over the true rankings of one instance, which go on from where they stopped.
 
     Parameters
@@ -521,19 +527,19 @@ class Walk:
         Whether moves are swaps of two items.
     """
 
-    def __init__(self, pool: Pool, starts: list[Codes], rng: np.random.Generator, swaps: bool) -> None:
+    def __init__(self, pool: PooledLists, starts: list[Codes], rng: np.random.Generator, swaps: bool) -> None:
         self.pool = pool
         self.orders = [start.copy() for start in starts]
         self.rng = rng
         self.swaps = swaps
 
-    def run(self, room: Room, u: Floats, sweeps: float) -> Record:
+    def run(self, buffer: EnergyBuffer, u: Floats, sweeps: float) -> ChainRecord:
         """Make about `sweeps` moves per item in every chain, and return what they showed."""
         from concordant.kernels.mallows_chain import run_chain
 
         p, chains = self.pool, len(self.orders)
         n, n_lists = p.n, len(p.expert)
-        c, rows = room.energies(p, u)
+        c, rows = buffer.energies(p, u)
         # A record looks at every list; it is not to cost much more than the moves between two of them. A list of weight
         # 2 counts as two, so that it gives what two lists would.
         looking = float(p.weight @ p.lengths) * max(1.0, np.log2(p.k)) / (4 * p.k)
@@ -547,7 +553,7 @@ class Walk:
         for chain, order in enumerate(self.orders):
             for start in range(0, records, block):
                 part = min(block, records - start)
-                seen = np.empty(n, dtype=np.int32)
+                observed = np.empty(n, dtype=np.int32)
                 top, changes = run_chain(
                     c,
                     rows,
@@ -569,16 +575,16 @@ class Walk:
                     total[chain],
                     square[chain],
                     inside[chain],
-                    seen,
+                    observed,
                 )
                 moved += changes
                 if top > highest:
-                    best, highest = seen, top
+                    best, highest = observed, top
         rest = 0.5 * (p.k + 1 + n)
         share = 1.0 - inside / records
         position = total / records + share * rest
         variance = np.maximum(square / records + share * rest**2 - position**2, 0.0)
-        return Record(
+        return ChainRecord(
             distance / records,
             common / records,
             energy,
@@ -589,25 +595,27 @@ class Walk:
         )
 
 
-_HALF = (1 << 64) - 1
+_LOW_64_BITS = (1 << 64) - 1
 
 
-def kept_walks(walks: list[Walk]) -> dict[str, NDArray[Any]]:
+def chain_states(chain_pairs: list[ChainPair]) -> dict[str, NDArray[Any]]:
     """Return where the two chains of every walk stand, and where its random numbers do."""
     numbers = []
-    for walk in walks:
-        state = walk.rng.bit_generator.state
+    for chains in chain_pairs:
+        state = chains.rng.bit_generator.state
         inner = state["state"]
-        halves = [part for n in (inner["state"], inner["inc"]) for part in (n >> 64, n & _HALF)]
+        halves = [part for n in (inner["state"], inner["inc"]) for part in (n >> 64, n & _LOW_64_BITS)]
         numbers.append([*halves, state["has_uint32"], state["uinteger"]])
-    orders = [order for walk in walks for order in walk.orders]
+    orders = [order for chains in chain_pairs for order in chains.orders]
     return {
         "orders": np.concatenate([np.zeros(0, dtype=np.int32), *orders]),
         "numbers": np.array(numbers, dtype=np.uint64).reshape(-1, 6),
     }
 
 
-def taken_walks(pools: list[Pool], streams: list[np.random.Generator], swaps: bool, kept: State) -> list[Walk]:
+def restored_chains(
+    pools: list[PooledLists], streams: list[np.random.Generator], swaps: bool, kept: State
+) -> list[ChainPair]:
     """Return walks over these pools that go on from where others were kept; the streams are set to their numbers."""
     out, first = [], 0
     for pool, rng, numbers in zip(pools, streams, kept["numbers"].tolist(), strict=True):
@@ -622,21 +630,21 @@ def taken_walks(pools: list[Pool], streams: list[np.random.Generator], swaps: bo
         starts = [kept["orders"][first + c * pool.n : first + (c + 1) * pool.n] for c in range(2)]
         if not all(np.array_equal(np.sort(order), np.arange(pool.n)) for order in starts):
             raise FormatError("the checkpoint is not of these lists. Remove it to begin anew.")
-        out.append(Walk(pool, starts, rng, swaps))
+        out.append(ChainPair(pool, starts, rng, swaps))
         first += 2 * pool.n
     return out
 
 
-def exact(pool: Pool, room: Room, u: Floats) -> tuple[Record, float]:
+def exact_record(pool: PooledLists, buffer: EnergyBuffer, u: Floats) -> tuple[ChainRecord, float]:
     """Return what endless chains would show, and the logarithm of the sum of all odds; see `exact_law`."""
-    from concordant.kernels.mallows_chain import exact_law
+    from concordant.kernels.mallows_chain import exact_posterior
 
     p = pool
-    c, rows = room.energies(p, u)
+    c, rows = buffer.energies(p, u)
     distance, position = np.zeros(len(p.expert)), np.zeros(p.n)
     common = np.zeros((len(p.expert), p.k + 1 if p.cut else 0))
-    total = exact_law(c, rows, p.k, p.item, p.group, p.offsets, u, p.below, distance, common, position)
-    record = Record(
+    total = exact_posterior(c, rows, p.k, p.item, p.group, p.offsets, u, p.below, distance, common, position)
+    record = ChainRecord(
         np.stack([distance] * 2),
         np.stack([common] * 2),
         np.zeros((2, 1)),

@@ -140,10 +140,10 @@ class CPS(Aggregator):
         _check_work(p)
         truth = match_labels(p, labels, "CPS(adherence='supervised')", unjudged=self.unjudged)
         self.fit_info_.labels = truth.counts
-        training = _Training(p, truth.label, self.distance)
+        likelihood = _LabelLikelihood(p, truth.label, self.distance)
         self.experts_ = p.experts.tolist()
-        self.adherence_ = self._maximise(training, StepCheckpoint(self, [p, labels]))
-        seen = training.seen
+        self.adherence_ = self._maximise(likelihood, StepCheckpoint(self, [p, labels]))
+        seen = likelihood.seen
         if not self.adherence_[seen].any():
             self._warn(
                 "no expert's order agrees with the labels: all adherences are 0 and every item ties. Check that larger "
@@ -158,23 +158,23 @@ class CPS(Aggregator):
                 IdentifiabilityWarning,
             )
 
-    def _maximise(self, training: _Training, checkpoint: StepCheckpoint) -> Floats:
+    def _maximise(self, likelihood: _LabelLikelihood, checkpoint: StepCheckpoint) -> Floats:
         """Return the adherences of greatest likelihood."""
         from concordant.learning.resumable import minimise
 
-        start = np.zeros(len(training.seen))
-        _, _, curve = training.likelihood(start)
-        training.seen = training.seen & (curve > 0)
-        if not training.seen.any():
+        start = np.zeros(len(likelihood.seen))
+        _, _, curvature = likelihood.evaluate(start)
+        likelihood.seen = likelihood.seen & (curvature > 0)
+        if not likelihood.seen.any():
             raise DataError(
                 "the labels say nothing about the experts: no instance has ranked items with different labels. "
                 "Give labels that differ within instances, or use adherence='none'."
             )
-        scale = np.sqrt(np.where(training.seen, curve, 1.0) / training.stages)
+        scale = np.sqrt(np.where(likelihood.seen, curvature, 1.0) / likelihood.stages)
 
         def objective(scaled: Floats) -> tuple[float, Floats]:
-            value, gradient, _ = training.likelihood(scaled / scale)
-            return -value / training.stages, np.where(training.seen, -gradient / scale / training.stages, 0.0)
+            value, gradient, _ = likelihood.evaluate(scaled / scale)
+            return -value / likelihood.stages, np.where(likelihood.seen, -gradient / scale / likelihood.stages, 0.0)
 
         found = minimise(
             objective,
@@ -194,7 +194,7 @@ class CPS(Aggregator):
         blocked = (found.x <= 0) & (gradient > 0)
         info = self.fit_info_
         info.n_iter = found.n_iter
-        info.objective = -found.value * training.stages
+        info.objective = -found.value * likelihood.stages
         info.gradient_norm = float(np.abs(np.where(blocked, 0.0, gradient)).max())
         info.converged = info.gradient_norm <= self.tol
         if not info.converged and not info.interrupted:
@@ -242,7 +242,7 @@ def _check_work(p: Preferences) -> None:
 def _tables(p: Preferences, keep: NDArray[np.bool_] | None = None) -> Callable[[int], Floats]:
     """Return the function from an instance to the positions of its items, one row per list.
 
-    With `keep`, items of slots that are not marked are left out, and positions counted without them.
+    With `checkpoint`, items of slots that are not marked are left out, and positions counted without them.
     """
     kept = np.ones(p.n_slots, dtype=np.bool_) if keep is None else keep
     rows = np.flatnonzero(kept[p.slot])
@@ -266,7 +266,7 @@ def _tables(p: Preferences, keep: NDArray[np.bool_] | None = None) -> Callable[[
     return table
 
 
-class _Training:
+class _LabelLikelihood:
     """Labelled instances as stages of a label-sorted order."""
 
     def __init__(self, p: Preferences, label: Floats, distance: str) -> None:
@@ -282,11 +282,11 @@ class _Training:
             _, level = np.unique(-label[own][keep[own]], return_inverse=True)
             self.levels.append(level.astype(np.int64))
         lists = np.diff(p.list_starts)
-        self.telling = [n for n, level in enumerate(self.levels) if lists[n] and level.max(initial=0) > 0]
+        self.informative = [n for n, level in enumerate(self.levels) if lists[n] and level.max(initial=0) > 0]
         self.seen: NDArray[np.bool_] = np.bincount(p.list_expert, weights=p.weights, minlength=p.n_experts) > 0
         self.stages = 0
 
-    def likelihood(self, theta: Floats) -> tuple[float, Floats, Floats]:
+    def evaluate(self, theta: Floats) -> tuple[float, Floats, Floats]:
         """Return the log-likelihood, its gradient, and minus its second derivatives, by expert."""
         from concordant.kernels.cps import tied_likelihood
 
@@ -294,20 +294,20 @@ class _Training:
         weights = p.weights
 
         def work(t: int) -> tuple[float, int, Floats, Floats]:
-            n = self.telling[t]
+            n = self.informative[t]
             own = slice(int(p.list_starts[n]), int(p.list_starts[n + 1]))
-            gradient, curve = np.zeros(own.stop - own.start), np.zeros(own.stop - own.start)
+            gradient, curvature = np.zeros(own.stop - own.start), np.zeros(own.stop - own.start)
             by_list = theta[p.list_expert[own]] * weights[own]
-            value, stages = tied_likelihood(self.table(n), by_list, self.levels[n], self.distance, gradient, curve)
-            return value, stages, gradient * weights[own], curve * weights[own] ** 2
+            value, stages = tied_likelihood(self.table(n), by_list, self.levels[n], self.distance, gradient, curvature)
+            return value, stages, gradient * weights[own], curvature * weights[own] ** 2
 
         with without_progress():
-            parts = map_instances(work, len(self.telling))
-        total, gradient, curve = 0.0, np.zeros(p.n_experts), np.zeros(p.n_experts)
+            parts = map_instances(work, len(self.informative))
+        total, gradient, curvature = 0.0, np.zeros(p.n_experts), np.zeros(p.n_experts)
         self.stages = sum(stages for _, stages, _, _ in parts)
-        for n, (value, _, down, bent) in zip(self.telling, parts, strict=True):
+        for n, (value, _, list_gradient, list_curvature) in zip(self.informative, parts, strict=True):
             experts = p.list_expert[p.list_starts[n] : p.list_starts[n + 1]]
             total += value
-            gradient[experts] += down
-            curve[experts] += bent
-        return total, gradient, curve
+            gradient[experts] += list_gradient
+            curvature[experts] += list_curvature
+        return total, gradient, curvature

@@ -21,7 +21,7 @@ from concordant.base.weights import list_weights
 from concordant.data.preferences import Preferences
 from concordant.errors import KindError, NotFittedError
 from concordant.inference.experts import check_known
-from concordant.kernels.cells import blocks, weighted_median
+from concordant.kernels.cells import cell_blocks, weighted_median
 from concordant.kernels.lists import TIES, exact_sums
 from concordant.kernels.ties import merge_ties
 from concordant.learning.shift import RECORDED_RANGE, check_record, value_shift
@@ -80,7 +80,7 @@ def row_starts(preferences: Preferences) -> Ints:
     return preferences.list_offsets[preferences.list_starts]
 
 
-def add_up(preferences: Preferences, terms: Floats, weights: Floats | None, *, fine: bool = False) -> Floats:
+def sum_by_slot(preferences: Preferences, terms: Floats, weights: Floats | None, *, fine: bool = False) -> Floats:
     """Return the sum of the terms of every slot's rows, each times its list's weight, exact in any order of experts.
 
     `fine` sums keep their digits however small they are beside others of the instance.
@@ -91,7 +91,7 @@ def add_up(preferences: Preferences, terms: Floats, weights: Floats | None, *, f
     return exact_sums(terms, preferences.slot, preferences.n_slots, starts, most, fine=fine)
 
 
-def add_lists(preferences: Preferences, terms: Floats, weights: Floats | None) -> Floats:
+def sum_by_instance(preferences: Preferences, terms: Floats, weights: Floats | None) -> Floats:
     """Return the sum over the lists of every instance of their terms times their weights, exact in any order."""
     if weights is not None:
         terms = terms * weights
@@ -103,7 +103,7 @@ def count_lists(preferences: Preferences, weights: Floats | None) -> Floats:
     """Return in how many lists, by weight, every slot stands."""
     if weights is None:
         return np.bincount(preferences.slot, minlength=preferences.n_slots).astype(np.float64)
-    return add_up(preferences, np.ones(preferences.n_rows), weights)
+    return sum_by_slot(preferences, np.ones(preferences.n_rows), weights)
 
 
 def put_last(preferences: Preferences, score: Floats, silent: NDArray[np.bool_]) -> Floats:
@@ -119,7 +119,7 @@ def put_last(preferences: Preferences, score: Floats, silent: NDArray[np.bool_])
     return np.where(silent, lowest[instance], score)
 
 
-class Weighing(Aggregator):
+class WeightedFusion(Aggregator):
     """Fusion by a weighted sum, the weights given or learned."""
 
     weights: Mapping[str, float] | str | None
@@ -166,11 +166,11 @@ def by_expert(preferences: Preferences, terms: Floats, weights: Floats | None) -
 
 def reciprocal_ranks(preferences: Preferences, k: float, ties: str, weights: Floats | None) -> Floats:
     """Return the score of reciprocal rank fusion for every slot."""
-    return add_up(preferences, 1.0 / (k + preferences.ranks(ties)), weights)
+    return sum_by_slot(preferences, 1.0 / (k + preferences.ranks(ties)), weights)
 
 
 @register_method
-class RRF(Weighing):
+class RRF(WeightedFusion):
     """Reciprocal rank fusion: each list gives its item at rank r the score 1 / (k + r).
 
     score(i) = sum over lists of w / (k + r_i). Ranks of ranked lists are used as given; scores and ratings are ranked
@@ -408,7 +408,7 @@ class LogISR(Aggregator):
 def _inverse_squares(preferences: Preferences, ties: str) -> tuple[Floats, Floats]:
     weights = preferences.list_weight
     rank = preferences.ranks(ties)
-    return add_up(preferences, 1.0 / (rank * rank), weights, fine=True), count_lists(preferences, weights)
+    return sum_by_slot(preferences, 1.0 / (rank * rank), weights, fine=True), count_lists(preferences, weights)
 
 
 def normalise(preferences: Preferences, norm: str, owner: str) -> tuple[Floats, Floats | None]:
@@ -508,16 +508,16 @@ class _Comb(Aggregator):
 def _total(preferences: Preferences, value: Floats, absent: Floats | None, weights: Floats | None) -> Floats:
     """Return the weighted sum of the values of every slot, `absent` standing in for the lists that leave it out."""
     if absent is None:
-        return add_up(preferences, value, weights)
-    rest = add_lists(preferences, absent, weights)[preferences.slots.instance]
-    return rest + add_up(preferences, value - np.repeat(absent, preferences.list_lengths), weights)
+        return sum_by_slot(preferences, value, weights)
+    rest = sum_by_instance(preferences, absent, weights)[preferences.slots.instance]
+    return rest + sum_by_slot(preferences, value - np.repeat(absent, preferences.list_lengths), weights)
 
 
 def _number(preferences: Preferences, absent: Floats | None, weights: Floats | None) -> Floats:
     """Return how many lists, by weight, give every slot a value: those that hold it, or all where `absent` is given."""
     if absent is None:
         return count_lists(preferences, weights)
-    return add_lists(preferences, np.ones(preferences.n_lists), weights)[preferences.slots.instance]
+    return sum_by_instance(preferences, np.ones(preferences.n_lists), weights)[preferences.slots.instance]
 
 
 @register_method
@@ -667,7 +667,7 @@ def _extreme(
 
 def _cells(preferences: Preferences, value: Floats, absent: Floats | None) -> Iterator[tuple[Ints, Ints, Floats]]:
     p = preferences
-    return blocks(value, absent, p.slot, p.list_offsets, p.list_starts, p.slots.offsets)
+    return cell_blocks(value, absent, p.slot, p.list_offsets, p.list_starts, p.slots.offsets)
 
 
 @register_method
@@ -787,7 +787,7 @@ class CombMED(_Comb):
 
 
 @register_method
-class WeightedSum(Weighing, _Comb):
+class WeightedSum(WeightedFusion, _Comb):
     """The sum of the normalised scores of the item, each list weighed by the trust in its expert.
 
     score(i) = sum over lists of w * s_i. CombSUM with weights given by expert. An item that a list leaves out gets
@@ -945,8 +945,8 @@ class CombMNZRank(Aggregator):
         else:
             k = np.full(preferences.n_rows, float(self.k))
         inside = rank <= k
-        total = add_up(preferences, np.where(inside, k + 1.0 - rank, 0.0), weights)
-        return total * add_up(preferences, inside.astype(np.float64), weights)
+        total = sum_by_slot(preferences, np.where(inside, k + 1.0 - rank, 0.0), weights)
+        return total * sum_by_slot(preferences, inside.astype(np.float64), weights)
 
 
 def _largest(values: Floats, starts: Ints) -> Floats:

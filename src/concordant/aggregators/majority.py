@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
 
-__all__ = ["Condorcet", "Copeland", "Duels", "Kemeny"]
+__all__ = ["Condorcet", "Copeland", "Kemeny", "PairwiseVotes"]
 
 PAIRED = LISTS | {"comparisons"}
 MISSING = one_of("auto", "unknown", "below")
@@ -46,7 +46,7 @@ _TABLE_SIZE = 1000
 # From this many items on the work on an instance is done mostly outside the interpreter.
 LARGE = 1000
 # Meetings of two items in a list, each counted twice, for which the compiler is loaded, and used once it is loaded.
-_MANY_MEETINGS, _SOME_MEETINGS = 1 << 31, 1 << 24
+_MANY_PAIRS, _SOME_PAIRS = 1 << 31, 1 << 24
 _COMPILED = "concordant.kernels.pairwise_majorities"
 # From this many pairs on an instance may be too large.
 _MANY_CELLS = 1e9
@@ -72,17 +72,17 @@ class MajorityVote(Aggregator):
 
     def _consensus(self, preferences: Votes, known: Any = None) -> Consensus:
         # Instances are scored some at a time; whether loading the compiler pays is known here.
-        if isinstance(preferences, Preferences) and self._counts_pairs() and _meetings(preferences) >= _MANY_MEETINGS:
+        if isinstance(preferences, Preferences) and self._counts_pairs() and _pair_count(preferences) >= _MANY_PAIRS:
             import_module(_COMPILED)
         return super()._consensus(preferences, known)
 
 
-def _meetings(votes: Preferences) -> float:
+def _pair_count(votes: Preferences) -> float:
     """Return how many pairs of items all lists compare at most, each pair counted twice."""
     return float((np.diff(votes.list_starts) * np.square(votes.slots.sizes, dtype=np.float64)).sum())
 
 
-class Duels:
+class PairwiseVotes:
     """The votes of a container as meetings of two items, instance by instance."""
 
     # Whether compiled loops count them.
@@ -93,7 +93,7 @@ class Duels:
         self.sizes: list[int] = np.diff(votes.slots.offsets).tolist()
 
     @staticmethod
-    def of(votes: Votes, missing: str = "auto") -> Duels:
+    def of(votes: Votes, missing: str = "auto") -> PairwiseVotes:
         """Return the meetings of preferences or comparisons.
 
         Parameters
@@ -104,9 +104,9 @@ class Duels:
             Whether a list says nothing about items it leaves out, or puts them, tied, below those it holds; or what the
             preferences declare of each instance.
         """
-        return ListDuels(votes, missing) if isinstance(votes, Preferences) else ObservedDuels(votes)
+        return ListVotes(votes, missing) if isinstance(votes, Preferences) else ComparisonVotes(votes)
 
-    def least(self, instance: int) -> float:
+    def tie_margin(self, instance: int) -> float:
         """Return the margin up to which a meeting is undecided: 0 for counts, rounding error for weights."""
         raise TypeError("a way to count votes says when they are equal")
 
@@ -137,12 +137,12 @@ class Duels:
 
     def majorities(self, instance: int, strict: bool = False) -> NDArray[np.bool_]:
         """Return the table of who beats whom; `strict` asks for more than half of all votes on the pair, ties too."""
-        n, least = self.sizes[instance], self.least(instance)
+        n, tie_margin = self.sizes[instance], self.tie_margin(instance)
         votes = self.ballots(instance)
         if votes is None:
             ahead = pairwise_wins.pair_matrix(*self.pair_votes(instance), n)
             behind = pairwise_wins.pair_matrix(*self.pair_votes(instance, ties=True), n).T if strict else ahead.T
-            return ahead - behind > least
+            return ahead - behind > tie_margin
         out = np.zeros((n, n), dtype=np.bool_)
         if self.compiled:
             from concordant.kernels import pairwise_majorities
@@ -151,7 +151,7 @@ class Duels:
             return out
         for tile in pairwise_wins.tiles(n, whole=True):
             ahead, behind = pairwise_wins.compare(votes, tile, ties_against=strict)
-            won = ahead - behind > least if least else ahead > behind
+            won = ahead - behind > tie_margin if tie_margin else ahead > behind
             out[tile.row : tile.row_end, tile.column : tile.column_end] = won
         return out
 
@@ -160,14 +160,14 @@ class Duels:
         table: list[list[bool]] = self.majorities(instance).tolist()
         return lambda a, b: table[a][b]
 
-    def outcomes(self, instance: int, spread: bool = False) -> tuple[Ints, Ints]:
+    def outcomes(self, instance: int, threaded: bool = False) -> tuple[Ints, Ints]:
         """Return how many others each item of an instance beats and loses to; `spread` uses threads within it."""
-        n, least = self.sizes[instance], self.least(instance)
+        n, tie_margin = self.sizes[instance], self.tie_margin(instance)
         votes = self.ballots(instance)
         if votes is None:
-            return pairwise_wins.pair_outcomes(*self.pair_votes(instance), n, least)
+            return pairwise_wins.pair_outcomes(*self.pair_votes(instance), n, tie_margin)
         wins, losses = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-        if self.compiled and not spread:
+        if self.compiled and not threaded:
             from concordant.kernels import pairwise_majorities
 
             pairwise_majorities.outcomes(*_by_item(votes), wins, losses)
@@ -175,9 +175,9 @@ class Duels:
         parts = pairwise_wins.tiles(n)
 
         def work(t: int) -> tuple[Ints, Ints, Ints, Ints]:
-            return pairwise_wins.tile_outcomes(votes, parts[t], least)
+            return pairwise_wins.tile_outcomes(votes, parts[t], tie_margin)
 
-        done = map_instances(work, len(parts)) if spread else [work(t) for t in range(len(parts))]
+        done = map_instances(work, len(parts)) if threaded else [work(t) for t in range(len(parts))]
         for tile, (won, lost, column_won, column_lost) in zip(parts, done, strict=True):
             wins[tile.row : tile.row_end] += won
             losses[tile.row : tile.row_end] += lost
@@ -197,7 +197,7 @@ class Duels:
         """Return how many others every slot beats and loses to, or raise in the name of a method that asks too much."""
         self.check_work(owner)
         if len(self.sizes) == 1:
-            found = [self.outcomes(0, spread=True)]
+            found = [self.outcomes(0, threaded=True)]
         else:
             found = self.each(self.outcomes)
         none = np.zeros(0)
@@ -211,7 +211,7 @@ def _by_item(votes: pairwise_wins.Ballots) -> tuple[NDArray[Any], NDArray[Any]]:
     return low, low if votes.high is votes.low else np.ascontiguousarray(votes.high.T)
 
 
-class ListDuels(Duels):
+class ListVotes(PairwiseVotes):
     """Lists as meetings: a list votes once for each pair it holds."""
 
     def __init__(self, votes: Preferences, missing: str) -> None:
@@ -219,7 +219,7 @@ class ListDuels(Duels):
         self.votes = votes
         self.below: list[bool] = votes.below(missing).tolist()
         # Loaded once, the compiler is there for whoever has more than a moment's work.
-        self.compiled = _COMPILED in sys.modules and votes.list_weight is None and _meetings(votes) >= _SOME_MEETINGS
+        self.compiled = _COMPILED in sys.modules and votes.list_weight is None and _pair_count(votes) >= _SOME_PAIRS
         self.position = votes.positions("dense").astype(np.int32)
 
     def weights(self, instance: int) -> Floats | None:
@@ -232,7 +232,7 @@ class ListDuels(Duels):
         rounded: Floats = (weights + magic) - magic
         return None if (rounded == 1).all() else rounded
 
-    def least(self, instance: int) -> float:
+    def tie_margin(self, instance: int) -> float:
         weights = self.weights(instance)
         return 0.0 if weights is None else TOLERANCE * float(weights.sum())
 
@@ -287,13 +287,13 @@ class ListDuels(Duels):
         if self.sizes[instance] <= _TABLE_SIZE:
             return super().beats(instance)
         # A sort asks for few of the pairs of a large instance: count those alone.
-        votes, least = self._ballots(instance), self.least(instance)
+        votes, tie_margin = self._ballots(instance), self.tie_margin(instance)
         low, high = np.ascontiguousarray(votes.low.T), np.ascontiguousarray(votes.high.T)
         weights = np.ones(low.shape[1]) if votes.weights is None else votes.weights
-        return lambda a, b: float(weights @ (low[a] < high[b]) - weights @ (low[b] < high[a])) > least
+        return lambda a, b: float(weights @ (low[a] < high[b]) - weights @ (low[b] < high[a])) > tie_margin
 
 
-class ObservedDuels(Duels):
+class ComparisonVotes(PairwiseVotes):
     """Observed comparisons as meetings: every outcome is a vote."""
 
     def __init__(self, votes: Comparisons) -> None:
@@ -303,7 +303,7 @@ class ObservedDuels(Duels):
     def _rows(self, instance: int) -> slice:
         return slice(int(self.votes.row_starts[instance]), int(self.votes.row_starts[instance + 1]))
 
-    def least(self, instance: int) -> float:
+    def tie_margin(self, instance: int) -> float:
         c, rows = self.votes, self._rows(instance)
         return TOLERANCE * float(c.n_left[rows].sum() + c.n_right[rows].sum() + c.n_ties[rows].sum())
 
@@ -371,21 +371,21 @@ class Condorcet(MajorityVote):
         self.missing = missing
 
     def _scores(self, preferences: Votes) -> Floats:
-        duels = Duels.of(preferences, self.missing)
-        equal = duels.fallback()
+        votes = PairwiseVotes.of(preferences, self.missing)
+        tie_break = votes.fallback()
         if not self.fusion:
-            wins, losses = duels.all_outcomes("Condorcet")
-            return break_ties(wins, [wins - losses, equal], duels.offsets)
-        level = dense_ranks(equal, duels.offsets)
-        edges = duels.offsets.tolist()
-        parts = each_instance(lambda n: _merged(duels, n, level[edges[n] : edges[n + 1]]), duels.sizes)
+            wins, losses = votes.all_outcomes("Condorcet")
+            return break_ties(wins, [wins - losses, tie_break], votes.offsets)
+        level = dense_ranks(tie_break, votes.offsets)
+        edges = votes.offsets.tolist()
+        parts = each_instance(lambda n: _merge_sorted(votes, n, level[edges[n] : edges[n + 1]]), votes.sizes)
         return _joined(parts)
 
 
-def _merged(duels: Duels, instance: int, level: Ints) -> Floats:
+def _merge_sorted(votes: PairwiseVotes, instance: int, level: Ints) -> Floats:
     """Return the scores of one instance by merge sort, begun in descending order of `level`."""
     n = len(level)
-    beats = duels.beats(instance)
+    beats = votes.beats(instance)
     order = pairwise_wins.merge_order(np.argsort(-level, kind="stable").tolist(), beats)
     score = np.zeros(n)
     above = -1
@@ -442,7 +442,7 @@ class Copeland(MajorityVote):
         self.missing = missing
 
     def _scores(self, preferences: Votes) -> Floats:
-        wins, losses = Duels.of(preferences, self.missing).all_outcomes("Copeland")
+        wins, losses = PairwiseVotes.of(preferences, self.missing).all_outcomes("Copeland")
         return wins - losses
 
 
@@ -570,16 +570,18 @@ class Kemeny(Aggregator):
     def _proofs(self, preferences: Votes) -> list[_Proof]:
         """Return the ranking of every instance and what is known about it, and warn of those that are not proven."""
         check_tables(preferences, "Kemeny")
-        duels = Duels.of(preferences, self.missing)
-        equal = duels.fallback()
-        edges = duels.offsets.tolist()
+        votes = PairwiseVotes.of(preferences, self.missing)
+        tie_break = votes.fallback()
+        edges = votes.offsets.tolist()
 
-        clock = _Clock(self.time_limit, len(duels.sizes))
+        budget = _TimeBudget(self.time_limit, len(votes.sizes))
 
         def solve(n: int) -> _Proof:
-            return self._instance(duels, n, equal[edges[n] : edges[n + 1]], preferences.instances[n], clock.share())
+            return self._instance(
+                votes, n, tie_break[edges[n] : edges[n + 1]], preferences.instances[n], budget.share()
+            )
 
-        proofs = map_instances(solve, len(duels.sizes))
+        proofs = map_instances(solve, len(votes.sizes))
         unsure = [n for n, p in enumerate(proofs) if not p.optimal]
         if unsure and self.solver in ("auto", "milp"):
             worst = max(unsure, key=lambda n: proofs[n].cost - proofs[n].bound)
@@ -592,16 +594,16 @@ class Kemeny(Aggregator):
             )
         return proofs
 
-    def _instance(self, duels: Duels, instance: int, equal: Floats, name: str, seconds: float) -> _Proof:
+    def _instance(self, votes: PairwiseVotes, instance: int, tie_break: Floats, name: str, seconds: float) -> _Proof:
         """Return the ranking of one instance and what is known about it."""
-        ahead = duels.counts(instance)
+        ahead = votes.counts(instance)
         margin = ahead - ahead.T
-        slack = duels.least(instance)
+        slack = votes.tie_margin(instance)
         margin[np.abs(margin) <= slack] = 0.0
         n = len(margin)
         one = np.array([0, n], dtype=np.int64)
         net = margin.sum(axis=1)
-        key = dense_ranks(dense_ranks(net, one) * (n + 1) + dense_ranks(equal, one), one)
+        key = dense_ranks(dense_ranks(net, one) * (n + 1) + dense_ranks(tie_break, one), one)
         group = kemeny.strong_components(margin > 0)
         cost = np.maximum(-margin, 0.0)
         deadline = monotonic() + seconds
@@ -620,7 +622,7 @@ class Kemeny(Aggregator):
             proven &= solution.cost - solution.bound <= slack + 1e-6 * solution.cost * (solver == "milp")
             hardest = max(hardest, solver, key=_SOLVERS.index)
         floor = float(np.minimum(ahead, ahead.T)[np.triu_indices(n, 1)].sum())
-        score = -_lay_out(margin > 0, group, place, net, equal)
+        score = -_place_groups(margin > 0, group, place, net, tie_break)
         if proven:
             bound = extra
         return _Proof(score, floor + extra, floor + bound, bool(proven), hardest)
@@ -640,7 +642,7 @@ _SOLVERS = ("majority", "exact", "milp", "local")
 _DP_SIZE, _EXACT_SIZE = 16, 18
 
 
-class _Clock:
+class _TimeBudget:
     """Shares a limit of seconds among instances solved in any order on several threads."""
 
     def __init__(self, seconds: float, instances: int) -> None:
@@ -671,7 +673,7 @@ def _members(group: Ints) -> list[Ints]:
     return np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if len(group) else []
 
 
-def _solve(solver: str, cost: Floats, key: Ints, deadline: float, slack: float) -> kemeny.Solution:
+def _solve(solver: str, cost: Floats, key: Ints, deadline: float, slack: float) -> kemeny.KemenySolution:
     """Return a solution for one group of items, those with equal votes against everybody sharing a place."""
     if solver == "exact":
         return kemeny.subset_dp(cost, key, slack)
@@ -691,14 +693,14 @@ def _solve(solver: str, cost: Floats, key: Ints, deadline: float, slack: float) 
         order = np.argsort(solution.position)
     else:
         order = kemeny.local_search(small, order, slack)
-        solution = kemeny.Solution(np.zeros(0), kemeny.ranking_cost(small, order), 0.0)
+        solution = kemeny.KemenySolution(np.zeros(0), kemeny.ranking_cost(small, order), 0.0)
     above = np.cumsum(size[order]) - size[order]
     place = np.empty(len(size))
     place[order] = above + (size[order] + 1) / 2
     return solution._replace(position=place[twin])
 
 
-def _lay_out(beats: NDArray[np.bool_], group: Ints, place: Floats, net: Floats, equal: Floats) -> Floats:
+def _place_groups(beats: NDArray[np.bool_], group: Ints, place: Floats, net: Floats, tie_break: Floats) -> Floats:
     """Return the place of every item, given its place within its group.
 
     Of the groups that no group yet to be placed beats, the one with the most net votes goes next; groups that nothing
@@ -711,7 +713,7 @@ def _lay_out(beats: NDArray[np.bool_], group: Ints, place: Floats, net: Floats, 
     # Arrows into each group from each item, so that placing an item lifts them.
     waiting = np.bincount(group, weights=(beats & between).sum(axis=0), minlength=n_groups)
     one = np.array([0, n_groups], dtype=np.int64)
-    means = [np.bincount(group, weights=v, minlength=n_groups) / np.maximum(size, 1) for v in (net, equal)]
+    means = [np.bincount(group, weights=v, minlength=n_groups) / np.maximum(size, 1) for v in (net, tie_break)]
     level = dense_ranks(dense_ranks(means[0], one) * (n_groups + 1) + dense_ranks(means[1], one), one)
     out = np.zeros(len(group))
     done = np.zeros(n_groups, dtype=np.bool_)

@@ -17,16 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.aggregators._mallows import (
-    Laws,
-    Outline,
-    Pool,
-    Room,
-    Seen,
-    Walk,
-    exact,
-    kept_walks,
+    ChainPair,
+    EnergyBuffer,
+    ExpectedDistances,
+    ObservedDistances,
+    PooledLists,
+    PoolShape,
+    chain_states,
+    exact_record,
     pools_of,
-    taken_walks,
+    restored_chains,
 )
 from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected
 from concordant.aggregators.fusion import LISTS
@@ -96,7 +96,7 @@ _PARTED_HELP = (
 )
 
 
-def _each(work: Callable[[Pool], T], pools: list[Pool]) -> list[T]:
+def _each_pool(work: Callable[[PooledLists], T], pools: list[PooledLists]) -> list[T]:
     """Return what `work` gives for every instance, in threads where some instance is large enough to gain by it."""
     if any(p.n >= _LARGE for p in pools):
         return map_instances(lambda i: work(pools[i]), len(pools))
@@ -104,7 +104,7 @@ def _each(work: Callable[[Pool], T], pools: list[Pool]) -> list[T]:
         return map_instances(lambda i: work(pools[i]), len(pools))
 
 
-def _scores(preferences: Preferences, pools: list[Pool], places: list[Floats]) -> Floats:
+def _scores(preferences: Preferences, pools: list[PooledLists], places: list[Floats]) -> Floats:
     """Return minus the places of the items of every instance, from those of the items that some list holds.
 
     Items in no list share the places below; where a list says nothing about what it leaves out, they have the mean of
@@ -214,18 +214,18 @@ class Mallows(Aggregator):
         found = pools_of(p, max(p.n_slots, 1), self.missing, np.zeros(p.n_experts, dtype=np.int32))
         pools = [pool for pool in found if pool is not None]
         # One θ per instance: the lists of an instance are the lists of one expert.
-        laws = Laws(
+        distances = ExpectedDistances(
             [replace(pool, expert=np.full(len(pool.expert), i, dtype=np.int32)) for i, pool in enumerate(pools)],
             len(pools),
         )
-        expectations = laws.given(Seen.nothing(laws)).expected
+        expectations = distances.moment_equations(ObservedDistances.zeros(distances)).expected
         cost = dict(zip(p.instances, centre.optimality_["cost"], strict=True))
         theta = np.zeros(len(pools))
         for i, (pool, expectation) in enumerate(zip(pools, expectations, strict=True)):
             if self.dispersion is not None:
                 theta[i] = self.dispersion
             elif expectation(0.0) > 0:
-                theta[i] = mallows.solve(expectation, cost[pool.name])
+                theta[i] = mallows.solve_theta(expectation, cost[pool.name])
         if known:
             self.dispersion_ = dict.fromkeys(p.instances, 0.0)
             self.dispersion_ |= {pool.name: float(t) for pool, t in zip(pools, theta, strict=True)}
@@ -233,30 +233,30 @@ class Mallows(Aggregator):
             info.converged = centre.fit_info_.converged
             info.warnings += centre.fit_info_.warnings
             energy = sum(float(t) * cost[pool.name] for pool, t in zip(pools, theta, strict=True))
-            info.objective = energy - (laws.log_normaliser(theta) or 0.0)
-        self._tell(p, pools, theta)
+            info.objective = energy - (distances.log_normaliser(theta) or 0.0)
+        self._warn_fit(p, pools, theta)
         places = [
-            _drawn_places(place[pool.slot], mallows.mean_positions(float(t), pool.n))
+            _expected_places(place[pool.slot], mallows.mean_positions(float(t), pool.n))
             for pool, t in zip(pools, theta, strict=True)
         ]
         return Consensus.from_codes(p.slots, _scores(p, pools, places))
 
-    def _tell(self, preferences: Preferences, pools: list[Pool], theta: Floats) -> None:
+    def _warn_fit(self, preferences: Preferences, pools: list[PooledLists], theta: Floats) -> None:
         """Warn of what lists that say nothing about other items leave open."""
-        open_ = [(pool, t) for pool, t in zip(pools, theta.tolist(), strict=True) if not pool.below]
-        parted = _parted(preferences, [pool for pool, _ in open_])
-        if parted:
+        partial = [(pool, t) for pool, t in zip(pools, theta.tolist(), strict=True) if not pool.below]
+        disconnected = _disconnected(preferences, [pool for pool, _ in partial])
+        if disconnected:
             self._warn(
-                f"{parted}: no list tells how they mix, and both spread over the same places. {_PARTED_HELP}",
+                f"{disconnected}: no list tells how they mix, and both spread over the same places. {_PARTED_HELP}",
                 IdentifiabilityWarning,
             )
         if self.dispersion is not None:
             return
-        sure = [pool for pool, t in open_ if t <= mallows.LEAST_THETA]
-        blind = [pool for pool in sure if np.count_nonzero(pool.lengths > 1) > 1 and not pool.overlaps()]
-        if blind:
-            name = blind[0].name
-            more = f" (and {len(blind) - 1} more instances are like that)" if len(blind) > 1 else ""
+        undisputed = [pool for pool, t in partial if t <= mallows.LEAST_THETA]
+        disjoint = [pool for pool in undisputed if np.count_nonzero(pool.lengths > 1) > 1 and not pool.overlaps()]
+        if disjoint:
+            name = disjoint[0].name
+            more = f" (and {len(disjoint) - 1} more instances are like that)" if len(disjoint) > 1 else ""
             own = preferences.list_instance == preferences.instances.tolist().index(name)
             experts = preferences.experts[np.unique(preferences.list_expert[own])].tolist()
             self._warn(
@@ -268,20 +268,20 @@ class Mallows(Aggregator):
             )
 
 
-def _parted(preferences: Preferences, pools: list[Pool]) -> str:
+def _disconnected(preferences: Preferences, pools: list[PooledLists]) -> str:
     """Return in words which groups of items no list connects, "" where there are none."""
-    met = [pool.met() for pool in pools]
-    if not met:
+    adjacent_slots = [pool.adjacent_slots() for pool in pools]
+    if not adjacent_slots:
         return ""
-    one, other = (np.concatenate(ends) for ends in zip(*met, strict=True))
-    parted = disconnected_instances(one, other, preferences.slots)
-    if not len(parted):
+    one, other = (np.concatenate(ends) for ends in zip(*adjacent_slots, strict=True))
+    disconnected = disconnected_instances(one, other, preferences.slots)
+    if not len(disconnected):
         return ""
-    more = f" (and {len(parted) - 1} more instances are like that)" if len(parted) > 1 else ""
-    return explain_disconnected(one, other, preferences.slots, int(parted[0])) + more
+    more = f" (and {len(disconnected) - 1} more instances are like that)" if len(disconnected) > 1 else ""
+    return explain_disconnected(one, other, preferences.slots, int(disconnected[0])) + more
 
 
-def _drawn_places(place: Floats, drawn: Floats) -> Floats:
+def _expected_places(place: Floats, drawn: Floats) -> Floats:
     """Return the expected positions, given best first, of items by their place; items that share a place share them."""
     order = np.argsort(place, kind="stable")
     new = np.concatenate([[0], np.cumsum(np.diff(place[order]) > 0)])
@@ -291,28 +291,28 @@ def _drawn_places(place: Floats, drawn: Floats) -> Floats:
     return out
 
 
-def _below(rank: Floats) -> Floats:
+def _with_absent_below(rank: Floats) -> Floats:
     """Return the ranks with items left out (rank 0) sharing the places below the others."""
     listed = rank > 0
     return np.where(listed, rank, 0.5 * (np.count_nonzero(listed) + 1 + len(rank)))
 
 
-def _places_of_one(pool: Pool, rank: Floats, theta: float | None) -> Floats:
+def _places_of_common_ranking(pool: PooledLists, rank: Floats, theta: float | None) -> Floats:
     """Return the expected places where all lists rank alike, θ being the sum over them; None asks for the best state.
 
     The rankings around one list are a Mallows model, and those around a list with ties its groups' share of one. Items
     of which nothing is known fall between the others by chance, and stretch them over all places.
     """
     listed = rank > 0 if not pool.below else np.ones(pool.n, dtype=np.bool_)
-    own = _below(rank)[listed]
+    own = _with_absent_below(rank)[listed]
     if theta is not None:
-        own = _drawn_places(own, mallows.mean_positions(theta, len(own)))
+        own = _expected_places(own, mallows.mean_positions(theta, len(own)))
     place = np.full(pool.n, (pool.n + 1) / 2)
     place[listed] = own * (pool.n + 1) / (len(own) + 1)
     return place
 
 
-class _Inferred(NamedTuple):
+class _InferredPlaces(NamedTuple):
     """The places of the items of an instance, and how far two chains agreed on them."""
 
     place: Floats
@@ -320,69 +320,71 @@ class _Inferred(NamedTuple):
     r_hat: float
 
 
-class _Standing(NamedTuple):
+class _EMState(NamedTuple):
     """Where EM stands after an iteration: θ, what was seen on average, and how the chains agreed."""
 
     theta: Floats
-    seen: Seen | None
+    observed: ObservedDistances | None
     sweeps: float
     trace: list[float]
     averaged: int = 0
     gap: float = np.inf
-    agreed: bool = True
-    moved: float = 1.0
+    chains_agree: bool = True
+    move_rate: float = 1.0
     converged: bool = False
     norm: float = 0.0
     objective: float | None = None
 
-    def kept(self) -> dict[str, NDArray[Any]]:
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the same as arrays."""
-        numbers = [self.sweeps, self.averaged, self.gap, self.agreed, self.moved, self.converged, self.norm]
+        numbers = [self.sweeps, self.averaged, self.gap, self.chains_agree, self.move_rate, self.converged, self.norm]
         objective = np.nan if self.objective is None else self.objective
         out = {"theta": self.theta, "em": np.array([*numbers, objective]), "trace": np.array(self.trace)}
-        return out if self.seen is None else out | {"distance": self.seen.distance, "common": self.seen.common}
+        return (
+            out if self.observed is None else out | {"distance": self.observed.distance, "common": self.observed.common}
+        )
 
     @classmethod
-    def of(cls, kept: State) -> _Standing:
+    def of(cls, known: State) -> _EMState:
         """Return what was kept."""
-        sweeps, averaged, gap, agreed, moved, converged, norm, objective = kept["em"].tolist()
+        sweeps, averaged, gap, chains_agree, move_rate, converged, norm, objective = known["em"].tolist()
         return cls(
-            kept["theta"],
-            Seen(kept["distance"], kept["common"]),
+            known["theta"],
+            ObservedDistances(known["distance"], known["common"]),
             sweeps,
-            kept["trace"].tolist(),
+            known["trace"].tolist(),
             int(averaged),
             gap,
-            bool(agreed),
-            moved,
+            bool(chains_agree),
+            move_rate,
             bool(converged),
             norm,
             None if np.isnan(objective) else objective,
         )
 
 
-class _Look(NamedTuple):
+class _EStepResult(NamedTuple):
     """What a look at the true rankings showed: distances, and of every instance the log odds and how chains moved."""
 
-    seen: Seen
+    observed: ObservedDistances
     log_odds: list[float | None]
-    moved: list[float]
+    move_rate: list[float]
 
 
-class _Piece(NamedTuple):
+class _MallowsBlock(NamedTuple):
     """The instances of a block with their chains, and what the last look showed."""
 
-    pools: list[Pool]
-    walks: dict[str, Walk]
-    look: _Look | None
+    pools: list[PooledLists]
+    chain_pairs: dict[str, ChainPair]
+    result: _EStepResult | None
 
 
-class _Summary(NamedTuple):
+class _PoolSummary(NamedTuple):
     """What has to be known of a block before the first iteration.
 
     Attributes
     ----------
-    outlines : list of Outline
+    shapes : list of PoolShape
         The shape of its lists.
     sampled : bool
         Whether some instance is too large for sums over all its rankings.
@@ -390,82 +392,92 @@ class _Summary(NamedTuple):
         Whether the lists of some instance leave more than one order open.
     """
 
-    outlines: list[Outline]
+    shapes: list[PoolShape]
     sampled: bool
-    differ: bool
+    disagree: bool
 
 
 class _EStep:
     """The E step over blocks of instances, in memory or on workers; the chains stay with their block."""
 
-    def __init__(self, owner: ExtendedMallows, pieces: Shards[_Piece], n_experts: int) -> None:
-        summaries = list(pieces.map(_summary_of, owner))
-        outlines = [outline for summary in summaries for outline in summary.outlines]
-        self.laws = Laws(outlines, n_experts, owner.formula, owner.norm)
+    def __init__(self, owner: ExtendedMallows, blocks: Shards[_MallowsBlock], n_experts: int) -> None:
+        summaries = list(blocks.map(_summary_of, owner))
+        shapes = [shape for summary in summaries for shape in summary.shapes]
+        self.distances = ExpectedDistances(shapes, n_experts, owner.formula, owner.norm)
         self.sampled = any(summary.sampled for summary in summaries)
-        self.differ = any(summary.differ for summary in summaries)
-        self._owner, self._pieces = owner, pieces
+        self.disagree = any(summary.disagree for summary in summaries)
+        self._owner, self._blocks = owner, blocks
 
-    def run(self, theta: Floats, sweeps: float) -> _Look:
+    def run(self, theta: Floats, sweeps: float) -> _EStepResult:
         """Return how far the lists are from the true rankings given θ."""
-        self._pieces = self._pieces.persist(_walked, self._owner, theta, sweeps, self._pieces.recomputed)
-        looks = [look for look in self._pieces.map(_look_of) if look is not None]
-        seen = Seen(*(np.concatenate(parts, axis=1) for parts in zip(*(look.seen for look in looks), strict=True)))
-        return _Look(seen, [v for look in looks for v in look.log_odds], [m for look in looks for m in look.moved])
+        self._blocks = self._blocks.persist(_sampled_block, self._owner, theta, sweeps, self._blocks.recomputed)
+        results = [result for result in self._blocks.map(_result_of) if result is not None]
+        observed = ObservedDistances(
+            *(np.concatenate(parts, axis=1) for parts in zip(*(result.observed for result in results), strict=True))
+        )
+        return _EStepResult(
+            observed,
+            [v for result in results for v in result.log_odds],
+            [m for result in results for m in result.move_rate],
+        )
 
     def state(self) -> dict[str, Any]:
         """Return where the chains stand."""
-        return join_states(list(self._pieces.map(_state_of)))
+        return join_states(list(self._blocks.map(_state_of)))
 
     def restore(self, known: State) -> None:
         """Have the chains go on from a state."""
-        self._pieces = self._pieces.persist_each(_restored, split_states(known), self._owner)
+        self._blocks = self._blocks.persist_each(_restored_block, split_states(known), self._owner)
 
 
-def _piece_of(block: Preferences, owner: ExtendedMallows) -> _Piece:
+def _block_of(block: Preferences, owner: ExtendedMallows) -> _MallowsBlock:
     owner._checked(block)
     pools = owner._pools(block)
     owner._check_work(block, pools, learning=True)
-    return _Piece(pools, {}, None)
+    return _MallowsBlock(pools, {}, None)
 
 
-def _summary_of(piece: _Piece, owner: ExtendedMallows) -> _Summary:
-    outlines = [Outline.of(pool) for pool in piece.pools]
-    differ = any(pool.one_order(pool.weight) is None for pool in piece.pools)
-    return _Summary(outlines, _sampled(owner, piece.pools), differ)
+def _summary_of(block: _MallowsBlock, owner: ExtendedMallows) -> _PoolSummary:
+    shapes = [PoolShape.of(pool) for pool in block.pools]
+    disagree = any(pool.common_ranking(pool.weight) is None for pool in block.pools)
+    return _PoolSummary(shapes, _sampled(owner, block.pools), disagree)
 
 
-def _sampled(owner: ExtendedMallows, pools: list[Pool]) -> bool:
-    return owner.e_step in ("auto", "sampling") and not all(map(owner._exactly, pools))
+def _sampled(owner: ExtendedMallows, pools: list[PooledLists]) -> bool:
+    return owner.e_step in ("auto", "sampling") and not all(map(owner._is_exact, pools))
 
 
-def _walked(piece: _Piece, owner: ExtendedMallows, theta: Floats, sweeps: float, copy: bool) -> _Piece:
+def _sampled_block(
+    block: _MallowsBlock, owner: ExtendedMallows, theta: Floats, sweeps: float, copy: bool
+) -> _MallowsBlock:
     """Return the piece after a look; with `copy` the chains of the given piece stay where they are."""
-    walks = piece.walks
+    chain_pairs = block.chain_pairs
     if copy:
-        walks = {name: Walk(w.pool, w.orders, deepcopy(w.rng), w.swaps) for name, w in walks.items()}
-    look = owner._look(piece.pools, theta, walks, Room(), sweeps)
-    return _Piece(piece.pools, walks, look)
+        chain_pairs = {name: ChainPair(w.pool, w.orders, deepcopy(w.rng), w.swaps) for name, w in chain_pairs.items()}
+    result = owner._run_e_step(block.pools, theta, chain_pairs, EnergyBuffer(), sweeps)
+    return _MallowsBlock(block.pools, chain_pairs, result)
 
 
-def _look_of(piece: _Piece) -> _Look | None:
-    return piece.look
+def _result_of(block: _MallowsBlock) -> _EStepResult | None:
+    return block.result
 
 
-def _state_of(piece: _Piece) -> State:
-    return kept_walks([piece.walks[pool.name] for pool in piece.pools if pool.name in piece.walks])
+def _state_of(block: _MallowsBlock) -> State:
+    return chain_states([block.chain_pairs[pool.name] for pool in block.pools if pool.name in block.chain_pairs])
 
 
-def _restored(piece: _Piece, known: State, owner: ExtendedMallows) -> _Piece:
+def _restored_block(block: _MallowsBlock, known: State, owner: ExtendedMallows) -> _MallowsBlock:
     """Return the piece with the chains of a state."""
-    pools = piece.pools
-    walked = [pool for pool in pools if not owner._exactly(pool)] if _sampled(owner, pools) else []
-    taken = taken_walks(walked, [owner._stream(pool) for pool in walked], owner.moves == "swap", known)
-    return _Piece(pools, {walk.pool.name: walk for walk in taken}, None)
+    pools = block.pools
+    sampled_pools = [pool for pool in pools if not owner._is_exact(pool)] if _sampled(owner, pools) else []
+    restored = restored_chains(
+        sampled_pools, [owner._stream(pool) for pool in sampled_pools], owner.moves == "swap", known
+    )
+    return _MallowsBlock(pools, {chains.pool.name: chains for chains in restored}, None)
 
 
-def _pools_of(piece: _Piece) -> list[Pool]:
-    return piece.pools
+def _pools_of(block: _MallowsBlock) -> list[PooledLists]:
+    return block.pools
 
 
 @register_method
@@ -631,26 +643,26 @@ class ExtendedMallows(Aggregator):
 
     def _fit(
         self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None
-    ) -> list[Pool] | None:
+    ) -> list[PooledLists] | None:
         self._check_combination(labels)
-        pieces = shards_of(preferences).persist(_piece_of, self)
+        blocks = shards_of(preferences).persist(_block_of, self)
         experts = preferences.experts.tolist()
-        e_step = _EStep(self, pieces, len(experts))
-        pools = None if isinstance(preferences, Blocks) else next(pieces.map(_pools_of))
+        e_step = _EStep(self, blocks, len(experts))
+        pools = None if isinstance(preferences, Blocks) else next(blocks.map(_pools_of))
 
         def learn(theta: Floats) -> Floats:
             if self.e_step == "oracle" and labels is not None and pools is not None:
-                return self._by_truth(preferences, pools, e_step.laws, labels, theta)
-            return self._by_em(e_step, theta, experts, StepCheckpoint(self, [preferences]))
+                return self._theta_from_labels(preferences, pools, e_step.distances, labels, theta)
+            return self._theta_by_em(e_step, theta, experts, StepCheckpoint(self, [preferences]))
 
-        self._settle(e_step.laws, experts, learn, alone=self.e_step == "oracle")
+        self._store_theta(e_step.distances, experts, learn, allow_one=self.e_step == "oracle")
         return pools
 
     def _blocks_obstacle(self) -> str:
         oracle = "ExtendedMallows(e_step='oracle') learns from preferences in memory, not from blocks."
         return oracle if self.e_step == "oracle" else ""
 
-    def _pools(self, p: Preferences, code: Codes | None = None) -> list[Pool]:
+    def _pools(self, p: Preferences, code: Codes | None = None) -> list[PooledLists]:
         """Return the instances in which somebody ranks something; experts go by `code` where that is given."""
         if self.k is not None:
             cut = p.top(self.k)
@@ -666,24 +678,29 @@ class ExtendedMallows(Aggregator):
         self._check_sizes(pools)
         return pools
 
-    def _settle(
-        self, laws: Laws, experts: list[str], learn: Callable[[Floats], Floats], *, alone: bool = False
+    def _store_theta(
+        self,
+        distances: ExpectedDistances,
+        experts: list[str],
+        learn: Callable[[Floats], Floats],
+        *,
+        allow_one: bool = False,
     ) -> None:
         """Keep the θ that is learned; where somebody is heard `alone`, only if that is enough to learn from."""
         self.chain_ = {}
-        heard = np.bincount(laws.expert, minlength=len(experts)) > 0
+        active = np.bincount(distances.expert, minlength=len(experts)) > 0
         theta = np.full(len(experts), float(self.init))
-        if heard.sum() == 1 and not alone:
+        if active.sum() == 1 and not allow_one:
             self._warn(
-                f"only expert {experts[int(np.flatnonzero(heard)[0])]!r} ranks anything: with nobody to compare it "
+                f"only expert {experts[int(np.flatnonzero(active)[0])]!r} ranks anything: with nobody to compare it "
                 f"with, its weight stays at {-self.init:g}. The consensus follows it.",
                 IdentifiabilityWarning,
             )
-        elif heard.any():
+        elif active.any():
             theta = learn(theta)
-        if heard.any():
+        if active.any():
             # Nothing is known of the silent; they count as an average expert if they speak one day.
-            theta[~heard] = np.median(theta[heard])
+            theta[~active] = np.median(theta[active])
         self.experts_ = experts
         self.theta_ = theta
         self.adherence_ = 0.0 - theta
@@ -702,7 +719,7 @@ class ExtendedMallows(Aggregator):
         if self.e_step == "oracle" and labels is None:
             raise DataError("ExtendedMallows(e_step='oracle') takes the true order from labels. Pass labels to fit.")
 
-    def _check_sizes(self, pools: list[Pool]) -> None:
+    def _check_sizes(self, pools: list[PooledLists]) -> None:
         large = [p for p in pools if p.n > _MOST_EXACT]
         if self.e_step == "exact" and large:
             raise DataError(
@@ -710,13 +727,13 @@ class ExtendedMallows(Aggregator):
                 f"{_MOST_EXACT}. Use e_step='auto' or 'sampling'."
             )
 
-    def _check_work(self, p: Preferences, pools: list[Pool], *, learning: bool) -> None:
+    def _check_work(self, p: Preferences, pools: list[PooledLists], *, learning: bool) -> None:
         """Raise where chains over very many items, or weights of very many experts, take too much."""
         by_order = self.inference == "borda" and self.e_step in ("borda", "oracle")
         if not by_order:
             cells = np.zeros(len(p))
             for pool in pools:
-                if pool.n > _MANY_ITEMS and pool.one_order(pool.weight) is None:
+                if pool.n > _MANY_ITEMS and pool.common_ranking(pool.weight) is None:
                     cells[p.instances.codes[pool.name]] = float(pool.n) ** 2
             seconds = _PAIR_SECONDS * min(self.max_iter / _USUAL_STEPS, 1.0) * cells
             check_limits("ExtendedMallows", p, "chains over all pairs", n_bytes=16.0 * cells, seconds=seconds)
@@ -725,15 +742,20 @@ class ExtendedMallows(Aggregator):
             what = f"the weights of {p.n_experts:,} experts"
             check_limits("ExtendedMallows", p, what, n_bytes=n_bytes, seconds=_EXPERT_SECONDS * p.n_experts)
 
-    def _exactly(self, pool: Pool) -> bool:
+    def _is_exact(self, pool: PooledLists) -> bool:
         most = {"exact": _MOST_EXACT, "sampling": 0}.get(self.e_step, _SOON_EXACT)
         return pool.n <= most
 
-    def _stream(self, pool: Pool) -> np.random.Generator:
+    def _stream(self, pool: PooledLists) -> np.random.Generator:
         return instance_stream(self.random_state, pool.name)
 
-    def _by_truth(
-        self, preferences: Preferences, pools: list[Pool], laws: Laws, labels: Labels, theta: Floats
+    def _theta_from_labels(
+        self,
+        preferences: Preferences,
+        pools: list[PooledLists],
+        distances: ExpectedDistances,
+        labels: Labels,
+        theta: Floats,
     ) -> Floats:
         """Return θ given the true order of every instance, taken from labels."""
         truth = match_labels(preferences, labels, "ExtendedMallows(e_step='oracle')", unjudged="drop")
@@ -743,76 +765,81 @@ class ExtendedMallows(Aggregator):
             mixed = self._stream(pool).permutation(pool.n)
             value = np.nan_to_num(label[pool.slot], nan=-np.inf)[mixed]
             orders.append(mixed[np.argsort(-value, kind="stable")].astype(np.int32))
-        given = laws.given(Seen.of_orders(pools, orders), self.prior)
-        theta = given.solve(theta)
+        equations = distances.moment_equations(ObservedDistances.of_orders(pools, orders), self.prior)
+        theta = equations.solve(theta)
         self.fit_info_.n_iter = 1
-        self.fit_info_.gradient_norm = given.gradient_norm(theta)
+        self.fit_info_.gradient_norm = equations.gradient_norm(theta)
         return theta
 
-    def _by_em(self, e_step: _EStep, theta: Floats, experts: list[str], checkpoint: Checkpointer) -> Floats:
+    def _theta_by_em(self, e_step: _EStep, theta: Floats, experts: list[str], checkpoint: Checkpointer) -> Floats:
         """Return θ by EM; what chains show is averaged over iterations once θ has settled."""
-        info, laws, sampled = self.fit_info_, e_step.laws, e_step.sampled
+        info, distances, sampled = self.fit_info_, e_step.distances, e_step.sampled
         chosen = self.chain_steps is None
-        at = _Standing(theta, None, _FIRST_SWEEPS if self.chain_steps is None else float(self.chain_steps), [])
+        at = _EMState(theta, None, _FIRST_SWEEPS if self.chain_steps is None else float(self.chain_steps), [])
         known = checkpoint.restore()
         if known is not None:
-            at = _Standing.of(known)
+            at = _EMState.of(known)
             e_step.restore(known)
 
         def state() -> State:
-            return at.kept() | e_step.state()
+            return at.to_arrays() | e_step.state()
 
         with checkpoint.steps(self.max_iter):
             while not at.converged and len(at.trace) < self.max_iter:
                 with without_progress():
-                    now, log_odds, moved = e_step.run(at.theta, at.sweeps)
-                seen = now if at.seen is None else at.seen.towards(now, (at.averaged + 1.0) ** -_FORGET)
-                given = laws.given(seen.mean(), self.prior)
-                new = given.solve(at.theta)
+                    now, log_odds, move_rate = e_step.run(at.theta, at.sweeps)
+                observed = (
+                    now if at.observed is None else at.observed.averaged_with(now, (at.averaged + 1.0) ** -_FORGET)
+                )
+                equations = distances.moment_equations(observed.mean(), self.prior)
+                new = equations.solve(at.theta)
                 # exp(θ), the odds of a contradiction, tells all that matters of a θ that runs off.
                 step = np.abs(np.exp(new) - np.exp(at.theta))
-                apart, gap, agreed = 0.0, 0.0, True
+                difference, gap, chains_agree = 0.0, 0.0, True
                 if sampled:
-                    one, other = (np.exp(laws.given(seen.chain(c), self.prior).solve(at.theta)) for c in (0, 1))
-                    apart = laws.norm(one - other)
-                    gap = apart / max(laws.norm(np.expm1(new)), self.tol)
-                    agreed = gap <= _AGREED or not chosen
-                converged = agreed and bool(step.max() <= self.tol)
+                    one, other = (
+                        np.exp(distances.moment_equations(observed.chain(c), self.prior).solve(at.theta))
+                        for c in (0, 1)
+                    )
+                    difference = distances.norm(one - other)
+                    gap = difference / max(distances.norm(np.expm1(new)), self.tol)
+                    chains_agree = gap <= _AGREED or not chosen
+                converged = chains_agree and bool(step.max() <= self.tol)
                 sweeps, averaged = at.sweeps, at.averaged
                 if not converged:
-                    if not agreed and gap > _CLOSER * at.gap:
+                    if not chains_agree and gap > _CLOSER * at.gap:
                         sweeps = min(2.0 * sweeps, _MOST_SWEEPS)
                     # A step that is no larger than the difference between two chains is chance.
-                    if sampled and (averaged or (agreed and laws.norm(step) <= apart)):
+                    if sampled and (averaged or (chains_agree and distances.norm(step) <= difference)):
                         averaged += 1
-                at = _Standing(
+                at = _EMState(
                     theta=new,
-                    seen=seen,
+                    observed=observed,
                     sweeps=sweeps,
                     averaged=averaged,
                     gap=gap,
-                    agreed=agreed,
-                    moved=float(np.mean(moved)),
+                    chains_agree=chains_agree,
+                    move_rate=float(np.mean(move_rate)),
                     converged=converged,
                     trace=[*at.trace, float(step.max())],
-                    norm=given.gradient_norm(at.theta),
-                    objective=self._log_likelihood(laws, at.theta, log_odds),
+                    norm=equations.gradient_norm(at.theta),
+                    objective=self._log_likelihood(distances, at.theta, log_odds),
                 )
                 checkpoint.save(len(at.trace), state)
                 report_progress(len(at.trace), self.max_iter)
         info.n_iter, info.trace, info.converged = len(at.trace), at.trace, at.converged
         info.gradient_norm, info.objective = at.norm, at.objective
         if sampled:
-            self.chain_ = {"steps": at.sweeps, "gap": at.gap, "moved": at.moved}
-        self._tell(e_step, at.theta, experts, at.agreed)
+            self.chain_ = {"steps": at.sweeps, "gap": at.gap, "moved": at.move_rate}
+        self._warn_fit(e_step, at.theta, experts, at.chains_agree)
         return at.theta
 
-    def _tell(self, e_step: _EStep, theta: Floats, experts: list[str], agreed: bool) -> None:
+    def _warn_fit(self, e_step: _EStep, theta: Floats, experts: list[str], chains_agree: bool) -> None:
         """Warn of a fit that did not settle, settled at an end of its range, or rests on too few lists."""
         info = self.fit_info_
         if info.interrupted:
             return
-        if not agreed:
+        if not chains_agree:
             self._warn(
                 f"two chains from opposite ends still disagree: the weights learned from each differ by "
                 f"{self.chain_['gap']:.1%} after {info.n_iter} iterations of {self.chain_['steps']:g} moves per item. "
@@ -831,76 +858,85 @@ class ExtendedMallows(Aggregator):
                 "Use a method without learned weights, or more instances.",
                 IdentifiabilityWarning,
             )
-        elif e_step.differ:
-            self._tell_weights(e_step.laws, theta, experts)
+        elif e_step.disagree:
+            self._warn_weights(e_step.distances, theta, experts)
 
-    def _tell_weights(self, laws: Laws, theta: Floats, experts: list[str]) -> None:
+    def _warn_weights(self, distances: ExpectedDistances, theta: Floats, experts: list[str]) -> None:
         """Warn of weights that experts who differ do not owe to the data."""
-        lists = np.bincount(laws.expert, minlength=len(experts))
-        heard = np.flatnonzero(lists)
-        followed = [experts[e] for e in heard.tolist() if np.exp(theta[e]) < self.tol]
-        if len(followed) == len(heard):
+        lists = np.bincount(distances.expert, minlength=len(experts))
+        active = np.flatnonzero(lists)
+        certain = [experts[e] for e in active.tolist() if np.exp(theta[e]) < self.tol]
+        if len(certain) == len(active):
             self._warn(
-                f"the consensus never contradicts any of the experts {listing(followed)}: their weights have no finite "
+                f"the consensus never contradicts any of the experts {listing(certain)}: their weights have no finite "
                 "estimate, which does not mean that the order is sure. Fit on more instances, or on lists that share "
                 "more items.",
                 IdentifiabilityWarning,
             )
-        elif followed:
-            one = len(followed) == 1
+        elif certain:
+            one = len(certain) == 1
             who = (
-                f"expert {followed[0]!r}, whose weight has"
-                if one
-                else f"experts {listing(followed)}, whose weights have"
+                f"expert {certain[0]!r}, whose weight has" if one else f"experts {listing(certain)}, whose weights have"
             )
             self._warn(
                 f"the consensus never contradicts {who} no finite estimate. Few instances allow that by chance: fit on "
                 f"more of them, or pass {setting('prior', 1)} to hold {'it' if one else 'them'} to the average expert.",
                 IdentifiabilityWarning,
             )
-        elif self.prior < _HELD and lists.sum() < _FEW_LISTS * len(heard):
-            few = "one list each" if lists.max() == 1 else f"{lists.sum() / len(heard):.2g} lists on average"
+        elif self.prior < _HELD and lists.sum() < _FEW_LISTS * len(active):
+            few = "one list each" if lists.max() == 1 else f"{lists.sum() / len(active):.2g} lists on average"
             self._warn(
-                f"experts {listing([experts[e] for e in heard.tolist()])} have {few}: whom to believe is decided by "
+                f"experts {listing([experts[e] for e in active.tolist()])} have {few}: whom to believe is decided by "
                 f"who agrees there, and who is believed confirms it. Fit on more instances, pass "
                 f"{setting('prior', 10)} to hold the experts together, or use Mallows, which believes all alike.",
                 IdentifiabilityWarning,
             )
 
-    def _look(self, pools: list[Pool], theta: Floats, walks: dict[str, Walk], room: Room, sweeps: float) -> _Look:
+    def _run_e_step(
+        self,
+        pools: list[PooledLists],
+        theta: Floats,
+        chain_pairs: dict[str, ChainPair],
+        buffer: EnergyBuffer,
+        sweeps: float,
+    ) -> _EStepResult:
         """Return how far the lists are from the true rankings given θ, log sums of odds, and how much chains moved."""
         if self.e_step == "borda":
-            seen = Seen.of_orders(pools, [pool.borda_order(theta) for pool in pools])
-            return _Look(seen, [None] * len(pools), [1.0] * len(pools))
+            observed = ObservedDistances.of_orders(pools, [pool.borda_order(theta) for pool in pools])
+            return _EStepResult(observed, [None] * len(pools), [1.0] * len(pools))
 
-        def work(pool: Pool) -> tuple[Floats, Floats, float | None, float]:
+        def work(pool: PooledLists) -> tuple[Floats, Floats, float | None, float]:
             u = pool.weight * theta[pool.expert]
-            if self._exactly(pool):
-                record, log_odds = exact(pool, room, u)
+            if self._is_exact(pool):
+                record, log_odds = exact_record(pool, buffer, u)
                 return record.distance, record.common.reshape(2, -1), log_odds, 1.0
-            walk = walks.get(pool.name)
-            if walk is None or not self.persistent:
+            chains = chain_pairs.get(pool.name)
+            if chains is None or not self.persistent:
                 start = pool.borda_order(theta)
                 other = start[::-1] if self.persistent else start
-                rng = self._stream(pool) if walk is None else walk.rng
-                walk = walks[pool.name] = Walk(pool, [start, other], rng, self.moves == "swap")
-            record = walk.run(room, u, sweeps)
-            return record.distance, record.common.reshape(2, -1), None, record.moved
+                rng = self._stream(pool) if chains is None else chains.rng
+                chains = chain_pairs[pool.name] = ChainPair(pool, [start, other], rng, self.moves == "swap")
+            record = chains.run(buffer, u, sweeps)
+            return record.distance, record.common.reshape(2, -1), None, record.move_rate
 
         none = np.zeros((2, 0))
-        found = _each(work, pools)
-        seen = Seen(*(np.concatenate([none, *(one[part] for one in found)], axis=1) for part in (0, 1)))
-        return _Look(seen, [one[2] for one in found], [one[3] for one in found])
+        found = _each_pool(work, pools)
+        observed = ObservedDistances(
+            *(np.concatenate([none, *(one[part] for one in found)], axis=1) for part in (0, 1))
+        )
+        return _EStepResult(observed, [one[2] for one in found], [one[3] for one in found])
 
-    def _log_likelihood(self, laws: Laws, theta: Floats, log_odds: list[float | None]) -> float | None:
+    def _log_likelihood(
+        self, distances: ExpectedDistances, theta: Floats, log_odds: list[float | None]
+    ) -> float | None:
         """Return the log-likelihood at θ where all sums are exact and normalisers known."""
-        normaliser = laws.log_normaliser(theta)
+        normaliser = distances.log_normaliser(theta)
         known = [v for v in log_odds if v is not None]
         if len(known) < len(log_odds) or normaliser is None or self.prior:
             return None
-        return sum(v - lgamma(n + 1) for v, n in zip(known, laws.sizes, strict=True)) - normaliser
+        return sum(v - lgamma(n + 1) for v, n in zip(known, distances.sizes, strict=True)) - normaliser
 
-    def _consensus(self, preferences: Any, known: list[Pool] | None = None) -> Consensus:
+    def _consensus(self, preferences: Any, known: list[PooledLists] | None = None) -> Consensus:
         """Return the consensus with θ as learned; `known` are the lists of the preferences that were fitted."""
         p: Preferences = preferences
         if not hasattr(self, "theta_"):
@@ -909,14 +945,14 @@ class ExtendedMallows(Aggregator):
         if pools is None:
             pools = self._pools(p, self._codes(p))
             self._check_work(p, pools, learning=False)
-        parted = _parted(p, [pool for pool in pools if not pool.below])
-        if parted:
+        disconnected = _disconnected(p, [pool for pool in pools if not pool.below])
+        if disconnected:
             self._warn(
-                f"{parted}: no list tells how they mix, and both spread over the same places. {_PARTED_HELP}",
+                f"{disconnected}: no list tells how they mix, and both spread over the same places. {_PARTED_HELP}",
                 IdentifiabilityWarning,
             )
-        room = Room()
-        inferred = _each(lambda pool: self._infer(pool, room), pools)
+        buffer = EnergyBuffer()
+        inferred = _each_pool(lambda pool: self._infer(pool, buffer), pools)
         unsure = [i for i, one in enumerate(inferred) if one.r_hat > _R_HAT]
         if unsure and self.chain_steps is None:
             worst = max(unsure, key=lambda i: inferred[i].r_hat)
@@ -940,42 +976,44 @@ class ExtendedMallows(Aggregator):
         check_known(preferences, known, type(self).__name__, self.unknown_experts)
         return code
 
-    def _infer(self, pool: Pool, room: Room) -> _Inferred:
+    def _infer(self, pool: PooledLists, buffer: EnergyBuffer) -> _InferredPlaces:
         """Return the places of the items of an instance."""
         theta = self.theta_
         u = pool.weight * theta[pool.expert]
         if not u.any():
-            return _Inferred(np.full(pool.n, (pool.n + 1) / 2), 0.0, 1.0)
+            return _InferredPlaces(np.full(pool.n, (pool.n + 1) / 2), 0.0, 1.0)
         if self.inference == "borda":
-            return _Inferred(pool.mean_ranks(theta), 0.0, 1.0)
-        if self._exactly(pool) and self.inference == "mean":
+            return _InferredPlaces(pool.mean_ranks(theta), 0.0, 1.0)
+        if self._is_exact(pool) and self.inference == "mean":
             # Sums over subsets round differently for items that are alike.
-            return _Inferred(np.round(exact(pool, room, u)[0].position[0], 9), 0.0, 1.0)
-        if self._exactly(pool) and not pool.cut:
-            c, _ = room.energies(pool, u)
+            return _InferredPlaces(np.round(exact_record(pool, buffer, u)[0].position[0], 9), 0.0, 1.0)
+        if self._is_exact(pool) and not pool.cut:
+            c, _ = buffer.energies(pool, u)
             cost = -c[:, :, 0]
             slack = 1e-9 * float(np.abs(u).sum())
-            return _Inferred(kemeny.subset_dp(cost, np.zeros(pool.n, dtype=np.int64), slack).position, 0.0, 1.0)
+            return _InferredPlaces(kemeny.subset_dp(cost, np.zeros(pool.n, dtype=np.int64), slack).position, 0.0, 1.0)
         # Chance orders nothing where only one order is said; what is exact is known but for places that do not count.
-        rank = pool.one_order(u)
+        rank = pool.common_ranking(u)
         if rank is not None and not (pool.cut and self.inference == "mean"):
-            return _Inferred(_places_of_one(pool, rank, float(u.sum()) if self.inference == "mean" else None), 0.0, 1.0)
+            return _InferredPlaces(
+                _places_of_common_ranking(pool, rank, float(u.sum()) if self.inference == "mean" else None), 0.0, 1.0
+            )
         start = pool.borda_order(theta)
-        walk = Walk(pool, [start, start[::-1]], self._stream(pool), self.moves == "swap")
+        chains = ChainPair(pool, [start, start[::-1]], self._stream(pool), self.moves == "swap")
         sweeps = _FIRST_WINDOW if self.chain_steps is None else float(self.chain_steps)
-        walk.run(room, u, sweeps)
-        record = walk.run(room, u, sweeps)
+        chains.run(buffer, u, sweeps)
+        record = chains.run(buffer, u, sweeps)
         while self.chain_steps is None and record.r_hat() > _R_HAT and sweeps < _LAST_WINDOW:
             # Each window is as long as all that went before.
             sweeps *= 2.0
-            record = walk.run(room, u, sweeps)
+            record = chains.run(buffer, u, sweeps)
         if self.inference == "mean":
             place = record.position.mean(axis=0)
             if rank is not None:
-                place = _drawn_places(_below(rank), np.sort(place))
-            return _Inferred(place, sweeps, record.r_hat())
-        climb = Walk(pool, [record.best], walk.rng, swaps=False)
-        climb.run(room, _FREEZE * u, sweeps)
+                place = _expected_places(_with_absent_below(rank), np.sort(place))
+            return _InferredPlaces(place, sweeps, record.r_hat())
+        climb = ChainPair(pool, [record.best], chains.rng, swaps=False)
+        climb.run(buffer, _FREEZE * u, sweeps)
         place = np.full(pool.n, 0.5 * (pool.k + 1 + pool.n))
         place[climb.orders[0][: pool.k]] = np.arange(1.0, pool.k + 1.0)
-        return _Inferred(place, sweeps, record.r_hat())
+        return _InferredPlaces(place, sweeps, record.r_hat())

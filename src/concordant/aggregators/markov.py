@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from concordant.aggregators.majority import MISSING, PAIRED, Duels, MajorityVote, each_instance
+from concordant.aggregators.majority import MISSING, PAIRED, MajorityVote, PairwiseVotes, each_instance
 from concordant.arrays import Floats
 from concordant.base.contract import Tags, Votes
 from concordant.base.limits import check_limits
@@ -81,7 +81,7 @@ class MarkovChain(MajorityVote):
             # Truth values, and those of the other side.
             n_bytes = 2.0 * np.square(preferences.slots.sizes, dtype=np.float64)
             check_limits("MarkovChain", preferences, "a table of all pairs", n_bytes=n_bytes)
-            parts = self._by_majority(Duels.of(preferences, self.missing))
+            parts = self._by_majority(PairwiseVotes.of(preferences, self.missing))
         elif isinstance(preferences, Preferences):
             parts = self._by_lists(preferences)
         else:
@@ -93,11 +93,11 @@ class MarkovChain(MajorityVote):
     def _counts_pairs(self) -> bool:
         return self.chain == 4
 
-    def _by_majority(self, duels: Duels) -> list[Floats]:
+    def _by_majority(self, votes: PairwiseVotes) -> list[Floats]:
         def solve(n: int) -> Floats:
-            return markov.stationary(markov.majority_walk(duels.majorities(n, strict=True)), self.teleport)
+            return markov.stationary(markov.majority_walk(votes.majorities(n, strict=True)), self.teleport)
 
-        return duels.each(solve)
+        return votes.each(solve)
 
     def _by_lists(self, preferences: Preferences) -> list[Floats]:
         p = preferences
@@ -112,7 +112,7 @@ class MarkovChain(MajorityVote):
             own = slice(int(p.list_offsets[first]), int(p.list_offsets[last]))
             rows = p.row_list[own] - first, slot[own] - edges[n], position[own]
             if below[n]:
-                rows = markov.completed(*rows, last - first, sizes[n])
+                rows = markov.with_absent_items(*rows, last - first, sizes[n])
             walk = markov.list_walk(*rows, p.weights[first:last], sizes[n], self.chain)
             return markov.stationary(walk, self.teleport)
 

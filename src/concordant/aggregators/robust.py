@@ -19,7 +19,7 @@ from concordant.base.registry import register_method
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError
 from concordant.kernels.beta import log_beta_cdf
-from concordant.kernels.cells import blocks
+from concordant.kernels.cells import cell_blocks
 
 __all__ = ["RobustRank"]
 
@@ -89,7 +89,7 @@ class RobustRank(Aggregator):
         absent = None if ignore else np.ones(p.n_lists)
         weights = p.weights
         out = np.zeros(p.n_slots)
-        for slots, lists, cells in blocks(rank, absent, p.slot, p.list_offsets, p.list_starts, p.slots.offsets):
+        for slots, lists, cells in cell_blocks(rank, absent, p.slot, p.list_offsets, p.list_starts, p.slots.offsets):
             out[slots] = _surprise(cells, weights[lists], self.correction)
         return put_last(p, out, count_lists(p, weights) == 0) if ignore else out
 

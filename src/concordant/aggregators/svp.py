@@ -30,7 +30,7 @@ __all__ = ["SVP"]
 # A mean margin below this share of the largest margin is what rounding leaves of 0.
 _NOTHING = 1e-10
 
-Table = tuple[Codes, Codes, Floats]
+Margins = tuple[Codes, Codes, Floats]
 
 
 class _Completed(NamedTuple):
@@ -38,7 +38,7 @@ class _Completed(NamedTuple):
 
     score: Floats
     parts: list[Ints]
-    free: bool
+    sparse: bool
     n_iter: int
     change: float
     residual: float
@@ -148,16 +148,16 @@ class SVP(Aggregator):
 
     def _of_lists(self, p: Preferences) -> Any:
         """Return the function from an instance to its table of margins."""
-        from concordant.kernels.svp import pair_table
+        from concordant.kernels.svp import margin_table
 
         x = p.transformed(self.transform, "SVP")
         weights = p.weights
 
-        def table(n: int) -> Table:
+        def table(n: int) -> Margins:
             first, last = int(p.list_starts[n]), int(p.list_starts[n + 1])
             offsets = p.list_offsets[first : last + 1]
             rows = slice(int(offsets[0]), int(offsets[-1]))
-            return pair_table(
+            return margin_table(
                 offsets - offsets[0],
                 p.slot[rows] - np.int32(p.slots.offsets[n]),
                 x[rows],
@@ -179,7 +179,7 @@ class SVP(Aggregator):
             margin = margin / np.where(met > 0, met, 1.0)
         enough = (met > 0) & (met >= self._least() - 1e-9)
 
-        def table(n: int) -> Table:
+        def table(n: int) -> Margins:
             rows = np.flatnonzero(enough[c.row_starts[n] : c.row_starts[n + 1]]) + c.row_starts[n]
             base = np.int32(c.slots.offsets[n])
             return c.left[rows] - base, c.right[rows] - base, margin[rows]
@@ -190,7 +190,7 @@ class SVP(Aggregator):
         """Return the weight a pair must have; a list of weight 1/2 is enough where one comparison is."""
         return 0.0 if self.min_comparisons == 1 else float(self.min_comparisons)
 
-    def _complete(self, table: Table, n: int) -> _Completed:
+    def _complete(self, table: Margins, n: int) -> _Completed:
         """Return the completed instance of n items; every part that comparisons connect is completed by itself."""
         from concordant.kernels import svp
         from concordant.kernels.graph import weak_components
@@ -199,7 +199,7 @@ class SVP(Aggregator):
         score = np.zeros(n)
         group = weak_components(first, second, n)
         sizes = np.bincount(group)
-        parts, runs, free = [], [], False
+        parts, runs, sparse = [], [], False
         for g in np.flatnonzero(sizes > 1).tolist():
             items = np.flatnonzero(group == g)
             rows = np.flatnonzero(group[first] == g)
@@ -221,13 +221,13 @@ class SVP(Aggregator):
                 score[items] = mean
             parts.append(items)
             half = self.rank // 2
-            free |= len(rows) < min(half * (2 * len(items) - 2 * half - 1), len(items) * (len(items) - 1) // 2)
+            sparse |= len(rows) < min(half * (2 * len(items) - 2 * half - 1), len(items) * (len(items) - 1) // 2)
             runs.append(run)
         if not runs:
             return _Completed(score, parts, False, 0, 0.0, 0.0, 0.0)
         n_iter, change, residual, gradient = (list(column) for column in zip(*runs, strict=True))
         squares = sum(r * r for r in residual)
-        return _Completed(score, parts, free, max(n_iter), max(change), squares, max(gradient))
+        return _Completed(score, parts, sparse, max(n_iter), max(change), squares, max(gradient))
 
     def _report(self, votes: Votes, done: list[_Completed]) -> None:
         """Say how the iteration went, and where the comparisons fall apart."""
@@ -247,21 +247,21 @@ class SVP(Aggregator):
                 "or take step='auto'.",
                 ConvergenceWarning,
             )
-        apart = [n for n, d in enumerate(done) if len(d.parts) > 1]
-        if apart:
-            n = apart[0]
+        disconnected = [n for n, d in enumerate(done) if len(d.parts) > 1]
+        if disconnected:
+            n = disconnected[0]
             base = int(votes.slots.offsets[n])
             one, other = (votes.items.take(items + base).tolist() for items in done[n].parts[:2])
             self._warn(
-                f"no chain of comparisons connects all items of {len(apart)} of {len(done)} instances, "
-                f"{listing([names[a] for a in apart])}: in {names[n]!r} none leads from {listing(one, 3)} to "
+                f"no chain of comparisons connects all items of {len(disconnected)} of {len(done)} instances, "
+                f"{listing([names[a] for a in disconnected])}: in {names[n]!r} none leads from {listing(one, 3)} to "
                 f"{listing(other, 3)}. Scores say nothing about which part is better.",
                 IdentifiabilityWarning,
             )
-        free = [names[n] for n, d in enumerate(done) if d.free]
-        if free:
+        sparse = [names[n] for n, d in enumerate(done) if d.sparse]
+        if sparse:
             self._warn(
-                f"{len(free)} of {len(done)} instances, {listing(free)}, have fewer pairs than a table of rank "
+                f"{len(sparse)} of {len(done)} instances, {listing(sparse)}, have fewer pairs than a table of rank "
                 f"{self.rank} has free numbers: it fits them in many ways, and the order means little. "
                 "BradleyTerry with its prior does better on so few.",
                 IdentifiabilityWarning,

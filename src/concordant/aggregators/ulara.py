@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.aggregators.fusion import LISTS, add_lists, add_up
+from concordant.aggregators.fusion import LISTS, sum_by_instance, sum_by_slot
 from concordant.arrays import Floats, Ints
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.params import Constraint, Within, integer, number, one_of, optional
@@ -22,7 +22,7 @@ from concordant.errors import IdentifiabilityWarning, NotFittedError, listing
 from concordant.execution import report_progress
 from concordant.execution.blocks import shards_of
 from concordant.inference.experts import check_known
-from concordant.kernels.cells import blocks
+from concordant.kernels.cells import cell_blocks
 
 if TYPE_CHECKING:
     from concordant.data.features import Features
@@ -137,30 +137,30 @@ class ULARA(Aggregator):
         features: Features | None,
     ) -> None:
         experts, pieces = preferences.experts.tolist(), shards_of(preferences)
-        total = _Sums.nothing(len(experts))
+        total = _Sums.zeros(len(experts))
         for done, part in enumerate(pieces.map(_sums_of_block, self), 1):
             total = _Sums(*(a + b for a, b in zip(total, part, strict=True)))
             report_progress(done, len(pieces))
-        self._settle(total, experts)
+        self._store_weights(total, experts)
 
     def _sums_of(self, p: Preferences) -> _Sums:
         """Return what the lists of some instances show about every expert."""
         weights = p.weights
         lengths = self._lengths(p)
-        own, telling = self._disagreements(p, lengths, weights)
+        own, informative = self._disagreements(p, lengths, weights)
         average = _sums(p.list_instance, weights * own, len(p))
         average /= np.maximum(_sums(p.list_instance, weights, len(p)), np.finfo(np.float64).tiny)
         return _Sums(
-            shown=_sums(p.list_expert, weights * own, p.n_experts),
+            observed=_sums(p.list_expert, weights * own, p.n_experts),
             expected=_sums(p.list_expert, weights * average[p.list_instance], p.n_experts),
             lists=_sums(p.list_expert, (weights > 0).astype(np.float64), p.n_experts),
             weight=_sums(p.list_expert, weights, p.n_experts),
-            telling=_sums(p.list_expert, weights * telling[p.list_instance], p.n_experts),
+            informative=_sums(p.list_expert, weights * informative[p.list_instance], p.n_experts),
         )
 
-    def _settle(self, sums: _Sums, experts: list[str]) -> None:
+    def _store_weights(self, sums: _Sums, experts: list[str]) -> None:
         """Learn the weights of the experts from what all their lists show."""
-        ratio = np.divide(sums.shown, sums.expected, out=np.ones(len(experts)), where=sums.expected > 0)
+        ratio = np.divide(sums.observed, sums.expected, out=np.ones(len(experts)), where=sums.expected > 0)
         # What one list of the expert weighs on average: an expert of weight 2 takes the room of two.
         copies = sums.weight / np.maximum(sums.lists, 1.0)
         self.experts_ = experts
@@ -168,7 +168,7 @@ class ULARA(Aggregator):
         self.expert_details_ = {"disagreement": ratio.tolist()}
         self.fit_info_.n_iter = 1
         self.fit_info_.objective = float((copies * self.adherence_) @ ratio)
-        unjudged = [e for e, known in zip(experts, (sums.telling > 0).tolist(), strict=True) if not known]
+        unjudged = [e for e, known in zip(experts, (sums.informative > 0).tolist(), strict=True) if not known]
         if unjudged and sums.lists.any():
             self._warn(
                 f"nothing can be learned about the experts {listing(unjudged)}: they rank nothing, or only items that "
@@ -181,8 +181,8 @@ class ULARA(Aggregator):
         if self.kappa is not None:
             return np.full(len(p), float(self.kappa))
         longest = np.zeros(len(p))
-        heard = p.weights > 0
-        np.maximum.at(longest, p.list_instance[heard], p.list_lengths[heard])
+        voting = p.weights > 0
+        np.maximum.at(longest, p.list_instance[voting], p.list_lengths[voting])
         return longest
 
     def _positions(self, p: Preferences, lengths: Floats) -> tuple[Floats, Floats]:
@@ -204,18 +204,23 @@ class ULARA(Aggregator):
         else:
             least = np.full(len(p), float(self.nu))
         out, count = np.zeros(p.n_lists), np.zeros(len(p))
-        for slots, lists, cells in blocks(position, None, p.slot, p.list_offsets, p.list_starts, p.slots.offsets):
+        for slots, lists, cells in cell_blocks(position, None, p.slot, p.list_offsets, p.list_starts, p.slots.offsets):
             instance = p.slots.instance[slots]
             present = ~np.isnan(cells)
             weight = np.where(present, weights[lists], 0.0)
             number = weight.sum(axis=1)
-            telling = (number > 0) & (number >= least[instance] - 1e-9)
-            if not telling.any():
+            informative = (number > 0) & (number >= least[instance] - 1e-9)
+            if not informative.any():
                 continue
-            np.add.at(count, instance[telling], 1.0)
-            weight, number, lists, cells = weight[telling], number[telling], lists[telling], cells[telling]
-            absent = lengths[instance[telling], None] + 1.0
-            cells = np.where(present[telling], cells, absent)
+            np.add.at(count, instance[informative], 1.0)
+            weight, number, lists, cells = (
+                weight[informative],
+                number[informative],
+                lists[informative],
+                cells[informative],
+            )
+            absent = lengths[instance[informative], None] + 1.0
+            cells = np.where(present[informative], cells, absent)
             mean = (weight * cells).sum(axis=1, keepdims=True) / number[:, None]
             distance = np.abs(cells - mean)
             distance[distance <= _AGREED * absent] = 0.0
@@ -249,17 +254,17 @@ class ULARA(Aggregator):
         lengths = self._lengths(p)
         position, limit = self._positions(p, lengths)
         above = np.where(position <= limit, limit + 1.0 - position, 0.0)
-        return add_up(p, above, self._shares(p)) - (lengths + 1.0)[p.slots.instance]
+        return sum_by_slot(p, above, self._shares(p)) - (lengths + 1.0)[p.slots.instance]
 
     def _shares(self, p: Preferences) -> Floats:
         """Return the weight of every list, those of an instance adding up to 1."""
         weights = p.weights * self._learned(p)[p.list_expert]
-        total = add_lists(p, weights, None)
+        total = sum_by_instance(p, weights, None)
         # Where none of those who speak is trusted at all they count alike.
-        mute = (total == 0)[p.list_instance]
-        if mute.any():
-            weights = np.where(mute, p.weights, weights)
-            total = add_lists(p, weights, None)
+        untrusted = (total == 0)[p.list_instance]
+        if untrusted.any():
+            weights = np.where(untrusted, p.weights, weights)
+            total = sum_by_instance(p, weights, None)
         return weights / np.where(total > 0, total, 1.0)[p.list_instance]
 
     def _learned(self, p: Preferences) -> Floats:
@@ -284,14 +289,14 @@ class _Sums(NamedTuple):
         How many items tell something about it.
     """
 
-    shown: Floats
+    observed: Floats
     expected: Floats
     lists: Floats
     weight: Floats
-    telling: Floats
+    informative: Floats
 
     @classmethod
-    def nothing(cls, n: int) -> _Sums:
+    def zeros(cls, n: int) -> _Sums:
         """Return what no list shows about n experts."""
         return cls(*(np.zeros(n) for _ in cls._fields))
 
