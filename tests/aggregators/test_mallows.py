@@ -442,7 +442,7 @@ def test_the_printed_formula_expects_more_of_cut_lists() -> None:
 def test_short_chains_that_disagree_are_told() -> None:
     p = random_lists(n_instances=3)
     with pytest.warns(
-        ConcordantWarning, match=r"two chains from opposite ends still disagree|did not settle in 1 iter"
+        ConcordantWarning, match=r"two chains from opposite ends still disagree|did not converge in 1 iter"
     ):
         cc.ExtendedMallows(max_iter=1).fit(p)
     pool = next(pool for pool in pools_of(p, None, "below", np.arange(12, dtype=np.int32)) if pool is not None)

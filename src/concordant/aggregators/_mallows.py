@@ -1,4 +1,4 @@
-"""The parts of a Mallows model of many experts: the lists of an instance, the laws of their distances, and chains."""
+"""Parts of the extended Mallows model: the lists of an instance, expected distances, and Markov chains."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = [
     "restored_chains",
 ]
 
-# Moves made on one call of a chain, so that their random numbers fit the cache.
+# Moves per call of a chain, so that their random numbers fit the CPU cache.
 _MOVES = 1 << 16
 
 
@@ -47,19 +47,19 @@ class PooledLists:
     slot : int64[n]
         The slots of the items.
     k : int
-        How many places of the true ranking count.
+        The number of places of the true ranking that count.
     item, group, offsets
         The items of each list, best first, and the number of each item's group of ties.
     rank : float64[R]
         The position of each item in its list, ties sharing the mean.
     expert, weight : int32[L], float64[L]
-        Of each list.
+        The expert and the weight of each list.
     starts, lists : int64[n + 1], int32[R]
-        Which lists hold an item.
+        The lists that hold each item.
     tied : bool[L]
         Whether a list has ties.
     below : bool
-        Whether a list ranks what it leaves out below what it holds.
+        Whether a list ranks the items it leaves out below its items.
     """
 
     name: str
@@ -78,12 +78,12 @@ class PooledLists:
 
     @property
     def n(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         return len(self.slot)
 
     @property
     def lengths(self) -> Ints:
-        """How many items each list holds."""
+        """The number of items of each list."""
         return np.diff(self.offsets)
 
     @property
@@ -92,14 +92,14 @@ class PooledLists:
         return self.k < self.n
 
     def group_sizes(self, which: int) -> Ints:
-        """Return how many items the groups of ties of a list have."""
+        """Return the sizes of the groups of ties of a list."""
         return np.bincount(self.group[self.offsets[which] : self.offsets[which + 1]]).astype(np.int64)
 
     def mean_ranks(self, theta: Floats) -> Floats:
         """Return the mean rank of every item, a list weighing exp(−θ) times its weight (weighted Borda).
 
-        Items that a list leaves out share the places below it; where they are unknown, the middle, and the list is
-        stretched over all places.
+        Items that a list leaves out share the places below it. Where they are unknown they are in the middle, and the
+        list is stretched over all places.
         """
         n, m = self.n, self.lengths
         trust = self.weight * np.exp(-theta[self.expert])
@@ -111,7 +111,7 @@ class PooledLists:
         return ranks.astype(np.float64)
 
     def common_ranking(self, weight: Floats) -> Floats | None:
-        """Return the rank of every item, 0 where left out, if all lists that have a say rank alike; else None."""
+        """Return the rank of every item, 0 where absent, if all lists of nonzero weight rank alike; else None."""
         lists, m = np.flatnonzero(weight).tolist(), self.lengths
         common = np.zeros(self.n)
         for i, which in enumerate(lists):
@@ -123,14 +123,14 @@ class PooledLists:
         return common
 
     def adjacent_slots(self) -> tuple[Ints, Ints]:
-        """Return slots that stand next to each other in a list."""
+        """Return pairs of slots that are adjacent in a list."""
         inner = np.ones(max(len(self.item) - 1, 0), dtype=np.bool_)
         inner[self.offsets[1:-1] - 1] = False
         slot = self.slot[self.item]
         return slot[:-1][inner], slot[1:][inner]
 
     def overlaps(self) -> bool:
-        """Return whether some pair of items stands in two lists."""
+        """Return whether two lists share a pair of items."""
         pairs = []
         for start, stop in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True):
             own = np.sort(self.item[start:stop]).astype(np.int64)
@@ -164,7 +164,7 @@ def pools_of(preferences: Preferences, k: int | None, missing: str, code: Codes)
         pool, item = np.unique(np.concatenate([slot[s] for s in own]), return_inverse=True)
         lengths = p.list_lengths[which]
         by_item = np.argsort(item, kind="stable")
-        # Of lists that leave nothing out both are true.
+        # For complete lists "below" and "unknown" are the same.
         below = bool(declared[n] or (lengths == p.slots.sizes[n]).all())
         longest = int(lengths.max()) if k is None else min(k, len(pool))
         out.append(
@@ -188,7 +188,7 @@ def pools_of(preferences: Preferences, k: int | None, missing: str, code: Codes)
 
 
 class PoolShape(NamedTuple):
-    """What the laws of distances have to know of an instance; its items stay where they are."""
+    """The shape of the lists of an instance, without its items: all that expected distances depend on."""
 
     expert: Codes
     weight: Floats
@@ -201,33 +201,33 @@ class PoolShape(NamedTuple):
 
     @classmethod
     def of(cls, pool: PooledLists) -> PoolShape:
-        """Return the outline of an instance."""
+        """Return the shape of an instance."""
         groups = {w: pool.group_sizes(w) for w in np.flatnonzero(pool.tied).tolist()}
         return cls(pool.expert, pool.weight, pool.lengths, pool.k, pool.n, pool.below, pool.tied, groups)
 
     def group_sizes(self, which: int) -> Ints:
-        """Return how many items share each place of a list with ties."""
+        """Return the sizes of the groups of ties of a list."""
         return self.groups[which]
 
 
 class ObservedDistances(NamedTuple):
-    """How far the lists of all instances are from the true rankings: expected, or as two chains see it (first axis).
+    """Distances of the lists of all instances to the true rankings: exact, or of two chains (first axis).
 
-    `distance` is per list; `common` says, list after list, how probable it is that so many of its items are among the
-    places that count (only for lists for which that is open).
+    `distance` is per list. `common` holds, list after list, the probability of each number of its items among the
+    places that count; only for lists for which that number is random.
     """
 
     distance: Floats
     common: Floats
 
     @classmethod
-    def zeros(cls, laws: ExpectedDistances) -> ObservedDistances:
+    def zeros(cls, distances: ExpectedDistances) -> ObservedDistances:
         """Return distances of 0."""
-        return cls(np.zeros((1, len(laws.expert))), np.zeros((1, len(laws.cell_list))))
+        return cls(np.zeros((1, len(distances.expert))), np.zeros((1, len(distances.cell_list))))
 
     @classmethod
     def of_orders(cls, pools: list[PooledLists], orders: list[Codes]) -> ObservedDistances:
-        """Return how far the lists are from given orders of the items, one per instance."""
+        """Return the distances of the lists to given orders of the items, one per instance."""
         from concordant.kernels.mallows_chain import distances
 
         distance, common = [np.zeros(0)], [np.zeros(0)]
@@ -242,26 +242,26 @@ class ObservedDistances(NamedTuple):
         return cls(np.concatenate(distance)[None, :], np.concatenate(common)[None, :])
 
     def chain(self, which: int) -> ObservedDistances:
-        """Return what one chain sees."""
+        """Return the distances of one chain."""
         return ObservedDistances(self.distance[which : which + 1], self.common[which : which + 1])
 
     def mean(self) -> ObservedDistances:
-        """Return what both chains together see."""
+        """Return the mean over both chains."""
         return ObservedDistances(self.distance.mean(axis=0, keepdims=True), self.common.mean(axis=0, keepdims=True))
 
     def averaged_with(self, other: ObservedDistances, share: float) -> ObservedDistances:
-        """Return the average with other observations, which enter with this share."""
+        """Return the weighted average with other distances, which have weight `share`."""
         return ObservedDistances(*((1.0 - share) * a + share * b for a, b in zip(self, other, strict=True)))
 
 
 class MomentEquations(NamedTuple):
-    """The total distance of every expert's lists as it was seen, and as it is expected at a given θ."""
+    """The total distance of the lists of every expert, and its expectation as a function of θ."""
 
     distance: Floats
     expected: list[Callable[[float], float]]
 
     def solve(self, theta: Floats) -> Floats:
-        """Return the θ of every expert at which both are the same; `theta` where nothing tells."""
+        """Return the θ of every expert at which both are equal; `theta` where the lists do not determine it."""
         return np.array(
             [
                 mallows.solve_theta(f, d, t) if f(0.0) > f(mallows.LEAST_THETA) + 1e-9 else t
@@ -270,7 +270,7 @@ class MomentEquations(NamedTuple):
         )
 
     def gradient_norm(self, theta: Floats) -> float:
-        """Return the largest derivative of the log-likelihood in a θ that is free, relative to random lists."""
+        """Return the largest derivative of the log-likelihood in a θ within its bounds, relative to random lists."""
         worst = 0.0
         for f, d, t in zip(self.expected, self.distance.tolist(), theta.tolist(), strict=True):
             derivative = d - f(t)
@@ -281,15 +281,15 @@ class MomentEquations(NamedTuple):
 
 
 def _plus_rankings(f: Callable[[float], float], size: int, weight: float) -> Callable[[float], float]:
-    """Return the expectation with that of rankings of so many items added."""
+    """Return the expectation plus that of `weight` rankings of `size` items."""
     return lambda theta: f(theta) + weight * float(mallows.expected_distances(theta, size)[-1])
 
 
 class ExpectedDistances:
-    """What distances are expected of every expert's lists at a given θ, and the θ at which they meet those seen.
+    """The expected distances of the lists of every expert as functions of θ.
 
-    The expected distance of a list is a sum of E_m(θ), the expected distances of rankings of m items. Those of an
-    expert's lists are collected into one row of coefficients, so that a value of θ is tried in one scalar product.
+    The expected distance of a list is a sum of E_m(θ), the expected distances of rankings of m items. The coefficients
+    of all lists of an expert are added up in one row, so that an evaluation is one scalar product.
     """
 
     def __init__(
@@ -326,7 +326,7 @@ class ExpectedDistances:
         table += np.bincount(index, weights=weight, minlength=table.size).reshape(table.shape)
 
     def _of_known_overlap(self) -> Floats:
-        """Return the coefficients of the lists whose items all stand among the places that count."""
+        """Return the coefficients of the lists whose items are all among the places that count."""
         table = np.zeros((self.n_experts, self.size))
         sure = np.flatnonzero(~self.open)
         w, m, k = self.weight[sure], self.listed[sure], self.places[sure]
@@ -345,10 +345,10 @@ class ExpectedDistances:
         return table
 
     def moment_equations(self, observed: ObservedDistances, prior: float = 0.0) -> MomentEquations:
-        """Return what every expert's lists were seen to be and are expected to be.
+        """Return the moment equations of every expert: observed and expected distance.
 
-        To each are added `prior` rankings of as many items as an average list has, at the distance that is expected of
-        all lists together; an expert whose lists weigh 2 is two experts.
+        To each expert are added `prior` rankings of the mean length of a list, at the distance expected of all lists
+        together; an expert whose lists have weight 2 counts as two experts.
         """
         weighted = self.weight * observed.distance[0]
         distance: Floats = np.bincount(self.expert, weights=weighted, minlength=self.n_experts).astype(np.float64)
@@ -359,7 +359,7 @@ class ExpectedDistances:
         else:
             closed[list(self.ties)] = False
             self._count_common(observed.common[0], closed, table, constant)
-        # What has no closed form is computed list by list.
+        # Lists without a closed form are computed one by one.
         others = np.flatnonzero(self.open & ~closed)
         cells = offsets_of(np.bincount(self.cell_list, minlength=len(self.open)))
         probable = {w: observed.common[0][cells[w] : cells[w + 1]] for w in others.tolist()}
@@ -371,7 +371,7 @@ class ExpectedDistances:
                 total = float(row[: last + 1] @ mallows.expected_distances(theta, last)) + start
                 return total + self._listwise(theta, own, probable) if len(own) else total
 
-            # Root finding and the gradient ask for the ends and the present value again.
+            # Root finding and the gradient evaluate the ends and the present value again.
             return cache(value)
 
         owner = self.expert[others]
@@ -388,7 +388,7 @@ class ExpectedDistances:
         return MomentEquations(distance, expected)
 
     def _count_common(self, common: Floats, closed: NDArray[np.bool_], table: Floats, constant: Floats) -> None:
-        """Add the lists whose number of common items is open, given what it was seen to be."""
+        """Add the lists whose number of common items is random, given its distribution."""
         use = closed[self.cell_list] & (common > 0)
         which, z = self.cell_list[use], self.cell_common[use]
         m, k, w = self.listed[which], self.places[which], self.weight[which] * common[use]
@@ -404,7 +404,7 @@ class ExpectedDistances:
         )
 
     def _listwise(self, theta: float, own: Ints, probable: dict[int, Floats]) -> float:
-        """Return the expected distance of lists that are tied, or are drawn from the whole pool."""
+        """Return the expected distance of lists with ties, or drawn from the whole pool."""
         tied = np.array([w in self.ties for w in own.tolist()])
         plain = own[~tied]
         total = 0.0
@@ -437,11 +437,11 @@ class ExpectedDistances:
         return total
 
     def norm(self, values: Floats) -> float:
-        """Return the root mean square of one value per expert, each counting as much as its lists weigh."""
+        """Return the root mean square of one value per expert, weighted by its lists."""
         return float(np.sqrt(np.average(values**2, weights=self.weight_sum)))
 
     def log_normaliser(self, theta: Floats) -> float | None:
-        """Return the log normaliser of all lists, None where the number of common items is open."""
+        """Return the log normaliser of all lists, None where a number of common items is random."""
         if self.open.any() or self.printed:
             return None
         rows = [row @ mallows.log_factorials(t, self.size - 1) for row, t in zip(self._known, theta, strict=True)]
@@ -449,16 +449,13 @@ class ExpectedDistances:
 
 
 class EnergyBuffer(local):
-    """The table of pair energies, kept by each thread from one instance to the next.
-
-    Filling it costs less than asking the system for the memory.
-    """
+    """Memory for the table of pair energies, reused by each thread: allocating it takes longer than filling it."""
 
     def __init__(self) -> None:
         self.memory = np.empty(0)
 
     def energies(self, pool: PooledLists, u: Floats) -> tuple[Floats, Floats]:
-        """Return the pair energies of an instance and their row sums; valid until the thread asks for the next."""
+        """Return the pair energies of an instance and their row sums; valid until the next call in this thread."""
         from concordant.kernels.mallows_chain import pair_energies
 
         n = pool.n
@@ -470,21 +467,22 @@ class EnergyBuffer(local):
 
 
 class ChainRecord(NamedTuple):
-    """What chains showed, one row per chain.
+    """Averages over the states of chains, one row per chain.
 
     Attributes
     ----------
     distance, common
-        Means per list, see `Seen`; `common` has a column per number of common items, none where that is not open.
+        Means per list, see `ObservedDistances`; `common` has a column per number of common items, none where that
+        number is fixed.
     energy : float64[chains, records]
-        Of the states.
+        The energies of the recorded states.
     position, variance : float64[chains, n]
         The mean place of every item, from 1, and its variance; items below the places that count share the mean of
-        what is left.
+        the remaining places.
     move_rate : float
         The share of the moves that changed the state.
     best : int32[n]
-        The best state seen.
+        The recorded state of highest energy.
     """
 
     distance: Floats
@@ -496,7 +494,7 @@ class ChainRecord(NamedTuple):
     best: Codes
 
     def r_hat(self) -> float:
-        """Return how much wider the chains are together than one alone, for energies or places, whichever is more.
+        """Return the potential scale reduction (R-hat) of the chains, the larger of that of energies and of places.
 
         The square root of 1 + (variance between the means of the chains) / (variance within a chain); places are pooled
         over the items. 1 is perfect agreement.
@@ -506,23 +504,23 @@ class ChainRecord(NamedTuple):
             (self.energy.mean(axis=1).var(ddof=1), self.energy.var(axis=1).mean()),
             (self.position.var(axis=0, ddof=1).sum(), self.variance.mean(axis=0).sum()),
         ):
-            # Energies of one and the same state may differ in their last bits.
+            # Energies of the same state may differ in their last bits.
             if between > 1e-18 * max(1.0, float(np.abs(self.energy).max())) ** 2:
                 worst = max(worst, float(between / within) if within > 0 else np.inf)
         return float(np.sqrt(1.0 + worst))
 
 
 class ChainPair:
-    """Two chains over the true rankings of one instance, which go on from where they stopped.
+    """Two Markov chains over the true rankings of one instance; each run continues the last.
 
     Parameters
     ----------
     pool : Pool
         The lists.
     starts : sequence of int32[n]
-        Where the chains begin.
+        The initial states.
     rng : Generator
-        The chance of this instance.
+        The random stream of this instance.
     swaps : bool
         Whether moves are swaps of two items.
     """
@@ -534,14 +532,14 @@ class ChainPair:
         self.swaps = swaps
 
     def run(self, buffer: EnergyBuffer, u: Floats, sweeps: float) -> ChainRecord:
-        """Make about `sweeps` moves per item in every chain, and return what they showed."""
+        """Make about `sweeps` moves per item in every chain, and return the averages over their states."""
         from concordant.kernels.mallows_chain import run_chain
 
         p, chains = self.pool, len(self.orders)
         n, n_lists = p.n, len(p.expert)
         c, rows = buffer.energies(p, u)
-        # A record looks at every list; it is not to cost much more than the moves between two of them. A list of weight
-        # 2 counts as two, so that it gives what two lists would.
+        # Recording a state visits every list; it should not cost much more than the moves between two records. A list
+        # of weight 2 counts as two, so that it gives the same answer as two lists.
         looking = float(p.weight @ p.lengths) * max(1.0, np.log2(p.k)) / (4 * p.k)
         every = max(1, n // 2, min(round(looking), 4 * n))
         records = max(2, round(sweeps * n / every))
@@ -599,7 +597,7 @@ _LOW_64_BITS = (1 << 64) - 1
 
 
 def chain_states(chain_pairs: list[ChainPair]) -> dict[str, NDArray[Any]]:
-    """Return where the two chains of every walk stand, and where its random numbers do."""
+    """Return the states of all chains and of their random streams as arrays for a checkpoint."""
     numbers = []
     for chains in chain_pairs:
         state = chains.rng.bit_generator.state
@@ -616,7 +614,7 @@ def chain_states(chain_pairs: list[ChainPair]) -> dict[str, NDArray[Any]]:
 def restored_chains(
     pools: list[PooledLists], streams: list[np.random.Generator], swaps: bool, kept: State
 ) -> list[ChainPair]:
-    """Return walks over these pools that go on from where others were kept; the streams are set to their numbers."""
+    """Return the chains of these pools in the state of a checkpoint; the streams are set to their states."""
     out, first = [], 0
     for pool, rng, numbers in zip(pools, streams, kept["numbers"].tolist(), strict=True):
         high, low, inc_high, inc_low, has, integer = numbers
@@ -636,7 +634,7 @@ def restored_chains(
 
 
 def exact_record(pool: PooledLists, buffer: EnergyBuffer, u: Floats) -> tuple[ChainRecord, float]:
-    """Return what endless chains would show, and the logarithm of the sum of all odds; see `exact_law`."""
+    """Return the exact posterior as a record, and the logarithm of the sum of all odds; see `exact_posterior`."""
     from concordant.kernels.mallows_chain import exact_posterior
 
     p = pool

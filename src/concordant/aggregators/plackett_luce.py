@@ -471,7 +471,7 @@ class PlackettLuce(Aggregator):
             return "sandwich"
         note = (
             f"no intervals: tables of all pairs of items, up to {int(sizes.max()):,} in an instance, would take "
-            f"{3 * 8 * cells / 2**20:,.0f} MB. Pass {setting('uncertainty', 'sandwich')} to have them all the same."
+            f"{3 * 8 * cells / 2**20:,.0f} MB. Pass {setting('uncertainty', 'sandwich')} to compute them anyway."
         )
         if hasattr(self, "fit_info_") and note not in self.fit_info_.warnings:
             self._warn(note, UncertaintyWarning)

@@ -1,7 +1,7 @@
-"""Positional methods: every list gives its items points by position, and items it leaves out a stated share.
+"""Positional methods: Borda count, mean rank and median rank.
 
-Values are first turned into relative positions 1..m within the list, ties sharing their mean position, so that ranks
-with gaps, scores and ratings all count alike.
+Values are first converted to positions 1..m within the list, with ties sharing their mean position, so that ranks with
+gaps, scores and ratings are treated alike.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Borda(Aggregator):
     Parameters
     ----------
     missing : {"mean", "zero"}
-        What a list of m items gives each item it leaves out: "mean", the mean of the points left over, (M - m + 1) / 2;
-        "zero", nothing. Items nobody ranks come last under both.
+        The points of each item that a list of m items leaves out: "mean", the mean of the remaining points,
+        (M - m + 1) / 2; "zero", none. Items nobody ranks come last under both.
 
     Notes
     -----

@@ -1,7 +1,7 @@
-"""ULARA: trust the experts who agree with the others, over all instances, and add up their positions.
+"""ULARA: unsupervised weights of experts from their agreement with the others, and weighted mean positions.
 
-An expert's disagreement is its squared distance from the mean position of the items that enough experts list. Random
-experts scatter, so they lose their weight without anybody saying who they are.
+The disagreement of an expert is its squared distance from the mean position of the items that enough experts list.
+Random experts have large distances, so they lose their weight without labels.
 """
 
 from __future__ import annotations
@@ -30,44 +30,43 @@ if TYPE_CHECKING:
 
 __all__ = ["ULARA"]
 
-# The share of the lists of an instance that must hold an item before it says something about the experts.
+# The share of the lists of an instance that must hold an item to make it informative.
 _SHARE = 0.2
-# Positions that differ by less than this share of the longest list agree: it is the rounding error of a mean.
+# Positions that differ by less than this share of the longest list are equal up to rounding.
 _AGREED = 1e-10
 
 
 @register_method
 class ULARA(Aggregator):
-    """Minus the mean position of the item, each expert weighing as much as it agrees with the others elsewhere.
+    """Minus the weighted mean position of the item; experts who agree with the others have larger weights.
 
-    `fit` learns one weight per expert from all instances. Item j of an instance is telling where at least nu lists hold
-    it within their first kappa; m_j is the mean of their positions. tot_e = sum over telling items of (p_ej - m_j)²,
-    with p_ej = kappa + 1 for an item that the list of e leaves out or puts below kappa. r_e = tot_e over what the
-    average expert shows on the same instances, so that r = 1 is average. Instances in which an expert has no list say
-    nothing for or against it. With update="eg" the weights are w_e = exp(-eta r_e) / sum, which minimises
-    eta * sum w r + sum w log w. `predict` gives score(i) = -sum_e w_e p_ei / sum_e w_e over the lists of the instance.
+    `fit` learns one weight per expert from all instances. Item j of an instance is informative if at least nu lists
+    hold it within their first kappa; m_j is the mean of their positions. tot_e = sum over informative items of (p_ej -
+    m_j)², with p_ej = kappa + 1 for an item that the list of e leaves out or puts below kappa. r_e = tot_e over that of
+    the average expert on the same instances, so that r = 1 is average. Instances in which an expert has no list do not
+    count for or against it. With update="eg" the weights are w_e = exp(-eta r_e) / sum, which minimises eta * sum w r +
+    sum w log w. `predict` gives score(i) = -sum_e w_e p_ei / sum_e w_e over the lists of the instance.
 
     Tied items of a list share the mean of their positions. An item in no list scores -(kappa + 1) and comes last. An
-    expert about whom nothing was learned (no list, or no telling item) counts as an average one. A list of weight 2
-    counts as two experts.
+    expert without a list or without informative items counts as an average one. A list of weight 2 counts as two
+    experts.
 
     Parameters
     ----------
     update : {"eg", "gd", "printed"}
         "eg": exponentiated gradient, as above. "gd": the projection of (1 - eta (r_e - 1)) / K on the simplex, which is
-        the same to first order in eta and gives weights of exactly 0. "printed": weights in proportion to r_e, as the
-        paper prints the update; it rewards disagreement and is here to show that.
+        the same to first order in eta and can give weights of exactly 0. "printed": weights in proportion to r_e, the
+        update as printed in the paper; it rewards disagreement and is for comparison only.
     eta : float
-        How much disagreement costs; 0 makes all weights equal, and the larger it is the nearer one comes to following
-        the single most central expert.
+        The penalty on disagreement; 0 makes all weights equal, and large values follow the single most central expert.
     nu : int, optional
-        How many lists must hold an item for it to be telling. None takes a fifth of the lists of the instance, rounded
-        up, and at least 2. Random experts seldom meet on an item, so that larger values tell them from the others more
-        sharply; too large a value leaves nothing to learn from when only a few experts are not random.
+        The number of lists that must hold an item to make it informative. None takes a fifth of the lists of the
+        instance, rounded up, and at least 2. Random experts seldom share an item, so larger values separate them
+        better; too large a value leaves nothing to learn from when only a few experts are not random.
     kappa : int, optional
-        How far down the lists count. None takes the length of the longest list of the instance.
+        The depth to which lists count. None takes the length of the longest list of the instance.
     unknown_experts : {"error", "ignore"}
-        What to do in `predict` with experts that `fit` did not see; ignored ones weigh nothing.
+        What `predict` does about experts that `fit` did not see; ignored experts have weight 0.
 
     Attributes
     ----------
@@ -80,8 +79,8 @@ class ULARA(Aggregator):
 
     Notes
     -----
-    Cost O(K M) per instance of K lists and M items to fit, O(R) to predict. There is nothing to iterate:
-    the weights are the closed form of the update run over all items. The objective in `fit_info_` is sum w r, 1 for
+    Cost O(K M) per instance of K lists and M items to fit, O(R) to predict. There is no iteration:
+    the weights are the closed form of the update over all items. The objective in `fit_info_` is sum w r, 1 for
     equal weights; its gradient norm is that of the regularised objective on the simplex.
 
     References
@@ -110,7 +109,7 @@ class ULARA(Aggregator):
         "unknown_experts": one_of("error", "ignore"),
     }
 
-    # Light lists make for large weights.
+    # Lists of small weight make large expert weights.
     adherence_: Annotated[Floats, Within(0, 1e50)]
     expert_details_: Annotated[dict[str, list[float]], Within(0, 1e50)]
 
@@ -144,7 +143,7 @@ class ULARA(Aggregator):
         self._store_weights(total, experts)
 
     def _sums_of(self, p: Preferences) -> _Sums:
-        """Return what the lists of some instances show about every expert."""
+        """Return the sums of disagreement of every expert over the lists of some instances."""
         weights = p.weights
         lengths = self._lengths(p)
         own, informative = self._disagreements(p, lengths, weights)
@@ -159,9 +158,9 @@ class ULARA(Aggregator):
         )
 
     def _store_weights(self, sums: _Sums, experts: list[str]) -> None:
-        """Learn the weights of the experts from what all their lists show."""
+        """Learn and store the weights of the experts from the sums over all instances."""
         ratio = np.divide(sums.observed, sums.expected, out=np.ones(len(experts)), where=sums.expected > 0)
-        # What one list of the expert weighs on average: an expert of weight 2 takes the room of two.
+        # The mean weight of a list of the expert: an expert of weight 2 counts as two.
         copies = sums.weight / np.maximum(sums.lists, 1.0)
         self.experts_ = experts
         self.adherence_ = self._weigh(ratio, copies)
@@ -172,7 +171,7 @@ class ULARA(Aggregator):
         if unjudged and sums.lists.any():
             self._warn(
                 f"nothing can be learned about the experts {listing(unjudged)}: they rank nothing, or only items that "
-                "too few others list (see nu). They weigh as much as an average expert.",
+                "too few others list (see nu). They get the weight of an average expert.",
                 IdentifiabilityWarning,
             )
 
@@ -191,15 +190,12 @@ class ULARA(Aggregator):
         return p.positions("average"), limit
 
     def _disagreements(self, p: Preferences, lengths: Floats, weights: Floats) -> tuple[Floats, Floats]:
-        """Return every list's sum of squared distances from the mean positions of telling items, and their number.
-
-        The number of telling items is that of the instance.
-        """
+        """Return the disagreement of every list, and the number of informative items of every instance."""
         position, limit = self._positions(p, lengths)
         position = np.where(position <= limit, position, np.nan)
         voters = _sums(p.list_instance, weights, len(p))
         if self.nu is None:
-            # A fifth of 35 is 7, whatever the last bit says.
+            # A fifth of 35 is 7, in spite of rounding.
             least = np.maximum(2.0, np.ceil(_SHARE * voters - 1e-9))
         else:
             least = np.full(len(p), float(self.nu))
@@ -228,7 +224,7 @@ class ULARA(Aggregator):
         return out, count
 
     def _weigh(self, ratio: Floats, copies: Floats) -> Floats:
-        """Return the weights of experts that disagree by these ratios, each standing for so many equal ones."""
+        """Return the weights of experts with these disagreements; `copies` counts equal experts."""
         total = copies.sum()
         if total == 0:
             return np.full(len(ratio), 1.0 / max(len(ratio), 1))
@@ -260,7 +256,7 @@ class ULARA(Aggregator):
         """Return the weight of every list, those of an instance adding up to 1."""
         weights = p.weights * self._learned(p)[p.list_expert]
         total = sum_by_instance(p, weights, None)
-        # Where none of those who speak is trusted at all they count alike.
+        # Where all experts of an instance have weight 0 they count alike.
         untrusted = (total == 0)[p.list_instance]
         if untrusted.any():
             weights = np.where(untrusted, p.weights, weights)
@@ -277,16 +273,16 @@ class ULARA(Aggregator):
 
 
 class _Sums(NamedTuple):
-    """What lists show about every expert; those of more instances are added.
+    """Sums of disagreement per expert; those of several blocks are added.
 
     Attributes
     ----------
-    shown, expected : float64[experts]
+    observed, expected : float64[experts]
         The disagreement of its lists, and that of the average list of the same instances.
     lists, weight : float64[experts]
-        How many lists it has and what they weigh.
-    telling : float64[experts]
-        How many items tell something about it.
+        The number of its lists and their total weight.
+    informative : float64[experts]
+        The number of informative items of its lists.
     """
 
     observed: Floats
@@ -297,7 +293,7 @@ class _Sums(NamedTuple):
 
     @classmethod
     def zeros(cls, n: int) -> _Sums:
-        """Return what no list shows about n experts."""
+        """Return the sums of n experts without lists."""
         return cls(*(np.zeros(n) for _ in cls._fields))
 
 
