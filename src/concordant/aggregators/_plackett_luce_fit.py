@@ -65,7 +65,7 @@ class Optimum(NamedTuple):
     converged: bool
 
 
-class _Derivatives(NamedTuple):
+class _LikelihoodDerivatives(NamedTuple):
     """The objective at some scores, its gradient gain − loss, and the diagonal of −Hessian."""
 
     value: float
@@ -142,7 +142,7 @@ class PenalisedLikelihood:
         spans = np.maximum.reduceat(own, starts) - np.minimum.reduceat(own, starts)
         return max_norm(self.rankings.theta * spans) < plackett_luce.MAX_SPAN
 
-    def evaluate(self, score: Floats) -> _Derivatives:
+    def evaluate(self, score: Floats) -> _LikelihoodDerivatives:
         """Return the objective and its derivatives."""
         x = score - score.max(initial=-np.inf)
         gain, loss, diagonal = np.empty(self.size), np.empty(self.size), np.empty(self.size)
@@ -157,9 +157,11 @@ class PenalisedLikelihood:
             worth = rate * np.exp(score)
             value += more * float(score.sum()) - float(worth.sum())
             gain, loss, diagonal = gain + more, loss + worth, diagonal + worth
-            return _Derivatives(value, gain - loss, diagonal, gain, loss)
+            return _LikelihoodDerivatives(value, gain - loss, diagonal, gain, loss)
         value -= 0.5 * self.precision * _dot(score, score)
-        return _Derivatives(value, gain - loss - self.precision * score, diagonal + self.precision, gain, loss)
+        return _LikelihoodDerivatives(
+            value, gain - loss - self.precision * score, diagonal + self.precision, gain, loss
+        )
 
     @property
     def is_written_out(self) -> bool:
@@ -194,7 +196,7 @@ class PenalisedLikelihood:
             hessian += np.trace(hessian) / max(self.size, 1) ** 2
         return hessian
 
-    def newton_step(self, score: Floats, point: _Derivatives, accuracy: float) -> Floats:
+    def newton_step(self, score: Floats, point: _LikelihoodDerivatives, accuracy: float) -> Floats:
         """Return the Newton step, from a dense Hessian or by conjugate gradients."""
         if self.dense:
             step = self._dense_step(score, point.gradient)
@@ -222,7 +224,7 @@ class PenalisedLikelihood:
         return np.full(self.size, np.nan) if found is None else found[:, 0]
 
     def _conjugate_gradient_step(
-        self, score: Floats, point: _Derivatives, accuracy: float, exact: bool
+        self, score: Floats, point: _LikelihoodDerivatives, accuracy: float, exact: bool
     ) -> tuple[Floats, bool]:
         """Return the Newton step by conjugate gradients, and whether the objective is concave along all of them."""
         x = score - score.max()
@@ -266,7 +268,7 @@ class _OptimiserState(NamedTuple):
     """The state of an optimiser after a step."""
 
     score: Floats
-    point: _Derivatives
+    point: _LikelihoodDerivatives
     n_iter: int
     is_last: bool
 
@@ -283,8 +285,8 @@ class _OptimiserState(NamedTuple):
         n_iter, is_last, is_written_out = known["progress"].tolist()
         if is_written_out:
             model.write_out()
-        gradient, diagonal, gain, loss = (known[name] for name in _Derivatives._fields[1:])
-        point = _Derivatives(float(known["value"]), gradient, diagonal, gain, loss)
+        gradient, diagonal, gain, loss = (known[name] for name in _LikelihoodDerivatives._fields[1:])
+        point = _LikelihoodDerivatives(float(known["value"]), gradient, diagonal, gain, loss)
         return cls(known["score"], point, n_iter, bool(is_last))
 
 
