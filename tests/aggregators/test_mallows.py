@@ -20,7 +20,7 @@ from concordant.aggregators._mallows import (
     EnergyBuffer,
     ExpectedDistances,
     ObservedDistances,
-    exact,
+    exact_record,
     pools_of,
 )
 from concordant.data.consensus import Consensus
@@ -166,7 +166,7 @@ def test_worked_case_of_one_step(golden: Golden) -> None:
         )
         (pool,) = pools_of(p, None, "below", np.arange(n_experts, dtype=np.int32))
         assert pool is not None
-        record, _ = exact(pool, EnergyBuffer(), theta)
+        record, _ = exact_record(pool, EnergyBuffer(), theta)
         assert record.distance[0].tolist() == pytest.approx(expected["E_distances"], **near)
         above = np.array(expected["prob_i_above_j"])
         assert record.position[0].tolist() == pytest.approx((1 + above.sum(axis=0)).tolist(), **near)
@@ -231,7 +231,7 @@ def test_the_gradient_of_the_likelihood_is_found_minus_expected_distance() -> No
     pools = [pool for pool in pools_of(p, None, "below", np.arange(4, dtype=np.int32)) if pool is not None]
     theta = np.array([-0.8, -0.4, -0.9, -0.2])
     room = EnergyBuffer()
-    found = np.concatenate([exact(q, room, q.weight * theta[q.expert])[0].distance[:1] for q in pools], axis=1)
+    found = np.concatenate([exact_record(q, room, q.weight * theta[q.expert])[0].distance[:1] for q in pools], axis=1)
     given = ExpectedDistances(pools, 4).moment_equations(ObservedDistances(found, np.zeros((1, 0))))
     for e in range(4):
         change = [oracle.log_likelihood(instances, (theta + d * (np.arange(4) == e)).tolist()) for d in (1e-5, -1e-5)]
