@@ -501,7 +501,7 @@ class _Comb(Aggregator):
         self, preferences: Preferences, value: Floats, absent: Floats | None, weights: Floats | None
     ) -> Floats:
         """Return one score per slot from the normalised scores; anything finite for slots in no list."""
-        raise TypeError(f"{type(self).__name__} does not say how to combine")
+        raise TypeError(f"{type(self).__name__} does not define _combine")
 
 
 def _total(preferences: Preferences, value: Floats, absent: Floats | None, weights: Floats | None) -> Floats:

@@ -107,15 +107,15 @@ class PairwiseVotes:
 
     def tie_margin(self, instance: int) -> float:
         """Return the margin up to which a pair is tied: 0 for counts, the rounding error for weights."""
-        raise TypeError("a way to count votes says when they are equal")
+        raise TypeError(f"{type(self).__name__} does not define tie_margin")
 
     def fallback(self) -> Floats:
         """Return the tie-break of every slot, for items that are equal in all pairs."""
-        raise TypeError("a way to count votes says what decides between equals")
+        raise TypeError(f"{type(self).__name__} does not define fallback")
 
     def pair_votes(self, instance: int, ties: bool = False) -> tuple[Ints, Ints, Floats]:
         """Return (first, second, weight) of votes for one item over another; with `ties`, tied ones count both ways."""
-        raise TypeError("a way to count votes lists them")
+        raise TypeError(f"{type(self).__name__} does not define pair_votes")
 
     def ballots(self, instance: int) -> pairwise_wins.Ballots | None:
         """Return the lists of an instance as tables of positions, or None where pairs are better counted one by one."""
@@ -135,7 +135,7 @@ class PairwiseVotes:
         return out
 
     def majorities(self, instance: int, strict: bool = False) -> NDArray[np.bool_]:
-        """Return the table of who beats whom; `strict` asks for more than half of all votes on the pair, ties too."""
+        """Return the majority table: whether row beats column; `strict` needs more than half of all votes."""
         n, tie_margin = self.sizes[instance], self.tie_margin(instance)
         votes = self.ballots(instance)
         if votes is None:

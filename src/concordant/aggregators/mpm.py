@@ -603,15 +603,15 @@ class MPM(Aggregator):
         self._warn_missing_intervals(votes, few, many)
         errors = _ScoreErrors(counts, groups, solution, kind, self.n_bootstrap, self.random_state)
         wanted = (solution.finite & ~few & ~many).tolist()
-        told = each_instance(lambda n: errors(n) if wanted[n] else None, sizes.tolist())
-        spreads = batched(moderated if clustered else ScoreCovariance.of, told)
+        arguments = each_instance(lambda n: errors(n) if wanted[n] else None, sizes.tolist())
+        covariances = batched(moderated if clustered else ScoreCovariance.of, arguments)
         n_informative = np.zeros(len(solution.score), dtype=np.bool_)
         for side in counts.linked_slots():
             n_informative[side] = True
         return with_intervals(
             votes.slots,
             solution.score,
-            spreads,
+            covariances,
             level=self.level,
             rank_ranges=self.rank_ranges,
             gauge=gauge,

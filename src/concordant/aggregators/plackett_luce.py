@@ -760,8 +760,8 @@ class _Estimate:
         out = self.data.compared.copy()
         parts = [np.zeros(0, dtype=np.bool_)]
         for model in self.models:
-            believed = model.rankings.theta[lists.list_ids(model.rankings.offsets)] > 0
-            parts.append(np.bincount(model.rankings.item[believed], minlength=model.size) > 0)
+            trusted = model.rankings.theta[lists.list_ids(model.rankings.offsets)] > 0
+            parts.append(np.bincount(model.rankings.item[trusted], minlength=model.size) > 0)
         out[out] = np.concatenate(parts)
         return out
 

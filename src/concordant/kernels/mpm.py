@@ -613,5 +613,5 @@ def informative(packed: PackedCounts) -> NDArray[np.bool_]:
     """Return which instances have a preference."""
     sizes, lists = np.diff(packed.offsets), np.diff(packed.list_starts)
     owner = np.repeat(np.arange(len(lists)), lists)
-    told = np.bincount(owner, weights=packed.share, minlength=len(lists)) > 0
-    return told & (sizes > 1)
+    has_preference = np.bincount(owner, weights=packed.share, minlength=len(lists)) > 0
+    return has_preference & (sizes > 1)
