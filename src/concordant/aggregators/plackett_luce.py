@@ -874,7 +874,7 @@ def _check_existence(data: _RankingData, models: Sequence[PenalisedLikelihood]) 
     reasons = []
     if len(places) < len(items):
         reasons.append(
-            _interval_method(items[np.setdiff1d(np.arange(len(items)), places)].tolist(), "ranked against no other")
+            _item_sentence(items[np.setdiff1d(np.arange(len(items)), places)].tolist(), "ranked against no other")
         )
     if separated is not None and separated.disconnected:
         groups = ", ".join(listing(items[places[g]].tolist(), 5) for g in separated.disconnected[:5])
@@ -889,9 +889,9 @@ def _check_existence(data: _RankingData, models: Sequence[PenalisedLikelihood]) 
         ):
             single = [int(places[g[0]]) for g in groups_ if len(g) == 1]
             if single:
-                reasons.append(_interval_method(items[np.array(single)].tolist(), fate))
+                reasons.append(_item_sentence(items[np.array(single)].tolist(), fate))
             reasons += [
-                _interval_method(items[places[g]].tolist(), f"{fate} outside them") for g in groups_ if len(g) > 1
+                _item_sentence(items[places[g]].tolist(), f"{fate} outside them") for g in groups_ if len(g) > 1
             ]
     more = f" (and in {len(infinite) - 1} more instances)" if len(infinite) > 1 else ""
     raise NoFiniteEstimateError(
@@ -900,5 +900,5 @@ def _check_existence(data: _RankingData, models: Sequence[PenalisedLikelihood]) 
     )
 
 
-def _interval_method(items: list[str], fate: str) -> str:
+def _item_sentence(items: list[str], fate: str) -> str:
     return f"item {items[0]!r} is {fate}" if len(items) == 1 else f"items {listing(items)} are {fate}"
