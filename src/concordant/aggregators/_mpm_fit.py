@@ -352,7 +352,7 @@ def _step(hessian: Floats, gradient: Floats, theta: Floats, norm: float) -> Floa
     """Return an ascent direction: the Newton step for experts between the bounds, a step to the bound for others."""
     near = min(norm, 1e-3)
     low, high = (theta <= near) & (gradient < 0), (theta >= 1 - near) & (gradient > 0)
-    # Experts who prefer nothing have rows of zeros: they stay where they are, and cost nothing.
+    # Experts without preferences have rows of zeros: they are left out of the system and keep their adherence.
     free = np.flatnonzero(~(low | high) & hessian.any(axis=0))
     step = np.where(low, -theta, np.where(high, 1 - theta, 0.0))
     if len(free):

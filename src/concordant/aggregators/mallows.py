@@ -959,8 +959,8 @@ class ExtendedMallows(Aggregator):
             self._warn(
                 f"two chains from opposite ends still disagree in {len(unsure)} of {len(pools)} instances after "
                 f"{_LAST_WINDOW:g} moves per item: {listing([pools[i].name for i in unsure])}; R-hat is "
-                f"{inferred[worst].r_hat:.3g} in {pools[worst].name!r}. Pass {setting('inference', 'borda')} or a larger "
-                "chain_steps.",
+                f"{inferred[worst].r_hat:.3g} in {pools[worst].name!r}. Pass {setting('inference', 'borda')} or a "
+                "larger chain_steps.",
                 ConvergenceWarning,
             )
         if known is not None and any(one.sweeps for one in inferred):

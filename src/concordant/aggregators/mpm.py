@@ -651,8 +651,8 @@ class MPM(Aggregator):
             m = int(np.diff(votes.slots.offsets)[many].max())
             self._warn(
                 f"no intervals for instances of more than {_MANY_ITEMS:,} items: {m:,} need {8e-9 * m**2:,.1f} GB for "
-                f"each of several tables. Pass {setting('uncertainty', 'sandwich')}, 'information' or 'bootstrap' to get "
-                "them.",
+                f"each of several tables. Pass {setting('uncertainty', 'sandwich')}, 'information' or 'bootstrap' to "
+                "get them.",
                 UncertaintyWarning,
             )
 
