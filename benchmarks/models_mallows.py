@@ -13,7 +13,7 @@ from render import table
 from studies import DATA, values_of
 
 import concordant as cc
-from concordant.aggregators._mallows import Pool, Room, Walk, pools_of
+from concordant.aggregators._mallows import ChainPair, EnergyBuffer, PooledLists, pools_of
 from concordant.metrics.significance import paired_t_test
 from concordant_papers import mallows as study
 from concordant_papers import trec3
@@ -127,7 +127,7 @@ def trec3_random_experts() -> dict[str, Any]:
     return {"experts": runs.n_experts, "topics": len(runs), "k": study.DEPTH, "levels": levels}
 
 
-def _pool(n: int, k: int, lists: int) -> Pool:
+def _pool(n: int, k: int, lists: int) -> PooledLists:
     """Return one instance of random lists of k out of n items."""
     rng = np.random.default_rng([n, k, lists])
     slot = np.concatenate([rng.permutation(n)[:k] for _ in range(lists)])
@@ -146,7 +146,7 @@ def growth() -> dict[str, Any]:
         p = _pool(n, k, lists)
         # The posterior stays equally sharp, so that moves are accepted equally often.
         u = np.full(lists, -1.0 / (lists * k))
-        room, rng = Room(), np.random.default_rng(0)
+        room, rng = EnergyBuffer(), np.random.default_rng(0)
         c, rows = room.energies(p, u)
         order, moves = p.borda_order(np.zeros(lists)), 50_000
         unseen = (np.zeros(lists), np.zeros((lists, 0)), np.zeros(0), np.zeros(p.n), np.zeros(p.n))
@@ -160,7 +160,7 @@ def growth() -> dict[str, Any]:
                 chance, moves + 1, *unseen, *more,
             )  # fmt: skip
             alone.append(time.perf_counter() - started)
-        walk = Walk(p, [order], rng, False)
+        walk = ChainPair(p, [order], rng, False)
         walk.run(room, u, 2.0)
         for _ in range(3):
             started = time.perf_counter()

@@ -203,7 +203,7 @@ MPM_PLAIN = (
 )
 MPM_LEARNED = instead(
     MPM_PLAIN,
-    chain=warns("q", "a|b|c|d", "in one instance alone"),
+    chain=warns("q", "a|b|c|d", "one instance alone"),
     apart=warns("c d q", "c|ab|d", "no finite estimate"),
     mute_expert=warns("mute", "a|b|c", "prefer nothing"),
 )

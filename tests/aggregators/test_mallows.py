@@ -15,7 +15,14 @@ import pytest
 from tests.oracles import mallows as oracle
 
 import concordant as cc
-from concordant.aggregators._mallows import Laws, Room, Seen, Walk, exact, pools_of
+from concordant.aggregators._mallows import (
+    ChainPair,
+    EnergyBuffer,
+    ExpectedDistances,
+    ObservedDistances,
+    exact_record,
+    pools_of,
+)
 from concordant.data.consensus import Consensus
 from concordant.errors import ConcordantWarning, DataError, NotFittedError, ParameterError
 from concordant.execution import force_threads
@@ -159,11 +166,13 @@ def test_worked_case_of_one_step(golden: Golden) -> None:
         )
         (pool,) = pools_of(p, None, "below", np.arange(n_experts, dtype=np.int32))
         assert pool is not None
-        record, _ = exact(pool, Room(), theta)
+        record, _ = exact_record(pool, EnergyBuffer(), theta)
         assert record.distance[0].tolist() == pytest.approx(expected["E_distances"], **near)
         above = np.array(expected["prob_i_above_j"])
         assert record.position[0].tolist() == pytest.approx((1 + above.sum(axis=0)).tolist(), **near)
-        given = Laws([pool], n_experts).given(Seen(record.distance[:1], np.zeros((1, 0))))
+        given = ExpectedDistances([pool], n_experts).moment_equations(
+            ObservedDistances(record.distance[:1], np.zeros((1, 0)))
+        )
         assert given.solve(theta).tolist() == pytest.approx(expected["next_theta"], **near)
         trust = np.exp(-theta)
         borda = pool.mean_ranks(theta) * trust.sum()
@@ -221,9 +230,9 @@ def test_the_gradient_of_the_likelihood_is_found_minus_expected_distance() -> No
     p, instances = votes(*SOME), coded(*SOME)
     pools = [pool for pool in pools_of(p, None, "below", np.arange(4, dtype=np.int32)) if pool is not None]
     theta = np.array([-0.8, -0.4, -0.9, -0.2])
-    room = Room()
-    found = np.concatenate([exact(q, room, q.weight * theta[q.expert])[0].distance[:1] for q in pools], axis=1)
-    given = Laws(pools, 4).given(Seen(found, np.zeros((1, 0))))
+    room = EnergyBuffer()
+    found = np.concatenate([exact_record(q, room, q.weight * theta[q.expert])[0].distance[:1] for q in pools], axis=1)
+    given = ExpectedDistances(pools, 4).moment_equations(ObservedDistances(found, np.zeros((1, 0))))
     for e in range(4):
         change = [oracle.log_likelihood(instances, (theta + d * (np.arange(4) == e)).tolist()) for d in (1e-5, -1e-5)]
         assert given.distance[e] - given.expected[e](theta[e]) == pytest.approx(
@@ -258,7 +267,7 @@ def test_em_on_cut_and_tied_lists_is_that_of_enumeration(norm: str) -> None:
                     total += sum(q * oracle.law(t, sizes, k, n, z)[1] for z, q in enumerate(law) if q > 1e-12)
             return total
 
-        theta = [mallows.solve(lambda t: expected(t, seen[e]), sum(found[e])) for e in range(3)]  # noqa: B023
+        theta = [mallows.solve_theta(lambda t: expected(t, seen[e]), sum(found[e])) for e in range(3)]  # noqa: B023
     model = quiet(cc.ExtendedMallows(k=k, norm=norm, max_iter=2), p)
     assert model.theta_.tolist() == pytest.approx(theta, abs=1e-6)
     posterior = oracle.Posterior(*[instances[0][0], k, instances[0][1]], [theta[e] for e in instances[0][2]])
@@ -433,15 +442,18 @@ def test_the_printed_formula_expects_more_of_cut_lists() -> None:
 def test_short_chains_that_disagree_are_told() -> None:
     p = random_lists(n_instances=3)
     with pytest.warns(
-        ConcordantWarning, match=r"two chains from opposite ends still disagree|did not settle in 1 iter"
+        ConcordantWarning, match=r"two chains from opposite ends still disagree|did not converge in 1 iter"
     ):
         cc.ExtendedMallows(max_iter=1).fit(p)
     pool = next(pool for pool in pools_of(p, None, "below", np.arange(12, dtype=np.int32)) if pool is not None)
     u = np.full(len(pool.expert), -5.0)
     start = pool.borda_order(np.zeros(12))
-    walk = Walk(pool, [start, start[::-1]], np.random.default_rng(0), False)
-    assert walk.run(Room(), u, 0.05).r_hat() > 2
-    assert Walk(pool, [start, start], np.random.default_rng(0), False).run(Room(), 1e6 * u, 60.0).r_hat() < np.inf
+    walk = ChainPair(pool, [start, start[::-1]], np.random.default_rng(0), False)
+    assert walk.run(EnergyBuffer(), u, 0.05).r_hat() > 2
+    assert (
+        ChainPair(pool, [start, start], np.random.default_rng(0), False).run(EnergyBuffer(), 1e6 * u, 60.0).r_hat()
+        < np.inf
+    )
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,9 @@ def test_methods_that_cannot_obey_say_so_once(cut: cc.Preferences, name: str) ->
 def test_first_places_of_lists_that_say_nothing_of_the_rest_are_refused() -> None:
     lists = {"x": ["a", "b", "c"], "y": ["b", "d", "a"], "z": ["a", "d", "c"]}
     model = cc.ExtendedMallows(k=2)
-    with pytest.raises(DataError, match=r"k=2.*lists of instance 'q' say nothing about it. Pass missing='below'"):
+    with pytest.raises(
+        DataError, match=r"k=2.*lists of instance 'q' say nothing about absent items. Pass missing='below'"
+    ):
         model.fit(cc.from_lists(lists))
     told = scores(cc.ExtendedMallows(k=2), cc.from_lists(lists, missing="below"))
     assert told == scores(cc.ExtendedMallows(k=2, missing="below"), cc.from_lists(lists))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.data.strategies import Rows, preference_rows
 
 from concordant.kernels import cells
-from concordant.kernels.cells import blocks, weighted_median
+from concordant.kernels.cells import cell_blocks, weighted_median
 
 cell = st.sampled_from([1.0, 2.0, 2.5, 7.0, None])
 
@@ -37,7 +37,7 @@ def test_every_cell_is_given_once(budget: int, rows: Rows) -> None:
     found: dict[tuple[int, int], float] = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cells, "_BUDGET", budget)
-        for slots, lists, table in blocks(p.value, absent, p.slot, p.list_offsets, p.list_starts, p.slots.offsets):
+        for slots, lists, table in cell_blocks(p.value, absent, p.slot, p.list_offsets, p.list_starts, p.slots.offsets):
             assert table.shape == lists.shape
             for s, row_lists, row in zip(slots.tolist(), lists.tolist(), table.tolist(), strict=True):
                 for which, value in zip(row_lists, row, strict=True):

@@ -84,7 +84,8 @@ def test_worked_cases_of_rankings(golden: Golden) -> None:
             assert mallows.expected_distances(theta, n)[-1] == pytest.approx(expected["E_D"], abs=content["abs_tol"])
             assert mallows.log_factorials(theta, n)[-1] == pytest.approx(expected["log_Z"], abs=content["abs_tol"])
         else:
-            found = mallows.solve(lambda t: float(mallows.expected_distances(t, n)[-1]), case["input"]["mean_distance"])  # noqa: B023
+            mean = case["input"]["mean_distance"]
+            found = mallows.solve_theta(lambda t: float(mallows.expected_distances(t, n)[-1]), mean)  # noqa: B023
             assert found == pytest.approx(expected["theta"], abs=content["abs_tol"])
 
 
@@ -102,7 +103,7 @@ def test_worked_cases_of_top_k_lists(golden: Golden) -> None:
             found = mallows.cut_log_normaliser(theta, *of)[0]
             assert found == pytest.approx(expected["log_partition_given_z"], **near)
         else:
-            found = mallows.pool_law(theta, *arrays(k, k, given_["n"]))[0][0]
+            found = mallows.pool_moments(theta, *arrays(k, k, given_["n"]))[0][0]
             assert found == pytest.approx(expected["log_partition_all_lists"], **near)
 
 
@@ -114,7 +115,7 @@ def test_worked_laws_of_distances(golden: Golden) -> None:
         k = case["input"].get("k", n)
         counts = {int(d): c for d, c in case["expected"]["counts"].items()}
         weight = {d: c * math.exp(theta * d) for d, c in counts.items()}
-        log_sum, mean = (v[0] for v in mallows.pool_law(theta, *arrays(k, k, n)))
+        log_sum, mean = (v[0] for v in mallows.pool_moments(theta, *arrays(k, k, n)))
         assert log_sum == pytest.approx(math.log(sum(weight.values())), **near)
         assert mean == pytest.approx(sum(d * w for d, w in weight.items()) / sum(weight.values()), **near)
         assert {d: w / math.exp(log_sum) for d, w in weight.items()} == pytest.approx(
@@ -133,7 +134,7 @@ def test_laws_of_cut_lists_are_those_of_enumeration(m: int, k: int, n: int, thet
         ways = math.log(math.comb(n - k, m - z))
         assert mallows.cut_expectation(theta, *arrays(m, k, z))[0] == pytest.approx(mean, abs=1e-9)
         assert mallows.cut_log_normaliser(theta, *arrays(m, k, z))[0] + ways == pytest.approx(log_sum, abs=1e-9)
-    got = [v[0] for v in mallows.pool_law(theta, *arrays(m, k, n))]
+    got = [v[0] for v in mallows.pool_moments(theta, *arrays(m, k, n))]
     assert got == pytest.approx(oracle.law(theta, [1] * m, k, n), abs=1e-9)
 
 
@@ -143,16 +144,16 @@ def test_laws_of_tied_lists_are_those_of_enumeration(sizes: tuple[int, ...], the
     m, k, n = sum(sizes), sum(sizes), 6
     tables = (mallows.log_factorials(theta, m), mallows.log_factorials(0.0, m), mallows.expected_distances(theta, m))
     log_sum, mean = np.empty(m + 1), np.empty(m + 1)
-    chain.tied_law(theta, np.array(sizes, dtype=np.int64), *tables, log_sum, mean)
+    chain.tied_moments(theta, np.array(sizes, dtype=np.int64), *tables, log_sum, mean)
     f, e = mallows.log_factorials(theta, n), mallows.expected_distances(theta, n)
     for r in range(min(m, n - k) + 1):
         z = m - r
-        constant = mallows.apart(*arrays(m, k, z))[0]
+        constant = mallows.overlap_distance(*arrays(m, k, z))[0]
         want_sum, want_mean = oracle.law(theta, sizes, k, n, z)
         ways = math.log(math.comb(n - k, r))
         assert theta * constant + f[k] - f[z] - f[k - z] + log_sum[r] + ways == pytest.approx(want_sum, abs=1e-9)
         assert constant + e[k] - e[z] - e[k - z] + mean[r] == pytest.approx(want_mean, abs=1e-9)
-    got = mallows.pool_law(theta, *arrays(m, k, n), (log_sum[None, :], mean[None, :]))
+    got = mallows.pool_moments(theta, *arrays(m, k, n), (log_sum[None, :], mean[None, :]))
     assert [v[0] for v in got] == pytest.approx(oracle.law(theta, sizes, k, n), abs=1e-9)
 
 
@@ -161,7 +162,7 @@ def test_law_of_a_list_without_ties_is_the_closed_form_for_any_length(theta: flo
     m = 400
     f, plain, e = mallows.log_factorials(theta, m), mallows.log_factorials(0.0, m), mallows.expected_distances(theta, m)
     log_sum, mean = np.empty(m + 1), np.empty(m + 1)
-    chain.tied_law(theta, np.ones(m, dtype=np.int64), f, plain, e, log_sum, mean)
+    chain.tied_moments(theta, np.ones(m, dtype=np.int64), f, plain, e, log_sum, mean)
     r = np.arange(m + 1)
     np.testing.assert_allclose(log_sum, f[m] - f[r] + plain[r], rtol=1e-10, atol=1e-9)
     np.testing.assert_allclose(mean, e[m] - e[r], rtol=1e-9, atol=1e-9)
@@ -177,8 +178,8 @@ def test_expected_distances_are_the_slopes_of_log_normalisers(theta: float) -> N
         want = slope(lambda t: float(mallows.cut_log_normaliser(t, *of)[0]), theta)  # noqa: B023
         assert mallows.cut_expectation(theta, *of)[0] == pytest.approx(want, rel=1e-6)
     of = arrays(4, 6, 11)
-    want = slope(lambda t: float(mallows.pool_law(t, *of)[0][0]), theta)
-    assert mallows.pool_law(theta, *of)[1][0] == pytest.approx(want, rel=1e-6)
+    want = slope(lambda t: float(mallows.pool_moments(t, *of)[0][0]), theta)
+    assert mallows.pool_moments(theta, *of)[1][0] == pytest.approx(want, rel=1e-6)
 
 
 def test_expected_distance_rises_with_theta_from_none_to_that_of_chance() -> None:
@@ -196,9 +197,9 @@ def test_solving_undoes_the_expectation_and_stops_at_the_ends() -> None:
 
     for theta in (-20.0, -1.3, -0.01, -1e-5):
         for near in (0.0, theta, 1.7 * theta, 10 * theta, -29.0):
-            assert mallows.solve(mean, mean(theta), near) == pytest.approx(theta, rel=1e-6)
-    assert mallows.solve(mean, 33.0) == mallows.solve(mean, 50.0) == 0.0
-    assert mallows.solve(mean, 0.0) == mallows.LEAST_THETA
+            assert mallows.solve_theta(mean, mean(theta), near) == pytest.approx(theta, rel=1e-6)
+    assert mallows.solve_theta(mean, 33.0) == mallows.solve_theta(mean, 50.0) == 0.0
+    assert mallows.solve_theta(mean, 0.0) == mallows.LEAST_THETA
 
 
 @pytest.mark.parametrize("theta", [-2.0, -0.3, -1e-7, 0.0])
@@ -314,7 +315,9 @@ def test_exact_sums_are_those_of_all_rankings(problem: tuple[int, int, list[list
     c, rows = lists.energies(u, below)
     distance, position = np.zeros(len(u)), np.zeros(n)
     common = np.zeros((len(u), k + 1))
-    log_sum = chain.exact_law(c, rows, k, lists.item, lists.group, lists.offsets, u, below, distance, common, position)
+    log_sum = chain.exact_posterior(
+        c, rows, k, lists.item, lists.group, lists.offsets, u, below, distance, common, position
+    )
     want = oracle.Posterior(n, k, groups, u.tolist(), below)
     assert log_sum + math.lgamma(n - k + 1) == pytest.approx(want.log_sum, abs=1e-9)
     assert distance.tolist() == pytest.approx(want.mean_distances(), abs=1e-9)

@@ -124,7 +124,7 @@ def test_many_items_keep_to_vectors() -> None:
 
 
 @given(st.integers(0, 10_000), st.booleans(), st.booleans(), st.sampled_from([0.0, 2.0]))
-def test_pair_table_adds_up_lists(seed: int, binary: bool, average: bool, least: float) -> None:
+def test_margin_table_adds_up_lists(seed: int, binary: bool, average: bool, least: float) -> None:
     rng = np.random.default_rng(seed)
     n, n_lists = int(rng.integers(1, 8)), int(rng.integers(0, 6))
     lists = [rng.permutation(n)[: rng.integers(1, n + 1)] for _ in range(n_lists)]
@@ -140,7 +140,7 @@ def test_pair_table_adds_up_lists(seed: int, binary: bool, average: bool, least:
                     count[i, j] += w
     offsets = np.cumsum([0, *map(len, lists)]).astype(np.int64)
     flat = np.concatenate([np.zeros(0, np.int64), *lists]).astype(np.int32)
-    first, second, value = svp.pair_table(
+    first, second, value = svp.margin_table(
         offsets, flat, np.concatenate([np.zeros(0), *x]), weight, n, binary, average, least
     )
     got = {(i, j): v for i, j, v in zip(first.tolist(), second.tolist(), value.tolist(), strict=True)}

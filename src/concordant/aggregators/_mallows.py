@@ -1,4 +1,4 @@
-"""The parts of a Mallows model of many experts: the lists of an instance, the laws of their distances, and chains."""
+"""Parts of the extended Mallows model: the lists of an instance, expected distances, and Markov chains."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from concordant.kernels.lists import list_ids, offsets_of, order_lists
 from concordant.learning.resumable import State
 
 __all__ = [
-    "Laws",
-    "Outline",
-    "Pool",
-    "Record",
-    "Room",
-    "Seen",
-    "Walk",
-    "exact",
-    "kept_walks",
+    "ChainPair",
+    "ChainRecord",
+    "EnergyBuffer",
+    "ExpectedDistances",
+    "ObservedDistances",
+    "PoolShape",
+    "PooledLists",
+    "chain_states",
+    "exact_record",
     "pools_of",
-    "taken_walks",
+    "restored_chains",
 ]
 
-# Moves made on one call of a chain, so that their random numbers fit the cache.
+# Moves per call of a chain, so that their random numbers fit the CPU cache.
 _MOVES = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Pool:
+class PooledLists:
     """The lists of one instance over the items that some list holds.
 
     Attributes
@@ -47,19 +47,19 @@ class Pool:
     slot : int64[n]
         The slots of the items.
     k : int
-        How many places of the true ranking count.
+        The number of places of the true ranking that count.
     item, group, offsets
         The items of each list, best first, and the number of each item's group of ties.
     rank : float64[R]
         The position of each item in its list, ties sharing the mean.
     expert, weight : int32[L], float64[L]
-        Of each list.
+        The expert and the weight of each list.
     starts, lists : int64[n + 1], int32[R]
-        Which lists hold an item.
+        The lists that hold each item.
     tied : bool[L]
         Whether a list has ties.
     below : bool
-        Whether a list ranks what it leaves out below what it holds.
+        Whether a list ranks the items it leaves out below its items.
     """
 
     name: str
@@ -78,12 +78,12 @@ class Pool:
 
     @property
     def n(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         return len(self.slot)
 
     @property
     def lengths(self) -> Ints:
-        """How many items each list holds."""
+        """The number of items of each list."""
         return np.diff(self.offsets)
 
     @property
@@ -92,14 +92,14 @@ class Pool:
         return self.k < self.n
 
     def group_sizes(self, which: int) -> Ints:
-        """Return how many items the groups of ties of a list have."""
+        """Return the sizes of the groups of ties of a list."""
         return np.bincount(self.group[self.offsets[which] : self.offsets[which + 1]]).astype(np.int64)
 
     def mean_ranks(self, theta: Floats) -> Floats:
         """Return the mean rank of every item, a list weighing exp(−θ) times its weight (weighted Borda).
 
-        Items that a list leaves out share the places below it; where they are unknown, the middle, and the list is
-        stretched over all places.
+        Items that a list leaves out share the places below it. Where they are unknown they are in the middle, and the
+        list is stretched over all places.
         """
         n, m = self.n, self.lengths
         trust = self.weight * np.exp(-theta[self.expert])
@@ -110,27 +110,27 @@ class Pool:
         ranks = (total + float(trust @ absent)) / float(trust.sum())
         return ranks.astype(np.float64)
 
-    def one_order(self, say: Floats) -> Floats | None:
-        """Return the rank of every item, 0 where left out, if all lists that have a say rank alike; else None."""
-        said, m = np.flatnonzero(say).tolist(), self.lengths
+    def common_ranking(self, weight: Floats) -> Floats | None:
+        """Return the rank of every item, 0 where absent, if all lists of nonzero weight rank alike; else None."""
+        lists, m = np.flatnonzero(weight).tolist(), self.lengths
         common = np.zeros(self.n)
-        for i, which in enumerate(said):
+        for i, which in enumerate(lists):
             own = slice(self.offsets[which], self.offsets[which + 1])
             if i == 0:
                 common[self.item[own]] = self.rank[own]
-            elif m[which] != m[said[0]] or (common[self.item[own]] != self.rank[own]).any():
+            elif m[which] != m[lists[0]] or (common[self.item[own]] != self.rank[own]).any():
                 return None
         return common
 
-    def met(self) -> tuple[Ints, Ints]:
-        """Return slots that stand next to each other in a list."""
+    def adjacent_slots(self) -> tuple[Ints, Ints]:
+        """Return pairs of slots that are adjacent in a list."""
         inner = np.ones(max(len(self.item) - 1, 0), dtype=np.bool_)
         inner[self.offsets[1:-1] - 1] = False
         slot = self.slot[self.item]
         return slot[:-1][inner], slot[1:][inner]
 
     def overlaps(self) -> bool:
-        """Return whether some pair of items stands in two lists."""
+        """Return whether two lists share a pair of items."""
         pairs = []
         for start, stop in zip(self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True):
             own = np.sort(self.item[start:stop]).astype(np.int64)
@@ -144,7 +144,7 @@ class Pool:
         return np.argsort(self.mean_ranks(theta), kind="stable").astype(np.int32)
 
 
-def pools_of(preferences: Preferences, k: int | None, missing: str, code: Codes) -> list[Pool | None]:
+def pools_of(preferences: Preferences, k: int | None, missing: str, code: Codes) -> list[PooledLists | None]:
     """Return the lists of every instance, None where there are none; lists of experts whose code is −1 are left out."""
     p = preferences if k is None else preferences.top(k)
     declared = p.below(missing)
@@ -152,11 +152,11 @@ def pools_of(preferences: Preferences, k: int | None, missing: str, code: Codes)
     rows = order_lists(dense, p.list_offsets)
     slot, group, rank = p.slot[rows], dense[rows].astype(np.int32) - 1, average[rows]
     expert, weight = code[p.list_expert], p.weights
-    heard = (weight > 0) & (expert >= 0)
+    counted = (weight > 0) & (expert >= 0)
     edges = p.list_offsets.tolist()
-    out: list[Pool | None] = []
+    out: list[PooledLists | None] = []
     for n, name in enumerate(p.instances):
-        which = int(p.list_starts[n]) + np.flatnonzero(heard[p.list_starts[n] : p.list_starts[n + 1]])
+        which = int(p.list_starts[n]) + np.flatnonzero(counted[p.list_starts[n] : p.list_starts[n + 1]])
         if len(which) == 0:
             out.append(None)
             continue
@@ -164,11 +164,11 @@ def pools_of(preferences: Preferences, k: int | None, missing: str, code: Codes)
         pool, item = np.unique(np.concatenate([slot[s] for s in own]), return_inverse=True)
         lengths = p.list_lengths[which]
         by_item = np.argsort(item, kind="stable")
-        # Of lists that leave nothing out both are true.
+        # For complete lists "below" and "unknown" are the same.
         below = bool(declared[n] or (lengths == p.slots.sizes[n]).all())
         longest = int(lengths.max()) if k is None else min(k, len(pool))
         out.append(
-            Pool(
+            PooledLists(
                 name,
                 pool.astype(np.int64),
                 longest if below else len(pool),
@@ -187,8 +187,8 @@ def pools_of(preferences: Preferences, k: int | None, missing: str, code: Codes)
     return out
 
 
-class Outline(NamedTuple):
-    """What the laws of distances have to know of an instance; its items stay where they are."""
+class PoolShape(NamedTuple):
+    """The shape of the lists of an instance, without its items: all that expected distances depend on."""
 
     expert: Codes
     weight: Floats
@@ -200,34 +200,34 @@ class Outline(NamedTuple):
     groups: dict[int, Ints]
 
     @classmethod
-    def of(cls, pool: Pool) -> Outline:
-        """Return the outline of an instance."""
+    def of(cls, pool: PooledLists) -> PoolShape:
+        """Return the shape of an instance."""
         groups = {w: pool.group_sizes(w) for w in np.flatnonzero(pool.tied).tolist()}
         return cls(pool.expert, pool.weight, pool.lengths, pool.k, pool.n, pool.below, pool.tied, groups)
 
     def group_sizes(self, which: int) -> Ints:
-        """Return how many items share each place of a list with ties."""
+        """Return the sizes of the groups of ties of a list."""
         return self.groups[which]
 
 
-class Seen(NamedTuple):
-    """How far the lists of all instances are from the true rankings: expected, or as two chains see it (first axis).
+class ObservedDistances(NamedTuple):
+    """Distances of the lists of all instances to the true rankings: exact, or of two chains (first axis).
 
-    `distance` is per list; `common` says, list after list, how probable it is that so many of its items are among the
-    places that count (only for lists for which that is open).
+    `distance` is per list. `common` holds, list after list, the probability of each number of its items among the
+    places that count; only for lists for which that number is random.
     """
 
     distance: Floats
     common: Floats
 
     @classmethod
-    def nothing(cls, laws: Laws) -> Seen:
+    def zeros(cls, distances: ExpectedDistances) -> ObservedDistances:
         """Return distances of 0."""
-        return cls(np.zeros((1, len(laws.expert))), np.zeros((1, len(laws.cell_list))))
+        return cls(np.zeros((1, len(distances.expert))), np.zeros((1, len(distances.cell_list))))
 
     @classmethod
-    def of_orders(cls, pools: list[Pool], orders: list[Codes]) -> Seen:
-        """Return how far the lists are from given orders of the items, one per instance."""
+    def of_orders(cls, pools: list[PooledLists], orders: list[Codes]) -> ObservedDistances:
+        """Return the distances of the lists to given orders of the items, one per instance."""
         from concordant.kernels.mallows_chain import distances
 
         distance, common = [np.zeros(0)], [np.zeros(0)]
@@ -241,36 +241,36 @@ class Seen(NamedTuple):
                 common.append(np.eye(p.k + 1)[found].ravel())
         return cls(np.concatenate(distance)[None, :], np.concatenate(common)[None, :])
 
-    def chain(self, which: int) -> Seen:
-        """Return what one chain sees."""
-        return Seen(self.distance[which : which + 1], self.common[which : which + 1])
+    def chain(self, which: int) -> ObservedDistances:
+        """Return the distances of one chain."""
+        return ObservedDistances(self.distance[which : which + 1], self.common[which : which + 1])
 
-    def mean(self) -> Seen:
-        """Return what both chains together see."""
-        return Seen(self.distance.mean(axis=0, keepdims=True), self.common.mean(axis=0, keepdims=True))
+    def mean(self) -> ObservedDistances:
+        """Return the mean over both chains."""
+        return ObservedDistances(self.distance.mean(axis=0, keepdims=True), self.common.mean(axis=0, keepdims=True))
 
-    def towards(self, other: Seen, share: float) -> Seen:
-        """Return the average with other observations, which enter with this share."""
-        return Seen(*((1.0 - share) * a + share * b for a, b in zip(self, other, strict=True)))
+    def averaged_with(self, other: ObservedDistances, share: float) -> ObservedDistances:
+        """Return the weighted average with other distances, which have weight `share`."""
+        return ObservedDistances(*((1.0 - share) * a + share * b for a, b in zip(self, other, strict=True)))
 
 
-class Given(NamedTuple):
-    """The total distance of every expert's lists as it was seen, and as it is expected at a given θ."""
+class MomentEquations(NamedTuple):
+    """The total distance of the lists of every expert, and its expectation as a function of θ."""
 
     distance: Floats
     expected: list[Callable[[float], float]]
 
     def solve(self, theta: Floats) -> Floats:
-        """Return the θ of every expert at which both are the same; `theta` where nothing tells."""
+        """Return the θ of every expert at which both are equal; `theta` where the lists do not determine it."""
         return np.array(
             [
-                mallows.solve(f, d, t) if f(0.0) > f(mallows.LEAST_THETA) + 1e-9 else t
+                mallows.solve_theta(f, d, t) if f(0.0) > f(mallows.LEAST_THETA) + 1e-9 else t
                 for f, d, t in zip(self.expected, self.distance.tolist(), theta.tolist(), strict=True)
             ]
         )
 
     def gradient_norm(self, theta: Floats) -> float:
-        """Return the largest derivative of the log-likelihood in a θ that is free, relative to random lists."""
+        """Return the largest derivative of the log-likelihood in a θ within its bounds, relative to random lists."""
         worst = 0.0
         for f, d, t in zip(self.expected, self.distance.tolist(), theta.tolist(), strict=True):
             derivative = d - f(t)
@@ -280,20 +280,24 @@ class Given(NamedTuple):
         return worst
 
 
-def _with_rankings(f: Callable[[float], float], size: int, weight: float) -> Callable[[float], float]:
-    """Return the expectation with that of rankings of so many items added."""
+def _plus_rankings(f: Callable[[float], float], size: int, weight: float) -> Callable[[float], float]:
+    """Return the expectation plus that of `weight` rankings of `size` items."""
     return lambda theta: f(theta) + weight * float(mallows.expected_distances(theta, size)[-1])
 
 
-class Laws:
-    """What distances are expected of every expert's lists at a given θ, and the θ at which they meet those seen.
+class ExpectedDistances:
+    """The expected distances of the lists of every expert as functions of θ.
 
-    The expected distance of a list is a sum of E_m(θ), the expected distances of rankings of m items. Those of an
-    expert's lists are collected into one row of coefficients, so that a value of θ is tried in one scalar product.
+    The expected distance of a list is a sum of E_m(θ), the expected distances of rankings of m items. The coefficients
+    of all lists of an expert are added up in one row, so that an evaluation is one scalar product.
     """
 
     def __init__(
-        self, pools: Sequence[Pool | Outline], n_experts: int, formula: str = "corrected", norm: str = "given-z"
+        self,
+        pools: Sequence[PooledLists | PoolShape],
+        n_experts: int,
+        formula: str = "corrected",
+        norm: str = "given-z",
     ) -> None:
         none = np.zeros(0, dtype=np.int64)
         self.sizes = [p.n for p in pools]
@@ -305,7 +309,7 @@ class Laws:
         self.pool = np.repeat(np.array([p.n for p in pools], dtype=np.int64), per_list)
         self.below = np.repeat(np.array([p.below for p in pools], dtype=np.bool_), per_list)
         self.open = self.places < self.pool
-        self.said = np.bincount(self.expert, weights=self.weight, minlength=n_experts)
+        self.weight_sum = np.bincount(self.expert, weights=self.weight, minlength=n_experts)
         self.printed, self.full = formula == "printed", norm == "full"
         self.n_experts = n_experts
         self.size = int(self.pool.max(initial=0)) + 2
@@ -322,7 +326,7 @@ class Laws:
         table += np.bincount(index, weights=weight, minlength=table.size).reshape(table.shape)
 
     def _of_known_overlap(self) -> Floats:
-        """Return the coefficients of the lists whose items all stand among the places that count."""
+        """Return the coefficients of the lists whose items are all among the places that count."""
         table = np.zeros((self.n_experts, self.size))
         sure = np.flatnonzero(~self.open)
         w, m, k = self.weight[sure], self.listed[sure], self.places[sure]
@@ -340,13 +344,13 @@ class Laws:
                 self._add(table, np.full(len(sizes), which), sizes, np.full(len(sizes), -self.weight[which]))
         return table
 
-    def given(self, seen: Seen, prior: float = 0.0) -> Given:
-        """Return what every expert's lists were seen to be and are expected to be.
+    def moment_equations(self, observed: ObservedDistances, prior: float = 0.0) -> MomentEquations:
+        """Return the moment equations of every expert: observed and expected distance.
 
-        To each are added `prior` rankings of as many items as an average list has, at the distance that is expected of
-        all lists together; an expert whose lists weigh 2 is two experts.
+        To each expert are added `prior` rankings of the mean length of a list, at the distance expected of all lists
+        together; an expert whose lists have weight 2 counts as two experts.
         """
-        weighted = self.weight * seen.distance[0]
+        weighted = self.weight * observed.distance[0]
         distance: Floats = np.bincount(self.expert, weights=weighted, minlength=self.n_experts).astype(np.float64)
         table, constant = self._known.copy(), np.zeros(self.n_experts)
         closed = self.open.copy()
@@ -354,11 +358,11 @@ class Laws:
             closed[:] = False
         else:
             closed[list(self.ties)] = False
-            self._count_common(seen.common[0], closed, table, constant)
-        # What has no closed form is computed list by list.
+            self._count_common(observed.common[0], closed, table, constant)
+        # Lists without a closed form are computed one by one.
         others = np.flatnonzero(self.open & ~closed)
         cells = offsets_of(np.bincount(self.cell_list, minlength=len(self.open)))
-        probable = {w: seen.common[0][cells[w] : cells[w + 1]] for w in others.tolist()}
+        probable = {w: observed.common[0][cells[w] : cells[w + 1]] for w in others.tolist()}
 
         def expectation(row: Floats, start: float, own: Ints) -> Callable[[float], float]:
             last = int(np.flatnonzero(row).max(initial=0))
@@ -367,7 +371,7 @@ class Laws:
                 total = float(row[: last + 1] @ mallows.expected_distances(theta, last)) + start
                 return total + self._listwise(theta, own, probable) if len(own) else total
 
-            # Root finding and the gradient ask for the ends and the present value again.
+            # Root finding and the gradient evaluate the ends and the present value again.
             return cache(value)
 
         owner = self.expert[others]
@@ -376,15 +380,15 @@ class Laws:
         expected = [expectation(table[e], float(constant[e]), by_expert[e]) for e in range(self.n_experts)]
         if prior and len(self.weight):
             every = expectation(table.sum(axis=0), float(constant.sum()), others)
-            average = mallows.solve(every, float(distance.sum()))
+            average = mallows.solve_theta(every, float(distance.sum()))
             size = round(float(self.weight @ self.listed) / float(self.weight.sum()))
-            more = prior * self.said / np.maximum(np.bincount(self.expert, minlength=self.n_experts), 1)
+            more = prior * self.weight_sum / np.maximum(np.bincount(self.expert, minlength=self.n_experts), 1)
             distance += more * mallows.expected_distances(average, size)[-1]
-            expected = [_with_rankings(f, size, w) for f, w in zip(expected, more.tolist(), strict=True)]
-        return Given(distance, expected)
+            expected = [_plus_rankings(f, size, w) for f, w in zip(expected, more.tolist(), strict=True)]
+        return MomentEquations(distance, expected)
 
     def _count_common(self, common: Floats, closed: NDArray[np.bool_], table: Floats, constant: Floats) -> None:
-        """Add the lists whose number of common items is open, given what it was seen to be."""
+        """Add the lists whose number of common items is random, given its distribution."""
         use = closed[self.cell_list] & (common > 0)
         which, z = self.cell_list[use], self.cell_common[use]
         m, k, w = self.listed[which], self.places[which], self.weight[which] * common[use]
@@ -395,22 +399,24 @@ class Laws:
             terms += [(k, w), (z, -w), (k - z, -w)]
         for size, weight in terms:
             self._add(table, which, size, weight)
-        constant += np.bincount(self.expert[which], weights=w * mallows.apart(m, k, z), minlength=len(constant))
+        constant += np.bincount(
+            self.expert[which], weights=w * mallows.overlap_distance(m, k, z), minlength=len(constant)
+        )
 
     def _listwise(self, theta: float, own: Ints, probable: dict[int, Floats]) -> float:
-        """Return the expected distance of lists that are tied, or are drawn from the whole pool."""
+        """Return the expected distance of lists with ties, or drawn from the whole pool."""
         tied = np.array([w in self.ties for w in own.tolist()])
         plain = own[~tied]
         total = 0.0
         if len(plain):
-            mean = mallows.pool_law(theta, self.listed[plain], self.places[plain], self.pool[plain])[1]
+            mean = mallows.pool_moments(theta, self.listed[plain], self.places[plain], self.pool[plain])[1]
             total += float(self.weight[plain] @ mean)
         if tied.any():
             total += self._tied(theta, own[tied], probable)
         return total
 
     def _tied(self, theta: float, own: Ints, probable: dict[int, Floats]) -> float:
-        from concordant.kernels.mallows_chain import tied_law
+        from concordant.kernels.mallows_chain import tied_moments
 
         f, plain = mallows.log_factorials(theta, self.size), mallows.log_factorials(0.0, self.size)
         e = mallows.expected_distances(theta, self.size)
@@ -418,41 +424,38 @@ class Laws:
         for which in own.tolist():
             m, k, n = int(self.listed[which]), int(self.places[which]), int(self.pool[which])
             within, derivative = np.empty(m + 1), np.empty(m + 1)
-            tied_law(theta, self.ties[which], f, plain, e, within, derivative)
+            tied_moments(theta, self.ties[which], f, plain, e, within, derivative)
             if self.full:
                 shape = (np.array([m]), np.array([k]), np.array([n]))
-                mean = float(mallows.pool_law(theta, *shape, (within[None, :], derivative[None, :]))[1][0])
+                mean = float(mallows.pool_moments(theta, *shape, (within[None, :], derivative[None, :]))[1][0])
             else:
                 z = np.arange(m + 1)
-                apart = mallows.apart(np.full(m + 1, m), np.full(m + 1, k), z)
-                given = apart + e[k] - e[z] - e[k - z] + derivative[m - z]
-                mean = float(probable[which][: m + 1] @ given)
+                apart = mallows.overlap_distance(np.full(m + 1, m), np.full(m + 1, k), z)
+                expected = apart + e[k] - e[z] - e[k - z] + derivative[m - z]
+                mean = float(probable[which][: m + 1] @ expected)
             total += float(self.weight[which]) * mean
         return total
 
     def norm(self, values: Floats) -> float:
-        """Return the root mean square of one value per expert, each counting as much as its lists weigh."""
-        return float(np.sqrt(np.average(values**2, weights=self.said)))
+        """Return the root mean square of one value per expert, weighted by its lists."""
+        return float(np.sqrt(np.average(values**2, weights=self.weight_sum)))
 
     def log_normaliser(self, theta: Floats) -> float | None:
-        """Return the log normaliser of all lists, None where the number of common items is open."""
+        """Return the log normaliser of all lists, None where a number of common items is random."""
         if self.open.any() or self.printed:
             return None
         rows = [row @ mallows.log_factorials(t, self.size - 1) for row, t in zip(self._known, theta, strict=True)]
         return float(sum(rows))
 
 
-class Room(local):
-    """The table of pair energies, kept by each thread from one instance to the next.
-
-    Filling it costs less than asking the system for the memory.
-    """
+class EnergyBuffer(local):
+    """Memory for the table of pair energies, reused by each thread: allocating it takes longer than filling it."""
 
     def __init__(self) -> None:
         self.memory = np.empty(0)
 
-    def energies(self, pool: Pool, u: Floats) -> tuple[Floats, Floats]:
-        """Return the pair energies of an instance and their row sums; valid until the thread asks for the next."""
+    def energies(self, pool: PooledLists, u: Floats) -> tuple[Floats, Floats]:
+        """Return the pair energies of an instance and their row sums; valid until the next call in this thread."""
         from concordant.kernels.mallows_chain import pair_energies
 
         n = pool.n
@@ -463,22 +466,23 @@ class Room(local):
         return c, rows
 
 
-class Record(NamedTuple):
-    """What chains showed, one row per chain.
+class ChainRecord(NamedTuple):
+    """Averages over the states of chains, one row per chain.
 
     Attributes
     ----------
     distance, common
-        Means per list, see `Seen`; `common` has a column per number of common items, none where that is not open.
+        Means per list, see `ObservedDistances`; `common` has a column per number of common items, none where that
+        number is fixed.
     energy : float64[chains, records]
-        Of the states.
+        The energies of the recorded states.
     position, variance : float64[chains, n]
         The mean place of every item, from 1, and its variance; items below the places that count share the mean of
-        what is left.
-    moved : float
+        the remaining places.
+    move_rate : float
         The share of the moves that changed the state.
     best : int32[n]
-        The best state seen.
+        The recorded state of highest energy.
     """
 
     distance: Floats
@@ -486,11 +490,11 @@ class Record(NamedTuple):
     energy: Floats
     position: Floats
     variance: Floats
-    moved: float
+    move_rate: float
     best: Codes
 
     def r_hat(self) -> float:
-        """Return how much wider the chains are together than one alone, for energies or places, whichever is more.
+        """Return the potential scale reduction (R-hat) of the chains, the larger of that of energies and of places.
 
         The square root of 1 + (variance between the means of the chains) / (variance within a chain); places are pooled
         over the items. 1 is perfect agreement.
@@ -500,42 +504,42 @@ class Record(NamedTuple):
             (self.energy.mean(axis=1).var(ddof=1), self.energy.var(axis=1).mean()),
             (self.position.var(axis=0, ddof=1).sum(), self.variance.mean(axis=0).sum()),
         ):
-            # Energies of one and the same state may differ in their last bits.
+            # Energies of the same state may differ in their last bits.
             if between > 1e-18 * max(1.0, float(np.abs(self.energy).max())) ** 2:
                 worst = max(worst, float(between / within) if within > 0 else np.inf)
         return float(np.sqrt(1.0 + worst))
 
 
-class Walk:
-    """Two chains over the true rankings of one instance, which go on from where they stopped.
+class ChainPair:
+    """Two Markov chains over the true rankings of one instance; each run continues the last.
 
     Parameters
     ----------
     pool : Pool
         The lists.
     starts : sequence of int32[n]
-        Where the chains begin.
+        The initial states.
     rng : Generator
-        The chance of this instance.
+        The random stream of this instance.
     swaps : bool
         Whether moves are swaps of two items.
     """
 
-    def __init__(self, pool: Pool, starts: list[Codes], rng: np.random.Generator, swaps: bool) -> None:
+    def __init__(self, pool: PooledLists, starts: list[Codes], rng: np.random.Generator, swaps: bool) -> None:
         self.pool = pool
         self.orders = [start.copy() for start in starts]
         self.rng = rng
         self.swaps = swaps
 
-    def run(self, room: Room, u: Floats, sweeps: float) -> Record:
-        """Make about `sweeps` moves per item in every chain, and return what they showed."""
+    def run(self, buffer: EnergyBuffer, u: Floats, sweeps: float) -> ChainRecord:
+        """Make about `sweeps` moves per item in every chain, and return the averages over their states."""
         from concordant.kernels.mallows_chain import run_chain
 
         p, chains = self.pool, len(self.orders)
         n, n_lists = p.n, len(p.expert)
-        c, rows = room.energies(p, u)
-        # A record looks at every list; it is not to cost much more than the moves between two of them. A list of weight
-        # 2 counts as two, so that it gives what two lists would.
+        c, rows = buffer.energies(p, u)
+        # Recording a state visits every list; it should not cost much more than the moves between two records. A list
+        # of weight 2 counts as two, so that it gives the same answer as two lists.
         looking = float(p.weight @ p.lengths) * max(1.0, np.log2(p.k)) / (4 * p.k)
         every = max(1, n // 2, min(round(looking), 4 * n))
         records = max(2, round(sweeps * n / every))
@@ -547,7 +551,7 @@ class Walk:
         for chain, order in enumerate(self.orders):
             for start in range(0, records, block):
                 part = min(block, records - start)
-                seen = np.empty(n, dtype=np.int32)
+                observed = np.empty(n, dtype=np.int32)
                 top, changes = run_chain(
                     c,
                     rows,
@@ -569,16 +573,16 @@ class Walk:
                     total[chain],
                     square[chain],
                     inside[chain],
-                    seen,
+                    observed,
                 )
                 moved += changes
                 if top > highest:
-                    best, highest = seen, top
+                    best, highest = observed, top
         rest = 0.5 * (p.k + 1 + n)
         share = 1.0 - inside / records
         position = total / records + share * rest
         variance = np.maximum(square / records + share * rest**2 - position**2, 0.0)
-        return Record(
+        return ChainRecord(
             distance / records,
             common / records,
             energy,
@@ -589,26 +593,28 @@ class Walk:
         )
 
 
-_HALF = (1 << 64) - 1
+_LOW_64_BITS = (1 << 64) - 1
 
 
-def kept_walks(walks: list[Walk]) -> dict[str, NDArray[Any]]:
-    """Return where the two chains of every walk stand, and where its random numbers do."""
+def chain_states(chain_pairs: list[ChainPair]) -> dict[str, NDArray[Any]]:
+    """Return the states of all chains and of their random streams as arrays for a checkpoint."""
     numbers = []
-    for walk in walks:
-        state = walk.rng.bit_generator.state
+    for chains in chain_pairs:
+        state = chains.rng.bit_generator.state
         inner = state["state"]
-        halves = [part for n in (inner["state"], inner["inc"]) for part in (n >> 64, n & _HALF)]
+        halves = [part for n in (inner["state"], inner["inc"]) for part in (n >> 64, n & _LOW_64_BITS)]
         numbers.append([*halves, state["has_uint32"], state["uinteger"]])
-    orders = [order for walk in walks for order in walk.orders]
+    orders = [order for chains in chain_pairs for order in chains.orders]
     return {
         "orders": np.concatenate([np.zeros(0, dtype=np.int32), *orders]),
         "numbers": np.array(numbers, dtype=np.uint64).reshape(-1, 6),
     }
 
 
-def taken_walks(pools: list[Pool], streams: list[np.random.Generator], swaps: bool, kept: State) -> list[Walk]:
-    """Return walks over these pools that go on from where others were kept; the streams are set to their numbers."""
+def restored_chains(
+    pools: list[PooledLists], streams: list[np.random.Generator], swaps: bool, kept: State
+) -> list[ChainPair]:
+    """Return the chains of these pools in the state of a checkpoint; the streams are set to their states."""
     out, first = [], 0
     for pool, rng, numbers in zip(pools, streams, kept["numbers"].tolist(), strict=True):
         high, low, inc_high, inc_low, has, integer = numbers
@@ -622,21 +628,21 @@ def taken_walks(pools: list[Pool], streams: list[np.random.Generator], swaps: bo
         starts = [kept["orders"][first + c * pool.n : first + (c + 1) * pool.n] for c in range(2)]
         if not all(np.array_equal(np.sort(order), np.arange(pool.n)) for order in starts):
             raise FormatError("the checkpoint is not of these lists. Remove it to begin anew.")
-        out.append(Walk(pool, starts, rng, swaps))
+        out.append(ChainPair(pool, starts, rng, swaps))
         first += 2 * pool.n
     return out
 
 
-def exact(pool: Pool, room: Room, u: Floats) -> tuple[Record, float]:
-    """Return what endless chains would show, and the logarithm of the sum of all odds; see `exact_law`."""
-    from concordant.kernels.mallows_chain import exact_law
+def exact_record(pool: PooledLists, buffer: EnergyBuffer, u: Floats) -> tuple[ChainRecord, float]:
+    """Return the exact posterior as a record, and the logarithm of the sum of all odds; see `exact_posterior`."""
+    from concordant.kernels.mallows_chain import exact_posterior
 
     p = pool
-    c, rows = room.energies(p, u)
+    c, rows = buffer.energies(p, u)
     distance, position = np.zeros(len(p.expert)), np.zeros(p.n)
     common = np.zeros((len(p.expert), p.k + 1 if p.cut else 0))
-    total = exact_law(c, rows, p.k, p.item, p.group, p.offsets, u, p.below, distance, common, position)
-    record = Record(
+    total = exact_posterior(c, rows, p.k, p.item, p.group, p.offsets, u, p.below, distance, common, position)
+    record = ChainRecord(
         np.stack([distance] * 2),
         np.stack([common] * 2),
         np.zeros((2, 1)),

@@ -1,6 +1,7 @@
-"""Learning the adherence of experts in the multinomial preference model: Newton, L-BFGS-B or gradient ascent.
+"""Learns the adherence of experts in the multinomial preference model: Newton, L-BFGS-B or gradient ascent.
 
-The objective is a function of the adherence alone; at every adherence the scores of each instance are the best for it.
+The objective is the profile likelihood: a function of the adherence alone, with the scores of each instance optimal for
+it.
 """
 
 from __future__ import annotations
@@ -43,23 +44,23 @@ __all__ = [
     "summary_of",
 ]
 
-# Up to these sizes the curvature over experts is formed; beyond them a quasi-Newton method does without.
+# Up to these sizes the Hessian over experts is formed; beyond them a quasi-Newton method is used.
 _DENSE_EXPERTS, _DENSE_ITEMS = 1000, 1000
-# The precision, per preference, of the prior that keeps scores finite while the adherence is learned.
+# The precision per preference of the prior that keeps scores finite while the adherence is learned.
 _SCORE_RIDGE = 1e-3
 
 
 class AdherenceFit(NamedTuple):
-    """What learning the adherence came to.
+    """The learned adherence and how it was found.
 
     Attributes
     ----------
     theta : float64[K]
         The adherence, the largest 1.
     objective, norm : float
-        The mean over instances of the objective, and the largest entry of its projected gradient in θ.
+        The mean objective over instances, and the largest entry of its projected gradient in θ.
     n_iter, converged, trace
-        Of the iteration.
+        The number of steps, whether they converged, and the objective after each.
     """
 
     theta: Floats
@@ -71,7 +72,7 @@ class AdherenceFit(NamedTuple):
 
 
 class BlockProfile:
-    """The objective of a block of instances as a function of the adherence alone, the scores being the best for it.
+    """The profile likelihood of a block of instances, with scores optimal for the adherence.
 
     All values are sums over the instances.
     """
@@ -83,9 +84,9 @@ class BlockProfile:
         self.row_expert = np.repeat(packed.expert, np.diff(packed.list_offsets))
 
     def evaluate(self, theta: Floats, start: Floats) -> tuple[float, Floats, Floats]:
-        """Return the objective, its gradient, and the scores found from a start.
+        """Return the objective, its gradient, and the optimal scores found from a start.
 
-        By the envelope theorem the scores' own change plays no part in the gradient.
+        By the envelope theorem the change of the scores does not enter the gradient.
         """
         p, score = self.packed, start.copy()
         terms = theta[self.row_expert] * p.net
@@ -99,7 +100,7 @@ class BlockProfile:
         return float(values.sum()), by_theta, score
 
     def hessian(self, theta: Floats, best: Floats) -> Floats:
-        """Return the second derivatives, F_θθ − F_θs F_ss⁻¹ F_sθ, at the best scores for θ."""
+        """Return the Hessian F_θθ − F_θs F_ss⁻¹ F_sθ at the optimal scores for θ."""
         p = self.packed
         out = np.zeros((len(theta), len(theta)))
         # Small instances in compiled loops, large ones by matrix products.
@@ -126,18 +127,18 @@ class BlockProfile:
 
 
 class PreferenceSummary(NamedTuple):
-    """What has to be known of a block before the first step.
+    """What the adherence learner needs to know of a block before the first step.
 
     Attributes
     ----------
     instances : int
-        How many instances say something.
+        The number of instances with preferences.
     first : str
         The id of the first of them, "" without any.
     n_preferences : float64[K]
-        How many preferences every expert has.
+        The number of preferences of each expert.
     largest : int
-        How many items the largest instance has.
+        The number of items of the largest instance.
     """
 
     instances: int
@@ -159,7 +160,7 @@ _NO_GRADIENT = np.zeros(0)
 
 
 class AdherenceBlock(NamedTuple):
-    """A block as something to learn adherence from: its objective at the θ tried last, and the scores found there."""
+    """A block to learn adherence from: its profile likelihood, and its scores, value and gradient at the last θ."""
 
     summary: PreferenceSummary
     profile: BlockProfile
@@ -169,16 +170,17 @@ class AdherenceBlock(NamedTuple):
 
     @classmethod
     def of(cls, counts: NetCounts) -> AdherenceBlock:
-        """Return the block of some counts; its ids are not kept."""
+        """Return the block of some counts, without its ids."""
         return cls(
             PreferenceSummary.of(counts), BlockProfile(counts.packed(), _SCORE_RIDGE), np.zeros(int(counts.offsets[-1]))
         )
 
 
 class ProfileLikelihood:
-    """The mean objective over blocks as a function of the adherence, see `kernels.multinomial.Profile`.
+    """The mean profile likelihood per instance over all blocks, as a function of the adherence.
 
-    A block after an evaluation is made of the block before it, so that one that is lost can be made again.
+    `blocks` hold the scores found last, from which the next search starts; a line search that steps back restores them.
+    Each evaluation makes new blocks of the previous ones, so that a lost block can be recomputed.
     """
 
     def __init__(self, blocks: Shards[AdherenceBlock], count: int, n_experts: int) -> None:
@@ -196,7 +198,7 @@ class ProfileLikelihood:
         return value / self._count, gradient / self._count
 
     def hessian(self, theta: Floats) -> Floats:
-        """Return the second derivatives, the objective having been asked for at the same adherence before."""
+        """Return the Hessian at the adherence of the last evaluation."""
         out = np.zeros((self._n_experts, self._n_experts))
         for part in self.blocks.map(_hessian_of, theta):
             out += part
@@ -225,7 +227,7 @@ def packed_of(block: AdherenceBlock) -> PackedCounts:
 
 
 def _evaluate(block: AdherenceBlock, theta: Floats) -> AdherenceBlock:
-    """Return the block at another θ; its scores are looked for from those there are."""
+    """Return the block at another θ; the search for its scores starts at the present ones."""
     value, gradient, score = block.profile.evaluate(theta, block.score)
     return block._replace(score=score, value=value, gradient=gradient)
 
@@ -258,12 +260,12 @@ def maximise_adherence(
     report: Callable[[int, int], None],
     checkpoint: Checkpointer = NO_CHECKPOINT,
 ) -> AdherenceFit:
-    """Return the adherence in [0, 1] at which the mean objective is stationary, climbing from trust in everybody.
+    """Return the adherence in [0, 1] that maximises the profile likelihood, starting from 1 for all experts.
 
-    Newton's method on the adherence alone, the scores of every instance being the best for it; experts at a bound that
-    the gradient presses against stay there. Costs O(L M² + L² M) per instance and step. Beyond 1,000 experts or 1,000
-    items in the largest instance L-BFGS-B takes over, at O(L M) per instance and step. `has_preferences` says
-    which experts prefer anything; `checkpoint` keeps the state after every step.
+    Newton's method with bounds: experts stay at a bound where the gradient points beyond it. Costs O(L M² + L² M) per
+    instance and step. Beyond 1,000 experts or 1,000 items in the largest instance L-BFGS-B is used, at O(L M) per
+    instance and step. `has_preferences` says which experts prefer anything; `checkpoint` keeps the state after every
+    step.
     """
     n_experts = len(has_preferences)
     way = _newton if n_experts <= _DENSE_EXPERTS and largest <= _DENSE_ITEMS else _quasi_newton
@@ -274,18 +276,18 @@ def maximise_adherence(
 
 
 def _rescaled(theta: Floats, has_preferences: NDArray[np.bool_]) -> tuple[Floats, float]:
-    """Return the adherence with the most trusted expert at 1, and what it was divided by; who is silent keeps 1."""
+    """Return the adherence divided by its maximum, and that maximum; experts without preferences keep 1."""
     top = float(theta[has_preferences].max(initial=0.0))
     return (np.where(has_preferences, theta / top, theta), top) if top > 0 else (theta, 1.0)
 
 
 def _projected_gradient_norm(theta: Floats, gradient: Floats) -> float:
-    """Return the largest step that the gradient could take within the bounds."""
+    """Return the largest entry of the gradient projected on the bounds."""
     return float(np.abs(np.clip(theta + gradient, 0.0, 1.0) - theta).max(initial=0.0))
 
 
 class _AdherenceState(NamedTuple):
-    """Where a climb stands: adherence and scores, the objective and its gradient in θ, and its way so far."""
+    """The state of the optimiser: adherence, blocks with their scores, objective, gradient, and past objectives."""
 
     theta: Floats
     blocks: Shards[AdherenceBlock]
@@ -321,7 +323,7 @@ def _newton(
     with checkpoint.steps(max_iter):
         while n_iter < max_iter:
             norm = _projected_gradient_norm(at.theta, at.gradient)
-            # Rounding alone leaves about this much; until then another step costs little and squares the error.
+            # Continue to the rounding error: another Newton step costs little and squares the error.
             if norm <= min(tol, 1e-14):
                 break
             n_iter += 1
@@ -337,7 +339,7 @@ def _newton(
                 step_size *= 0.5
             done = norm <= tol and _projected_gradient_norm(trial, gradient) >= 0.5 * norm
             if step_size < 1e-10 or done:
-                # As good as it gets: what is left is rounding.
+                # Only rounding error is left.
                 at = at._replace(n_iter=n_iter)
                 break
             at = _AdherenceState(trial, profile.blocks, new_value, gradient, [*at.trace, new_value], n_iter)
@@ -347,16 +349,16 @@ def _newton(
 
 
 def _step(hessian: Floats, gradient: Floats, theta: Floats, norm: float) -> Floats:
-    """Return an ascent direction: Newton's for experts between the bounds, straight to the bound for the others."""
+    """Return an ascent direction: the Newton step for experts between the bounds, a step to the bound for others."""
     near = min(norm, 1e-3)
     low, high = (theta <= near) & (gradient < 0), (theta >= 1 - near) & (gradient > 0)
-    # Experts who prefer nothing have rows of zeros: they stay where they are, and cost nothing.
+    # Experts without preferences have rows of zeros: they are left out of the system and keep their adherence.
     free = np.flatnonzero(~(low | high) & hessian.any(axis=0))
     step = np.where(low, -theta, np.where(high, 1 - theta, 0.0))
     if len(free):
         eigenvalues, axes = np.linalg.eigh(hessian[np.ix_(free, free)])
         size = np.abs(eigenvalues)
-        # Where the objective is not concave the step goes up all the same.
+        # Absolute eigenvalues give an ascent direction where the objective is not concave.
         size = np.maximum(size, max(1e-10 * float(size.max()), 1e-300))
         step[free] = axes @ ((axes.T @ gradient[free]) / size)
     return step
@@ -390,7 +392,7 @@ def _quasi_newton(
         callback=note,
         options={"maxiter": max_iter, "gtol": tol, "ftol": 1e-16, "maxcor": 30},
         checkpoint=checkpoint,
-        # Scores are looked for from those found before.
+        # The search for scores starts at the previous ones, which are part of the state.
         extra_state=profile.state,
     )
     value, gradient = profile(found.x)
@@ -406,13 +408,11 @@ def gradient_ascent(
     report: Callable[[int, int], None],
     checkpoint: Checkpointer = NO_CHECKPOINT,
 ) -> tuple[AdherenceFit, Floats, Floats, Floats]:
-    """Return what plain gradient ascent from scores 0 comes to: adherence, scores, and by instance gradient and value.
+    """Return adherence and scores after gradient ascent from scores 0, and gradient norm and value of each instance.
 
-    The gradient of an instance is its largest entry.
-
-    Scores move by ½ M times their gradient; where that makes an instance worse the step is taken back and halved from
-    then on. The adherence (when `learning`) moves by a fifth of its gradient per preference of the expert and is put
-    back into [0, 1]. `checkpoint` keeps the state after every step.
+    The step size of the scores is ½ M; where a step lowers the objective of an instance it is taken back, and the step
+    size is halved. The adherence (when `learning`) moves by a fifth of its gradient per preference of the expert and is
+    clipped to [0, 1]. `checkpoint` keeps the state after every step.
     """
     p = packed
     count = max(int(informative(packed).sum()), 1)
@@ -429,7 +429,7 @@ def gradient_ascent(
         for n_iter in range(len(at.trace), steps + 1):
             by_score, by_theta, values = np.zeros(len(none)), np.zeros(len(theta)), np.zeros(len(sizes))
             joint_gradients(*p, at.theta, at.score, 0.0, by_score, by_theta, values)
-            # The last bits of a value are no fall.
+            # A difference in the last bits is not a fall.
             fell = values < at.highest - 1e-12 * np.abs(values)
             back = np.repeat(fell, sizes)
             step_size = np.where(fell, 0.5 * at.step_size, at.step_size)
@@ -454,7 +454,7 @@ def gradient_ascent(
 
 
 class _AscentState(NamedTuple):
-    """Where gradient ascent stands: what is tried next, the best so far and its slope, and how long steps are."""
+    """The state of gradient ascent: the next trial, the best scores and their gradient, and step sizes."""
 
     theta: Floats
     score: Floats
@@ -467,7 +467,7 @@ class _AscentState(NamedTuple):
 
 
 def _largest_entries(values: Floats, offsets: Ints) -> Floats:
-    """Return the largest of the values (>= 0) of every instance, 0 where there are none."""
+    """Return the largest of the values (>= 0) of every instance, 0 for an empty one."""
     out = np.zeros(len(offsets) - 1)
     np.maximum.at(out, np.repeat(np.arange(len(out)), np.diff(offsets)), values)
     return out

@@ -1,6 +1,6 @@
-"""Who prefers what how often, list by list, as net counts: lists and comparisons in one form, without a table of pairs.
+"""Net preference counts of each item, list by list, from rankings, ratings or comparisons.
 
-A list here is what one expert says about one instance, whether it ordered the items or compared some of them.
+A list here holds all preferences of one expert in one instance, whether it ranks the items or compares some of them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 __all__ = ["NetCounts", "net_counts"]
 
-# Sums this small beside their terms are rounding.
+# Sums smaller than this share of their terms are rounding error.
 _NOTHING = 1e-12
-# Differences of values up to this size can be squared and added up.
+# Differences of values up to this size can be squared and summed without overflow.
 _LARGEST = 1e100
 
 
 class NetCounts(NamedTuple):
-    """Who prefers what how often: the net counts of every list, and how to make the table of pairs."""
+    """The net counts of every list: preferences for each item minus those against it; and the data for pair tables."""
 
     votes: Votes
     offsets: Ints
@@ -39,15 +39,15 @@ class NetCounts(NamedTuple):
     total: Floats
     slot: Codes
     net: Floats
-    # Of each row of comparisons, its list; nothing for lists.
+    # The list of each row of comparisons; empty for rankings.
     row_list: Ints
-    # Of each row of a list, what is subtracted from that of another, and whether only the sign counts.
+    # The value of each row of a ranking, whose differences are counts, and whether only their sign counts.
     value: Floats
     binary: bool
 
     @property
     def named(self) -> bool:
-        """Whether experts are known."""
+        """Whether the experts are known."""
         return isinstance(self.votes, Preferences) or self.votes.expert is not None
 
     @property
@@ -62,11 +62,11 @@ class NetCounts(NamedTuple):
         return out.astype(np.float64)
 
     def sums(self, of_list: Floats) -> Floats:
-        """Return for every slot Σ_l of_list_l d_li, the same to the last bit in any order of the experts."""
+        """Return Σ_l of_list_l d_li for every slot, with the same bits for any order of the experts."""
         rows = self.list_offsets[self.list_starts]
         most = np.diff(self.list_starts)
         out = exact_sums(self.per_row(of_list) * self.net, self.slot, int(self.offsets[-1]), rows, most)
-        # Opposite opinions may cancel to rounding errors, which must not be ranked.
+        # Opposite preferences may cancel up to rounding errors, which must not break ties.
         sizes = np.diff(self.offsets)
         terms = np.zeros(len(sizes))
         np.maximum.at(terms, self.list_instance, self._largest_terms(of_list))
@@ -80,7 +80,7 @@ class NetCounts(NamedTuple):
         return out * np.abs(of_list)
 
     def dense(self, lists: Ints, own: slice) -> Floats:
-        """Return the net counts of some lists of an instance over all its items, as if each had weight 1."""
+        """Return a dense table of the net counts of some lists of an instance, each as if it had weight 1."""
         out = np.zeros((len(lists), own.stop - own.start))
         starts, ends = self.list_offsets[lists], self.list_offsets[lists + 1]
         rows = ranges(starts, ends)
@@ -88,7 +88,7 @@ class NetCounts(NamedTuple):
         return out / self.weight[lists][:, None]
 
     def table(self, n: int, of_list: Floats) -> Floats:
-        """Return Σ_l of_list_l Y_l for an instance: how strongly the row's item is preferred to the column's."""
+        """Return Σ_l of_list_l Y_l for an instance: preferences for the item of the row over that of the column."""
         m = int(self.offsets[n + 1] - self.offsets[n])
         out: Floats
         if isinstance(self.votes, Comparisons):
@@ -106,7 +106,7 @@ class NetCounts(NamedTuple):
         return out
 
     def list_gradients(self, n: int, lists: Ints, score: Floats, gamma: Floats) -> Floats:
-        """Return the gradients of Σ_ij Y_l(i,j) (s_i − s_j)/(γ_i + γ_j) in s and log γ, as if each had weight 1."""
+        """Return the gradients of Σ_ij Y_l(i,j) (s_i − s_j)/(γ_i + γ_j) in s and log γ, each list with weight 1."""
         m = len(score)
         out: Floats
         if isinstance(self.votes, Comparisons):
@@ -145,11 +145,11 @@ class NetCounts(NamedTuple):
         return slot, self.value[rows], offsets - offsets[0], lists
 
     def linked_slots(self) -> tuple[Codes, Codes]:
-        """Return pairs of slots that connect whatever preferences connect."""
+        """Return pairs of slots that span the graph of items connected by preferences."""
         if isinstance(self.votes, Comparisons):
             preferred = self.votes.n_left + self.votes.n_right > 0
             return self.votes.left[preferred], self.votes.right[preferred]
-        # The items of a list are connected one after the other.
+        # Neighbours in a list connect all its items.
         inside = np.ones(max(len(self.slot) - 1, 0), dtype=np.bool_)
         inner = self.list_offsets[1:-1]
         inside[inner - 1] = False
@@ -157,7 +157,7 @@ class NetCounts(NamedTuple):
         return self.slot[:-1][inside], self.slot[1:][inside]
 
     def packed(self) -> PackedCounts:
-        """Return the counts of every instance divided by its number of preferences."""
+        """Return the counts of every instance, divided by its number of preferences."""
         from concordant.kernels.mpm import PackedCounts
 
         total = self.per_instance(self.total)[self.list_instance]
@@ -169,13 +169,13 @@ class NetCounts(NamedTuple):
 
 
 def net_counts(votes: Votes, transform: str, pairs: bool) -> NetCounts:
-    """Return the net counts; `pairs` also keeps what the table of pairs is made of."""
+    """Return the net counts; `pairs` also keeps the data for pair tables."""
     if isinstance(votes, Preferences):
         return _of_lists(votes, transform, pairs)
     slots = votes.slots
     gain = votes.n_left - votes.n_right
     if votes.expert is None:
-        # Nobody is named: one list per instance, over all its items.
+        # No experts: one list per instance, over all its items.
         n = slots.n_slots
         net = np.bincount(votes.left, weights=gain, minlength=n) - np.bincount(votes.right, weights=gain, minlength=n)
         which = slots.instance[votes.left].astype(np.int64)
@@ -200,7 +200,7 @@ def net_counts(votes: Votes, transform: str, pairs: bool) -> NetCounts:
 
 
 def _of_lists(p: Preferences, transform: str, pairs: bool) -> NetCounts:
-    # Ratings have sizes of their own, which ranks lack: counts are differences of ratings where there are any.
+    # Counts of ratings are differences of ratings, which hold more information than ranks.
     value = p.transformed("rating" if transform == "count" and p.kind == "rating" else transform, "MPM")
     if transform != "binary" and len(value) and not np.abs(value).max() <= _LARGEST:
         instance, item = p.slots.where(int(p.slot[np.abs(value).argmax()]))
@@ -231,19 +231,19 @@ def _of_lists(p: Preferences, transform: str, pairs: bool) -> NetCounts:
 
 
 def _differences(value: Floats, list_offsets: Ints) -> tuple[Floats, Floats]:
-    """Return the net counts of every row and the number of preferences of every list, when differences are counted.
+    """Return the net counts of every row and the number of preferences of every list, as sums of differences.
 
-    Of m items with values x, Σ_j (x_j − x_i) = Σ x − m x_i: no pair is looked at.
+    For m items with values x, Σ_j (x_j − x_i) = Σ x − m x_i, in O(m).
     """
     if not len(value):
         return np.zeros(0), np.zeros(0)
     starts, lengths = list_offsets[:-1], np.diff(list_offsets)
     ordered = value[order_lists(value, list_offsets)]
-    # Added up in the order of the values, so that the order of rows does not matter.
+    # Summed in the order of the values, so that the order of rows does not matter.
     sums = np.add.reduceat(ordered, starts)
     place = np.arange(len(value)) - np.repeat(starts, lengths)
     total = np.add.reduceat((2 * place + 1 - np.repeat(lengths, lengths)) * ordered, starts)
-    # What is left of sums over equal values is rounding.
+    # Where all values are equal, the sums are rounding errors.
     tied = ordered[starts] == ordered[list_offsets[1:] - 1]
     net = np.repeat(sums, lengths) - np.repeat(lengths, lengths) * value
     net[np.repeat(tied, lengths)] = 0.0

@@ -1,7 +1,7 @@
-"""How closely each expert follows the scores of a model of stages, learned over parts of the instances.
+"""Learns the adherence of experts in Plackett-Luce: Newton on the profile likelihood, over blocks of instances.
 
-What is known of a part is a function of what was known before and of the adherence that is tried: parts may lie in
-memory or on workers elsewhere, and one that is lost is computed again as it was.
+The state of a block is a function of its previous state and of the adherence: blocks may be in memory or on workers,
+and a lost block is recomputed exactly.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ __all__ = ["AdherenceLearner", "PlackettLuceBlock"]
 
 T = TypeVar("T")
 
-# Up to this many experts the curvature of their adherence is one table.
+# Up to this many experts the Hessian over their adherence is dense; beyond, diagonal.
 _MOST_EXPERTS = 500
 
 
 class PlackettLuceBlock(NamedTuple):
-    """Some instances, and their scores for some θ.
+    """A block of instances and their scores at some θ.
 
     Attributes
     ----------
     list_starts : int64[N + 1]
         Where the lists of each instance begin.
     expert : int64[L]
-        Whose each list is.
-    models : sequence of Model
-        The objectives of the instances for that θ.
-    found : sequence of Found
-        The best scores; empty before the first θ.
+        The expert of each list.
+    models : sequence of PenalisedLikelihood
+        The likelihoods of the instances at that θ.
+    optima : sequence of Optimum
+        The optimal scores; empty before the first θ.
     """
 
     list_starts: Ints
@@ -53,22 +53,22 @@ class PlackettLuceBlock(NamedTuple):
 
 
 class AdherenceLearner:
-    """How closely each expert follows the scores, learned over all instances.
+    """Learns the adherence of each expert over all instances.
 
-    The objective is what the penalised log-likelihoods of the instances come to when their scores are at their best,
-    as a function of θ ≥ 0 on the ellipsoid Σ_k T_k θ_k² = Σ_k T_k, T_k choices by expert k. (Without such a bound a
-    larger θ would undo what the prior does to the scores.)
+    The objective is the profile likelihood: the sum of the penalised log-likelihoods of the instances at their optimal
+    scores, as a function of θ ≥ 0 on the ellipsoid Σ_k T_k θ_k² = Σ_k T_k, T_k choices by expert k. (Without this
+    constraint a larger θ would undo the shrinkage of the prior.)
 
     Parameters
     ----------
-    parts : Shards of Part
+    blocks : Shards of PlackettLuceBlock
         The instances.
     choices : float64[K]
         T.
     largest : int
-        How many items are compared in the largest instance.
+        The number of items compared in the largest instance.
     max_iter, tol : int, float
-        How many steps are taken at most, and when it has converged: for the scores of an instance and for θ.
+        The most steps, and the gradient norm at convergence; for the scores of an instance and for θ.
     """
 
     def __init__(
@@ -79,11 +79,11 @@ class AdherenceLearner:
         self.active = np.flatnonzero(choices > 0)
         self.theta = np.ones(len(choices))
         self.max_iter, self.tol = max_iter, tol
-        # Parts of small instances gain no more by threads than the instances themselves.
+        # Threads do not speed up small instances.
         self.small = largest < LARGE
 
     def learn(self, checkpoint: Checkpointer) -> tuple[int, bool, float, list[float]]:
-        """Find the best θ; return the steps taken, whether that converged, the largest gradient and the objective."""
+        """Maximise over θ; return the number of steps, whether they converged, the gradient norm and the objectives."""
         max_iter, tol = self.max_iter, self.tol
         known = checkpoint.restore()
         if known is None:
@@ -102,7 +102,7 @@ class AdherenceLearner:
                 gradient, hessian = self._derivatives()
                 theta = self.theta[self.active]
                 multiplier = float(theta @ gradient) / float(metric @ metric)
-                # In units of one expert's choices; an expert at 0 who should be below it stays there.
+                # In units of one expert's choices. An expert at the bound 0 with a negative gradient stays there.
                 ascent = gradient / metric - multiplier * metric * theta
                 free = (theta > 0) | (ascent > 0)
                 norm = _max_norm(ascent[free] / metric[free])
@@ -120,17 +120,17 @@ class AdherenceLearner:
         return len(trace) - 1, norm <= tol, norm, trace
 
     def gather(self, function: Callable[[PlackettLuceBlock], T]) -> list[T]:
-        """Return what a function makes of each part."""
+        """Return the result of a function for each block."""
         with self._one_thread():
             return list(self.blocks.map(function))
 
     def _checkpoint_state(self, trace: list[float], done: bool) -> State:
-        """Return where it stands."""
+        """Return the state for a checkpoint."""
         states = join_states(self.gather(_state))
         return states | {"theta": self.theta, "trace": np.array(trace), "done": np.array(done)}
 
     def _move(self, step: Floats, value: float, is_last: bool) -> float | None:
-        """Go along a step as far as the objective rises; return what it comes to, None where it does not rise."""
+        """Backtrack along a step until the objective rises; return the objective, None where it does not rise."""
         length = min(1.0, 0.5 / max(_max_norm(step), 1e-300))
         for _ in range(1 if is_last else 40):
             theta = self.theta.copy()
@@ -148,15 +148,15 @@ class AdherenceLearner:
         return out
 
     def _profile(self, theta: Floats) -> tuple[float, Shards[PlackettLuceBlock]]:
-        """Return the objective, and the parts with the scores of all instances, for some θ."""
+        """Return the objective at θ, and the blocks with the optimal scores there."""
         with self._one_thread():
             blocks = self.blocks.persist(_profiled, theta, self.max_iter, self.tol)
-            # Instance by instance, so that the sum does not depend on how they are parted.
+            # Instance by instance, so that the sum does not depend on the blocks.
             value = sum(value for values in blocks.map(_values) for value in values)
         return float(value), blocks
 
     def _derivatives(self) -> tuple[Floats, Floats]:
-        """Return the gradient and −Hessian of the objective over the experts heard (its diagonal for very many)."""
+        """Return the gradient and −Hessian over the active experts (only its diagonal for very many)."""
         k = len(self.active)
         gradient, hessian = np.zeros(k), np.zeros((k, k if k <= _MOST_EXPERTS else 1))
         with self._one_thread():
@@ -166,11 +166,8 @@ class AdherenceLearner:
         return gradient, hessian
 
     def _one_thread(self) -> AbstractContextManager[None]:
-        """Return a block for work on the parts in one thread, where more would only wait for each other."""
+        """Return a context for work on the blocks: one thread where instances are small."""
         return threads(1) if self.small else nullcontext()
-
-
-# What is done to a part.
 
 
 def _rescaled(block: PlackettLuceBlock, theta: Floats) -> list[PenalisedLikelihood]:
@@ -179,7 +176,7 @@ def _rescaled(block: PlackettLuceBlock, theta: Floats) -> list[PenalisedLikeliho
 
 
 def _profiled(block: PlackettLuceBlock, theta: Floats, max_iter: int, tol: float) -> PlackettLuceBlock:
-    """Return the part for another θ; its scores are sought from those there are."""
+    """Return the block at another θ; the search for its scores starts at the present ones."""
     from concordant.aggregators._plackett_luce_fit import newton
 
     models = _rescaled(block, theta)
@@ -193,7 +190,7 @@ def _values(block: PlackettLuceBlock) -> list[float]:
 
 
 def _derivatives(block: PlackettLuceBlock, active: Ints) -> tuple[Floats, Floats]:
-    """Return what a part adds to the derivatives by the adherence of the experts heard."""
+    """Return the gradient and −Hessian of one block over the active experts."""
     from concordant.kernels import plackett_luce
 
     k = len(active)
@@ -214,7 +211,7 @@ def _derivatives(block: PlackettLuceBlock, active: Ints) -> tuple[Floats, Floats
         gradient[expert] += rankings.weight * first
         hessian[expert, expert if dense else 0] += rankings.weight * second
         if dense:
-            # When θ moves, the scores move with it.
+            # The optimal scores move with θ: the Schur complement of the scores.
             cross = np.zeros((model.size, len(expert)))
             which = lists.list_ids(rankings.offsets)
             cross[rankings.item, which] = rankings.weight[which] * mixed
@@ -223,7 +220,7 @@ def _derivatives(block: PlackettLuceBlock, active: Ints) -> tuple[Floats, Floats
 
 
 def _state(block: PlackettLuceBlock) -> State:
-    """Return the scores as arrays; models may have had to write lists out on the way."""
+    """Return the scores as arrays for a checkpoint, with which models have written out their lists."""
     return {
         "score": np.concatenate([np.zeros(0), *(f.score for f in block.optima)]),
         "ends": np.array([f[1:] for f in block.optima], dtype=np.float64).reshape(-1, 4),
@@ -232,7 +229,7 @@ def _state(block: PlackettLuceBlock) -> State:
 
 
 def _restored(block: PlackettLuceBlock, known: State, theta: Floats) -> PlackettLuceBlock:
-    """Return the part as it was when this was kept."""
+    """Return the block in the state of a checkpoint."""
     from concordant.aggregators._plackett_luce_fit import Optimum
 
     models = _rescaled(block, theta)
@@ -252,7 +249,7 @@ def _restored(block: PlackettLuceBlock, known: State, theta: Floats) -> Plackett
 def _tangent_step(
     ascent: Floats, hessian: Floats, multiplier: float, metric: Floats, theta: Floats, free: NDArray[np.bool_]
 ) -> Floats:
-    """Return Newton's step along the ellipsoid, in coordinates in which that is a sphere, uphill in any case."""
+    """Return the Newton step along the ellipsoid, in coordinates in which it is a sphere; always an ascent step."""
     normal = (metric * theta)[free]
     normal = normal / max(float(np.sqrt(normal @ normal)), 1e-300)
     tangent_gradient = ascent[free] - normal * float(normal @ ascent[free])
@@ -264,7 +261,7 @@ def _tangent_step(
     table = table + multiplier * np.eye(len(tangent_gradient))
     projection = np.eye(len(tangent_gradient)) - normal[:, None] * normal[None, :]
     curvature, axes = np.linalg.eigh(projection @ table @ projection)
-    # Directions in which the objective bends the wrong way are followed uphill all the same.
+    # Negative eigenvalues are replaced by their absolute values, so that the step ascends.
     curvature = np.maximum(np.abs(curvature), 1e-6 * max(_max_norm(curvature), 1e-300))
     out = projection @ (axes @ ((axes.T @ tangent_gradient) / curvature))
     return np.asarray(out)

@@ -1,4 +1,4 @@
-"""The scores of one instance under a model of stages: its penalised log-likelihood and three ways to the maximum."""
+"""Fits the Plackett-Luce scores of one instance: penalised log-likelihood, Newton, MM and gradient ascent."""
 
 from __future__ import annotations
 
@@ -17,26 +17,24 @@ from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, State
 
 __all__ = ["Optimum", "PenalisedLikelihood", "gradient_ascent", "minorise", "newton", "solve_definite"]
 
-# Beyond this many items no table of all pairs is made to look whether a stationary point is a maximum.
+# Beyond this many items no Hessian is formed to check whether a stationary point is a maximum.
 _MOST_ITEMS = 5000
-# Where lists are longer than this, on average by rows, no table is filled to find a step.
+# Where lists are longer than this, on average by rows, steps use conjugate gradients instead of a dense Hessian.
 _LONG_LIST = 50
-# One step of the papers' gradient ascent, in units of items per choice.
+# Step size of the published gradient ascent, in items per choice.
 _PAPER_STEP = 0.01
 # No score moves further than this in one step.
 _LONGEST_STEP = 4.0
-# A gradient of this size, in choices per item, is what rounding leaves.
+# A gradient of this size, in choices per item, is rounding error.
 _ROUNDING = 1e-14
-# A list leaves at least this share of all worth to the items below it, or they are written out one by one.
+# Where a list leaves less than this share of Σ φ to its rest, the rest is written out item by item.
 _LEAST_SHARE = 1e-5
-
-
-# Tables up to this size are solved here: a library's threads take longer to wake than that.
+# Systems up to this size are solved by our own Cholesky: starting the threads of a library takes longer.
 _SMALL_TABLE = 128
 
 
 def solve_definite(table: Floats, right: Floats) -> Floats | None:
-    """Return table⁻¹ right for a symmetric table, or None where it is not positive definite.
+    """Return table⁻¹ · right for a symmetric table, or None where it is not positive definite.
 
     >>> solve_definite(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[3.0], [3.0]])).round(12).tolist()
     [[1.0], [1.0]]
@@ -58,7 +56,7 @@ def _is_positive_definite(table: Floats) -> bool:
 
 
 class Optimum(NamedTuple):
-    """Where an optimiser came to."""
+    """The scores that an optimiser found, their objective, the gradient norm, and how it ended."""
 
     score: Floats
     value: float
@@ -67,8 +65,8 @@ class Optimum(NamedTuple):
     converged: bool
 
 
-class _Derivatives(NamedTuple):
-    """The objective at some scores."""
+class _LikelihoodDerivatives(NamedTuple):
+    """The objective at some scores, its gradient gain − loss, and the diagonal of −Hessian."""
 
     value: float
     gradient: Floats
@@ -78,7 +76,7 @@ class _Derivatives(NamedTuple):
 
 
 class SandwichParts(NamedTuple):
-    """−Hessian of the objective, and over the lists Σ w g gᵀ of their gradients and Σ w h² of their information."""
+    """−Hessian of the objective and, over lists, Σ w g gᵀ of their gradients and Σ w h² of their information."""
 
     hessian: Floats
     gradients: Floats
@@ -86,20 +84,20 @@ class SandwichParts(NamedTuple):
 
 
 class PenalisedLikelihood:
-    """The penalised log-likelihood of one instance.
+    """The penalised Plackett-Luce log-likelihood of one instance.
 
     Parameters
     ----------
     rankings : Rankings
         Its lists.
     size : int
-        How many items they compare.
+        The number of items they compare.
     precision : float
-        λ of the normal prior.
+        λ of the normal prior; 0 for none.
     gamma : (float, float), optional
         a − 1 and b of the Gamma prior.
     scale : float
-        In what units a gradient is told: choices per item.
+        The unit of gradient norms: choices per item.
     """
 
     def __init__(
@@ -112,11 +110,11 @@ class PenalisedLikelihood:
         self.scale = scale if scale > 0 else 1.0
         self.shift_free = precision == 0 and gamma is None
         lengths = np.diff(rankings.offsets).astype(np.float64)
-        # Filling a table of all pairs costs a list the square of its length; its product with a vector, taken a few
-        # times, the length alone.
+        # A dense Hessian costs the square of the length of a list; a product with a vector, taken a few times, only its
+        # length.
         pairs = float((lengths * lengths).sum())
         self.dense = size <= _SMALL_TABLE and pairs <= _LONG_LIST * len(rankings.item) + 1e6
-        # What counts of a score is it times the largest factor of its lists; small ones make for large scores.
+        # Steps are limited in units of score times the largest factor of its lists: small factors make large scores.
         self.list_factor = np.ones(1)
         if len(rankings.theta):
             self.list_factor = np.zeros(size)
@@ -124,19 +122,19 @@ class PenalisedLikelihood:
         self.has_ties = not rankings.averaged and bool((rankings.mark == 0).any())
 
     def reweighted(self, weight: Floats) -> PenalisedLikelihood:
-        """Return the model of the same lists with other weights."""
+        """Return the likelihood of the same lists with other weights."""
         return PenalisedLikelihood(
             self.rankings._replace(weight=weight), self.size, self.precision, self.gamma, self.scale
         )
 
     def rescaled(self, theta: Floats) -> PenalisedLikelihood:
-        """Return the model of the same lists with scores multiplied by other factors."""
+        """Return the likelihood of the same lists with other adherence factors."""
         return PenalisedLikelihood(
             self.rankings._replace(theta=theta), self.size, self.precision, self.gamma, self.scale
         )
 
     def within_range(self, score: Floats) -> bool:
-        """Return whether no two scores of a list lie so far apart, times its factor, that the objective overflows."""
+        """Return whether the scores of every list, times its factor, are close enough not to overflow."""
         widest = float(np.ptp(score)) * max_norm(self.list_factor) if self.size else 0.0
         if widest < plackett_luce.MAX_SPAN or not len(self.rankings.theta):
             return widest < plackett_luce.MAX_SPAN
@@ -144,14 +142,14 @@ class PenalisedLikelihood:
         spans = np.maximum.reduceat(own, starts) - np.minimum.reduceat(own, starts)
         return max_norm(self.rankings.theta * spans) < plackett_luce.MAX_SPAN
 
-    def evaluate(self, score: Floats) -> _Derivatives:
+    def evaluate(self, score: Floats) -> _LikelihoodDerivatives:
         """Return the objective and its derivatives."""
         x = score - score.max(initial=-np.inf)
         gain, loss, diagonal = np.empty(self.size), np.empty(self.size), np.empty(self.size)
         phi = np.exp(x)
         value, least = plackett_luce.log_likelihood(x, phi, *self.rankings, gain, loss, diagonal)
         if least < _LEAST_SHARE:
-            # What is left for the rest is too small a difference of large sums: write these lists out.
+            # The share of the rest is a small difference of large sums: write these lists out.
             self.write_out()
             value, _ = plackett_luce.log_likelihood(x, phi, *self.rankings, gain, loss, diagonal)
         if self.gamma is not None:
@@ -159,17 +157,19 @@ class PenalisedLikelihood:
             worth = rate * np.exp(score)
             value += more * float(score.sum()) - float(worth.sum())
             gain, loss, diagonal = gain + more, loss + worth, diagonal + worth
-            return _Derivatives(value, gain - loss, diagonal, gain, loss)
+            return _LikelihoodDerivatives(value, gain - loss, diagonal, gain, loss)
         value -= 0.5 * self.precision * _dot(score, score)
-        return _Derivatives(value, gain - loss - self.precision * score, diagonal + self.precision, gain, loss)
+        return _LikelihoodDerivatives(
+            value, gain - loss - self.precision * score, diagonal + self.precision, gain, loss
+        )
 
     @property
     def is_written_out(self) -> bool:
-        """Whether no list gives its rest as a difference of sums."""
+        """Whether every rest is written out item by item."""
         return not bool((self.rankings.form == 2).any())
 
     def write_out(self) -> None:
-        """Give the rest of every list item by item from now on."""
+        """Write out the rest of every list item by item from now on."""
         self.rankings = written_out(self.rankings, self.size, np.flatnonzero(self.rankings.form == 2))
 
     def prior_curvature(self, score: Floats) -> Floats:
@@ -180,7 +180,7 @@ class PenalisedLikelihood:
         return out
 
     def sandwich_parts(self, score: Floats, *, exact: bool = True, outer_products: bool = False) -> SandwichParts:
-        """Return −Hessian, and sums over the lists where wanted."""
+        """Return −Hessian and, where `outer_products` is set, the sums over lists."""
         x = score - score.max(initial=-np.inf)
         m = self.size if outer_products else 0
         out = SandwichParts(np.empty((self.size, self.size)), np.empty((m, m)), np.empty(m))
@@ -189,15 +189,15 @@ class PenalisedLikelihood:
         return out
 
     def _regular_hessian(self, score: Floats, *, exact: bool = True) -> Floats:
-        """Return −Hessian, made regular where a shift is free."""
+        """Return −Hessian, made regular where a common shift of all scores is free."""
         hessian = self.sandwich_parts(score, exact=exact).hessian
         if self.shift_free:
-            # Nothing depends on the mean of the scores; any stiffness that way will do.
+            # The objective does not depend on the mean of the scores; any curvature along it will do.
             hessian += np.trace(hessian) / max(self.size, 1) ** 2
         return hessian
 
-    def newton_step(self, score: Floats, point: _Derivatives, accuracy: float) -> Floats:
-        """Return Newton's step, by a table of all pairs or by conjugate gradients."""
+    def newton_step(self, score: Floats, point: _LikelihoodDerivatives, accuracy: float) -> Floats:
+        """Return the Newton step, from a dense Hessian or by conjugate gradients."""
         if self.dense:
             step = self._dense_step(score, point.gradient)
         else:
@@ -207,7 +207,7 @@ class PenalisedLikelihood:
         return step - step.mean() if self.shift_free else step
 
     def _dense_step(self, score: Floats, gradient: Floats) -> Floats:
-        """Return Newton's step; where the objective curves the wrong way, that of a table that does not."""
+        """Return the Newton step; where the objective is not concave, that of a positive definite approximation."""
         right = gradient[:, None]
         hessian = self._regular_hessian(score)
         found = solve_definite(hessian, right)
@@ -220,13 +220,13 @@ class PenalisedLikelihood:
             hessian[np.diag_indices(self.size)] += ridge
             ridge *= 100.0
             found = solve_definite(hessian, right)
-        # A table of what is no number gives no step, and the search ends where it is.
+        # A Hessian with NaN gives no step, and the search ends.
         return np.full(self.size, np.nan) if found is None else found[:, 0]
 
     def _conjugate_gradient_step(
-        self, score: Floats, point: _Derivatives, accuracy: float, exact: bool
+        self, score: Floats, point: _LikelihoodDerivatives, accuracy: float, exact: bool
     ) -> tuple[Floats, bool]:
-        """Return Newton's step by conjugate gradients, and whether the objective curved the right way all along."""
+        """Return the Newton step by conjugate gradients, and whether the objective is concave along all of them."""
         x = score - score.max()
         phi, prior = np.exp(x), self.prior_curvature(score)
 
@@ -236,7 +236,7 @@ class PenalisedLikelihood:
             out += prior * vector
             return out
 
-        # What rounding leaves along the free shift can never be solved away.
+        # Remove the rounding error along the free shift, which no step can reduce.
         right = point.gradient - point.gradient.mean() if self.shift_free else point.gradient
         return conjugate_gradients(product, right, point.diagonal, rtol=accuracy, max_iter=2 * self.size)
 
@@ -246,11 +246,11 @@ class PenalisedLikelihood:
         return np.linalg.pinv(hessian, hermitian=True) @ right if found is None else found
 
     def score_response(self, score: Floats, gradient_change: Floats) -> Floats:
-        """Return how the best scores move with each column of `gradient_change`, added to the gradient."""
+        """Return the change of the optimal scores for each column of `gradient_change` added to the gradient."""
         return self._solve(self._regular_hessian(score), gradient_change)
 
     def likelihood_gradient(self, score: Floats) -> Floats:
-        """Return the gradient of the log-likelihood without the prior, which at the maximum is the prior's."""
+        """Return the gradient of the log-likelihood without the prior."""
         gradient = self.evaluate(score).gradient
         if self.gamma is None:
             return gradient + self.precision * score
@@ -258,35 +258,35 @@ class PenalisedLikelihood:
         return gradient - more + rate * np.exp(score)
 
     def is_maximum(self, score: Floats) -> bool:
-        """Return whether stationary scores are a local maximum; only tied blocks leave a doubt."""
+        """Return whether stationary scores are a local maximum; only ties in partitions leave a doubt."""
         if not self.has_ties or self.size == 0 or self.size > _MOST_ITEMS:
             return True
         return solve_definite(self._regular_hessian(score), np.zeros((self.size, 1))) is not None
 
 
 class _OptimiserState(NamedTuple):
-    """Where an optimiser stands after a step."""
+    """The state of an optimiser after a step."""
 
     score: Floats
-    point: _Derivatives
+    point: _LikelihoodDerivatives
     n_iter: int
     is_last: bool
 
     def to_arrays(self, model: PenalisedLikelihood) -> dict[str, NDArray[Any]]:
-        """Return the same as arrays; the model may have had to write lists out on the way."""
+        """Return the state as arrays for a checkpoint, with whether the model has written out its lists."""
         parts = {name: np.asarray(part) for name, part in self.point._asdict().items()}
         return parts | {"score": self.score, "progress": np.array([self.n_iter, self.is_last, model.is_written_out])}
 
     @classmethod
     def of(cls, model: PenalisedLikelihood, score: Floats, known: State | None) -> _OptimiserState:
-        """Return what was kept, or where to begin."""
+        """Return the state of a checkpoint, or the initial state."""
         if known is None:
             return cls(score, model.evaluate(score), 0, model.size == 0)
         n_iter, is_last, is_written_out = known["progress"].tolist()
         if is_written_out:
             model.write_out()
-        gradient, diagonal, gain, loss = (known[name] for name in _Derivatives._fields[1:])
-        point = _Derivatives(float(known["value"]), gradient, diagonal, gain, loss)
+        gradient, diagonal, gain, loss = (known[name] for name in _LikelihoodDerivatives._fields[1:])
+        point = _LikelihoodDerivatives(float(known["value"]), gradient, diagonal, gain, loss)
         return cls(known["score"], point, n_iter, bool(is_last))
 
 
@@ -298,16 +298,16 @@ def newton(
     callback: Callable[[float], None] | None = None,
     checkpoint: Checkpointer = NO_CHECKPOINT,
 ) -> Optimum:
-    """Return the maximum by Newton's method with halved steps; near it one more step than `tol` asks for.
+    """Return the maximum by Newton's method with backtracking; one more step than `tol` asks for, to be exact.
 
-    `callback` hears the size of the gradient after every step, and `checkpoint` keeps the state.
+    `callback` gets the gradient norm after every step, and `checkpoint` the state.
     """
-    # Scores found for other factors may lie too far apart for these.
+    # A start found for other factors may overflow with these.
     at = _OptimiserState.of(model, score if model.within_range(score) else np.zeros(model.size), checkpoint.restore())
     norm = max_norm(at.point.gradient) / model.scale
     with checkpoint.steps(max_iter):
         while not at.is_last and at.n_iter < max_iter and norm > min(tol, _ROUNDING):
-            # Steps that only point the way need not be exact; the last ones do.
+            # Early steps need not be exact; the last ones do.
             step = model.newton_step(at.score, at.point, min(0.1, max(np.sqrt(norm), 1e-5)))
             rise = _dot(at.point.gradient, step)
             length = min(1.0, _LONGEST_STEP / max(max_norm(step * model.list_factor), 1e-300))
@@ -333,13 +333,13 @@ def newton(
     if 0.0 < max_norm(at.score) < 1e-9:
         equal_scores = model.evaluate(np.zeros(model.size))
         if max_norm(equal_scores.gradient) <= _ROUNDING * model.scale:
-            # The votes say nothing: what is left of the start would tell items apart.
+            # The votes favour no item: remove the rounding error, which would break ties.
             at = at._replace(score=np.zeros(model.size), point=equal_scores)
     return Optimum(at.score, at.point.value, norm, at.n_iter, norm <= tol)
 
 
 def _dot(a: Floats, b: Floats) -> float:
-    # A library would wake its threads for this, and wait for them.
+    # BLAS would start threads for this.
     return float((a * b).sum())
 
 
@@ -350,7 +350,7 @@ def max_norm(values: Floats) -> float:
 def minorise(
     model: PenalisedLikelihood, score: Floats, max_iter: int, tol: float, checkpoint: Checkpointer = NO_CHECKPOINT
 ) -> Optimum:
-    """Return the maximum by Hunter's steps: each maximises a bound in which every item stands alone."""
+    """Return the maximum by Hunter's MM algorithm: each step maximises a lower bound that is separable over items."""
     at = _OptimiserState.of(model, score, checkpoint.restore())
     norm = max_norm(at.point.gradient) / model.scale
     with checkpoint.steps(max_iter):
@@ -373,7 +373,7 @@ def _item_roots(gain: Floats, denominator: Floats, precision: float, score: Floa
     for _ in range(100):
         worth = denominator * np.exp(score)
         step = (gain - worth - precision * score) / (worth + precision)
-        # From the left Newton's step on a convex fall may overshoot far; it never undershoots the root.
+        # From the left of the root the Newton step may overshoot far; limit it.
         score = score + np.minimum(step, 1.0)
         if max_norm(step) <= 1e-15 * (1.0 + max_norm(score)):
             break
@@ -383,7 +383,7 @@ def _item_roots(gain: Floats, denominator: Floats, precision: float, score: Floa
 def gradient_ascent(
     model: PenalisedLikelihood, score: Floats, steps: int, checkpoint: Checkpointer = NO_CHECKPOINT
 ) -> Optimum:
-    """Return where the papers' gradient ascent stops."""
+    """Return the scores after a fixed number of steps of the published gradient ascent."""
     at = _OptimiserState.of(model, score, checkpoint.restore())
     with checkpoint.steps(steps):
         while at.n_iter < steps and model.size:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.aggregators.fusion import Weighing
+from concordant.aggregators.fusion import WeightedFusion
 from concordant.arrays import Codes, Floats, Ints
 from concordant.base.weights import list_weights
 from concordant.data.preferences import Preferences
@@ -200,7 +200,7 @@ class _RidgeLoss:
 
 
 def learn(
-    owner: Weighing,
+    owner: WeightedFusion,
     p: Preferences,
     labels: Labels | None,
     validation: Any,
@@ -210,7 +210,7 @@ def learn(
 
     Parameters
     ----------
-    owner : Weighing
+    owner : WeightedFusion
         Whose fit this is; its parameters `weights`, `unknown_experts`, `unjudged`, `select` and `cv` say how. With
         weights that are given, or None, only the candidate is chosen.
     p, labels, validation
@@ -272,7 +272,7 @@ def learn(
     return _spread(owner, experts, own, found.learner, found.parameters)
 
 
-def _record(owner: Weighing, p: Preferences, experts: list[str] | None, instances: Ints) -> dict[str, Any]:
+def _record(owner: WeightedFusion, p: Preferences, experts: list[str] | None, instances: Ints) -> dict[str, Any]:
     """Return what is kept of the training data: for every expert, or for all together where none has a weight."""
     place = dict.fromkeys(p.experts, 0) if experts is None else {e: at for at, e in enumerate(experts)}
     column = np.array([place[e] for e in p.experts], dtype=np.int64)
@@ -286,7 +286,7 @@ def _record(owner: Weighing, p: Preferences, experts: list[str] | None, instance
     return out
 
 
-def _require_known(owner: Weighing, votes: Any, p: Preferences) -> None:
+def _require_known(owner: WeightedFusion, votes: Any, p: Preferences) -> None:
     """Raise when the method does not work on the validation part, or has nothing to learn about its experts."""
     owner._checked(votes)
     if isinstance(owner.weights, str):
@@ -294,7 +294,7 @@ def _require_known(owner: Weighing, votes: Any, p: Preferences) -> None:
         check_known(votes, dict.fromkeys(p.experts), type(owner).__name__, owner.unknown_experts, where=where)
 
 
-def _part(owner: Weighing, p: Any, candidate: TermCandidate, column: dict[str, int] | None) -> _TermRows:
+def _part(owner: WeightedFusion, p: Any, candidate: TermCandidate, column: dict[str, int] | None) -> _TermRows:
     """Return the rows of a part; without columns all experts share one, and count as much as is given."""
     terms, name = candidate.terms(p), type(owner).__name__
     if column is None:
@@ -305,7 +305,7 @@ def _part(owner: Weighing, p: Any, candidate: TermCandidate, column: dict[str, i
     return _TermRows.of(p, terms, codes, p.list_weight)
 
 
-def _spread(owner: Weighing, experts: list[str], own: list[str], candidate: int, found: Floats) -> LearnedWeights:
+def _spread(owner: WeightedFusion, experts: list[str], own: list[str], candidate: int, found: Floats) -> LearnedWeights:
     """Return weights for all experts, their mean 1; those about whom nothing was learned have the mean."""
     mean = float(found.mean())
     if mean == 0:

@@ -1,7 +1,7 @@
-"""Coset-permutation distances: build the ranking from the top, each place going to the item that keeps it nearest.
+"""Coset-permutation distance based stagewise model (CPS): a ranking is built from the top, item by item.
 
-A ranking that is known only down to some place stands for all its completions; its distance from an expert's ranking is
-their mean. The model picks the next item by how little that distance grows, weighted by how much each expert is worth.
+The coset-permutation distance of a partial ranking from a list is the mean distance of all its completions. Each stage
+picks the next item by the increase of that distance, weighted over the experts.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ if TYPE_CHECKING:
 
 __all__ = ["CPS"]
 
-# What a stage takes for each item and list, at least.
+# The least seconds of a stage for each item and list.
 _STEP_SECONDS = 2e-9
 
 
 @register_method
 class CPS(Aggregator):
-    """M + 1 less the place of the item in the ranking that a stagewise model builds greedily from the top.
+    """M + 1 minus the place of the item in the ranking that the stagewise model builds greedily from the top.
 
-    The model takes item j at stage i with probability in proportion to exp(-sum over lists of theta_e d(j)), where d(j)
-    is the mean distance from the list of all rankings that begin with the items taken so far and j. Greedy inference
-    takes the likeliest item at every stage. Of equally likely ones the item with the smallest weighted sum of positions
+    At stage i the model picks item j with probability proportional to exp(-sum over lists of theta_e d(j)), where d(j)
+    is the mean distance from the list of all rankings that begin with the items picked so far and j. Greedy inference
+    picks the most probable item at every stage. Among equally probable items the smallest weighted sum of positions
     comes first; items equal in that too share the better place.
 
-    Positions are those within the list; tied items share the mean of theirs, and each of the items that a list of m of
-    M items leaves out has the mean (m + 1 + M) / 2 of the places left. So an item in no list is in the middle of what
-    is missing, and where nobody ranks anything all items tie. A list of weight 2 counts twice. Empty lists add nothing.
+    Positions are within the list; tied items share the mean of theirs, and each item that a list of m of M items leaves
+    out gets the mean (m + 1 + M) / 2 of the remaining places. Where nobody ranks anything all items tie. A list of
+    weight 2 counts twice. Empty lists add nothing.
 
     Parameters
     ----------
@@ -57,14 +57,14 @@ class CPS(Aggregator):
     adherence : {"none", "supervised"}
         "none": every expert has theta = 1, and `fit` learns nothing. "supervised": theta_e >= 0 maximises the
         likelihood of the order of the labels given to `fit`, over all instances. Items with equal labels are treated
-        as in any order: their mean cost stands for the one that is taken, and a share of each for those left.
+        as in random order: a stage that picks one of them has their mean cost.
     unjudged : {"zero", "drop"}
         Whether training items without a label count as labelled 0, or are left out of the lists.
     unknown_experts : {"error", "ignore"}
-        What to do in `predict` with experts that a supervised `fit` did not see; ignored ones weigh nothing.
+        What `predict` does about experts that a supervised `fit` did not see; ignored experts have weight 0.
     max_iter, tol
-        When the search for theta stops: `tol` bounds the largest component of the gradient of the mean log-likelihood
-        of a stage, in units in which the curvature at theta = 0 is 1, leaving out those that push theta below 0.
+        When the search for theta stops: `tol` bounds the largest entry of the gradient of the mean log-likelihood per
+        stage, projected on theta >= 0, in units in which the curvature at theta = 0 is 1.
 
     Attributes
     ----------
@@ -135,15 +135,15 @@ class CPS(Aggregator):
         if self.adherence == "none":
             return
         p: Preferences = preferences
-        # Nothing is chosen, so a validation part is only looked at for what it is.
+        # Nothing is selected, so validation data are only checked for their type.
         validation_pair(validation, "CPS")
         _check_work(p)
         truth = match_labels(p, labels, "CPS(adherence='supervised')", unjudged=self.unjudged)
         self.fit_info_.labels = truth.counts
-        training = _Training(p, truth.label, self.distance)
+        likelihood = _LabelLikelihood(p, truth.label, self.distance)
         self.experts_ = p.experts.tolist()
-        self.adherence_ = self._maximise(training, StepCheckpoint(self, [p, labels]))
-        seen = training.seen
+        self.adherence_ = self._maximise(likelihood, StepCheckpoint(self, [p, labels]))
+        seen = likelihood.seen
         if not self.adherence_[seen].any():
             self._warn(
                 "no expert's order agrees with the labels: all adherences are 0 and every item ties. Check that larger "
@@ -154,27 +154,27 @@ class CPS(Aggregator):
             absent = [e for e, known in zip(self.experts_, seen.tolist(), strict=True) if not known]
             self.adherence_[~seen] = self.adherence_[seen].mean()
             self._warn(
-                f"nothing can be learned about the experts {listing(absent)}; they weigh as the others on average.",
+                f"nothing can be learned about the experts {listing(absent)}; they get the mean of the others.",
                 IdentifiabilityWarning,
             )
 
-    def _maximise(self, training: _Training, checkpoint: StepCheckpoint) -> Floats:
-        """Return the adherences of greatest likelihood."""
+    def _maximise(self, likelihood: _LabelLikelihood, checkpoint: StepCheckpoint) -> Floats:
+        """Return the adherences of maximum likelihood."""
         from concordant.learning.resumable import minimise
 
-        start = np.zeros(len(training.seen))
-        _, _, curve = training.likelihood(start)
-        training.seen = training.seen & (curve > 0)
-        if not training.seen.any():
+        start = np.zeros(len(likelihood.seen))
+        _, _, curvature = likelihood.evaluate(start)
+        likelihood.seen = likelihood.seen & (curvature > 0)
+        if not likelihood.seen.any():
             raise DataError(
                 "the labels say nothing about the experts: no instance has ranked items with different labels. "
                 "Give labels that differ within instances, or use adherence='none'."
             )
-        scale = np.sqrt(np.where(training.seen, curve, 1.0) / training.stages)
+        scale = np.sqrt(np.where(likelihood.seen, curvature, 1.0) / likelihood.stages)
 
         def objective(scaled: Floats) -> tuple[float, Floats]:
-            value, gradient, _ = training.likelihood(scaled / scale)
-            return -value / training.stages, np.where(training.seen, -gradient / scale / training.stages, 0.0)
+            value, gradient, _ = likelihood.evaluate(scaled / scale)
+            return -value / likelihood.stages, np.where(likelihood.seen, -gradient / scale / likelihood.stages, 0.0)
 
         found = minimise(
             objective,
@@ -194,7 +194,7 @@ class CPS(Aggregator):
         blocked = (found.x <= 0) & (gradient > 0)
         info = self.fit_info_
         info.n_iter = found.n_iter
-        info.objective = -found.value * training.stages
+        info.objective = -found.value * likelihood.stages
         info.gradient_norm = float(np.abs(np.where(blocked, 0.0, gradient)).max())
         info.converged = info.gradient_norm <= self.tol
         if not info.converged and not info.interrupted:
@@ -222,7 +222,7 @@ class CPS(Aggregator):
         return np.concatenate([np.zeros(0), *map_instances(solve, len(sizes))])
 
     def _learned(self, p: Preferences) -> Floats:
-        """Return the adherence of every expert of the preferences; unknown ones have 0, or are an error."""
+        """Return the adherence of every expert of the preferences; 0 for unknown experts, or an error."""
         if self.adherence == "none":
             return np.ones(p.n_experts)
         if "adherence_" not in self.__dict__:
@@ -233,16 +233,16 @@ class CPS(Aggregator):
 
 
 def _check_work(p: Preferences) -> None:
-    """Raise where an instance has too many positions, or too many stages times positions."""
+    """Raise where an instance exceeds the limits of memory or time."""
     sizes, lists = p.slots.sizes.astype(np.float64), np.diff(p.list_starts)
     cells = sizes * lists
     check_limits("CPS", p, "stages over all positions", n_bytes=8.0 * cells, seconds=_STEP_SECONDS * cells * sizes)
 
 
 def _tables(p: Preferences, keep: NDArray[np.bool_] | None = None) -> Callable[[int], Floats]:
-    """Return the function from an instance to the positions of its items, one row per list.
+    """Return a function from an instance to the positions of its items, one row per list.
 
-    With `keep`, items of slots that are not marked are left out, and positions counted without them.
+    With `keep`, unmarked slots are left out, and positions are counted without them.
     """
     kept = np.ones(p.n_slots, dtype=np.bool_) if keep is None else keep
     rows = np.flatnonzero(kept[p.slot])
@@ -266,8 +266,8 @@ def _tables(p: Preferences, keep: NDArray[np.bool_] | None = None) -> Callable[[
     return table
 
 
-class _Training:
-    """Labelled instances as stages of a label-sorted order."""
+class _LabelLikelihood:
+    """The likelihood of the label-sorted orders of labelled instances, as a function of the adherences."""
 
     def __init__(self, p: Preferences, label: Floats, distance: str) -> None:
         from concordant.kernels.cps import DISTANCES
@@ -282,32 +282,32 @@ class _Training:
             _, level = np.unique(-label[own][keep[own]], return_inverse=True)
             self.levels.append(level.astype(np.int64))
         lists = np.diff(p.list_starts)
-        self.telling = [n for n, level in enumerate(self.levels) if lists[n] and level.max(initial=0) > 0]
+        self.informative = [n for n, level in enumerate(self.levels) if lists[n] and level.max(initial=0) > 0]
         self.seen: NDArray[np.bool_] = np.bincount(p.list_expert, weights=p.weights, minlength=p.n_experts) > 0
         self.stages = 0
 
-    def likelihood(self, theta: Floats) -> tuple[float, Floats, Floats]:
-        """Return the log-likelihood, its gradient, and minus its second derivatives, by expert."""
+    def evaluate(self, theta: Floats) -> tuple[float, Floats, Floats]:
+        """Return the log-likelihood, its gradient, and the diagonal of −Hessian, by expert."""
         from concordant.kernels.cps import tied_likelihood
 
         p = self.preferences
         weights = p.weights
 
         def work(t: int) -> tuple[float, int, Floats, Floats]:
-            n = self.telling[t]
+            n = self.informative[t]
             own = slice(int(p.list_starts[n]), int(p.list_starts[n + 1]))
-            gradient, curve = np.zeros(own.stop - own.start), np.zeros(own.stop - own.start)
+            gradient, curvature = np.zeros(own.stop - own.start), np.zeros(own.stop - own.start)
             by_list = theta[p.list_expert[own]] * weights[own]
-            value, stages = tied_likelihood(self.table(n), by_list, self.levels[n], self.distance, gradient, curve)
-            return value, stages, gradient * weights[own], curve * weights[own] ** 2
+            value, stages = tied_likelihood(self.table(n), by_list, self.levels[n], self.distance, gradient, curvature)
+            return value, stages, gradient * weights[own], curvature * weights[own] ** 2
 
         with without_progress():
-            parts = map_instances(work, len(self.telling))
-        total, gradient, curve = 0.0, np.zeros(p.n_experts), np.zeros(p.n_experts)
+            parts = map_instances(work, len(self.informative))
+        total, gradient, curvature = 0.0, np.zeros(p.n_experts), np.zeros(p.n_experts)
         self.stages = sum(stages for _, stages, _, _ in parts)
-        for n, (value, _, down, bent) in zip(self.telling, parts, strict=True):
+        for n, (value, _, list_gradient, list_curvature) in zip(self.informative, parts, strict=True):
             experts = p.list_expert[p.list_starts[n] : p.list_starts[n + 1]]
             total += value
-            gradient[experts] += down
-            curve[experts] += bent
-        return total, gradient, curve
+            gradient[experts] += list_gradient
+            curvature[experts] += list_curvature
+        return total, gradient, curvature

@@ -1,8 +1,8 @@
-"""Score and rank fusion: every list adds its own terms to the items it holds, and a consensus is a sum.
+"""Score and rank fusion: reciprocal rank fusion, inverse square rank, CombSUM and its relatives, weighted sums.
 
-All methods here cost one pass over the rows. What a list leaves out gets nothing from it. Sums are exact in any order
-of experts: terms are rounded to a grid far below what a score can show. Where weights are learned from labels only the
-learning is more than that; what it needs is imported when it begins.
+All methods cost one pass over the rows. An item gets nothing from lists that leave it out. Sums do not depend on the
+order of experts: terms are rounded to a fine grid on which sums are exact. The code that learns weights from labels is
+imported only when it is needed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from concordant.base.weights import list_weights
 from concordant.data.preferences import Preferences
 from concordant.errors import KindError, NotFittedError
 from concordant.inference.experts import check_known
-from concordant.kernels.cells import blocks, weighted_median
+from concordant.kernels.cells import cell_blocks, weighted_median
 from concordant.kernels.lists import TIES, exact_sums
 from concordant.kernels.ties import merge_ties
 from concordant.learning.shift import RECORDED_RANGE, check_record, value_shift
@@ -46,10 +46,10 @@ __all__ = [
 
 LISTS = frozenset({"rank", "score", "rating"})
 NORMS = ("min-max", "max", "sum", "z-score", "rank", "borda", "none")
-# Those that leave values below 0, which may cancel others.
+# Norms that can give negative values, which may cancel others.
 _SIGNED = ("max", "z-score", "none")
 
-# Scores of this size can be squared and added up.
+# Scores in this range can be squared and summed without overflow.
 _SMALL, _LARGE = 1e-100, 1e100
 
 _UNKNOWN = one_of("error", "ignore")
@@ -59,7 +59,7 @@ _LEARNING: Mapping[str, Constraint] = {
     "cv": integer(least=2),
 }
 
-# What k is chosen among, the default first.
+# The candidates for a learned k, the default first.
 _KS = (60.0, 1.0, 4.0, 12.0, 30.0, 120.0, 300.0, 1000.0)
 
 
@@ -68,7 +68,7 @@ def _is_learned(value: Any) -> bool:
 
 
 def _or_learned(constraint: Constraint) -> Constraint:
-    """Return the constraint that also lets "learned" pass."""
+    """Return the constraint that also accepts "learned"."""
     return Constraint(f"{constraint.allowed}, or 'learned'", lambda value: _is_learned(value) or constraint.test(value))
 
 
@@ -80,10 +80,10 @@ def row_starts(preferences: Preferences) -> Ints:
     return preferences.list_offsets[preferences.list_starts]
 
 
-def add_up(preferences: Preferences, terms: Floats, weights: Floats | None, *, fine: bool = False) -> Floats:
-    """Return the sum of the terms of every slot's rows, each times its list's weight, exact in any order of experts.
+def sum_by_slot(preferences: Preferences, terms: Floats, weights: Floats | None, *, fine: bool = False) -> Floats:
+    """Return the weighted sum of the terms of every slot, the same bits for any order of experts.
 
-    `fine` sums keep their digits however small they are beside others of the instance.
+    With `fine`, small sums keep all digits beside large ones of the same instance.
     """
     if weights is not None:
         terms = terms * np.repeat(weights, preferences.list_lengths)
@@ -91,8 +91,8 @@ def add_up(preferences: Preferences, terms: Floats, weights: Floats | None, *, f
     return exact_sums(terms, preferences.slot, preferences.n_slots, starts, most, fine=fine)
 
 
-def add_lists(preferences: Preferences, terms: Floats, weights: Floats | None) -> Floats:
-    """Return the sum over the lists of every instance of their terms times their weights, exact in any order."""
+def sum_by_instance(preferences: Preferences, terms: Floats, weights: Floats | None) -> Floats:
+    """Return the weighted sum of the terms of the lists of every instance, the same bits for any order."""
     if weights is not None:
         terms = terms * weights
     starts = preferences.list_starts
@@ -100,16 +100,16 @@ def add_lists(preferences: Preferences, terms: Floats, weights: Floats | None) -
 
 
 def count_lists(preferences: Preferences, weights: Floats | None) -> Floats:
-    """Return in how many lists, by weight, every slot stands."""
+    """Return the total weight of the lists that hold every slot."""
     if weights is None:
         return np.bincount(preferences.slot, minlength=preferences.n_slots).astype(np.float64)
-    return add_up(preferences, np.ones(preferences.n_rows), weights)
+    return sum_by_slot(preferences, np.ones(preferences.n_rows), weights)
 
 
 def put_last(preferences: Preferences, score: Floats, silent: NDArray[np.bool_]) -> Floats:
-    """Return the scores with the silent slots, about which no list says anything, at the end of their instance.
+    """Return the scores with the silent slots, which are in no list, at the end of their instance.
 
-    They score 0, or as little as the lowest of the others where that is below 0.
+    They score 0, or the lowest score of the others where that is below 0.
     """
     if not silent.any():
         return score
@@ -119,8 +119,8 @@ def put_last(preferences: Preferences, score: Floats, silent: NDArray[np.bool_])
     return np.where(silent, lowest[instance], score)
 
 
-class Weighing(Aggregator):
-    """Fusion by a weighted sum, the weights given or learned."""
+class WeightedFusion(Aggregator):
+    """Base class of fusion by a weighted sum, with given or learned weights."""
 
     weights: Mapping[str, float] | str | None
     unknown_experts: str
@@ -132,14 +132,14 @@ class Weighing(Aggregator):
     training_: Annotated[dict[str, Any], RECORDED_RANGE]
 
     def needs_labels(self) -> bool:
-        """Return whether weights, or what else can be, are learned from labels."""
+        """Return whether weights or other parameters are learned from labels."""
         return _is_learned(self.weights)
 
     def _learns(self) -> bool:
         return self.needs_labels()
 
     def _list_weights(self, preferences: Preferences) -> Floats | None:
-        """Return the weight of every list: the container's own times the expert's; None when all are 1."""
+        """Return the weight of every list: that of the preferences times that of the expert; None if all are 1."""
         owner = type(self).__name__
         if not isinstance(self.weights, str):
             return list_weights(preferences, self.weights, owner, self.unknown_experts)
@@ -156,7 +156,7 @@ class Weighing(Aggregator):
 
 
 def by_expert(preferences: Preferences, terms: Floats, weights: Floats | None) -> tuple[list[str], Floats, Floats]:
-    """Return the experts, what the rows of each add to every slot, and 0 for what is added besides."""
+    """Return the experts, their contributions to every slot, and 0 for the constant part."""
     if weights is not None:
         terms = terms * np.repeat(weights, preferences.list_lengths)
     out = np.zeros((preferences.n_slots, preferences.n_experts))
@@ -166,11 +166,11 @@ def by_expert(preferences: Preferences, terms: Floats, weights: Floats | None) -
 
 def reciprocal_ranks(preferences: Preferences, k: float, ties: str, weights: Floats | None) -> Floats:
     """Return the score of reciprocal rank fusion for every slot."""
-    return add_up(preferences, 1.0 / (k + preferences.ranks(ties)), weights)
+    return sum_by_slot(preferences, 1.0 / (k + preferences.ranks(ties)), weights)
 
 
 @register_method
-class RRF(Weighing):
+class RRF(WeightedFusion):
     """Reciprocal rank fusion: each list gives its item at rank r the score 1 / (k + r).
 
     score(i) = sum over lists of w / (k + r_i). Ranks of ranked lists are used as given; scores and ratings are ranked
@@ -180,22 +180,22 @@ class RRF(Weighing):
     Parameters
     ----------
     k : float or "learned"
-        How slowly trust decays with rank; 60 in the original paper. "learned": `fit` chooses it from labels, among
-        numbers from 1 to 1000.
+        The larger, the slower scores decay with rank; 60 in the original paper. "learned": `fit` chooses it from
+        labels, among numbers from 1 to 1000.
     weights : mapping from expert to float, or "learned", optional
         Trust in each expert; those not named weigh 1. "learned": `fit` learns it from labels. Multiplied by the weights
         of the preferences.
     ties : {"min", "max", "average", "dense", "ordinal"}
-        What equal scores of one list share.
+        The rank that equal scores of one list share.
     unknown_experts : {"error", "ignore"}
-        What to do with weights for experts the preferences do not know, and with experts whose weights were not
-        learned; ignored ones weigh nothing.
+        What to do with weights of experts that are not in the preferences, and with experts without a learned weight;
+        ignored experts have weight 0.
     unjudged : {"zero", "drop"}
         Whether training items without a label count as labelled 0, or are left out.
     select : str
         The metric by which k and the penalty on weights are chosen, in the papers' convention.
     cv : int
-        Folds of the cross-validation that chooses where `fit` gets no validation part.
+        The folds of the cross-validation that is used where `fit` gets no validation data.
 
     Attributes
     ----------
@@ -204,7 +204,7 @@ class RRF(Weighing):
     experts_, adherence_
         The experts of the training data and their weights, where these are learned: the mean is 1.
     training_ : dict
-        Where something is learned, what the training lists were like; see `CRF`.
+        Where something is learned, a record of the training lists; see `CRF`.
 
     Notes
     -----
@@ -212,12 +212,11 @@ class RRF(Weighing):
     a sum.
 
     Learned weights minimise the mean over instances of -Σ_i t_i ln softmax(score)_i, t being 2^label - 1 as shares of
-    their sum, plus ridge/2 times the variance of the weights. The problem is convex for every k; weights below 0 are
-    not allowed, so that an expert who is mostly wrong is not heard at all. Ridges run from infinity, which is plain
-    fusion, down to 0.0003; which of them, and which k, is chosen on the validation part given to `fit`, or by
-    cross-validation. Fewer than four usable instances choose nothing: the ridge is then 0.1 and k 60. An expert of the
-    vocabulary without a list in training has the mean weight. Each ridge costs a few Newton steps of O(R K + K³) for K
-    experts.
+    their sum, plus ridge/2 times the variance of the weights. The problem is convex for every k. Weights are not
+    negative, so that an expert who is mostly wrong gets 0. Ridges range from infinity, which is plain fusion, down to
+    0.0003; the ridge and k are chosen on the validation data given to `fit`, or by cross-validation. With fewer than
+    four usable instances nothing is chosen: the ridge is 0.1 and k is 60. An expert without a list in training has the
+    mean weight. Each ridge costs a few Newton steps of O(R K + K³) for K experts.
 
     References
     ----------
@@ -231,7 +230,7 @@ class RRF(Weighing):
     >>> cc.RRF(k=60).fit_predict(runs).ranking()
     ['b', 'a', 'd', 'c']
 
-    With labels, the experts who are right are believed:
+    With labels, experts who agree with them get larger weights:
 
     >>> runs, labels = cc.synthetic.labelled_runs(60, random_state=1)
     >>> rrf = cc.RRF(k="learned", weights="learned").fit(runs[:40], labels)
@@ -323,13 +322,13 @@ class ISR(Aggregator):
     Parameters
     ----------
     ties : {"min", "max", "average", "dense", "ordinal"}
-        What equal scores of one list share.
+        The rank that equal scores of one list share.
 
     Notes
     -----
-    Cost O(R) for R rows, plus the sort of lists that are not sorted by score already. Scores fall fast, so that two are
-    equal when they agree to 1e-12 of themselves, not of the best: a list of any length keeps its order. Equal to ranx's
-    `isr` where no list has ties; ranx ranks equal scores in the order they come.
+    Cost O(R) for R rows, plus the sort of lists that are not sorted by score already. Scores fall fast, so two scores
+    are equal when they agree to 1e-12 relative to themselves, not to the best: a list of any length keeps its order.
+    Equal to ranx's `isr` where no list has ties; ranx ranks equal scores in input order.
 
     References
     ----------
@@ -371,7 +370,7 @@ class LogISR(Aggregator):
     sigma : float
         Keeps items of a single list apart; 0 is the bare Log_ISR, in which all of them score 0.
     ties : {"min", "max", "average", "dense", "ordinal"}
-        What equal scores of one list share.
+        The rank that equal scores of one list share.
 
     Notes
     -----
@@ -401,18 +400,18 @@ class LogISR(Aggregator):
 
     def _scores(self, preferences: Preferences) -> Floats:
         total, count = _inverse_squares(preferences, self.ties)
-        # Weights below 1 must not turn the logarithm, and with it the order, around.
+        # With weights below 1 the logarithm would be negative and reverse the order.
         return np.log(np.maximum(count, 1.0) + self.sigma) * total
 
 
 def _inverse_squares(preferences: Preferences, ties: str) -> tuple[Floats, Floats]:
     weights = preferences.list_weight
     rank = preferences.ranks(ties)
-    return add_up(preferences, 1.0 / (rank * rank), weights, fine=True), count_lists(preferences, weights)
+    return sum_by_slot(preferences, 1.0 / (rank * rank), weights, fine=True), count_lists(preferences, weights)
 
 
 def normalise(preferences: Preferences, norm: str, owner: str) -> tuple[Floats, Floats | None]:
-    """Return the normalised score of every row, and what each list gives to items it leaves out (None for nothing).
+    """Return the normalised score of every row, and the score of each list for absent items (None for none).
 
     Parameters
     ----------
@@ -442,13 +441,13 @@ def normalise(preferences: Preferences, norm: str, owner: str) -> tuple[Floats, 
 
 
 def _scaled(value: Floats, offsets: Ints, norm: str) -> Floats:
-    """Return the values of every (non-empty) list under a norm that looks at scores."""
+    """Return the values of every (non-empty) list under a norm of scores."""
     starts, lengths = offsets[:-1], np.diff(offsets)
     high = np.maximum.reduceat(value, starts)
     low = np.minimum.reduceat(value, starts)
     size = np.maximum(high, -low)
     if not ((size == 0) | ((size > _SMALL) & (size < _LARGE))).all():
-        # Norms do not depend on the unit, and in this one neither sums nor squares leave the range of numbers.
+        # Norms are scale-free; after scaling by a power of 2 sums and squares do not overflow.
         power = -np.frexp(size)[1]
         value = np.ldexp(value, np.repeat(power, lengths))
         high, low = np.ldexp(high, power), np.ldexp(low, power)
@@ -457,7 +456,7 @@ def _scaled(value: Floats, offsets: Ints, norm: str) -> Floats:
         scale[scale == 0] = 1.0
         scaled: Floats = value / np.repeat(scale, lengths)
         return scaled
-    # Taken from the smallest first, so that a large common offset costs no digits.
+    # Subtract the smallest value first, so that a large common offset costs no digits.
     out: Floats = value - np.repeat(low, lengths)
     flat = high == low
     if norm == "min-max":
@@ -476,7 +475,7 @@ def _scaled(value: Floats, offsets: Ints, norm: str) -> Floats:
 
 
 class _Comb(Aggregator):
-    """Normalise every list, then combine the normalised scores of each item; subclasses say how."""
+    """Base class: normalise every list, then combine the normalised scores of each item in `_combine`."""
 
     tags = Tags(accepts=LISTS, cost="O(R)")
     _relative_weights = True
@@ -495,29 +494,29 @@ class _Comb(Aggregator):
         if self.norm in _SIGNED and (value < 0).any():
             size = self._combine(preferences, np.abs(value), absent, weights)
             score = merge_ties(score, size, preferences.slots.offsets)
-        # Under "borda" every list says something about every item.
+        # Under "borda" every list gives every item a score.
         return score if absent is not None else put_last(preferences, score, count_lists(preferences, weights) == 0)
 
     def _combine(
         self, preferences: Preferences, value: Floats, absent: Floats | None, weights: Floats | None
     ) -> Floats:
         """Return one score per slot from the normalised scores; anything finite for slots in no list."""
-        raise TypeError(f"{type(self).__name__} does not say how to combine")
+        raise TypeError(f"{type(self).__name__} does not define _combine")
 
 
 def _total(preferences: Preferences, value: Floats, absent: Floats | None, weights: Floats | None) -> Floats:
-    """Return the weighted sum of the values of every slot, `absent` standing in for the lists that leave it out."""
+    """Return the weighted sum of the values of every slot, with `absent` for the lists that leave it out."""
     if absent is None:
-        return add_up(preferences, value, weights)
-    rest = add_lists(preferences, absent, weights)[preferences.slots.instance]
-    return rest + add_up(preferences, value - np.repeat(absent, preferences.list_lengths), weights)
+        return sum_by_slot(preferences, value, weights)
+    rest = sum_by_instance(preferences, absent, weights)[preferences.slots.instance]
+    return rest + sum_by_slot(preferences, value - np.repeat(absent, preferences.list_lengths), weights)
 
 
 def _number(preferences: Preferences, absent: Floats | None, weights: Floats | None) -> Floats:
-    """Return how many lists, by weight, give every slot a value: those that hold it, or all where `absent` is given."""
+    """Return the total weight of the lists with a value for every slot: those that hold it, or all with `absent`."""
     if absent is None:
         return count_lists(preferences, weights)
-    return add_lists(preferences, np.ones(preferences.n_lists), weights)[preferences.slots.instance]
+    return sum_by_instance(preferences, np.ones(preferences.n_lists), weights)[preferences.slots.instance]
 
 
 @register_method
@@ -530,7 +529,7 @@ class CombSUM(_Comb):
     Parameters
     ----------
     norm : {"min-max", "max", "sum", "z-score", "rank", "borda", "none"}
-        What is done to the scores s of each list first. Ties keep equal values under all of them.
+        The normalisation of the scores s of each list. Ties keep equal values under all of them.
 
         - "min-max": (s - min) / (max - min); 1 for every item of a list whose scores are all equal.
         - "max": s / max; where max <= 0, s divided by the largest magnitude, which keeps the order; 0 where all
@@ -543,10 +542,10 @@ class CombSUM(_Comb):
 
     Notes
     -----
-    Cost O(R) for R rows. Ranks count as scores -r, which "max" and "none" refuse because ranks have no zero. Values of
-    both signs may cancel: items tie where their scores agree to 1e-12 of what the magnitudes add up to. Equal to ranx
-    but for lists of equal scores, which ranx gives 0, and for ties under "rank" and "borda", which ranx breaks by
-    the order they come in.
+    Cost O(R) for R rows. Ranks count as scores -r, except under "max" and "none", which reject ranks because they have
+    no zero. Values of both signs may cancel: items tie where their scores agree to 1e-12 of the sum of magnitudes.
+    Equal to ranx except for lists of equal scores, which get 0 in ranx, and for ties under "rank" and "borda", which
+    ranx breaks by input order.
 
     References
     ----------
@@ -581,7 +580,7 @@ class CombMNZ(_Comb):
     Parameters
     ----------
     norm : {"min-max", "max", "sum", "z-score", "rank", "borda", "none"}
-        What is done to the scores of each list first, ties included; see `CombSUM`.
+        The normalisation of the scores of each list; see `CombSUM`.
 
     Notes
     -----
@@ -618,7 +617,7 @@ class CombANZ(_Comb):
     Parameters
     ----------
     norm : {"min-max", "max", "sum", "z-score", "rank", "borda", "none"}
-        What is done to the scores of each list first, ties included; see `CombSUM`.
+        The normalisation of the scores of each list; see `CombSUM`.
 
     Notes
     -----
@@ -667,21 +666,21 @@ def _extreme(
 
 def _cells(preferences: Preferences, value: Floats, absent: Floats | None) -> Iterator[tuple[Ints, Ints, Floats]]:
     p = preferences
-    return blocks(value, absent, p.slot, p.list_offsets, p.list_starts, p.slots.offsets)
+    return cell_blocks(value, absent, p.slot, p.list_offsets, p.list_starts, p.slots.offsets)
 
 
 @register_method
 class CombMIN(_Comb):
     """The smallest normalised score of the item over the lists that hold it.
 
-    score(i) = min over lists of s_i. Lists that leave the item out do not count; an item in no list scores 0, or
-    shares the lowest score where that is below 0. Empty lists add nothing. Weights only say who counts: a list of
-    weight 0 does not.
+    score(i) = min over lists of s_i. Lists that leave the item out do not count; an item in no list scores 0, or shares
+    the lowest score where that is below 0. Empty lists add nothing. Lists of weight 0 do not count; other weights make
+    no difference.
 
     Parameters
     ----------
     norm : {"min-max", "max", "sum", "z-score", "rank", "borda", "none"}
-        What is done to the scores of each list first, ties included; see `CombSUM`.
+        The normalisation of the scores of each list; see `CombSUM`.
 
     Notes
     -----
@@ -711,14 +710,14 @@ class CombMIN(_Comb):
 class CombMAX(_Comb):
     """The largest normalised score of the item over the lists that hold it.
 
-    score(i) = max over lists of s_i. Lists that leave the item out do not count; an item in no list scores 0, or
-    shares the lowest score where that is below 0. Empty lists add nothing. Weights only say who counts: a list of
-    weight 0 does not.
+    score(i) = max over lists of s_i. Lists that leave the item out do not count; an item in no list scores 0, or shares
+    the lowest score where that is below 0. Empty lists add nothing. Lists of weight 0 do not count; other weights make
+    no difference.
 
     Parameters
     ----------
     norm : {"min-max", "max", "sum", "z-score", "rank", "borda", "none"}
-        What is done to the scores of each list first, ties included; see `CombSUM`.
+        The normalisation of the scores of each list; see `CombSUM`.
 
     Notes
     -----
@@ -755,7 +754,7 @@ class CombMED(_Comb):
     Parameters
     ----------
     norm : {"min-max", "max", "sum", "z-score", "rank", "borda", "none"}
-        What is done to the scores of each list first, ties included; see `CombSUM`.
+        The normalisation of the scores of each list; see `CombSUM`.
 
     Notes
     -----
@@ -787,7 +786,7 @@ class CombMED(_Comb):
 
 
 @register_method
-class WeightedSum(Weighing, _Comb):
+class WeightedSum(WeightedFusion, _Comb):
     """The sum of the normalised scores of the item, each list weighed by the trust in its expert.
 
     score(i) = sum over lists of w * s_i. CombSUM with weights given by expert. An item that a list leaves out gets
@@ -800,23 +799,23 @@ class WeightedSum(Weighing, _Comb):
         Trust in each expert; those not named weigh 1. "learned": `fit` learns it from labels as `RRF` does. Multiplied
         by the weights of the preferences.
     norm : {"min-max", "max", "sum", "z-score", "rank", "borda", "none"}
-        What is done to the scores of each list first, ties included; see `CombSUM`.
+        The normalisation of the scores of each list; see `CombSUM`.
     unknown_experts : {"error", "ignore"}
-        What to do with weights for experts the preferences do not know, and with experts whose weights were not
-        learned; ignored ones weigh nothing.
+        What to do with weights of experts that are not in the preferences, and with experts without a learned weight;
+        ignored experts have weight 0.
     unjudged : {"zero", "drop"}
         Whether training items without a label count as labelled 0, or are left out.
     select : str
         The metric by which the penalty on weights is chosen, in the papers' convention.
     cv : int
-        Folds of the cross-validation that chooses where `fit` gets no validation part.
+        The folds of the cross-validation that is used where `fit` gets no validation data.
 
     Attributes
     ----------
     experts_, adherence_
         The experts of the training data and their weights, where these are learned: the mean is 1.
     training_ : dict
-        Where something is learned, what the training lists were like; see `CRF`.
+        Where something is learned, a record of the training lists; see `CRF`.
 
     Notes
     -----
@@ -868,7 +867,7 @@ class WeightedSum(Weighing, _Comb):
         self.experts_, self.adherence_ = found.experts, found.weights
 
     def _terms(self, preferences: Preferences) -> Floats:
-        """Return what every row adds compared with not being listed."""
+        """Return the contribution of every row, relative to an absent item."""
         value, absent = normalise(preferences, self.norm, type(self).__name__)
         return value if absent is None else value - np.repeat(absent, preferences.list_lengths)
 
@@ -880,7 +879,7 @@ class WeightedSum(Weighing, _Comb):
             given = np.zeros((len(preferences), len(experts)))
             given[preferences.list_instance, preferences.list_expert] = absent if weights is None else absent * weights
             out += given[preferences.slots.instance]
-        # An item in no list is last by nobody's doing.
+        # The score of an item in no list is no expert's contribution.
         silent = count_lists(preferences, weights) == 0
         base[silent] = self._scores(preferences)[silent] - out[silent].sum(axis=1)
         return experts, out, base
@@ -891,7 +890,7 @@ class WeightedSum(Weighing, _Comb):
         return _total(preferences, value, absent, weights)
 
     def _data_shift(self, preferences: Preferences) -> str:
-        # These two look at the order alone.
+        # These two norms use the order only.
         return "" if self.norm in ("rank", "borda") else value_shift(self, preferences)
 
 
@@ -907,10 +906,10 @@ class CombMNZRank(Aggregator):
     Parameters
     ----------
     k : int, optional
-        How far down the lists count. None takes the largest rank of the instance, which is the length of its longest
+        The depth to which lists count. None takes the largest rank of the instance, which is the length of its longest
         list where ranks have no gaps.
     ties : {"min", "max", "average", "dense", "ordinal"}
-        What equal scores of one list share.
+        The rank that equal scores of one list share.
 
     Notes
     -----
@@ -945,8 +944,8 @@ class CombMNZRank(Aggregator):
         else:
             k = np.full(preferences.n_rows, float(self.k))
         inside = rank <= k
-        total = add_up(preferences, np.where(inside, k + 1.0 - rank, 0.0), weights)
-        return total * add_up(preferences, inside.astype(np.float64), weights)
+        total = sum_by_slot(preferences, np.where(inside, k + 1.0 - rank, 0.0), weights)
+        return total * sum_by_slot(preferences, inside.astype(np.float64), weights)
 
 
 def _largest(values: Floats, starts: Ints) -> Floats:

@@ -1,7 +1,6 @@
-"""Majority methods: items meet two by two, and what counts is who is preferred to whom by more of the experts.
+"""Pairwise majority methods: Condorcet, Copeland and Kemeny.
 
-A pair is decided by the lists that hold both items (or by observed comparisons); nothing here looks at how far apart
-two positions are.
+The lists that hold both items (or observed comparisons) vote on a pair; the distance of two positions does not count.
 """
 
 from __future__ import annotations
@@ -35,57 +34,57 @@ if TYPE_CHECKING:
     from concordant.data.features import Features
     from concordant.data.labels import Labels
 
-__all__ = ["Condorcet", "Copeland", "Duels", "Kemeny"]
+__all__ = ["Condorcet", "Copeland", "Kemeny", "PairwiseVotes"]
 
 PAIRED = LISTS | {"comparisons"}
 MISSING = one_of("auto", "unknown", "below")
-# Equals are told apart by reciprocal rank fusion with its usual constant.
+# Ties are broken by reciprocal rank fusion with its usual constant.
 _RRF_K = 60.0
-# Up to this many items a sort by majority reads a table of all pairs.
+# Up to this many items a sort by majority uses a table of all pairs.
 _TABLE_SIZE = 1000
-# From this many items on the work on an instance is done mostly outside the interpreter.
+# From this many items on threads help, because the work is mostly outside the interpreter lock.
 LARGE = 1000
-# Meetings of two items in a list, each counted twice, for which the compiler is loaded, and used once it is loaded.
-_MANY_MEETINGS, _SOME_MEETINGS = 1 << 31, 1 << 24
+# Pairs of items in lists, each counted twice, from which Numba is loaded, and from which it is used if loaded.
+_MANY_PAIRS, _SOME_PAIRS = 1 << 31, 1 << 24
 _COMPILED = "concordant.kernels.pairwise_majorities"
-# From this many pairs on an instance may be too large.
+# From this many pairs on the limits of memory and time are checked.
 _MANY_CELLS = 1e9
 
 T = TypeVar("T")
 
 
 def each_instance(work: Callable[[int], T], sizes: list[int]) -> list[T]:
-    """Return what `work` gives for every instance, in threads where some instance is large enough to gain by it."""
+    """Return the result of `work` for every instance, in threads where some instance is large."""
     if max(sizes, default=0) >= LARGE:
         return map_instances(work, len(sizes))
-    # On small instances the interpreter is the bottleneck, and threads only wait for each other.
+    # On small instances the interpreter lock makes threads slower.
     with threads(1):
         return map_instances(work, len(sizes))
 
 
 class MajorityVote(Aggregator):
-    """A method that goes by who beats whom."""
+    """Base class of methods on pairwise majorities."""
 
     def _counts_pairs(self) -> bool:
-        """Return whether it does with these parameters."""
+        """Return whether majorities are counted with these parameters."""
         return True
 
     def _consensus(self, preferences: Votes, known: Any = None) -> Consensus:
-        # Instances are scored some at a time; whether loading the compiler pays is known here.
-        if isinstance(preferences, Preferences) and self._counts_pairs() and _meetings(preferences) >= _MANY_MEETINGS:
+        # Instances are scored in parts; only here is it known whether loading Numba pays.
+        if isinstance(preferences, Preferences) and self._counts_pairs() and _pair_count(preferences) >= _MANY_PAIRS:
             import_module(_COMPILED)
         return super()._consensus(preferences, known)
 
 
-def _meetings(votes: Preferences) -> float:
-    """Return how many pairs of items all lists compare at most, each pair counted twice."""
+def _pair_count(votes: Preferences) -> float:
+    """Return an upper bound of the number of pairs in all lists, each counted twice."""
     return float((np.diff(votes.list_starts) * np.square(votes.slots.sizes, dtype=np.float64)).sum())
 
 
-class Duels:
-    """The votes of a container as meetings of two items, instance by instance."""
+class PairwiseVotes:
+    """The votes on pairs of items, instance by instance."""
 
-    # Whether compiled loops count them.
+    # Whether compiled loops count the votes.
     compiled = False
 
     def __init__(self, votes: Votes) -> None:
@@ -93,30 +92,30 @@ class Duels:
         self.sizes: list[int] = np.diff(votes.slots.offsets).tolist()
 
     @staticmethod
-    def of(votes: Votes, missing: str = "auto") -> Duels:
-        """Return the meetings of preferences or comparisons.
+    def of(votes: Votes, missing: str = "auto") -> PairwiseVotes:
+        """Return the pairwise votes of preferences or comparisons.
 
         Parameters
         ----------
         votes : Preferences or Comparisons
-            What the experts said.
+            The votes.
         missing : {"auto", "unknown", "below"}
-            Whether a list says nothing about items it leaves out, or puts them, tied, below those it holds; or what the
-            preferences declare of each instance.
+            "unknown": a list says nothing about items it leaves out. "below": they are tied below its items. "auto":
+            what the preferences declare, instance by instance.
         """
-        return ListDuels(votes, missing) if isinstance(votes, Preferences) else ObservedDuels(votes)
+        return ListVotes(votes, missing) if isinstance(votes, Preferences) else ComparisonVotes(votes)
 
-    def least(self, instance: int) -> float:
-        """Return the margin up to which a meeting is undecided: 0 for counts, rounding error for weights."""
-        raise TypeError("a way to count votes says when they are equal")
+    def tie_margin(self, instance: int) -> float:
+        """Return the margin up to which a pair is tied: 0 for counts, the rounding error for weights."""
+        raise TypeError(f"{type(self).__name__} does not define tie_margin")
 
     def fallback(self) -> Floats:
-        """Return, for every slot, what decides between items that are equal in all meetings."""
-        raise TypeError("a way to count votes says what decides between equals")
+        """Return the tie-break of every slot, for items that are equal in all pairs."""
+        raise TypeError(f"{type(self).__name__} does not define fallback")
 
     def pair_votes(self, instance: int, ties: bool = False) -> tuple[Ints, Ints, Floats]:
         """Return (first, second, weight) of votes for one item over another; with `ties`, tied ones count both ways."""
-        raise TypeError("a way to count votes lists them")
+        raise TypeError(f"{type(self).__name__} does not define pair_votes")
 
     def ballots(self, instance: int) -> pairwise_wins.Ballots | None:
         """Return the lists of an instance as tables of positions, or None where pairs are better counted one by one."""
@@ -136,13 +135,13 @@ class Duels:
         return out
 
     def majorities(self, instance: int, strict: bool = False) -> NDArray[np.bool_]:
-        """Return the table of who beats whom; `strict` asks for more than half of all votes on the pair, ties too."""
-        n, least = self.sizes[instance], self.least(instance)
+        """Return the majority table: whether row beats column; `strict` needs more than half of all votes."""
+        n, tie_margin = self.sizes[instance], self.tie_margin(instance)
         votes = self.ballots(instance)
         if votes is None:
             ahead = pairwise_wins.pair_matrix(*self.pair_votes(instance), n)
             behind = pairwise_wins.pair_matrix(*self.pair_votes(instance, ties=True), n).T if strict else ahead.T
-            return ahead - behind > least
+            return ahead - behind > tie_margin
         out = np.zeros((n, n), dtype=np.bool_)
         if self.compiled:
             from concordant.kernels import pairwise_majorities
@@ -151,7 +150,7 @@ class Duels:
             return out
         for tile in pairwise_wins.tiles(n, whole=True):
             ahead, behind = pairwise_wins.compare(votes, tile, ties_against=strict)
-            won = ahead - behind > least if least else ahead > behind
+            won = ahead - behind > tie_margin if tie_margin else ahead > behind
             out[tile.row : tile.row_end, tile.column : tile.column_end] = won
         return out
 
@@ -160,14 +159,14 @@ class Duels:
         table: list[list[bool]] = self.majorities(instance).tolist()
         return lambda a, b: table[a][b]
 
-    def outcomes(self, instance: int, spread: bool = False) -> tuple[Ints, Ints]:
-        """Return how many others each item of an instance beats and loses to; `spread` uses threads within it."""
-        n, least = self.sizes[instance], self.least(instance)
+    def outcomes(self, instance: int, threaded: bool = False) -> tuple[Ints, Ints]:
+        """Return the number of items that each item beats and loses to; `threaded` uses threads within the instance."""
+        n, tie_margin = self.sizes[instance], self.tie_margin(instance)
         votes = self.ballots(instance)
         if votes is None:
-            return pairwise_wins.pair_outcomes(*self.pair_votes(instance), n, least)
+            return pairwise_wins.pair_outcomes(*self.pair_votes(instance), n, tie_margin)
         wins, losses = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-        if self.compiled and not spread:
+        if self.compiled and not threaded:
             from concordant.kernels import pairwise_majorities
 
             pairwise_majorities.outcomes(*_by_item(votes), wins, losses)
@@ -175,9 +174,9 @@ class Duels:
         parts = pairwise_wins.tiles(n)
 
         def work(t: int) -> tuple[Ints, Ints, Ints, Ints]:
-            return pairwise_wins.tile_outcomes(votes, parts[t], least)
+            return pairwise_wins.tile_outcomes(votes, parts[t], tie_margin)
 
-        done = map_instances(work, len(parts)) if spread else [work(t) for t in range(len(parts))]
+        done = map_instances(work, len(parts)) if threaded else [work(t) for t in range(len(parts))]
         for tile, (won, lost, column_won, column_lost) in zip(parts, done, strict=True):
             wins[tile.row : tile.row_end] += won
             losses[tile.row : tile.row_end] += lost
@@ -187,17 +186,17 @@ class Duels:
         return wins, losses
 
     def each(self, work: Callable[[int], T]) -> list[T]:
-        """Return what `work` gives for every instance, in threads where that is quicker."""
+        """Return the result of `work` for every instance, in threads where that is faster."""
         return map_instances(work, len(self.sizes)) if self.compiled else each_instance(work, self.sizes)
 
     def check_work(self, owner: str) -> None:
-        """Raise where meetings of all pairs of an instance take too much."""
+        """Raise where all pairs of an instance exceed the limits of memory or time."""
 
     def all_outcomes(self, owner: str) -> tuple[Floats, Floats]:
-        """Return how many others every slot beats and loses to, or raise in the name of a method that asks too much."""
+        """Return the number of items that every slot beats and loses to; `owner` is the method named in errors."""
         self.check_work(owner)
         if len(self.sizes) == 1:
-            found = [self.outcomes(0, spread=True)]
+            found = [self.outcomes(0, threaded=True)]
         else:
             found = self.each(self.outcomes)
         none = np.zeros(0)
@@ -211,19 +210,19 @@ def _by_item(votes: pairwise_wins.Ballots) -> tuple[NDArray[Any], NDArray[Any]]:
     return low, low if votes.high is votes.low else np.ascontiguousarray(votes.high.T)
 
 
-class ListDuels(Duels):
-    """Lists as meetings: a list votes once for each pair it holds."""
+class ListVotes(PairwiseVotes):
+    """Pairwise votes of lists: a list votes once on each pair it holds."""
 
     def __init__(self, votes: Preferences, missing: str) -> None:
         super().__init__(votes)
         self.votes = votes
         self.below: list[bool] = votes.below(missing).tolist()
-        # Loaded once, the compiler is there for whoever has more than a moment's work.
-        self.compiled = _COMPILED in sys.modules and votes.list_weight is None and _meetings(votes) >= _SOME_MEETINGS
+        # Once Numba is loaded, it is used for smaller work too.
+        self.compiled = _COMPILED in sys.modules and votes.list_weight is None and _pair_count(votes) >= _SOME_PAIRS
         self.position = votes.positions("dense").astype(np.int32)
 
     def weights(self, instance: int) -> Floats | None:
-        """Return the weights of the lists of an instance, on a grid on which their sums are exact; None for all 1."""
+        """Return the weights of the lists of an instance, rounded so that sums are exact; None if all are 1."""
         p = self.votes
         if p.list_weight is None:
             return None
@@ -232,7 +231,7 @@ class ListDuels(Duels):
         rounded: Floats = (weights + magic) - magic
         return None if (rounded == 1).all() else rounded
 
-    def least(self, instance: int) -> float:
+    def tie_margin(self, instance: int) -> float:
         weights = self.weights(instance)
         return 0.0 if weights is None else TOLERANCE * float(weights.sum())
 
@@ -244,7 +243,7 @@ class ListDuels(Duels):
         for n in np.flatnonzero(cells > _MANY_CELLS).tolist():
             if not self.below[n] and pairwise_wins.sparse(self._rows(n)[0], self.sizes[n]):
                 cells[n] = 0.0
-        # The outcomes of tiles until they are added up, and the time of one list.
+        # The memory of the outcomes of all tiles, and the time of one list.
         check_limits(owner, self.votes, "meetings of all pairs", n_bytes=0.12 * cells, seconds=1e-9 * cells)
 
     def _rows(self, instance: int) -> tuple[Ints, Codes, Codes]:
@@ -286,15 +285,15 @@ class ListDuels(Duels):
     def beats(self, instance: int) -> Callable[[int, int], bool]:
         if self.sizes[instance] <= _TABLE_SIZE:
             return super().beats(instance)
-        # A sort asks for few of the pairs of a large instance: count those alone.
-        votes, least = self._ballots(instance), self.least(instance)
+        # A sort needs few of the pairs of a large instance: count only those.
+        votes, tie_margin = self._ballots(instance), self.tie_margin(instance)
         low, high = np.ascontiguousarray(votes.low.T), np.ascontiguousarray(votes.high.T)
         weights = np.ones(low.shape[1]) if votes.weights is None else votes.weights
-        return lambda a, b: float(weights @ (low[a] < high[b]) - weights @ (low[b] < high[a])) > least
+        return lambda a, b: float(weights @ (low[a] < high[b]) - weights @ (low[b] < high[a])) > tie_margin
 
 
-class ObservedDuels(Duels):
-    """Observed comparisons as meetings: every outcome is a vote."""
+class ComparisonVotes(PairwiseVotes):
+    """Pairwise votes of observed comparisons: every outcome is a vote."""
 
     def __init__(self, votes: Comparisons) -> None:
         super().__init__(votes)
@@ -303,7 +302,7 @@ class ObservedDuels(Duels):
     def _rows(self, instance: int) -> slice:
         return slice(int(self.votes.row_starts[instance]), int(self.votes.row_starts[instance + 1]))
 
-    def least(self, instance: int) -> float:
+    def tie_margin(self, instance: int) -> float:
         c, rows = self.votes, self._rows(instance)
         return TOLERANCE * float(c.n_left[rows].sum() + c.n_right[rows].sum() + c.n_ties[rows].sum())
 
@@ -324,22 +323,21 @@ class ObservedDuels(Duels):
 class Condorcet(MajorityVote):
     """The number of items that the item beats by majority; a Condorcet winner, where there is one, comes first.
 
-    i beats j when a greater weight of lists prefers i to j than j to i. score(i) = how many items i beats. Equal
-    scores are moved apart by less than 1/2, by wins minus losses and then by reciprocal rank fusion with k = 60 (net
-    votes for comparisons), so that floor(score) is the number of wins. A list that ties two items is for neither.
-    Pairs that nobody decides are undecided; an item that nobody ranks neither wins nor loses, and loses to all others
-    where what lists leave out is below. Empty lists add nothing.
+    i beats j when a greater weight of lists prefers i to j than j to i. score(i) = how many items i beats. Equal scores
+    are separated by less than 1/2, by wins minus losses and then by reciprocal rank fusion with k = 60 (net votes for
+    comparisons), so that floor(score) is the number of wins. A list that ties two items votes for neither. A pair
+    without votes is tied; an item that nobody ranks neither wins nor loses, but loses to all others where absent items
+    are below. Empty lists add nothing.
 
     Parameters
     ----------
     fusion : bool
-        Merge sort the items with the majority as comparison instead of counting wins. The score is then M - place +
-        1; neighbours that tie, and are equal by reciprocal rank fusion, share the better one. Where majorities go
-        round in a circle the result depends on the order sorted, which is by reciprocal rank fusion, then as in the
-        input.
+        Merge sort the items with the majority as comparison, instead of counting wins. The score is then M - place + 1;
+        neighbours that tie, also in reciprocal rank fusion, share the better one. Where majorities are cyclic the
+        result depends on the initial order, which is by reciprocal rank fusion, then as in the input.
     missing : {"auto", "unknown", "below"}
-        What a list says about an item it leaves out. "unknown": nothing. "below": it prefers all it holds to all it
-        leaves out, as of cut-off lists. "auto": what the preferences declare, instance by instance. Comparisons leave
+        What a list says about an item it leaves out. "unknown": nothing. "below": it prefers all its items to all
+        absent ones, as in top-k lists. "auto": what the preferences declare, instance by instance. Comparisons leave
         nothing out.
 
     Notes
@@ -371,21 +369,21 @@ class Condorcet(MajorityVote):
         self.missing = missing
 
     def _scores(self, preferences: Votes) -> Floats:
-        duels = Duels.of(preferences, self.missing)
-        equal = duels.fallback()
+        votes = PairwiseVotes.of(preferences, self.missing)
+        tie_break = votes.fallback()
         if not self.fusion:
-            wins, losses = duels.all_outcomes("Condorcet")
-            return break_ties(wins, [wins - losses, equal], duels.offsets)
-        level = dense_ranks(equal, duels.offsets)
-        edges = duels.offsets.tolist()
-        parts = each_instance(lambda n: _merged(duels, n, level[edges[n] : edges[n + 1]]), duels.sizes)
+            wins, losses = votes.all_outcomes("Condorcet")
+            return break_ties(wins, [wins - losses, tie_break], votes.offsets)
+        level = dense_ranks(tie_break, votes.offsets)
+        edges = votes.offsets.tolist()
+        parts = each_instance(lambda n: _merge_sorted(votes, n, level[edges[n] : edges[n + 1]]), votes.sizes)
         return _joined(parts)
 
 
-def _merged(duels: Duels, instance: int, level: Ints) -> Floats:
+def _merge_sorted(votes: PairwiseVotes, instance: int, level: Ints) -> Floats:
     """Return the scores of one instance by merge sort, begun in descending order of `level`."""
     n = len(level)
-    beats = duels.beats(instance)
+    beats = votes.beats(instance)
     order = pairwise_wins.merge_order(np.argsort(-level, kind="stable").tolist(), beats)
     score = np.zeros(n)
     above = -1
@@ -400,16 +398,16 @@ def _merged(duels: Duels, instance: int, level: Ints) -> Floats:
 class Copeland(MajorityVote):
     """The number of items that the item beats by majority minus the number it loses to.
 
-    i beats j when a greater weight of lists prefers i to j than j to i. score(i) = wins - losses, which orders as
-    wins plus half the draws does. Equal scores stay tied. A list that ties two items is for neither. Pairs that
-    nobody decides count for neither, so that an item nobody ranks scores 0, in the middle, and comes last where what
-    lists leave out is below. Empty lists add nothing.
+    i beats j when a greater weight of lists prefers i to j than j to i. score(i) = wins - losses, which orders as wins
+    plus half the draws does. Equal scores stay tied. A list that ties two items votes for neither. A pair without votes
+    counts for neither item, so that an item nobody ranks scores 0, in the middle; it comes last where absent items are
+    below. Empty lists add nothing.
 
     Parameters
     ----------
     missing : {"auto", "unknown", "below"}
-        What a list says about an item it leaves out. "unknown": nothing. "below": it prefers all it holds to all it
-        leaves out, as of cut-off lists. "auto": what the preferences declare, instance by instance. Comparisons leave
+        What a list says about an item it leaves out. "unknown": nothing. "below": it prefers all its items to all
+        absent ones, as in top-k lists. "auto": what the preferences declare, instance by instance. Comparisons leave
         nothing out.
 
     Notes
@@ -442,12 +440,12 @@ class Copeland(MajorityVote):
         self.missing = missing
 
     def _scores(self, preferences: Votes) -> Floats:
-        wins, losses = Duels.of(preferences, self.missing).all_outcomes("Copeland")
+        wins, losses = PairwiseVotes.of(preferences, self.missing).all_outcomes("Copeland")
         return wins - losses
 
 
 class _Proof(NamedTuple):
-    """What is known about the ranking of one instance."""
+    """The ranking of one instance, its cost, a lower bound, and whether it is proven optimal."""
 
     score: Floats
     cost: float
@@ -460,32 +458,33 @@ class _Proof(NamedTuple):
 class Kemeny(Aggregator):
     """Minus the place of the item in a ranking that contradicts as few votes as possible.
 
-    A ranking costs, for each pair it puts in the order i, j, the weight of the lists (or comparisons) that prefer j
-    to i; the cheapest ranking is sought. score(i) = -place. A list that ties two items contradicts nothing. Items
-    that nobody ranks meet nobody and stand where net votes of 0 belong, in the middle; last where what lists leave out
-    is below. Empty lists add nothing.
+    For each pair that it ranks i above j, a ranking costs the weight of the lists (or comparisons) that prefer j to i.
+    The consensus is a ranking of least cost. score(i) = -place. A list that ties two items contradicts nothing. Items
+    that nobody ranks have net votes of 0 and are in the middle; last where absent items are below. Empty lists add
+    nothing.
 
-    Items are first split into groups that majorities connect in circles: everything outside the circles is ordered by
-    majority alone, and only the groups have to be solved. Of several cheapest rankings dynamic programming takes the
-    one that has the item with more net votes, then the better by reciprocal rank fusion with k = 60, where they first
-    differ; items that nothing tells apart share a place. The other solvers begin with the order by net votes and keep
-    the first cheapest ranking they meet; items that fare alike against everybody share a place there too.
+    Items are first split into the strongly connected components of the majority graph, the groups that majorities
+    connect in cycles. Groups are ordered by majority alone, and only the order within groups has to be solved. Among
+    several optimal rankings dynamic programming takes the one that has, at the first difference, the item with more net
+    votes, then the better by reciprocal rank fusion with k = 60; items that cannot be distinguished share a place. The
+    other solvers start with the order by net votes and keep the first optimal ranking they find; items with equal votes
+    against all others share a place there too.
 
     Parameters
     ----------
     solver : {"auto", "exact", "milp", "local"}
-        How groups are solved. "exact": by dynamic programming over subsets, for groups of up to 18 items. "milp": by
-        integer programming, until proven optimal or out of time. "local": by moving single items until that no longer
+        How groups are solved. "exact": dynamic programming over subsets, for groups of up to 18 items. "milp": integer
+        programming, until proven optimal or out of time. "local": local search, moving single items until no move
         helps. "auto": dynamic programming up to 16 items, integer programming up to `max_items`, local search above.
     max_items : int
         The largest group that "auto" gives to integer programming.
     time_limit : float
-        Seconds of integer programming for one call. Each instance may take its share of what is left, so easy ones
-        leave more to the hard. The answer depends on the machine's speed only where time runs out, which
+        Seconds of integer programming for one call. Each instance may take its share of the remaining time, so easy
+        ones leave more to hard ones. The answer depends on the speed of the machine only where time runs out, which
         `optimality_` shows.
     missing : {"auto", "unknown", "below"}
-        What a list says about an item it leaves out. "unknown": nothing. "below": it prefers all it holds to all it
-        leaves out, as of cut-off lists. "auto": what the preferences declare, instance by instance. Comparisons leave
+        What a list says about an item it leaves out. "unknown": nothing. "below": it prefers all its items to all
+        absent ones, as in top-k lists. "auto": what the preferences declare, instance by instance. Comparisons leave
         nothing out.
 
     Attributes
@@ -545,7 +544,7 @@ class Kemeny(Aggregator):
         validation: Any = None,
         features: Features | None = None,
     ) -> Consensus:
-        """Return the consensus of the preferences, and keep it and, of preferences in memory, how good it is."""
+        """Return the consensus of the preferences and store it; for preferences in memory also `optimality_`."""
         if isinstance(preferences, Blocks):
             return super().fit_predict(preferences, labels, validation=validation, features=features)
         votes = self._checked(preferences)
@@ -568,18 +567,20 @@ class Kemeny(Aggregator):
         return _joined([p.score for p in self._proofs(preferences)])
 
     def _proofs(self, preferences: Votes) -> list[_Proof]:
-        """Return the ranking of every instance and what is known about it, and warn of those that are not proven."""
+        """Return the ranking of every instance, and warn of those that are not proven optimal."""
         check_tables(preferences, "Kemeny")
-        duels = Duels.of(preferences, self.missing)
-        equal = duels.fallback()
-        edges = duels.offsets.tolist()
+        votes = PairwiseVotes.of(preferences, self.missing)
+        tie_break = votes.fallback()
+        edges = votes.offsets.tolist()
 
-        clock = _Clock(self.time_limit, len(duels.sizes))
+        budget = _TimeBudget(self.time_limit, len(votes.sizes))
 
         def solve(n: int) -> _Proof:
-            return self._instance(duels, n, equal[edges[n] : edges[n + 1]], preferences.instances[n], clock.share())
+            return self._instance(
+                votes, n, tie_break[edges[n] : edges[n + 1]], preferences.instances[n], budget.share()
+            )
 
-        proofs = map_instances(solve, len(duels.sizes))
+        proofs = map_instances(solve, len(votes.sizes))
         unsure = [n for n, p in enumerate(proofs) if not p.optimal]
         if unsure and self.solver in ("auto", "milp"):
             worst = max(unsure, key=lambda n: proofs[n].cost - proofs[n].bound)
@@ -592,16 +593,16 @@ class Kemeny(Aggregator):
             )
         return proofs
 
-    def _instance(self, duels: Duels, instance: int, equal: Floats, name: str, seconds: float) -> _Proof:
-        """Return the ranking of one instance and what is known about it."""
-        ahead = duels.counts(instance)
+    def _instance(self, votes: PairwiseVotes, instance: int, tie_break: Floats, name: str, seconds: float) -> _Proof:
+        """Return the ranking of one instance."""
+        ahead = votes.counts(instance)
         margin = ahead - ahead.T
-        slack = duels.least(instance)
+        slack = votes.tie_margin(instance)
         margin[np.abs(margin) <= slack] = 0.0
         n = len(margin)
         one = np.array([0, n], dtype=np.int64)
         net = margin.sum(axis=1)
-        key = dense_ranks(dense_ranks(net, one) * (n + 1) + dense_ranks(equal, one), one)
+        key = dense_ranks(dense_ranks(net, one) * (n + 1) + dense_ranks(tie_break, one), one)
         group = kemeny.strong_components(margin > 0)
         cost = np.maximum(-margin, 0.0)
         deadline = monotonic() + seconds
@@ -620,7 +621,7 @@ class Kemeny(Aggregator):
             proven &= solution.cost - solution.bound <= slack + 1e-6 * solution.cost * (solver == "milp")
             hardest = max(hardest, solver, key=_SOLVERS.index)
         floor = float(np.minimum(ahead, ahead.T)[np.triu_indices(n, 1)].sum())
-        score = -_lay_out(margin > 0, group, place, net, equal)
+        score = -_place_groups(margin > 0, group, place, net, tie_break)
         if proven:
             bound = extra
         return _Proof(score, floor + extra, floor + bound, bool(proven), hardest)
@@ -640,8 +641,8 @@ _SOLVERS = ("majority", "exact", "milp", "local")
 _DP_SIZE, _EXACT_SIZE = 16, 18
 
 
-class _Clock:
-    """Shares a limit of seconds among instances solved in any order on several threads."""
+class _TimeBudget:
+    """Divides a time limit among instances that several threads solve in any order."""
 
     def __init__(self, seconds: float, instances: int) -> None:
         self._end = monotonic() + seconds
@@ -656,12 +657,12 @@ class _Clock:
 
 
 def check_tables(votes: Votes, owner: str) -> None:
-    """Raise where counts, margins and costs of all pairs of items do not fit into memory."""
+    """Raise where tables of all pairs of items exceed the limit of memory."""
     check_limits(owner, votes, "tables of all pairs", n_bytes=32.0 * np.square(votes.slots.sizes, dtype=np.float64))
 
 
 def _joined(parts: list[Floats]) -> Floats:
-    """Return the scores of all instances end to end; none for no instances."""
+    """Return the scores of all instances, concatenated."""
     return np.concatenate([np.zeros(0), *parts])
 
 
@@ -671,13 +672,13 @@ def _members(group: Ints) -> list[Ints]:
     return np.split(order, np.flatnonzero(np.diff(group[order])) + 1) if len(group) else []
 
 
-def _solve(solver: str, cost: Floats, key: Ints, deadline: float, slack: float) -> kemeny.Solution:
-    """Return a solution for one group of items, those with equal votes against everybody sharing a place."""
+def _solve(solver: str, cost: Floats, key: Ints, deadline: float, slack: float) -> kemeny.KemenySolution:
+    """Return a solution for one group of items; items with equal votes against all others share a place."""
     if solver == "exact":
         return kemeny.subset_dp(cost, key, slack)
-    # Items that fare alike against everybody may as well stand side by side: they are solved as one.
+    # Items with equal votes against all others can be adjacent in an optimal ranking: they are solved as one.
     _, twin = np.unique(cost - cost.T, axis=0, return_inverse=True)
-    # NumPy 2.0 alone gives it two axes.
+    # Only NumPy 2.0 returns two axes.
     twin = twin.ravel()
     size = np.bincount(twin)
     merged = np.zeros((len(size), len(cost)))
@@ -691,27 +692,27 @@ def _solve(solver: str, cost: Floats, key: Ints, deadline: float, slack: float) 
         order = np.argsort(solution.position)
     else:
         order = kemeny.local_search(small, order, slack)
-        solution = kemeny.Solution(np.zeros(0), kemeny.ranking_cost(small, order), 0.0)
+        solution = kemeny.KemenySolution(np.zeros(0), kemeny.ranking_cost(small, order), 0.0)
     above = np.cumsum(size[order]) - size[order]
     place = np.empty(len(size))
     place[order] = above + (size[order] + 1) / 2
     return solution._replace(position=place[twin])
 
 
-def _lay_out(beats: NDArray[np.bool_], group: Ints, place: Floats, net: Floats, equal: Floats) -> Floats:
+def _place_groups(beats: NDArray[np.bool_], group: Ints, place: Floats, net: Floats, tie_break: Floats) -> Floats:
     """Return the place of every item, given its place within its group.
 
-    Of the groups that no group yet to be placed beats, the one with the most net votes goes next; groups that nothing
-    tells apart go side by side.
+    Among the groups that no unplaced group beats, the one with the most net votes comes next; groups that cannot be
+    distinguished share their places.
     """
     members = _members(group)
     size = np.array([len(m) for m in members], dtype=np.int64)
     n_groups = len(members)
     between = group[:, None] != group[None, :]
-    # Arrows into each group from each item, so that placing an item lifts them.
+    # The number of arrows into each group from unplaced items.
     waiting = np.bincount(group, weights=(beats & between).sum(axis=0), minlength=n_groups)
     one = np.array([0, n_groups], dtype=np.int64)
-    means = [np.bincount(group, weights=v, minlength=n_groups) / np.maximum(size, 1) for v in (net, equal)]
+    means = [np.bincount(group, weights=v, minlength=n_groups) / np.maximum(size, 1) for v in (net, tie_break)]
     level = dense_ranks(dense_ranks(means[0], one) * (n_groups + 1) + dense_ranks(means[1], one), one)
     out = np.zeros(len(group))
     done = np.zeros(n_groups, dtype=np.bool_)
@@ -722,7 +723,7 @@ def _lay_out(beats: NDArray[np.bool_], group: Ints, place: Floats, net: Floats, 
         width = int(size[chosen].sum())
         for g in chosen.tolist():
             items = members[g]
-            # Groups side by side are stretched over the same places, so that single items share the middle.
+            # Groups that share places are stretched over all of them, so that single items share the middle.
             out[items] = laid + 0.5 + (place[items] - 0.5) * (width / size[g])
             gone = (beats[items] & between[items]).sum(axis=0)
             waiting -= np.bincount(group, weights=gone, minlength=n_groups)

@@ -1,8 +1,8 @@
-"""Mallows models: every list is a noisy copy of one true ranking, and how noisy says how far to believe its expert.
+"""Mallows models: every list is a noisy copy of one true ranking, with a dispersion θ.
 
-A list at distance d from the true ranking has probability proportional to exp(θ d), θ <= 0: 0 is a list at random, and
-the more negative θ is the closer the list. `Mallows` has one θ for all lists of an instance and takes the ranking that
-makes them most probable; `ExtendedMallows` learns one θ per expert from all instances and averages over the rankings.
+A list at distance d from the true ranking has probability proportional to exp(θ d), θ <= 0: with θ = 0 lists are
+random, and the more negative θ the closer they are. `Mallows` has one θ for all lists of an instance and takes the
+ranking of greatest likelihood. `ExtendedMallows` learns one θ per expert from all instances and averages over rankings.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.aggregators._mallows import (
-    Laws,
-    Outline,
-    Pool,
-    Room,
-    Seen,
-    Walk,
-    exact,
-    kept_walks,
+    ChainPair,
+    EnergyBuffer,
+    ExpectedDistances,
+    ObservedDistances,
+    PooledLists,
+    PoolShape,
+    chain_states,
+    exact_record,
     pools_of,
-    taken_walks,
+    restored_chains,
 )
 from concordant.aggregators._mle_existence import disconnected_instances, explain_disconnected
 from concordant.aggregators.fusion import LISTS
@@ -66,49 +66,47 @@ T = TypeVar("T")
 
 _NEGATIVE = Constraint("a number < 0", lambda value: number(most=0).test(value) and value < 0)
 
-# Up to this many items the sum over all rankings is no dearer than a chain; up to the other it can be asked for.
+# Up to the first size the exact sum over rankings is as fast as a chain; up to the second it can be requested.
 _SOON_EXACT, _MOST_EXACT = 10, 16
-# Instances of fewer items are never too large; what a pair of items takes in so many steps of EM, and an expert, at
-# least.
+# Instances of fewer items are never too large; usual EM steps; least seconds for a pair of items and for an expert.
 _MANY_ITEMS, _USUAL_STEPS, _PAIR_SECONDS, _EXPERT_SECONDS = 1000, 20, 2e-6, 5e-4
-# From this many items on an instance keeps a thread busy outside the interpreter.
+# From this many items on threads help, because an instance is computed outside the interpreter lock.
 _LARGE = 100
-# Chains of the first iteration, and the longest of one iteration, in moves per item.
+# The length of chains in the first iteration, and the greatest length, in moves per item.
 _FIRST_SWEEPS, _MOST_SWEEPS = 2.0, 64.0
 # Two chains agree when the exp(θ) learned from each differ by no more than this share of 1 − exp(θ), root mean square.
 _AGREED = 0.05
-# Chains that are no closer than this share of what they were an iteration before become longer.
+# Chains whose difference is above this share of the previous one become longer.
 _CLOSER = 0.8
-# How fast averages over iterations forget: 1 remembers the beginning for ever, 1/2 never settles.
+# The decay exponent of averages over iterations: 1 never forgets the start, 1/2 never converges.
 _FORGET = 2 / 3
-# When one instance is inferred: the first and the last window, in moves per item, and when two chains agree.
+# Inference of one instance: the first and the last window, in moves per item, and the R-hat at which chains agree.
 _FIRST_WINDOW, _LAST_WINDOW = 8.0, 1024.0
 _R_HAT = 1.1
-# The factor that makes every move uphill, when only the best state is wanted.
+# The factor of the energy that makes chains only ascend, to find the best state.
 _FREEZE = 1e6
-# Below this many lists per expert a weight says little but how far one list agrees with the rest.
+# Below this many lists per expert, a weight shows little more than the agreement of one list.
 _FEW_LISTS = 2.0
-# So many rankings of a prior outweigh them: with one the weights of 5,000 voters still confirm themselves.
+# A prior of this many rankings prevents self-confirming weights; with 1, those of 5,000 voters still are.
 _HELD = 10.0
 _PARTED_HELP = (
-    f"Pass {setting('missing', 'below')} if a list ranks what it leaves out below what it holds, or add lists that "
-    "link them."
+    f"Pass {setting('missing', 'below')} if lists rank absent items below their items, or add lists that connect them."
 )
 
 
-def _each(work: Callable[[Pool], T], pools: list[Pool]) -> list[T]:
-    """Return what `work` gives for every instance, in threads where some instance is large enough to gain by it."""
+def _each_pool(work: Callable[[PooledLists], T], pools: list[PooledLists]) -> list[T]:
+    """Return the result of `work` for every instance, in threads where some instance is large."""
     if any(p.n >= _LARGE for p in pools):
         return map_instances(lambda i: work(pools[i]), len(pools))
     with threads(1):
         return map_instances(lambda i: work(pools[i]), len(pools))
 
 
-def _scores(preferences: Preferences, pools: list[Pool], places: list[Floats]) -> Floats:
-    """Return minus the places of the items of every instance, from those of the items that some list holds.
+def _scores(preferences: Preferences, pools: list[PooledLists], places: list[Floats]) -> Floats:
+    """Return minus the place of every item, given the places of the items in some list.
 
-    Items in no list share the places below; where a list says nothing about what it leaves out, they have the mean of
-    all places.
+    Items in no list share the places below the others; where lists say nothing about absent items, they get the mean
+    place.
     """
     slots = preferences.slots
     listed = np.zeros(len(slots), dtype=np.int64)
@@ -126,16 +124,16 @@ def _scores(preferences: Preferences, pools: list[Pool], places: list[Floats]) -
 class Mallows(Aggregator):
     """Minus the mean position of the item in rankings drawn from the Mallows model that fits the lists best.
 
-    A list σ of an instance has probability exp(θ d(π, σ)) / Z(θ), d being the number of pairs that σ ranks and the
-    centre π contradicts. The most probable centre is Kemeny's ranking, the one with the fewest contradictions; then θ
-    solves sum of expected distances = sum of distances found. score(i) = −E[position of i in a ranking drawn from the
-    model], which follows the order of the centre and flattens as the lists disagree.
+    A list σ of an instance has probability exp(θ d(π, σ)) / Z(θ), where d is the number of pairs that σ and the centre
+    π rank oppositely. The most probable centre is Kemeny's ranking; then θ is the value at which expected and observed
+    distances have the same sum. score(i) = −E[position of i in a ranking drawn from the model]: it has the order of the
+    centre, and scores come closer as the lists disagree.
 
-    Ties in a list contradict nothing, and Z is that of all lists with groups of the same sizes, [n]! over the product
-    of the groups' own factorials (q-factorials, q = exp θ): the probability of a list with ties is that of all its ways
-    to be untied. So is an incomplete list the group of its left-out items below the others (missing="below"), or a
-    ranking of its own items alone ("unknown"). Items that nothing tells apart share a place. Items in no list come last
-    ("below") or stand in the middle ("unknown"). Empty lists add nothing; a list of weight 2 counts twice.
+    Ties in a list contradict nothing. Z is then the sum over all lists with groups of the same sizes, [n]! divided by
+    the factorials of the groups (q-factorials, q = exp θ): a list with ties has the total probability of all its
+    orders. The items that an incomplete list leaves out are one more group below (missing="below"), or it ranks only
+    its own items ("unknown"). Items that cannot be distinguished share a place. Items in no list come last ("below") or
+    in the middle ("unknown"). Empty lists add nothing; a list of weight 2 counts twice.
 
     Parameters
     ----------
@@ -149,7 +147,7 @@ class Mallows(Aggregator):
     Attributes
     ----------
     dispersion_ : dict
-        Set by `fit_predict`: θ of every instance; 0 where lists agree no more than chance, −30 where they never
+        Set by `fit_predict`: θ of every instance; 0 where lists agree no more than random ones, −30 where they never
         disagree.
 
     Notes
@@ -203,29 +201,29 @@ class Mallows(Aggregator):
         return False
 
     def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> bool:
-        return True  # that fit_predict may keep what it finds
+        return True  # so that fit_predict stores the dispersions
 
     def _consensus(self, preferences: Any, known: bool = False) -> Consensus:
-        """Return the consensus; keep the dispersions where these are the fitted preferences."""
+        """Return the consensus; store the dispersions where these are the fitted preferences."""
         p: Preferences = preferences
         check_tables(p, type(self).__name__)
         centre = Kemeny(solver=self.solver, max_items=self.max_items, time_limit=self.time_limit, missing=self.missing)
         place = -centre.fit_predict(p).score
         found = pools_of(p, max(p.n_slots, 1), self.missing, np.zeros(p.n_experts, dtype=np.int32))
         pools = [pool for pool in found if pool is not None]
-        # One θ per instance: the lists of an instance are the lists of one expert.
-        laws = Laws(
+        # One θ per instance: treat each instance as one expert.
+        distances = ExpectedDistances(
             [replace(pool, expert=np.full(len(pool.expert), i, dtype=np.int32)) for i, pool in enumerate(pools)],
             len(pools),
         )
-        expectations = laws.given(Seen.nothing(laws)).expected
+        expectations = distances.moment_equations(ObservedDistances.zeros(distances)).expected
         cost = dict(zip(p.instances, centre.optimality_["cost"], strict=True))
         theta = np.zeros(len(pools))
         for i, (pool, expectation) in enumerate(zip(pools, expectations, strict=True)):
             if self.dispersion is not None:
                 theta[i] = self.dispersion
             elif expectation(0.0) > 0:
-                theta[i] = mallows.solve(expectation, cost[pool.name])
+                theta[i] = mallows.solve_theta(expectation, cost[pool.name])
         if known:
             self.dispersion_ = dict.fromkeys(p.instances, 0.0)
             self.dispersion_ |= {pool.name: float(t) for pool, t in zip(pools, theta, strict=True)}
@@ -233,56 +231,56 @@ class Mallows(Aggregator):
             info.converged = centre.fit_info_.converged
             info.warnings += centre.fit_info_.warnings
             energy = sum(float(t) * cost[pool.name] for pool, t in zip(pools, theta, strict=True))
-            info.objective = energy - (laws.log_normaliser(theta) or 0.0)
-        self._tell(p, pools, theta)
+            info.objective = energy - (distances.log_normaliser(theta) or 0.0)
+        self._warn_fit(p, pools, theta)
         places = [
-            _drawn_places(place[pool.slot], mallows.mean_positions(float(t), pool.n))
+            _expected_places(place[pool.slot], mallows.mean_positions(float(t), pool.n))
             for pool, t in zip(pools, theta, strict=True)
         ]
         return Consensus.from_codes(p.slots, _scores(p, pools, places))
 
-    def _tell(self, preferences: Preferences, pools: list[Pool], theta: Floats) -> None:
-        """Warn of what lists that say nothing about other items leave open."""
-        open_ = [(pool, t) for pool, t in zip(pools, theta.tolist(), strict=True) if not pool.below]
-        parted = _parted(preferences, [pool for pool, _ in open_])
-        if parted:
+    def _warn_fit(self, preferences: Preferences, pools: list[PooledLists], theta: Floats) -> None:
+        """Warn of disconnected items, and of lists without common pairs, where absent items are unknown."""
+        partial = [(pool, t) for pool, t in zip(pools, theta.tolist(), strict=True) if not pool.below]
+        disconnected = _disconnected(preferences, [pool for pool, _ in partial])
+        if disconnected:
             self._warn(
-                f"{parted}: no list tells how they mix, and both spread over the same places. {_PARTED_HELP}",
+                f"{disconnected}: how they mix is unknown, and both are spread over the same places. {_PARTED_HELP}",
                 IdentifiabilityWarning,
             )
         if self.dispersion is not None:
             return
-        sure = [pool for pool, t in open_ if t <= mallows.LEAST_THETA]
-        blind = [pool for pool in sure if np.count_nonzero(pool.lengths > 1) > 1 and not pool.overlaps()]
-        if blind:
-            name = blind[0].name
-            more = f" (and {len(blind) - 1} more instances are like that)" if len(blind) > 1 else ""
+        undisputed = [pool for pool, t in partial if t <= mallows.LEAST_THETA]
+        disjoint = [pool for pool in undisputed if np.count_nonzero(pool.lengths > 1) > 1 and not pool.overlaps()]
+        if disjoint:
+            name = disjoint[0].name
+            more = f" (and {len(disjoint) - 1} more instances are like that)" if len(disjoint) > 1 else ""
             own = preferences.list_instance == preferences.instances.tolist().index(name)
             experts = preferences.experts[np.unique(preferences.list_expert[own])].tolist()
             self._warn(
                 f"no two of the experts {listing(experts)} rank the same two items in instance {name!r}{more}, so that "
                 f"they cannot disagree: its dispersion has no finite estimate and is cut at {mallows.LEAST_THETA:g}, "
-                f"which does not mean that the order is sure. Pass {setting('dispersion', -1)}, or lists that share "
+                f"which does not mean that the order is certain. Pass {setting('dispersion', -1)}, or lists that share "
                 "items.",
                 IdentifiabilityWarning,
             )
 
 
-def _parted(preferences: Preferences, pools: list[Pool]) -> str:
-    """Return in words which groups of items no list connects, "" where there are none."""
-    met = [pool.met() for pool in pools]
-    if not met:
+def _disconnected(preferences: Preferences, pools: list[PooledLists]) -> str:
+    """Return a description of groups of items that no list connects, "" where there are none."""
+    adjacent_slots = [pool.adjacent_slots() for pool in pools]
+    if not adjacent_slots:
         return ""
-    one, other = (np.concatenate(ends) for ends in zip(*met, strict=True))
-    parted = disconnected_instances(one, other, preferences.slots)
-    if not len(parted):
+    one, other = (np.concatenate(ends) for ends in zip(*adjacent_slots, strict=True))
+    disconnected = disconnected_instances(one, other, preferences.slots)
+    if not len(disconnected):
         return ""
-    more = f" (and {len(parted) - 1} more instances are like that)" if len(parted) > 1 else ""
-    return explain_disconnected(one, other, preferences.slots, int(parted[0])) + more
+    more = f" (and {len(disconnected) - 1} more instances are like that)" if len(disconnected) > 1 else ""
+    return explain_disconnected(one, other, preferences.slots, int(disconnected[0])) + more
 
 
-def _drawn_places(place: Floats, drawn: Floats) -> Floats:
-    """Return the expected positions, given best first, of items by their place; items that share a place share them."""
+def _expected_places(place: Floats, drawn: Floats) -> Floats:
+    """Return the expected position of each item, given its place and those of all places; ties get the mean."""
     order = np.argsort(place, kind="stable")
     new = np.concatenate([[0], np.cumsum(np.diff(place[order]) > 0)])
     shared = np.bincount(new, weights=drawn) / np.bincount(new)
@@ -291,243 +289,256 @@ def _drawn_places(place: Floats, drawn: Floats) -> Floats:
     return out
 
 
-def _below(rank: Floats) -> Floats:
-    """Return the ranks with items left out (rank 0) sharing the places below the others."""
+def _with_absent_below(rank: Floats) -> Floats:
+    """Return the ranks, with absent items (rank 0) sharing the places below the others."""
     listed = rank > 0
     return np.where(listed, rank, 0.5 * (np.count_nonzero(listed) + 1 + len(rank)))
 
 
-def _places_of_one(pool: Pool, rank: Floats, theta: float | None) -> Floats:
-    """Return the expected places where all lists rank alike, θ being the sum over them; None asks for the best state.
+def _places_of_common_ranking(pool: PooledLists, rank: Floats, theta: float | None) -> Floats:
+    """Return the expected places where all lists rank alike, θ being their sum; None for the best state.
 
-    The rankings around one list are a Mallows model, and those around a list with ties its groups' share of one. Items
-    of which nothing is known fall between the others by chance, and stretch them over all places.
+    The posterior is then a Mallows model around that list, in which tied items share the places of their group. Items
+    of which nothing is known are anywhere, so the others are stretched over all places.
     """
     listed = rank > 0 if not pool.below else np.ones(pool.n, dtype=np.bool_)
-    own = _below(rank)[listed]
+    own = _with_absent_below(rank)[listed]
     if theta is not None:
-        own = _drawn_places(own, mallows.mean_positions(theta, len(own)))
+        own = _expected_places(own, mallows.mean_positions(theta, len(own)))
     place = np.full(pool.n, (pool.n + 1) / 2)
     place[listed] = own * (pool.n + 1) / (len(own) + 1)
     return place
 
 
-class _Inferred(NamedTuple):
-    """The places of the items of an instance, and how far two chains agreed on them."""
+class _InferredPlaces(NamedTuple):
+    """The places of the items of an instance, the length of the chains, and their R-hat."""
 
     place: Floats
     sweeps: float
     r_hat: float
 
 
-class _Standing(NamedTuple):
-    """Where EM stands after an iteration: θ, what was seen on average, and how the chains agreed."""
+class _EMState(NamedTuple):
+    """The state of EM after an iteration: θ, averaged distances, and the agreement of the chains."""
 
     theta: Floats
-    seen: Seen | None
+    observed: ObservedDistances | None
     sweeps: float
     trace: list[float]
     averaged: int = 0
     gap: float = np.inf
-    agreed: bool = True
-    moved: float = 1.0
+    chains_agree: bool = True
+    move_rate: float = 1.0
     converged: bool = False
     norm: float = 0.0
     objective: float | None = None
 
-    def kept(self) -> dict[str, NDArray[Any]]:
-        """Return the same as arrays."""
-        numbers = [self.sweeps, self.averaged, self.gap, self.agreed, self.moved, self.converged, self.norm]
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the state as arrays for a checkpoint."""
+        numbers = [self.sweeps, self.averaged, self.gap, self.chains_agree, self.move_rate, self.converged, self.norm]
         objective = np.nan if self.objective is None else self.objective
         out = {"theta": self.theta, "em": np.array([*numbers, objective]), "trace": np.array(self.trace)}
-        return out if self.seen is None else out | {"distance": self.seen.distance, "common": self.seen.common}
+        return (
+            out if self.observed is None else out | {"distance": self.observed.distance, "common": self.observed.common}
+        )
 
     @classmethod
-    def of(cls, kept: State) -> _Standing:
-        """Return what was kept."""
-        sweeps, averaged, gap, agreed, moved, converged, norm, objective = kept["em"].tolist()
+    def of(cls, known: State) -> _EMState:
+        """Return the state of a checkpoint."""
+        sweeps, averaged, gap, chains_agree, move_rate, converged, norm, objective = known["em"].tolist()
         return cls(
-            kept["theta"],
-            Seen(kept["distance"], kept["common"]),
+            known["theta"],
+            ObservedDistances(known["distance"], known["common"]),
             sweeps,
-            kept["trace"].tolist(),
+            known["trace"].tolist(),
             int(averaged),
             gap,
-            bool(agreed),
-            moved,
+            bool(chains_agree),
+            move_rate,
             bool(converged),
             norm,
             None if np.isnan(objective) else objective,
         )
 
 
-class _Look(NamedTuple):
-    """What a look at the true rankings showed: distances, and of every instance the log odds and how chains moved."""
+class _EStepResult(NamedTuple):
+    """The result of an E step: distances, and of every instance the log sum of odds and the share of accepted moves."""
 
-    seen: Seen
+    observed: ObservedDistances
     log_odds: list[float | None]
-    moved: list[float]
+    move_rate: list[float]
 
 
-class _Piece(NamedTuple):
-    """The instances of a block with their chains, and what the last look showed."""
+class _MallowsBlock(NamedTuple):
+    """The instances of a block with their chains, and the result of the last E step."""
 
-    pools: list[Pool]
-    walks: dict[str, Walk]
-    look: _Look | None
+    pools: list[PooledLists]
+    chain_pairs: dict[str, ChainPair]
+    result: _EStepResult | None
 
 
-class _Summary(NamedTuple):
-    """What has to be known of a block before the first iteration.
+class _PoolSummary(NamedTuple):
+    """What EM needs to know of a block before the first iteration.
 
     Attributes
     ----------
-    outlines : list of Outline
-        The shape of its lists.
+    shapes : list of PoolShape
+        The shapes of its instances.
     sampled : bool
-        Whether some instance is too large for sums over all its rankings.
+        Whether some instance is too large for exact sums.
     differ : bool
-        Whether the lists of some instance leave more than one order open.
+        Whether the lists of some instance disagree.
     """
 
-    outlines: list[Outline]
+    shapes: list[PoolShape]
     sampled: bool
-    differ: bool
+    disagree: bool
 
 
 class _EStep:
     """The E step over blocks of instances, in memory or on workers; the chains stay with their block."""
 
-    def __init__(self, owner: ExtendedMallows, pieces: Shards[_Piece], n_experts: int) -> None:
-        summaries = list(pieces.map(_summary_of, owner))
-        outlines = [outline for summary in summaries for outline in summary.outlines]
-        self.laws = Laws(outlines, n_experts, owner.formula, owner.norm)
+    def __init__(self, owner: ExtendedMallows, blocks: Shards[_MallowsBlock], n_experts: int) -> None:
+        summaries = list(blocks.map(_summary_of, owner))
+        shapes = [shape for summary in summaries for shape in summary.shapes]
+        self.distances = ExpectedDistances(shapes, n_experts, owner.formula, owner.norm)
         self.sampled = any(summary.sampled for summary in summaries)
-        self.differ = any(summary.differ for summary in summaries)
-        self._owner, self._pieces = owner, pieces
+        self.disagree = any(summary.disagree for summary in summaries)
+        self._owner, self._blocks = owner, blocks
 
-    def run(self, theta: Floats, sweeps: float) -> _Look:
-        """Return how far the lists are from the true rankings given θ."""
-        self._pieces = self._pieces.persist(_walked, self._owner, theta, sweeps, self._pieces.recomputed)
-        looks = [look for look in self._pieces.map(_look_of) if look is not None]
-        seen = Seen(*(np.concatenate(parts, axis=1) for parts in zip(*(look.seen for look in looks), strict=True)))
-        return _Look(seen, [v for look in looks for v in look.log_odds], [m for look in looks for m in look.moved])
+    def run(self, theta: Floats, sweeps: float) -> _EStepResult:
+        """Run the E step: return the expected distances of the lists to the true rankings given θ."""
+        self._blocks = self._blocks.persist(_sampled_block, self._owner, theta, sweeps, self._blocks.recomputed)
+        results = [result for result in self._blocks.map(_result_of) if result is not None]
+        observed = ObservedDistances(
+            *(np.concatenate(parts, axis=1) for parts in zip(*(result.observed for result in results), strict=True))
+        )
+        return _EStepResult(
+            observed,
+            [v for result in results for v in result.log_odds],
+            [m for result in results for m in result.move_rate],
+        )
 
     def state(self) -> dict[str, Any]:
-        """Return where the chains stand."""
-        return join_states(list(self._pieces.map(_state_of)))
+        """Return the states of the chains."""
+        return join_states(list(self._blocks.map(_state_of)))
 
     def restore(self, known: State) -> None:
-        """Have the chains go on from a state."""
-        self._pieces = self._pieces.persist_each(_restored, split_states(known), self._owner)
+        """Set the chains to a state."""
+        self._blocks = self._blocks.persist_each(_restored_block, split_states(known), self._owner)
 
 
-def _piece_of(block: Preferences, owner: ExtendedMallows) -> _Piece:
+def _block_of(block: Preferences, owner: ExtendedMallows) -> _MallowsBlock:
     owner._checked(block)
     pools = owner._pools(block)
     owner._check_work(block, pools, learning=True)
-    return _Piece(pools, {}, None)
+    return _MallowsBlock(pools, {}, None)
 
 
-def _summary_of(piece: _Piece, owner: ExtendedMallows) -> _Summary:
-    outlines = [Outline.of(pool) for pool in piece.pools]
-    differ = any(pool.one_order(pool.weight) is None for pool in piece.pools)
-    return _Summary(outlines, _sampled(owner, piece.pools), differ)
+def _summary_of(block: _MallowsBlock, owner: ExtendedMallows) -> _PoolSummary:
+    shapes = [PoolShape.of(pool) for pool in block.pools]
+    disagree = any(pool.common_ranking(pool.weight) is None for pool in block.pools)
+    return _PoolSummary(shapes, _sampled(owner, block.pools), disagree)
 
 
-def _sampled(owner: ExtendedMallows, pools: list[Pool]) -> bool:
-    return owner.e_step in ("auto", "sampling") and not all(map(owner._exactly, pools))
+def _sampled(owner: ExtendedMallows, pools: list[PooledLists]) -> bool:
+    return owner.e_step in ("auto", "sampling") and not all(map(owner._is_exact, pools))
 
 
-def _walked(piece: _Piece, owner: ExtendedMallows, theta: Floats, sweeps: float, copy: bool) -> _Piece:
-    """Return the piece after a look; with `copy` the chains of the given piece stay where they are."""
-    walks = piece.walks
+def _sampled_block(
+    block: _MallowsBlock, owner: ExtendedMallows, theta: Floats, sweeps: float, copy: bool
+) -> _MallowsBlock:
+    """Return the block after an E step; with `copy` the chains of the given block are not changed."""
+    chain_pairs = block.chain_pairs
     if copy:
-        walks = {name: Walk(w.pool, w.orders, deepcopy(w.rng), w.swaps) for name, w in walks.items()}
-    look = owner._look(piece.pools, theta, walks, Room(), sweeps)
-    return _Piece(piece.pools, walks, look)
+        chain_pairs = {name: ChainPair(w.pool, w.orders, deepcopy(w.rng), w.swaps) for name, w in chain_pairs.items()}
+    result = owner._run_e_step(block.pools, theta, chain_pairs, EnergyBuffer(), sweeps)
+    return _MallowsBlock(block.pools, chain_pairs, result)
 
 
-def _look_of(piece: _Piece) -> _Look | None:
-    return piece.look
+def _result_of(block: _MallowsBlock) -> _EStepResult | None:
+    return block.result
 
 
-def _state_of(piece: _Piece) -> State:
-    return kept_walks([piece.walks[pool.name] for pool in piece.pools if pool.name in piece.walks])
+def _state_of(block: _MallowsBlock) -> State:
+    return chain_states([block.chain_pairs[pool.name] for pool in block.pools if pool.name in block.chain_pairs])
 
 
-def _restored(piece: _Piece, known: State, owner: ExtendedMallows) -> _Piece:
-    """Return the piece with the chains of a state."""
-    pools = piece.pools
-    walked = [pool for pool in pools if not owner._exactly(pool)] if _sampled(owner, pools) else []
-    taken = taken_walks(walked, [owner._stream(pool) for pool in walked], owner.moves == "swap", known)
-    return _Piece(pools, {walk.pool.name: walk for walk in taken}, None)
+def _restored_block(block: _MallowsBlock, known: State, owner: ExtendedMallows) -> _MallowsBlock:
+    """Return the block with its chains in the state of a checkpoint."""
+    pools = block.pools
+    sampled_pools = [pool for pool in pools if not owner._is_exact(pool)] if _sampled(owner, pools) else []
+    restored = restored_chains(
+        sampled_pools, [owner._stream(pool) for pool in sampled_pools], owner.moves == "swap", known
+    )
+    return _MallowsBlock(pools, {chains.pool.name: chains for chains in restored}, None)
 
 
-def _pools_of(piece: _Piece) -> list[Pool]:
-    return piece.pools
+def _pools_of(block: _MallowsBlock) -> list[PooledLists]:
+    return block.pools
 
 
 @register_method
 class ExtendedMallows(Aggregator):
-    """Minus the posterior mean position of the item, every expert being believed as far as its lists deserve.
+    """Minus the posterior mean position of the item, with a learned dispersion per expert.
 
     `fit` learns θ_e <= 0 for every expert e from all instances: given the true ranking π of an instance, a list σ of e
-    has probability exp(θ_e d(π, σ)) / Z. The true rankings are unknown, and EM goes round: given θ, the expected
-    distance of every list to the true ranking, which has odds exp(sum over lists of θ_e d); given these distances, the
-    θ_e at which they are what the model expects. `predict` keeps θ and gives score(i) = −E[position of i]. An expert at
-    random gets θ near 0 and no say, without anybody telling who it is.
+    has probability exp(θ_e d(π, σ)) / Z. The true rankings are unknown, so EM alternates: given θ, the E step computes
+    the expected distance of every list to the true ranking, which has odds exp(sum over lists of θ_e d); the M step
+    finds the θ_e at which the model expects these distances. `predict` uses the learned θ and gives
+    score(i) = −E[position of i]. A random expert gets θ near 0 and has no effect; no labels are needed.
 
-    Lists of any length over different items are one case: the true ranking orders all items that some list holds, and
-    its first k places are compared with a list of m <= k items. d = the pairs that one orders one way and the other the
-    other, items outside either being tied below it, less r (r − 1) / 2 for the r items of the list that are not among
-    the first k. For m = k this is the top-k distance of the paper, for lists that hold all items Kendall's distance.
-    E[d] is taken given the number z of common items (norm="given-z") or over all lists from the pool ("full"); the two
-    are the same where k covers the pool. Ties in a list contradict nothing, and expectations are those of lists with
-    groups of the same sizes. Items in no list come last, tied (in the middle with missing="unknown"); those never among
-    the first k tie above them. A list of weight 2 counts twice. An expert of whom nothing is learned (no list) gets the
-    median θ.
+    Lists may have any length and different items: the true ranking orders all items of some list, and its first k
+    places are compared with a list of m <= k items. d is the number of pairs in opposite order, where the items outside
+    either are tied below it, less r (r − 1) / 2 for the r items of the list that are not among the first k. For m = k
+    this is the top-k distance of the paper, for complete lists Kendall's distance. E[d] is conditional on the number z
+    of common items (norm="given-z") or over all lists from the pool ("full"); both are the same where k covers the
+    pool. Ties in a list contradict nothing, and expectations are over lists with groups of the same sizes. Items in no
+    list come last, tied (in the middle with missing="unknown"); items never among the first k tie above them. A list of
+    weight 2 counts twice. An expert without a list gets the median θ.
 
     Parameters
     ----------
     k : int, optional
-        Lists are cut to their k best, and as many places of the true ranking count. None takes the longest list of each
-        instance. A k that is larger than the pool makes the whole order count.
+        Lists are cut to their k best items, and the first k places of the true ranking count. None takes the length of
+        the longest list of each instance. With k larger than the pool the whole order counts.
     missing : {"auto", "unknown", "below"}
-        Whether a list ranks what it leaves out below what it holds, or says nothing about it; then a list is compared
-        with the true order of its own items, and k must be None. "auto": what the preferences declare, instance by
-        instance.
+        "below": a list ranks the items it leaves out below its items. "unknown": it says nothing about them; it is then
+        compared with the true order of its own items, and k must be None. "auto": what the preferences declare,
+        instance by instance.
     e_step : {"auto", "sampling", "borda", "exact", "oracle"}
-        Where expected distances come from. "sampling": chains. "exact": the sum over all rankings, by subsets, for up
-        to 16 items. "auto": exact up to 10 items, else sampling. "borda": the distance to the order by mean rank, each
-        list weighing exp(−θ). "oracle": the distance to the order of the labels given to `fit` (ties broken by chance,
-        unlabelled items last), to see what θ would be if the truth were known.
+        How expected distances are computed. "sampling": Markov chains. "exact": the sum over all rankings, by dynamic
+        programming, for up to 16 items. "auto": exact up to 10 items, else sampling. "borda": the distance to the order
+        by mean rank, each list with weight exp(−θ). "oracle": the distance to the order of the labels given to `fit`
+        (ties broken at random, unlabelled items last), which shows θ for known true rankings.
     inference : {"mean", "best", "borda"}
-        score = minus the posterior mean position, minus the place in the best state found, or minus the mean rank.
+        score = minus the posterior mean position, minus the place in the most probable state found, or minus the mean
+        rank.
     formula : {"corrected", "printed"}
-        The expected distance given z; "printed" is the paper's, which takes dependent variables for independent ones
-        and knows no ties. Only there to compare.
+        The expected distance given z; "printed" is the formula of the paper, which treats dependent variables as
+        independent and ignores ties. For comparison only.
     norm : {"given-z", "full"}
         See above.
     moves : {"insert", "swap"}
-        How chains move: an item is put where its odds say, or two are swapped as in the paper, which takes longer.
+        The moves of the chains: a new place for one item (Gibbs), or swaps of two items as in the paper, which are
+        slower.
     chain_steps : float, optional
-        Moves per item in each iteration, and again before and while an instance is inferred. None chooses it: two
-        chains run from the order by mean ranks and from its reverse; as long as what they say differs, they get longer.
-        `chain_` tells how they agreed.
+        Moves per item in each iteration, and before and during the inference of an instance. None chooses it: two
+        chains start from the order by mean ranks and from its reverse, and get longer until they agree. `chain_` holds
+        their agreement.
     prior : float
-        To every expert's lists so many rankings are added, as long as an average list and as far from the truth as all
-        lists together. 0 is maximum likelihood; with few instances it may follow a single expert, and something like 1
-        holds the experts together.
+        The number of rankings added to the lists of every expert, with the mean length of a list and the mean distance
+        from the truth. 0 is maximum likelihood; with few instances it may follow a single expert, and a prior of about
+        1 prevents that.
     max_iter, tol : int, float
         EM stops when no exp(θ) moves by more than tol.
     init : float
-        The θ of all experts to begin with.
+        The initial θ of all experts.
     persistent : bool
-        Whether chains go on from one iteration to the next. If not, they begin anew at the order by mean rank, and
-        short ones make θ too small.
+        Whether chains continue from one iteration to the next. If not, they restart at the order by mean rank, and
+        short chains bias θ downwards.
     unknown_experts : {"error", "ignore"}
-        What to do in `predict` with experts that `fit` did not see; ignored ones have no say.
+        What `predict` does about experts that `fit` did not see; ignored experts have no effect.
     random_state : int
         The seed.
 
@@ -536,23 +547,22 @@ class ExtendedMallows(Aggregator):
     experts_ : list of str
         The experts.
     theta_, adherence_ : float64[K]
-        θ of every expert, and −θ: the larger the more it is believed.
+        θ of every expert, and −θ: the larger, the more it counts.
     chain_ : dict
-        After sampling: `steps`, the moves per item of the last iteration; `gap`, how far the exp(θ) learned from either
-        chain differ, as a share of 1 − exp(θ) (root mean square); `moved`, the share of moves that changed something.
-        After `fit_predict` also, of the inference, `inference_steps` (the longest window) and `r_hat`, by instance: how
-        much wider both chains are together than one alone.
+        After sampling: `steps`, the moves per item of the last iteration; `gap`, the difference of exp(θ) learned from
+        each chain, relative to 1 − exp(θ) (root mean square); `moved`, the share of moves that changed the state. After
+        `fit_predict` also, for the inference, `inference_steps` (the longest window) and `r_hat` by instance.
 
     Notes
     -----
-    Cost O(k) for a move of a chain, however many lists there are, O(2^n n²) for an exact sum over n items, and
-    O(n² + sum of squared list lengths) for each instance and iteration; 16 n² bytes. What the chains show is averaged
-    over iterations once θ has settled. `fit_info_.gradient_norm` is the largest |found − expected distance| over the
-    expected distance of random lists, `trace` the largest change of exp(θ) in every iteration; `objective` is the
-    log-likelihood where it is known, that is with exact sums and k covering the pool. With one expert nothing can be
-    learned and its order is the consensus, exactly, as wherever all lists of an instance are the same. With few
-    instances θ may run off to favour one expert, and with about one list per expert (voters, say) who is believed
-    confirms itself; warnings tell, prior=10 holds the experts together and `Mallows` believes all alike.
+    Cost O(k) for a move of a chain for any number of lists, O(2^n n²) for an exact sum over n items, and O(n² + sum of
+    squared list lengths) for each instance and iteration; 16 n² bytes. Once θ has converged up to noise, chain averages
+    are averaged over iterations. `fit_info_.gradient_norm` is the largest |observed − expected distance| relative to
+    the expected distance of random lists, `trace` the largest change of exp(θ) in every iteration; `objective` is the
+    log-likelihood where it is known: with exact sums and k covering the pool. With one expert nothing can be learned
+    and its order is the consensus, as wherever all lists of an instance are equal. With few instances θ may diverge in
+    favour of one expert, and with about one list per expert (voters, for example) weights confirm themselves. Warnings
+    say so; prior=10 keeps the experts close to each other, and `Mallows` weighs all alike.
 
     References
     ----------
@@ -591,7 +601,7 @@ class ExtendedMallows(Aggregator):
     theta_: Annotated[Floats, Within(mallows.LEAST_THETA, 0)]
     adherence_: Annotated[Floats, Within(0, -mallows.LEAST_THETA)]
     expert_details_: Annotated[dict[str, list[float]], Within(mallows.LEAST_THETA, 0)]
-    # How chains agreed, for the reader; two that never met are infinitely far apart.
+    # The agreement of the chains; R-hat may be infinite.
     chain_: Annotated[dict[str, Any], Within(0, np.inf, missing=True)]
 
     def __init__(
@@ -631,59 +641,64 @@ class ExtendedMallows(Aggregator):
 
     def _fit(
         self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None
-    ) -> list[Pool] | None:
+    ) -> list[PooledLists] | None:
         self._check_combination(labels)
-        pieces = shards_of(preferences).persist(_piece_of, self)
+        blocks = shards_of(preferences).persist(_block_of, self)
         experts = preferences.experts.tolist()
-        e_step = _EStep(self, pieces, len(experts))
-        pools = None if isinstance(preferences, Blocks) else next(pieces.map(_pools_of))
+        e_step = _EStep(self, blocks, len(experts))
+        pools = None if isinstance(preferences, Blocks) else next(blocks.map(_pools_of))
 
         def learn(theta: Floats) -> Floats:
             if self.e_step == "oracle" and labels is not None and pools is not None:
-                return self._by_truth(preferences, pools, e_step.laws, labels, theta)
-            return self._by_em(e_step, theta, experts, StepCheckpoint(self, [preferences]))
+                return self._theta_from_labels(preferences, pools, e_step.distances, labels, theta)
+            return self._theta_by_em(e_step, theta, experts, StepCheckpoint(self, [preferences]))
 
-        self._settle(e_step.laws, experts, learn, alone=self.e_step == "oracle")
+        self._store_theta(e_step.distances, experts, learn, allow_one=self.e_step == "oracle")
         return pools
 
     def _blocks_obstacle(self) -> str:
         oracle = "ExtendedMallows(e_step='oracle') learns from preferences in memory, not from blocks."
         return oracle if self.e_step == "oracle" else ""
 
-    def _pools(self, p: Preferences, code: Codes | None = None) -> list[Pool]:
-        """Return the instances in which somebody ranks something; experts go by `code` where that is given."""
+    def _pools(self, p: Preferences, code: Codes | None = None) -> list[PooledLists]:
+        """Return the instances with lists; `code` numbers the experts, in order by default."""
         if self.k is not None:
             cut = p.top(self.k)
             silent = np.flatnonzero(cut.leaves_out() & ~cut.below(self.missing))
             if len(silent):
                 raise DataError(
-                    f"ExtendedMallows(k={self.k}) compares the first places of lists that rank what they leave out "
-                    f"below what they hold; lists of instance {p.instances[int(silent[0])]!r} say nothing about it. "
-                    f"Pass {setting('missing', 'below')} if they do, or leave k out."
+                    f"ExtendedMallows(k={self.k}) needs lists that rank absent items below their items; lists of "
+                    f"instance {p.instances[int(silent[0])]!r} say nothing about absent items. Pass "
+                    f"{setting('missing', 'below')} if they are below, or leave k out."
                 )
         found = pools_of(p, self.k, self.missing, np.arange(p.n_experts, dtype=np.int32) if code is None else code)
         pools = [pool for pool in found if pool is not None]
         self._check_sizes(pools)
         return pools
 
-    def _settle(
-        self, laws: Laws, experts: list[str], learn: Callable[[Floats], Floats], *, alone: bool = False
+    def _store_theta(
+        self,
+        distances: ExpectedDistances,
+        experts: list[str],
+        learn: Callable[[Floats], Floats],
+        *,
+        allow_one: bool = False,
     ) -> None:
-        """Keep the θ that is learned; where somebody is heard `alone`, only if that is enough to learn from."""
+        """Learn and store θ; a single expert with lists is learned from only with `allow_one`."""
         self.chain_ = {}
-        heard = np.bincount(laws.expert, minlength=len(experts)) > 0
+        active = np.bincount(distances.expert, minlength=len(experts)) > 0
         theta = np.full(len(experts), float(self.init))
-        if heard.sum() == 1 and not alone:
+        if active.sum() == 1 and not allow_one:
             self._warn(
-                f"only expert {experts[int(np.flatnonzero(heard)[0])]!r} ranks anything: with nobody to compare it "
+                f"only expert {experts[int(np.flatnonzero(active)[0])]!r} ranks anything: with nobody to compare it "
                 f"with, its weight stays at {-self.init:g}. The consensus follows it.",
                 IdentifiabilityWarning,
             )
-        elif heard.any():
+        elif active.any():
             theta = learn(theta)
-        if heard.any():
-            # Nothing is known of the silent; they count as an average expert if they speak one day.
-            theta[~heard] = np.median(theta[heard])
+        if active.any():
+            # Experts without a list count as an average expert in `predict`.
+            theta[~active] = np.median(theta[active])
         self.experts_ = experts
         self.theta_ = theta
         self.adherence_ = 0.0 - theta
@@ -697,12 +712,12 @@ class ExtendedMallows(Aggregator):
         if self.k is not None and self.missing == "unknown":
             raise ParameterError(
                 "the 'k' parameter of ExtendedMallows must be None where missing='unknown': a list that says nothing "
-                f"about what it leaves out is compared with the order of its own items. Got {self.k!r} instead."
+                f"about absent items is compared with the order of its own items. Got {self.k!r} instead."
             )
         if self.e_step == "oracle" and labels is None:
             raise DataError("ExtendedMallows(e_step='oracle') takes the true order from labels. Pass labels to fit.")
 
-    def _check_sizes(self, pools: list[Pool]) -> None:
+    def _check_sizes(self, pools: list[PooledLists]) -> None:
         large = [p for p in pools if p.n > _MOST_EXACT]
         if self.e_step == "exact" and large:
             raise DataError(
@@ -710,13 +725,13 @@ class ExtendedMallows(Aggregator):
                 f"{_MOST_EXACT}. Use e_step='auto' or 'sampling'."
             )
 
-    def _check_work(self, p: Preferences, pools: list[Pool], *, learning: bool) -> None:
-        """Raise where chains over very many items, or weights of very many experts, take too much."""
+    def _check_work(self, p: Preferences, pools: list[PooledLists], *, learning: bool) -> None:
+        """Raise where chains over very many items, or very many experts, exceed the limits of memory or time."""
         by_order = self.inference == "borda" and self.e_step in ("borda", "oracle")
         if not by_order:
             cells = np.zeros(len(p))
             for pool in pools:
-                if pool.n > _MANY_ITEMS and pool.one_order(pool.weight) is None:
+                if pool.n > _MANY_ITEMS and pool.common_ranking(pool.weight) is None:
                     cells[p.instances.codes[pool.name]] = float(pool.n) ** 2
             seconds = _PAIR_SECONDS * min(self.max_iter / _USUAL_STEPS, 1.0) * cells
             check_limits("ExtendedMallows", p, "chains over all pairs", n_bytes=16.0 * cells, seconds=seconds)
@@ -725,15 +740,20 @@ class ExtendedMallows(Aggregator):
             what = f"the weights of {p.n_experts:,} experts"
             check_limits("ExtendedMallows", p, what, n_bytes=n_bytes, seconds=_EXPERT_SECONDS * p.n_experts)
 
-    def _exactly(self, pool: Pool) -> bool:
+    def _is_exact(self, pool: PooledLists) -> bool:
         most = {"exact": _MOST_EXACT, "sampling": 0}.get(self.e_step, _SOON_EXACT)
         return pool.n <= most
 
-    def _stream(self, pool: Pool) -> np.random.Generator:
+    def _stream(self, pool: PooledLists) -> np.random.Generator:
         return instance_stream(self.random_state, pool.name)
 
-    def _by_truth(
-        self, preferences: Preferences, pools: list[Pool], laws: Laws, labels: Labels, theta: Floats
+    def _theta_from_labels(
+        self,
+        preferences: Preferences,
+        pools: list[PooledLists],
+        distances: ExpectedDistances,
+        labels: Labels,
+        theta: Floats,
     ) -> Floats:
         """Return θ given the true order of every instance, taken from labels."""
         truth = match_labels(preferences, labels, "ExtendedMallows(e_step='oracle')", unjudged="drop")
@@ -743,76 +763,81 @@ class ExtendedMallows(Aggregator):
             mixed = self._stream(pool).permutation(pool.n)
             value = np.nan_to_num(label[pool.slot], nan=-np.inf)[mixed]
             orders.append(mixed[np.argsort(-value, kind="stable")].astype(np.int32))
-        given = laws.given(Seen.of_orders(pools, orders), self.prior)
-        theta = given.solve(theta)
+        equations = distances.moment_equations(ObservedDistances.of_orders(pools, orders), self.prior)
+        theta = equations.solve(theta)
         self.fit_info_.n_iter = 1
-        self.fit_info_.gradient_norm = given.gradient_norm(theta)
+        self.fit_info_.gradient_norm = equations.gradient_norm(theta)
         return theta
 
-    def _by_em(self, e_step: _EStep, theta: Floats, experts: list[str], checkpoint: Checkpointer) -> Floats:
-        """Return θ by EM; what chains show is averaged over iterations once θ has settled."""
-        info, laws, sampled = self.fit_info_, e_step.laws, e_step.sampled
+    def _theta_by_em(self, e_step: _EStep, theta: Floats, experts: list[str], checkpoint: Checkpointer) -> Floats:
+        """Return θ by EM; chain averages are averaged over iterations once θ has converged up to noise."""
+        info, distances, sampled = self.fit_info_, e_step.distances, e_step.sampled
         chosen = self.chain_steps is None
-        at = _Standing(theta, None, _FIRST_SWEEPS if self.chain_steps is None else float(self.chain_steps), [])
+        at = _EMState(theta, None, _FIRST_SWEEPS if self.chain_steps is None else float(self.chain_steps), [])
         known = checkpoint.restore()
         if known is not None:
-            at = _Standing.of(known)
+            at = _EMState.of(known)
             e_step.restore(known)
 
         def state() -> State:
-            return at.kept() | e_step.state()
+            return at.to_arrays() | e_step.state()
 
         with checkpoint.steps(self.max_iter):
             while not at.converged and len(at.trace) < self.max_iter:
                 with without_progress():
-                    now, log_odds, moved = e_step.run(at.theta, at.sweeps)
-                seen = now if at.seen is None else at.seen.towards(now, (at.averaged + 1.0) ** -_FORGET)
-                given = laws.given(seen.mean(), self.prior)
-                new = given.solve(at.theta)
-                # exp(θ), the odds of a contradiction, tells all that matters of a θ that runs off.
+                    now, log_odds, move_rate = e_step.run(at.theta, at.sweeps)
+                observed = (
+                    now if at.observed is None else at.observed.averaged_with(now, (at.averaged + 1.0) ** -_FORGET)
+                )
+                equations = distances.moment_equations(observed.mean(), self.prior)
+                new = equations.solve(at.theta)
+                # Compare exp(θ), the odds of a contradiction: it stays finite where θ diverges.
                 step = np.abs(np.exp(new) - np.exp(at.theta))
-                apart, gap, agreed = 0.0, 0.0, True
+                difference, gap, chains_agree = 0.0, 0.0, True
                 if sampled:
-                    one, other = (np.exp(laws.given(seen.chain(c), self.prior).solve(at.theta)) for c in (0, 1))
-                    apart = laws.norm(one - other)
-                    gap = apart / max(laws.norm(np.expm1(new)), self.tol)
-                    agreed = gap <= _AGREED or not chosen
-                converged = agreed and bool(step.max() <= self.tol)
+                    one, other = (
+                        np.exp(distances.moment_equations(observed.chain(c), self.prior).solve(at.theta))
+                        for c in (0, 1)
+                    )
+                    difference = distances.norm(one - other)
+                    gap = difference / max(distances.norm(np.expm1(new)), self.tol)
+                    chains_agree = gap <= _AGREED or not chosen
+                converged = chains_agree and bool(step.max() <= self.tol)
                 sweeps, averaged = at.sweeps, at.averaged
                 if not converged:
-                    if not agreed and gap > _CLOSER * at.gap:
+                    if not chains_agree and gap > _CLOSER * at.gap:
                         sweeps = min(2.0 * sweeps, _MOST_SWEEPS)
-                    # A step that is no larger than the difference between two chains is chance.
-                    if sampled and (averaged or (agreed and laws.norm(step) <= apart)):
+                    # A step no larger than the difference of the two chains is noise.
+                    if sampled and (averaged or (chains_agree and distances.norm(step) <= difference)):
                         averaged += 1
-                at = _Standing(
+                at = _EMState(
                     theta=new,
-                    seen=seen,
+                    observed=observed,
                     sweeps=sweeps,
                     averaged=averaged,
                     gap=gap,
-                    agreed=agreed,
-                    moved=float(np.mean(moved)),
+                    chains_agree=chains_agree,
+                    move_rate=float(np.mean(move_rate)),
                     converged=converged,
                     trace=[*at.trace, float(step.max())],
-                    norm=given.gradient_norm(at.theta),
-                    objective=self._log_likelihood(laws, at.theta, log_odds),
+                    norm=equations.gradient_norm(at.theta),
+                    objective=self._log_likelihood(distances, at.theta, log_odds),
                 )
                 checkpoint.save(len(at.trace), state)
                 report_progress(len(at.trace), self.max_iter)
         info.n_iter, info.trace, info.converged = len(at.trace), at.trace, at.converged
         info.gradient_norm, info.objective = at.norm, at.objective
         if sampled:
-            self.chain_ = {"steps": at.sweeps, "gap": at.gap, "moved": at.moved}
-        self._tell(e_step, at.theta, experts, at.agreed)
+            self.chain_ = {"steps": at.sweeps, "gap": at.gap, "moved": at.move_rate}
+        self._warn_fit(e_step, at.theta, experts, at.chains_agree)
         return at.theta
 
-    def _tell(self, e_step: _EStep, theta: Floats, experts: list[str], agreed: bool) -> None:
-        """Warn of a fit that did not settle, settled at an end of its range, or rests on too few lists."""
+    def _warn_fit(self, e_step: _EStep, theta: Floats, experts: list[str], chains_agree: bool) -> None:
+        """Warn of a fit that did not converge, of weights at a bound, and of too few lists."""
         info = self.fit_info_
         if info.interrupted:
             return
-        if not agreed:
+        if not chains_agree:
             self._warn(
                 f"two chains from opposite ends still disagree: the weights learned from each differ by "
                 f"{self.chain_['gap']:.1%} after {info.n_iter} iterations of {self.chain_['steps']:g} moves per item. "
@@ -821,7 +846,7 @@ class ExtendedMallows(Aggregator):
             )
         elif not info.converged:
             self._warn(
-                f"the weights of the experts did not settle in {info.n_iter} iterations; the last change was "
+                f"the weights of the experts did not converge in {info.n_iter} iterations; the last change was "
                 f"{info.trace[-1]:.3g}. Raise max_iter or tol.",
                 ConvergenceWarning,
             )
@@ -831,77 +856,88 @@ class ExtendedMallows(Aggregator):
                 "Use a method without learned weights, or more instances.",
                 IdentifiabilityWarning,
             )
-        elif e_step.differ:
-            self._tell_weights(e_step.laws, theta, experts)
+        elif e_step.disagree:
+            self._warn_weights(e_step.distances, theta, experts)
 
-    def _tell_weights(self, laws: Laws, theta: Floats, experts: list[str]) -> None:
-        """Warn of weights that experts who differ do not owe to the data."""
-        lists = np.bincount(laws.expert, minlength=len(experts))
-        heard = np.flatnonzero(lists)
-        followed = [experts[e] for e in heard.tolist() if np.exp(theta[e]) < self.tol]
-        if len(followed) == len(heard):
+    def _warn_weights(self, distances: ExpectedDistances, theta: Floats, experts: list[str]) -> None:
+        """Warn of weights without a finite estimate, or from too few lists."""
+        lists = np.bincount(distances.expert, minlength=len(experts))
+        active = np.flatnonzero(lists)
+        certain = [experts[e] for e in active.tolist() if np.exp(theta[e]) < self.tol]
+        if len(certain) == len(active):
             self._warn(
-                f"the consensus never contradicts any of the experts {listing(followed)}: their weights have no finite "
-                "estimate, which does not mean that the order is sure. Fit on more instances, or on lists that share "
-                "more items.",
+                f"the consensus never contradicts any of the experts {listing(certain)}: their weights have no finite "
+                "estimate, which does not mean that the order is certain. Fit on more instances, or on lists that "
+                "share more items.",
                 IdentifiabilityWarning,
             )
-        elif followed:
-            one = len(followed) == 1
+        elif certain:
+            one = len(certain) == 1
             who = (
-                f"expert {followed[0]!r}, whose weight has"
-                if one
-                else f"experts {listing(followed)}, whose weights have"
+                f"expert {certain[0]!r}, whose weight has" if one else f"experts {listing(certain)}, whose weights have"
             )
             self._warn(
                 f"the consensus never contradicts {who} no finite estimate. Few instances allow that by chance: fit on "
-                f"more of them, or pass {setting('prior', 1)} to hold {'it' if one else 'them'} to the average expert.",
+                f"more of them, or pass {setting('prior', 1)} to shrink {'it' if one else 'them'} towards the average "
+                "expert.",
                 IdentifiabilityWarning,
             )
-        elif self.prior < _HELD and lists.sum() < _FEW_LISTS * len(heard):
-            few = "one list each" if lists.max() == 1 else f"{lists.sum() / len(heard):.2g} lists on average"
+        elif self.prior < _HELD and lists.sum() < _FEW_LISTS * len(active):
+            few = "one list each" if lists.max() == 1 else f"{lists.sum() / len(active):.2g} lists on average"
             self._warn(
-                f"experts {listing([experts[e] for e in heard.tolist()])} have {few}: whom to believe is decided by "
-                f"who agrees there, and who is believed confirms it. Fit on more instances, pass "
-                f"{setting('prior', 10)} to hold the experts together, or use Mallows, which believes all alike.",
+                f"experts {listing([experts[e] for e in active.tolist()])} have {few}: their weights depend on "
+                f"agreement in those few lists and confirm themselves. Fit on more instances, pass "
+                f"{setting('prior', 10)} to keep the experts close to each other, or use Mallows, which weighs all "
+                "experts equally.",
                 IdentifiabilityWarning,
             )
 
-    def _look(self, pools: list[Pool], theta: Floats, walks: dict[str, Walk], room: Room, sweeps: float) -> _Look:
-        """Return how far the lists are from the true rankings given θ, log sums of odds, and how much chains moved."""
+    def _run_e_step(
+        self,
+        pools: list[PooledLists],
+        theta: Floats,
+        chain_pairs: dict[str, ChainPair],
+        buffer: EnergyBuffer,
+        sweeps: float,
+    ) -> _EStepResult:
+        """Return the expected distances given θ, the log sums of odds, and the shares of accepted moves."""
         if self.e_step == "borda":
-            seen = Seen.of_orders(pools, [pool.borda_order(theta) for pool in pools])
-            return _Look(seen, [None] * len(pools), [1.0] * len(pools))
+            observed = ObservedDistances.of_orders(pools, [pool.borda_order(theta) for pool in pools])
+            return _EStepResult(observed, [None] * len(pools), [1.0] * len(pools))
 
-        def work(pool: Pool) -> tuple[Floats, Floats, float | None, float]:
+        def work(pool: PooledLists) -> tuple[Floats, Floats, float | None, float]:
             u = pool.weight * theta[pool.expert]
-            if self._exactly(pool):
-                record, log_odds = exact(pool, room, u)
+            if self._is_exact(pool):
+                record, log_odds = exact_record(pool, buffer, u)
                 return record.distance, record.common.reshape(2, -1), log_odds, 1.0
-            walk = walks.get(pool.name)
-            if walk is None or not self.persistent:
+            chains = chain_pairs.get(pool.name)
+            if chains is None or not self.persistent:
                 start = pool.borda_order(theta)
                 other = start[::-1] if self.persistent else start
-                rng = self._stream(pool) if walk is None else walk.rng
-                walk = walks[pool.name] = Walk(pool, [start, other], rng, self.moves == "swap")
-            record = walk.run(room, u, sweeps)
-            return record.distance, record.common.reshape(2, -1), None, record.moved
+                rng = self._stream(pool) if chains is None else chains.rng
+                chains = chain_pairs[pool.name] = ChainPair(pool, [start, other], rng, self.moves == "swap")
+            record = chains.run(buffer, u, sweeps)
+            return record.distance, record.common.reshape(2, -1), None, record.move_rate
 
         none = np.zeros((2, 0))
-        found = _each(work, pools)
-        seen = Seen(*(np.concatenate([none, *(one[part] for one in found)], axis=1) for part in (0, 1)))
-        return _Look(seen, [one[2] for one in found], [one[3] for one in found])
+        found = _each_pool(work, pools)
+        observed = ObservedDistances(
+            *(np.concatenate([none, *(one[part] for one in found)], axis=1) for part in (0, 1))
+        )
+        return _EStepResult(observed, [one[2] for one in found], [one[3] for one in found])
 
-    def _log_likelihood(self, laws: Laws, theta: Floats, log_odds: list[float | None]) -> float | None:
-        """Return the log-likelihood at θ where all sums are exact and normalisers known."""
-        normaliser = laws.log_normaliser(theta)
+    def _log_likelihood(
+        self, distances: ExpectedDistances, theta: Floats, log_odds: list[float | None]
+    ) -> float | None:
+        """Return the log-likelihood at θ where all sums are exact and normalisers are known, else None."""
+        normaliser = distances.log_normaliser(theta)
         known = [v for v in log_odds if v is not None]
         if len(known) < len(log_odds) or normaliser is None or self.prior:
             return None
-        return sum(v - lgamma(n + 1) for v, n in zip(known, laws.sizes, strict=True)) - normaliser
+        return sum(v - lgamma(n + 1) for v, n in zip(known, distances.sizes, strict=True)) - normaliser
 
-    def _consensus(self, preferences: Any, known: list[Pool] | None = None) -> Consensus:
-        """Return the consensus with θ as learned; `known` are the lists of the preferences that were fitted."""
+    def _consensus(self, preferences: Any, known: list[PooledLists] | None = None) -> Consensus:
+        """Return the consensus with the learned θ; `known` are the lists of the fitted preferences."""
         p: Preferences = preferences
         if not hasattr(self, "theta_"):
             raise NotFittedError.of(type(self).__name__)
@@ -909,22 +945,22 @@ class ExtendedMallows(Aggregator):
         if pools is None:
             pools = self._pools(p, self._codes(p))
             self._check_work(p, pools, learning=False)
-        parted = _parted(p, [pool for pool in pools if not pool.below])
-        if parted:
+        disconnected = _disconnected(p, [pool for pool in pools if not pool.below])
+        if disconnected:
             self._warn(
-                f"{parted}: no list tells how they mix, and both spread over the same places. {_PARTED_HELP}",
+                f"{disconnected}: how they mix is unknown, and both are spread over the same places. {_PARTED_HELP}",
                 IdentifiabilityWarning,
             )
-        room = Room()
-        inferred = _each(lambda pool: self._infer(pool, room), pools)
+        buffer = EnergyBuffer()
+        inferred = _each_pool(lambda pool: self._infer(pool, buffer), pools)
         unsure = [i for i, one in enumerate(inferred) if one.r_hat > _R_HAT]
         if unsure and self.chain_steps is None:
             worst = max(unsure, key=lambda i: inferred[i].r_hat)
             self._warn(
                 f"two chains from opposite ends still disagree in {len(unsure)} of {len(pools)} instances after "
-                f"{_LAST_WINDOW:g} moves per item: {listing([pools[i].name for i in unsure])}; together they are "
-                f"{inferred[worst].r_hat:.3g} times as wide as one in {pools[worst].name!r}. Pass "
-                f"{setting('inference', 'borda')} or a larger chain_steps.",
+                f"{_LAST_WINDOW:g} moves per item: {listing([pools[i].name for i in unsure])}; R-hat is "
+                f"{inferred[worst].r_hat:.3g} in {pools[worst].name!r}. Pass {setting('inference', 'borda')} or a "
+                "larger chain_steps.",
                 ConvergenceWarning,
             )
         if known is not None and any(one.sweeps for one in inferred):
@@ -940,42 +976,44 @@ class ExtendedMallows(Aggregator):
         check_known(preferences, known, type(self).__name__, self.unknown_experts)
         return code
 
-    def _infer(self, pool: Pool, room: Room) -> _Inferred:
+    def _infer(self, pool: PooledLists, buffer: EnergyBuffer) -> _InferredPlaces:
         """Return the places of the items of an instance."""
         theta = self.theta_
         u = pool.weight * theta[pool.expert]
         if not u.any():
-            return _Inferred(np.full(pool.n, (pool.n + 1) / 2), 0.0, 1.0)
+            return _InferredPlaces(np.full(pool.n, (pool.n + 1) / 2), 0.0, 1.0)
         if self.inference == "borda":
-            return _Inferred(pool.mean_ranks(theta), 0.0, 1.0)
-        if self._exactly(pool) and self.inference == "mean":
-            # Sums over subsets round differently for items that are alike.
-            return _Inferred(np.round(exact(pool, room, u)[0].position[0], 9), 0.0, 1.0)
-        if self._exactly(pool) and not pool.cut:
-            c, _ = room.energies(pool, u)
+            return _InferredPlaces(pool.mean_ranks(theta), 0.0, 1.0)
+        if self._is_exact(pool) and self.inference == "mean":
+            # Rounding errors of the sums over subsets must not break ties of equal items.
+            return _InferredPlaces(np.round(exact_record(pool, buffer, u)[0].position[0], 9), 0.0, 1.0)
+        if self._is_exact(pool) and not pool.cut:
+            c, _ = buffer.energies(pool, u)
             cost = -c[:, :, 0]
             slack = 1e-9 * float(np.abs(u).sum())
-            return _Inferred(kemeny.subset_dp(cost, np.zeros(pool.n, dtype=np.int64), slack).position, 0.0, 1.0)
-        # Chance orders nothing where only one order is said; what is exact is known but for places that do not count.
-        rank = pool.one_order(u)
+            return _InferredPlaces(kemeny.subset_dp(cost, np.zeros(pool.n, dtype=np.int64), slack).position, 0.0, 1.0)
+        # Where all lists rank alike no sampling is needed, unless some places do not count.
+        rank = pool.common_ranking(u)
         if rank is not None and not (pool.cut and self.inference == "mean"):
-            return _Inferred(_places_of_one(pool, rank, float(u.sum()) if self.inference == "mean" else None), 0.0, 1.0)
+            return _InferredPlaces(
+                _places_of_common_ranking(pool, rank, float(u.sum()) if self.inference == "mean" else None), 0.0, 1.0
+            )
         start = pool.borda_order(theta)
-        walk = Walk(pool, [start, start[::-1]], self._stream(pool), self.moves == "swap")
+        chains = ChainPair(pool, [start, start[::-1]], self._stream(pool), self.moves == "swap")
         sweeps = _FIRST_WINDOW if self.chain_steps is None else float(self.chain_steps)
-        walk.run(room, u, sweeps)
-        record = walk.run(room, u, sweeps)
+        chains.run(buffer, u, sweeps)
+        record = chains.run(buffer, u, sweeps)
         while self.chain_steps is None and record.r_hat() > _R_HAT and sweeps < _LAST_WINDOW:
-            # Each window is as long as all that went before.
+            # Each window is as long as all before.
             sweeps *= 2.0
-            record = walk.run(room, u, sweeps)
+            record = chains.run(buffer, u, sweeps)
         if self.inference == "mean":
             place = record.position.mean(axis=0)
             if rank is not None:
-                place = _drawn_places(_below(rank), np.sort(place))
-            return _Inferred(place, sweeps, record.r_hat())
-        climb = Walk(pool, [record.best], walk.rng, swaps=False)
-        climb.run(room, _FREEZE * u, sweeps)
+                place = _expected_places(_with_absent_below(rank), np.sort(place))
+            return _InferredPlaces(place, sweeps, record.r_hat())
+        climb = ChainPair(pool, [record.best], chains.rng, swaps=False)
+        climb.run(buffer, _FREEZE * u, sweeps)
         place = np.full(pool.n, 0.5 * (pool.k + 1 + pool.n))
         place[climb.orders[0][: pool.k]] = np.arange(1.0, pool.k + 1.0)
-        return _Inferred(place, sweeps, record.r_hat())
+        return _InferredPlaces(place, sweeps, record.r_hat())

@@ -1,4 +1,4 @@
-"""Markov chains over items: a walker moves towards what the lists prefer, and where it stays longest is best."""
+"""Markov chain methods (MC1 to MC4): the stationary distribution of a random walk towards preferred items."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from concordant.aggregators.majority import MISSING, PAIRED, Duels, MajorityVote, each_instance
+from concordant.aggregators.majority import MISSING, PAIRED, MajorityVote, PairwiseVotes, each_instance
 from concordant.arrays import Floats
 from concordant.base.contract import Tags, Votes
 from concordant.base.limits import check_limits
@@ -25,16 +25,16 @@ __all__ = ["MarkovChain"]
 class MarkovChain(MajorityVote):
     """The share of time that a random walk towards better items spends at the item.
 
-    score(i) = stationary probability of i. With probability `teleport` the walker jumps to any of the M items;
-    otherwise it moves from i as the chain says. Items tied with i in a list count as ranked as high as i, not higher.
-    An item that a list leaves out plays no part in it (missing="unknown"), or stands below all it holds, tied with the
-    others left out ("below"). An item in no list is left only by teleport, so that it scores 1 / M, an average share;
-    with "below" it is left by every list. Empty lists add nothing. A list of weight 2 counts twice.
+    score(i) = stationary probability of i. With probability `teleport` the walk jumps to a random one of the M items;
+    otherwise it moves from i as the chain says. Items tied with i in a list count as equal to i, not above it. A list
+    ignores the items it leaves out (missing="unknown"), or has them tied below its items ("below"). The walk leaves an
+    item in no list only by teleport, so that it scores about 1 / M; with "below" it leaves it by every list. Empty
+    lists add nothing. A list of weight 2 counts twice.
 
     Parameters
     ----------
     chain : {1, 2, 3, 4}
-        1: to a place drawn from all places at or above i, over all lists that hold i. 2: draw a list that holds i,
+        1: move to a place drawn from all places at or above i in the lists that hold i. 2: draw a list that holds i,
         then a place in it at or above i. 3: draw a list that holds i, then any place in it; move if it is above i. 4:
         draw any item j; move if more than half of the lists that hold both (with missing="below", either) rank j above
         i.
@@ -45,10 +45,9 @@ class MarkovChain(MajorityVote):
 
     Notes
     -----
-    Chains 1 to 3 take lists only and cost O(R) for each of about thirty steps over R rows, those of items left out
-    below included; chain 4 takes
-    comparisons too and costs O(K M²) to count majorities of K lists over M items, and O(M²) for each step. The law is
-    solved to about 1e-14. PyFLAGR's default teleport is 0.15.
+    Chains 1 to 3 take lists only and cost O(R) for each of about thirty steps over R rows, including those of absent
+    items below. Chain 4 takes comparisons too and costs O(K M²) to count majorities of K lists over M items, and O(M²)
+    for each step. The distribution is exact to about 1e-14. PyFLAGR's default teleport is 0.15.
 
     References
     ----------
@@ -78,10 +77,10 @@ class MarkovChain(MajorityVote):
 
     def _scores(self, preferences: Votes) -> Floats:
         if self.chain == 4:
-            # Truth values, and those of the other side.
+            # Two tables of booleans.
             n_bytes = 2.0 * np.square(preferences.slots.sizes, dtype=np.float64)
             check_limits("MarkovChain", preferences, "a table of all pairs", n_bytes=n_bytes)
-            parts = self._by_majority(Duels.of(preferences, self.missing))
+            parts = self._by_majority(PairwiseVotes.of(preferences, self.missing))
         elif isinstance(preferences, Preferences):
             parts = self._by_lists(preferences)
         else:
@@ -93,11 +92,11 @@ class MarkovChain(MajorityVote):
     def _counts_pairs(self) -> bool:
         return self.chain == 4
 
-    def _by_majority(self, duels: Duels) -> list[Floats]:
+    def _by_majority(self, votes: PairwiseVotes) -> list[Floats]:
         def solve(n: int) -> Floats:
-            return markov.stationary(markov.majority_walk(duels.majorities(n, strict=True)), self.teleport)
+            return markov.stationary(markov.majority_walk(votes.majorities(n, strict=True)), self.teleport)
 
-        return duels.each(solve)
+        return votes.each(solve)
 
     def _by_lists(self, preferences: Preferences) -> list[Floats]:
         p = preferences
@@ -112,7 +111,7 @@ class MarkovChain(MajorityVote):
             own = slice(int(p.list_offsets[first]), int(p.list_offsets[last]))
             rows = p.row_list[own] - first, slot[own] - edges[n], position[own]
             if below[n]:
-                rows = markov.completed(*rows, last - first, sizes[n])
+                rows = markov.with_absent_items(*rows, last - first, sizes[n])
             walk = markov.list_walk(*rows, p.weights[first:last], sizes[n], self.chain)
             return markov.stationary(walk, self.teleport)
 

@@ -1,8 +1,8 @@
-"""The multinomial preference model: every preference of an instance is a draw from one law over all ordered pairs.
+"""Multinomial preference model (MPM): preferences are draws from one distribution over all ordered pairs of items.
 
-What sets it apart from models of single pairs is that how often a pair is compared is evidence too: an item that wins
-many preferences stands out, and one with few stays in the middle instead of running off to infinity. With equal
-variances all that counts are net counts, so that the fit is one scalar root.
+Unlike in Bradley-Terry, the number of comparisons of a pair is evidence too: an item that wins many preferences stands
+out, and one with few stays in the middle. With equal variances net counts are sufficient, and the fit is one scalar
+root.
 """
 
 from __future__ import annotations
@@ -63,23 +63,23 @@ __all__ = ["MPM"]
 
 Bools = NDArray[np.bool_]
 
-# The precision, per preference and item, of the prior on log variances.
+# The precision per preference and item of the prior on log variances.
 _VARIANCE_RIDGE = 1.0
 # By default the adherence is learned from this many instances on.
 _LEAST_INSTANCES = 20
-# Tables of all pairs are made up to this many items unless they are asked for.
+# Beyond this many items tables of all pairs are made on request only.
 _MANY_ITEMS = 5000
 
 
 class _AdherenceGroups(NamedTuple):
-    """The lists of every instance with those of equal trust taken together: all that the scores depend on."""
+    """The lists of every instance in groups of equal adherence θ, on which alone the scores depend."""
 
-    # Of each list as counted, the trust in it; 0 where it prefers nothing.
+    # The adherence of each list; 0 where it has no preferences.
     theta: Floats
-    # Of each instance, the preferences of trusted lists, and their sums Σ θ d for every slot.
+    # The number of preferences of each instance in lists with θ > 0, and Σ θ d for every slot.
     total: Floats
     net: Floats
-    # The groups of equal trust: where those of an instance begin, their part of the preferences, their trust.
+    # Where the groups of each instance begin, their share of its preferences, and their adherence.
     starts: Ints
     share: Floats
     level: Floats
@@ -99,73 +99,73 @@ class _AdherenceGroups(NamedTuple):
 
 
 class _ScoreEstimate(NamedTuple):
-    """Scores given the trust in every list, and how they were found."""
+    """Scores given the adherence of every list, and how they were found."""
 
     score: Floats
-    # Instances with a finite estimate, those without preferences, those in which every item only wins or only loses.
+    # Instances with a finite estimate, without preferences, and with separated data: every item only wins or loses.
     finite: Bools
     empty: Bools
     separated: Bools
-    # Of each instance, the largest entry of the gradient, and the objective.
+    # The largest entry of the gradient and the objective of each instance.
     norms: Floats
     values: Floats
     steps: int
-    # Log variances, NaN where there are none.
+    # Log variances, NaN where nothing is estimated.
     beta: Floats | None = None
 
 
 @register_method
 class MPM(Aggregator):
-    """Scores of the multinomial preference model, in which preferences are draws from one law over all ordered pairs.
+    """Scores of the multinomial preference model: preferences are draws from one distribution over all ordered pairs.
 
     Expert k prefers i to j with probability exp(θ_k (s_i − s_j)/(γ_i + γ_j)) / Z_k, Z_k the sum over all ordered pairs
-    of the instance. The scores s are the maximum-likelihood estimate, mean 0. The adherence θ_k, from 0 (an outlier,
-    drawing at random) to 1, is shared over instances; the variances γ are ½ unless they are asked for. With equal
+    of the instance. The scores s are the maximum-likelihood estimate, with mean 0. The adherence θ_k is between 0
+    (random preferences) and 1 and is shared over instances; the variances γ are ½ unless they are estimated. With equal
     variances the order of the scores is the order of Σ_k θ_k d_k,i, d the net counts: preferences for the item minus
     those against it.
 
     Counts are differences of ranks (of ratings, for ratings; of positions, for scores), or observed comparisons. Ties
-    are no preference and add nothing; neither do items an expert leaves out (a warning tells where the preferences
-    declare them below), nor lists of one item. An item nobody speaks of has net count 0, which is in the middle, and no
-    interval. A list of weight 2 counts twice.
+    add nothing; neither do items that an expert leaves out (a warning says where the preferences declare them below),
+    nor lists of one item. An item without preferences has net count 0, which is in the middle, and no interval. A list
+    of weight 2 counts twice.
 
     Parameters
     ----------
     variances : {False, True, "force"}
-        Whether the variances γ are estimated with the scores; they are kept as `variance_`. This needs a table of all
+        Whether the variances γ are estimated with the scores; they are stored as `variance_`. This needs a table of all
         pairs: above 5,000 items in an instance only with "force".
     adherence : {"auto", "learned", "supervised", "none"}
-        "learned": `fit` learns θ over all instances from how far experts agree. "supervised": θ is how far an expert
-        agrees with the labels given to `fit`, the mean over instances of the share of pairs that it orders as their
-        labels do. "none": θ = 1 for everybody, and nothing to fit. "auto": learned from 20 instances on, below that
-        none; `adherence_used_` says which.
+        "learned": `fit` learns θ over all instances from the agreement of experts. "supervised": θ is the agreement of
+        an expert with the labels given to `fit`: the share of pairs that it orders as their labels do, averaged over
+        instances. "none": θ = 1 for all experts, and nothing to fit. "auto": "learned" from 20 instances on, otherwise
+        "none"; `adherence_used_` says which.
     normalize : {"minmax", "none"}
-        Whether supervised θ is stretched to run from 0 for the worst expert to 1 for the best, as in the paper's
-        tables, or kept as it is. Where all experts are equally good, stretching gives all of them 1.
+        Whether supervised θ is rescaled to 0 for the worst expert and 1 for the best, as in the paper's tables, or used
+        as it is. Where all experts are equally good, rescaling gives all of them 1.
     unjudged : {"zero", "drop"}
         Whether training items without a label count as labelled 0, or are left out, in supervised learning.
     transform : {"count", "binary", "rankdiff", "log", "rating"}
         How lists become counts, as in `Preferences.comparisons`; "count" takes differences of ratings where the values
         are ratings. Comparisons are counted as they are.
     optimizer : {"auto", "gd"}
-        "auto" goes to the maximum: one scalar root for equal trust, Newton's method for the adherence and for scores of
-        unequal trust, L-BFGS for variances. "gd" takes `max_iter` steps of plain gradient ascent from scores 0 and full
-        trust, as the model was published; it does not wait for convergence.
+        "auto" finds the maximum: one scalar root for equal adherence, Newton's method for the adherence and for scores
+        with unequal adherence, L-BFGS for variances. "gd" takes `max_iter` steps of plain gradient ascent from scores 0
+        and adherence 1, as published; it does not wait for convergence.
     max_iter : int
         The most steps of the adherence, of L-BFGS, or of gradient ascent.
     tol : float
-        How small the largest entry of the gradient must get: of the mean log-likelihood per preference, averaged over
-        instances in the case of the adherence, and within the bounds of θ.
+        Converged when the largest entry of the gradient is below this: the gradient of the mean log-likelihood per
+        preference, for the adherence averaged over instances and projected on the bounds of θ.
     uncertainty : {"auto", "information", "sandwich", "bootstrap", "none"}
         "auto": observed information for comparisons without experts, else a sandwich clustered by expert, moderated
         for items that few experts rank; none above 5,000 items. The adherence is taken as known.
     level : float
-        Of the intervals.
+        The level of the intervals.
     rank_ranges : {"marginal", "simultaneous"}
         Whether the range of a rank holds that rank with probability `level`, or counts who is surely better and worse,
         all verdicts about the item being right together with that probability.
     n_bootstrap : int
-        How many times experts (outcomes, where nobody is named) are weighted anew for "bootstrap".
+        The number of bootstrap samples, over experts (over outcomes, where experts are not named).
     unknown_experts : {"error", "ignore"}
         What `predict` does about experts whose adherence was not learned.
     random_state : int
@@ -174,37 +174,36 @@ class MPM(Aggregator):
     Attributes
     ----------
     adherence_, experts_
-        θ of every expert of the training data. Learned: the largest is 1, and experts who say nothing there keep 1.
-        Supervised: experts about whom the labels say nothing have ½ before θ is stretched.
+        θ of every expert of the training data. Learned: the largest is 1, and experts without preferences keep 1.
+        Supervised: experts whose pairs have no labels get ½ before rescaling.
     expert_details_ : dict
-        After supervised learning, by expert: `agreement`, θ before it is stretched (NaN where nothing is known), and
-        `instances`, how many it is the mean of.
+        After supervised learning, by expert: `agreement`, θ before rescaling (NaN where it is unknown), and
+        `instances`, the number of instances it is averaged over.
     adherence_used_, training_instances_
-        Which adherence "auto" came to, and how many instances had a say.
+        The adherence that "auto" chose, and the number of instances with preferences.
     variance_ : float64
-        γ of every item of `consensus_` after `fit_predict` with variances, in its order; NaN where there was nothing to
-        estimate. Of each instance the logarithms have mean 0, so that without variances 1 would be the common value,
-        and scores are twice those without.
+        γ of every item of `consensus_` after `fit_predict` with variances, in its order; NaN where nothing is
+        estimated. The logarithms of each instance have mean 0, so the common value is 1 instead of ½, and scores are
+        twice those without variances.
 
     Notes
     -----
-    Cost O(R log M) to count R rows without forming a table, then O(M) per step of the root. The adherence costs
-    O(K M² + K² M) for each instance and step up to 1,000 experts and items, O(K M) beyond; scores of unequal
+    Cost O(R log M) to count R rows without forming a table, then O(M) per step of the root. The adherence
+    costs O(K M² + K² M) for each instance and step up to 1,000 experts and items, O(K M) beyond; scores of unequal
     trust O(K M) per step; variances O(M²) per step for equal trust, O(K M²) otherwise. The objective is the mean
-    log-likelihood per preference, so that each instance counts alike in θ; while θ is learned the scores carry a prior
-    of precision 0.001 per preference, without which they may run off to infinity, and variances carry one of precision
-    1 / M per preference on log γ, which also fixes their scale. θ is learned with equal variances, and variances are
-    found with θ fixed. Where every item only wins or only loses there is no finite estimate: a warning names the
-    instance, and Σ θ d stands in for the scores, which has the same order.
+    log-likelihood per preference, so that each instance counts alike in θ. While θ is learned, the scores have a prior
+    of precision 0.001 per preference, without which they may be infinite; variances have one of precision 1 / M per
+    preference on log γ, which also fixes their scale. θ is learned with equal variances, and variances are estimated
+    with θ fixed. Where every item only wins or only loses there is no finite estimate: a warning names the instance,
+    and the scores are Σ θ d, which has the same order.
 
-    Supervised θ counts pairs of items with different labels that the expert orders one way or the other; an instance
-    without such a pair is passed over, and a list of weight 2 counts twice in the mean over instances. Of comparisons,
-    every win of the item with the larger label is a pair in the right order, every loss one in the wrong order. Cost
-    O(R log M).
+    Supervised θ counts the pairs of items with different labels that the expert orders; an instance without such a pair
+    is skipped, and a list of weight 2 counts twice in the mean over instances. In comparisons, every win of the item
+    with the larger label is a pair in the right order, every loss one in the wrong order. Cost O(R log M).
 
-    Learned adherence is agreement over instances. In one instance alone experts who agree confirm each other, and may
-    silence others who contradict nobody, so that scores come out too far apart (the results page has the figures). So
-    "auto" counts everybody alike where instances are few, and "learned" warns there.
+    Learned adherence is agreement over instances. In a single instance, experts who agree confirm each other and may
+    suppress others who contradict nobody, so that scores come out too far apart (the results page has the figures). So
+    "auto" weighs all experts equally where instances are few, and "learned" warns.
 
     References
     ----------
@@ -223,7 +222,7 @@ class MPM(Aggregator):
     >>> dict(zip(mpm.experts_, mpm.adherence_.round(2).tolist()))
     {'x': 1.0, 'y': 0.59, 'z': 0.51, 'w': 0.37}
 
-    With labels for some items, whoever agrees with them is believed, whatever the others say.
+    With labels for some items, the experts who agree with the labels count most.
 
     >>> labels = cc.Labels(["one"] * 4, list("abcd"), [0, 1, 2, 0])
     >>> mpm = cc.MPM(adherence="supervised")
@@ -258,7 +257,7 @@ class MPM(Aggregator):
     expert_details_: Annotated[dict[str, Any], Within(least=0, missing=True)]
 
     def _check_state(self) -> None:
-        """Raise where a part of what is learned is missing, or where nobody is trusted by more than a trace."""
+        """Raise where a part of the learned state is missing, or where all adherences are practically 0."""
         state = self.__dict__
         if "adherence_" in state:
             if not {"adherence_used_", "training_instances_"} <= state.keys():
@@ -307,7 +306,7 @@ class MPM(Aggregator):
         return self.adherence != "none"
 
     def _decide_learning(self, n_informative: int) -> bool:
-        """Keep whether the adherence is learned from so many instances that say something, and return it."""
+        """Decide whether the adherence is learned from this many informative instances; store and return it."""
         learned = self.adherence == "learned" or (self.adherence == "auto" and n_informative >= _LEAST_INSTANCES)
         self.adherence_used_ = "learned" if learned else "none" if self.adherence == "auto" else self.adherence
         self.training_instances_ = n_informative
@@ -339,9 +338,9 @@ class MPM(Aggregator):
         summaries: Sequence[PreferenceSummary],
         blocks: Callable[[], Shards[AdherenceBlock]],
     ) -> None:
-        """Learn the adherence of the experts by sums over blocks; nothing where few speak, or nobody is named.
+        """Learn the adherence of the experts over blocks, if there are enough instances and the experts are named.
 
-        `blocks` makes the blocks to learn from when they are needed.
+        `blocks` is called only where the adherence is learned.
         """
         from concordant.aggregators import _mpm_fit
 
@@ -368,13 +367,13 @@ class MPM(Aggregator):
         if n_informative == 1 and (self.adherence_[n_preferences > 0] < 1.0).any():
             only = next(s.first for s in summaries if s.instances)
             self._warn(
-                f"whom to believe is decided by agreement in one instance alone, {only!r}, where experts who agree "
-                f"confirm each other. Pass {setting('adherence', 'none')} to count everybody alike.",
+                f"the adherence is learned from one instance alone, {only!r}, where experts who agree confirm each "
+                f"other. Pass {setting('adherence', 'none')} to weigh all experts equally.",
                 IdentifiabilityWarning,
             )
 
     def _store_adherence(self, found: AdherenceFit, n_preferences: Floats) -> None:
-        """Keep the adherence that was learned, given how many preferences every expert has."""
+        """Store the learned adherence and warn of problems; `n_preferences` are those of each expert."""
         self.adherence_ = found.theta
         info = self.fit_info_
         info.n_iter, info.objective, info.gradient_norm = found.n_iter, found.objective, found.norm
@@ -388,14 +387,14 @@ class MPM(Aggregator):
         silent = [e for e, count in zip(self.experts_, n_preferences.tolist(), strict=True) if not count]
         if silent:
             self._warn(
-                f"experts {listing(silent)} prefer nothing to anything; their adherence stays 1.",
+                f"experts {listing(silent)} have no preferences; their adherence stays 1.",
                 IdentifiabilityWarning,
             )
         ignored = np.flatnonzero((n_preferences > 0) & (self.adherence_ == 0.0))
         if len(ignored):
             names = listing([self.experts_[k] for k in ignored.tolist()])
             self._warn(
-                f"experts {names} are not believed at all: their adherence is 0, and what they say is left out.",
+                f"experts {names} have adherence 0: their preferences are left out.",
                 IdentifiabilityWarning,
             )
 
@@ -405,14 +404,14 @@ class MPM(Aggregator):
         return "MPM learns from blocks with adherence='auto' or 'learned' and optimizer='auto'."
 
     def _learn_from_labels(self, votes: Votes, labels: Labels | None, validation: Any) -> None:
-        """Learn the adherence of the experts from how they order items of different labels."""
+        """Learn the adherence of the experts from their agreement with labels."""
         owner = "MPM(adherence='supervised')"
         if isinstance(votes, Comparisons) and votes.expert is None:
             raise DataError(
                 f"{owner} learns whom to believe, and these comparisons name no experts. Use adherence='none', or give "
                 "comparisons with experts."
             )
-        # Nothing is chosen, so a validation part is only looked at for what it is.
+        # Nothing is selected, so validation data are only checked for their type.
         validation_pair(validation, "MPM")
         truth = match_labels(votes, labels, owner, unjudged=self.unjudged)
         self.fit_info_.labels = truth.counts
@@ -426,7 +425,7 @@ class MPM(Aggregator):
         theta = np.where(n_instances > 0, agreement, 0.5)
         if self.normalize == "minmax":
             low, high = float(agreement[n_instances > 0].min()), float(agreement[n_instances > 0].max())
-            # Those about whom nothing is known lie on the same scale and do not stretch it.
+            # Experts without agreement get ½ on the same scale, which they do not change.
             theta = np.clip((theta - low) / (high - low), 0.0, 1.0) if high > low else np.ones(len(theta))
         self.adherence_ = theta
         self.expert_details_ = {"agreement": agreement, "instances": n_instances}
@@ -434,12 +433,12 @@ class MPM(Aggregator):
         if unknown:
             self._warn(
                 f"the labels say nothing about the experts {listing(unknown)}, who never order two items of different "
-                "labels: they are trusted as one who is right half of the time.",
+                "labels: they get the adherence of one who is right half of the time.",
                 IdentifiabilityWarning,
             )
         if not theta.any():
             self._warn(
-                "no expert ever orders two items as their labels do: nobody is believed and every item ties. Check "
+                "no expert ever orders two items as their labels do: all adherences are 0 and every item ties. Check "
                 "that larger labels, and smaller ranks, are better.",
                 IdentifiabilityWarning,
             )
@@ -458,7 +457,7 @@ class MPM(Aggregator):
         return answer
 
     def _record(self, info: FitInfo, solution: _ScoreEstimate) -> None:
-        """Keep how the scores of the training data were found, beside how the adherence was."""
+        """Store the fit information of the scores, combined with that of the adherence."""
         found, norm = solution.finite, float(solution.norms.max(initial=0.0))
         if self.adherence_used_ != "learned" or not self.experts_:
             info.n_iter, info.gradient_norm = solution.steps, norm
@@ -468,7 +467,7 @@ class MPM(Aggregator):
         info.converged = info.converged and norm <= self.tol
 
     def _theta(self, counts: NetCounts) -> Floats:
-        """Return the trust in every list."""
+        """Return the adherence of every list."""
         used = "none" if self.adherence == "none" else self.__dict__.get("adherence_used_", self.adherence)
         if used != "none" and "adherence_" not in self.__dict__:
             raise NotFittedError.of(type(self).__name__)
@@ -495,7 +494,7 @@ class MPM(Aggregator):
         return self._solve_variances(counts, groups, solution) if self.variances else solution
 
     def _solve_variances(self, counts: NetCounts, groups: _AdherenceGroups, equal: _ScoreEstimate) -> _ScoreEstimate:
-        """Return scores and variances, from the scores with equal variances on."""
+        """Estimate scores and variances, starting from the scores with equal variances."""
         from concordant.aggregators import _mpm_variances
 
         edges, sizes = counts.offsets.tolist(), np.diff(counts.offsets).tolist()
@@ -504,7 +503,7 @@ class MPM(Aggregator):
             n = sizes.index(largest)
             raise DataError(
                 f"variances need a table of all pairs: {largest:,} items of instance {counts.votes.instances[n]!r} "
-                f"take {8e-9 * largest**2:,.1f} GB. Pass {setting('variances', 'force')} to have it made, or "
+                f"take {8e-9 * largest**2:,.1f} GB. Pass {setting('variances', 'force')} to compute it anyway, or "
                 f"{setting('variances', False)}."
             )
 
@@ -516,7 +515,7 @@ class MPM(Aggregator):
             table = counts.table(n, groups.theta / groups.total[n])
             if self.optimizer == "gd":
                 return _mpm_variances.gradient_ascent(table, share, level, self.max_iter)
-            # Where all variances are 1 instead of ½, scores are twice as large.
+            # With variances 1 instead of ½, scores are twice as large.
             start = 2.0 * equal.score[edges[n] : edges[n + 1]]
             return _mpm_variances.solve_variances(
                 table,
@@ -540,7 +539,7 @@ class MPM(Aggregator):
         return equal._replace(score=score, beta=beta, norms=norms, values=values, steps=steps)
 
     def _warn_undetermined(self, counts: NetCounts, groups: _AdherenceGroups, solution: _ScoreEstimate) -> None:
-        """Warn, once for each kind of trouble, of instances whose data leave something open."""
+        """Warn of instances without preferences, with separated or disconnected data, or without convergence."""
         votes, total = counts.votes, len(solution.finite)
         empty = np.flatnonzero(solution.empty & (np.diff(counts.offsets) > 0))
         if len(empty):
@@ -556,10 +555,10 @@ class MPM(Aggregator):
             won = [i for i, s in zip(items, sign, strict=True) if s > 0]
             lost = [i for i, s in zip(items, sign, strict=True) if s < 0]
             self._warn(
-                f"no finite estimate in {len(separated)} of {total} instances: every item only wins or only loses. Net "
-                f"counts stand in for the scores there, in the same order and without intervals. First: instance "
-                f"{name!r}, {listing(won)} over {listing(lost)}. More preferences would mend it; a model with a prior "
-                "such as BradleyTerry does without them.",
+                f"no finite estimate in {len(separated)} of {total} instances: every item only wins or only loses. "
+                f"Their scores are net counts, which have the same order, without intervals. First: instance {name!r}, "
+                f"{listing(won)} over {listing(lost)}. Add preferences, or use a model with a prior, such as "
+                "BradleyTerry.",
                 IdentifiabilityWarning,
             )
         self._warn_disconnected(counts)
@@ -574,7 +573,7 @@ class MPM(Aggregator):
             )
 
     def _warn_disconnected(self, counts: NetCounts) -> None:
-        """Warn of groups of items between which there is no preference."""
+        """Warn of groups of items that no preference connects."""
         one, other = counts.linked_slots()
         slots = counts.votes.slots
         parted = disconnected_instances(one, other, slots)
@@ -582,12 +581,12 @@ class MPM(Aggregator):
             why = explain_disconnected(one, other, slots, int(parted[0]))
             more = f" (and {len(parted) - 1} more instances are like that)" if len(parted) > 1 else ""
             self._warn(
-                f"{why}{more}: what places them is how many preferences each item wins, not whom it met.",
+                f"{why}{more}: what places them is the number of preferences each item wins.",
                 IdentifiabilityWarning,
             )
 
     def _with_intervals(self, counts: NetCounts, groups: _AdherenceGroups, solution: _ScoreEstimate) -> Consensus:
-        """Return the consensus, with intervals where they are asked for and can be given."""
+        """Return the consensus, with intervals where they are requested and possible."""
         votes, sizes = counts.votes, np.diff(counts.offsets)
         gauge = "the scores of an instance have mean 0"
         if self.variances:
@@ -604,15 +603,15 @@ class MPM(Aggregator):
         self._warn_missing_intervals(votes, few, many)
         errors = _ScoreErrors(counts, groups, solution, kind, self.n_bootstrap, self.random_state)
         wanted = (solution.finite & ~few & ~many).tolist()
-        told = each_instance(lambda n: errors(n) if wanted[n] else None, sizes.tolist())
-        spreads = batched(moderated if clustered else ScoreCovariance.of, told)
+        arguments = each_instance(lambda n: errors(n) if wanted[n] else None, sizes.tolist())
+        covariances = batched(moderated if clustered else ScoreCovariance.of, arguments)
         n_informative = np.zeros(len(solution.score), dtype=np.bool_)
         for side in counts.linked_slots():
             n_informative[side] = True
         return with_intervals(
             votes.slots,
             solution.score,
-            spreads,
+            covariances,
             level=self.level,
             rank_ranges=self.rank_ranges,
             gauge=gauge,
@@ -622,7 +621,7 @@ class MPM(Aggregator):
         )
 
     def _interval_kind(self, named: bool) -> str | None:
-        """Return how intervals are made, None for not at all."""
+        """Return the kind of intervals, None for none."""
         if self.uncertainty == "none":
             return None
         if self.uncertainty == "sandwich" and not named:
@@ -653,17 +652,17 @@ class MPM(Aggregator):
             self._warn(
                 f"no intervals for instances of more than {_MANY_ITEMS:,} items: {m:,} need {8e-9 * m**2:,.1f} GB for "
                 f"each of several tables. Pass {setting('uncertainty', 'sandwich')}, 'information' or 'bootstrap' to "
-                "have them made.",
+                "get them.",
                 UncertaintyWarning,
             )
 
 
 def label_agreement(votes: Votes, label: Floats) -> tuple[Floats, Ints]:
-    """Return how far every expert agrees with the labels of the slots, and in how many instances that can be decided.
+    """Return the agreement of every expert with the labels of the slots, and the number of instances it comes from.
 
-    Of an instance, it is the share of pairs ordered as their labels, of all pairs that differ in label and that the
-    expert orders; of several, the mean, by the weights of the lists. NaN labels are not used; an expert of whom nothing
-    can be decided has NaN.
+    In an instance, it is the share of the pairs ordered as their labels, among all pairs with different labels that the
+    expert orders; over instances, the mean weighted by lists. NaN labels are not used; an expert without such pairs has
+    NaN.
     """
     if isinstance(votes, Preferences):
         expert, weight = votes.list_expert.astype(np.int64), votes.weights
@@ -695,11 +694,11 @@ def _items(votes: Votes, n: int) -> tuple[str, list[str]]:
 
 
 def _no_report(done: int, total: int) -> None:
-    """Let nobody know of the steps of one of many instances."""
+    """Report no progress: the instance is one of many."""
 
 
 def _packed_by_adherence(counts: NetCounts, groups: _AdherenceGroups) -> tuple[PackedCounts, Floats]:
-    """Return the counts as lists, each with its trust; where all trust is 1, one list for each instance."""
+    """Return the packed counts and the adherence of each list; one list per instance where all adherences are 1."""
     from concordant.kernels.mpm import PackedCounts
 
     if (groups.level == 1.0).all():
@@ -717,7 +716,7 @@ def _packed_by_adherence(counts: NetCounts, groups: _AdherenceGroups) -> tuple[P
 
 
 def _scores(offsets: Ints, starts: Ints, amount: Floats, level: Floats, net: Floats) -> _ScoreEstimate:
-    """Return the scores given net counts Σ θ d and, in groups of equal trust θ = `level`, the number of preferences."""
+    """Return the scores given net counts Σ θ d and the preferences in groups of equal adherence θ = `level`."""
     from concordant.kernels import mpm
 
     sizes = np.diff(offsets)
@@ -727,7 +726,7 @@ def _scores(offsets: Ints, starts: Ints, amount: Floats, level: Floats, net: Flo
         for power in (0, 1, 2)
     )
     score, root = np.zeros(len(net)), np.zeros(len(sizes))
-    # One trust θ for all: the base model gives θ s. Several: what it gives for their mean is a start.
+    # With one θ the base model gives θ s; with several, its answer for their mean is the start.
     mpm.net_scores(net, weight, offsets, score, root)
     empty, separated = (weight <= 0) | (sizes < 2), np.isinf(root)
     finite = ~empty & ~separated
@@ -750,7 +749,7 @@ def _scores(offsets: Ints, starts: Ints, amount: Floats, level: Floats, net: Flo
 
 
 class _ScoreErrors:
-    """How far the scores of an instance may be off: curvature and the pull of each expert, or repeated estimates."""
+    """Covariance of the scores of an instance: information, sandwich over experts, or bootstrap."""
 
     def __init__(
         self,
@@ -769,7 +768,7 @@ class _ScoreErrors:
         self.random_state = random_state
 
     def __call__(self, n: int) -> dict[str, Any] | None:
-        """Return what `moderated` takes for an instance; None where nothing can be told."""
+        """Return the arguments of `moderated` for an instance; None where there is no covariance."""
         c = self.counts
         own = slice(int(c.offsets[n]), int(c.offsets[n + 1]))
         lists = np.arange(c.list_starts[n], c.list_starts[n + 1])
@@ -787,7 +786,7 @@ class _ScoreErrors:
             return {"known": repeated}
         inverse, diagonal, gradients = parts(n, own, lists)
         weight = c.weight[lists]
-        # What an expert says of the scores: the information grows with its preferences and the trust in them.
+        # The information of an expert grows with its preferences and its adherence.
         amount = self.groups.theta[lists] ** 2 * c.total[lists] / weight
         whole = float(weight @ amount)
         clusters = Clusters(
@@ -810,7 +809,7 @@ class _ScoreErrors:
         return {"known": known, "sandwich": repeated, "clusters": clusters, "effective": effective}
 
     def _with_equal_variances(self, n: int, own: slice, lists: Ints) -> tuple[Floats, Floats, Floats]:
-        """Return the inverse of the information, the information of each score, and the gradients of the lists."""
+        """Return the inverse information, the information of each score, and the gradients of the lists."""
         from concordant.kernels.mpm import pair_distributions
 
         c, groups = self.counts, self.groups
@@ -825,7 +824,7 @@ class _ScoreErrors:
         return inverse, curvature @ (expected.both - 2 * expected.up * expected.down - expected.rho**2), gradients
 
     def _with_variances(self, n: int, own: slice, lists: Ints) -> tuple[Floats, Floats, Floats]:
-        """Return the same where variances are estimated too; the parameters are scores, then log variances."""
+        """Return the same where variances are estimated; the parameters are scores, then log variances."""
         from concordant.kernels.mpm import solve_positive
         from concordant.kernels.mpm_variance import pair_hessian
 
@@ -846,7 +845,7 @@ class _ScoreErrors:
         return solve_positive(hessian, np.eye(2 * m)), diagonal, gradients
 
     def _bootstrap_covariance(self, n: int, own: slice, lists: Ints) -> Floats | None:
-        """Return the covariance of the scores when experts, or outcomes, are weighted anew."""
+        """Return the covariance of the scores over bootstrap samples of experts, or of outcomes."""
         c, groups, b = self.counts, self.groups, self.repeats
         m = own.stop - own.start
         rng = instance_stream(self.random_state, c.votes.instances[n])
@@ -855,7 +854,7 @@ class _ScoreErrors:
             weight, theta = c.weight[lists], groups.theta[lists]
             times = np.array([bayesian_bootstrap_weights(weight, rng) for _ in range(b)])
             net = times @ (c.dense(lists, own) * theta[:, None])
-            # Preferences by group of equal trust.
+            # Preferences by group of equal adherence.
             group = np.zeros((len(lists), len(level)))
             group[np.arange(len(lists)), np.searchsorted(level, theta)] = c.total[lists] / weight
             amount = times @ group
@@ -871,12 +870,12 @@ class _ScoreErrors:
         score = again.score.reshape(b, m)
         if self.solution.beta is not None:
             score = self._bootstrap_with_variances(own, level, amount, tables, again.finite)
-        # Draws in which every item only wins or only loses have no estimate.
+        # Samples with separated data have no estimate.
         kept = score[again.finite]
         return None if len(kept) <= b // 2 else sample_covariance(kept)
 
     def _table(self, n: int, lists: Ints, times: Floats) -> Floats:
-        """Return the table of the lists, each taken so many times and with the trust in it."""
+        """Return the preference table of the lists, weighted by `times` and their adherence."""
         of_list = np.zeros(len(self.counts.total))
         of_list[lists] = times * self.groups.theta[lists]
         return self.counts.table(n, of_list)
@@ -884,7 +883,7 @@ class _ScoreErrors:
     def _bootstrap_with_variances(
         self, own: slice, level: Floats, amount: Floats, tables: Iterator[Floats], found: Bools
     ) -> Floats:
-        """Return the scores, one row for each table, when variances are estimated with them."""
+        """Return the scores, one row for each table, estimated together with variances."""
         from concordant.aggregators._mpm_variances import solve_variances
 
         score, beta = self.solution.score[own], self.solution.beta[own]  # type: ignore[index]

@@ -1,7 +1,7 @@
 """Plackett-Luce: a ranking is a sequence of choices, each made from the items that remain.
 
-Newton's method finds the scores of an instance on its penalised log-likelihood (`kernels.plackett_luce`), which is
-concave but for one way of reading ties. Instances may share how closely each expert follows the scores.
+Newton's method maximises the penalised log-likelihood of an instance (`kernels.plackett_luce`). It is concave except
+for ties read as partitions. The adherence of each expert to the scores can be learned over all instances.
 """
 
 from __future__ import annotations
@@ -61,20 +61,20 @@ if TYPE_CHECKING:
 
 __all__ = ["PlackettLuce"]
 
-# The prior behind the published row fades when items take part in more choices than this, on average.
+# The prior of the published row becomes weak when items take part in more choices than this, on average.
 _FADE = 10.0
-# How many steps are taken at most; the papers take 100 of theirs and stop.
+# The most steps of each optimiser; the papers take 100 gradient steps.
 _STEPS = {"newton": 100, "mm": 10_000, "gd": 100}
-# Beyond this many items tables of all pairs of them are made on request only.
+# Beyond this many items, intervals (tables of all pairs) are computed on request only.
 _MOST_ITEMS = 5000
-# Rests are written out from the start where that makes no more than so many times the rows there are.
+# Rests are written out from the start unless that makes more than this many times the rows.
 _WRITE_OUT = 4
 
 
 def _is_prior(value: Any) -> bool:
     if isinstance(value, str):
         return value in ("auto", "published")
-    # A command line has lists only.
+    # The command line gives lists, not tuples.
     if isinstance(value, (tuple, list)):
         plain = number(above=0).test
         return len(value) == 3 and value[0] == "gamma" and plain(value[1]) and plain(value[2]) and value[1] > 1
@@ -86,9 +86,9 @@ class PlackettLuce(Aggregator):
     """The score s of each item in the model that picks the next item i with probability exp(s_i) / Σ exp(s_left).
 
     Scores maximise Σ_lists w Σ_k [s_{i_k} − log Σ_{u ≥ k} exp(s_{i_u})] less the prior's ½ λ ‖s‖²; they have mean 0,
-    and exp(s_i − s_j) are the odds of i against j. Two items in every list make it Bradley-Terry. A list orders what it
-    ranks: full and partial rankings, top-k lists, and scores or ratings by their order. A list of weight 3 counts as
-    three. Lists of one item and empty ones say nothing; an item that no list sets against another gets the neutral
+    and exp(s_i − s_j) are the odds of i against j. With two items in every list it is Bradley-Terry. Lists may be full
+    or partial rankings, top-k lists, or scores and ratings, which count by their order. A list of weight 3 counts as
+    three. Lists of one item and empty lists add nothing. An item that no list compares with another gets the neutral
     score 0 and no interval.
 
     Parameters
@@ -97,44 +97,44 @@ class PlackettLuce(Aggregator):
         λ, the precision of a normal prior on every score. "auto" is weak and the same for all data, 0.1. 0 gives the
         maximum-likelihood estimate, which raises NoFiniteEstimateError where it does not exist. ("gamma", a, b) puts
         Gamma(a, b) on exp(s), a > 1, and gives the mode. "published" is the heavy shrinkage behind the published row
-        on MQ2008-agg: 2 n / (1 + (n/10)²), n = T / M for T choices among the M items of an instance. It is good for
-        the top of partial lists by few experts, and its scores and intervals are pulled in.
+        on MQ2008-agg: 2 n / (1 + (n/10)²), n = T / M for T choices among the M items of an instance. It helps at the
+        top of partial lists by few experts; its scores and intervals are too small.
     ties : {"average", "partition", "input", "random"}
-        What a tie inside a list says. "average": any order of the tied items may be meant (Efron's likelihood, close
-        to the mean over orders). "partition": the ordered-partition likelihood, in which one item of the block was
-        chosen and the others came along. "input": the order of the input. "random": an order drawn for every list
-        from `random_state` and the ids. Items tied in last place are not ordered by the first two.
+        How ties within a list are read. "average": any order of the tied items is possible (Efron's likelihood, close
+        to the mean over orders). "partition": the ordered-partition likelihood, in which one item of the block is
+        chosen and the others come along. "input": the order of the input. "random": an order drawn for every list
+        from `random_state` and the ids. The first two do not order items tied in last place.
     missing : {"auto", "unknown", "below"}
-        "unknown": a list says nothing about items it leaves out. "below": they are one block below what it holds, as of
+        "unknown": a list says nothing about items it leaves out. "below": they are one block below its items, as in
         top-k lists. "auto": what the preferences declare, instance by instance.
     adherence : bool
         Learn for every expert k a factor θ_k ≥ 0 of the scores over all instances: k picks i with probability
-        proportional to exp(θ_k s_i); 0 is picking at random. The mean of θ² over all choices is 1. Kept as
-        `adherence_`, and fixed in `predict`. Needs a prior, and some fifty instances: learned from few it draws the
-        scores apart, and a warning says that the intervals are too short.
+        proportional to exp(θ_k s_i); an expert with 0 picks at random. The mean of θ² over all choices is 1. Stored as
+        `adherence_`, and fixed in `predict`. Needs a prior, and some fifty instances: with few, the scores come out too
+        far apart, and a warning says that the intervals are too short.
     optimizer : {"newton", "mm", "gd"}
-        "newton" converges in a few steps. "mm" is Hunter's minorisation: slow, never falls. "gd" takes 100 gradient
-        steps of 0.01 M / T from 0, as the papers do; where it stops is its prior (an explicit one is added), and it
-        gives intervals by bootstrap only.
+        "newton" converges in a few steps. "mm" is Hunter's minorisation: slow, but the likelihood never falls. "gd"
+        takes 100 gradient steps of 0.01 M / T from 0, as the papers do; stopping early acts as its prior (an explicit
+        prior is added), and it gives intervals by bootstrap only.
     uncertainty : {"auto", "information", "sandwich", "bootstrap", "none"}
         "auto" is the sandwich, with lists (experts) as clusters, moderated for items that few lists hold; none beyond
         5,000 items in an instance, or as many pairs of items in several. An instance with fewer than two lists gets no
-        intervals. "information" trusts every choice to be independent. "bootstrap" weighs the experts anew. With a
-        prior they are intervals of the posterior.
+        intervals. "information" assumes that all choices are independent. "bootstrap" reweights the experts. With a
+        prior they are posterior intervals.
     level : float
-        Of the intervals.
+        The level of the intervals.
     rank_ranges : {"marginal", "simultaneous"}
         Whether the range of a rank holds that rank with probability `level`, or counts who is surely better and worse,
         all verdicts about the item being right together with that probability.
     n_bootstrap : int
-        How often "bootstrap" weighs the experts anew.
+        The number of bootstrap samples.
     max_iter : int, optional
         The most steps: 100 for "newton" and "gd", 10,000 for "mm".
     tol : float
         Converged when the largest derivative of the objective, over the mean number of choices per item T / M, is
         below this (`fit_info_.gradient_norm`).
     unknown_experts : {"error", "ignore"}
-        What `predict` does about experts whose adherence was not learned; ignored ones have no say.
+        What `predict` does about experts whose adherence was not learned; ignored experts have no effect.
     random_state : int
         The seed of random ties and of the bootstrap.
 
@@ -143,15 +143,15 @@ class PlackettLuce(Aggregator):
     Cost O(R) for the objective, its gradient and its product with a vector, R rows; about ten steps. Intervals cost
     O(Σ m² + M³) for lists of length m. Equal lists are merged where there are many.
 
-    On partial rankings by few experts an item that one list puts first and the others leave out may lead: its score is
-    high and its interval wide. prior="published" shrinks such items to the middle, which makes most of the quality of
-    the top of MQ2008-agg (see the results page).
+    On partial rankings by few experts, an item that one list puts first and the others leave out may lead: its score is
+    high and its interval wide. prior="published" shrinks such items to the middle, which explains most of the quality
+    at the top of MQ2008-agg (see the results page).
 
     "partition" is the likelihood under which ordered partitions sum to one (probabilistic models over ordered
-    partitions, full decomposition). A tied block shares one choice, so that a strong prior can put a block of many
-    below the single item after it; and it is not concave: with a weak prior one of two items that are always tied may
-    be best left to win. The answer is the stationary point reached from equal scores, and a warning says when that is
-    no maximum. Where ties come from coarse scales (ratings), "average" is closer to the truth.
+    partitions, full decomposition). A tied block shares one choice, so a strong prior can put a large block below the
+    single item after it. It is not concave: with a weak prior, two items that are always tied may have several best
+    answers. The answer is the stationary point reached from equal scores, and a warning says when it is not a maximum.
+    Where ties come from coarse scales (ratings), "average" is closer to the truth.
 
     With prior=0 a finite estimate exists if and only if, for every split of the items in two, some list ranks an item
     of each side above one of the other (or, with "average", ties them above a last place). With "partition" a block
@@ -191,7 +191,7 @@ class PlackettLuce(Aggregator):
     training_instances_: Annotated[int, Within(least=0)]
 
     def _check_state(self) -> None:
-        """Raise where a part of what is learned is missing."""
+        """Raise where only a part of the learned state is there."""
         if ("adherence_" in self.__dict__) != ("training_instances_" in self.__dict__):
             raise DataError("a part of what PlackettLuce learns is missing.")
 
@@ -269,13 +269,13 @@ class PlackettLuce(Aggregator):
         )
 
     def _estimate(self, data: _RankingData, checkpoint: Checkpointer = NO_CHECKPOINT) -> _Estimate:
-        """Return the scores of every instance, and say how that went."""
+        """Maximise the likelihood of every instance; store the fit information and warn of problems."""
         models = [self._likelihood(data, n) for n in range(data.n_instances)]
         if self.prior == 0 and self.optimizer != "gd":
             _check_existence(data, models)
         starts = [np.zeros(model.size) for model in models]
         if len(models) == 1:
-            # One instance has no others to count: how far its gradient has come down is what there is to tell.
+            # Progress over instances says nothing for a single one: report the digits of its gradient instead.
             optima = [self._maximise(models[0], starts[0], _progress_by_digits(self.tol), checkpoint)]
         else:
             optima = each_instance(lambda n: self._maximise(models[n], starts[n]), [model.size for model in models])
@@ -290,13 +290,13 @@ class PlackettLuce(Aggregator):
         return estimate
 
     def _warn_doubts(self, estimate: _Estimate) -> None:
-        """Warn about instances whose scores are not what was asked for, or rest on something else than the lists."""
+        """Warn of instances whose scores have not converged or are not identified by the lists."""
         self._warn_unidentified([_Identifiability.of(estimate.data)])
         if self.optimizer != "gd":
             self._warn_convergence([_Convergence.of(estimate.models, estimate.optima)], estimate.data.instances)
 
     def _warn_convergence(self, parts: Sequence[_Convergence], names: Texts) -> None:
-        """Warn where scores have not converged, or are stationary but not best; names are those of all parts."""
+        """Warn where scores have not converged, or are stationary but no maximum; `names` are all instances."""
         first = np.cumsum([0, *(p.n_instances for p in parts)]).tolist()
         open_ = [names[first[k] + n] for k, p in enumerate(parts) for n in p.unconverged]
         if open_ and not self._interrupt:
@@ -316,7 +316,7 @@ class PlackettLuce(Aggregator):
             )
 
     def _warn_unidentified(self, parts: Sequence[_Identifiability]) -> None:
-        """Warn of groups of items that no list connects, and of items that no list sets against each other."""
+        """Warn of groups of items that no list connects, and of items that no list compares."""
         parted, uncompared = sum(p.n_disconnected for p in parts), sum(p.n_uncompared for p in parts)
         if parted:
             why = next(p.why for p in parts if p.n_disconnected)
@@ -332,7 +332,7 @@ class PlackettLuce(Aggregator):
             )
 
     def _likelihood(self, data: _RankingData, n: int) -> PenalisedLikelihood:
-        """Return the objective of one instance."""
+        """Return the penalised likelihood of one instance."""
         rankings, size, choices = data.instance_rankings(n), int(data.counts[n]), float(data.choices[n])
         gamma, precision = None, 0.0
         if isinstance(self.prior, (tuple, list)):
@@ -390,7 +390,7 @@ class PlackettLuce(Aggregator):
         return by_expert[votes.list_expert]
 
     def _learn_adherence(self, votes: Preferences | Blocks, checkpoint: Checkpointer) -> _Estimate | None:
-        """Learn the adherence by sums over blocks; return the scores that go with it where `votes` are in memory."""
+        """Learn the adherence over blocks; where `votes` are in memory, return the estimate that goes with it."""
         data: _RankingData | None = None
         blocks: Shards[PlackettLuceBlock]
         if isinstance(votes, Blocks):
@@ -405,7 +405,7 @@ class PlackettLuce(Aggregator):
             blocks, summaries, identifiability = InMemory([block]), (summary,), (_Identifiability.of(data),)
             del block
         learner = self._learner(blocks, summaries)
-        # What they were before the first step is not needed again.
+        # Free the blocks before the first step.
         del blocks
         self._store_adherence(learner, summaries, votes.experts, checkpoint)
         self._warn_unidentified(identifiability)
@@ -416,7 +416,7 @@ class PlackettLuce(Aggregator):
         return _Estimate(data, learned.models, learned.optima)
 
     def _block(self, data: _RankingData, votes: Preferences) -> tuple[PlackettLuceBlock, _ChoiceSummary]:
-        """Return lists as something to learn adherence from, and what there is to tell of them."""
+        """Return the block to learn adherence from, and its summary."""
         models = [self._likelihood(data, n) for n in range(data.n_instances)]
         expert = votes.list_expert[data.source].astype(np.int64)
         choices = data.rankings.weight * data.list_choices
@@ -429,7 +429,7 @@ class PlackettLuce(Aggregator):
         return PlackettLuceBlock(data.list_starts, expert, models), summary
 
     def _learner(self, blocks: Shards[PlackettLuceBlock], summaries: Sequence[_ChoiceSummary]) -> AdherenceLearner:
-        """Return what learns the adherence of the experts over all blocks."""
+        """Return the learner of the adherence over all blocks."""
         return AdherenceLearner(
             blocks,
             sum((s.choices for s in summaries[1:]), summaries[0].choices),
@@ -441,7 +441,7 @@ class PlackettLuce(Aggregator):
     def _store_adherence(
         self, learner: AdherenceLearner, summaries: Sequence[_ChoiceSummary], experts: Texts, checkpoint: Checkpointer
     ) -> None:
-        """Learn the adherence of the experts and checkpoint that of those who speak."""
+        """Learn the adherence, and store that of the experts with a list."""
         outcome = learner.learn(checkpoint)
         ranking = np.flatnonzero(np.any([s.has_list for s in summaries], axis=0))
         self.experts_ = [experts[code] for code in ranking.tolist()]
@@ -460,7 +460,7 @@ class PlackettLuce(Aggregator):
     # Uncertainty.
 
     def _interval_kind(self, estimate: _Estimate) -> str | None:
-        """Return how intervals are made, None for not at all."""
+        """Return the kind of intervals, None for none."""
         if self.uncertainty == "none" or (self.optimizer == "gd" and self.uncertainty != "bootstrap"):
             return None
         if self.uncertainty != "auto":
@@ -471,14 +471,14 @@ class PlackettLuce(Aggregator):
             return "sandwich"
         note = (
             f"no intervals: tables of all pairs of items, up to {int(sizes.max()):,} in an instance, would take "
-            f"{3 * 8 * cells / 2**20:,.0f} MB. Pass {setting('uncertainty', 'sandwich')} to have them all the same."
+            f"{3 * 8 * cells / 2**20:,.0f} MB. Pass {setting('uncertainty', 'sandwich')} to compute them anyway."
         )
         if hasattr(self, "fit_info_") and note not in self.fit_info_.warnings:
             self._warn(note, UncertaintyWarning)
         return None
 
     def _interval_method(self, how: str) -> str:
-        """Return the words for how intervals were made, and leave them in `fit_info_`."""
+        """Return the description of the intervals, and store it in `fit_info_`."""
         words = {
             "sandwich": "sandwich, clustered by expert",
             "bootstrap": f"bootstrap over experts, {self.n_bootstrap} draws",
@@ -491,7 +491,7 @@ class PlackettLuce(Aggregator):
         return words
 
     def _covariances(self, estimate: _Estimate, how: str) -> list[ScoreCovariance | None]:
-        """Return how far each instance's scores may be off, None where fewer than two experts speak."""
+        """Return the covariance of the scores of each instance, None where fewer than two experts compare items."""
         data = estimate.data
         clusters = [float(model.rankings.weight.sum()) for model in estimate.models]
 
@@ -526,8 +526,8 @@ class PlackettLuce(Aggregator):
         return out
 
     def _bootstrap_covariance(self, model: PenalisedLikelihood, optimum: Optimum, rng: np.random.Generator) -> Floats:
-        """Return the covariance of the scores when experts are weighted anew `n_bootstrap` times."""
-        # Where the papers' steps end depends on where they begin.
+        """Return the covariance of the scores over `n_bootstrap` reweightings of the experts."""
+        # The result of a fixed number of gradient steps depends on the start.
         start = np.zeros(model.size) if self.optimizer == "gd" else optimum.score
         again = (
             model.reweighted(bayesian_bootstrap_weights(model.rankings.weight, rng)) for _ in range(self.n_bootstrap)
@@ -543,7 +543,7 @@ def _mean(score: Floats) -> float:
 
 
 def _progress_by_digits(tol: float) -> Callable[[float], None]:
-    """Return what reports, for every size of the gradient it hears, how many of the digits asked for are there."""
+    """Return a callback that reports progress as the share of the digits asked for that the gradient norm has."""
     asked = max(-np.log10(tol), 1.0)
 
     def callback(norm: float) -> None:
@@ -553,12 +553,9 @@ def _progress_by_digits(tol: float) -> Callable[[float], None]:
     return callback
 
 
-# The lists, as stages.
-
-
 @dataclass(frozen=True)
 class _RankingData:
-    """The lists of all instances as stages, without those that say nothing.
+    """The rankings of all instances, without lists that compare nothing.
 
     Attributes
     ----------
@@ -567,15 +564,15 @@ class _RankingData:
     list_starts : int64[N + 1]
         Where the lists of each instance begin.
     source : int64[L]
-        Which list of the preferences each one is.
-    all_stages : Stages
+        The number of each list in the preferences.
+    rankings : Rankings
         All lists; items are numbered within their instance, over those compared.
     compared : bool[S]
-        Whether some list sets the item of a slot against another.
+        Whether some list compares the item of a slot with another.
     counts : int64[N]
-        How many items of an instance are compared.
+        The number of compared items of each instance.
     list_choices, choices : float64[L], float64[N]
-        How many choices a list tells, and those of an instance by weight.
+        The number of choices of each list, and their weighted sum in each instance.
     """
 
     slots: Slots
@@ -589,7 +586,7 @@ class _RankingData:
 
     @staticmethod
     def of(votes: Preferences, method: PlackettLuce, factors: Floats | None = None) -> _RankingData:
-        """Return the lists of some preferences; `factors`, NaN for lists to be left out, multiply their scores."""
+        """Return the rankings of some preferences; `factors` multiply the scores of lists, NaN leaves a list out."""
         from concordant.kernels.plackett_luce import Rankings
 
         key = votes.value if votes.kind == "rank" else -votes.value
@@ -608,7 +605,7 @@ class _RankingData:
             starts = np.flatnonzero(first)
             blocks = np.diff(np.searchsorted(starts, offsets))
             final = starts[np.cumsum(blocks) - 1]
-        # The block that begins last in its list was chosen only if something lies below it.
+        # The last block of a list is chosen only if a rest lies below it.
         mark = first.astype(np.uint8)
         mark[final[~rest]] = 2
         ends = np.where(rest, offsets[1:], final)
@@ -630,7 +627,7 @@ class _RankingData:
         before = lists.offsets_of(compared)
         counts = np.diff(before[votes.slots.offsets])
         if len(votes) == 1 and compared.all():
-            # A copy: kernels are compiled once, for arrays that may be written to.
+            # A copy, because kernels are compiled for writable arrays only.
             local = slot.copy()
         else:
             base = np.repeat(before[votes.slots.offsets[:-1]], per_instance)
@@ -671,7 +668,7 @@ class _RankingData:
         return self.slots.offsets
 
     def links(self) -> tuple[Ints, Ints]:
-        """Return pairs of slots that connect whatever the lists connect: neighbours in them, and all with a rest."""
+        """Return pairs of slots that span the graph of compared items: neighbours in lists, and all items of rests."""
         every = self.rankings
         where = np.flatnonzero(self.compared)
         before = lists.offsets_of(self.counts)
@@ -679,7 +676,7 @@ class _RankingData:
         slot = where[every.item + np.repeat(before[:-1], rows)]
         inside = np.ones(max(len(slot) - 1, 0), dtype=np.bool_)
         inside[every.offsets[1:-1] - 1] = False
-        # A list with a rest below it speaks of all items.
+        # A list with a rest compares all items of its instance.
         instance = np.repeat(np.arange(self.n_instances), np.diff(self.list_starts))
         whole = np.bincount(instance[every.form == 2], minlength=self.n_instances) > 0
         chain = whole[self.slots.instance[where]]
@@ -692,15 +689,15 @@ class _RankingData:
         return len(self.counts)
 
     def n_items(self, n: int) -> int:
-        """Return how many items an instance has, compared or not."""
+        """Return the number of items of an instance, compared or not."""
         return int(self.slot_offsets[n + 1] - self.slot_offsets[n])
 
     def places(self, n: int) -> Ints:
-        """Return the places, among the items of an instance, of those that are compared."""
+        """Return the indices of the compared items of an instance."""
         return np.flatnonzero(self.compared[self.slot_offsets[n] : self.slot_offsets[n + 1]])
 
     def instance_rankings(self, n: int) -> Rankings:
-        """Return the lists of one instance; equal ones are merged where that pays."""
+        """Return the rankings of one instance; equal lists are merged where there are many."""
         from concordant.kernels.plackett_luce_lists import merged, written_out
 
         every = self.rankings
@@ -725,9 +722,9 @@ class _RankingData:
 
 
 def _best_first(votes: Preferences, key: Floats, method: PlackettLuce) -> Ints | None:
-    """Return the rows best first in every list; ties in input order, or in one drawn from the ids.
+    """Return the row numbers, best first in every list; ties in input order, or in an order drawn from the ids.
 
-    None where the rows are in that order as they are.
+    None where the rows are in that order already.
     """
     if method.ties != "random":
         falls = key[1:] < key[:-1]
@@ -736,7 +733,7 @@ def _best_first(votes: Preferences, key: Floats, method: PlackettLuce) -> Ints |
         return lists.order_lists(key, votes.list_offsets) if falls.any() else None
     from concordant.kernels.splitmix64 import scrambled
 
-    # A number for each row that depends on nothing but the seed and the three ids.
+    # A hash for each row that depends only on the seed and the three ids.
     slots = np.unique(votes.slot)
     item = np.zeros(votes.n_slots, dtype=np.uint64)
     item[slots] = [id_hash(votes.items[s]) for s in slots.tolist()]
@@ -747,12 +744,9 @@ def _best_first(votes: Preferences, key: Floats, method: PlackettLuce) -> Ints |
     return np.lexsort((mixed, key, votes.row_list))
 
 
-# One instance and its objective.
-
-
 @dataclass(frozen=True)
 class _Estimate:
-    """The scores of all instances."""
+    """The optimal scores of all instances."""
 
     data: _RankingData
     models: Sequence[PenalisedLikelihood]
@@ -760,14 +754,14 @@ class _Estimate:
 
     @property
     def is_informed(self) -> NDArray[np.bool_]:
-        """Whether some list whose expert is believed sets the item of a slot against another."""
+        """Whether some list of an expert with adherence above 0 compares the item of a slot."""
         if not len(self.data.rankings.theta):
             return self.data.compared
         out = self.data.compared.copy()
         parts = [np.zeros(0, dtype=np.bool_)]
         for model in self.models:
-            believed = model.rankings.theta[lists.list_ids(model.rankings.offsets)] > 0
-            parts.append(np.bincount(model.rankings.item[believed], minlength=model.size) > 0)
+            trusted = model.rankings.theta[lists.list_ids(model.rankings.offsets)] > 0
+            parts.append(np.bincount(model.rankings.item[trusted], minlength=model.size) > 0)
         out[out] = np.concatenate(parts)
         return out
 
@@ -776,22 +770,19 @@ class _Estimate:
         return float(sum(f.value for f in self.optima))
 
 
-# What parts tell of their instances.
-
-
 class _Identifiability(NamedTuple):
-    """How many instances hold groups of items that no list connects, or items that nobody prefers to another."""
+    """Counts of instances with groups of items that no list connects, and without any comparison."""
 
     n_disconnected: int
-    # In words, the groups of the first such instance.
+    # The groups of the first such instance, in words.
     why: str
     n_uncompared: int
-    # In words, the items of the first such instance.
+    # The items of the first such instance, in words.
     uncompared: str
 
     @classmethod
     def of(cls, data: _RankingData) -> _Identifiability:
-        """Return what the lists say."""
+        """Return the counts for some rankings."""
         slots = data.slots
         one, other = data.links()
         parted = disconnected_instances(one, other, slots)
@@ -805,18 +796,18 @@ class _Identifiability(NamedTuple):
 
 
 class _Convergence(NamedTuple):
-    """How the search for the scores of some instances ended; they are numbered from 0."""
+    """The convergence of the scores of some instances, numbered from 0."""
 
     n_instances: int
     n_iter: int
     norm: float
     unconverged: list[int]
-    # Those in which it ended at no maximum.
+    # Instances with a stationary point that is no maximum.
     not_maximal: list[int]
 
     @classmethod
     def of(cls, models: Sequence[PenalisedLikelihood], optima: Sequence[Optimum]) -> _Convergence:
-        """Return what there is to say of some scores."""
+        """Return the convergence of some optima."""
         return cls(
             len(optima),
             max((f.n_iter for f in optima), default=0),
@@ -827,18 +818,18 @@ class _Convergence(NamedTuple):
 
 
 class _ChoiceSummary(NamedTuple):
-    """What has to be known of a block before adherence is learned from it.
+    """What the adherence learner needs to know of a block before the first step.
 
     Attributes
     ----------
-    speaks : bool[K]
-        Which experts have a list there.
+    has_list : bool[K]
+        Which experts have a list in the block.
     choices : float64[K]
-        How many choices they make.
+        The number of choices of each expert.
     largest : int
-        How many items are compared in the largest instance.
+        The number of compared items of the largest instance.
     instances : int
-        In how many instances items are compared.
+        The number of instances with compared items.
     """
 
     has_list: NDArray[np.bool_]
@@ -850,7 +841,7 @@ class _ChoiceSummary(NamedTuple):
 def _block_of(
     block: Preferences, method: PlackettLuce
 ) -> tuple[PlackettLuceBlock, tuple[_ChoiceSummary, _Identifiability]]:
-    """Return a block as something to learn adherence from; its ids are not kept."""
+    """Return the block to learn adherence from, without its ids, and its summaries."""
     method._checked(block)
     data = _RankingData.of(block, method, np.ones(block.n_lists))
     prepared, summary = method._block(data, block)
@@ -866,7 +857,7 @@ def _identity(block: PlackettLuceBlock) -> PlackettLuceBlock:
 
 
 def _check_existence(data: _RankingData, models: Sequence[PenalisedLikelihood]) -> None:
-    """Raise NoFiniteEstimateError where scores would run off to infinity, naming the items."""
+    """Raise NoFiniteEstimateError, naming the items, where scores have no finite maximum."""
     from concordant.kernels.plackett_luce_lists import separation
 
     infinite = []
@@ -883,7 +874,7 @@ def _check_existence(data: _RankingData, models: Sequence[PenalisedLikelihood]) 
     reasons = []
     if len(places) < len(items):
         reasons.append(
-            _interval_method(items[np.setdiff1d(np.arange(len(items)), places)].tolist(), "ranked against no other")
+            _item_sentence(items[np.setdiff1d(np.arange(len(items)), places)].tolist(), "ranked against no other")
         )
     if separated is not None and separated.disconnected:
         groups = ", ".join(listing(items[places[g]].tolist(), 5) for g in separated.disconnected[:5])
@@ -898,9 +889,9 @@ def _check_existence(data: _RankingData, models: Sequence[PenalisedLikelihood]) 
         ):
             single = [int(places[g[0]]) for g in groups_ if len(g) == 1]
             if single:
-                reasons.append(_interval_method(items[np.array(single)].tolist(), fate))
+                reasons.append(_item_sentence(items[np.array(single)].tolist(), fate))
             reasons += [
-                _interval_method(items[places[g]].tolist(), f"{fate} outside them") for g in groups_ if len(g) > 1
+                _item_sentence(items[places[g]].tolist(), f"{fate} outside them") for g in groups_ if len(g) > 1
             ]
     more = f" (and in {len(infinite) - 1} more instances)" if len(infinite) > 1 else ""
     raise NoFiniteEstimateError(
@@ -909,5 +900,5 @@ def _check_existence(data: _RankingData, models: Sequence[PenalisedLikelihood]) 
     )
 
 
-def _interval_method(items: list[str], fate: str) -> str:
+def _item_sentence(items: list[str], fate: str) -> str:
     return f"item {items[0]!r} is {fate}" if len(items) == 1 else f"items {listing(items)} are {fate}"

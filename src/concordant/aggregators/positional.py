@@ -1,7 +1,7 @@
-"""Positional methods: every list gives its items points by position, and items it leaves out a stated share.
+"""Positional methods: Borda count, mean rank and median rank.
 
-Values are first turned into relative positions 1..m within the list, ties sharing their mean position, so that ranks
-with gaps, scores and ratings all count alike.
+Values are first converted to positions 1..m within the list, with ties sharing their mean position, so that ranks with
+gaps, scores and ratings are treated alike.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from concordant.aggregators.fusion import LISTS, add_lists, add_up, count_lists
+from concordant.aggregators.fusion import LISTS, count_lists, sum_by_instance, sum_by_slot
 from concordant.arrays import Floats
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.params import Constraint, one_of
 from concordant.base.registry import register_method
 from concordant.data.preferences import Preferences
-from concordant.kernels.cells import blocks, weighted_median
+from concordant.kernels.cells import cell_blocks, weighted_median
 from concordant.kernels.ties import break_ties
 
 __all__ = ["Borda", "MeanRank", "MedianRank"]
@@ -33,8 +33,8 @@ class Borda(Aggregator):
     Parameters
     ----------
     missing : {"mean", "zero"}
-        What a list of m items gives each item it leaves out: "mean", the mean of the points left over, (M - m + 1) / 2;
-        "zero", nothing. Items nobody ranks come last under both.
+        The points of each item that a list of m items leaves out: "mean", the mean of the remaining points,
+        (M - m + 1) / 2; "zero", none. Items nobody ranks come last under both.
 
     Notes
     -----
@@ -67,10 +67,10 @@ class Borda(Aggregator):
         sizes = np.diff(preferences.slots.offsets)[preferences.list_instance]
         points = np.repeat(sizes + 1.0, lengths) - preferences.positions("average")
         if self.missing == "zero":
-            return add_up(preferences, points, weights)
+            return sum_by_slot(preferences, points, weights)
         absent = (sizes - lengths + 1).astype(np.float64) / 2
-        rest = add_lists(preferences, absent, weights)[preferences.slots.instance]
-        return rest + add_up(preferences, points - np.repeat(absent, lengths), weights)
+        rest = sum_by_instance(preferences, absent, weights)[preferences.slots.instance]
+        return rest + sum_by_slot(preferences, points - np.repeat(absent, lengths), weights)
 
 
 def _mean_positions(preferences: Preferences, position: Floats, missing: str) -> Floats:
@@ -79,14 +79,14 @@ def _mean_positions(preferences: Preferences, position: Floats, missing: str) ->
     instance = preferences.slots.instance
     if missing == "ignore":
         number = count_lists(preferences, weights)
-        total = add_up(preferences, position, weights)
+        total = sum_by_slot(preferences, position, weights)
         behind = np.diff(preferences.slots.offsets)[instance] + 1.0
         return np.where(number > 0, total / np.where(number > 0, number, 1.0), behind)
     lengths = preferences.list_lengths
     absent = (lengths + 1).astype(np.float64)
-    number = add_lists(preferences, np.ones(preferences.n_lists), weights)[instance]
-    total = add_lists(preferences, absent, weights)[instance]
-    total = total + add_up(preferences, position - np.repeat(absent, lengths), weights)
+    number = sum_by_instance(preferences, np.ones(preferences.n_lists), weights)[instance]
+    total = sum_by_instance(preferences, absent, weights)[instance]
+    total = total + sum_by_slot(preferences, position - np.repeat(absent, lengths), weights)
     return total / np.where(number > 0, number, 1.0)
 
 
@@ -162,7 +162,9 @@ class MedianRank(Aggregator):
         position, weights = p.positions("average"), p.list_weight
         median = np.zeros(p.n_slots)
         absent = (p.list_lengths + 1).astype(np.float64)
-        for slots, lists, cells in blocks(position, absent, p.slot, p.list_offsets, p.list_starts, p.slots.offsets):
+        for slots, lists, cells in cell_blocks(
+            position, absent, p.slot, p.list_offsets, p.list_starts, p.slots.offsets
+        ):
             middle = weighted_median(cells, None if weights is None else weights[lists])
             median[slots] = np.where(np.isnan(middle), 0.0, middle)
         return break_ties(-median, [-_mean_positions(p, position, "last")], p.slots.offsets)

@@ -1,7 +1,7 @@
-"""Robust rank aggregation: which items stand higher in some of the lists than chance would put them.
+"""Robust rank aggregation (RRA): p-values for items that rank higher in some lists than by chance.
 
-If lists were random an item's normalised ranks would be uniform, and the k-th smallest of K of them a beta variable.
-The most surprising order statistic is the score, so that many bad lists cannot hide a few good ones.
+In random lists the normalised ranks of an item are uniform, and the k-th smallest of K of them has a beta distribution.
+The order statistic of smallest p-value gives the score, so that many bad lists cannot hide a few good ones.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from concordant.base.registry import register_method
 from concordant.data.preferences import Preferences
 from concordant.errors import DataError
 from concordant.kernels.beta import log_beta_cdf
-from concordant.kernels.cells import blocks
+from concordant.kernels.cells import cell_blocks
 
 __all__ = ["RobustRank"]
 
@@ -37,12 +37,12 @@ class RobustRank(Aggregator):
     Parameters
     ----------
     missing : {"last", "ignore"}
-        "last": a list's ranks are divided by `total`; an item it leaves out has rank 1, the worst; for cut-off lists.
-        "ignore": ranks are divided by the list's own length, and only the lists that hold the item count; for complete
+        "last": ranks are divided by `total`, and an item that a list leaves out has rank 1, the worst; for top-k lists.
+        "ignore": ranks are divided by the length of the list, and only the lists that hold the item count; for complete
         lists over different items. An item in no list comes last.
     total : int, optional
-        How many items could have been ranked; the number of items of the instance where not given. The p-values mean
-        something only if it is about right. Not used with missing="ignore".
+        The number of items that could have been ranked; by default the number of items of the instance. The p-values
+        are valid only if it is about right. Not used with missing="ignore".
     correction : {"sidak", "bonferroni"}
         How the p-value is corrected for taking the smallest of K. "sidak": 1 - (1 - p)^K. "bonferroni": min(1, K p),
         the rho of the paper and of R's RobustRankAggreg; every item for which K p is 1 or more has the score 0, so that
@@ -89,8 +89,8 @@ class RobustRank(Aggregator):
         absent = None if ignore else np.ones(p.n_lists)
         weights = p.weights
         out = np.zeros(p.n_slots)
-        for slots, lists, cells in blocks(rank, absent, p.slot, p.list_offsets, p.list_starts, p.slots.offsets):
-            out[slots] = _surprise(cells, weights[lists], self.correction)
+        for slots, lists, cells in cell_blocks(rank, absent, p.slot, p.list_offsets, p.list_starts, p.slots.offsets):
+            out[slots] = _log_p_values(cells, weights[lists], self.correction)
         return put_last(p, out, count_lists(p, weights) == 0) if ignore else out
 
     def _totals(self, preferences: Preferences) -> Floats:
@@ -106,17 +106,17 @@ class RobustRank(Aggregator):
         return np.full(len(sizes), float(self.total))
 
 
-def _surprise(rank: Floats, weights: Floats, correction: str) -> Floats:
+def _log_p_values(rank: Floats, weights: Floats, correction: str) -> Floats:
     """Return -log10 of the p-value for every row of normalised ranks; NaN marks lists that do not count."""
     order = np.argsort(rank, axis=1, kind="stable")
     rank = np.take_along_axis(rank, order, axis=1)
     weight = np.where(np.isnan(rank), 0.0, np.take_along_axis(weights, order, axis=1))
     upto = np.cumsum(weight, axis=1)
     number = upto[:, -1:]
-    # Rank 1 and lists without weight are never surprising: their p-value is 1.
-    telling = (weight > 0) & (rank < 1.0)
+    # Rank 1 and lists of weight 0 have p-value 1.
+    informative = (weight > 0) & (rank < 1.0)
     log_p = np.zeros(rank.shape)
-    log_p[telling] = log_beta_cdf(rank[telling], upto[telling], (number - upto + 1.0)[telling])
+    log_p[informative] = log_beta_cdf(rank[informative], upto[informative], (number - upto + 1.0)[informative])
     smallest = log_p.min(axis=1)
     total = np.where(number[:, 0] > 0, number[:, 0], 1.0)
     corrected = np.log(total) + smallest

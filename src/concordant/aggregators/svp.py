@@ -1,8 +1,8 @@
-"""Singular value projection: fill in the pairs that nobody compared, by the simplest table that fits the others.
+"""Singular value projection (SVP): rank-2 completion of the skew-symmetric matrix of pairwise margins.
 
-If every item had a strength and a pair's margin were the difference of two strengths, the table of margins would be
-skew-symmetric and of rank two. So the observed margins are completed to a table of rank two, and an item's score is its
-mean margin over all others, observed or not.
+If every item has a strength and margins are differences of strengths, the matrix of margins is skew-symmetric and has
+rank two. So the observed margins are completed to a matrix of rank two, and the score of an item is its mean margin
+over all others, observed or not.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from concordant.kernels.pairwise_wins import pair_room
 
 __all__ = ["SVP"]
 
-# A mean margin below this share of the largest margin is what rounding leaves of 0.
+# A mean margin below this share of the largest margin is rounding error.
 _NOTHING = 1e-10
 
-Table = tuple[Codes, Codes, Floats]
+Margins = tuple[Codes, Codes, Floats]
 
 
 class _Completed(NamedTuple):
-    """The scores of one instance, the parts its pairs fall into, whether some part has too few, and how it went."""
+    """The scores of one instance, its connected components, whether one has too few pairs, and fit information."""
 
     score: Floats
     parts: list[Ints]
-    free: bool
+    sparse: bool
     n_iter: int
     change: float
     residual: float
@@ -47,7 +47,7 @@ class _Completed(NamedTuple):
 
 @register_method
 class SVP(Aggregator):
-    """The mean margin by which the item beats the others, in a table of margins completed to rank two.
+    """The mean margin by which the item beats the others, in a matrix of margins completed to rank two.
 
     A(i, j) = sum over lists of w * (how much the list prefers i to j), for the pairs some list holds; for comparisons
     the wins less the losses. From X = 0, X <- P(X - step * (X - A) on the observed pairs), P the best approximation of
@@ -55,37 +55,37 @@ class SVP(Aggregator):
     score(i) = mean of X(i, j) over the items that comparisons connect with i.
 
     A tie is an observation: a margin of 0, and one more comparison of the pair. A pair that nobody compares is unknown,
-    also where the preferences declare what a list leaves out below what it holds, of which a warning tells, and an item
-    that nobody compares scores 0, the mean. Items that no chain of comparisons connects are completed apart, and a
-    warning names them: their scores do not tell which part is better. A table of rank two over M items has 2 M - 3 free
-    numbers; where fewer pairs are observed it fits them in many ways and the order means little, of which a warning
-    tells too. Where the table is best explained by a circle alone all scores are 0.
+    also where the preferences declare absent items below the others (a warning says so). An item that nobody compares
+    scores 0, the mean. Components that no chain of comparisons connects are completed separately, and a warning names
+    them: their scores cannot be compared. A matrix of rank two over M items has 2 M - 3 free parameters; with fewer
+    observed pairs the solution is not unique, and a warning says so. Where preferences are purely cyclic all scores
+    are 0.
 
     Parameters
     ----------
     transform : {"count", "binary", "rankdiff", "log", "rating"}
         How much a list prefers the better of two items: "count" the difference of ranks; "binary" 1; "rankdiff" the
         difference over the list's largest rank; "log" the difference of log ranks over the largest; "rating" the
-        difference of ratings or scores. All but "binary" make a table of rank two of one complete list. Comparisons are
-        taken as counted.
+        difference of ratings or scores. All but "binary" turn a complete list into a matrix of rank two. Comparisons
+        are used as counted.
     rank : int
-        The rank of X, an even number; 2 means strengths and nothing else.
+        The rank of X, an even number; 2 for one strength per item.
     step : float or "auto"
-        The length of a step; up to 1 the residual never grows. "auto" takes the length that is best if the space of
-        vectors stays, at least 1: where few of the pairs are observed it needs a tenth of the steps or less.
+        The step size; up to 1 the residual never grows. "auto" takes the optimal size for fixed singular vectors, at
+        least 1: where few pairs are observed it needs a tenth of the steps or less.
     min_comparisons : int
         Pairs that fewer lists (by weight) or outcomes compare count as unknown. 1 takes all.
     average : bool
-        Divide every margin by the weight of the lists, or the number of outcomes, it comes from. The sum gives pairs
-        that many compare a greater say.
+        Divide every margin by the weight of its lists, or by its number of outcomes. Without it, pairs that many
+        experts compare count more.
     max_iter, tol
-        When to stop. What has not settled by then is kept, with a warning.
+        When to stop. An estimate that has not converged is kept, with a warning.
 
     Notes
     -----
     Cost O(P + M) for each of some ten vectors per step, for P observed pairs of M items, and O(sum of squared lengths)
-    to find the pairs of lists; X is kept as vectors and the residual on the observed pairs alone. If all pairs are
-    observed one step is exact; for complete lists with "count" the scores then are Borda's. `fit_info_` holds the most
+    to find the pairs of lists; X is stored as vectors and the residual on the observed pairs only. If all pairs are
+    observed one step is exact; for complete lists with "count" the scores are then Borda's. `fit_info_` holds the most
     steps of an instance, the sum of squared residuals, and as gradient norm the largest of all instances: the residual
     along the tables of this rank over the norm of A.
 
@@ -147,17 +147,17 @@ class SVP(Aggregator):
         return Consensus.from_codes(votes.slots, np.concatenate([np.zeros(0), *(d.score for d in done)]))
 
     def _of_lists(self, p: Preferences) -> Any:
-        """Return the function from an instance to its table of margins."""
-        from concordant.kernels.svp import pair_table
+        """Return a function from an instance to its margins."""
+        from concordant.kernels.svp import margin_table
 
         x = p.transformed(self.transform, "SVP")
         weights = p.weights
 
-        def table(n: int) -> Table:
+        def table(n: int) -> Margins:
             first, last = int(p.list_starts[n]), int(p.list_starts[n + 1])
             offsets = p.list_offsets[first : last + 1]
             rows = slice(int(offsets[0]), int(offsets[-1]))
-            return pair_table(
+            return margin_table(
                 offsets - offsets[0],
                 p.slot[rows] - np.int32(p.slots.offsets[n]),
                 x[rows],
@@ -171,7 +171,7 @@ class SVP(Aggregator):
         return table
 
     def _of_outcomes(self, comparisons: Comparisons) -> Any:
-        """Return the function from an instance to its table of wins less losses."""
+        """Return a function from an instance to its wins minus losses."""
         c = comparisons.collapse()
         met = c.n_left + c.n_right + c.n_ties
         margin = c.n_left - c.n_right
@@ -179,7 +179,7 @@ class SVP(Aggregator):
             margin = margin / np.where(met > 0, met, 1.0)
         enough = (met > 0) & (met >= self._least() - 1e-9)
 
-        def table(n: int) -> Table:
+        def table(n: int) -> Margins:
             rows = np.flatnonzero(enough[c.row_starts[n] : c.row_starts[n + 1]]) + c.row_starts[n]
             base = np.int32(c.slots.offsets[n])
             return c.left[rows] - base, c.right[rows] - base, margin[rows]
@@ -187,11 +187,11 @@ class SVP(Aggregator):
         return table
 
     def _least(self) -> float:
-        """Return the weight a pair must have; a list of weight 1/2 is enough where one comparison is."""
+        """Return the least weight of a pair; with min_comparisons=1 any weight above 0 is enough."""
         return 0.0 if self.min_comparisons == 1 else float(self.min_comparisons)
 
-    def _complete(self, table: Table, n: int) -> _Completed:
-        """Return the completed instance of n items; every part that comparisons connect is completed by itself."""
+    def _complete(self, table: Margins, n: int) -> _Completed:
+        """Return the completed instance of n items; every connected component is completed separately."""
         from concordant.kernels import svp
         from concordant.kernels.graph import weak_components
 
@@ -199,7 +199,7 @@ class SVP(Aggregator):
         score = np.zeros(n)
         group = weak_components(first, second, n)
         sizes = np.bincount(group)
-        parts, runs, free = [], [], False
+        parts, runs, sparse = [], [], False
         for g in np.flatnonzero(sizes > 1).tolist():
             items = np.flatnonzero(group == g)
             rows = np.flatnonzero(group[first] == g)
@@ -221,16 +221,16 @@ class SVP(Aggregator):
                 score[items] = mean
             parts.append(items)
             half = self.rank // 2
-            free |= len(rows) < min(half * (2 * len(items) - 2 * half - 1), len(items) * (len(items) - 1) // 2)
+            sparse |= len(rows) < min(half * (2 * len(items) - 2 * half - 1), len(items) * (len(items) - 1) // 2)
             runs.append(run)
         if not runs:
             return _Completed(score, parts, False, 0, 0.0, 0.0, 0.0)
         n_iter, change, residual, gradient = (list(column) for column in zip(*runs, strict=True))
         squares = sum(r * r for r in residual)
-        return _Completed(score, parts, free, max(n_iter), max(change), squares, max(gradient))
+        return _Completed(score, parts, sparse, max(n_iter), max(change), squares, max(gradient))
 
     def _report(self, votes: Votes, done: list[_Completed]) -> None:
-        """Say how the iteration went, and where the comparisons fall apart."""
+        """Store the fit information and warn of problems."""
         info = self.__dict__.get("fit_info_")
         if info is not None:
             info.n_iter = max((d.n_iter for d in done), default=0)
@@ -247,22 +247,22 @@ class SVP(Aggregator):
                 "or take step='auto'.",
                 ConvergenceWarning,
             )
-        apart = [n for n, d in enumerate(done) if len(d.parts) > 1]
-        if apart:
-            n = apart[0]
+        disconnected = [n for n, d in enumerate(done) if len(d.parts) > 1]
+        if disconnected:
+            n = disconnected[0]
             base = int(votes.slots.offsets[n])
             one, other = (votes.items.take(items + base).tolist() for items in done[n].parts[:2])
             self._warn(
-                f"no chain of comparisons connects all items of {len(apart)} of {len(done)} instances, "
-                f"{listing([names[a] for a in apart])}: in {names[n]!r} none leads from {listing(one, 3)} to "
-                f"{listing(other, 3)}. Scores say nothing about which part is better.",
+                f"no chain of comparisons connects all items of {len(disconnected)} of {len(done)} instances, "
+                f"{listing([names[a] for a in disconnected])}: in {names[n]!r} none leads from {listing(one, 3)} to "
+                f"{listing(other, 3)}. Scores of different parts cannot be compared.",
                 IdentifiabilityWarning,
             )
-        free = [names[n] for n, d in enumerate(done) if d.free]
-        if free:
+        sparse = [names[n] for n, d in enumerate(done) if d.sparse]
+        if sparse:
             self._warn(
-                f"{len(free)} of {len(done)} instances, {listing(free)}, have fewer pairs than a table of rank "
+                f"{len(sparse)} of {len(done)} instances, {listing(sparse)}, have fewer pairs than a table of rank "
                 f"{self.rank} has free numbers: it fits them in many ways, and the order means little. "
-                "BradleyTerry with its prior does better on so few.",
+                "BradleyTerry, which has a prior, suits such data better.",
                 IdentifiabilityWarning,
             )

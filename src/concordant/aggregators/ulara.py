@@ -1,7 +1,7 @@
-"""ULARA: trust the experts who agree with the others, over all instances, and add up their positions.
+"""ULARA: unsupervised weights of experts from their agreement with the others, and weighted mean positions.
 
-An expert's disagreement is its squared distance from the mean position of the items that enough experts list. Random
-experts scatter, so they lose their weight without anybody saying who they are.
+The disagreement of an expert is its squared distance from the mean position of the items that enough experts list.
+Random experts have large distances, so they lose their weight without labels.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from concordant.aggregators.fusion import LISTS, add_lists, add_up
+from concordant.aggregators.fusion import LISTS, sum_by_instance, sum_by_slot
 from concordant.arrays import Floats, Ints
 from concordant.base.contract import Aggregator, Tags
 from concordant.base.params import Constraint, Within, integer, number, one_of, optional
@@ -22,7 +22,7 @@ from concordant.errors import IdentifiabilityWarning, NotFittedError, listing
 from concordant.execution import report_progress
 from concordant.execution.blocks import shards_of
 from concordant.inference.experts import check_known
-from concordant.kernels.cells import blocks
+from concordant.kernels.cells import cell_blocks
 
 if TYPE_CHECKING:
     from concordant.data.features import Features
@@ -30,44 +30,43 @@ if TYPE_CHECKING:
 
 __all__ = ["ULARA"]
 
-# The share of the lists of an instance that must hold an item before it says something about the experts.
+# The share of the lists of an instance that must hold an item to make it informative.
 _SHARE = 0.2
-# Positions that differ by less than this share of the longest list agree: it is the rounding error of a mean.
+# Positions that differ by less than this share of the longest list are equal up to rounding.
 _AGREED = 1e-10
 
 
 @register_method
 class ULARA(Aggregator):
-    """Minus the mean position of the item, each expert weighing as much as it agrees with the others elsewhere.
+    """Minus the weighted mean position of the item; experts who agree with the others have larger weights.
 
-    `fit` learns one weight per expert from all instances. Item j of an instance is telling where at least nu lists hold
-    it within their first kappa; m_j is the mean of their positions. tot_e = sum over telling items of (p_ej - m_j)²,
-    with p_ej = kappa + 1 for an item that the list of e leaves out or puts below kappa. r_e = tot_e over what the
-    average expert shows on the same instances, so that r = 1 is average. Instances in which an expert has no list say
-    nothing for or against it. With update="eg" the weights are w_e = exp(-eta r_e) / sum, which minimises
-    eta * sum w r + sum w log w. `predict` gives score(i) = -sum_e w_e p_ei / sum_e w_e over the lists of the instance.
+    `fit` learns one weight per expert from all instances. Item j of an instance is informative if at least nu lists
+    hold it within their first kappa; m_j is the mean of their positions. tot_e = sum over informative items of (p_ej -
+    m_j)², with p_ej = kappa + 1 for an item that the list of e leaves out or puts below kappa. r_e = tot_e over that of
+    the average expert on the same instances, so that r = 1 is average. Instances in which an expert has no list do not
+    count for or against it. With update="eg" the weights are w_e = exp(-eta r_e) / sum, which minimises eta * sum w r +
+    sum w log w. `predict` gives score(i) = -sum_e w_e p_ei / sum_e w_e over the lists of the instance.
 
     Tied items of a list share the mean of their positions. An item in no list scores -(kappa + 1) and comes last. An
-    expert about whom nothing was learned (no list, or no telling item) counts as an average one. A list of weight 2
-    counts as two experts.
+    expert without a list or without informative items counts as an average one. A list of weight 2 counts as two
+    experts.
 
     Parameters
     ----------
     update : {"eg", "gd", "printed"}
         "eg": exponentiated gradient, as above. "gd": the projection of (1 - eta (r_e - 1)) / K on the simplex, which is
-        the same to first order in eta and gives weights of exactly 0. "printed": weights in proportion to r_e, as the
-        paper prints the update; it rewards disagreement and is here to show that.
+        the same to first order in eta and can give weights of exactly 0. "printed": weights in proportion to r_e, the
+        update as printed in the paper; it rewards disagreement and is for comparison only.
     eta : float
-        How much disagreement costs; 0 makes all weights equal, and the larger it is the nearer one comes to following
-        the single most central expert.
+        The penalty on disagreement; 0 makes all weights equal, and large values follow the single most central expert.
     nu : int, optional
-        How many lists must hold an item for it to be telling. None takes a fifth of the lists of the instance, rounded
-        up, and at least 2. Random experts seldom meet on an item, so that larger values tell them from the others more
-        sharply; too large a value leaves nothing to learn from when only a few experts are not random.
+        The number of lists that must hold an item to make it informative. None takes a fifth of the lists of the
+        instance, rounded up, and at least 2. Random experts seldom share an item, so larger values separate them
+        better; too large a value leaves nothing to learn from when only a few experts are not random.
     kappa : int, optional
-        How far down the lists count. None takes the length of the longest list of the instance.
+        The depth to which lists count. None takes the length of the longest list of the instance.
     unknown_experts : {"error", "ignore"}
-        What to do in `predict` with experts that `fit` did not see; ignored ones weigh nothing.
+        What `predict` does about experts that `fit` did not see; ignored experts have weight 0.
 
     Attributes
     ----------
@@ -80,8 +79,8 @@ class ULARA(Aggregator):
 
     Notes
     -----
-    Cost O(K M) per instance of K lists and M items to fit, O(R) to predict. There is nothing to iterate:
-    the weights are the closed form of the update run over all items. The objective in `fit_info_` is sum w r, 1 for
+    Cost O(K M) per instance of K lists and M items to fit, O(R) to predict. There is no iteration:
+    the weights are the closed form of the update over all items. The objective in `fit_info_` is sum w r, 1 for
     equal weights; its gradient norm is that of the regularised objective on the simplex.
 
     References
@@ -110,7 +109,7 @@ class ULARA(Aggregator):
         "unknown_experts": one_of("error", "ignore"),
     }
 
-    # Light lists make for large weights.
+    # Lists of small weight make large expert weights.
     adherence_: Annotated[Floats, Within(0, 1e50)]
     expert_details_: Annotated[dict[str, list[float]], Within(0, 1e50)]
 
@@ -137,42 +136,42 @@ class ULARA(Aggregator):
         features: Features | None,
     ) -> None:
         experts, pieces = preferences.experts.tolist(), shards_of(preferences)
-        total = _Sums.nothing(len(experts))
+        total = _Sums.zeros(len(experts))
         for done, part in enumerate(pieces.map(_sums_of_block, self), 1):
             total = _Sums(*(a + b for a, b in zip(total, part, strict=True)))
             report_progress(done, len(pieces))
-        self._settle(total, experts)
+        self._store_weights(total, experts)
 
     def _sums_of(self, p: Preferences) -> _Sums:
-        """Return what the lists of some instances show about every expert."""
+        """Return the sums of disagreement of every expert over the lists of some instances."""
         weights = p.weights
         lengths = self._lengths(p)
-        own, telling = self._disagreements(p, lengths, weights)
+        own, informative = self._disagreements(p, lengths, weights)
         average = _sums(p.list_instance, weights * own, len(p))
         average /= np.maximum(_sums(p.list_instance, weights, len(p)), np.finfo(np.float64).tiny)
         return _Sums(
-            shown=_sums(p.list_expert, weights * own, p.n_experts),
+            observed=_sums(p.list_expert, weights * own, p.n_experts),
             expected=_sums(p.list_expert, weights * average[p.list_instance], p.n_experts),
             lists=_sums(p.list_expert, (weights > 0).astype(np.float64), p.n_experts),
             weight=_sums(p.list_expert, weights, p.n_experts),
-            telling=_sums(p.list_expert, weights * telling[p.list_instance], p.n_experts),
+            informative=_sums(p.list_expert, weights * informative[p.list_instance], p.n_experts),
         )
 
-    def _settle(self, sums: _Sums, experts: list[str]) -> None:
-        """Learn the weights of the experts from what all their lists show."""
-        ratio = np.divide(sums.shown, sums.expected, out=np.ones(len(experts)), where=sums.expected > 0)
-        # What one list of the expert weighs on average: an expert of weight 2 takes the room of two.
+    def _store_weights(self, sums: _Sums, experts: list[str]) -> None:
+        """Learn and store the weights of the experts from the sums over all instances."""
+        ratio = np.divide(sums.observed, sums.expected, out=np.ones(len(experts)), where=sums.expected > 0)
+        # The mean weight of a list of the expert: an expert of weight 2 counts as two.
         copies = sums.weight / np.maximum(sums.lists, 1.0)
         self.experts_ = experts
         self.adherence_ = self._weigh(ratio, copies)
         self.expert_details_ = {"disagreement": ratio.tolist()}
         self.fit_info_.n_iter = 1
         self.fit_info_.objective = float((copies * self.adherence_) @ ratio)
-        unjudged = [e for e, known in zip(experts, (sums.telling > 0).tolist(), strict=True) if not known]
+        unjudged = [e for e, known in zip(experts, (sums.informative > 0).tolist(), strict=True) if not known]
         if unjudged and sums.lists.any():
             self._warn(
                 f"nothing can be learned about the experts {listing(unjudged)}: they rank nothing, or only items that "
-                "too few others list (see nu). They weigh as much as an average expert.",
+                "too few others list (see nu). They get the weight of an average expert.",
                 IdentifiabilityWarning,
             )
 
@@ -181,8 +180,8 @@ class ULARA(Aggregator):
         if self.kappa is not None:
             return np.full(len(p), float(self.kappa))
         longest = np.zeros(len(p))
-        heard = p.weights > 0
-        np.maximum.at(longest, p.list_instance[heard], p.list_lengths[heard])
+        voting = p.weights > 0
+        np.maximum.at(longest, p.list_instance[voting], p.list_lengths[voting])
         return longest
 
     def _positions(self, p: Preferences, lengths: Floats) -> tuple[Floats, Floats]:
@@ -191,31 +190,33 @@ class ULARA(Aggregator):
         return p.positions("average"), limit
 
     def _disagreements(self, p: Preferences, lengths: Floats, weights: Floats) -> tuple[Floats, Floats]:
-        """Return every list's sum of squared distances from the mean positions of telling items, and their number.
-
-        The number of telling items is that of the instance.
-        """
+        """Return the disagreement of every list, and the number of informative items of every instance."""
         position, limit = self._positions(p, lengths)
         position = np.where(position <= limit, position, np.nan)
         voters = _sums(p.list_instance, weights, len(p))
         if self.nu is None:
-            # A fifth of 35 is 7, whatever the last bit says.
+            # A fifth of 35 is 7, in spite of rounding.
             least = np.maximum(2.0, np.ceil(_SHARE * voters - 1e-9))
         else:
             least = np.full(len(p), float(self.nu))
         out, count = np.zeros(p.n_lists), np.zeros(len(p))
-        for slots, lists, cells in blocks(position, None, p.slot, p.list_offsets, p.list_starts, p.slots.offsets):
+        for slots, lists, cells in cell_blocks(position, None, p.slot, p.list_offsets, p.list_starts, p.slots.offsets):
             instance = p.slots.instance[slots]
             present = ~np.isnan(cells)
             weight = np.where(present, weights[lists], 0.0)
             number = weight.sum(axis=1)
-            telling = (number > 0) & (number >= least[instance] - 1e-9)
-            if not telling.any():
+            informative = (number > 0) & (number >= least[instance] - 1e-9)
+            if not informative.any():
                 continue
-            np.add.at(count, instance[telling], 1.0)
-            weight, number, lists, cells = weight[telling], number[telling], lists[telling], cells[telling]
-            absent = lengths[instance[telling], None] + 1.0
-            cells = np.where(present[telling], cells, absent)
+            np.add.at(count, instance[informative], 1.0)
+            weight, number, lists, cells = (
+                weight[informative],
+                number[informative],
+                lists[informative],
+                cells[informative],
+            )
+            absent = lengths[instance[informative], None] + 1.0
+            cells = np.where(present[informative], cells, absent)
             mean = (weight * cells).sum(axis=1, keepdims=True) / number[:, None]
             distance = np.abs(cells - mean)
             distance[distance <= _AGREED * absent] = 0.0
@@ -223,7 +224,7 @@ class ULARA(Aggregator):
         return out, count
 
     def _weigh(self, ratio: Floats, copies: Floats) -> Floats:
-        """Return the weights of experts that disagree by these ratios, each standing for so many equal ones."""
+        """Return the weights of experts with these disagreements; `copies` counts equal experts."""
         total = copies.sum()
         if total == 0:
             return np.full(len(ratio), 1.0 / max(len(ratio), 1))
@@ -249,17 +250,17 @@ class ULARA(Aggregator):
         lengths = self._lengths(p)
         position, limit = self._positions(p, lengths)
         above = np.where(position <= limit, limit + 1.0 - position, 0.0)
-        return add_up(p, above, self._shares(p)) - (lengths + 1.0)[p.slots.instance]
+        return sum_by_slot(p, above, self._shares(p)) - (lengths + 1.0)[p.slots.instance]
 
     def _shares(self, p: Preferences) -> Floats:
         """Return the weight of every list, those of an instance adding up to 1."""
         weights = p.weights * self._learned(p)[p.list_expert]
-        total = add_lists(p, weights, None)
-        # Where none of those who speak is trusted at all they count alike.
-        mute = (total == 0)[p.list_instance]
-        if mute.any():
-            weights = np.where(mute, p.weights, weights)
-            total = add_lists(p, weights, None)
+        total = sum_by_instance(p, weights, None)
+        # Where all experts of an instance have weight 0 they count alike.
+        untrusted = (total == 0)[p.list_instance]
+        if untrusted.any():
+            weights = np.where(untrusted, p.weights, weights)
+            total = sum_by_instance(p, weights, None)
         return weights / np.where(total > 0, total, 1.0)[p.list_instance]
 
     def _learned(self, p: Preferences) -> Floats:
@@ -272,27 +273,27 @@ class ULARA(Aggregator):
 
 
 class _Sums(NamedTuple):
-    """What lists show about every expert; those of more instances are added.
+    """Sums of disagreement per expert; those of several blocks are added.
 
     Attributes
     ----------
-    shown, expected : float64[experts]
+    observed, expected : float64[experts]
         The disagreement of its lists, and that of the average list of the same instances.
     lists, weight : float64[experts]
-        How many lists it has and what they weigh.
-    telling : float64[experts]
-        How many items tell something about it.
+        The number of its lists and their total weight.
+    informative : float64[experts]
+        The number of informative items of its lists.
     """
 
-    shown: Floats
+    observed: Floats
     expected: Floats
     lists: Floats
     weight: Floats
-    telling: Floats
+    informative: Floats
 
     @classmethod
-    def nothing(cls, n: int) -> _Sums:
-        """Return what no list shows about n experts."""
+    def zeros(cls, n: int) -> _Sums:
+        """Return the sums of n experts without lists."""
         return cls(*(np.zeros(n) for _ in cls._fields))
 
 

@@ -1,4 +1,4 @@
-"""Beta probabilities in logarithms, for p-values far below the smallest float."""
+"""Logarithm of the beta distribution function, for p-values far below the smallest float."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from concordant.arrays import Floats
 
 __all__ = ["log_beta_cdf"]
 
-# Below this a probability has lost digits or is about to vanish.
+# Below this a probability loses digits or underflows.
 _TINY = 1e-280
 
 
 def log_beta_cdf(x: Floats, a: Floats, b: Floats) -> Floats:
-    """Return ln P(B <= x) for B ~ Beta(a, b), 0 < x < 1, also where the probability itself would underflow.
+    """Return ln P(B <= x) for B ~ Beta(a, b), 0 < x < 1, also where the probability underflows.
 
-    There it uses P = x^a (1 - x)^b / (a B(a, b)) * (1 + sum over n of t_n), t_n = t_(n-1) * x (a + b + n - 1) / (a +
+    Where it does, P = x^a (1 - x)^b / (a B(a, b)) * (1 + sum over n of t_n), t_n = t_(n-1) * x (a + b + n - 1) / (a +
     n), all terms positive. A probability that small means that x is far below a / (a + b), where the terms fall fast.
 
     >>> float(log_beta_cdf(np.array([0.5]), np.array([1.0]), np.array([1.0]))[0]) == float(np.log(0.5))

@@ -1,7 +1,7 @@
-"""One row per item, one column per list: what order statistics over experts need, made in blocks of bounded size.
+"""Item-by-list tables in blocks of bounded size, for order statistics over experts such as medians.
 
-Instances with the same number of lists form one rectangle, so that a thousand small instances cost as few array calls
-as one large one.
+Instances with the same number of lists form one rectangle, so that a thousand small instances take as few array calls
+as one large instance.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from numpy.typing import NDArray
 from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.lists import ranges
 
-__all__ = ["blocks", "weighted_median"]
+__all__ = ["cell_blocks", "weighted_median"]
 
-# Cells of one block; eight bytes each in every array that is made from it.
+# Cells of one block, of eight bytes each.
 _BUDGET = 1 << 21
 
 
-def blocks(
+def cell_blocks(
     values: Floats, absent: Floats | None, slot: Codes, list_offsets: Ints, list_starts: Ints, slot_offsets: Ints
 ) -> Iterator[tuple[Ints, Ints, Floats]]:
     """Yield (slots, lists, cells) for blocks of slots; instances without lists are left out.
 
-    cells[a, b] is the value of item slots[a] in list lists[a, b], or what that list gives to items it leaves out.
+    cells[a, b] is the value of item slots[a] in list lists[a, b], or the value of that list for absent items.
 
     Parameters
     ----------
     values : float64[R]
         One per row of the preferences.
     absent : float64[L] or None
-        What a list gives to an item it leaves out; None for NaN.
+        The value of each list for items it leaves out; None for NaN.
     slot : int32[R]
         The item of each row.
     list_offsets : int64[L + 1]
@@ -48,10 +48,10 @@ def blocks(
         chosen = np.flatnonzero((widths == width) & (sizes > 0))
         used = np.cumsum(sizes[chosen] * width)
         for part in np.split(chosen, np.flatnonzero(np.diff(used // _BUDGET)) + 1):
-            yield from _block(values, absent, slot, list_offsets, list_starts, slot_offsets, part, width)
+            yield from _cell_block(values, absent, slot, list_offsets, list_starts, slot_offsets, part, width)
 
 
-def _block(
+def _cell_block(
     values: Floats,
     absent: Floats | None,
     slot: Codes,
@@ -61,7 +61,7 @@ def _block(
     part: Ints,
     width: int,
 ) -> Iterator[tuple[Ints, Ints, Floats]]:
-    """Yield the block of these instances, all with `width` lists, cut once more where one instance is large."""
+    """Yield the blocks of these instances, all with `width` lists; a large instance is split."""
     first_list = list_starts[part]
     slots = ranges(slot_offsets[part], slot_offsets[part + 1])
     sizes = slot_offsets[part + 1] - slot_offsets[part]
@@ -84,9 +84,9 @@ def _block(
 
 
 def weighted_median(cells: Floats, weights: Floats | None) -> Floats:
-    """Return the median of every row, NaN left out; a weight of 2 counts as twice, NaN where nothing counts.
+    """Return the weighted median of every row without its NaN; NaN where no value has weight.
 
-    With an even total weight that falls exactly between two values, their mean.
+    Where half of the total weight falls exactly between two values, it is their mean.
 
     >>> weighted_median(np.array([[1.0, 5.0, 2.0], [4.0, np.nan, 2.0]]), None).tolist()
     [2.0, 3.0]
@@ -108,7 +108,7 @@ def weighted_median(cells: Floats, weights: Floats | None) -> Floats:
         total = np.cumsum(weight, axis=1)
         half = 0.5 * total[:, -1:]
         some = half[:, 0] > 0
-        # Sums of weights such as 0.1 + 0.2 meet half the total only up to their last bits.
+        # Sums of weights such as 0.1 + 0.2 equal half of the total only up to rounding.
         low = np.argmax(total >= half * (1 - 1e-12), axis=1)
         high = np.argmax(total > half * (1 + 1e-12), axis=1)
     pick = np.take_along_axis(ordered, np.stack([low, high], axis=1), axis=1)

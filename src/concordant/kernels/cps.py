@@ -1,8 +1,8 @@
-"""Coset-permutation distances: how far all rankings that begin in a given way are, on average, from a given ranking.
+"""Coset-permutation distance based stagewise model (CPS): greedy inference and likelihood.
 
-A ranking is built stage by stage, and a stage asks one number of every item left: by how much the mean distance grows
-if the item comes next. Up to what all candidates share that number has a closed form, so a stage costs one pass over
-the items left.
+A ranking is built stage by stage. The coset-permutation distance of a partial ranking is the mean distance of all its
+completions from a list. A stage needs its increase for every remaining item, which has a closed form up to a constant,
+so a stage costs one pass over the remaining items.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["DISTANCES", "greedy", "log_probability", "tied_likelihood"]
 DISTANCES = {"kendall": 0, "footrule": 1, "spearman": 2}
 
 _KENDALL, _FOOTRULE = 0, 1
-# Costs that differ by less than this share of the largest possible one are equal.
+# Costs that differ by less than this share of the largest possible cost are equal.
 _EQUAL = 1e-12
 
 
@@ -27,7 +27,7 @@ def _stage_cost(distance: int, s: float, stage: int, n: int) -> float:
     """Return p(s - stage) less the mean of p(s - q) over the places q behind, p = |x| or x² (not for Kendall)."""
     behind = n - stage
     if distance != _FOOTRULE:
-        # The squares of s cancel, and what remains is linear in it.
+        # The squares of s cancel; the rest is linear in s.
         return s * (n + 1.0 - stage) if behind > 0 else 0.0
     own = abs(s - stage)
     if behind == 0:
@@ -42,16 +42,16 @@ def _stage_cost(distance: int, s: float, stage: int, n: int) -> float:
 
 @jit
 def _ahead(own: float, other: float) -> float:
-    """Return 1 if the other position comes before one's own, 1/2 if they tie."""
+    """Return 1 if the other position is before the own one, 1/2 if they tie, else 0."""
     return 1.0 if other < own else (0.5 if other == own else 0.0)
 
 
 @jit
 def greedy(position: Floats, theta: Floats, distance: int) -> Ints:
-    """Return the place of every item when each stage takes the cheapest items; those equally cheap share the place.
+    """Return the place of every item when each stage takes the item of least cost.
 
-    Of items with equal costs those with the smallest weighted sum of positions come first; only items equal in that
-    too share. Cost O(L n²) for Kendall and footrule.
+    Among items of equal cost, the smallest weighted sum of positions comes first; items equal in that too share a
+    place. Cost O(L n²) for Kendall and footrule.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def greedy(position: Floats, theta: Floats, distance: int) -> Ints:
             for a in range(remaining):
                 cost[left[a]] = 0.0 if distance == _FOOTRULE else _stage_cost(distance, total[left[a]], stage, n)
         if distance == _FOOTRULE:
-            # List by list, so that positions are read one after the other.
+            # List by list, to read positions in memory order.
             for k in range(lists):
                 for a in range(remaining):
                     cost[left[a]] += theta[k] * _stage_cost(distance, position[k, left[a]], stage, n)
@@ -146,15 +146,14 @@ def log_probability(position: Floats, theta: Floats, order: Ints, distance: int)
 
 @jit
 def tied_likelihood(
-    position: Floats, theta: Floats, level: Ints, distance: int, gradient: Floats, curve: Floats
+    position: Floats, theta: Floats, level: Ints, distance: int, gradient: Floats, curvature: Floats
 ) -> tuple[float, int]:
-    """Return the log-likelihood of an order with ties and the number of its stages; add its derivatives.
+    """Return the log-likelihood of an order with ties and the number of its stages; add the derivatives by theta.
 
     The order puts items of level 0 first, then level 1, and so on. Within a level the order is unknown: a stage that
     takes one of m equal items has their mean cost, and the m - t + 1 of them that are left at the t-th such stage count
-    as (m - t + 1) / m of each. That is what random orders within the level come to on average. It is concave in theta,
-    and exact where no two items tie. Stages at which items of one level alone are left say nothing and are left out.
-    Cost O(L n²).
+    as (m - t + 1) / m of each. This is the average over random orders within the level. It is concave in theta, and
+    exact without ties. Stages with items of one level only are constant and left out. Cost O(L n²).
 
     Parameters
     ----------
@@ -162,7 +161,7 @@ def tied_likelihood(
         As in `greedy`.
     level : int64[n]
         0 = best; no level between 0 and the last is empty.
-    gradient, curve : float64[L]
+    gradient, curvature : float64[L]
         To these are added the first derivatives by theta, and minus the second ones.
     """
     lists, n = position.shape
@@ -202,7 +201,7 @@ def tied_likelihood(
                         if members[b] != j:
                             equal[k, j] += _ahead(position[k, j], position[k, members[b]])
         for t in range(1, m + 1):
-            # How much of the others of its level an item still meets: a member is itself among those left.
+            # The expected share of the level that remains, as seen by a member of it and by another item.
             for_member = (m - t) / (m - 1.0) if m > 1 else 0.0
             for_other = (m - t + 1.0) / m
             least = np.inf
@@ -240,7 +239,7 @@ def tied_likelihood(
                     j = left[a]
                     square += share[j] / total * (grown[k, j] - mean) ** 2
                 gradient[k] += mean - own
-                curve[k] += square
+                curvature[k] += square
         if distance == _KENDALL:
             for k in range(lists):
                 for a in range(remaining):

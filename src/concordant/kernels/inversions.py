@@ -1,4 +1,4 @@
-"""How many pairs stand in the wrong order, list by list, in plain NumPy and without looking at pairs."""
+"""Inversion counts, concordant pairs and Kendall's tau-b for many lists at once, in O(R log R) with NumPy."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["inversions", "order_agreement", "pair_balance", "tau_b", "tied_pairs
 def inversions(codes: Ints, offsets: Ints) -> Ints:
     """Return for every list the number of pairs i < j with codes[i] > codes[j], for whole numbers >= 0.
 
-    The highest bit that tells two numbers apart decides their order. Going from the highest bit down, numbers that
-    agree so far lie together in their original order; a 1 before a 0 in such a block is one inversion. Every bit is a
-    cumulative sum and a stable partition: O(R log max) for R rows.
+    The highest bit in which two numbers differ decides their order. From the highest bit down, numbers with equal
+    higher bits are kept together in their original order; a 1 before a 0 in such a block is one inversion. Every bit
+    takes a cumulative sum and a stable partition: O(R log max) for R rows.
 
     >>> inversions(np.array([2, 0, 1, 1, 0]), np.array([0, 3, 5])).tolist()
     [2, 1]
@@ -25,7 +25,7 @@ def inversions(codes: Ints, offsets: Ints) -> Ints:
     if n < 2:
         return total
     bits = int(codes.max()).bit_length()
-    # No block reaches across two lists: the list stands above all bits.
+    # The number of the list above all bits keeps blocks within lists.
     owner = list_ids(offsets).astype(np.int64)
     current = codes + (owner << bits)
     index = np.arange(n, dtype=np.int64)
@@ -37,7 +37,7 @@ def inversions(codes: Ints, offsets: Ints) -> Ints:
         ones = (current >> bit) & 1
         before = np.cumsum(ones) - ones
         before -= before[start]
-        # Summed as whole numbers: a list of a million items has more pairs than a float tells apart.
+        # Integer sums: a list of a million items has more pairs than a float can count exactly.
         upto = np.zeros(n + 1, dtype=np.int64)
         np.cumsum(np.where(ones == 0, before, 0), out=upto[1:])
         total += upto[offsets[1:]] - upto[offsets[:-1]]
@@ -52,7 +52,7 @@ def inversions(codes: Ints, offsets: Ints) -> Ints:
 
 
 def order_agreement(rank: Floats, label: Floats, offsets: Ints) -> tuple[Ints, Ints]:
-    """Return for every list how many pairs its ranks and the labels order alike, and how many the other way round.
+    """Return for every list the number of pairs that ranks and labels order alike, and that they order oppositely.
 
     The smaller rank and the larger label are better. Pairs tied in either do not count. O(R log m) for R rows in lists
     of m.
@@ -63,7 +63,7 @@ def order_agreement(rank: Floats, label: Floats, offsets: Ints) -> tuple[Ints, I
     owner = list_ids(offsets)
     levels, code = np.unique(label, return_inverse=True)
     code = code.reshape(-1).astype(np.int64)
-    # Where ranks tie, codes ascend, so that such a pair is no inversion in either direction.
+    # Within equal ranks codes ascend, so that tied pairs are no inversions in either direction.
     falling = len(levels) - 1 - code
     alike = inversions(code[np.lexsort((code, rank, owner))], offsets)
     against = inversions(falling[np.lexsort((falling, rank, owner))], offsets)
@@ -71,7 +71,7 @@ def order_agreement(rank: Floats, label: Floats, offsets: Ints) -> tuple[Ints, I
 
 
 def tied_pairs(owner: Ints, code: Ints, n: int) -> Ints:
-    """Return for every list how many of its pairs have equal codes.
+    """Return for every list the number of pairs with equal codes.
 
     >>> tied_pairs(np.array([0, 0, 0, 1]), np.array([2, 2, 2, 2]), 2).tolist()
     [3, 0]
@@ -82,7 +82,7 @@ def tied_pairs(owner: Ints, code: Ints, n: int) -> Ints:
 
 
 def pair_balance(owner: Codes | Ints, first: Ints, second: Ints, n: int) -> tuple[Ints, Ints, Ints]:
-    """Return for every list its concordant less its discordant pairs, and the pairs untied in either of two rankings.
+    """Return for every list concordant minus discordant pairs, and the untied pairs of each of two rankings.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def pair_balance(owner: Codes | Ints, first: Ints, second: Ints, n: int) -> tupl
     first, second : int64[rows]
         Places in the two rankings, whole numbers >= 0.
     n : int
-        How many lists there are.
+        The number of lists.
 
     Notes
     -----
@@ -109,13 +109,13 @@ def pair_balance(owner: Codes | Ints, first: Ints, second: Ints, n: int) -> tupl
     pairs = size * (size - 1) // 2
     in_first, in_second = tied_pairs(own, first, n), tied_pairs(own, second, n)
     in_both = tied_pairs(own, second * (int(first.max(initial=0)) + 1) + first, n)
-    # Where the second ties, the first ascends, so that such a pair is no inversion.
+    # Within ties of the second ranking the first ascends, so that tied pairs are no inversions.
     net = pairs - in_first - in_second + in_both - 2 * inversions(first, offsets_of(size))
     return net, pairs - in_first, pairs - in_second
 
 
 def tau_b(net: Floats | Ints, first: Floats | Ints, second: Floats | Ints) -> Floats:
-    """Return Kendall's tau-b from what `pair_balance` counts, NaN where a side ties everything.
+    """Return Kendall's tau-b from the counts of `pair_balance`, NaN where one ranking ties all items.
 
     >>> tau_b(np.array([1, 0]), np.array([3, 0]), np.array([3, 1])).round(2).tolist()
     [0.33, nan]

@@ -1,10 +1,10 @@
-"""The one place that knows the compiler: `jit` compiles a loop on first use and keeps the result on disk.
+"""Compilation of kernels with Numba: `jit` compiles a function on first call and caches it on disk.
 
-Where no folder can be written to, the loop is compiled without being kept, and one warning says so.
+Where no cache folder is writable, the function is compiled without a cache, and one warning says so.
 
-With CONCORDANT_NO_JIT=1 in the environment the same code runs as plain Python, so that tests and debuggers can look
-inside. Modules that import this one are imported where they are called, never at the top of a method's module: nobody
-who only sums and sorts waits for a compiler.
+With CONCORDANT_NO_JIT=1 in the environment the same code runs as plain Python, for tests and debuggers. Modules that
+import this one are imported inside functions, never at the top of a method's module, so that methods that only sum and
+sort do not load Numba.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _PLAIN = os.environ.get("CONCORDANT_NO_JIT", "") not in ("", "0")
 
 
 def jit(function: F) -> F:
-    """Return the function compiled on first call, cached on disk, and free of the interpreter lock while it runs.
+    """Return the function compiled on first call, cached on disk, and run without the interpreter lock.
 
     Kernels take and give flat arrays of fixed types (int32 codes, int64 offsets, float64 values) and numbers. Division
     by zero follows IEEE 754 as in NumPy.
 
     See Also
     --------
-    jit_fused : for loops that live on multiplying and adding.
+    jit_fused : for loops dominated by multiplications and additions.
 
     Examples
     --------
@@ -49,9 +49,9 @@ def jit(function: F) -> F:
 
 
 def jit_fused(function: F) -> F:
-    """Return the function compiled as by `jit`, where a product and a sum may become one rounding instead of two.
+    """Return the function compiled as by `jit`, with fused multiply-add allowed: one rounding instead of two.
 
-    Nothing else is given up: no order of operations is changed, and what is not finite stays so.
+    Nothing else of IEEE 754 changes: the order of operations, infinities and NaN stay.
     """
     return _compiled(function, fastmath={"contract"})
 
@@ -64,20 +64,20 @@ def _compiled(function: F, **options: Any) -> F:
     def compiled(cache: bool) -> F:
         return cast(F, numba.njit(nogil=True, cache=cache, error_model="numpy", **options)(function))
 
-    # A function typed at a prompt has no file to keep its code beside.
+    # A function defined at a prompt has no file to cache beside.
     if function.__code__.co_filename.startswith("<"):
         return compiled(cache=False)
     try:
         return compiled(cache=True)
     except RuntimeError:
-        # Numba found no folder that it may write to: a read-only installation, and no home.
+        # Numba found no writable folder: a read-only installation without a home folder.
         _warn_uncached()
         return compiled(cache=False)
 
 
 @lru_cache
 def _warn_uncached() -> None:
-    """Warn, once in a process, that compiled code is not kept."""
+    """Warn once per process that compiled code is not cached."""
     warn(
         "compiled code cannot be kept: neither the folder of Concordant nor the user's cache folder can be written to, "
         "so that every process compiles anew, which takes seconds. Set the environment variable NUMBA_CACHE_DIR to a "

@@ -1,7 +1,7 @@
-"""The ranking that contradicts the fewest votes: exact by dynamic or integer programming, or improved move by move.
+"""Kemeny rankings: dynamic programming, integer programming and local search.
 
-All functions take `cost`, where cost[i, j] >= 0 is what it costs to put i above j; a ranking costs the sum over its
-pairs.
+All functions take `cost`, where cost[i, j] >= 0 is the cost of ranking i above j. The cost of a ranking is the sum over
+its pairs.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from concordant.arrays import Floats, Ints
 
-__all__ = ["Solution", "integer_program", "local_search", "ranking_cost", "strong_components", "subset_dp"]
+__all__ = ["KemenySolution", "integer_program", "local_search", "ranking_cost", "strong_components", "subset_dp"]
 
-# A cut is worth adding, and a variable is not whole, when it is off by more than the solver's own tolerance.
+# A constraint is violated, and a variable is fractional, beyond the tolerance of the solver.
 _SOLVER_TOLERANCE = 1e-6
-# Up to this size the solver's numbers are exact.
+# Up to this size whole numbers are exact in the solver.
 _MOST_VOTES = 1e9
 _CUTS_PER_ROUND = 4000
 
 
-class Solution(NamedTuple):
-    """Positions (1 = best; shared where nothing tells items apart), their cost, and a lower bound of any cost."""
+class KemenySolution(NamedTuple):
+    """Positions (1 = best, shared by tied items), their cost, and a lower bound of the cost of any ranking."""
 
     position: Floats
     cost: float
@@ -32,7 +32,7 @@ class Solution(NamedTuple):
 
 
 def ranking_cost(cost: Floats, order: NDArray[Any]) -> float:
-    """Return what a ranking (items, best first) costs.
+    """Return the cost of a ranking (items, best first).
 
     >>> ranking_cost(np.array([[0.0, 1.0], [5.0, 0.0]]), np.array([1, 0]))
     5.0
@@ -44,7 +44,7 @@ def strong_components(beats: NDArray[np.bool_]) -> Ints:
     """Return the number of each item's strongly connected component in the graph i -> j where beats[i, j].
 
     Numbers follow the arrows: an arrow between two components leads from the lower number to the higher. O(n²) in
-    machine words of 30 bits. Unlike `graph.strong_components` it needs no compiler: Kemeny does not wait for one.
+    machine words of 30 bits. Unlike `graph.strong_components` it is not compiled, so that Kemeny does not load Numba.
 
     >>> strong_components(np.array([[0, 1, 0], [0, 0, 1], [0, 1, 0]], dtype=bool)).tolist()
     [0, 1, 1]
@@ -89,21 +89,21 @@ def _bit_rows(table: NDArray[np.bool_]) -> list[int]:
     return [int.from_bytes(row.tobytes(), "little") for row in packed]
 
 
-def subset_dp(cost: Floats, key: Ints, slack: float = 0.0) -> Solution:
-    """Return the places of the items in a cheapest ranking, in O(2**n n) time and memory.
+def subset_dp(cost: Floats, key: Ints, slack: float = 0.0) -> KemenySolution:
+    """Return the positions of the items in an optimal ranking by dynamic programming, in O(2**n n) time and memory.
 
-    Of several cheapest rankings the one is taken that has the larger key where they first differ. Where equal keys
-    leave several, the ranking is cut at every place at which all of them have the same items above, and the items
-    between two cuts share the mean of their places. The answer does not depend on the order of the items.
+    Among several optimal rankings, the larger key at the first difference decides. Where equal keys leave several, the
+    ranking is cut at every place where all of them have the same items above, and the items between two cuts share the
+    mean of their places. The answer does not depend on the order of the items.
 
     Parameters
     ----------
     cost : float64[n, n]
-        What putting i above j costs.
+        The cost of ranking i above j.
     key : int64[n]
-        Which items should rather stand higher.
+        Tie-break: larger is better.
     slack : float
-        How far apart equal costs may be.
+        The tolerance of equal costs.
 
     >>> circle = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
     >>> subset_dp(circle, np.array([0, 0, 0])).position.tolist()
@@ -113,13 +113,13 @@ def subset_dp(cost: Floats, key: Ints, slack: float = 0.0) -> Solution:
     """
     n = len(cost)
     size = 1 << n
-    below = np.zeros((n, size))  # below[j, S]: what j costs below all of S
+    below = np.zeros((n, size))  # below[j, S]: the cost of ranking j below all of S
     for i in range(n):
         below[:, 1 << i : 2 << i] = below[:, : 1 << i] + cost[i][:, None]
     subsets = np.arange(size, dtype=np.int64)
     count = np.bitwise_count(subsets)
     bit = 1 << np.arange(n, dtype=np.int64)
-    rest = np.zeros(size)  # what the items outside S cost, S being placed
+    rest = np.zeros(size)  # the least cost of the items outside S, given that S is above them
 
     def prices(sets: Ints) -> Floats:
         outside = (sets & bit[:, None]) == 0
@@ -139,7 +139,7 @@ def subset_dp(cost: Floats, key: Ints, slack: float = 0.0) -> Solution:
         steps.append((before, after))
         sets = np.unique(after)
     position = np.zeros(n)
-    end, lower = n, size - 1  # the cut below: how many items stand above it, and which
+    end, lower = n, size - 1  # the cut below: the number and the set of the items above it
     for p in range(n - 1, -1, -1):
         before, after = steps[p]
         sets = np.unique(before[np.isin(after, sets)])
@@ -147,7 +147,7 @@ def subset_dp(cost: Floats, key: Ints, slack: float = 0.0) -> Solution:
             upper = int(sets[0])
             position[(lower & ~upper & bit) != 0] = (p + 1 + end) / 2
             end, lower = p, upper
-    return Solution(position, float(rest[0]), float(rest[0]))
+    return KemenySolution(position, float(rest[0]), float(rest[0]))
 
 
 def local_search(cost: Floats, order: Ints, slack: float = 0.0) -> Ints:
@@ -158,7 +158,7 @@ def local_search(cost: Floats, order: Ints, slack: float = 0.0) -> Ints:
     >>> local_search(np.array([[0.0, 1.0], [5.0, 0.0]]), np.array([1, 0])).tolist()
     [0, 1]
     """
-    above = cost - cost.T  # what it costs more to have i above j than below
+    above = cost - cost.T  # the extra cost of i above j over i below j
     order = order.copy()
     items = order.tolist()
     improved = True
@@ -167,7 +167,7 @@ def local_search(cost: Floats, order: Ints, slack: float = 0.0) -> Ints:
         for item in items:
             here = int(np.flatnonzero(order == item)[0])
             others = np.delete(order, here)
-            # gain[b]: the cost with the item before others[b], counted from its cost at the very end.
+            # gain[b]: the cost with the item before others[b], relative to its cost in last place.
             gain = np.append(np.cumsum(above[item, others][::-1])[::-1], 0.0)
             target = int(np.argmin(gain))
             if gain[target] < gain[here] - slack:
@@ -176,28 +176,28 @@ def local_search(cost: Floats, order: Ints, slack: float = 0.0) -> Ints:
     return order
 
 
-def integer_program(cost: Floats, order: Ints, deadline: float, slack: float = 0.0) -> Solution:
-    """Return a cheapest ranking and the proof, or the best found by `deadline` and a lower bound.
+def integer_program(cost: Floats, order: Ints, deadline: float, slack: float = 0.0) -> KemenySolution:
+    """Return an optimal ranking with its proof, or the best ranking found by `deadline` and a lower bound.
 
-    One variable for each pair, and the condition that no three items stand in a circle. Circles are forbidden only when
-    a solution has one, first with fractional variables, then with whole ones; every fractional solution is also rounded
-    and improved by `local_search`, which often meets the bound at once.
+    One binary variable for each pair, with the constraint that no three items form a cycle. Constraints are added only
+    when a solution violates them, first in the linear relaxation, then with integer variables. Every fractional
+    solution is also rounded and improved by `local_search`, which often attains the bound at once.
 
     Parameters
     ----------
     cost : float64[n, n]
-        What putting i above j costs.
+        The cost of ranking i above j.
     order : int64[n]
-        A ranking to begin with.
+        The initial ranking.
     deadline : float
-        When to stop, on the clock of `time.monotonic`.
+        When to stop, in seconds of `time.monotonic`.
     slack : float
-        A gain that does not count.
+        The tolerance of equal costs.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp
     from scipy.sparse import csr_array
 
-    # The solver's tolerances are absolute: costs that are no whole numbers of votes are given in units of the largest.
+    # The tolerances of the solver are absolute: fractional costs are scaled by the largest cost.
     whole = bool((cost == np.rint(cost)).all()) and cost.max(initial=0.0) < _MOST_VOTES
     unit = 1.0 if whole else float(np.exp2(np.frexp(cost.max(initial=0.0))[1]))
     cost, slack = cost / unit, slack / unit
@@ -240,7 +240,7 @@ def integer_program(cost: Floats, order: Ints, deadline: float, slack: float = 0
         candidate = local_search(cost, order[np.argsort(-x[order].sum(axis=1), kind="stable")], slack)
         if ranking_cost(cost, candidate) < value - slack:
             order, value = candidate, ranking_cost(cost, candidate)
-        found = _circles(x)
+        found = _cycles(x)
         if len(found):
             cuts = np.concatenate([cuts, found])
         elif integral or result.status != 0:
@@ -249,16 +249,16 @@ def integer_program(cost: Floats, order: Ints, deadline: float, slack: float = 0
             integral = True
     position = np.empty(n)
     position[order] = np.arange(1.0, n + 1)
-    return Solution(position, unit * value, unit * min(bound, value))
+    return KemenySolution(position, unit * value, unit * min(bound, value))
 
 
-def _circles(x: Floats) -> Ints:
-    """Return the triples i < j < k whose preferences go round in a circle, the worst ones where there are many."""
+def _cycles(x: Floats) -> Ints:
+    """Return the triples i < j < k whose preferences form a cycle; the most violated ones where there are many."""
     triples, excesses = [], []
     for i in range(len(x) - 2):
         rest = x[i, i + 1 :]
         total = np.triu(rest[:, None] + x[i + 1 :, i + 1 :] - rest[None, :], 1)
-        # Below the diagonal stand zeros, which are no circle.
+        # Zeros below the diagonal are no cycle.
         excess = np.maximum(total - 1.0, -total)
         j, k = np.nonzero(excess > _SOLVER_TOLERANCE)
         triples.append(np.stack([np.full(len(j), i), j + i + 1, k + i + 1], axis=1))

@@ -1,7 +1,7 @@
-"""Sorting, tying and summing inside many lists at once, in plain NumPy.
+"""Sorting, ranking with ties, rank transforms and exact sums over many lists at once, in NumPy.
 
-Lists lie end to end in flat arrays; `offsets` (int64, one more than there are lists) says where each begins. No sum
-ever runs across two lists, so a list gives the same bits alone and in company.
+Lists are concatenated in flat arrays; `offsets` (int64, one more than there are lists) says where each begins. No sum
+runs across two lists, so a list gives the same bits alone and together with others.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from concordant.arrays import Codes, Floats, Ints
 
 TIES = ("min", "max", "average", "dense", "ordinal")
 
-# Above this mean length one argsort per list beats one sort of everything by two keys.
+# Above this mean length one argsort per list is faster than one lexsort of all rows.
 _LOOP_LENGTH = 96
-# A single list shorter than this is sorted sooner than it is looked at.
+# For a single list shorter than this, sorting is faster than checking whether it is sorted.
 _LOOK_FIRST = 1000
 
 
@@ -71,7 +71,7 @@ def order_lists(key: NDArray[Any], offsets: Ints) -> Ints:
 
 
 def _order_unsorted(key: NDArray[Any], offsets: Ints) -> Ints | None:
-    """Return what `order_lists` does, or None when the rows are in order as they are."""
+    """Return the order of `order_lists`, or None when the rows are in order already."""
     n = len(key)
     n_lists = len(offsets) - 1
     if n_lists == 1 and n < _LOOK_FIRST:
@@ -85,7 +85,7 @@ def _order_unsorted(key: NDArray[Any], offsets: Ints) -> Ints | None:
         return np.argsort(key, kind="stable")
     if n >= _LOOP_LENGTH * n_lists:
         out = np.arange(n, dtype=np.int64)
-        # Only the lists that fall somewhere need a sort.
+        # Only unsorted lists need a sort.
         unsorted = np.unique(np.searchsorted(offsets, np.flatnonzero(falls), side="right") - 1)
         for start, end in zip(offsets[unsorted].tolist(), offsets[unsorted + 1].tolist(), strict=True):
             out[start:end] = np.argsort(key[start:end], kind="stable") + start
@@ -103,7 +103,7 @@ def positions(key: Floats, offsets: Ints, ties: str = "average") -> Floats:
     offsets : int64[L + 1]
         Where the lists begin.
     ties : {"min", "max", "average", "dense", "ordinal"}
-        What equal keys share; "ordinal" counts on in row order.
+        The position that equal keys share; "ordinal" counts on in row order.
 
     >>> positions(np.array([2.0, 1.0, 2.0, 5.0]), np.array([0, 4]), "average").tolist()
     [2.5, 1.0, 2.5, 4.0]
@@ -131,7 +131,7 @@ def positions(key: Floats, offsets: Ints, ties: str = "average") -> Floats:
 
 
 def _share(ordinal: Floats, starts: Ints, offsets: Ints, lengths: Ints, ties: str) -> Floats:
-    """Return the shared position of groups of equal keys that begin at `starts` (rows in sorted order)."""
+    """Return the positions of sorted rows, given where the groups of equal keys begin (`starts`)."""
     n = len(ordinal)
     sizes = np.empty(len(starts), dtype=np.int64)
     np.subtract(starts[1:], starts[:-1], out=sizes[:-1])
@@ -140,7 +140,7 @@ def _share(ordinal: Floats, starts: Ints, offsets: Ints, lengths: Ints, ties: st
         group = np.arange(len(starts), dtype=np.float64)
         first_group = np.searchsorted(starts, offsets[:-1])
         return np.repeat(group, sizes) - np.repeat(first_group, lengths) + 1
-    # Most keys are alone: only groups of two or more are written anew.
+    # Most keys are distinct: only groups of two or more are overwritten.
     tied = np.flatnonzero(sizes > 1)
     starts, sizes = starts[tied], sizes[tied]
     step = {"min": 0.0, "max": 1.0, "average": 0.5}[ties]
@@ -151,7 +151,7 @@ def _share(ordinal: Floats, starts: Ints, offsets: Ints, lengths: Ints, ties: st
 def by_length(offsets: Ints) -> list[tuple[Ints, Ints]]:
     """Return (lists, rows) for every distinct list length; `rows` is (lists, length), empty lists are left out.
 
-    Lists of one length form a rectangle, on which sums along the second axis restart by themselves.
+    Lists of one length form a rectangle, on which cumulative sums along the second axis restart for each list.
     """
     lengths = np.diff(offsets)
     out = []
@@ -181,7 +181,7 @@ def transform_ranks(rank: Floats, offsets: Ints, transform: str) -> tuple[Floats
     if transform in ("rankdiff", "log") and len(rank):
         full = offsets[1:] > offsets[:-1]
         largest = np.maximum.reduceat(value, offsets[:-1][full])
-        # A list whose largest rank is 1 prefers nothing: its logarithms are all 0.
+        # In a list whose largest rank is 1 all logarithms are 0, and no item is preferred.
         scale[full] = np.where(largest == 0, 1.0, largest)
     return value, scale
 
@@ -189,8 +189,8 @@ def transform_ranks(rank: Floats, offsets: Ints, transform: str) -> tuple[Floats
 def pair_sums(value: Floats, scale: Floats, offsets: Ints, *, binary: bool = False) -> tuple[Floats, Floats]:
     """Return the row and column sums of every list's pairwise matrix, in O(m log m) per list of m rows.
 
-    Y(i, j) = (x_j - x_i) / z for x_i < x_j, else 0; `binary` has Y = 1 instead. The sums over all j are all that net
-    counts, the base multinomial model and the CRF need.
+    Y(i, j) = (x_j - x_i) / z for x_i < x_j, else 0; `binary` has Y = 1 instead. Net counts, the base multinomial
+    preference model and the CRF need only these sums.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def pair_sums(value: Floats, scale: Floats, offsets: Ints, *, binary: bool = Fal
     offsets : int64[L + 1]
         Where the lists begin.
     binary : bool
-        Count the pairs instead of their differences.
+        Count the pairs instead of summing their differences.
 
     >>> row, col = pair_sums(np.array([1.0, 2.0, 4.0]), np.ones(1), np.array([0, 3]))
     >>> row.tolist(), col.tolist()
@@ -244,24 +244,24 @@ def exact_sums(
 ) -> Floats:
     """Return the sum of the terms at every index 0..n-1, the same to the last bit in any order of the terms.
 
-    Terms are first rounded to a grid so fine that it costs no more than the last bits of the largest possible sum, and
-    so coarse that every sum on it is exact. Each group of rows has its own grid, so it gives the same bits alone and in
-    company.
+    Terms are first rounded to a grid that is fine enough to change only the last bits of the largest possible sum, and
+    coarse enough that every sum on it is exact. Each group of rows has its own grid, so it gives the same bits alone
+    and together with others.
 
     Parameters
     ----------
     terms : float64[R]
-        What is added up.
+        The terms.
     index : int[R]
-        Where each term goes.
+        The sum that each term belongs to.
     n : int
-        How many sums there are.
+        The number of sums.
     starts : int64[G + 1]
         Where the groups of rows (instances) begin; no index may occur in two groups.
     most : int[G]
-        How many terms of a group meet in one sum at most.
+        The most terms of a group in one sum.
     fine : bool
-        Whether what the grid rounds away is added up too, on a finer one: small sums keep their digits beside large
+        Whether the rounding errors are summed too, on a finer grid, so that small sums keep their digits beside large
         ones.
 
     >>> a = exact_sums(np.array([0.1, 0.2, 0.3]), np.zeros(3, int), 1, np.array([0, 3]), np.array([3]))
@@ -279,9 +279,9 @@ def exact_sums(
 
 
 def _rounded(terms: Floats, starts: Ints, most: NDArray[Any]) -> Floats:
-    """Return the terms on the grid of their group, on which `most` of them add up without rounding."""
+    """Round the terms to the grid of their group, on which the sum of `most` of them is exact."""
     full = np.flatnonzero(starts[1:] > starts[:-1])
-    # Two reductions and no temporary: the largest magnitude stands at one of the ends.
+    # Two reductions without a temporary array: the largest magnitude is the maximum or the minimum.
     high = np.maximum.reduceat(terms, starts[full])
     low = np.minimum.reduceat(terms, starts[full])
     bound = np.maximum(np.abs(high), np.abs(low)) * most[full]

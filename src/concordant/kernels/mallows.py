@@ -1,9 +1,9 @@
-"""Mallows models in closed form: sums of logarithms of q-factorials, q = exp(θ), and of their derivatives.
+"""Normalisers and expected distances of Mallows models in closed form, from q-factorials with q = exp(θ).
 
 A ranking has probability proportional to exp(θ d), θ <= 0, d its distance to the centre. The sum of exp(θ d) over the
-rankings of m items is the q-factorial [m]! = product over j = 1..m of (1 − q^j) / (1 − q); the derivative of its
-logarithm is E_m(θ), the expected distance. Lists that are cut, incomplete or tied have products and quotients of such
-factorials as normalisers, so that their expected distances are sums of E_m.
+rankings of m items is the q-factorial [m]! = product over j = 1..m of (1 − q^j) / (1 − q). The derivative of its
+logarithm is E_m(θ), the expected distance. The normalisers of cut, incomplete and tied lists are products and quotients
+of such factorials, so their expected distances are sums of E_m.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from concordant.arrays import Floats
 
 __all__ = [
     "LEAST_THETA",
-    "apart",
     "cut_expectation",
     "cut_log_normaliser",
     "expected_distances",
     "log_factorials",
     "mean_positions",
-    "pool_law",
+    "overlap_distance",
+    "pool_moments",
     "sample_order",
-    "solve",
+    "solve_theta",
 ]
 
-# A list that always agrees has no finite estimate; θ stops here, where a contradiction has odds of 1e-13.
+# Lists that always agree have no finite estimate; θ stops here, where a contradiction has odds of 1e-13.
 LEAST_THETA = -30.0
-# Below this the function of `_regular` is taken from its series, whose first neglected term is then under 1e-16.
+# Below this `_regular` uses its series; the first neglected term is under 1e-16.
 _SERIES = 0.05
-# The exponential of this is finite, and its inverse is nothing beside the other term.
+# The exponential of this is finite, and its inverse is negligible beside the other term.
 _HUGE = 700.0
 
 
 def _regular(y: Floats) -> Floats:
-    """Return 1 / (exp(y) − 1) − 1 / y for y >= 0: what remains of j q^j / (1 − q^j) when its pole at 0 is left out."""
+    """Return 1 / (exp(y) − 1) − 1 / y for y >= 0: j q^j / (1 − q^j) without its pole at 0."""
     large = np.maximum(y, _SERIES)
     direct = 1.0 / np.expm1(np.minimum(large, _HUGE)) - 1.0 / large
     return np.where(y < _SERIES, -0.5 + y / 12.0 - y**3 / 720.0 + y**5 / 30240.0, direct)
@@ -47,8 +47,8 @@ def _regular(y: Floats) -> Floats:
 def expected_distances(theta: float, n: int) -> Floats:
     """Return E_m(θ) for m = 0..n, the expected Kendall distance of a ranking of m items to its centre.
 
-    E_m = m h_1 − (h_1 + ... + h_m) with h_j = j q^j / (1 − q^j). The poles of the h_j at θ = 0 cancel and are left out
-    from the start, so that the result is as exact near 0 as elsewhere; E_m(0) = m (m − 1) / 4.
+    E_m = m h_1 − (h_1 + ... + h_m) with h_j = j q^j / (1 − q^j). The poles of the h_j at θ = 0 cancel and are left out,
+    so the result is exact near 0 too; E_m(0) = m (m − 1) / 4.
 
     >>> expected_distances(-1.0, 4).round(4).tolist()
     [0.0, 0.0, 0.2689, 0.6937, 1.2011]
@@ -70,14 +70,14 @@ def log_factorials(theta: float, n: int) -> Floats:
     return np.concatenate([[0.0], np.cumsum(terms)])
 
 
-def apart(listed: NDArray[Any], cut: NDArray[Any], common: NDArray[Any]) -> NDArray[Any]:
-    """Return the part of the top-k distance that the number of common items decides.
+def overlap_distance(listed: NDArray[Any], cut: NDArray[Any], common: NDArray[Any]) -> NDArray[Any]:
+    """Return the part of the top-k distance that depends only on the number of common items.
 
     A list of `listed` items is compared with the first `cut` of a ranking (listed <= cut). The r = listed − common
     items that only the list holds stand in a list above the cut − common items that only the ranking holds, and below
     them in the ranking: r (cut − common) discordant pairs, less r (r − 1) / 2. With listed = cut it is r (r + 1) / 2.
 
-    >>> apart(np.array([3, 3]), np.array([3, 5]), np.array([1, 3])).tolist()
+    >>> overlap_distance(np.array([3, 3]), np.array([3, 5]), np.array([1, 3])).tolist()
     [3, 0]
     """
     r = listed - common
@@ -95,10 +95,10 @@ def cut_expectation(
     theta : float
         θ <= 0.
     listed, cut, common : int[N]
-        The length of the list, how many places of the ranking count (not fewer), and z.
+        The length of the list, the number of places of the ranking that count (not fewer), and z.
     formula : {"corrected", "printed"}
         How the foreign items of the ranking interleave with the common ones. "corrected": all interleavings are equally
-        good a priori. "printed": as in the paper, as if each foreign item chose its place by itself.
+        likely a priori. "printed": as in the paper, as if the places of foreign items were independent.
 
     >>> of = np.array([3]), np.array([3]), np.array([1])
     >>> cut_expectation(-0.6, *of).round(4).tolist(), cut_expectation(-0.6, *of, "printed").round(4).tolist()
@@ -109,12 +109,12 @@ def cut_expectation(
     mixed = e[cut] - e[common] - e[foreign]
     if formula == "printed":
         mixed = foreign * (e[common + 1] - e[common])
-    out: Floats = apart(listed, cut, common) + mixed + e[listed] - e[listed - common]
+    out: Floats = overlap_distance(listed, cut, common) + mixed + e[listed] - e[listed - common]
     return out
 
 
 def cut_log_normaliser(theta: float, listed: NDArray[Any], cut: NDArray[Any], common: NDArray[Any]) -> Floats:
-    """Return the logarithm of the sum of exp(θ d) over the lists with so many common items.
+    """Return the logarithm of the sum of exp(θ d) over the lists with this number of common items.
 
     The identities of the foreign items of a list are fixed and their order is free.
 
@@ -125,33 +125,33 @@ def cut_log_normaliser(theta: float, listed: NDArray[Any], cut: NDArray[Any], co
     f, plain = log_factorials(theta, most), log_factorials(0.0, most)
     r = listed - common
     between = f[cut] - f[common] - f[cut - common]
-    out: Floats = theta * apart(listed, cut, common) + between + f[listed] - f[r] + plain[r]
+    out: Floats = theta * overlap_distance(listed, cut, common) + between + f[listed] - f[r] + plain[r]
     return out
 
 
-def pool_law(
+def pool_moments(
     theta: float,
     listed: NDArray[Any],
     cut: NDArray[Any],
     pool: NDArray[Any],
     lists: tuple[Floats, Floats] | None = None,
 ) -> tuple[Floats, Floats]:
-    """Return the log normalisers and the expected distances over all lists of so many items from a pool.
+    """Return the log normalisers and the expected distances over all lists of a given length from a pool.
 
-    The number z of common items is part of what is random here: with r = listed − z it has the odds C(pool − cut, r)
-    exp(log normaliser given z).
+    The number z of common items is random here: with r = listed − z it has the odds C(pool − cut, r) exp(log normaliser
+    given z).
 
     Parameters
     ----------
     theta : float
         θ <= 0.
     listed, cut, pool : int[N]
-        The length of the list, how many places of the ranking count (not fewer), and how many items there are.
+        The length of the list, the number of places of the ranking that count (not fewer), and the number of items.
     lists : (log sum, derivative), each float64[N, most listed + 1], optional
-        The law of the list itself given r, where it is more than its length says (ties); see `tied_law`.
+        The log normaliser of the list given r and its derivative, where the list has ties; see `tied_moments`.
 
     >>> of = np.array([3]), np.array([3]), np.array([5])
-    >>> [x.round(4).tolist() for x in pool_law(-0.4, *of)]
+    >>> [x.round(4).tolist() for x in pool_moments(-0.4, *of)]
     [[2.7917], [2.7692]]
     """
     most = int(pool.max(initial=0))
@@ -162,7 +162,7 @@ def pool_law(
     r = np.where(possible, r, 0)
     z = m - r
     within, derivative = (f[m] - f[r] + plain[r], e[m] - e[r]) if lists is None else lists
-    constant = apart(m, k, z)
+    constant = overlap_distance(m, k, z)
     log_odds = theta * constant + f[k] - f[z] - f[k - z] + within + plain[rest] - plain[r] - plain[rest - r]
     mean = constant + e[k] - e[z] - e[k - z] + derivative
     log_odds = np.where(possible, log_odds, -np.inf)
@@ -172,13 +172,13 @@ def pool_law(
     return top + np.log(total), (odds * mean).sum(axis=1) / total
 
 
-def solve(expectation: Callable[[float], float], target: float, near: float = 0.0) -> float:
-    """Return θ in [LEAST_THETA, 0] at which the expected distance, which increases with θ, meets the target.
+def solve_theta(expectation: Callable[[float], float], target: float, near: float = 0.0) -> float:
+    """Return θ in [LEAST_THETA, 0] at which the expected distance, which increases with θ, equals the target.
 
-    A target at or above the expectation at 0 gives 0 (the uniform law), one at or below that at the lower end gives the
-    lower end. `near` is where the answer is looked for first.
+    A target at or above the expectation at 0 gives 0 (uniform rankings); one at or below the expectation at the lower
+    end gives the lower end. The search starts around `near`.
 
-    >>> round(solve(lambda theta: float(expected_distances(theta, 30)[-1]), 100.0), 6)
+    >>> round(solve_theta(lambda theta: float(expected_distances(theta, 30)[-1]), 100.0), 6)
     -0.192536
     """
     from scipy.optimize import brentq
@@ -208,7 +208,7 @@ def mean_positions(theta: float, n: int) -> Floats:
     j = np.arange(n + 1, dtype=np.float64)
     # j / (1 − q^j) = j + j q^j / (1 − q^j); the pole at 0 cancels in the difference.
     t = j + j * _regular(-theta * j)
-    behind = 1.0 - np.diff(t)[1:]  # the probability that the upper of two items at a distance of 1, 2, ... comes second
+    behind = 1.0 - np.diff(t)[1:]  # the probability that the upper of two items at distance 1, 2, ... comes second
     lost = np.concatenate([[0.0], np.cumsum(behind)])
     place = np.arange(n)
     out: Floats = 1.0 + place - lost[place] + lost[n - 1 - place]
@@ -221,11 +221,11 @@ def sample_order(n: int, theta: float, rng: np.random.Generator) -> list[int]:
     Independent V_j on {0, ..., n − j} with weights exp(θ v): the next item is the V_j-th of those that remain.
     """
     u = rng.random(n)
-    left = np.arange(n, 0, -1)  # how many items remain before each draw
+    left = np.arange(n, 0, -1)  # the number of items that remain before each draw
     if theta == 0:
         draws = np.floor(u * left)
     else:
-        # The distribution function of the truncated geometric law, inverted.
+        # The inverse of the distribution function of the truncated geometric distribution.
         draws = np.floor(np.log1p(u * np.expm1(theta * left)) / theta)
     remaining = list(range(n))
     return [remaining.pop(v) for v in np.minimum(draws, left - 1).astype(np.int64).tolist()]

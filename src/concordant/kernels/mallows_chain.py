@@ -1,14 +1,13 @@
-"""The posterior of the true ranking under extended Mallows models, one instance at a time: chains and exact sums.
+"""Posterior of the true ranking under extended Mallows models: Markov chains and exact sums for one instance.
 
-A state is an order of the n items of a pool, of which the first k places count. Let C[x, y] be the sum of u = weight
-times θ over the lists that rank y above x, an item that a list leaves out standing below those it holds. The energy of
-a state is
+A state is an order of the n items of a pool; its first k places count. Let C[x, y] be the sum of u = weight times θ
+over the lists that rank y above x; an item that a list leaves out is below its items. The energy of a state is
 
     sum over places p < k of (row sum of C at x_p) − sum over places q < p < k of C[x_p, x_q] − sum of u r (r − 1) / 2,
 
-r being the number of items of a list that are not among the first k, and the odds of a state are exp(energy). The
-lists enter only C, which is built once for given θ, and the last term, which changes only when an item crosses place k:
-moves within the first k places cost the same for ten lists and for a thousand.
+where r is the number of items of a list that are not among the first k. The odds of a state are exp(energy). The lists
+enter only C, which is built once for a given θ, and the last term, which changes only when an item crosses place k. So
+the cost of a move within the first k places does not depend on the number of lists.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ import numpy as np
 from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
 
-__all__ = ["distances", "exact_law", "pair_energies", "run_chain", "tied_law"]
+__all__ = ["distances", "exact_posterior", "pair_energies", "run_chain", "tied_moments"]
 
-# Odds below exp of this, relative to the largest, vanish in a sum of doubles.
+# Odds below exp of this, relative to the largest, are negligible in a sum of doubles.
 _NEGLIGIBLE = -40.0
 
 
@@ -39,7 +38,7 @@ def pair_energies(item: Codes, group: Codes, offsets: Ints, u: Floats, below: bo
     u : float64[L]
         Weight times θ.
     below : bool
-        Whether a list ranks what it leaves out below what it holds.
+        Whether a list ranks the items it leaves out below its items.
     c : float64[n, n, 2]
         Overwritten; the two directions lie side by side because moves need both.
     rows : float64[n]
@@ -85,7 +84,7 @@ def pair_energies(item: Codes, group: Codes, offsets: Ints, u: Floats, below: bo
 def distances(
     place: Ints, k: int, item: Codes, group: Codes, offsets: Ints, below: bool, tree: Ints, out: Floats, common: Ints
 ) -> None:
-    """Fill `out` with the distance of every list to the first k places, `common` with how many of its items are there.
+    """Fill `out` with the distance of every list to the first k places, and `common` with its number of items there.
 
     Pairs that a list ties contradict nothing. O(m log k) for a list of m items.
 
@@ -94,11 +93,11 @@ def distances(
     place : int64[n]
         The place of every item, from 0.
     k : int
-        How many places count.
+        The number of places that count.
     item, group, offsets, below
         As in `pair_energies`.
     tree : int64[k + 1]
-        Room to work in.
+        Working memory: a Fenwick tree.
     out, common : float64[L], int64[L]
         Overwritten.
     """
@@ -127,7 +126,7 @@ def distances(
                     p -= p & -p
         r = (end - start) - found
         if below:
-            # Left-out items above those the list holds, and the pairs of items that only one side holds.
+            # Left-out items above the items of the list, and pairs of items that only one side holds.
             total += r * (k - found) - found * (found - 1) // 2 - r * (r - 1) // 2
         out[i] = total
         common[i] = found
@@ -135,7 +134,7 @@ def distances(
 
 @jit
 def _cross(x: int, step: int, starts: Ints, lists: Codes, u: Floats, r: Ints) -> float:
-    """Move an item out of the first places (step 1) or into them (−1); return the energy gained in the terms of r."""
+    """Move an item out of the first k places (step 1) or into them (−1); return the energy gained in the terms of r."""
     gain = 0.0
     for a in range(starts[x], starts[x + 1]):
         i = lists[a]
@@ -156,9 +155,9 @@ def _swap(
     r: Ints,
     a: int,
     b: int,
-    chance: float,
+    uniform: float,
 ) -> float:
-    """Swap the items at places a < b with Metropolis's probability; return the energy gained."""
+    """Swap the items at places a < b with the Metropolis probability; return the energy gained."""
     x, y = order[a], order[b]
     gain = 0.0
     if b < k:
@@ -175,7 +174,7 @@ def _swap(
             m = order[q]
             gain += c[x, m, 1] - c[y, m, 1]
         gain += _cross(x, 1, starts, lists, u, r) + _cross(y, -1, starts, lists, u, r)
-    if gain >= 0.0 or chance < math.exp(gain):
+    if gain >= 0.0 or uniform < math.exp(gain):
         order[a], order[b] = y, x
         return gain
     if a < k <= b:
@@ -185,29 +184,29 @@ def _swap(
 
 
 @jit
-def _insert(c: Floats, order: Codes, k: int, a: int, chance: float, room: Floats) -> float:
-    """Put the item at place a < k where its odds among the others say (heat bath); return the energy gained."""
+def _insert(c: Floats, order: Codes, k: int, a: int, uniform: float, energies: Floats) -> float:
+    """Draw a new place among the first k for the item at place a < k (Gibbs); return the energy gained."""
     x = order[a]
     e, best = 0.0, 0.0
-    room[0] = 0.0
+    energies[0] = 0.0
     p = 0
     for q in range(k):
         if q != a:
             m = order[q]
             e += c[x, m, 1] - c[x, m, 0]
             p += 1
-            room[p] = e
+            energies[p] = e
             best = max(best, e)
-    now = room[a]
+    now = energies[a]
     total = 0.0
     for p in range(k):
-        e = room[p] - best
+        e = energies[p] - best
         if e > _NEGLIGIBLE:
             total += math.exp(e)
-    left = chance * total
+    left = uniform * total
     target = a
     for p in range(k):
-        e = room[p] - best
+        e = energies[p] - best
         if e > _NEGLIGIBLE:
             left -= math.exp(e)
             if left < 0.0:
@@ -218,7 +217,7 @@ def _insert(c: Floats, order: Codes, k: int, a: int, chance: float, room: Floats
     for q in range(a, target, -1):
         order[q] = order[q - 1]
     order[target] = x
-    gain: float = room[target] - now
+    gain: float = energies[target] - now
     return gain
 
 
@@ -236,7 +235,7 @@ def run_chain(
     u: Floats,
     below: bool,
     swaps: bool,
-    chance: Floats,
+    uniform: Floats,
     every: int,
     distance: Floats,
     common: Floats,
@@ -246,13 +245,13 @@ def run_chain(
     inside: Ints,
     best: Codes,
 ) -> tuple[float, int]:
-    """Move a state len(chance) times; return the highest energy recorded and how many moves changed the state.
+    """Move a state len(uniform) times; return the highest energy recorded and the number of moves that changed it.
 
-    A move picks a place. If it is one of the first k, its item is taken out and put back among the first k as its odds
-    say; otherwise the item there is offered the place of a random one of the first k (Metropolis). With `swaps` a move
-    picks two places, at least one of them among the first k, and swaps their items or not (Metropolis). Both leave the
-    posterior as it is. O(k) a move, whatever the number of lists; an item that crosses place k also costs the number of
-    lists that hold it. Every `every` moves the state is recorded.
+    A move picks a place. If it is one of the first k, its item is removed and a new place among the first k is drawn
+    (Gibbs); otherwise a swap with a random one of the first k is proposed (Metropolis). With `swaps` every move
+    proposes to swap two places, at least one of them among the first k. Both leave the posterior invariant. A move
+    costs O(k) for any number of lists; an item that crosses place k also costs the number of lists that hold it. The
+    state is recorded every `every` moves.
 
     Parameters
     ----------
@@ -261,26 +260,26 @@ def run_chain(
     order : int32[n]
         The state, best first; changed.
     k : int
-        How many places count.
+        The number of places that count.
     item, group, offsets, u, below
         As in `pair_energies`.
     starts, lists : int64[n + 1], int32[R]
         Which lists hold an item.
     swaps : bool
         The kind of the moves.
-    chance : float64[moves, 3]
+    uniform : float64[moves, 3]
         Uniform on [0, 1).
     distance, common : float64[L], float64[L, k + 1] or float64[L, 0]
-        Sums over the records: the distance of every list, and how often it had so many common items.
+        Sums over the records: the distance of every list, and how often it had each number of common items.
     energy : float64[records]
-        Of every record.
+        The energy of every record.
     position, square, inside : float64[n], float64[n], int64[n]
         Sums over the records in which an item was among the first k: its place from 1, the square of that, and 1.
     best : int32[n]
         The recorded state of highest energy.
     """
     n, n_lists = len(order), len(u)
-    room = np.empty(k + 1)
+    energies = np.empty(k + 1)
     tree = np.zeros(k + 1, dtype=np.int64)
     place = np.empty(n, dtype=np.int64)
     d = np.empty(n_lists)
@@ -293,17 +292,17 @@ def run_chain(
             if place[item[a]] >= k:
                 r[i] += 1
     highest, moved, record = -np.inf, 0, 0
-    for s in range(len(chance)):
-        a = int(chance[s, 0] * n)
+    for s in range(len(uniform)):
+        a = int(uniform[s, 0] * n)
         if swaps:
-            a, b = int(chance[s, 0] * k), int(chance[s, 1] * (n - 1))
+            a, b = int(uniform[s, 0] * k), int(uniform[s, 1] * (n - 1))
             if b >= a:
                 b += 1
-            gain = _swap(c, rows, order, k, starts, lists, u, r, min(a, b), max(a, b), chance[s, 2]) if n > 1 else 0.0
+            gain = _swap(c, rows, order, k, starts, lists, u, r, min(a, b), max(a, b), uniform[s, 2]) if n > 1 else 0.0
         elif a < k:
-            gain = _insert(c, order, k, a, chance[s, 2], room)
+            gain = _insert(c, order, k, a, uniform[s, 2], energies)
         else:
-            gain = _swap(c, rows, order, k, starts, lists, u, r, int(chance[s, 1] * k), a, chance[s, 2])
+            gain = _swap(c, rows, order, k, starts, lists, u, r, int(uniform[s, 1] * k), a, uniform[s, 2])
         if gain != 0.0:
             moved += 1
         if (s + 1) % every > 0:
@@ -331,7 +330,7 @@ def run_chain(
 
 
 @jit
-def exact_law(
+def exact_posterior(
     c: Floats,
     rows: Floats,
     k: int,
@@ -344,17 +343,17 @@ def exact_law(
     common: Floats,
     position: Floats,
 ) -> float:
-    """Fill in the expectations that `run_chain` estimates, and return the logarithm of the sum of all odds.
+    """Fill in the exact expectations that `run_chain` estimates, and return the logarithm of the sum of all odds.
 
-    Runs over subsets: what the next item adds depends on which items stand above it, not on their order. The order of
-    the items below place k is not summed over. O(2^n n²) time, O(2^n) memory.
+    Dynamic programming over subsets: the energy of the next item depends on the set of items above it, not on their
+    order. The order of the items below place k is not summed over. O(2^n n²) time, O(2^n) memory.
 
     Parameters
     ----------
     c, rows, k, item, group, offsets, u, below
         As in `run_chain`.
     distance, common : float64[L], float64[L, k + 1] or float64[L, 0]
-        The expected distance of every list, and the law of how many of its items are among the first k.
+        The expected distance of every list, and the distribution of its number of items among the first k.
     position : float64[n]
         The expected place, from 1; items below place k share the mean of the places there.
     """
@@ -367,7 +366,7 @@ def exact_law(
     for i in range(n_lists):
         for a in range(offsets[i], offsets[i + 1]):
             held[i] |= 1 << item[a]
-    rest = np.zeros(size)  # the logarithm of the odds of all that can follow a subset
+    rest = np.zeros(size)  # the logarithm of the sum of odds over all continuations of a subset
     step = np.zeros(n)
     for s in range(size - 1, -1, -1):
         if count[s] > k:
@@ -391,25 +390,25 @@ def exact_law(
         for x in range(n):
             total += math.exp(step[x] - best)
         rest[s] = best + math.log(total)
-    chance = np.zeros(size)
-    chance[0] = 1.0
+    probability = np.zeros(size)
+    probability[0] = 1.0
     above = np.zeros((n, n))  # above[x, y]: the probability that x is among the first k and above y
     position[:] = 0.0
     common[:] = 0.0
     crossing = np.zeros(n_lists)
     for s in range(size):
-        if count[s] > k or chance[s] == 0.0:
+        if count[s] > k or probability[s] == 0.0:
             continue
         if count[s] == k:
             for x in range(n):
                 if not s >> x & 1:
-                    position[x] += chance[s] * 0.5 * (k + 1 + n)
+                    position[x] += probability[s] * 0.5 * (k + 1 + n)
             for i in range(n_lists):
                 z = count[held[i] & s]
                 r = offsets[i + 1] - offsets[i] - z
-                crossing[i] += chance[s] * (r * (r - 1) // 2)
+                crossing[i] += probability[s] * (r * (r - 1) // 2)
                 if common.shape[1] > 0:
-                    common[i, z] += chance[s]
+                    common[i, z] += probability[s]
             continue
         for x in range(n):
             if s >> x & 1:
@@ -418,8 +417,8 @@ def exact_law(
             for q in range(n):
                 if s >> q & 1:
                     e -= c[x, q, 0]
-            p = chance[s] * math.exp(e)
-            chance[s | 1 << x] += p
+            p = probability[s] * math.exp(e)
+            probability[s | 1 << x] += p
             position[x] += p * (count[s] + 1)
             for y in range(n):
                 if y != x and not s >> y & 1:
@@ -441,20 +440,20 @@ def exact_law(
 
 
 @jit
-def tied_law(
+def tied_moments(
     theta: float, sizes: Ints, factorial: Floats, plain: Floats, mean: Floats, log_sum: Floats, derivative: Floats
 ) -> None:
-    """Fill in the law of a list with ties, for every number r of its items that are not among the common ones.
+    """Fill in the log normaliser of a list with ties and its derivative, for every number r of foreign items.
 
-    Foreign items count against the common ones below them in the list. Groups are laid one after the other; what
-    matters of those laid is how many foreign items they hold. O(m²) for a list of m items.
+    Foreign items count against the common ones below them in the list. Groups are added one after the other; all that
+    matters of the groups before is their number of foreign items. O(m²) for a list of m items.
 
     Parameters
     ----------
     theta : float
         θ <= 0.
     sizes : int64[G]
-        How many items each group of ties has, best first.
+        The size of each group of ties, best first.
     factorial, plain, mean : float64[m + 1]
         log [j]!, log j! and E_j for j = 0..m, from `concordant.kernels.mallows`.
     log_sum, derivative : float64[m + 1]

@@ -1,9 +1,8 @@
-"""Stationary laws of random walks over items, without ever storing a transition matrix of lists.
+"""Stationary distributions of Markov chains over items (MC1 to MC4), without a stored transition matrix.
 
-A walk from item to item along lists only ever asks for sums over the tail of a list, so one step over all items costs
-as much as one pass over the rows. The stationary law with teleport solves a well-conditioned linear system; GMRES
-with the diagonal as preconditioner needs some twenty steps for full precision, where repeating the walk needs
-hundreds.
+A step along lists needs only sums over the tail of each list, so it costs one pass over the rows. The stationary
+distribution with teleport solves a well-conditioned linear system. GMRES with a diagonal preconditioner needs some
+twenty steps for full precision; power iteration needs hundreds.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from concordant.arrays import Floats, Ints
 
-__all__ = ["Walk", "completed", "list_walk", "majority_walk", "stationary"]
+__all__ = ["RandomWalk", "list_walk", "majority_walk", "stationary", "with_absent_items"]
 
 _STEPS = 60
 _RESTARTS = 40
@@ -24,18 +23,18 @@ _TOLERANCE = 1e-14
 _WHOLE_TABLE, _BAND = 3000, 64
 
 
-class Walk(NamedTuple):
-    """A random walk over n items: `step` takes probabilities to those after one step, `stay` is P(i, i)."""
+class RandomWalk(NamedTuple):
+    """A random walk over n items: `step` maps probabilities to those after one step, `stay` is P(i, i)."""
 
     step: Callable[[Floats], Floats]
     stay: Floats
 
 
-def majority_walk(beats: NDArray[np.bool_]) -> Walk:
+def majority_walk(beats: NDArray[np.bool_]) -> RandomWalk:
     """Return the walk that draws one of the n items and moves there if it beats (beats[j, i]) the present one i."""
     n = len(beats)
     stay = 1.0 - np.count_nonzero(beats, axis=0) / n
-    # Numbers take eight times the memory of truth values: beyond a few thousand items only a band of rows is made one.
+    # Floats take eight times the memory of booleans: beyond a few thousand items rows are converted in bands.
     band = n if n <= _WHOLE_TABLE else _BAND
     table = np.empty((band, n))
     if band == n:
@@ -52,12 +51,12 @@ def majority_walk(beats: NDArray[np.bool_]) -> Walk:
         moved += stay * x
         return moved
 
-    return Walk(step, stay)
+    return RandomWalk(step, stay)
 
 
 def list_walk(
     which: NDArray[Any], item: NDArray[Any], position: NDArray[Any], weights: Floats, n: int, chain: int
-) -> Walk:
+) -> RandomWalk:
     """Return the walk MC1, MC2 or MC3 over the n items of one instance.
 
     Parameters
@@ -67,7 +66,7 @@ def list_walk(
     weights : float64[L]
         The weight of every list.
     n : int
-        How many items there are; items in no list stay where they are.
+        The number of items; the walk never leaves an item in no list.
     chain : {1, 2, 3}
         1: to any place at or above the present item, over all lists that hold it. 2: first draw a list that holds it,
         then such a place in it. 3: draw a list, then any place in it, and move if that is strictly above.
@@ -112,15 +111,15 @@ def list_walk(
         moved: Floats = np.bincount(goal, weights=tail.ravel()[place], minlength=n + 1)[:n] + rest * x
         return moved
 
-    return Walk(step, stay)
+    return RandomWalk(step, stay)
 
 
-def completed(
+def with_absent_items(
     which: NDArray[Any], item: NDArray[Any], position: NDArray[Any], n_lists: int, n: int
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return the rows of lists with the items that each leaves out, of n, tied behind those it holds.
+    """Return the rows of lists completed to all n items: those that a list leaves out are tied below its items.
 
-    >>> which, item, position = completed(np.array([0, 1, 1]), np.array([2, 0, 2]), np.array([1, 1, 2]), 2, 3)
+    >>> which, item, position = with_absent_items(np.array([0, 1, 1]), np.array([2, 0, 2]), np.array([1, 1, 2]), 2, 3)
     >>> which.tolist(), item.tolist(), position.tolist()
     ([0, 0, 0, 1, 1, 1], [2, 0, 1, 0, 2, 1], [1.0, 4.0, 4.0, 1.0, 2.0, 4.0])
     """
@@ -140,8 +139,8 @@ def _tie_groups(which: NDArray[Any], position: NDArray[Any]) -> tuple[Ints, Ints
     return np.repeat(starts, sizes), np.repeat(starts + sizes, sizes)
 
 
-def stationary(walk: Walk, teleport: float) -> Floats:
-    """Return the stationary law of a walk that jumps to a uniform item with probability `teleport` before each step.
+def stationary(walk: RandomWalk, teleport: float) -> Floats:
+    """Return the stationary distribution of a walk that first jumps to a uniform item with probability `teleport`.
 
     >>> walk = majority_walk(np.array([[False, True], [False, False]]))
     >>> stationary(walk, 0.5).round(6).tolist()
@@ -160,19 +159,19 @@ def stationary(walk: Walk, teleport: float) -> Floats:
         x: Floats = y / diagonal
         return x - (1.0 - teleport) * walk.step(x)
 
-    # Begun at the answer of a walk that never moves between items.
+    # Start at the solution for a walk that never moves.
     x: Floats = target / diagonal
     for _ in range(_RESTARTS):
-        missing = residual(x)
-        # The error in x is at most the residual over the teleport probability, in sums of magnitudes.
-        if np.abs(missing).sum() <= _TOLERANCE * teleport:
+        left_over = residual(x)
+        # In the 1-norm, the error of x is at most the residual divided by the teleport probability.
+        if np.abs(left_over).sum() <= _TOLERANCE * teleport:
             break
-        x += _krylov(preconditioned, missing) / diagonal
-    law: Floats = x / x.sum()
-    return law
+        x += _gmres_cycle(preconditioned, left_over) / diagonal
+    distribution: Floats = x / x.sum()
+    return distribution
 
 
-def _krylov(apply: Callable[[Floats], Floats], right: Floats) -> Floats:
+def _gmres_cycle(apply: Callable[[Floats], Floats], right: Floats) -> Floats:
     """Return an approximate solution y of apply(y) = right from one cycle of GMRES."""
     n = len(right)
     limit = min(_STEPS, n)
@@ -181,7 +180,7 @@ def _krylov(apply: Callable[[Floats], Floats], right: Floats) -> Floats:
         return np.zeros(n)
     basis = np.zeros((limit + 1, n))
     basis[0] = right / size
-    # The small least-squares problem is kept triangular by plane rotations; what is left over is the residual.
+    # Givens rotations keep the small least-squares problem triangular; `left` is the residual norm.
     triangle = np.zeros((limit, limit))
     rotations: list[tuple[float, float]] = []
     goal, left = np.zeros(limit), size

@@ -1,10 +1,11 @@
-"""Preferences as draws from one multinomial over all ordered pairs of an instance, fitted without a table of pairs.
+"""Likelihood of the multinomial preference model with equal variances, from net counts alone.
 
-The one idea: with equal variances the normaliser factorises, Z = Σ_{i≠j} exp(x_i − x_j) = A·B − M with A = Σ exp(x) and
-B = Σ exp(−x), so that everything the model asks of the data are net counts, and everything it costs is O(M) for each
-trust θ. Variances that differ need the M × M table: they are in `mpm_variance`.
+Every preference of an instance is a draw from one distribution over all ordered pairs. With equal variances its
+normaliser factorises, Z = Σ_{i≠j} exp(x_i − x_j) = A·B − M with A = Σ exp(x) and B = Σ exp(−x). So net counts are
+sufficient, and an evaluation costs O(M) for each adherence θ. Unequal variances need a table of all pairs
+(`mpm_variance`).
 
-Objectives are divided by the number of preferences of the instance: they are mean log-likelihoods per preference.
+Objectives are mean log-likelihoods per preference of the instance.
 """
 
 from __future__ import annotations
@@ -34,18 +35,18 @@ __all__ = [
 
 Bools = NDArray[np.bool_]
 
-# Beyond this span of scores exp(x) and exp(-x) are taken one by one: a reciprocal would overflow.
+# Beyond this span of scores exp(-x) is computed directly: the reciprocal of exp(x) would overflow.
 _SPAN = 300.0
-# Net counts that reach all preferences to this precision leave no finite estimate.
+# Where net counts equal all preferences to this precision, the data are separated and have no finite estimate.
 _SEPARATED = 1e-12
-# A full Newton step no longer than this (relative to the scores) is the last one: the next would be of its square.
+# A full Newton step no longer than this (relative to the scores) is the last: convergence is quadratic.
 _LAST_STEP = 1e-8
-# Up to this many items loops beat calls of a linear-algebra library.
+# Up to this many items compiled loops are faster than LAPACK.
 SMALL_ITEMS = 256
 
 
 class PackedCounts(NamedTuple):
-    """Net counts in flat arrays, list by list; each instance's are divided by its number of preferences.
+    """Net counts in flat arrays, list by list, divided by the number of preferences of the instance.
 
     Attributes
     ----------
@@ -54,11 +55,11 @@ class PackedCounts(NamedTuple):
     list_offsets : int64[L + 1]
         Where the rows of a list begin.
     expert : int64[L]
-        Who speaks.
+        The expert of each list.
     share : float64[L]
-        The list's part of the preferences of its instance.
+        The share of each list in the preferences of its instance.
     slot : int32[R]
-        The item of a row.
+        The item of each row.
     net : float64[R]
         Preferences for the item minus those against it.
     """
@@ -76,18 +77,18 @@ class PackedCounts(NamedTuple):
 def net_scores(net: Floats, total: Floats, offsets: Ints, score: Floats, root: Floats) -> None:
     """Write the maximum-likelihood scores of the base model, mean 0, into `score`.
 
-    In the gauge A = B the scores are arsinh(c d_i / T), with c the one positive root of A − M/A = 2c. `root` is c; 0
-    where there are no preferences, infinite where every item only wins or only loses: no scores are then best, and the
-    net counts stand in for them, which order the items in the same way.
+    In the gauge A = B the scores are arsinh(c d_i / T), with c the positive root of A − M/A = 2c. `root` is c; 0 where
+    there are no preferences, infinite where every item only wins or only loses. Then no finite scores are best, and the
+    net counts, which have the same order, are written instead.
 
     Parameters
     ----------
     net : float64[S]
         Preferences for the item minus those against it.
     total : float64[N]
-        The number of preferences of an instance.
+        The number of preferences of each instance.
     offsets : int64[N + 1]
-        Where the items of an instance begin.
+        Where the items of each instance begin.
     score : float64[S]
         Out.
     root : float64[N]
@@ -171,10 +172,10 @@ def _score_derivatives(
     gradient: Floats,
     diagonal: Floats,
 ) -> float:
-    """Write the laws of the lists, the gradient and the diagonal of the curvature; return the objective.
+    """Write the distributions of the lists, the gradient and the diagonal of the curvature; return the objective.
 
-    What rounding takes from the sum over lists is kept and given back: of thousands of lists it would otherwise be
-    more than the last steps gain, which then look like falls.
+    The sum over lists is compensated (Kahan): over thousands of lists its rounding error would exceed the gain of the
+    last steps.
     """
     value, lost_bits = 0.0, 0.0
     for i in range(len(score)):
@@ -212,7 +213,7 @@ def _curvature_product(
     sums: Floats,
     out: Floats,
 ) -> None:
-    """Write the curvature times v, stiffened where it is singular: adding a constant to all scores changes nothing."""
+    """Write the curvature (−Hessian) times v, made regular along the constant vector, where it is singular."""
     mean = 0.0
     for i in range(len(v)):
         mean += v[i]
@@ -280,7 +281,7 @@ def _newton_step(
 
 @jit
 def _newton(score: Floats, share: Floats, theta: Floats, net: Floats, ridge: float) -> tuple[int, float, float]:
-    """Move the scores of one instance to the maximum; return steps taken, largest entry of the gradient, and value."""
+    """Move the scores of one instance to the maximum by Newton steps; return their number, gradient norm and value."""
     m = len(score)
     up, down, sums = np.empty((len(share), m)), np.empty((len(share), m)), np.empty((len(share), 3))
     gradient, diagonal, step, trial = np.empty(m), np.empty(m), np.empty(m), np.empty(m)
@@ -298,7 +299,7 @@ def _newton(score: Floats, share: Floats, theta: Floats, net: Floats, ridge: flo
         for i in range(m):
             mean += step[i] / m
         for i in range(m):
-            # Without a ridge the mean is free, and stays 0.
+            # Without a ridge the mean of the scores is free; keep it at 0.
             step[i] -= mean if ridge == 0.0 else 0.0
             rise += gradient[i] * step[i]
             reach = max(reach, abs(step[i]))
@@ -341,24 +342,24 @@ def solve_scores(
     norm: Floats,
     values: Floats,
 ) -> int:
-    """Write the scores that are best given the trust in every list; return the most steps taken.
+    """Write the optimal scores of every instance given the adherence of its lists; return the most steps taken.
 
-    The objective of an instance, Σ_i D_i s_i − Σ_l share_l log Z(θ_l s) − ½ ridge ‖s‖², is concave. Newton's method,
-    its equations solved by conjugate gradients: O(L M) for each product with the curvature, which is diagonal but for a
-    few directions, so that few products are needed.
+    The objective of an instance, Σ_i D_i s_i − Σ_l share_l log Z(θ_l s) − ½ ridge ‖s‖², is concave. Newton's
+    method, its equations solved by conjugate gradients: O(L M) for each product with the curvature, which is diagonal
+    plus low rank, so that few products are needed.
 
     Parameters
     ----------
     offsets, list_starts : int64[N + 1]
         Where the items and the lists of an instance begin.
     share, theta : float64[L]
-        Of each list: its part of the preferences, and the trust in it.
+        The share of each list in the preferences, and its adherence.
     net : float64[S]
         D_i = Σ_l θ_l d_li, divided by the number of preferences of the instance.
     ridge : float
         The precision of a prior.
     wanted : bool[N]
-        Instances to work on; others are left alone.
+        The instances to solve; others are left unchanged.
     score : float64[S]
         In: where to start. Out: the estimate.
     norm, values : float64[N]
@@ -439,7 +440,7 @@ def joint_gradients(
 
 
 def solve_positive(matrix: Floats, right: Floats) -> Floats:
-    """Return matrix⁻¹ · right for a symmetric matrix that should be positive definite, whatever its size.
+    """Return matrix⁻¹ · right for a symmetric matrix that is positive definite up to rounding.
 
     >>> solve_positive(np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[3.0], [3.0]])).round(9).tolist()
     [[1.0], [1.0]]
@@ -448,13 +449,13 @@ def solve_positive(matrix: Floats, right: Floats) -> Floats:
         out = np.array(right, order="C")
         if cholesky_solve(matrix.copy(), out):
             return out
-        # Flat to the last digits in some direction: nothing moves that way.
+        # Singular to working precision: the least-squares solution does not move along the null space.
         return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0])
     return np.asarray(np.linalg.solve(matrix, right))
 
 
 class PairDistributions(NamedTuple):
-    """What the model expects of every list of one instance at given scores.
+    """The distributions over ordered pairs of every list of one instance, at given scores.
 
     Attributes
     ----------
@@ -463,7 +464,7 @@ class PairDistributions(NamedTuple):
     rho : float64[L, M]
         The expected net counts of one preference.
     both : float64[L, M]
-        (exp(x) B + exp(−x) A) / Z: wins plus losses, were an item to meet itself as well.
+        (exp(x) B + exp(−x) A) / Z: expected wins plus losses, with pairs of an item and itself included.
     """
 
     up: Floats
@@ -482,9 +483,9 @@ class PairDistributions(NamedTuple):
         return out
 
     def solve(self, weight: Floats, right: Floats) -> Floats:
-        """Return curvature⁻¹ · right, the curvature stiffened along the constant vector, where it is singular.
+        """Return curvature⁻¹ · right, with the curvature made regular along the constant vector, where it is singular.
 
-        The curvature is diagonal but for 3 L directions: where these are few, so is the work (Woodbury).
+        The curvature is diagonal plus rank 3 L: where that is small, the Woodbury identity saves work.
         """
         m, lists = right.shape[0], len(weight)
         diagonal = weight @ self.both
@@ -511,7 +512,7 @@ class PairDistributions(NamedTuple):
 
 
 def pair_distributions(score: Floats, theta: Floats) -> PairDistributions:
-    """Return what the model expects of lists of this trust at these scores, all lists of one instance at once.
+    """Return the distributions over pairs at these scores, for lists of one instance with these adherences.
 
     >>> expected = pair_distributions(np.array([0.5, 0.0, -0.5]), np.array([1.0, 0.0]))
     >>> expected.rho.round(3).tolist()
@@ -542,7 +543,7 @@ def adherence_hessian(
     wanted: Bools,
     out: Floats,
 ) -> None:
-    """Add the second derivatives of the profile of the wanted instances to `out`: see `BlockProfile.hessian`."""
+    """Add the Hessian of the profile likelihood of the wanted instances to `out`; see `BlockProfile.hessian`."""
     items, most = 0, 0
     for n in range(len(wanted)):
         if wanted[n]:
@@ -586,7 +587,7 @@ def adherence_hessian(
             out[expert[k], expert[k]] -= moved
             who[lists] = expert[k]
             lists += 1
-        # Cholesky, then the crossed derivatives in its coordinates.
+        # Cholesky factor of the score block, then L⁻¹ times the mixed derivatives.
         for i in range(m):
             for j in range(i + 1):
                 left = own[i, j]
@@ -609,8 +610,8 @@ def adherence_hessian(
 
 
 def informative(packed: PackedCounts) -> NDArray[np.bool_]:
-    """Return the instances in which some list prefers something."""
+    """Return which instances have a preference."""
     sizes, lists = np.diff(packed.offsets), np.diff(packed.list_starts)
     owner = np.repeat(np.arange(len(lists)), lists)
-    told = np.bincount(owner, weights=packed.share, minlength=len(lists)) > 0
-    return told & (sizes > 1)
+    has_preference = np.bincount(owner, weights=packed.share, minlength=len(lists)) > 0
+    return has_preference & (sizes > 1)

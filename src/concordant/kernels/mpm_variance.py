@@ -1,7 +1,7 @@
-"""The multinomial over ordered pairs when items have variances of their own: scores and variances from one table.
+"""Likelihood of the multinomial preference model with a variance per item.
 
-With variances the normaliser no longer factorises, so that every step looks at all pairs; the experts are needed only
-through one table, their preferences added up, and through how much each is trusted.
+With unequal variances the normaliser does not factorise, so an evaluation costs O(M²). The experts enter through one
+table, the weighted sum of their preferences, and through their adherence.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from concordant.kernels.jit import jit
 
 __all__ = ["list_gradients", "pair_gradient", "pair_hessian", "preference_table"]
 
-# Beyond this span of exponents exp(x) and exp(-x) are taken one by one: a reciprocal would overflow.
+# Beyond this span of exponents exp(-x) is computed directly: the reciprocal of exp(x) would overflow.
 _SPAN = 300.0
 
 
@@ -21,7 +21,7 @@ _SPAN = 300.0
 def preference_table(
     slot: Codes, value: Floats, list_offsets: Ints, weight: Floats, binary: bool, table: Floats
 ) -> None:
-    """Add the lists' preferences for the row's item over the column's to a table.
+    """Add the preferences of lists for the item of the row over the item of the column to a table.
 
     Of two items the one with the smaller value is preferred, by the difference (or by 1 when `binary`) times the
     weight of the list. O(m²) for a list of m items.
@@ -69,21 +69,21 @@ def pair_gradient(
 ) -> float:
     """Write the gradient of the objective with variances γ = exp(β) in scores and β, and return the objective.
 
-    Σ_ij Y(i,j) u_ij − Σ_l share_l log Z_l, u_ij = (s_i − s_j)/(γ_i + γ_j), Z_l = Σ_{i≠j} exp(θ_l u_ij). O(L M²), O(M²)
-    when all trust is alike and so is one entry.
+    Σ_ij Y(i,j) u_ij − Σ_l share_l log Z_l, u_ij = (s_i − s_j)/(γ_i + γ_j), Z_l = Σ_{i≠j} exp(θ_l u_ij). O(L M²); lists
+    of equal adherence can be one entry.
 
     Parameters
     ----------
     table : float64[M, M]
         Y = Σ_l θ_l Y_l, divided by the number of preferences.
     share, theta : float64[L]
-        Of each list: its part of the preferences, and the trust in it.
+        The share of each list in the preferences, and its adherence.
     score, beta : float64[M]
-        Where.
+        The scores and log variances.
     gradient : float64[2 M]
         Out: by the scores, then by β.
     mean : float64[L]
-        Out: the mean of u under each list's law; the gradient in θ_l is Σ_ij Y_l u − share_l mean_l.
+        Out: the mean of u under the distribution of each list; the gradient in θ_l is Σ_ij Y_l u − share_l mean_l.
     """
     m = len(score)
     gamma = np.exp(beta)
@@ -133,14 +133,14 @@ def pair_gradient(
 def pair_hessian(
     table: Floats, share: Floats, theta: Floats, score: Floats, beta: Floats, mean: Floats, out: Floats
 ) -> None:
-    """Write the negative second derivatives of `pair_gradient`'s objective, and each list's mean gradient of u.
+    """Write −Hessian of the objective of `pair_gradient`, and the mean gradient of u under each list.
 
     Parameters
     ----------
     table, share, theta, score, beta
         As in `pair_gradient`.
     mean : float64[L, 2 M]
-        Out: the mean of the gradient of u under each list's law.
+        Out: the mean of the gradient of u under the distribution of each list.
     out : float64[2 M, 2 M]
         Out.
     """

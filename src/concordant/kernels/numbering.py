@@ -1,6 +1,6 @@
-"""Numbers for texts in the order in which they are first met, each text being known by two hashes.
+"""Integer codes for texts in order of first appearance; each text is identified by two hashes.
 
-One table of open addresses, looked up once for each text in turn; where few texts come often it stays in the cache.
+An open-addressing hash table with one lookup per text; with few distinct texts it stays in the CPU cache.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["number_pairs"]
 
 @jit
 def _place(table: Any, known: Any, a: Any, b: Any) -> Any:
-    """Return the cell that holds a pair of hashes, or the empty one where it belongs."""
+    """Return the cell of a pair of hashes, or the empty cell where it belongs."""
     mask = np.uint64(len(table) - 1)
     cell = (a ^ (a >> np.uint64(32))) & mask
     while table[cell] >= 0 and (known[table[cell], 0] != a or known[table[cell], 1] != b):
@@ -59,7 +59,7 @@ def _number(h1: Any, h2: Any, codes: Any) -> Any:
 
 
 def number_pairs(h1: NDArray[np.uint64], h2: NDArray[np.uint64]) -> tuple[Codes, Ints]:
-    """Return a number for each of n left and then n right texts, counted as met pair by pair, and where each is first.
+    """Return the codes of n left and then n right texts, numbered pair by pair, and the first place of each code.
 
     >>> both = np.array([7, 3, 3, 9], dtype=np.uint64)
     >>> codes, first = number_pairs(both, both)

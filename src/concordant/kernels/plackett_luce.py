@@ -1,18 +1,18 @@
-"""Rankings as choices in stages: the next block is chosen from what is left, until nothing is left to choose from.
+"""Likelihood of Plackett-Luce: items are chosen one block at a time from those that remain.
 
-A list is blocks of items X_1, X_2, ..., best first, where a block of two or more is a tie; R_k is what block k and
-those below it hold. With φ = exp(score) a list without ties has the log-likelihood Σ_k [log φ_k − log Σ_{R_k} φ] of
-Plackett and Luce. Running sums of φ from the end of the list, and of their inverses from its head, give the value, the
-gradient and any product with the Hessian in one pass over the rows, whatever the lengths. The last block was not
-chosen, only left over, and adds nothing.
+A list consists of blocks of items X_1, X_2, ..., best first; a block of two or more items is a tie. R_k holds the items
+of block k and of the blocks below it. With φ = exp(score), a list without ties has the log-likelihood
+Σ_k [log φ_k − log Σ_{R_k} φ]. Running sums of φ from the end of the list, and of their inverses from its head, give the
+value, the gradient and any product with the Hessian in one pass over the rows. The last block is left over, not chosen,
+and adds nothing.
 
-Two ways to read a tie of q items:
+There are two likelihoods for a tie of q items:
 
 - averaged (Efron): log of Π_X φ / Π_{j<q} (Σ_R φ − (j/q) Σ_X φ), close to the mean over all orders of the block;
   concave in the scores.
 - partitions: log Σ_X φ − log Σ_R φ, the full decomposition of the probabilistic model over ordered partitions, less
-  its constant −log(C |X|), C = (2^N − 1)/N for the N items of R (`log_constants`). One item of the block was chosen
-  and the others came along; not concave.
+  its constant −log(C |X|), C = (2^N − 1)/N for the N items of R (`log_constants`). One item of the block is chosen
+  and the others come along. Not concave.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ __all__ = [
 
 Marks = NDArray[np.uint8]
 
-# No two scores of a list, times its factor, may lie further apart: squares of chances would leave the range of a float.
+# The largest difference of two scores in a list, times its factor: beyond it squared probabilities underflow.
 MAX_SPAN = 300.0
-# Products of chances are turned into a sum of logarithms before they leave the range of a float.
+# Products of probabilities become sums of logarithms before they leave the range of a float.
 _SMALL, _LARGE = 1e-30, 1e30
 
 
@@ -54,19 +54,19 @@ class Rankings(NamedTuple):
     item : int32[R]
         The item of every row, numbered within the instance.
     mark : uint8[R]
-        0: in the block of the row before; 1: begins a block that was chosen from what was left; 2: begins the block
-        that was left over in the end.
+        0: same block as the row before. 1: first row of a chosen block. 2: first row of the last block, which is left
+        over.
     offsets : int64[L + 1]
         Where the lists begin.
     weight : float64[L]
-        How many times each list counts.
+        The weight of each list.
     form : uint8[L]
-        0: no ties; 1: maybe ties; 2: maybe ties, and all items that the list does not hold form one more block, below
-        its own.
+        0: no ties. 1: possible ties. 2: possible ties, and the items that the list leaves out form one more block (the
+        rest) below it.
     theta : float64[L] or float64[0]
-        What scores are multiplied with in each list; empty for 1 in all of them.
+        The factor of the scores in each list; empty where all factors are 1.
     averaged : bool
-        How ties are read: averaged over orders, or as partitions.
+        Whether ties are averaged over orders; otherwise lists are ordered partitions.
     """
 
     item: Codes
@@ -89,9 +89,9 @@ def longest_list(offsets: Ints) -> int:
 
 @jit
 def _worths(phi: Floats, x: Floats, item: Codes, a: int, m: int, factor: float, shared: bool, f: Floats) -> float:
-    """Write φ of the m rows from a on into f and return their sum.
+    """Write φ of the m rows from row a on into f and return their sum.
 
-    Where lists have factors, φ is taken relative to the largest of the list, whose rows alone are compared.
+    Where lists have factors, φ is relative to its largest value in the list.
     """
     total, top = 0.0, -np.inf
     if not shared:
@@ -118,10 +118,11 @@ def _list_derivatives(
     inside: Floats,
     across: Floats,
 ) -> tuple[float, float, float]:
-    """Go through one list; return its log-likelihood and Σ 1/D, Σ 1/D² over all its stages, D = Σ_R φ.
+    """Return the log-likelihood of one list, and Σ 1/D and Σ 1/D² over its choices, D = Σ_R φ.
 
-    Written for each of its m rows: `gain` and `hazard`, of which the gradient is gain − f · hazard, and the two factors
-    of −Hessian: f_t f_u `inside`[t] for two rows of one block, f_t f_u `across`[t] for a row t above a row u.
+    Written for each of its m rows: `gain` and `hazard` (the cumulative hazard Σ 1/D of Cox's model), with the gradient
+    gain − f · hazard; and the factors of −Hessian, f_t f_u `inside`[t] for two rows of one block and f_t f_u
+    `across`[t] for a row t above a row u.
     """
     total = left
     block = 0.0
@@ -162,7 +163,7 @@ def _list_derivatives(
             own, own_own, own_below, all_first, all_second = 0.0, 0.0, 0.0, 0.0, 0.0
             for j in range(q):
                 kept = 1.0 - j / q
-                # The remaining part of the block plus what lies below it: no difference of large numbers.
+                # The remaining part of the block plus the blocks below it, to avoid a difference of large numbers.
                 d = 1.0 / ((above[t] - whole) + kept * whole)
                 probability *= f[t + j] * d
                 if probability < _SMALL or probability > _LARGE:
@@ -198,7 +199,7 @@ def _untied_list(
     loss: Floats,
     diagonal: Floats,
 ) -> float:
-    """Go through one list without ties, as `log_likelihood` does, several times faster; return its log-likelihood."""
+    """Add the derivatives of one list without ties and return its log-likelihood; much faster than the general case."""
     total = 0.0
     for t in range(m - 1, -1, -1):
         worth = phi[item[a + t]]
@@ -264,17 +265,17 @@ def log_likelihood(
     loss: Floats,
     diagonal: Floats,
 ) -> tuple[float, float]:
-    """Return the log-likelihood of the lists, and the smallest share of all worth that a list leaves to its rest.
+    """Return the log-likelihood of the lists, and the smallest share of Σ φ that a list leaves to its rest.
 
     Parameters
     ----------
     x, phi : float64[M]
-        Scores of which the largest is 0, and their exponentials, none of which may vanish.
+        Scores with maximum 0, and their exponentials, all of which must be above 0.
     item, mark, offsets, weight, form, theta, averaged
         As in `Rankings`.
     gain, loss, diagonal : float64[M]
-        Written. The gradient is gain − loss: what was chosen less what was to be expected. The diagonal is that of
-        −Hessian, but for the part that partitions take away again from tied blocks.
+        Written. The gradient is gain − loss, observed less expected choices. The diagonal is that of −Hessian; for
+        partitions without the negative part of tied blocks.
     """
     gain[:] = 0.0
     loss[:] = 0.0
@@ -300,8 +301,8 @@ def log_likelihood(
         value += w * logs
         shift_first, shift_second = 0.0, 0.0
         if form[n] == 2:
-            # Every item of the rest is pulled down by all stages: given to all items at once, below, and taken back
-            # here from those that the list holds.
+            # Every choice adds to the loss of every item of the rest. This is added to all items at once, below, and
+            # subtracted here from the items that the list holds.
             all_first += w * first
             all_second += w * second
             shift_first, shift_second = first, second
@@ -336,9 +337,9 @@ def _list_hessian_product(
     block_v: Floats,
     out: Floats,
 ) -> tuple[float, float]:
-    """Write −Hessian · v of one list's rows into `out`; return Σ 1/D and Σ (Σ_R φ v)/D² over all its stages.
+    """Write −Hessian · v of the rows of one list into `out`; return Σ 1/D and Σ (Σ_R φ v)/D² over its choices.
 
-    With `exact` off, what partitions take away again from tied blocks is left out: the rest is never negative.
+    With `exact` off, the negative part of tied blocks in partitions is left out: the result is positive semidefinite.
     """
     total, total_v = left, left_v
     block, block_along = 0.0, 0.0
@@ -404,7 +405,7 @@ def hessian_product(
     exact: bool,
     out: Floats,
 ) -> None:
-    """Write −Hessian · v into `out`, in one pass; `exact` and the other arguments as above."""
+    """Write −Hessian · v into `out` in one pass; arguments as in `log_likelihood`, `exact` as in `hessian_table`."""
     out[:] = 0.0
     longest = longest_list(offsets)
     f, along, rows = np.empty(longest), np.empty(longest), np.empty(longest)
@@ -462,7 +463,7 @@ def hessian_table(
     """Write −Hessian and, unless `outer_products` is empty, the sums over lists Σ w g gᵀ and Σ w h² (`squares`).
 
     g is the gradient of a list, h the diagonal of its −Hessian. Cost O(Σ m²) over lists of m rows, besides O(M²)
-    for the tables themselves.
+    for the tables. With `exact` off, the negative part of tied blocks in partitions is left out.
     """
     size = len(phi)
     wanted = outer_products.size > 0
@@ -484,8 +485,7 @@ def hessian_table(
         held = _worths(phi, x, item, a, m, factor, shared, f)
         left = total - held if form[n] == 2 else 0.0
         _, first, second = _list_derivatives(f, mark, a, m, left, averaged, above, g, hazard, inside, across)
-        # With a rest, −φ φᵀ Σ 1/D² and −φ Σ 1/D hold for all items at once; what is written for the items of the
-        # list is how they differ from that.
+        # With a rest, −φ φᵀ Σ 1/D² and −φ Σ 1/D hold for all items at once; the items of the list get the difference.
         down, down_squared = (first, second) if form[n] == 2 else (0.0, 0.0)
         strength = w * factor * factor
         t = 0
@@ -509,9 +509,9 @@ def hessian_table(
                     if tied:
                         own -= f[r] / whole * (1.0 - f[r] / whole)
                     squares[i] += w * (factor * factor * own) ** 2
-                    # What the item would add if it lay in the rest, as is added for all of them below.
+                    # The term of an item in the rest, which is added for all items below.
                     squares[i] -= w * (f[r] * (down - f[r] * down_squared)) ** 2
-                # Rank-one with all items, then the pairs of this list put right.
+                # A rank-one term over all items, then a correction for the pairs of this list.
                 if form[n] == 2:
                     border[i] += strength * f[r] * (across[r] - down_squared)
                 for k in range(r, u):
@@ -572,18 +572,18 @@ def adherence_derivatives(
     curvature: Floats,
     mixed: Floats,
 ) -> None:
-    """Write how each list's log-likelihood moves with its own θ, where its scores are θ x.
+    """Write the derivatives of each list's log-likelihood by its adherence θ, its scores being θ x.
 
     Parameters
     ----------
     x : float64[M]
-        Scores of which the largest is 0.
+        Scores with maximum 0.
     item, mark, offsets, theta, averaged
         As in `Rankings`; no list may have a rest.
     derivative, bend : float64[L]
         Written: the first derivative and minus the second.
     mixed : float64[R]
-        Written: the derivative by θ and the score of each row's item.
+        Written: the mixed derivative by θ and the score of the item of each row.
     """
     longest = longest_list(offsets)
     f, v, g, rows = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
@@ -607,18 +607,17 @@ def adherence_derivatives(
 
 @jit
 def partition_log_likelihood(score: Floats, mark: Marks, offsets: Ints, gradient: Floats, value: Floats) -> None:
-    """Write the log-likelihood of every list of blocks and its gradient, each row having a score of its own.
+    """Write the log-likelihood of every ordered partition and its gradient, with one score per row.
 
     log p = Σ_k [log Σ_{X_k} φ − log Σ_{R_k} φ], φ = exp(score); add `log_constants` for the log-probability of the
-    ordered partition. Nothing overflows, whatever the scores, and the cost is O(rows). Without ties this is
-    Plackett-Luce.
+    ordered partition. Scores of any size are safe from overflow. Cost O(rows). Without ties this is Plackett-Luce.
 
     Parameters
     ----------
     score : float64[R]
-        By row, rows best block first.
+        The score of each row, best block first.
     mark : uint8[R]
-        Not 0 where a block begins. (The last block adds nothing, so that it may be marked as any other.)
+        Not 0 where a block begins. The last block adds nothing, so 1 and 2 are the same here.
     offsets : int64[L + 1]
         Where the lists begin.
     gradient : float64[R]
@@ -684,7 +683,7 @@ def log_constants(mark: Marks, offsets: Ints) -> Floats:
     at = np.flatnonzero(first)
     which = np.searchsorted(offsets, at, side="right") - 1
     size = np.diff(np.append(at, len(mark)))
-    # What remains from the block on; log(2^N − 1) without leaving the range of a float.
+    # Items from the block on; log(2^N − 1) in a form that does not overflow.
     remaining = (offsets[which + 1] - at).astype(np.float64)
     logs = remaining * np.log(2.0) + np.log1p(-np.exp2(-remaining)) - np.log(remaining) + np.log(size)
     return -np.bincount(which, weights=logs, minlength=len(offsets) - 1).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Lists as stages, before anything is computed on them: merged, written out, and looked at for what they leave open.
+"""Preparation of Plackett-Luce rankings: merging equal lists, writing out rests, existence of the maximum.
 
 Plain NumPy on the flat arrays of `Rankings`.
 """
@@ -18,12 +18,12 @@ from concordant.kernels.splitmix64 import scrambled
 
 __all__ = ["Separation", "merged", "separation", "written_out"]
 
-# Equal lists are merged from this many on, where at most this share of a sample is different.
+# Equal lists are merged from this many lists on, if at most this share of a sample is distinct.
 _MERGE_FROM, _MERGE_BELOW = 256, 0.9
 
 
 def merged(rankings: Rankings) -> Rankings:
-    """Return the lists with equal ones as one of their joint weight, where a sample shows that there are many."""
+    """Merge equal lists into one with the sum of their weights, where a sample shows that there are many."""
     n = len(rankings.weight)
     if n < _MERGE_FROM:
         return rankings
@@ -33,7 +33,7 @@ def merged(rankings: Rankings) -> Rankings:
         return rankings
     fingerprints = _fingerprints(rankings, np.arange(n))
     _, chosen, group = np.unique(fingerprints, return_index=True, return_inverse=True)
-    # Row by row, every list is what it is taken for.
+    # Compare row by row: equal fingerprints alone do not prove equal lists.
     twin = chosen[group]
     same = (lengths[twin] == lengths).all() and (rankings.form[twin] == rankings.form).all()
     if same:
@@ -41,7 +41,7 @@ def merged(rankings: Rankings) -> Rankings:
         same = bool((rankings.item[rows] == rankings.item).all() and (rankings.mark[rows] == rankings.mark).all())
     if not same:
         return rankings
-    # The order of first appearance, so that sums run as they would over the lists themselves.
+    # In order of first appearance, so that sums run in the same order as without merging.
     order = np.argsort(chosen)
     chosen = chosen[order]
     rows = lists.ranges(rankings.offsets[chosen], rankings.offsets[chosen + 1])
@@ -55,7 +55,7 @@ def merged(rankings: Rankings) -> Rankings:
 
 
 def _fingerprints(rankings: Rankings, which: Ints) -> NDArray[np.uint64]:
-    """Return a number for each of some lists that is equal for equal lists."""
+    """Return a hash of each of the lists `which`, equal for equal lists."""
     starts, ends = rankings.offsets[which], rankings.offsets[which + 1]
     rows = lists.ranges(starts, ends)
     offsets = lists.offsets_of(ends - starts)
@@ -66,7 +66,7 @@ def _fingerprints(rankings: Rankings, which: Ints) -> NDArray[np.uint64]:
 
 
 def written_out(rankings: Rankings, size: int, which: Ints) -> Rankings:
-    """Return the lists with the rest of some of them as rows."""
+    """Return the rankings with the rest of the lists `which` written out as rows."""
     lengths = np.diff(rankings.offsets)
     held = np.zeros((len(which), size), dtype=np.bool_)
     rows = lists.ranges(rankings.offsets[which], rankings.offsets[which + 1])
@@ -90,7 +90,7 @@ def written_out(rankings: Rankings, size: int, which: Ints) -> Rankings:
 
 
 class Separation(NamedTuple):
-    """Groups of items between which nothing holds the scores together."""
+    """Groups of items whose scores run off to infinity: disconnected, always above, or always below the others."""
 
     disconnected: list[Ints]
     above: list[Ints]
@@ -98,11 +98,11 @@ class Separation(NamedTuple):
 
 
 def separation(rankings: Rankings, size: int) -> Separation | None:
-    """Return the groups of items that run away from each other, None where a maximum is sure to exist.
+    """Return the groups of items whose scores have no finite estimate, None where the maximum exists.
 
-    An arrow runs from an item to all that are chosen after it. A tie that may mean any order has arrows both ways. A
-    block of a partition has an arrow only once all its items are known to be in one component, since else the others
-    may come along with one of them: components are found and joined until nothing changes.
+    In the graph of items, an arrow runs from each item to those chosen after it; averaged ties have arrows both ways. A
+    block of a partition has arrows only once all its items are in one component, because a single one of them may have
+    been chosen. So components are found and joined until nothing changes.
     """
     if size < 2:
         return None
@@ -157,7 +157,7 @@ def separation(rankings: Rankings, size: int) -> Separation | None:
 
 
 def _rest_arrows(rankings: Rankings, low: Ints, solid: NDArray[np.bool_], block: Ints, size: int) -> tuple[Ints, Ints]:
-    """Return the arrows from what a list holds last to every item it does not hold."""
+    """Return the arrows from the last block of each list to every item of its rest."""
     last = block[rankings.offsets[1:] - 1]
     which = np.flatnonzero((rankings.form == 2) & solid[last])
     if not len(which):
@@ -171,7 +171,7 @@ def _rest_arrows(rankings: Rankings, low: Ints, solid: NDArray[np.bool_], block:
 
 
 def _positive_weight(rankings: Rankings) -> Rankings:
-    """Return the lists of a weight above 0."""
+    """Return the lists with a weight above 0."""
     kept = np.flatnonzero(rankings.weight > 0)
     rows = lists.ranges(rankings.offsets[kept], rankings.offsets[kept + 1])
     return rankings._replace(

@@ -1,4 +1,4 @@
-"""Stable sorting inside compiled loops: by counting for short lists, by radix for long ones."""
+"""Stable sorting inside compiled loops: counting smaller keys for short lists, radix sort for long ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from concordant.kernels.jit import jit
 
 __all__ = ["stable_sort"]
 
-# Up to this length, counting the smaller keys takes no branches and is fastest.
+# Up to this length, counting the smaller keys is fastest: it has no branches.
 _SHORT = 64
 _SIGN = np.int64(-(1 << 63))
 
@@ -18,7 +18,7 @@ _SIGN = np.int64(-(1 << 63))
 def stable_sort(key: Floats, order: Ints, spare: Ints) -> None:
     """Sort the numbers in `order` by their key, ascending; those with equal keys keep their order.
 
-    `spare` is room for as many numbers.
+    `spare` is working memory of the same length.
     """
     n = len(order)
     if n <= _SHORT:
@@ -35,9 +35,9 @@ def stable_sort(key: Floats, order: Ints, spare: Ints) -> None:
     bits, next_bits = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     values, seen = bits.view(np.float64), np.zeros((8, 256), dtype=np.int64)
     for i in range(n):
-        # Adding 0 makes one of the two zeros.
+        # Adding 0 turns -0 into 0.
         values[i] = key[order[i]] + 0.0
-        # Read as unsigned numbers, these come in the order of the keys: negative ones turn around.
+        # As unsigned integers these have the order of the keys: all bits of negative keys are flipped.
         bits[i] ^= (bits[i] >> 63) | _SIGN
         for byte in range(8):
             seen[byte, (bits[i] >> (8 * byte)) & 255] += 1
@@ -59,5 +59,5 @@ def stable_sort(key: Floats, order: Ints, spare: Ints) -> None:
         bits, next_bits = next_bits, bits
         source, target = target, source
     for i in range(n):
-        # Half of the time they are in place already.
+        # After an even number of passes this copies in place.
         order[i] = source[i]

@@ -1,8 +1,8 @@
-"""Low-rank completion of a skew-symmetric table of which only some pairs are known.
+"""Rank-2r completion of a skew-symmetric matrix with missing entries, by singular value projection.
 
-The completed table is never formed: it is kept as a few pairs of vectors, and a step multiplies vectors by the known
-pairs alone. A skew-symmetric matrix turns every vector by a right angle, so that the Lanczos process needs half the
-numbers: its odd and its even vectors span the left and the right singular vectors.
+The completed matrix is never formed: it is stored as a few pairs of vectors, and a step multiplies vectors by the known
+entries. For a skew-symmetric matrix A, x and A x are orthogonal, so the Lanczos process needs half the coefficients:
+its odd and even vectors span the left and the right singular vectors.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ import numpy as np
 from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
 
-__all__ = ["complete", "pair_table"]
+__all__ = ["complete", "margin_table"]
 
-# The Lanczos process starts again from what it has found after this many vectors.
+# The Lanczos process restarts after this many vectors.
 _BASIS = 48
-# A singular pair is found when it is invariant up to this share of the singular value.
+# A singular pair has converged when its residual is at most this share of the singular value.
 _FOUND = 1e-13
-# A vector that is shorter than this share of the longest is rounding error: the space is exhausted.
+# A vector shorter than this share of the longest is rounding error: the Krylov space is exhausted.
 _EXHAUSTED = 1e-12
 _ROUNDING = 2.3e-16
-# Nearly equal singular values separate slowly; what is left undecided after so many rounds hardly matters.
+# Nearly equal singular values separate slowly; after this many restarts the difference hardly matters.
 _RESTARTS = 50
-# How much of the vector of ones goes into the start of every step.
+# The share of the vector of ones in the start vector of every step.
 _AFRESH = 0.1
 
 
 @jit
-def pair_table(
+def margin_table(
     offsets: Ints, item: Codes, x: Floats, weight: Floats, n: int, binary: bool, average: bool, least: float
 ) -> tuple[Codes, Codes, Floats]:
     """Return (first, second, value) for all pairs of items that lists of an instance hold together; first < second.
@@ -44,7 +44,7 @@ def pair_table(
     item : int32[R]
         The items of the rows, 0..n-1.
     x : float64[R]
-        What is subtracted; smaller is better.
+        The values whose differences are the margins; smaller is better.
     weight : float64[L]
         The weights of the lists.
     """
@@ -64,7 +64,7 @@ def pair_table(
             row_of[place[item[r]]] = r
             list_of[place[item[r]]] = k
             place[item[r]] += 1
-    # Room for the pairs of all lists, or for all pairs; what is never written to takes no memory.
+    # Space for the pairs of all lists, or for all pairs; pages that are never written take no memory.
     room = 0
     for k in range(len(weight)):
         room += (offsets[k + 1] - offsets[k]) * (offsets[k + 1] - offsets[k] - 1) // 2
@@ -109,7 +109,7 @@ def pair_table(
 
 
 @jit
-def _turn(first: Codes, second: Codes, known: Floats, left: Floats, right: Floats, x: Floats, out: Floats) -> None:
+def _matvec(first: Codes, second: Codes, known: Floats, left: Floats, right: Floats, x: Floats, out: Floats) -> None:
     """Write (sum_c left_c right_c^T - right_c left_c^T + K) x to `out`; K holds known[e] at (first[e], second[e])."""
     n = len(x)
     for i in range(n):
@@ -141,10 +141,10 @@ def _norm(x: Floats) -> float:
 def _next_vector(
     first: Codes, second: Codes, known: Floats, left: Floats, right: Floats, basis: Floats, length: int, out: Floats
 ) -> float:
-    """Write to `out` what the matrix makes of the last basis vector, less its part in the basis; return its norm."""
+    """Write the matrix times the last basis vector, orthogonalised to the basis, to `out`; return its norm."""
     n = len(out)
-    _turn(first, second, known, left, right, basis[length - 1], out)
-    for _ in range(2):  # once leaves rounding errors of the size of what was taken away
+    _matvec(first, second, known, left, right, basis[length - 1], out)
+    for _ in range(2):  # one pass leaves rounding errors of the size of the removed part
         for b in range(length):
             dot = 0.0
             for i in range(n):
@@ -155,10 +155,11 @@ def _next_vector(
 
 
 @jit
-def _eigen(diagonal: Floats, beside: Floats, vectors: Floats) -> None:
-    """Turn the identity in `vectors` into the eigenvectors (columns) of a symmetric tridiagonal matrix.
+def _tridiagonal_eigen(diagonal: Floats, beside: Floats, vectors: Floats) -> None:
+    """Compute the eigenvectors of a symmetric tridiagonal matrix by implicit QL, as columns of `vectors`.
 
-    `diagonal` ends as the eigenvalues, in no order; `beside` holds what stands next to it and is used up. Implicit QL.
+    `vectors` starts as the identity. `diagonal` becomes the eigenvalues, in no order; `beside` is the off-diagonal and
+    is overwritten.
     """
     m = len(diagonal)
     for low in range(m):
@@ -204,7 +205,7 @@ def _eigen(diagonal: Floats, beside: Floats, vectors: Floats) -> None:
 
 @jit
 def _ritz_pairs(basis: Floats, beta: Floats, length: int, beyond: float, left: Floats, right: Floats) -> bool:
-    """Write the largest singular pairs within the basis to (left, right); return whether they are invariant.
+    """Write the largest singular pairs within the basis to (left, right); return whether they have converged.
 
     The matrix is skew and tridiagonal in the basis, beta[k] coupling vectors k and k + 1, and `beyond` the last one to
     what lies outside. It takes vectors 0, 2, 4, ... to 1, 3, 5, ... by a bidiagonal matrix with beta_0, beta_2, ... on
@@ -219,7 +220,7 @@ def _ritz_pairs(basis: Floats, beta: Floats, length: int, beyond: float, left: F
         if a + 1 < size:
             beside[a] = -beta[2 * a] * beta[2 * a + 1]
             values[a + 1] += beta[2 * a + 1] * beta[2 * a + 1]
-    _eigen(values, beside, vectors)
+    _tridiagonal_eigen(values, beside, vectors)
     largest = 0.0
     invariant = True
     n = left.shape[1]
@@ -236,7 +237,7 @@ def _ritz_pairs(basis: Floats, beta: Floats, length: int, beyond: float, left: F
         largest = max(largest, sigma)
         if sigma <= _EXHAUSTED * largest:
             continue
-        # The sign is free; so chosen that the starting vector is on the positive side.
+        # The sign is free; chosen so that the product with the start vector is positive.
         sign = -1.0 if vectors[0, column] < 0.0 else 1.0
         last = 0.0
         for a in range(size):
@@ -267,10 +268,10 @@ def _top_pairs(
     new_left: Floats,
     new_right: Floats,
 ) -> None:
-    """Write the largest singular pairs of a skew-symmetric matrix (see `_turn`) that `start` can see.
+    """Write the largest singular pairs of a skew-symmetric matrix (see `_matvec`) in the Krylov space of `start`.
 
-    Pairs to whose plane `start` is orthogonal are out of sight; among pairs with one singular value it sees the plane
-    that holds its own shadow. So the answer does not depend on the order of items even where many would be as good.
+    Pairs whose plane is orthogonal to `start` are not found; among pairs of one singular value, the plane that contains
+    the projection of `start` is. So the answer does not depend on the order of items where it is not unique.
     """
     n = len(start)
     width = min(n, _BASIS)
@@ -309,8 +310,10 @@ def _top_pairs(
 
 
 @jit
-def _gaps(first: Codes, second: Codes, value: Floats, left: Floats, right: Floats, gap: Floats) -> tuple[float, float]:
-    """Write X - A on the known pairs to `gap`; return its squared norm and that of X there, both triangles."""
+def _residuals(
+    first: Codes, second: Codes, value: Floats, left: Floats, right: Floats, residuals: Floats
+) -> tuple[float, float]:
+    """Write X - A on the known pairs to `residuals`; return its squared norm and that of X there, both triangles."""
     total = 0.0
     held = 0.0
     for e in range(len(value)):
@@ -319,23 +322,24 @@ def _gaps(first: Codes, second: Codes, value: Floats, left: Floats, right: Float
         x = 0.0
         for c in range(len(left)):
             x += left[c, i] * right[c, j] - right[c, i] * left[c, j]
-        gap[e] = x - value[e]
-        total += 2.0 * gap[e] * gap[e]
+        residuals[e] = x - value[e]
+        total += 2.0 * residuals[e] * residuals[e]
         held += 2.0 * x * x
     return total, held
 
 
 @jit
-def _along(first: Codes, second: Codes, gap: Floats, left: Floats, right: Floats) -> tuple[float, float]:
-    """Return the squared norm of the gaps' part W along the tables of this rank, and that of W on the known pairs.
+def _tangent_norms(first: Codes, second: Codes, residuals: Floats, left: Floats, right: Floats) -> tuple[float, float]:
+    """Return the squared norm of the residuals projected on the tangent space, W, and that of W on the known pairs.
 
-    With an orthonormal basis Q of the table's columns, G the gaps and H = Q^T G Q, W = Q Q^T G + G Q Q^T - Q H Q^T.
+    The tangent space is that of matrices of this rank. With an orthonormal basis Q of the columns, G the residuals and
+    H = Q^T G Q, W = Q Q^T G + G Q Q^T - Q H Q^T.
     """
     number, n = left.shape
     none = np.zeros((0, n))
     width = 2 * number
     frame = np.zeros((width, n))
-    turned = np.zeros((width, n))
+    image = np.zeros((width, n))
     for c in range(number):
         for half in range(2):
             source = left[c] if half == 0 else right[c]
@@ -343,27 +347,27 @@ def _along(first: Codes, second: Codes, gap: Floats, left: Floats, right: Floats
             if norm > 0.0:
                 for i in range(n):
                     frame[2 * c + half, i] = source[i] / norm
-                _turn(first, second, gap, none, none, frame[2 * c + half], turned[2 * c + half])
+                _matvec(first, second, residuals, none, none, frame[2 * c + half], image[2 * c + half])
     outer = 0.0
     inner = 0.0
     mixed = np.zeros((width, width))
     for a in range(width):
         for i in range(n):
-            outer += turned[a, i] * turned[a, i]
+            outer += image[a, i] * image[a, i]
         for b in range(width):
             for i in range(n):
-                mixed[b, a] += frame[b, i] * turned[a, i]
+                mixed[b, a] += frame[b, i] * image[a, i]
             inner += mixed[b, a] * mixed[b, a]
     # H is skew: half of it on either side leaves two terms instead of three.
     for a in range(width):
         for b in range(width):
             for i in range(n):
-                turned[a, i] -= 0.5 * mixed[b, a] * frame[b, i]
+                image[a, i] -= 0.5 * mixed[b, a] * frame[b, i]
     known = 0.0
-    for e in range(len(gap)):
+    for e in range(len(residuals)):
         w = 0.0
         for a in range(width):
-            w += turned[a, first[e]] * frame[a, second[e]] - frame[a, first[e]] * turned[a, second[e]]
+            w += image[a, first[e]] * frame[a, second[e]] - frame[a, first[e]] * image[a, second[e]]
         known += 2.0 * w * w
     return max(2.0 * outer - inner, 0.0), known
 
@@ -372,7 +376,7 @@ def _along(first: Codes, second: Codes, gap: Floats, left: Floats, right: Floats
 def complete(
     first: Codes, second: Codes, value: Floats, n: int, number: int, step: float, max_iter: int, tol: float
 ) -> tuple[Floats, Floats, int, float, float, float]:
-    """Return the low-rank skew-symmetric table nearest to the known pairs, by singular value projection.
+    """Return the low-rank skew-symmetric matrix nearest to the known pairs, by singular value projection.
 
     From X = 0, X <- P(X - step * (X - A) on the known pairs), P the best approximation by `number` singular pairs (rank
     twice that), until the residual's norm changes by no more than `tol` of itself, or is no more than `tol` of the norm
@@ -385,27 +389,27 @@ def complete(
     value : float64[E]
         A at (first, second), and its negative at (second, first).
     step : float
-        Up to 1 the residual never grows. 0 takes the length that would be best if the space of vectors stayed as it is,
-        at least 1, and 1 where the residual would grow with it.
+        Up to 1 the residual never grows. 0 takes the step size that is optimal for fixed singular vectors, at least 1;
+        it falls back to 1 where the residual would grow.
 
     Returns
     -------
     left, right : float64[number, n]
         X = sum_c left_c right_c^T - right_c left_c^T.
     n_iter : int
-        How many steps were taken.
+        The number of steps.
     change : float
-        By how much of itself the residual's norm changed in the last step; 0 where A is met up to `tol`.
+        The relative change of the norm of the residual in the last step; 0 where A is met up to `tol`.
     residual : float
         The norm of X - A on the known pairs, both triangles.
     gradient : float
-        The norm of the part of X - A along which X can move without changing its rank, over the norm of A.
+        The norm of the projection of X - A on the tangent space of matrices of this rank, over the norm of A.
     """
     left, right = np.zeros((number, n)), np.zeros((number, n))
     new_left, new_right = np.zeros((number, n)), np.zeros((number, n))
-    gap, new_gap, known = np.empty(len(value)), np.empty(len(value)), np.empty(len(value))
+    residuals, new_residuals, known = np.empty(len(value)), np.empty(len(value)), np.empty(len(value))
     for e in range(len(value)):
-        gap[e] = -value[e]
+        residuals[e] = -value[e]
     start = np.empty(n)
     size = np.sqrt(2.0) * _norm(value)
     residual = size
@@ -414,7 +418,7 @@ def complete(
     met = max(tol, _EXHAUSTED) * size
     along, inside = 0.0, 0.0
     while n_iter < max_iter and residual > met:
-        # The old vectors are nearly right; the ones keep everything that bears on scores in sight.
+        # Start near the old vectors; the ones keep every direction that affects the scores in the Krylov space.
         for i in range(n):
             start[i] = _AFRESH if n_iter else 1.0
             for c in range(number):
@@ -423,33 +427,33 @@ def complete(
         if step == 0.0 and inside > 0.0:
             length = max(along / inside, 1.0)
         while True:
-            for e in range(len(gap)):
-                known[e] = -length * gap[e]
+            for e in range(len(residuals)):
+                known[e] = -length * residuals[e]
             _top_pairs(first, second, known, left, right, start, new_left, new_right)
             if step == 0.0 and n_iter == 0:
-                # The first table has the right columns, but is too small by what the unknown pairs take of it.
-                _, held = _gaps(first, second, value, new_left, new_right, new_gap)
+                # The first matrix has the right columns but is too small, because unknown entries count as 0.
+                _, held = _residuals(first, second, value, new_left, new_right, new_residuals)
                 whole = 0.0
                 for c in range(number):
                     whole += 2.0 * _norm(new_left[c]) ** 2
                 for c in range(number):
                     for i in range(n):
                         new_left[c, i] *= whole / held if held > 0.0 else 1.0
-            total, _ = _gaps(first, second, value, new_left, new_right, new_gap)
+            total, _ = _residuals(first, second, value, new_left, new_right, new_residuals)
             if step > 0.0 or length == 1.0 or np.sqrt(total) <= residual:
                 break
             length = 1.0
         left, new_left = new_left, left
         right, new_right = new_right, right
-        gap, new_gap = new_gap, gap
+        residuals, new_residuals = new_residuals, residuals
         n_iter += 1
         change = abs(residual - np.sqrt(total)) / residual
         residual = np.sqrt(total)
         if step == 0.0:
-            along, inside = _along(first, second, gap, left, right)
+            along, inside = _tangent_norms(first, second, residuals, left, right)
         if change <= tol:
             break
     if residual <= met:
         change = 0.0
-    along, _ = _along(first, second, gap, left, right)
+    along, _ = _tangent_norms(first, second, residuals, left, right)
     return left, right, n_iter, change, residual, np.sqrt(along) / size if size > 0.0 else 0.0

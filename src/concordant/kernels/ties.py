@@ -1,4 +1,4 @@
-"""Scores that hold a whole chain of tie-breaks, so that the score alone gives the order."""
+"""Ties of scores: dense ranks, merging scores equal up to rounding, and tie-breaks encoded in the scores."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from concordant.kernels.lists import boundaries, list_ids, order_lists
 
 __all__ = ["TOLERANCE", "break_ties", "dense_ranks", "merge_ties"]
 
-# Two values are equal when they agree to this fraction of the largest of their instance, as in a consensus.
+# Two values are equal when they agree to this fraction of the largest of their instance, as in `Consensus`.
 TOLERANCE = 1e-12
 
 
 def dense_ranks(values: Floats | Ints, offsets: Ints, least: Floats | None = None) -> Ints:
     """Return 0, 1, 2, ... for the distinct values of every instance in ascending order.
 
-    Whole numbers are compared exactly, others up to 1e-12 of the instance's largest magnitude, which counts as at least
-    `least`, one number per instance.
+    Integers are compared exactly, floats up to 1e-12 of the largest magnitude of the instance, or of `least` where that
+    is larger.
 
     >>> dense_ranks(np.array([0.5, 0.1, 0.5, 7.0]), np.array([0, 3, 4])).tolist()
     [1, 0, 1, 0]
@@ -49,15 +49,15 @@ def dense_ranks(values: Floats | Ints, offsets: Ints, least: Floats | None = Non
 def merge_ties(score: Floats, size: Floats, offsets: Ints) -> Floats:
     """Return the scores, made equal where they agree to 1e-12 of the largest size of their instance.
 
-    Those that agree with 0 become 0. Terms of both signs may cancel. What is left of them then is the rounding error of
-    the terms, not of the sum.
+    Those that agree with 0 become 0. Terms of both signs may cancel, and then the rounding error of the sum is as large
+    as that of its terms.
 
     Parameters
     ----------
     score : float64[S]
         The sums.
     size : float64[S]
-        What the magnitudes of the same terms add up to.
+        The sums of the magnitudes of the same terms.
     offsets : int64[N + 1]
         Where the instances begin.
 
@@ -78,18 +78,18 @@ def merge_ties(score: Floats, size: Floats, offsets: Ints) -> Floats:
 
 
 def break_ties(primary: Floats, keys: Sequence[Floats], offsets: Ints) -> Floats:
-    """Return the primary values, tied ones moved apart by the keys in turn; larger is better throughout.
+    """Return the primary values with ties broken by the keys in turn; larger is better in all of them.
 
-    Within a group of equal primary values the items are ranked by the keys and get p * step more, p = 0 for the last.
-    All additions of an instance stay below half of its smallest gap between distinct primary values (and below 1/2), so
-    no two groups meet. Items equal in every key stay tied. The answer depends on the values alone, not on their order.
+    Within a group of equal primary values the items are ranked by the keys and get p * step added, p = 0 for the last.
+    All additions stay below half of the smallest gap between distinct primary values of the instance (and below 1/2),
+    so groups keep their order. Items equal in every key stay tied. The answer does not depend on the order of items.
 
     Parameters
     ----------
     primary : float64[S]
-        The values that decide.
+        The values to order by.
     keys : sequence of float64[S]
-        What decides among equals, in turn.
+        The tie-breaks, in turn.
     offsets : int64[N + 1]
         Where the instances begin.
 
@@ -106,7 +106,7 @@ def break_ties(primary: Floats, keys: Sequence[Floats], offsets: Ints) -> Floats
         return primary.astype(np.float64)
     instance = list_ids(offsets)
     n_instances = len(offsets) - 1
-    # A group of equal primary values is named by the slot at which its instance begins plus its dense rank.
+    # The id of a group of equal primary values: the first slot of its instance plus its dense rank.
     name = offsets[:-1][instance] + group
     lowest = np.full(len(primary), np.iinfo(np.int64).max)
     np.minimum.at(lowest, name, code)
@@ -116,7 +116,7 @@ def break_ties(primary: Floats, keys: Sequence[Floats], offsets: Ints) -> Floats
     steps = np.zeros(n_instances, dtype=np.int64)
     np.maximum.at(steps, instance, place)
     gap = np.ones(n_instances)
-    # Groups of one instance lie side by side in `value`; names that no group has are infinite.
+    # Groups of one instance are adjacent in `value`; unused ids are infinite.
     inner = np.flatnonzero(np.isfinite(value[1:]) & np.isfinite(value[:-1]))
     inner = inner[instance[inner] == instance[inner + 1]]
     np.minimum.at(gap, instance[inner], value[inner + 1] - value[inner])

@@ -14,7 +14,7 @@ import numpy as np
 
 from concordant.arrays import Floats
 
-__all__ = ["LBFGS", "SGD", "Adam", "Solver"]
+__all__ = ["LBFGS", "SGD", "Adam", "Objective", "Solver"]
 
 Objective = Callable[[Floats], tuple[float, Floats]]
 
