@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.oracles import multinomial as oracle
 
 from concordant.aggregators import _mpm_fit, _mpm_variances
-from concordant.execution import Held
+from concordant.execution import InMemory
 from concordant.kernels import mpm as kernel
 from concordant.kernels import mpm_variance as pairs
 
@@ -195,7 +195,7 @@ def profile_of(packed: kernel.PackedCounts, ridge: float) -> _mpm_fit.ProfileLik
     block = _mpm_fit.BlockProfile(packed, ridge)
     none = _mpm_fit.PreferenceSummary(0, "", np.zeros(0), 0)
     piece = _mpm_fit.AdherenceBlock(none, block, np.zeros(int(packed.offsets[-1])))
-    return _mpm_fit.ProfileLikelihood(Held([piece]), int(block.wanted.sum()), int(packed.expert.max()) + 1)
+    return _mpm_fit.ProfileLikelihood(InMemory([piece]), int(block.wanted.sum()), int(packed.expert.max()) + 1)
 
 
 def test_profile_derivatives_are_finite_differences(corpus: Any, monkeypatch: pytest.MonkeyPatch) -> None:
