@@ -299,7 +299,7 @@ def test_compiled_loops_count_what_numpy_counts(
     monkeypatch.setattr(majority, "_COMPILED", "nothing.that.is.loaded")
     plain = method.fit_predict(votes).score
     monkeypatch.undo()
-    monkeypatch.setattr(majority, "_MANY_MEETINGS", 0)
-    monkeypatch.setattr(majority, "_SOME_MEETINGS", 0)
+    monkeypatch.setattr(majority, "_MANY_PAIRS", 0)
+    monkeypatch.setattr(majority, "_SOME_PAIRS", 0)
     np.testing.assert_array_equal(method.fit_predict(votes).score, plain)
     assert "concordant.kernels.pairwise_majorities" in sys.modules

@@ -83,7 +83,7 @@ def test_worked_case_of_the_base_model(golden: Callable[[str], dict[str, Any]]) 
 
     score = np.array(case["input"]["s"])
     by_score, by_theta, values = np.empty(4), np.empty(3), np.empty(1)
-    mpm.gradients(*counts.packed(), np.ones(3), score, 0.0, by_score, by_theta, values)
+    mpm.joint_gradients(*counts.packed(), np.ones(3), score, 0.0, by_score, by_theta, values)
     assert values[0] * total == pytest.approx(expected["loglik"], abs=tolerance)
     np.testing.assert_allclose(by_score * total, expected["grad_s"], atol=tolerance)
 

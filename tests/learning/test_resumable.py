@@ -194,7 +194,7 @@ def packed(lists: int, items: int) -> mpm.PackedCounts:
 
 @pytest.mark.parametrize("dense", [0, 1000])
 def test_adherence(dense: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mpm, "_DENSE_EXPERTS", dense)
+    monkeypatch.setattr(_mpm_fit, "_DENSE_EXPERTS", dense)
     data = packed(6, 7)
     how: dict[str, Any] = {"tol": 1e-9, "max_iter": 40, "report": nobody}
     heard = np.ones(6, dtype=np.bool_)
@@ -229,7 +229,7 @@ def test_scores_of_stages() -> None:
         lambda checkpoint: _plackett_luce_fit.newton(model(), np.zeros(5), 50, 1e-9, checkpoint=checkpoint)
     )
     # On the way the rest had to be written out item by item.
-    assert {bool(state["standing"][2]) for state in states} == {False, True}
+    assert {bool(state["progress"][2]) for state in states} == {False, True}
     taken_up_anywhere(
         lambda checkpoint: _plackett_luce_fit.minorise(model(), np.zeros(5), 12, 1e-9, checkpoint=checkpoint)
     )
