@@ -22,9 +22,17 @@ from render import table
 
 import concordant as cc
 from concordant.arrays import Floats, Ints
-from concordant.features.expert_features import ExpertRows, blocks_of, potentials
-from concordant.kernels.crf import Aim, Pools, draw_samples, gains_of, pools_of, sgd_pass, visit_order
-from concordant.kernels.permutation_dp import LARGEST, METRICS, batch_expected, room_for
+from concordant.features.expert_features import ExpertRows, potentials, weight_blocks
+from concordant.kernels.crf import (
+    MetricTarget,
+    SamplingPools,
+    draw_samples,
+    metric_gains,
+    sampling_pools,
+    sgd_pass,
+    visit_order,
+)
+from concordant.kernels.permutation_dp import LARGEST, METRICS, batch_expected, workspace_for
 
 DATA = ROOT.parent / "shared" / "data" / "MQ2008-agg"
 SIZES = tuple(range(2, LARGEST + 1))
@@ -105,7 +113,7 @@ class Many(NamedTuple):
 
     def gains(self, metric: str) -> Floats:
         """Return the gains of the samples; those of NDCG over their ideal."""
-        gain = gains_of(metric, self.label, self.starts)
+        gain = metric_gains(metric, self.label, self.starts)
         if metric == "ndcg":
             by_sample = gain.reshape(-1, self.n)
             ideal = -np.sort(-by_sample, axis=1) @ (1 / np.log2(np.arange(self.n) + 2.0))
@@ -133,7 +141,7 @@ def _best(calls: dict[str, tuple[Callable[[], Any], int]], repeats: int = REPEAT
 
 
 def _kernel(many: Many, metric: str) -> Callable[[], None]:
-    gain, room = many.gains(metric), room_for(many.n)
+    gain, room = many.gains(metric), workspace_for(many.n)
     args = (many.starts, many.f, False, METRICS[metric], gain, many.label, 0, 0, len(many.values))
     return lambda: batch_expected(*args, many.values, many.grad, *room)
 
@@ -186,9 +194,9 @@ class Problem(NamedTuple):
     """What a fit is given."""
 
     rows: ExpertRows
-    pools: Pools
+    pools: SamplingPools
     seeds: Any
-    aim: Aim
+    target: MetricTarget
     instances: Ints
     n_blocks: int
 
@@ -198,13 +206,13 @@ def _problem() -> tuple[str, Problem]:
     part = cc.read_letor_folds(DATA)[0].train
     votes, labels = part.preferences, part.labels
     label = labels.align(votes).label
-    blocks = blocks_of(votes)
+    blocks = weight_blocks(votes)
     rows = potentials(votes, blocks, blocks.of(votes, "the benchmark"), "log")
-    pools = pools_of(rows.offsets, label, rows.key)
+    pools = sampling_pools(rows.offsets, label, rows.key)
     usable = np.flatnonzero(np.diff(pools.starts) >= 2)
-    aim = Aim(METRICS["ndcg"], 0, gains_of("ndcg", label, rows.offsets), label)
+    target = MetricTarget(METRICS["ndcg"], 0, metric_gains("ndcg", label, rows.offsets), label)
     seeds = np.random.default_rng(0).integers(0, 2**63, len(votes)).astype(np.uint64)
-    return "MQ2008-agg, fold 1, training part", Problem(rows, pools, seeds, aim, usable, len(blocks))
+    return "MQ2008-agg, fold 1, training part", Problem(rows, pools, seeds, target, usable, len(blocks))
 
 
 def by_sets(p: Problem, passes: int) -> Floats:
@@ -213,7 +221,7 @@ def by_sets(p: Problem, passes: int) -> Floats:
     for number in range(passes):
         order = visit_order(p.instances, p.seeds, number)
         sgd_pass(
-            w, order, p.pools, p.seeds, number, p.rows.starts, p.rows.block, p.rows.X, p.aim,
+            w, order, p.pools, p.seeds, number, p.rows.starts, p.rows.block, p.rows.X, p.target,
             epsilon=EPSILON, learning_rate=RATE,
         )  # fmt: skip
     return w
@@ -239,7 +247,7 @@ def by_enumeration(p: Problem, passes: int) -> Floats:
         of_sample = np.repeat(np.arange(len(order)), np.diff(samples.starts))
         place = np.arange(len(slots)) - samples.starts[of_sample]
         gain = np.zeros((len(order), EPSILON))
-        gain[of_sample, place] = p.aim.gain[slots]
+        gain[of_sample, place] = p.target.gain[slots]
         ideal = -np.sort(-gain, axis=1) @ discount
         gain /= ideal[:, None]
         bounds = samples.starts.tolist()

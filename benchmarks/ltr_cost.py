@@ -21,7 +21,7 @@ from render import table
 
 import concordant as cc
 from concordant.arrays import Floats
-from concordant.kernels.graded_lists import Graded
+from concordant.kernels.graded_lists import GradedLists
 
 RESULTS = ROOT / "docs" / "results"
 SIZES = (1_000, 3_162, 10_000, 31_623, 100_000)
@@ -57,15 +57,15 @@ def rankers() -> dict[str, Any]:
     }
 
 
-def instance(n: int, features: int = FEATURES) -> tuple[Floats, Graded]:
+def instance(n: int, features: int = FEATURES) -> tuple[Floats, GradedLists]:
     """Return the features and grades of one instance of n items, by grade, the highest first."""
     table_, labels = cc.synthetic.graded_features(1, n_features=features, n_items=[n], n_grades=GRADES, random_state=n)
     order = np.argsort(-labels.label, kind="stable")
     offsets, key = np.array([0, n], dtype=np.int64), np.array([11], dtype=np.uint64)
-    return np.ascontiguousarray(table_.X[order]), Graded.of(labels.label[order], offsets, key)
+    return np.ascontiguousarray(table_.X[order]), GradedLists.of(labels.label[order], offsets, key)
 
 
-def evaluation(ranker: Any, X: Floats, lists: Graded) -> Callable[[], tuple[float, Floats]]:
+def evaluation(ranker: Any, X: Floats, lists: GradedLists) -> Callable[[], tuple[float, Floats]]:
     """Return a function that evaluates a ranker's objective and its gradient by the weights."""
     prepared = ranker._prepared(lists)
     weights = np.linspace(-0.5, 0.5, X.shape[1])
@@ -200,7 +200,7 @@ def bias(instances: int, turns: int, steps: tuple[int, ...] = STEPS) -> dict[str
     best = cc.PMOP(inference="exact", standardise=False).fit(features, labels)
     order = np.lexsort((-labels.label, features.slots.instance))
     X = features.X[order]
-    lists = Graded.of(labels.label[order], features.slots.offsets, np.arange(instances, dtype=np.uint64))
+    lists = GradedLists.of(labels.label[order], features.slots.offsets, np.arange(instances, dtype=np.uint64))
 
     def gradient(ranker: Any, weights: Floats, turn: int = 0) -> Floats:
         by_score = np.empty(len(X))

@@ -30,7 +30,7 @@ import concordant as cc
 from concordant.arrays import Floats, Ints
 from concordant.data.index import Slots
 from concordant.errors import ConcordantWarning, DataError
-from concordant.features.expert_features import blocks_of, dense_potentials, potentials
+from concordant.features.expert_features import dense_potentials, potentials, weight_blocks
 from concordant.metrics import significance
 from concordant_papers import pmop as study
 from concordant_papers import published as printed
@@ -447,7 +447,7 @@ def _columns(part: Joined, view: str, train: Joined) -> cc.Features:
     """Return the columns that our rankers see: features, potentials of the experts, or both."""
     if view == "features":
         return part.features
-    blocks = blocks_of(train.preferences)
+    blocks = weight_blocks(train.preferences)
     rows = potentials(part.preferences, blocks, blocks.of(part.preferences, "LightGBM"), "log")
     X = dense_potentials(rows, blocks)[0]
     return cc.Features.from_codes(

@@ -15,7 +15,7 @@ from tests.aggregators.common import letor21
 
 import concordant as cc
 from concordant.aggregators import _weight_learning as module
-from concordant.aggregators.listwise import shares
+from concordant.aggregators.listwise import gain_shares
 from concordant.base.checks import Check, checks_for
 from concordant.errors import ConcordantWarning, DataError, FormatError, KindError, NotFittedError, ParameterError
 from concordant.learning.supervision import match_labels
@@ -45,7 +45,7 @@ def problem(ridge: float) -> tuple[Any, Any, int]:
     p, labels = sample(12, 3, quality=(2.0, 1.0, 0.3, -1.0))
     p = p.with_weights({"e2": 2.0, ("q3", "e1"): 0.5})
     truth = match_labels(p, labels, "RRF")
-    target = shares(truth.label, p.slots.offsets)
+    target = gain_shares(truth.label, p.slots.offsets)
     terms = 1.0 / (10.0 + p.ranks())
     rows = module._Rows.of(p, terms, np.arange(4), p.list_weight)
     unit = 20.0

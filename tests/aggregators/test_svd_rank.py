@@ -11,11 +11,11 @@ import pytest
 from tests.aggregators.common import from_matrix
 
 import concordant as cc
-from concordant.aggregators._lambdarank import Learner, Queries, Settings
+from concordant.aggregators._lambdarank import LambdaRankLearner, Queries, Settings
 from concordant.base.checks import CHECKS
 from concordant.errors import ConcordantWarning, DataError, FormatError, KindError, NotFittedError, ParameterError
 from concordant.execution import watch
-from concordant.features.svd_features import blocks_for, slot_rows, triples
+from concordant.features.svd_features import blocks_for, singular_triples, triple_rows
 from concordant.ranking.metric_swaps import learned_metric
 
 PAPER = {"scaling": "paper", "average": 0, "l2": 0, "learning_rate": 0.01}
@@ -85,11 +85,11 @@ def test_a_worked_step_from_lists_to_weights(golden: Callable[[str], dict[str, A
     (case,) = [c for c in content["cases"] if c["name"] == "lambdarank_svd"]
     votes = from_matrix(case["input"]["R"])
     blocks = blocks_for(votes, "individual", 1, 1)
-    rows = slot_rows(triples(votes, blocks, blocks.of(votes, "test")), votes.slots)
+    rows = triple_rows(singular_triples(votes, blocks, blocks.of(votes, "test")), votes.slots)
     label = np.array(case["input"]["labels"], dtype=float)
     queries = Queries.of(rows, label, np.array([0]), votes.instances, learned_metric("ndcg"))
     chosen = {"strength": "log", "learning_rate": case["input"]["eta"]}
-    learner = Learner(chosen, Settings(1, 0, 0.0, 0.0, 0), blocks, [rows], queries)
+    learner = LambdaRankLearner(chosen, Settings(1, 0, 0.0, 0.0, 0), blocks, [rows], queries)
     # There the features of all experts come first, then whether each does not list the item.
     w0, w1 = (np.array(v) for v in (case["input"]["w0"], case["expected"]["w1"]))
     here = [[3 * k, 3 * k + 2, 9 + k] for k in range(3)]

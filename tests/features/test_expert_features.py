@@ -12,7 +12,7 @@ import concordant as cc
 from concordant.errors import DataError, ParameterError
 from concordant.execution import force_threads
 from concordant.features import expert_features
-from concordant.features.expert_features import blocks_of, item_sums, potentials
+from concordant.features.expert_features import potential_scores, potentials, weight_blocks
 
 TRANSFORMS = ("binary", "count", "rankdiff", "log")
 ITEMS = tuple("abcdef")
@@ -46,7 +46,7 @@ def test_scores_are_those_of_the_tables(transform: str, scaling: str, missing: s
     how = {"missing": missing, "scaling": scaling}
     rows = potentials(p, blocks, of_expert, transform, **how)
     by_rows = rows.scores(w) + np.repeat(rows.base(w), np.diff(rows.offsets))
-    by_terms = item_sums(p, blocks, of_expert, w, transform, **how)
+    by_terms = potential_scores(p, blocks, of_expert, w, transform, **how)
     weights = {e: tuple(w[b]) for b, e in enumerate("xyz")}
     want = [
         s
@@ -68,11 +68,11 @@ def test_many_rows_are_summed_as_few_are(transform: str, monkeypatch: pytest.Mon
         for i in range(25 + 150 * (n % 3))
     ]
     p = cc.Preferences(*zip(*rows, strict=True))
-    blocks = blocks_of(p)
+    blocks = weight_blocks(p)
     w = rng.normal(size=(4, 3))
-    few = item_sums(p, blocks, blocks.of(p, "CRF"), w, transform)
+    few = potential_scores(p, blocks, blocks.of(p, "CRF"), w, transform)
     monkeypatch.setattr(expert_features, "_MANY_ROWS", 0)
-    many = item_sums(p, blocks, blocks.of(p, "CRF"), w, transform)
+    many = potential_scores(p, blocks, blocks.of(p, "CRF"), w, transform)
     assert np.abs(many).max() > 0.1
     # To the last bit: how many rows there are is a matter of company, which an instance does not depend on.
     np.testing.assert_array_equal(many, few)
@@ -95,7 +95,7 @@ def test_potentials_of_stretches_are_those_of_all(
     every = [(f"q{n}", f"d{i}") for n in range(12) for i in range(10)]
     p = cc.Preferences(*zip(*rows, strict=True), items=every)
     p = p.with_weights({"e0": 2.0, "e1": 1.0, "e2": 1.0, "e3": 0.0, "e4": 1.0})
-    blocks = blocks_of(p, "mixed", 11)
+    blocks = weight_blocks(p, "mixed", 11)
     of_expert = blocks.of(p, "CRF").copy()
     of_expert[1] = -1
     whole = potentials(p, blocks, of_expert, transform, missing=missing)
@@ -114,7 +114,7 @@ def test_shared_and_ignored_experts() -> None:
     of_expert = blocks.of(p, "CRF")
     assert dict(zip(p.experts, of_expert.tolist(), strict=True)) == {"x": 0, "y": -1, "new": 1}
     w = np.array([[0.0, 1.0, 0.0], [0.0, 10.0, 0.0]])
-    got = dict(zip(p.items, item_sums(p, blocks, of_expert, w, "binary"), strict=True))
+    got = dict(zip(p.items, potential_scores(p, blocks, of_expert, w, "binary"), strict=True))
     assert got == pytest.approx({"a": 1 / 3, "b": 10 / 3, "c": 0.0})
     with pytest.raises(DataError, match="'new'"):
         expert_features.WeightBlocks(["x"], -1, frozenset({"y"})).of(p, "CRF")
@@ -122,9 +122,9 @@ def test_shared_and_ignored_experts() -> None:
 
 def test_comparisons_count_wins_and_losses() -> None:
     c = cc.Comparisons(["q"] * 3, ["x", "x", "y"], ["a", "a", "b"], ["b", "c", "a"], [3, 0, 1], [1, 0, 0], [0, 2, 0])
-    blocks = blocks_of(c)
+    blocks = weight_blocks(c)
     w = np.array([[0.5, 1.0, 10.0], [0.25, 100.0, 1000.0]])
-    got = item_sums(c, blocks, blocks.of(c, "CRF"), w)
+    got = potential_scores(c, blocks, blocks.of(c, "CRF"), w)
     # x: a wins 3, loses 1; b the reverse; c tied only. y: b beats a and does not know c.
     want = [(3 - 10) / 3 - 1000 / 3, (1 - 30) / 3 + 100 / 3, 0.25]
     np.testing.assert_allclose(got, want)
@@ -135,7 +135,7 @@ def test_keys_do_not_depend_on_order() -> None:
     keys = []
     for some in (rows, rows[::-1]):
         p = cc.Preferences(*zip(*some, strict=True))
-        found = potentials(p, blocks_of(p), blocks_of(p).of(p, "CRF"), "log")
+        found = potentials(p, weight_blocks(p), weight_blocks(p).of(p, "CRF"), "log")
         keys.append(dict(zip(p.items, found.key.tolist(), strict=True)))
     assert keys[0] == keys[1]
     assert len(set(keys[0].values())) == 4

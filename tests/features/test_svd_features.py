@@ -18,11 +18,11 @@ from concordant.features.expert_features import WeightBlocks
 from concordant.features.svd_features import (
     STRENGTHS,
     blocks_for,
-    dense_features,
+    dense_triples,
     feature_names,
-    linear_terms,
-    slot_rows,
-    triples,
+    singular_triples,
+    triple_rows,
+    triple_terms,
 )
 
 
@@ -30,8 +30,8 @@ def features(
     votes: Any, blocks: WeightBlocks, strength: str, p: int = 1, missing: str = "unknown", scaling: str = "paper"
 ) -> Any:
     """Return the features as (items, blocks, 3p + 1)."""
-    found = triples(votes, blocks, blocks.of(votes, "test"), strength, p, missing, scaling)
-    return dense_features(found, votes.slots, blocks).X.reshape(votes.slots.n_slots, len(blocks.names), 3 * p + 1)
+    found = singular_triples(votes, blocks, blocks.of(votes, "test"), strength, p, missing, scaling)
+    return dense_triples(found, votes.slots, blocks).X.reshape(votes.slots.n_slots, len(blocks.names), 3 * p + 1)
 
 
 @st.composite
@@ -132,7 +132,7 @@ def test_an_expert_left_out_is_not_heard() -> None:
     blocks = WeightBlocks(["e1"], -1)
     of_expert = blocks.of(votes, "test", "ignore")
     assert of_expert.tolist() == [-1, 0]
-    found = triples(votes, blocks, of_expert)
+    found = singular_triples(votes, blocks, of_expert)
     assert found.block.tolist() == [0]
     assert found.V[found.slot == 1].tolist() == [[0.0]]
 
@@ -153,7 +153,7 @@ def test_comparisons_are_entries_of_the_matrix_and_unnamed_ones_are_shared() -> 
     with pytest.raises(DataError, match="name no experts"):
         WeightBlocks(["x"], -1).of(votes, "SVDRank")
     blocks = WeightBlocks(["x"], -1)
-    assert len(triples(votes, blocks, blocks.of(votes, "SVDRank", "ignore")).slot) == 0
+    assert len(singular_triples(votes, blocks, blocks.of(votes, "SVDRank", "ignore")).slot) == 0
 
 
 def test_an_expert_who_only_ties_prefers_nothing_and_is_heard() -> None:
@@ -182,13 +182,13 @@ def test_blocks_follow_lists_and_rows() -> None:
 def test_sparse_rows_and_terms_say_what_the_features_say(p: int, missing: str) -> None:
     votes = from_matrix([[1, 3, 0, 1], [2, 1, 5, 2], [4, 0, 1, 0], [0, 10, 2, 0], [0, 0, 0, 0]])
     blocks = WeightBlocks(["e0", "e2", "*"], 2)
-    found = triples(votes, blocks, blocks.of(votes, "test"), "log", p, missing)
-    X = dense_features(found, votes.slots, blocks).X
+    found = singular_triples(votes, blocks, blocks.of(votes, "test"), "log", p, missing)
+    X = dense_triples(found, votes.slots, blocks).X
     w = np.random.default_rng(0).normal(size=(3, 3 * p + 1))
-    terms, everywhere = linear_terms(found, w)
+    terms, everywhere = triple_terms(found, w)
     total = np.bincount(found.slot, weights=terms, minlength=5) + everywhere.sum() + w[:, -1].sum()
     np.testing.assert_allclose(total, X @ w.ravel(), atol=1e-12)
-    rows = slot_rows(found, votes.slots)
+    rows = triple_rows(found, votes.slots)
     inner = np.concatenate([w[:, :p], w[:, 2 * p :]], axis=1)
     by_slot = np.bincount(np.repeat(np.arange(5), np.diff(rows.starts)), (rows.X * inner[rows.block]).sum(axis=1), 5)
     np.testing.assert_allclose(by_slot, np.bincount(found.slot, weights=terms, minlength=5), atol=1e-12)

@@ -17,13 +17,13 @@ import pytest
 from tests.oracles import crf as oracle
 
 from concordant.kernels.crf import (
-    Aim,
-    Pools,
-    Slices,
+    MetricTarget,
+    SamplingPools,
+    SliceTerms,
     batch_objective,
     draw_samples,
-    gains_of,
-    pools_of,
+    metric_gains,
+    sampling_pools,
     sgd_pass,
     slice_rows,
     visit_order,
@@ -96,8 +96,8 @@ def keys(n: int) -> np.ndarray:
     return np.arange(n, dtype=np.uint64)
 
 
-def aim_of(label: np.ndarray, offsets: np.ndarray, metric: str = "ndcg", **other: Any) -> Aim:
-    return Aim(METRICS[metric], 0, gains_of(metric, label, offsets), label, **other)
+def aim_of(label: np.ndarray, offsets: np.ndarray, metric: str = "ndcg", **other: Any) -> MetricTarget:
+    return MetricTarget(METRICS[metric], 0, metric_gains(metric, label, offsets), label, **other)
 
 
 def golden_case(case: dict[str, Any]) -> tuple[Rows, np.ndarray, np.ndarray]:
@@ -130,10 +130,10 @@ def test_golden_step_on_all_items(golden: Callable[[str], dict[str, Any]]) -> No
     case = content["cases"][0]
     assert case["name"] == "crf_all"
     rows, label, w = golden_case(case)
-    pools = pools_of(rows.offsets, label, keys(5))
-    aim = aim_of(label, rows.offsets, paper=True)
+    pools = sampling_pools(rows.offsets, label, keys(5))
+    target = aim_of(label, rows.offsets, paper=True)
     eta = case["input"]["eta"]
-    sgd_pass(w, np.array([0]), pools, SEED, 0, *rows[1:4], aim, epsilon=5, learning_rate=eta)
+    sgd_pass(w, np.array([0]), pools, SEED, 0, *rows[1:4], target, epsilon=5, learning_rate=eta)
     np.testing.assert_allclose(w.T.ravel(), case["expected"]["W1"], rtol=0, atol=content["abs_tol"])
 
 
@@ -145,24 +145,24 @@ def test_golden_step_on_a_slice(golden: Callable[[str], dict[str, Any]]) -> None
     items, eta, tol = case["input"]["items"], case["input"]["eta"], content["abs_tol"]
     seen = np.full(5, np.nan)
     seen[items] = label[items]
-    pools = pools_of(rows.offsets, seen, keys(5))
-    aim = aim_of(label, rows.offsets, paper=True)
-    slices = Slices(rows.source, rows.value, mean=False)
+    pools = sampling_pools(rows.offsets, seen, keys(5))
+    target = aim_of(label, rows.offsets, paper=True)
+    slices = SliceTerms(rows.source, rows.value, mean=False)
     samples = draw_samples(np.array([0]), pools, SEED, epsilon=3)
     sliced = slice_rows(samples, *rows[1:4], slices)
     own, block, X = sliced[1:]
     f = np.add.reduceat((X * w[block]).sum(axis=1), own[:-1]) + w[:, 0].sum()
     # The draw is in the order of the labels.
     np.testing.assert_allclose(f[np.argsort(sliced[0].slot)], case["expected"]["f"], rtol=0, atol=tol)
-    value, slope = batch_objective(w, *sliced, aim)
+    value, slope = batch_objective(w, *sliced, target)
     np.testing.assert_allclose((w + eta * slope).T.ravel(), case["expected"]["W1"], rtol=0, atol=tol)
-    met = sgd_pass(w, np.array([0]), pools, SEED, 0, *rows[1:4], aim, epsilon=3, learning_rate=eta, slices=slices)
+    met = sgd_pass(w, np.array([0]), pools, SEED, 0, *rows[1:4], target, epsilon=3, learning_rate=eta, slices=slices)
     assert met == pytest.approx(value, rel=1e-14)
     np.testing.assert_allclose(w.T.ravel(), case["expected"]["W1"], rtol=0, atol=tol)
 
 
 def drawn(label: np.ndarray, epsilon: int, times: int) -> np.ndarray:
-    pools = pools_of(np.array([0, len(label)]), label, keys(len(label)))
+    pools = sampling_pools(np.array([0, len(label)]), label, keys(len(label)))
     samples = draw_samples(np.array([0]), pools, SEED, epsilon=epsilon, n_samples=times)
     assert (np.diff(samples.starts) == epsilon).all()
     assert samples.weight.tolist() == [1 / times] * times
@@ -204,7 +204,7 @@ def test_more_labels_than_places_give_as_many_labels_as_fit_evenly() -> None:
 
 def test_other_passes_and_other_seeds_draw_other_items() -> None:
     label = np.arange(40) % 2.0
-    pools = pools_of(np.array([0, 40]), label, keys(40))
+    pools = sampling_pools(np.array([0, 40]), label, keys(40))
     seen = {
         tuple(draw_samples(np.array([0]), pools, np.array([seed], dtype=np.uint64), number=number, n_samples=1).slot)
         for seed in range(10)
@@ -214,7 +214,7 @@ def test_other_passes_and_other_seeds_draw_other_items() -> None:
 
 
 def test_few_items_are_all_drawn_once() -> None:
-    pools = pools_of(np.array([0, 3, 9]), np.array([1.0, 0, 2, 0, 1, 0, 1, 0, 1]), keys(9))
+    pools = sampling_pools(np.array([0, 3, 9]), np.array([1.0, 0, 2, 0, 1, 0, 1, 0, 1]), keys(9))
     samples = draw_samples(np.array([0, 1]), pools, np.ones(2, dtype=np.uint64), epsilon=4, n_samples=3)
     assert np.diff(samples.starts).tolist() == [3, 4, 4, 4]
     assert samples.sample_starts.tolist() == [0, 1, 4]
@@ -225,7 +225,7 @@ def test_few_items_are_all_drawn_once() -> None:
 
 def test_instances_without_judged_items_have_empty_pools() -> None:
     label = np.array([np.nan, np.nan, 1.0, 0.0])
-    pools = pools_of(np.array([0, 2, 2, 4]), label, keys(4))
+    pools = sampling_pools(np.array([0, 2, 2, 4]), label, keys(4))
     assert pools.starts.tolist() == [0, 0, 0, 2]
     samples = draw_samples(np.arange(3), pools, np.ones(3, dtype=np.uint64))
     assert np.diff(samples.starts).tolist() == [0, 0, 2]
@@ -245,22 +245,22 @@ def test_visits_come_in_another_order_every_pass() -> None:
 def test_the_slope_in_the_weights_is_that_of_the_value(metric: str, sums: str) -> None:
     tables, label = some_tables(1)
     rows = rows_of(tables, "log", mean=True)
-    aim = aim_of(label, rows.offsets, metric)
-    pools = pools_of(rows.offsets, label, keys(len(label)))
+    target = aim_of(label, rows.offsets, metric)
+    pools = sampling_pools(rows.offsets, label, keys(len(label)))
     samples = draw_samples(np.array([3, 0, 4]), pools, np.arange(5, dtype=np.uint64), epsilon=6, n_samples=4)
     args: tuple[Any, ...] = (samples, *rows[1:4])
     if sums == "slice":
-        args = slice_rows(*args, Slices(rows.source, rows.value))
+        args = slice_rows(*args, SliceTerms(rows.source, rows.value))
     w = np.random.default_rng(2).normal(size=(4, 3))
-    value, slope = batch_objective(w, *args, aim)
+    value, slope = batch_objective(w, *args, target)
     for b in range(4):
         for c in range(3):
             move = np.zeros_like(w)
             move[b, c] = 1e-5
-            of = [batch_objective(w + s * move, *args, aim)[0] for s in (1, -1)]
+            of = [batch_objective(w + s * move, *args, target)[0] for s in (1, -1)]
             assert slope[b, c] == pytest.approx((of[0] - of[1]) / 2e-5, rel=1e-6, abs=1e-9)
     # Ranges of instances add up.
-    parts = [batch_objective(w, *args, aim, a, b) for a, b in ((0, 1), (1, 3))]
+    parts = [batch_objective(w, *args, target, a, b) for a, b in ((0, 1), (1, 3))]
     assert sum(p[0] for p in parts) == pytest.approx(value, rel=1e-14)
     np.testing.assert_allclose(sum(p[1] for p in parts), slope, rtol=1e-12, atol=1e-15)
 
@@ -268,16 +268,16 @@ def test_the_slope_in_the_weights_is_that_of_the_value(metric: str, sums: str) -
 def test_the_objective_is_the_mean_over_samples_of_what_is_expected() -> None:
     tables, label = some_tables(4, n=2)
     rows = rows_of(tables, "binary", mean=True)
-    aim = aim_of(label, rows.offsets, paper=True)
-    pools = pools_of(rows.offsets, label, keys(len(label)))
+    target = aim_of(label, rows.offsets, paper=True)
+    pools = sampling_pools(rows.offsets, label, keys(len(label)))
     samples = draw_samples(np.array([0, 1]), pools, np.ones(2, dtype=np.uint64), epsilon=4, n_samples=2)
     w = np.random.default_rng(3).normal(size=(4, 3))
     score = np.array([(rows.X[a:b] * w[rows.block[a:b]]).sum() for a, b in pairwise(rows.starts)])
     right = 0.0
     for t in range(4):
         slots = samples.slot[samples.item[samples.starts[t] : samples.starts[t + 1]]]
-        right += oracle.expected(score[slots].tolist(), oracle.ndcg(aim.gain[slots].tolist(), 0), 1 / 16)[0] / 2
-    assert batch_objective(w, samples, *rows[1:4], aim)[0] == pytest.approx(right, rel=1e-13)
+        right += oracle.expected(score[slots].tolist(), oracle.ndcg(target.gain[slots].tolist(), 0), 1 / 16)[0] / 2
+    assert batch_objective(w, samples, *rows[1:4], target)[0] == pytest.approx(right, rel=1e-13)
 
 
 @pytest.mark.parametrize("transform", ["binary", "log"])
@@ -286,9 +286,9 @@ def test_the_objective_is_the_mean_over_samples_of_what_is_expected() -> None:
 def test_slices_are_the_sums_of_the_tables_cut_to_the_draw(transform: str, below: bool, shared: bool) -> None:
     tables, label = some_tables(6, n=3)
     rows = rows_of(tables, transform, mean=True, below=below, blocks=not shared)
-    pools = pools_of(rows.offsets, label, keys(len(label)))
+    pools = sampling_pools(rows.offsets, label, keys(len(label)))
     samples = draw_samples(np.arange(3), pools, np.arange(3, dtype=np.uint64), epsilon=4, n_samples=2)
-    slices = Slices(rows.source, rows.value, binary=transform == "binary", below=below)
+    slices = SliceTerms(rows.source, rows.value, binary=transform == "binary", below=below)
     # The weight of a list multiplies all its numbers.
     weight = 1.0 + rows.source % 3
     cut, own, block, X = slice_rows(samples, *rows[1:3], rows.X * weight[:, None], slices)
@@ -312,16 +312,16 @@ def test_slices_are_the_sums_of_the_tables_cut_to_the_draw(transform: str, below
 def test_penalty_shrinks_all_weights_as_if_they_were_touched() -> None:
     tables, label = some_tables(7, n=4)
     rows = rows_of(tables, "log", mean=True)
-    aim = aim_of(label, rows.offsets)
-    pools = pools_of(rows.offsets, label, keys(len(label)))
+    target = aim_of(label, rows.offsets)
+    pools = sampling_pools(rows.offsets, label, keys(len(label)))
     seeds = np.arange(4, dtype=np.uint64)
     w = np.random.default_rng(5).normal(size=(5, 3))
     one = w.copy()
     order = np.array([2, 0, 3])
-    sgd_pass(one, order, pools, seeds, 3, *rows[1:4], aim, epsilon=4, learning_rate=2.0, l2=0.25)
+    sgd_pass(one, order, pools, seeds, 3, *rows[1:4], target, epsilon=4, learning_rate=2.0, l2=0.25)
     for n in order:
         samples = draw_samples(np.array([n]), pools, seeds, number=3, epsilon=4, n_samples=1)
-        _, slope = batch_objective(w, samples, *rows[1:4], aim)
+        _, slope = batch_objective(w, samples, *rows[1:4], target)
         w = (w + 2.0 * slope) / 1.5
     np.testing.assert_allclose(one, w, rtol=1e-12)
 
@@ -329,11 +329,11 @@ def test_penalty_shrinks_all_weights_as_if_they_were_touched() -> None:
 def test_a_penalty_beyond_all_measure_leaves_nothing() -> None:
     tables, label = some_tables(7, n=4)
     rows = rows_of(tables, "log", mean=True)
-    pools = pools_of(rows.offsets, label, keys(len(label)))
+    pools = sampling_pools(rows.offsets, label, keys(len(label)))
     w = np.ones((4, 3))
     order = np.tile(np.arange(4), 40)
-    aim = aim_of(label, rows.offsets)
-    value = sgd_pass(w, order, pools, keys(4), 0, *rows[1:4], aim, learning_rate=1.0, l2=1e6)
+    target = aim_of(label, rows.offsets)
+    value = sgd_pass(w, order, pools, keys(4), 0, *rows[1:4], target, learning_rate=1.0, l2=1e6)
     assert np.isfinite(value)
     assert np.abs(w).max() < 1e-5
 
@@ -341,11 +341,11 @@ def test_a_penalty_beyond_all_measure_leaves_nothing() -> None:
 def test_several_draws_of_a_visit_are_shorter_steps() -> None:
     tables, label = some_tables(8, n=1)
     rows = rows_of(tables, "log", mean=True)
-    pools = pools_of(rows.offsets, label, keys(len(label)))
-    aim = aim_of(label, rows.offsets)
+    pools = sampling_pools(rows.offsets, label, keys(len(label)))
+    target = aim_of(label, rows.offsets)
     w = np.zeros((4, 3))
     several = w.copy()
-    sgd_pass(several, np.array([0]), pools, SEED, 0, *rows[1:4], aim, epsilon=4, n_samples=3, learning_rate=6.0)
+    sgd_pass(several, np.array([0]), pools, SEED, 0, *rows[1:4], target, epsilon=4, n_samples=3, learning_rate=6.0)
     samples = draw_samples(np.array([0]), pools, SEED, epsilon=4, n_samples=3)
     for t in range(3):
         slots = samples.slot[samples.item[samples.starts[t] : samples.starts[t + 1]]]
@@ -354,11 +354,11 @@ def test_several_draws_of_a_visit_are_shorter_steps() -> None:
         sgd_pass(
             w,
             np.array([0]),
-            pools_of(rows.offsets, alone, keys(len(label))),
+            sampling_pools(rows.offsets, alone, keys(len(label))),
             SEED,
             0,
             *rows[1:4],
-            aim,
+            target,
             learning_rate=2.0,
         )
     np.testing.assert_allclose(several, w, rtol=1e-13)
@@ -389,8 +389,8 @@ def test_the_order_of_instances_and_items_changes_no_bit(sums: str) -> None:
     found = []
     for t, lab, s, k in ((tables, label, seeds, key), (moved, moved_label, seeds[order], key[old])):
         rows = rows_of(t, "binary", mean=True)
-        pools = pools_of(rows.offsets, lab, k)
-        slices = Slices(rows.source, rows.value, binary=True) if sums == "slice" else None
+        pools = sampling_pools(rows.offsets, lab, k)
+        slices = SliceTerms(rows.source, rows.value, binary=True) if sums == "slice" else None
         w = np.zeros((4, 3))
         for number in range(3):
             visits = visit_order(np.arange(6), s, number)
@@ -403,7 +403,7 @@ def test_the_order_of_instances_and_items_changes_no_bit(sums: str) -> None:
 def test_weights_that_run_away_are_said_to() -> None:
     tables, label = some_tables(10)
     rows = rows_of(tables, "log", mean=True)
-    pools = pools_of(rows.offsets, label, keys(len(label)))
+    pools = sampling_pools(rows.offsets, label, keys(len(label)))
     w = np.full((4, 3), np.inf)
     assert np.isnan(sgd_pass(w, np.arange(5), pools, keys(5), 0, *rows[1:4], aim_of(label, rows.offsets)))
 
@@ -430,11 +430,11 @@ def synthetic(n: int, seed: int) -> tuple[list[np.ndarray], np.ndarray]:
 def test_it_learns_whom_to_believe_and_whom_to_invert() -> None:
     tables, label = synthetic(60, 0)
     rows = rows_of(tables, "log", mean=True)
-    pools = pools_of(rows.offsets, label, keys(len(label)))
-    seeds, aim = keys(60), aim_of(label, rows.offsets)
+    pools = sampling_pools(rows.offsets, label, keys(len(label)))
+    seeds, target = keys(60), aim_of(label, rows.offsets)
     w = np.zeros((8, 3))
     met = [
-        sgd_pass(w, visit_order(np.arange(60), seeds, number), pools, seeds, number, *rows[1:4], aim)
+        sgd_pass(w, visit_order(np.arange(60), seeds, number), pools, seeds, number, *rows[1:4], target)
         for number in range(30)
     ]
     assert met[-1] > met[0] + 0.1
@@ -445,13 +445,13 @@ def test_it_learns_whom_to_believe_and_whom_to_invert() -> None:
 
 def test_gains_of_labels() -> None:
     label, offsets = np.array([0.0, 2.5, np.nan, 1200.0, 1199.0, 0.0]), np.array([0, 3, 3, 6])
-    gain = gains_of("ndcg", label, offsets)
+    gain = metric_gains("ndcg", label, offsets)
     np.testing.assert_allclose(gain[:2], [0, 2**2.5 - 1])
     assert np.isnan(gain[2])
     np.testing.assert_allclose(gain[3:], [2.0**30, 2.0**29, 0])
-    assert gains_of("ap", label, offsets, rel=2.0).tolist()[:2] == [0.0, 1.0]
-    np.testing.assert_allclose(gains_of("err", label[:2], np.array([0, 2]), most=4.0), [0, (2**2.5 - 1) / 16])
-    assert gains_of("ndcg", np.zeros(0), np.array([0, 0])).tolist() == []
+    assert metric_gains("ap", label, offsets, rel=2.0).tolist()[:2] == [0.0, 1.0]
+    np.testing.assert_allclose(metric_gains("err", label[:2], np.array([0, 2]), most=4.0), [0, (2**2.5 - 1) / 16])
+    assert metric_gains("ndcg", np.zeros(0), np.array([0, 0])).tolist() == []
 
 
 _PLAIN = """
@@ -465,17 +465,17 @@ def plain() -> list[Any]:
     """Return numbers from all of the kernels."""
     tables, label = some_tables(12, n=3)
     rows = rows_of(tables, "log", mean=True)
-    pools = pools_of(rows.offsets, label, keys(len(label)))
+    pools = sampling_pools(rows.offsets, label, keys(len(label)))
     out: list[Any] = []
     for metric in ("ndcg", "err", "kendall"):
-        for slices in (None, Slices(rows.source, rows.value)):
+        for slices in (None, SliceTerms(rows.source, rows.value)):
             w = np.full((4, 3), 0.1)
-            aim = aim_of(label, rows.offsets, metric)
+            target = aim_of(label, rows.offsets, metric)
             seeds = keys(3) + np.uint64(2**63)
-            met = sgd_pass(w, np.arange(3), pools, seeds, 1, *rows[1:4], aim, epsilon=4, l2=0.1, slices=slices)
+            met = sgd_pass(w, np.arange(3), pools, seeds, 1, *rows[1:4], target, epsilon=4, l2=0.1, slices=slices)
             samples = draw_samples(np.arange(3), pools, seeds, epsilon=4, n_samples=2)
             args: tuple[Any, ...] = (samples, *rows[1:4])
-            value, slope = batch_objective(w, *(slice_rows(*args, slices) if slices else args), aim)
+            value, slope = batch_objective(w, *(slice_rows(*args, slices) if slices else args), target)
             out.append([met, w.tolist(), value, slope.tolist(), samples.slot.tolist()])
     return out
 
@@ -492,8 +492,8 @@ def test_plain_python_gives_the_same() -> None:
 
 def test_pools_are_what_their_name_says() -> None:
     label = np.array([1.0, 0.0, 1.0, np.nan, 5.0, 5.0])
-    pools = pools_of(np.array([0, 4, 6]), label, np.array([3, 2, 1, 0, 9, 8], dtype=np.uint64))
-    assert isinstance(pools, Pools)
+    pools = sampling_pools(np.array([0, 4, 6]), label, np.array([3, 2, 1, 0, 9, 8], dtype=np.uint64))
+    assert isinstance(pools, SamplingPools)
     assert pools.slot.tolist() == [1, 2, 0, 5, 4]
     assert pools.group.tolist() == [0, 1, 3, 5]
     assert pools.starts.tolist() == [0, 2, 3]

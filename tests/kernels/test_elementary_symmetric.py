@@ -188,7 +188,7 @@ import numpy as np
 from concordant.kernels.graded_lists import Graded
 from concordant.ranking import partitions
 rng = np.random.default_rng(0)
-lists = Graded.of(np.array([2.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]), np.array([0, 6, 8]))
+lists = GradedLists.of(np.array([2.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]), np.array([0, 6, 8]))
 score = rng.normal(size=8) * 500
 out = []
 for scale in (1.0, 1e-3):

@@ -14,12 +14,12 @@ from tests.oracles import lambdarank as oracle
 
 from concordant.kernels import lambdarank as kernel
 from concordant.kernels.lists import offsets_of
-from concordant.kernels.svd_tables import Goal, Rows
+from concordant.kernels.svd_tables import FeatureRows, LambdaTarget
 
 CODES = {"ndcg": kernel.PLACES, "p": kernel.PLACES, "err": kernel.ERR, "map": kernel.AP, "mrr": kernel.RR}
 
 
-def goal_of(name: str, labels: list[float], budget: int = 0, calm: bool = False) -> Goal:
+def goal_of(name: str, labels: list[float], budget: int = 0, normalise: bool = False) -> LambdaTarget:
     """Return what to learn for in one instance whose labels come highest first."""
     kind, _, cut = name.partition("@")
     n = len(labels)
@@ -31,7 +31,7 @@ def goal_of(name: str, labels: list[float], budget: int = 0, calm: bool = False)
     gain = np.exp2(np.maximum(label, 0.0)) - 1.0
     relevant = (label >= 1).astype(np.float64)
     if name == "pairs":
-        return Goal(kernel.PAIRS, gain, level, np.arange(n), place, np.ones(1), budget, calm)
+        return LambdaTarget(kernel.PAIRS, gain, level, np.arange(n), place, np.ones(1), budget, normalise)
     worth, places, scale = {
         "ndcg": (
             gain,
@@ -43,12 +43,12 @@ def goal_of(name: str, labels: list[float], budget: int = 0, calm: bool = False)
         "map": (relevant, seen / place, 1.0 / max(relevant.sum(), 1)),
         "mrr": (relevant, seen / place, 1.0),
     }[kind]
-    return Goal(CODES[kind], worth, level, np.arange(n), places, np.array([scale]), budget, calm)
+    return LambdaTarget(CODES[kind], worth, level, np.arange(n), places, np.array([scale]), budget, normalise)
 
 
-def slopes(scores: Any, goal: Goal, draw: float = 0.0) -> Any:
+def slopes(scores: Any, target: LambdaTarget, draw: float = 0.0) -> Any:
     out = np.empty(len(scores))
-    kernel.lambdas(np.asarray(scores, dtype=np.float64), goal, 0, 0, draw, out)
+    kernel.lambdas(np.asarray(scores, dtype=np.float64), target, 0, 0, draw, out)
     return out
 
 
@@ -90,9 +90,9 @@ def test_worked_case(golden: Callable[[str], dict[str, Any]]) -> None:
         order = np.argsort(-labels, kind="stable")
         for name, wanted in (("ndcg", "lam"), ("pairs", "ranknet_lam")):
             # Ties are placed as the items come in the file.
-            goal = goal_of(name, labels[order].tolist())._replace(by_tie=np.argsort(order))
+            target = goal_of(name, labels[order].tolist())._replace(by_tie=np.argsort(order))
             want = np.array(case["expected"][wanted])[order]
-            assert slopes(scores[order], goal) == pytest.approx(want, abs=content["abs_tol"])
+            assert slopes(scores[order], target) == pytest.approx(want, abs=content["abs_tol"])
         pairs = oracle.changes("pairs", scores.tolist(), labels.tolist())
         assert oracle.cost(pairs, scores.tolist()) == pytest.approx(case["expected"]["cross_entropy"])
 
@@ -107,9 +107,9 @@ def test_scores_that_are_far_apart_neither_overflow_nor_lose_their_pull() -> Non
 
 def test_scores_that_differ_in_their_last_bits_are_ties() -> None:
     labels = [1.0, 0.0, 0.0]
-    goal = goal_of("ndcg", labels)._replace(by_tie=np.array([2, 0, 1]))
-    tied = slopes([0.3, 0.3, 0.3], goal)
-    noisy = slopes([0.3, 0.1 + 0.2, 0.3 * (1 - 1e-15)], goal)
+    target = goal_of("ndcg", labels)._replace(by_tie=np.array([2, 0, 1]))
+    tied = slopes([0.3, 0.3, 0.3], target)
+    noisy = slopes([0.3, 0.1 + 0.2, 0.3 * (1 - 1e-15)], target)
     assert noisy == pytest.approx(tied, abs=1e-12)
     # The tie places the third item first, so that passing it is worth more than passing the second.
     assert tied[2] > tied[1] > 0
@@ -120,8 +120,10 @@ def test_a_loud_instance_is_calmed_by_the_sum_of_its_pulls() -> None:
     plain = slopes(scores, goal_of("pairs", labels))
     # Each pull lowers one slope and raises another: of five pairs, those of the first item and of the second.
     pulls = sum(1.0 / (1.0 + math.exp(scores[i] - scores[j])) for i in (0, 1) for j in range(i + 1, 4))
-    assert slopes(scores, goal_of("pairs", labels, calm=True)) == pytest.approx(plain * math.log2(1 + pulls) / pulls)
-    assert slopes(scores, goal_of("pairs", [1.0] * 4, calm=True)).tolist() == [0.0] * 4
+    assert slopes(scores, goal_of("pairs", labels, normalise=True)) == pytest.approx(
+        plain * math.log2(1 + pulls) / pulls
+    )
+    assert slopes(scores, goal_of("pairs", [1.0] * 4, normalise=True)).tolist() == [0.0] * 4
 
 
 def test_thinned_slopes_are_right_on_average_and_keep_rare_labels_and_the_top() -> None:
@@ -146,9 +148,9 @@ def test_thinned_slopes_are_right_on_average_and_keep_rare_labels_and_the_top() 
     )
 
 
-def rows_of(X: Any, block: list[int], lengths: list[int], sources: int = 0, p: int = 1) -> Rows:
+def rows_of(X: Any, block: list[int], lengths: list[int], sources: int = 0, p: int = 1) -> FeatureRows:
     rng = np.random.default_rng(5)
-    return Rows(
+    return FeatureRows(
         offsets=np.array([0, len(lengths)]),
         starts=offsets_of(np.array(lengths)),
         block=np.array(block, dtype=np.int32),
@@ -159,7 +161,7 @@ def rows_of(X: Any, block: list[int], lengths: list[int], sources: int = 0, p: i
     )
 
 
-def small_rows(p: int) -> Rows:
+def small_rows(p: int) -> FeatureRows:
     """Return five slots with rows of up to three blocks."""
     rng = np.random.default_rng(7)
     block = [0, 1, 2, 0, 2, 1, 0, 1]
@@ -168,7 +170,7 @@ def small_rows(p: int) -> Rows:
 
 def test_a_pass_moves_linear_weights_against_the_slope_of_each_instance() -> None:
     rows, labels = small_rows(1), [2.0, 1.0, 1.0, 0.0, 0.0]
-    goal = goal_of("ndcg", labels)
+    target = goal_of("ndcg", labels)
     w = np.random.default_rng(1).normal(size=(3, 3))
     slot = np.repeat(np.arange(5), np.diff(rows.starts))
     score = np.zeros(5)
@@ -177,14 +179,14 @@ def test_a_pass_moves_linear_weights_against_the_slope_of_each_instance() -> Non
     want = 0.98 * w
     np.add.at(want, rows.block, -0.1 * slope[slot, None] * rows.X)
     got = w.copy()
-    kernel.linear_pass(np.array([0]), np.zeros(1), rows, goal, 0.1, 0.2, got)
+    kernel.linear_pass(np.array([0]), np.zeros(1), rows, target, 0.1, 0.2, got)
     np.testing.assert_allclose(got, want, atol=1e-13)
 
 
 @pytest.mark.parametrize("p", [1, 2])
 def test_a_pass_moves_a_hidden_layer_against_finite_differences(p: int) -> None:
     rows, labels = small_rows(p), [2.0, 1.0, 1.0, 0.0, 0.0]
-    goal = goal_of("ndcg", labels)
+    target = goal_of("ndcg", labels)
     rng = np.random.default_rng(2)
     units = 4
     shapes = [(3, 3 * p + 1, units), (units,), (units,)]
@@ -197,7 +199,7 @@ def test_a_pass_moves_a_hidden_layer_against_finite_differences(p: int) -> None:
 
     pairs = oracle.changes("ndcg", scores(before).tolist(), labels)
     after = [a.copy() for a in before]
-    kernel.hidden_pass(np.array([0]), np.zeros(1), rows, goal, 1e-3, 0.0, *after)
+    kernel.hidden_pass(np.array([0]), np.zeros(1), rows, target, 1e-3, 0.0, *after)
     for which, array in enumerate(before):
         moved = (array - after[which]) / 1e-3
         for at in np.ndindex(array.shape):
@@ -245,7 +247,7 @@ def test_worked_step_of_the_linear_model(golden: Callable[[str], dict[str, Any]]
     rows = rows_of(X[order], [0] * n, [1] * n)
     w = np.array([case["input"]["w0"]])
     assert X @ w[0] == pytest.approx(case["expected"]["s"], abs=content["abs_tol"])
-    goal = goal_of("ndcg", labels[order].tolist())
-    kernel.linear_pass(np.array([0]), np.zeros(1), rows, goal, case["input"]["eta"], 0.0, w)
+    target = goal_of("ndcg", labels[order].tolist())
+    kernel.linear_pass(np.array([0]), np.zeros(1), rows, target, case["input"]["eta"], 0.0, w)
     assert w.shape == (1, d)
     assert w[0] == pytest.approx(case["expected"]["w1"], abs=content["abs_tol"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from concordant.kernels.lists import offsets_of
-from concordant.kernels.listwise import cross_entropy, curvature, spreads
+from concordant.kernels.listwise import cross_entropy, hessian, spreads
 
 # Two instances of 3 and 2 slots, and one without rows; slot 2 takes no part, and slot 3 has two rows of one block.
 OFFSETS = np.array([0, 3, 5, 6])
@@ -61,7 +61,7 @@ def test_gradient_is_that_of_differences() -> None:
 
 def test_curvature_is_that_of_differences() -> None:
     got = np.zeros((6, 6))
-    curvature(OFFSETS, STARTS, BLOCK, X, W, TARGET, ALL, got)
+    hessian(OFFSETS, STARTS, BLOCK, X, W, TARGET, ALL, got)
     step = 1e-6
     for i in range(W.size):
         move = np.zeros(W.size)

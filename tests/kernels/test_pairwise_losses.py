@@ -9,13 +9,13 @@ import pytest
 
 from concordant.arrays import Floats
 from concordant.kernels import pairwise_losses
-from concordant.kernels.graded_lists import Graded
+from concordant.kernels.graded_lists import GradedLists
 from concordant.kernels.pairwise_losses import DAVIDSON, LOGISTIC, RAO_KUPPER
 
 MODELS = [LOGISTIC, RAO_KUPPER, DAVIDSON]
 
 
-def run(kernel: Any, score: Floats, lists: Graded, model: int = LOGISTIC, extra: float = 0.0) -> list[Floats]:
+def run(kernel: Any, score: Floats, lists: GradedLists, model: int = LOGISTIC, extra: float = 0.0) -> list[Floats]:
     """Return the slope by row, the value and the slope by the extra parameter by list."""
     slope = np.full(len(score), np.nan)
     value, by_extra = np.full((2, len(lists.offsets) - 1), np.nan)
@@ -57,9 +57,9 @@ def dense(score: Floats, label: Floats, model: int, extra: float) -> tuple[Float
     return by_delta.sum(1) - by_delta.sum(0), float(value.sum()), float(by_extra.sum())
 
 
-def graded(rng: np.random.Generator, sizes: list[int], levels: int) -> Graded:
+def graded(rng: np.random.Generator, sizes: list[int], levels: int) -> GradedLists:
     label = [np.sort(rng.integers(0, levels, n))[::-1] for n in sizes]
-    return Graded.of(np.concatenate(label).astype(np.float64), np.cumsum([0, *sizes], dtype=np.int64))
+    return GradedLists.of(np.concatenate(label).astype(np.float64), np.cumsum([0, *sizes], dtype=np.int64))
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -96,7 +96,7 @@ def test_shared_powers_and_powers_of_each_pair_agree(model: int, extra: float) -
     rng = np.random.default_rng(8)
     label = np.sort(rng.integers(0, 3, 12))[::-1]
     score = rng.normal(size=12) * 5
-    lists = Graded.of(label.astype(np.float64), np.array([0, 12]))
+    lists = GradedLists.of(label.astype(np.float64), np.array([0, 12]))
     slope, value, by_extra = run(pairwise_losses.pairs, score, lists, model, extra)
     far, cost, own = np.zeros(12), 0.0, 0.0
     for j in range(12):
@@ -116,7 +116,7 @@ def test_shared_powers_and_powers_of_each_pair_agree(model: int, extra: float) -
 @pytest.mark.parametrize("lowest", [-150.0, -1000.0])
 def test_small_losses_keep_all_their_digits(model: int, lowest: float) -> None:
     # With and without a common exponent.
-    lists = Graded.of(np.array([2.0, 1.0, 0.0]), np.array([0, 3]))
+    lists = GradedLists.of(np.array([2.0, 1.0, 0.0]), np.array([0, 3]))
     for gap in (20.0, 60.0, 100.0):
         _, value, _ = run(pairwise_losses.pairs, np.array([gap, 0.0, lowest]), lists, model, -30.0)
         delta = np.array([gap, -lowest, gap - lowest])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.oracles import crf as oracle
 
 from concordant.kernels import permutation_dp
-from concordant.kernels.permutation_dp import LARGEST, METRICS, batch_expected, expected_metric, room_for
+from concordant.kernels.permutation_dp import LARGEST, METRICS, batch_expected, expected_metric, workspace_for
 
 NAMES = ["ndcg", "err", "ap", "p", "rr", "kendall"]
 
@@ -197,7 +197,7 @@ def test_many_samples_of_different_sizes_are_each_its_own(paper: bool) -> None:
     f, label = rng.normal(size=starts[-1]), rng.integers(0, 3, starts[-1]).astype(float)
     gain = gains("ap", label)
     values, grad = np.full(5, -1.0), np.full(starts[-1], -1.0)
-    batch_expected(starts, f, paper, METRICS["ap"], gain, label, 2, 1, 5, values, grad, *room_for(8))
+    batch_expected(starts, f, paper, METRICS["ap"], gain, label, 2, 1, 5, values, grad, *workspace_for(8))
     assert values[0] == -1.0
     assert grad[:3].tolist() == [-1.0] * 3
     for s in range(1, 5):
@@ -261,4 +261,4 @@ def test_golden_expected_metrics_and_slopes(golden: Callable[[str], dict[str, An
 def test_codes_and_room() -> None:
     assert sorted(METRICS) == sorted(NAMES)
     assert METRICS["rr"] == permutation_dp.ERR
-    assert len(room_for(LARGEST).sets) == 4 << LARGEST
+    assert len(workspace_for(LARGEST).sets) == 4 << LARGEST

@@ -14,7 +14,7 @@ from tests.oracles import svd as oracle
 
 from concordant.kernels import svd
 from concordant.kernels.lists import offsets_of
-from concordant.kernels.svd_tables import Pool
+from concordant.kernels.svd_tables import PairwiseProblems
 
 STRENGTHS = ("binary", "rankdiff", "log", "count")
 
@@ -31,7 +31,7 @@ def gaps_of(rank: list[int], strength: str) -> Any:
     return np.array([b - a for a, b in zip(x, x[1:] + x[-1:], strict=True)]) / z
 
 
-def pool_of(lists: list[list[int]], strength: str, n: int, below: bool, others: int = 0) -> Pool:
+def pool_of(lists: list[list[int]], strength: str, n: int, below: bool, others: int = 0) -> PairwiseProblems:
     """Return one problem: the i-th rank of a list is that of item i; 0 leaves it out."""
     gap, at, lengths = [], [], []
     for rank in lists:
@@ -40,7 +40,7 @@ def pool_of(lists: list[list[int]], strength: str, n: int, below: bool, others: 
         at += held
         lengths.append(len(held))
     none = np.zeros(0, dtype=np.int64)
-    return Pool(
+    return PairwiseProblems(
         gap=np.concatenate([np.zeros(0), *gap]),
         at=np.array(at, dtype=np.int64),
         offsets=offsets_of(np.array(lengths)),

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import concordant as cc
 from concordant.cli._group import build
 from concordant.errors import DataShiftWarning, FormatError
-from concordant.features.expert_features import WeightBlocks, item_sums, potentials
+from concordant.features.expert_features import WeightBlocks, potential_scores, potentials
 from concordant.learning.shift import PartialSummary, TrainingSummary
 
 Sample = tuple[cc.Preferences, cc.Labels]
@@ -160,7 +160,7 @@ def test_deep_lists_by_plain_arithmetic() -> None:
                 want[i] += alpha - below * minus * 0.25 + said * math.sqrt(min(depth / r, 1.0))
         how: dict[str, Any] = {"missing": "below" if below else "unknown", "trained_on": trained_on}
         blocks, codes = WeightBlocks(["x", "y"], -1), np.array([0, 1])
-        np.testing.assert_allclose(item_sums(votes, blocks, codes, w, **how), list(want.values()), atol=1e-12)
+        np.testing.assert_allclose(potential_scores(votes, blocks, codes, w, **how), list(want.values()), atol=1e-12)
         slow = potentials(votes, blocks, codes, **how)
         np.testing.assert_allclose(slow.scores(w) + slow.base(w)[0], list(want.values()), atol=1e-12)
 

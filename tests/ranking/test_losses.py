@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.oracles import graded as oracle
 
 from concordant.arrays import Floats
-from concordant.kernels.graded_lists import Graded
+from concordant.kernels.graded_lists import GradedLists
 from concordant.ranking import losses
 
 PAIRS = ["logistic", "hinge", "quadratic"]
@@ -23,7 +23,7 @@ TIES = ["davidson", "rao_kupper"]
 LOSSES = [*PAIRS, *STAGES, *TIES]
 
 
-def run(name: str, score: Floats, lists: Graded, extra: float = 0.0) -> tuple[float, Floats, float]:
+def run(name: str, score: Floats, lists: GradedLists, extra: float = 0.0) -> tuple[float, Floats, float]:
     """Return the loss, its slope and its slope by the extra parameter (0 where there is none)."""
     slope, extra_slope = np.full(len(score), np.nan), np.full(1, np.nan)
     if name in TIES:
@@ -45,9 +45,9 @@ def plain(name: str, score: Floats, label: Floats, extra: float, digits: int) ->
     return oracle.over_pairs(getattr(oracle, name), score.tolist(), label.tolist(), extra, digits)
 
 
-def one_list(labels: Any) -> Graded:
+def one_list(labels: Any) -> GradedLists:
     label = np.sort(np.asarray(labels, dtype=np.float64))[::-1].copy()
-    return Graded.of(label, np.array([0, len(label)]))
+    return GradedLists.of(label, np.array([0, len(label)]))
 
 
 @pytest.mark.parametrize("case", range(3))
@@ -117,7 +117,7 @@ def test_scores_and_parameters_of_any_size(name: str, extra: float, span: float)
 @pytest.mark.parametrize(("name", "extra"), [*((n, 0.0) for n in LOSSES), *((n, e) for n in TIES for e in (-1.5, 2.0))])
 def test_slopes_are_those_of_the_values(name: str, extra: float) -> None:
     rng = np.random.default_rng(11)
-    lists = Graded.of(np.array([3.0, 3, 1, 1, 0, 5, 2, 2, 2, 1, 1, 4]), np.array([0, 5, 5, 11, 12]))
+    lists = GradedLists.of(np.array([3.0, 3, 1, 1, 0, 5, 2, 2, 2, 1, 1, 4]), np.array([0, 5, 5, 11, 12]))
     score = rng.normal(size=12)
     _, slope, by_extra = run(name, score, lists, extra)
     # Where the hinge bends there is no slope to compare with: the step stays clear of it.
@@ -142,7 +142,7 @@ def test_what_all_scores_have_in_common_does_not_matter(name: str) -> None:
     rng = np.random.default_rng(2)
     sizes = [1, 3, 40, 90]
     label = np.concatenate([np.sort(rng.integers(0, 5, n))[::-1] for n in sizes]).astype(np.float64)
-    lists = Graded.of(label, np.cumsum([0, *sizes]))
+    lists = GradedLists.of(label, np.cumsum([0, *sizes]))
     # On a binary grid, so that shifted differences are the same numbers.
     score = np.round(rng.normal(size=len(label)) * 2, 1) // 0.0625 * 0.0625
     at_rest = run(name, score, lists, 0.5)
@@ -169,7 +169,7 @@ def test_one_score_far_from_the_others_does_not_blur_them(name: str) -> None:
 def test_lists_of_nothing_and_of_one_row_add_nothing(name: str) -> None:
     for sizes in ([], [0], [1], [0, 1, 0, 1]):
         n = sum(sizes)
-        lists = Graded.of(np.ones(n), np.cumsum([0, *sizes], dtype=np.int64))
+        lists = GradedLists.of(np.ones(n), np.cumsum([0, *sizes], dtype=np.int64))
         value, slope, by_extra = run(name, np.full(n, 7.0), lists, 0.2)
         assert value == 0.0
         assert by_extra == 0.0

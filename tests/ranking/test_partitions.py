@@ -16,7 +16,7 @@ from tests.oracles import staged
 
 import concordant as cc
 from concordant.errors import DataError, ParameterError
-from concordant.kernels.graded_lists import Graded
+from concordant.kernels.graded_lists import GradedLists
 from concordant.ranking import losses, partitions
 
 Golden = Callable[[str], dict[str, Any]]
@@ -24,9 +24,9 @@ Floats = NDArray[np.float64]
 POTENTIALS: list[partitions.Potential] = ["full", "general"]
 
 
-def graded(labels: Any, offsets: list[int] | None = None) -> Graded:
+def graded(labels: Any, offsets: list[int] | None = None) -> GradedLists:
     label = np.array(labels, dtype=np.float64)
-    return Graded.of(label, np.array([0, len(label)] if offsets is None else offsets))
+    return GradedLists.of(label, np.array([0, len(label)] if offsets is None else offsets))
 
 
 # Probabilities.
@@ -225,7 +225,7 @@ def test_what_is_refused() -> None:
 
 # Losses.
 
-LISTS = Graded.of(
+LISTS = GradedLists.of(
     np.array([2.0, 2.0, 1.0, 0.0, 0.0, 1.0, 1.0, 5.0, 3.0, 2.0, 2.0, 2.0, 0.0]),
     np.array([0, 5, 7, 7, 8, 13]),
     np.array([11, 22, 33, 44, 55], dtype=np.uint64),
@@ -295,7 +295,7 @@ def test_one_sample_starts_at_the_observed_block(kind: str) -> None:
 def test_chance_depends_on_seed_turn_and_key_alone() -> None:
     score = np.random.default_rng(3).normal(size=13)
 
-    def slopes(lists: Graded, at: Floats, **more: Any) -> Floats:
+    def slopes(lists: GradedLists, at: Floats, **more: Any) -> Floats:
         out = np.empty(len(at))
         partitions.sampled_partitions(at, lists, out, **more)
         return out

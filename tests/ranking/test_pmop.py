@@ -14,7 +14,7 @@ from tests.oracles import partitions as oracle
 
 import concordant as cc
 from concordant.errors import ConcordantWarning, DataError, ParameterError
-from concordant.kernels.graded_lists import Graded
+from concordant.kernels.graded_lists import GradedLists
 from concordant.ranking.pmop import PMOP
 
 Golden = Callable[[str], dict[str, Any]]
@@ -52,7 +52,7 @@ def test_gradients_of_the_worked_cases(golden: Golden, inference: str, name: str
     X, w = np.array(case["input"]["X"]), np.array(case["input"]["w"])
     label = np.array(case["input"]["labels"], dtype=np.float64)
     order = np.argsort(-label, kind="stable")
-    lists = Graded.of(label[order], np.array([0, len(label)]))
+    lists = GradedLists.of(label[order], np.array([0, len(label)]))
     slope = np.empty(len(label))
     value, extra = PMOP(inference=inference)._loss((X @ w)[order], lists, slope, np.zeros(0), 0)
     assert extra.size == 0

@@ -16,12 +16,12 @@ import concordant as cc
 from concordant.arrays import Floats
 from concordant.errors import ConcordantError, ConcordantWarning, FormatError
 from concordant.execution import watch
-from concordant.kernels.graded_lists import Graded
+from concordant.kernels.graded_lists import GradedLists
 from concordant.kernels.lists import offsets_of
-from concordant.ranking._fitting import Task
-from concordant.ranking.design_matrix import Design, Plain
+from concordant.ranking._fitting import RankerObjective
+from concordant.ranking.design_matrix import DenseDesign, DesignMatrix
 from concordant.ranking.ranker import Ranker
-from concordant.ranking.second_order import Products
+from concordant.ranking.second_order import ProductDesign
 
 FEATURES, LABELS = cc.synthetic.graded_features(24, n_features=6, random_state=5)
 ARRAYS = (
@@ -48,19 +48,21 @@ CLASSES = [cc.RankNet, cc.RankSVM, cc.RankRegress, cc.ListMLE, cc.PairTies, cc.L
 # Gradients.
 
 
-def some_lists(seed: int = 0) -> tuple[Floats, Graded]:
+def some_lists(seed: int = 0) -> tuple[Floats, GradedLists]:
     """Return features and lists of one to seven rows, some of them of one label."""
     rng = np.random.default_rng(seed)
     sizes = np.array([4, 1, 7, 3, 5, 2])
     label = np.concatenate([-np.sort(-rng.integers(0, 3, n)) for n in sizes]).astype(float)
-    return rng.normal(size=(sizes.sum(), 4)), Graded.of(label, offsets_of(sizes), np.arange(6, dtype=np.uint64) + 9)
+    return rng.normal(size=(sizes.sum(), 4)), GradedLists.of(
+        label, offsets_of(sizes), np.arange(6, dtype=np.uint64) + 9
+    )
 
 
-def design_of(Z: Floats, second_order: bool) -> Design:
+def design_of(Z: Floats, second_order: bool) -> DesignMatrix:
     if not second_order:
-        return Plain(Z)
+        return DenseDesign(Z)
     pairs = np.array([[0, 1], [0, 3], [2, 2]])
-    return Products(Z, pairs, np.array([0.1, -0.2, 1.0]), np.array([1.0, 2.0, 0.5]), keep_first=True)
+    return ProductDesign(Z, pairs, np.array([0.1, -0.2, 1.0]), np.array([1.0, 2.0, 0.5]), keep_first=True)
 
 
 @pytest.mark.parametrize("second_order", [False, True])
@@ -71,7 +73,7 @@ def test_the_gradient_of_the_objective_is_that_of_finite_differences(
 ) -> None:
     owner = SMOOTH[name](hidden=hidden)
     Z, lists = some_lists()
-    task = Task(owner, design_of(Z, second_order), lists, np.arange(6))
+    task = RankerObjective(owner, design_of(Z, second_order), lists, np.arange(6))
     rng = np.random.default_rng(3)
     at = 0.5 * rng.normal(size=task.size)
     for instances in (np.arange(6), np.array([0, 2, 3])):
@@ -95,8 +97,8 @@ def test_lambdarank_for_plain_pairs_pulls_like_ranknet() -> None:
     Z, lists = some_lists()
     owner = cc.LambdaRank(metric="pairs", normalise=False, max_items=None)
     w = np.array([0.3, -1.0, 0.2, 0.7])
-    got = Task(owner, Plain(Z), lists, np.arange(6))
-    want = Task(cc.RankNet(), Plain(Z), lists, np.arange(6))
+    got = RankerObjective(owner, DenseDesign(Z), lists, np.arange(6))
+    want = RankerObjective(cc.RankNet(), DenseDesign(Z), lists, np.arange(6))
     for k in range(6):
         own = lists.level[lists.offsets[k] : lists.offsets[k + 1]]
         pairs = (own[:, None] < own[None, :]).sum()
@@ -110,8 +112,8 @@ def test_a_worked_step_of_lambdarank(golden: Callable[[str], dict[str, Any]]) ->
     (case,) = [c for c in content["cases"] if c["name"] == "lambdarank_svd"]
     X, label = np.array(case["expected"]["X"]), np.array(case["input"]["labels"], dtype=float)
     order = np.argsort(-label, kind="stable")
-    lists = Graded.of(label[order], np.array([0, len(label)]))
-    task = Task(cc.LambdaRank(normalise=False), Plain(X[order]), lists, np.array([0]))
+    lists = GradedLists.of(label[order], np.array([0, len(label)]))
+    task = RankerObjective(cc.LambdaRank(normalise=False), DenseDesign(X[order]), lists, np.array([0]))
     w = np.array(case["input"]["w0"])
     slope = task.value(w, np.array([0]), 0.0, 0)[1]
     np.testing.assert_allclose(w - case["input"]["eta"] * slope, case["expected"]["w1"], atol=content["abs_tol"])
@@ -177,7 +179,7 @@ def test_the_default_fit_is_close_to_the_lowest_point(name: str) -> None:
 @pytest.mark.parametrize("name", list(SMOOTH))
 def test_steps_by_single_instances_come_near_the_lowest_point(name: str, solver: str) -> None:
     best = SMOOTH[name](l2=0.1).fit(FEATURES, LABELS)
-    start = Task(SMOOTH[name](), *started(best)).value(
+    start = RankerObjective(SMOOTH[name](), *started(best)).value(
         np.zeros(len(best.coefficients_) + best._n_extra), np.arange(24), 0.1, 0
     )[0]
     model = SMOOTH[name](l2=0.1, solver=solver).fit(FEATURES, LABELS)
@@ -187,12 +189,12 @@ def test_steps_by_single_instances_come_near_the_lowest_point(name: str, solver:
     assert np.corrcoef(model.predict(FEATURES).score, best.predict(FEATURES).score)[0, 1] > 0.9
 
 
-def started(model: Ranker) -> tuple[Design, Graded, Any]:
+def started(model: Ranker) -> tuple[DesignMatrix, GradedLists, Any]:
     """Return the columns, lists and numbers of lists with which the whole training part is one task."""
     y = ARRAYS[1]
     order = np.lexsort((-y, FEATURES.slots.instance))
     Z = ((FEATURES.X - model.centre_) * model.scale_)[order]
-    return Plain(Z), Graded.of(y[order], FEATURES.slots.offsets), np.arange(24)
+    return DenseDesign(Z), GradedLists.of(y[order], FEATURES.slots.offsets), np.arange(24)
 
 
 @pytest.mark.parametrize("batch", [1, 5, 24, 100])

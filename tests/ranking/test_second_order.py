@@ -11,12 +11,12 @@ import concordant as cc
 from concordant.arrays import Floats, Ints
 from concordant.ranking import second_order
 from concordant.ranking.design_matrix import Scaling
-from concordant.ranking.second_order import Products, choose_products
+from concordant.ranking.second_order import ProductDesign, select_products
 
 
 def standardised(n: int, F: int, seed: int = 0) -> Floats:
     X = np.random.default_rng(seed).gamma(2.0, size=(n, F))
-    return Scaling.of(X, np.arange(n)).written(X)
+    return Scaling.of(X, np.arange(n)).standardised(X)
 
 
 def written(Z: Floats) -> tuple[Floats, Ints]:
@@ -44,13 +44,13 @@ def test_chosen_as_from_the_written_table(n: int, F: int) -> None:
     for threshold in (0.0, 0.1, 0.3):
         kept = np.abs(value) > threshold
         assert (np.abs(np.abs(value) - threshold) > 1e-9).all(), "no correlation at the very threshold"
-        found = choose_products(Z, y, threshold)
+        found = select_products(Z, y, threshold)
         np.testing.assert_array_equal(found.pairs, pairs[kept])
         np.testing.assert_allclose(found.correlation, value[kept], atol=1e-9)
         np.testing.assert_allclose(found.centre, P[:, kept].mean(axis=0), atol=1e-9)
         np.testing.assert_allclose(found.scale, 1 / P[:, kept].std(axis=0), rtol=1e-8)
         assert found.largest == pytest.approx(np.abs(value).max(), abs=1e-9)
-    few = choose_products(Z, y, 0.0, 7)
+    few = select_products(Z, y, 0.0, 7)
     want = np.sort(np.argsort(-np.abs(value), kind="stable")[:7])
     np.testing.assert_array_equal(few.pairs, pairs[want])
 
@@ -59,12 +59,12 @@ def test_constant_features_and_products_are_never_chosen() -> None:
     rng = np.random.default_rng(0)
     sign = np.where(np.arange(200) % 2, 1.0, -1.0)
     X = np.column_stack([sign, np.full(200, 3.0), rng.normal(size=200)])
-    Z = Scaling.of(X, np.arange(200)).written(X)
-    found = choose_products(Z, rng.normal(size=200), 0.0)
+    Z = Scaling.of(X, np.arange(200)).standardised(X)
+    found = select_products(Z, rng.normal(size=200), 0.0)
     # The square of a sign is 1, and whatever is multiplied with a constant feature is 0.
     assert found.pairs.tolist() == [[0, 2], [2, 2]]
-    assert choose_products(Z, np.ones(200), 0.0).pairs.shape == (0, 2)
-    assert choose_products(Z[:0], np.zeros(0), 0.0).pairs.shape == (0, 2)
+    assert select_products(Z, np.ones(200), 0.0).pairs.shape == (0, 2)
+    assert select_products(Z[:0], np.zeros(0), 0.0).pairs.shape == (0, 2)
 
 
 @pytest.mark.parametrize("way", ["form", "written"])
@@ -81,20 +81,20 @@ def test_products_are_those_of_the_written_table(
     rng = np.random.default_rng(2)
     kept = np.sort(rng.choice(len(pairs), size=min(len(pairs), 40), replace=False))
     P = (P[:, kept] - P[:, kept].mean(axis=0)) / P[:, kept].std(axis=0)
-    design = Products(Z, pairs[kept], written(Z)[0][:, kept].mean(axis=0), 1 / written(Z)[0][:, kept].std(axis=0))
+    design = ProductDesign(Z, pairs[kept], written(Z)[0][:, kept].mean(axis=0), 1 / written(Z)[0][:, kept].std(axis=0))
     design = design._replace(keep_first=keep_first)
     whole = np.column_stack([Z, P]) if keep_first else P
     assert design.n_columns == whole.shape[1]
     for shape in ((whole.shape[1],), (whole.shape[1], 3)):
         w, g = rng.normal(size=shape), rng.normal(size=(n, *shape[1:]))
         np.testing.assert_allclose(design.times(w), whole @ w, atol=1e-8)
-        np.testing.assert_allclose(design.steady_times(w), whole @ w, atol=1e-8)
-        np.testing.assert_allclose(design.against(g), whole.T @ g, atol=1e-7)
+        np.testing.assert_allclose(design.reproducible_times(w), whole @ w, atol=1e-8)
+        np.testing.assert_allclose(design.transposed_times(g), whole.T @ g, atol=1e-7)
         some = rng.permutation(n)[:17]
         np.testing.assert_allclose(design.at(some).times(w), whole[some] @ w, atol=1e-8)
         # A row's score has the same bits alone and in company.
-        np.testing.assert_array_equal(design.at(some).steady_times(w), design.steady_times(w)[some])
-        np.testing.assert_array_equal(design.at(some[:1]).steady_times(w), design.steady_times(w)[some[:1]])
+        np.testing.assert_array_equal(design.at(some).reproducible_times(w), design.reproducible_times(w)[some])
+        np.testing.assert_array_equal(design.at(some[:1]).reproducible_times(w), design.reproducible_times(w)[some[:1]])
 
 
 @pytest.mark.parametrize("keep_first", [False, True])

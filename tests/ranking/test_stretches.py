@@ -7,9 +7,9 @@ import pytest
 
 import concordant as cc
 from concordant.execution import force_threads
-from concordant.kernels.graded_lists import Graded
+from concordant.kernels.graded_lists import GradedLists
 from concordant.ranking import _fitting, design_matrix
-from concordant.ranking.design_matrix import Plain
+from concordant.ranking.design_matrix import DenseDesign
 
 RANKERS = [
     cc.PMOP(max_iter=4),
@@ -46,8 +46,8 @@ def test_the_gradient_of_stretches_is_that_of_their_sum(share: int, monkeypatch:
     rng = np.random.default_rng(3)
     sizes = np.array([4, 2, 5, 3, 6, 2, 4, 8, 3])
     label = np.concatenate([np.sort(rng.integers(0, 3, n))[::-1] for n in sizes]).astype(float)
-    lists = Graded.of(label, np.concatenate([[0], np.cumsum(sizes)]))
-    design = Plain(rng.normal(size=(len(label), 4)))
+    lists = GradedLists.of(label, np.concatenate([[0], np.cumsum(sizes)]))
+    design = DenseDesign(rng.normal(size=(len(label), 4)))
     # The instances are numbered the other way round than the lists.
     task = _fitting.Task(cc.PairTies(), design, lists, np.arange(len(sizes))[::-1].copy())
     instances = np.arange(0, len(sizes), share)

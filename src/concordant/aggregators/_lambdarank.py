@@ -17,13 +17,13 @@ from concordant.data.streams import id_hash
 from concordant.features.expert_features import WeightBlocks
 from concordant.kernels.lists import list_ids, offsets_of, ranges
 from concordant.kernels.splitmix64 import mixed
-from concordant.kernels.svd_tables import Goal, Rows
-from concordant.ranking.metric_swaps import measured
+from concordant.kernels.svd_tables import FeatureRows, LambdaTarget
+from concordant.ranking.metric_swaps import metric_terms
 
 if TYPE_CHECKING:
     from concordant.metrics.ranking import Metric
 
-__all__ = ["Learner", "Net", "Queries", "Settings", "inner_order", "net_scores", "public_order"]
+__all__ = ["LambdaRankLearner", "ExpertNetwork", "Queries", "Settings", "inner_order", "net_scores", "public_order"]
 
 # The first weights are this large.
 _START = 0.01
@@ -34,9 +34,9 @@ class Queries(NamedTuple):
 
     Attributes
     ----------
-    rows : Rows
+    rows : FeatureRows
         The features of the items that are learned from, by label, the highest first.
-    goal : Goal
+    target : LambdaTarget
         What is learned for.
     code : uint64[N]
         The hash of every instance's id.
@@ -44,21 +44,21 @@ class Queries(NamedTuple):
         A hash of what is said about every slot, those not learned from included.
     """
 
-    rows: Rows
-    goal: Goal
+    rows: FeatureRows
+    target: LambdaTarget
     code: NDArray[np.uint64]
     key: NDArray[np.uint64]
 
     @classmethod
     def of(
         cls,
-        rows: Rows,
+        rows: FeatureRows,
         label: Floats,
         instances: Ints,
         ids: Texts,
         metric: Metric | None,
         budget: int = 0,
-        calm: bool = False,
+        normalise: bool = False,
     ) -> Queries:
         """Return these instances of the rows, without the slots whose label is NaN."""
         n = len(rows.offsets) - 1
@@ -78,7 +78,7 @@ class Queries(NamedTuple):
         # Ties are placed by what is said about the items, and the lower label first where that is the same.
         by_tie = np.lexsort((-level, key[used], where)) - offsets[where]
         kept = ranges(rows.starts[used], rows.starts[used + 1])
-        kind, worth, place_worth, scale = measured(metric, own, level, offsets)
+        kind, worth, place_gain, scale = metric_terms(metric, own, level, offsets)
         return cls(
             rows._replace(
                 offsets=offsets,
@@ -86,29 +86,29 @@ class Queries(NamedTuple):
                 block=rows.block[kept],
                 X=rows.X[kept],
             ),
-            Goal(kind, worth, level, by_tie, place_worth, scale, budget, calm),
+            LambdaTarget(kind, worth, level, by_tie, place_gain, scale, budget, normalise),
             np.array([id_hash(i) for i in ids], dtype=np.uint64),
             key,
         )
 
     @property
-    def telling(self) -> NDArray[np.bool_]:
+    def informative(self) -> NDArray[np.bool_]:
         """In which instances one order of the items is better than another."""
         from concordant.kernels.lambdarank import PAIRS, PLACES
 
         sizes = np.diff(self.rows.offsets)
         full = np.flatnonzero(sizes)
         best, worst = self.rows.offsets[full], self.rows.offsets[full + 1] - 1
-        worth = self.goal.level if self.goal.metric == PAIRS else self.goal.worth
+        worth = self.target.level if self.target.metric == PAIRS else self.target.worth
         out = np.zeros(len(sizes), dtype=np.bool_)
         out[full] = worth[best] != worth[worst]
-        if self.goal.metric == PLACES:
+        if self.target.metric == PLACES:
             # Down to the cutoff of a precision all places are worth the same.
-            out[full] &= self.goal.place_worth[0] != self.goal.place_worth[sizes[full] - 1]
+            out[full] &= self.target.place_gain[0] != self.target.place_gain[sizes[full] - 1]
         return out
 
 
-def _slot_keys(rows: Rows, label: Floats, ids: Texts) -> NDArray[np.uint64]:
+def _slot_keys(rows: FeatureRows, label: Floats, ids: Texts) -> NDArray[np.uint64]:
     """Return a hash of what is said about every slot that depends on no name of item or expert and on no order.
 
     Experts are told apart by what they say about which labels. Numbers are rounded, so that the last bits do not count.
@@ -138,7 +138,7 @@ class Settings(NamedTuple):
     random_state: int
 
 
-class Net(NamedTuple):
+class ExpertNetwork(NamedTuple):
     """The weights of a scorer, columns in the order u, v, missing, σ; a linear one has one unit that does not bend."""
 
     w: Floats
@@ -156,7 +156,7 @@ def inner_order(p: int) -> list[int]:
     return [*range(p), *range(2 * p, 3 * p), 3 * p, *range(p, 2 * p)]
 
 
-def net_scores(rows: Rows, net: Net, instances: Ints) -> Floats:
+def net_scores(rows: FeatureRows, net: ExpertNetwork, instances: Ints) -> Floats:
     """Return the scores that a hidden layer gives to the slots of the instances."""
     from concordant.kernels.lambdarank import hidden_scores
 
@@ -165,7 +165,7 @@ def net_scores(rows: Rows, net: Net, instances: Ints) -> Floats:
     return out
 
 
-class Learner:
+class LambdaRankLearner:
     """LambdaRank with one strength and one learning rate.
 
     Parameters are the weights after the last pass, followed by their moving average where there is one: it is the
@@ -177,9 +177,9 @@ class Learner:
         chosen: dict[str, Any],
         settings: Settings,
         blocks: WeightBlocks,
-        parts: list[Rows],
+        parts: list[FeatureRows],
         queries: Queries,
-        before: tuple[dict[str, int], Net] | None = None,
+        before: tuple[dict[str, int], ExpertNetwork] | None = None,
     ) -> None:
         self.chosen = chosen
         self.names, self.parts = blocks.names, parts
@@ -196,7 +196,7 @@ class Learner:
         w = rng.normal(scale=_START, size=(3 * p + 1, units) if units else (2 * p + 1, 1))
         w[2 * p] = 0.0
         top = rng.normal(size=units)
-        net = Net(np.broadcast_to(w, (len(self.names), *w.shape)).copy(), np.zeros(units), top)
+        net = ExpertNetwork(np.broadcast_to(w, (len(self.names), *w.shape)).copy(), np.zeros(units), top)
         if self._before is not None:
             known, earlier = self._before
             for b, name in enumerate(self.names):
@@ -206,25 +206,27 @@ class Learner:
         flat = np.concatenate([net.w.ravel(), net.bias, net.top])
         return np.concatenate([flat, flat]) if self._settings.memory else flat
 
-    def net(self, parameters: Floats) -> Net:
+    def net(self, parameters: Floats) -> ExpertNetwork:
         """Return the weights to score with."""
         p, units, n = self._settings.p, self._settings.units, len(self.names)
         flat = parameters[len(parameters) // 2 :] if self._settings.memory else parameters
         if not units:
             w = np.zeros((n, 3 * p + 1, 1))
             w[:, : 2 * p + 1, 0] = flat.reshape(n, 2 * p + 1)
-            net = Net(w, np.zeros(1), np.ones(1))
+            net = ExpertNetwork(w, np.zeros(1), np.ones(1))
         else:
             net = self._parts_of(flat.copy())
         if self._untaught:
             net.w[-1] = net.w[:-1].mean(axis=0)
         return net
 
-    def _parts_of(self, flat: Floats) -> Net:
+    def _parts_of(self, flat: Floats) -> ExpertNetwork:
         """Return the weights of a hidden layer as views of a flat array."""
         units = self._settings.units
         size = len(flat) - 2 * units
-        return Net(flat[:size].reshape(len(self.names), -1, units), flat[size : size + units], flat[size + units :])
+        return ExpertNetwork(
+            flat[:size].reshape(len(self.names), -1, units), flat[size : size + units], flat[size + units :]
+        )
 
     def advance(self, parameters: Floats, instances: Ints, number: int) -> Floats:
         """Return the parameters after one pass, in an order of instances drawn from their ids."""
@@ -238,9 +240,9 @@ class Learner:
         size = len(parameters) // 2 if s.memory else len(parameters)
         flat = parameters[:size].copy()
         if s.units:
-            kernel.hidden_pass(visit, draw, q.rows, q.goal, self._rate, s.l2, *self._parts_of(flat))
+            kernel.hidden_pass(visit, draw, q.rows, q.target, self._rate, s.l2, *self._parts_of(flat))
         else:
-            kernel.linear_pass(visit, draw, q.rows, q.goal, self._rate, s.l2, flat.reshape(len(self.names), -1))
+            kernel.linear_pass(visit, draw, q.rows, q.target, self._rate, s.l2, flat.reshape(len(self.names), -1))
         if not s.memory:
             return flat
         # Before many passes are over, the average is over those there are.

@@ -22,10 +22,10 @@ from concordant.features.expert_features import (
     SHARED,
     ExpertRows,
     WeightBlocks,
-    anybody,
-    blocks_of,
-    item_sums,
+    has_votes,
+    potential_scores,
     potentials,
+    weight_blocks,
 )
 from concordant.inference.experts import DISCOUNTED
 from concordant.kernels.lists import list_ids, offsets_of, ranges
@@ -41,12 +41,12 @@ from concordant.learning.shift import (
 __all__ = [
     "TRANSFORMS",
     "LinearAggregator",
-    "Training",
+    "TrainingRows",
     "alternatives",
-    "arranged",
+    "canonical_rows",
     "candidates",
-    "ordered",
-    "start_weights",
+    "sorted_by_id",
+    "initial_weights",
 ]
 
 TRANSFORMS = ("binary", "rankdiff", "log")
@@ -73,7 +73,7 @@ def candidates(value: Any, every: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(every) if isinstance(value, str) and value == "auto" else (value,)
 
 
-class Training(NamedTuple):
+class TrainingRows(NamedTuple):
     """What one way to look at the lists gives to learn from and to choose by."""
 
     # None of blocks of instances, whose rows stay where they are.
@@ -110,7 +110,7 @@ class LinearAggregator(Aggregator):
     """Base of methods whose score is Σ_k alpha_k [k does not list the item] + beta+_k row_k - beta-_k col_k.
 
     A subclass has the parameters `weights`, `min_lists`, `missing` and `unknown_experts`, learns a matrix of weights,
-    and hands it to `_keep`.
+    and hands it to `_set_fitted`.
     """
 
     weights: str
@@ -140,14 +140,14 @@ class LinearAggregator(Aggregator):
             return np.zeros(preferences.slots.n_slots)
         how: dict[str, Any] = {"missing": self.missing, "scaling": self.scaling, "trained_on": self._training_summary()}
         if len(self.transforms_) == 1:
-            return item_sums(preferences, blocks, of_expert, self.weights_, self.transforms_[0], **how)
+            return potential_scores(preferences, blocks, of_expert, self.weights_, self.transforms_[0], **how)
         total = np.zeros(preferences.slots.n_slots)
         for t, transform in enumerate(self.transforms_):
             w = np.zeros((len(blocks), 3))
             if t == 0:
                 w[:, 0] = self.weights_[:, 0]
             w[:, 1:] = self.weights_[:, 1 + 2 * t : 3 + 2 * t]
-            total += item_sums(preferences, blocks, of_expert, w, transform, **how)
+            total += potential_scores(preferences, blocks, of_expert, w, transform, **how)
         return total
 
     def _training_summary(self) -> TrainingSummary | None:
@@ -192,9 +192,9 @@ class LinearAggregator(Aggregator):
         own_instance = preferences.slots.instance
         return names, out + constant[own_instance], base[own_instance]
 
-    def _learnable(self, votes: Votes) -> WeightBlocks:
+    def _blocks_to_learn(self, votes: Votes) -> WeightBlocks:
         """Return the blocks of weights to learn."""
-        return self._checked_blocks(blocks_of(votes, self.weights, self.min_lists), anybody(votes), len(votes))
+        return self._checked_blocks(weight_blocks(votes, self.weights, self.min_lists), has_votes(votes), len(votes))
 
     def _checked_blocks(self, blocks: WeightBlocks, anybody_speaks: bool, n_instances: int) -> WeightBlocks:
         """Return the blocks, or raise where nothing can be learned in them."""
@@ -209,22 +209,22 @@ class LinearAggregator(Aggregator):
             )
         return blocks
 
-    def _prepared(
+    def _training_rows(
         self,
         votes: Votes,
         validation: tuple[Votes, Any] | None,
         blocks: WeightBlocks,
         transforms: Sequence[str],
         instances: Ints,
-    ) -> Training:
+    ) -> TrainingRows:
         """Return the rows of the training part, whose given instances are learned from, and of the validation part."""
         trained_on = TrainingSummary.merged([self._partial_summary(votes, blocks, instances)])
         held = None
         if validation is not None:
             # Read as at prediction: it may go deeper than what is learned from.
-            held = self._rows_of(validation[0], blocks, transforms, " of the validation part", trained_on)
-        train = self._rows_of(votes, blocks, transforms)
-        return Training(train, held, blocks, trained_on, bool((train.list_block == blocks.shared).any()))
+            held = self._expert_rows(validation[0], blocks, transforms, " of the validation part", trained_on)
+        train = self._expert_rows(votes, blocks, transforms)
+        return TrainingRows(train, held, blocks, trained_on, bool((train.list_block == blocks.shared).any()))
 
     def _partial_summary(self, votes: Votes, blocks: WeightBlocks, instances: Ints) -> PartialSummary:
         """Return how far the lists of some instances go."""
@@ -232,7 +232,7 @@ class LinearAggregator(Aggregator):
             votes, blocks.of(votes, type(self).__name__, self.unknown_experts), len(blocks), instances
         )
 
-    def _rows_of(
+    def _expert_rows(
         self,
         votes: Votes,
         blocks: WeightBlocks,
@@ -245,9 +245,9 @@ class LinearAggregator(Aggregator):
         rows = potentials(
             votes, blocks, of_expert, transforms, missing=self.missing, scaling=self.scaling, trained_on=trained_on
         )
-        return tidy_rows(rows, blocks)
+        return sort_shared_rows(rows, blocks)
 
-    def _keep(self, w: Floats, transforms: Sequence[str], found: Training, said: Said) -> None:
+    def _set_fitted(self, w: Floats, transforms: Sequence[str], found: TrainingRows, said: ExpertTotals) -> None:
         """Take over what was learned, and say what it means, given what all lists say."""
         w, blocks = found.weights(w.copy()), found.blocks
         self.training_ = found.trained_on.record()
@@ -287,7 +287,7 @@ class LinearAggregator(Aggregator):
         check_record(self)
 
 
-def tidy_rows(rows: ExpertRows, blocks: WeightBlocks) -> ExpertRows:
+def sort_shared_rows(rows: ExpertRows, blocks: WeightBlocks) -> ExpertRows:
     """Return the rows of every slot in an order that does not depend on the order of the experts.
 
     Experts with weights of their own are sorted already; those who share theirs are by what they say.
@@ -299,7 +299,7 @@ def tidy_rows(rows: ExpertRows, blocks: WeightBlocks) -> ExpertRows:
     return rows._replace(block=rows.block[order], X=rows.X[order], value=rows.value[order], source=rows.source[order])
 
 
-def arranged(rows: ExpertRows, label: Floats) -> tuple[ExpertRows, Ints]:
+def canonical_rows(rows: ExpertRows, label: Floats) -> tuple[ExpertRows, Ints]:
     """Return the rows with the slots of every instance by label and by what is said about them, and these slots.
 
     What is added up in this order is the same to the last bit in whatever order the items came.
@@ -311,12 +311,12 @@ def arranged(rows: ExpertRows, label: Floats) -> tuple[ExpertRows, Ints]:
     return rows._replace(starts=starts, key=rows.key[slots], **columns), slots
 
 
-def ordered(instances: Ints, ids: Texts) -> Ints:
+def sorted_by_id(instances: Ints, ids: Texts) -> Ints:
     """Return the instances in the order of their ids."""
     return np.array(sorted(instances.tolist(), key=ids.__getitem__), dtype=np.int64)
 
 
-class Said(NamedTuple):
+class ExpertTotals(NamedTuple):
     """How far lists reach and what rows say, added up for every block of weights; those of more instances are added.
 
     Attributes
@@ -333,7 +333,7 @@ class Said(NamedTuple):
     n_rows: Ints
 
     @classmethod
-    def of(cls, rows: ExpertRows, n: int) -> Said:
+    def of(cls, rows: ExpertRows, n: int) -> ExpertTotals:
         """Return what some rows say in n blocks."""
         d = rows.X.shape[1]
         lists = len(rows.list_block)
@@ -380,22 +380,22 @@ def meanings(trust: Floats, listed: Floats) -> list[str]:
     >>> [text.partition(":")[0] for text in meanings(np.array([2.0, -1.0, 0.01]), np.array([0.5, 0.01, -0.4]))]
     ['trusted', 'discounted', 'ignored; not being listed by it speaks for an item']
     """
-    loud, telling = (_HARDLY * float(np.abs(column).max(initial=0.0)) for column in (trust, listed))
+    order_floor, listing_floor = (_HARDLY * float(np.abs(column).max(initial=0.0)) for column in (trust, listed))
     out = []
     for t, m in zip(trust.tolist(), listed.tolist(), strict=True):
-        if abs(t) <= loud:
+        if abs(t) <= order_floor:
             text = "ignored"
         elif t > 0:
             text = "trusted: what it puts first goes up"
         else:
             text = DISCOUNTED
-        if abs(m) > telling:
+        if abs(m) > listing_floor:
             text += f"; not being listed by it speaks {'against' if m > 0 else 'for'} an item"
         out.append(text)
     return out
 
 
-def start_weights(names: Sequence[str], d: int, random_state: int, scale: float) -> Floats:
+def initial_weights(names: Sequence[str], d: int, random_state: int, scale: float) -> Floats:
     """Return small random weights, each expert's drawn from its id."""
     out = np.empty((len(names), d))
     for b, name in enumerate(names):

@@ -29,7 +29,7 @@ from concordant.learning.training import FEWEST_FOR_VALIDATION, train
 if TYPE_CHECKING:
     from concordant.data.labels import Labels
 
-__all__ = ["RIDGES", "Candidate", "Learned", "learn"]
+__all__ = ["RIDGES", "TermCandidate", "LearnedWeights", "learn"]
 
 # From plain fusion to weights that are all but free.
 RIDGES = (np.inf, 3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
@@ -45,14 +45,14 @@ _DIGITS = 11
 _LARGEST = float(np.finfo(np.float64).max)
 
 
-class Candidate(NamedTuple):
+class TermCandidate(NamedTuple):
     """One way to make the terms of all rows, and what sets it apart."""
 
     chosen: dict[str, Any]
     terms: Callable[[Preferences], Floats]
 
 
-class Learned(NamedTuple):
+class LearnedWeights(NamedTuple):
     """The number of the candidate that did best, and the experts with their weights (mean 1), if these are learned."""
 
     candidate: int
@@ -60,7 +60,7 @@ class Learned(NamedTuple):
     weights: Floats
 
 
-class _Rows(NamedTuple):
+class _TermRows(NamedTuple):
     """The terms of a part, slot by slot."""
 
     offsets: Ints
@@ -69,7 +69,7 @@ class _Rows(NamedTuple):
     X: Floats
 
     @staticmethod
-    def of(p: Preferences, terms: Floats, column: Ints, list_weight: Floats | None) -> _Rows:
+    def of(p: Preferences, terms: Floats, column: Ints, list_weight: Floats | None) -> _TermRows:
         """Return the rows of the experts who have a column; the others have -1."""
         if list_weight is not None:
             terms = terms * np.repeat(list_weight, p.list_lengths)
@@ -77,14 +77,19 @@ class _Rows(NamedTuple):
         kept = np.flatnonzero(block >= 0)
         kept = kept[np.lexsort((block[kept], p.slot[kept]))]
         starts = offsets_of(np.bincount(p.slot[kept], minlength=p.n_slots))
-        return _Rows(p.slots.offsets, starts, block[kept].astype(np.int32), terms[kept][:, None])
+        return _TermRows(p.slots.offsets, starts, block[kept].astype(np.int32), terms[kept][:, None])
 
 
-class _Learner:
+class _RidgePathLearner:
     """Weights for one ridge after another, each the start of the next."""
 
     def __init__(
-        self, candidate: Candidate, parts: dict[str, _Rows], target: Floats, n_experts: int, ridges: tuple[float, ...]
+        self,
+        candidate: TermCandidate,
+        parts: dict[str, _TermRows],
+        target: Floats,
+        n_experts: int,
+        ridges: tuple[float, ...],
     ) -> None:
         self.chosen = candidate.chosen
         self.ridges = ridges
@@ -106,7 +111,7 @@ class _Learner:
         spread = float(np.sqrt(np.mean((score - mean[instance]) ** 2)))
         return 1.0 / spread if spread > 0 else 1.0
 
-    def _sum(self, rows: _Rows, w: Floats, instances: Ints | None) -> Floats:
+    def _sum(self, rows: _TermRows, w: Floats, instances: Ints | None) -> Floats:
         from concordant.kernels.expert_rows import linear_scores
 
         out = np.zeros(int(rows.offsets[-1]))
@@ -123,7 +128,7 @@ class _Learner:
             return parameters
         penalty = ridge / self._n * (np.eye(self._n) - 1.0 / self._n) + _STEEPNESS / self._n**2
         rows, u = self._parts["train"], parameters
-        problem = _Problem(rows, self._target, instances, self._unit, penalty)
+        problem = _RidgeLoss(rows, self._target, instances, self._unit, penalty)
         found, settled = problem.minimise(u)
         if not settled:
             self._unsettled.add((number, instances.tobytes()))
@@ -140,10 +145,10 @@ class _Learner:
         return np.round(score / largest, _DIGITS) if largest > 0 else score
 
 
-class _Problem:
+class _RidgeLoss:
     """The penalised loss of weights >= 0, in units of `unit`, over some instances."""
 
-    def __init__(self, rows: _Rows, target: Floats, instances: Ints, unit: float, penalty: Floats) -> None:
+    def __init__(self, rows: _TermRows, target: Floats, instances: Ints, unit: float, penalty: Floats) -> None:
         self.rows = rows
         self.target = target
         self.instances = instances
@@ -160,12 +165,12 @@ class _Problem:
         n = len(self.instances)
         return loss / n + 0.5 * float(u @ pull), gradient[:, 0] * (self.unit / n) + pull
 
-    def bend(self, u: Floats) -> Floats:
+    def hessian(self, u: Floats) -> Floats:
         """Return the second derivatives."""
-        from concordant.kernels.listwise import curvature
+        from concordant.kernels.listwise import hessian
 
         out = np.zeros((len(u), len(u)))
-        curvature(*self.rows, (u * self.unit)[:, None], self.target, self.instances, out)
+        hessian(*self.rows, (u * self.unit)[:, None], self.target, self.instances, out)
         return out * (self.unit**2 / len(self.instances)) + self.penalty
 
     def minimise(self, u: Floats) -> tuple[Floats, bool]:
@@ -176,7 +181,7 @@ class _Problem:
             if not free.any():
                 return u, True
             step = np.zeros(len(u))
-            step[free] = -np.linalg.solve(self.bend(u)[np.ix_(free, free)], gradient[free])
+            step[free] = -np.linalg.solve(self.hessian(u)[np.ix_(free, free)], gradient[free])
             u, value, gradient, moved = self._search(u, value, gradient, step)
             if moved <= _STILL * max(float(u.max()), 1.0):
                 return u, True
@@ -199,8 +204,8 @@ def learn(
     p: Preferences,
     labels: Labels | None,
     validation: Any,
-    candidates: Sequence[Candidate],
-) -> Learned:
+    candidates: Sequence[TermCandidate],
+) -> LearnedWeights:
     """Return the best candidate and the weights of the experts, chosen by a metric on instances not learned from.
 
     Parameters
@@ -210,14 +215,14 @@ def learn(
         weights that are given, or None, only the candidate is chosen.
     p, labels, validation
         What is learned from, and what is chosen by.
-    candidates : sequence of Candidate
+    candidates : sequence of TermCandidate
         How terms are made; of equals the first is kept, and where nothing can be held out the first is taken.
     """
-    from concordant.aggregators.listwise import gaining
+    from concordant.aggregators.listwise import with_gains
 
     name = type(owner).__name__
     truth = match_labels(p, labels, name, unjudged=owner.unjudged)
-    truth, target = gaining(truth, p, name)
+    truth, target = with_gains(truth, p, name)
     target[~np.isin(p.slots.instance, truth.instances)] = np.nan
     pair = validation_pair(validation, name)
     if pair is not None:
@@ -240,7 +245,7 @@ def learn(
         check_distinguishable(slot_keys(rows.X, rows.block, rows.starts, own if free else [""]), truth, p, name)
         if pair is not None:
             parts["validation"] = _part(owner, pair[0], candidate, column)
-        learners.append(_Learner(candidate, parts, target, len(own) if free else 1, ridges))
+        learners.append(_RidgePathLearner(candidate, parts, target, len(own) if free else 1, ridges))
     found = train(
         owner,
         learners,
@@ -256,7 +261,7 @@ def learn(
     info.chosen.pop("passes", None)
     owner.training_ = _record(owner, p, sorted(experts) if free else None, truth.instances)
     if not free:
-        return Learned(found.learner, [], np.zeros(0))
+        return LearnedWeights(found.learner, [], np.zeros(0))
     info.chosen["ridge"] = ridges[found.passes - 1]
     if not learners[found.learner].settled(found.passes - 1, truth.instances):
         info.converged = False
@@ -289,18 +294,18 @@ def _require_known(owner: Weighing, votes: Any, p: Preferences) -> None:
         check_known(votes, dict.fromkeys(p.experts), type(owner).__name__, owner.unknown_experts, where=where)
 
 
-def _part(owner: Weighing, p: Any, candidate: Candidate, column: dict[str, int] | None) -> _Rows:
+def _part(owner: Weighing, p: Any, candidate: TermCandidate, column: dict[str, int] | None) -> _TermRows:
     """Return the rows of a part; without columns all experts share one, and count as much as is given."""
     terms, name = candidate.terms(p), type(owner).__name__
     if column is None:
         given = None if isinstance(owner.weights, str) else owner.weights
         each = list_weights(p, given, name, owner.unknown_experts)
-        return _Rows.of(p, terms, np.zeros(p.n_experts, dtype=np.int64), each)
+        return _TermRows.of(p, terms, np.zeros(p.n_experts, dtype=np.int64), each)
     codes = np.array([column.get(e, -1) for e in p.experts], dtype=np.int64)
-    return _Rows.of(p, terms, codes, p.list_weight)
+    return _TermRows.of(p, terms, codes, p.list_weight)
 
 
-def _spread(owner: Weighing, experts: list[str], own: list[str], candidate: int, found: Floats) -> Learned:
+def _spread(owner: Weighing, experts: list[str], own: list[str], candidate: int, found: Floats) -> LearnedWeights:
     """Return weights for all experts, their mean 1; those about whom nothing was learned have the mean."""
     mean = float(found.mean())
     if mean == 0:
@@ -317,4 +322,4 @@ def _spread(owner: Weighing, experts: list[str], own: list[str], candidate: int,
             IdentifiabilityWarning,
         )
     names = sorted(experts)
-    return Learned(candidate, names, np.array([known.get(e, 1.0 if mean else 0.0) for e in names]))
+    return LearnedWeights(candidate, names, np.array([known.get(e, 1.0 if mean else 0.0) for e in names]))

@@ -18,7 +18,7 @@ from concordant.aggregators._linear import (
     LinearAggregator,
     alternatives,
     candidates,
-    start_weights,
+    initial_weights,
 )
 from concordant.arrays import Floats, Ints
 from concordant.base.contract import Tags, Votes
@@ -31,11 +31,11 @@ from concordant.kernels.lists import list_ids
 from concordant.learning.resumable import NO_CHECKPOINT, Checkpointer, minimise
 
 if TYPE_CHECKING:
-    from concordant.aggregators._crf_blocks import LabelledBlock, Task
+    from concordant.aggregators._crf_blocks import LabelledBlock, TransformData
     from concordant.data.features import Features
     from concordant.data.labels import Labels
     from concordant.features.expert_features import WeightBlocks
-    from concordant.kernels.crf import Aim
+    from concordant.kernels.crf import MetricTarget
 
 __all__ = ["CRF"]
 
@@ -53,7 +53,7 @@ _KENDALL = "kendall"
 
 
 @cache
-def _climbable(name: str) -> bool:
+def _is_trainable(name: str) -> bool:
     from concordant.metrics.ranking import parse_metric
 
     try:
@@ -64,7 +64,7 @@ def _climbable(name: str) -> bool:
 
 _METRIC = Constraint(
     "'ndcg', 'err', 'ap', 'rr', 'p@k' or 'kendall', with a cutoff such as 'ndcg@5' or without",
-    lambda value: isinstance(value, str) and _climbable(value),
+    lambda value: isinstance(value, str) and _is_trainable(value),
 )
 _L2 = Constraint("'auto' or a number >= 0", lambda v: (isinstance(v, str) and v == "auto") or number(least=0).test(v))
 
@@ -293,14 +293,14 @@ class CRF(LinearAggregator):
         pair = validation_pair(validation, type(self).__name__)
         prepare = parted.from_blocks if isinstance(preferences, Blocks) else parted.from_memory
         truth, tasks = prepare(self, preferences, labels, pair)
-        learners: list[_Ascent | _Batch] = []
+        learners: list[_SGDLearner | _LBFGSLearner] = []
         for task in tasks:
             first = self._first(task.rows.blocks, before) / task.unit
             if self.solver == "lbfgs":
-                learners.append(_Batch(self, task, first))
+                learners.append(_LBFGSLearner(self, task, first))
                 continue
             rates = _RATES if self.scaling == "mean" else _RATES_PAPER
-            learners += [_Ascent(self, task, first, rate) for rate in candidates(self.learning_rate, rates)]
+            learners += [_SGDLearner(self, task, first, rate) for rate in candidates(self.learning_rate, rates)]
         found = train(
             self,
             learners,
@@ -319,7 +319,7 @@ class CRF(LinearAggregator):
         if self.solver == "lbfgs":
             self.fit_info_.chosen |= {"l2": best.path[found.passes - 1]}
         task = best.task
-        self._keep(task.weights(found.parameters), (task.transform,), task.rows, task.said())
+        self._set_fitted(task.weights(found.parameters), (task.transform,), task.rows, task.totals())
 
     def _blocks_obstacle(self) -> str:
         from concordant.aggregators._crf_blocks import BLOCKS_NEED
@@ -328,22 +328,22 @@ class CRF(LinearAggregator):
 
     def _first(self, blocks: WeightBlocks, before: tuple[list[str], Floats] | None) -> Floats:
         """Return the weights a fit begins with."""
-        w = start_weights(blocks.names, 3, self.random_state, _START)
+        w = initial_weights(blocks.names, 3, self.random_state, _START)
         if before is not None:
             known = dict(zip(before[0], before[1], strict=True))
             for b, expert in enumerate(blocks.names):
                 w[b] = known.get(expert, w[b])
         return w
 
-    def _aim(self, label: Floats, offsets: Ints, highest: float | None = None) -> Aim:
+    def _metric_target(self, label: Floats, offsets: Ints, highest: float | None = None) -> MetricTarget:
         """Return the metric to climb and the gain of every slot; `highest` is the largest label of all."""
-        from concordant.kernels.crf import Aim, gains_of
+        from concordant.kernels.crf import MetricTarget, metric_gains
         from concordant.kernels.permutation_dp import METRICS
         from concordant.metrics.ranking import parse_metric
 
         paper = self.scaling == "paper"
         if self.metric.lower() == _KENDALL:
-            return Aim(METRICS[_KENDALL], 0, np.zeros(len(label)), label, paper)
+            return MetricTarget(METRICS[_KENDALL], 0, np.zeros(len(label)), label, paper)
         metric = parse_metric(self.metric)
         name, cutoff = _METRICS[metric.name], getattr(metric, "cutoff", None) or 0
         if name == "p" and not 0 < cutoff < self.epsilon:
@@ -356,28 +356,28 @@ class CRF(LinearAggregator):
         most = getattr(metric, "lmax", None)
         if most is not None:
             most = max(most, float(np.nanmax(worth)) if highest is None else highest)
-        gain = gains_of(name, worth, offsets, rel=getattr(metric, "rel", None) or 1.0, most=most)
-        return Aim(METRICS[name], cutoff, gain, label, paper)
+        gain = metric_gains(name, worth, offsets, rel=getattr(metric, "rel", None) or 1.0, most=most)
+        return MetricTarget(METRICS[name], cutoff, gain, label, paper)
 
-    def _telling(self, aim: Aim, usable: Ints, offsets: Ints) -> Ints:
+    def _informative(self, target: MetricTarget, usable: Ints, offsets: Ints) -> Ints:
         """Return the usable instances in which one order can be better than another."""
         from concordant.kernels.permutation_dp import METRICS
 
         if self.metric.lower() == _KENDALL:
             return usable
-        used = ~np.isnan(aim.label)
+        used = ~np.isnan(target.label)
         instance = list_ids(offsets)[used]
         high, low = np.full(len(offsets) - 1, -np.inf), np.full(len(offsets) - 1, np.inf)
-        np.maximum.at(high, instance, aim.gain[used])
-        np.minimum.at(low, instance, aim.gain[used])
+        np.maximum.at(high, instance, target.gain[used])
+        np.minimum.at(low, instance, target.gain[used])
         differ = high > low
-        if aim.metric == METRICS["p"]:
+        if target.metric == METRICS["p"]:
             # Where all items are above the cutoff, their order makes no difference.
-            differ &= np.bincount(instance, minlength=len(differ)) > aim.cutoff
+            differ &= np.bincount(instance, minlength=len(differ)) > target.cutoff
         return usable[differ[usable]]
 
-    def _require_telling(self, n_telling: int, n_usable: int) -> None:
-        if not n_telling:
+    def _require_informative(self, n_informative: int, n_usable: int) -> None:
+        if not n_informative:
             raise DataError(
                 f"CRF found no usable label: in none of {n_usable} instances with different labels do items differ "
                 f"in what they are worth to {self.metric!r}. Labels of 0 and below are worth nothing to ndcg and err; "
@@ -455,7 +455,7 @@ def _without(votes: Votes, names: Sequence[str]) -> Votes:
     return votes.drop_experts([e for e in names if e in votes.experts.codes])
 
 
-def units_of(variance: Floats, owner: CRF) -> tuple[Floats, float]:
+def learning_units(variance: Floats, owner: CRF) -> tuple[Floats, float]:
     """Return the units the columns are learned in, given their variances in every block, and how far they spread then.
 
     In a full batch both are rounded to seven digits, so that the last bits of the variances, which depend on the order
@@ -472,12 +472,12 @@ def units_of(variance: Floats, owner: CRF) -> tuple[Floats, float]:
     return np.array([seven(_SPREAD / s) for s in (float(spread[0]), beta, beta)]), _SPREAD
 
 
-def path_of(owner: CRF, size: float) -> tuple[float, ...]:
+def penalty_path(owner: CRF, size: float) -> tuple[float, ...]:
     """Return the penalties to try, those of weights that are worth as much as they move scores."""
     return tuple(l2 * size**2 for l2 in _PATH) if isinstance(owner.l2, str) else (float(owner.l2),)
 
 
-def climb(
+def maximise(
     total: Callable[[Floats], tuple[float, Floats]],
     n: int,
     l2: float,
@@ -497,12 +497,12 @@ def climb(
     return minimise(objective, start * size, options=options, checkpoint=checkpoint).x / size
 
 
-class _Ascent:
+class _SGDLearner:
     """Stochastic ascent at one rate."""
 
     path: tuple[float, ...] = ()
 
-    def __init__(self, owner: CRF, task: Task, first: Floats, rate: float) -> None:
+    def __init__(self, owner: CRF, task: TransformData, first: Floats, rate: float) -> None:
         self.chosen = {"transform": task.transform, "learning_rate": rate}
         self.task = task
         (self._block,) = task.blocks.map(_itself)
@@ -528,7 +528,7 @@ class _Ascent:
             own.starts,
             own.block,
             own.X,
-            block.aim,
+            block.target,
             epsilon=owner.epsilon,
             n_samples=draws,
             learning_rate=self._rate * draws,
@@ -541,13 +541,13 @@ class _Ascent:
         return self.task.rows.scores(self.task.weights(parameters), part, instances)
 
 
-class _Batch:
+class _LBFGSLearner:
     """The full batch, on draws that stay: pass by pass the next weaker penalty, from where the last one ended."""
 
-    def __init__(self, owner: CRF, task: Task, first: Floats) -> None:
+    def __init__(self, owner: CRF, task: TransformData, first: Floats) -> None:
         self.chosen: dict[str, Any] = {"transform": task.transform}
         self.task = task
-        self.path = path_of(owner, task.size)
+        self.path = penalty_path(owner, task.size)
         self._owner = owner
         self._first = first
 
@@ -559,7 +559,7 @@ class _Batch:
 
     def advance_in_steps(self, parameters: Floats, instances: Ints, number: int, checkpoint: Checkpointer) -> Floats:
         total = self.task.objective(self._owner, instances)
-        return climb(total, len(instances), self.path[number], self.task.size, parameters, checkpoint)
+        return maximise(total, len(instances), self.path[number], self.task.size, parameters, checkpoint)
 
     def scores(self, parameters: Floats, part: str, instances: Ints | None) -> Floats:
         return self.task.rows.scores(self.task.weights(parameters), part, instances)

@@ -278,7 +278,7 @@ class RRF(Weighing):
     def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> None:
         if not (isinstance(self.k, str) or isinstance(self.weights, str)):
             return
-        from concordant.aggregators._weight_learning import Candidate, learn
+        from concordant.aggregators._weight_learning import TermCandidate, learn
 
         ks = _KS if isinstance(self.k, str) else (float(self.k),)
         ties = self.ties
@@ -287,7 +287,7 @@ class RRF(Weighing):
             preferences,
             labels,
             validation,
-            [Candidate({"k": k}, lambda p, k=k: 1.0 / (k + p.ranks(ties))) for k in ks],  # type: ignore[misc]
+            [TermCandidate({"k": k}, lambda p, k=k: 1.0 / (k + p.ranks(ties))) for k in ks],  # type: ignore[misc]
         )
         if isinstance(self.k, str):
             self.k_ = ks[found.candidate]
@@ -862,9 +862,9 @@ class WeightedSum(Weighing, _Comb):
     def _fit(self, preferences: Any, labels: Labels | None, validation: Any, features: Features | None) -> None:
         if not isinstance(self.weights, str):
             return
-        from concordant.aggregators._weight_learning import Candidate, learn
+        from concordant.aggregators._weight_learning import TermCandidate, learn
 
-        found = learn(self, preferences, labels, validation, [Candidate({}, self._terms)])
+        found = learn(self, preferences, labels, validation, [TermCandidate({}, self._terms)])
         self.experts_, self.adherence_ = found.experts, found.weights
 
     def _terms(self, preferences: Preferences) -> Floats:

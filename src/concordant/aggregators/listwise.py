@@ -13,13 +13,13 @@ import numpy as np
 
 from concordant.aggregators._linear import (
     TRANSFORMS,
+    ExpertTotals,
     LinearAggregator,
-    Said,
-    Training,
+    TrainingRows,
     alternatives,
-    arranged,
     candidates,
-    ordered,
+    canonical_rows,
+    sorted_by_id,
 )
 from concordant.arrays import Codes, Floats, Ints
 from concordant.base.contract import Tags, Votes
@@ -202,18 +202,18 @@ class ListwiseLinear(LinearAggregator):
 
         votes = preferences
         truth = match_labels(votes, labels, type(self).__name__, unjudged=self.unjudged)
-        truth, target = gaining(truth, votes, type(self).__name__, self.gain)
+        truth, target = with_gains(truth, votes, type(self).__name__, self.gain)
         pair = validation_pair(validation, type(self).__name__)
-        blocks = self._learnable(votes)
+        blocks = self._blocks_to_learn(votes)
         path = (self.l2,) if not isinstance(self.l2, str) else _PATH
         if isinstance(self.l2, str) and pair is None and len(truth.instances) < FEWEST_FOR_VALIDATION:
             path = (_MIDDLE,)
         learners = []
         for transform in candidates(self.transform, TRANSFORMS):
-            rows = self._prepared(votes, pair, blocks, transform.split("+"), truth.instances)
+            rows = self._training_rows(votes, pair, blocks, transform.split("+"), truth.instances)
             check_distinguishable(rows.train.key, truth, votes, type(self).__name__)
-            problem = _Problem.of(rows.train, truth.label, target, truth.instances, votes.instances, len(blocks))
-            learners.append(_Solver(self, transform, rows, problem, path))
+            problem = _ListwiseLoss.of(rows.train, truth.label, target, truth.instances, votes.instances, len(blocks))
+            learners.append(_PenaltyPathLearner(self, transform, rows, problem, path))
         found = train(
             self,
             learners,
@@ -242,12 +242,14 @@ class ListwiseLinear(LinearAggregator):
                 ConvergenceWarning,
             )
         w = best.weights(found.parameters)
-        self._keep(w, best.transform.split("+"), best.rows, Said.of(best.rows.train, len(w)))
+        self._set_fitted(w, best.transform.split("+"), best.rows, ExpertTotals.of(best.rows.train, len(w)))
 
 
-def gaining(truth: MatchedLabels, votes: Votes, owner: str, gain: str = "exponential") -> tuple[MatchedLabels, Floats]:
+def with_gains(
+    truth: MatchedLabels, votes: Votes, owner: str, gain: str = "exponential"
+) -> tuple[MatchedLabels, Floats]:
     """Return the truth with only those instances in which some item gains, and what every slot should get of it."""
-    target = shares(truth.label, votes.slots.offsets, gain)
+    target = gain_shares(truth.label, votes.slots.offsets, gain)
     found = np.bincount(votes.slots.instance, weights=np.nan_to_num(target), minlength=len(votes)) > 0
     usable = truth.instances[found[truth.instances]]
     if not len(usable):
@@ -258,7 +260,7 @@ def gaining(truth: MatchedLabels, votes: Votes, owner: str, gain: str = "exponen
     return truth._replace(instances=usable), target
 
 
-def shares(label: Floats, offsets: Ints, gain: str = "exponential") -> Floats:
+def gain_shares(label: Floats, offsets: Ints, gain: str = "exponential") -> Floats:
     """Return the gain of every slot as a share of its instance's, NaN without a label, 0 where nothing is gained.
 
     >>> shares(np.array([2.0, 1.0, 0.0, np.nan, 0.0, 0.0]), np.array([0, 4, 6])).tolist()
@@ -278,7 +280,7 @@ def shares(label: Floats, offsets: Ints, gain: str = "exponential") -> Floats:
     return np.where(np.isnan(label), np.nan, out)
 
 
-class _Problem(NamedTuple):
+class _ListwiseLoss(NamedTuple):
     """Training rows in an order of slots that depends on what is said about them, and what their scores should give."""
 
     offsets: Ints
@@ -293,13 +295,13 @@ class _Problem(NamedTuple):
     @classmethod
     def of(
         cls, rows: ExpertRows, label: Floats, target: Floats, usable: Ints, instances: Texts, n_blocks: int
-    ) -> _Problem:
+    ) -> _ListwiseLoss:
         """Return the problem of these rows, its columns scaled by their spread in the usable instances."""
         from concordant.kernels.listwise import spreads
 
-        own, slots = arranged(rows, label)
+        own, slots = canonical_rows(rows, label)
         turn = np.empty(len(instances), dtype=np.int64)
-        turn[ordered(np.arange(len(instances)), instances)] = np.arange(len(instances))
+        turn[sorted_by_id(np.arange(len(instances)), instances)] = np.arange(len(instances))
         d = rows.X.shape[1]
         made = cls(
             offsets=own.offsets,
@@ -332,24 +334,24 @@ class _Problem(NamedTuple):
         n = len(instances)
         return loss / n + 0.5 * l2 * float(scaled @ scaled), (gradient / self.spread).ravel() / n + l2 * scaled
 
-    def curvature(self, scaled: Floats, l2: float, instances: Ints) -> Floats:
+    def hessian(self, scaled: Floats, l2: float, instances: Ints) -> Floats:
         """Return the second derivatives of the penalised loss."""
-        from concordant.kernels.listwise import curvature
+        from concordant.kernels.listwise import hessian
 
         w = scaled.reshape(-1, len(self.spread)) / self.spread
         out = np.zeros((w.size, w.size))
-        curvature(*self[:4], w, self.target, instances, out)
+        hessian(*self[:4], w, self.target, instances, out)
         unit = np.tile(self.spread, len(w)) * np.sqrt(float(len(instances)))
         out /= unit[:, None] * unit
         out[np.diag_indices(len(out))] += l2
         return out
 
 
-class _Solver:
+class _PenaltyPathLearner:
     """Scaled weights for one penalty after another, each the start of the next."""
 
     def __init__(
-        self, owner: ListwiseLinear, transform: str, rows: Training, problem: _Problem, path: tuple[float, ...]
+        self, owner: ListwiseLinear, transform: str, rows: TrainingRows, problem: _ListwiseLoss, path: tuple[float, ...]
     ) -> None:
         self.chosen = {"transform": transform}
         self.transform = transform
@@ -370,14 +372,14 @@ class _Solver:
         if solver == "auto":
             solver = "newton" if parameters.size <= _NEWTON else "lbfgs"
         solve = _newton if solver == "newton" else _lbfgs
-        ordered = self.problem.sorted(instances)
-        return solve(self.problem, parameters, self._path[number], ordered, self._owner.tol, self._owner.max_iter)
+        in_order = self.problem.sorted(instances)
+        return solve(self.problem, parameters, self._path[number], in_order, self._owner.tol, self._owner.max_iter)
 
     def scores(self, parameters: Floats, part: str, instances: Ints | None) -> Floats:
         return self.rows.scores(self.weights(parameters), part, instances)
 
 
-def _newton(problem: _Problem, start: Floats, l2: float, instances: Ints, tol: float, max_iter: int) -> Floats:
+def _newton(problem: _ListwiseLoss, start: Floats, l2: float, instances: Ints, tol: float, max_iter: int) -> Floats:
     """Return the minimum, by Newton steps that are halved until they help."""
     from concordant.kernels.linear_systems import cholesky_solve
 
@@ -386,7 +388,7 @@ def _newton(problem: _Problem, start: Floats, l2: float, instances: Ints, tol: f
     near = False
     for _ in range(max_iter):
         step = gradient[:, None].copy()
-        if not cholesky_solve(problem.curvature(at, l2, instances), step):
+        if not cholesky_solve(problem.hessian(at, l2, instances), step):
             return at
         step = step[:, 0]
         length = 1.0
@@ -408,7 +410,7 @@ def _newton(problem: _Problem, start: Floats, l2: float, instances: Ints, tol: f
     return at
 
 
-def _lbfgs(problem: _Problem, start: Floats, l2: float, instances: Ints, tol: float, max_iter: int) -> Floats:
+def _lbfgs(problem: _ListwiseLoss, start: Floats, l2: float, instances: Ints, tol: float, max_iter: int) -> Floats:
     """Return the minimum, by L-BFGS."""
     from scipy.optimize import minimize
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from concordant.aggregators._lambdarank import (
-    Learner,
-    Net,
+    ExpertNetwork,
+    LambdaRankLearner,
     Queries,
     Settings,
     inner_order,
@@ -27,18 +27,18 @@ from concordant.base.contract import Aggregator, Tags, Votes
 from concordant.base.params import Constraint, Within, boolean, integer, metric_name, number, one_of, optional, seed
 from concordant.base.registry import register_method
 from concordant.errors import DataError, DataShiftWarning, NotFittedError
-from concordant.features.expert_features import SHARED, WeightBlocks, anybody
+from concordant.features.expert_features import SHARED, WeightBlocks, has_votes
 from concordant.features.svd_features import (
     STRENGTHS,
-    Triples,
+    SingularTriples,
     blocks_for,
-    dense_features,
-    linear_terms,
-    slot_rows,
-    triples,
+    dense_triples,
+    singular_triples,
+    triple_rows,
+    triple_terms,
 )
 from concordant.kernels.lists import exact_sums, list_ids, offsets_of
-from concordant.kernels.svd_tables import Rows
+from concordant.kernels.svd_tables import FeatureRows
 from concordant.learning.shift import RECORDED_RANGE, TrainingSummary, check_record, depth_shift, kind_shift
 from concordant.ranking.metric_swaps import learned_metric, learns_for
 
@@ -290,7 +290,7 @@ class SVDRank(Aggregator):
         >>> bool(np.allclose(features.X @ model.weights_.ravel(), model.predict(runs).score))
         True
         """
-        return dense_features(self._triples(self._checked(preferences)), preferences.slots, self._known())
+        return dense_triples(self._triples(self._checked(preferences)), preferences.slots, self._known())
 
     def fit_transform(self, preferences: Votes, labels: Labels | None = None, *, validation: Any = None) -> Features:
         """Fit, then return the features of the same preferences."""
@@ -302,12 +302,12 @@ class SVDRank(Aggregator):
             raise NotFittedError.of(type(self).__name__)
         return WeightBlocks(self.experts_, self.shared_)
 
-    def _triples(self, votes: Votes) -> Triples:
+    def _triples(self, votes: Votes) -> SingularTriples:
         blocks = self._known()
         of_expert = blocks.of(votes, type(self).__name__, self.unknown_experts)
         p = (self.weights_.shape[1] - 1) // 3
         trained_on = TrainingSummary.from_record(self.__dict__.get("training_"))
-        return triples(votes, blocks, of_expert, self.strength_, p, self.missing, self.scaling, trained_on)
+        return singular_triples(votes, blocks, of_expert, self.strength_, p, self.missing, self.scaling, trained_on)
 
     def _data_shift(self, preferences: Votes) -> str:
         blocks = self._known()
@@ -319,8 +319,8 @@ class SVDRank(Aggregator):
         found = self._triples(preferences)
         slots = preferences.slots
         if "hidden_" in self.__dict__:
-            return net_scores(slot_rows(found, slots), self._net(), np.arange(len(slots)))
-        terms, everywhere = linear_terms(found, self.weights_)
+            return net_scores(triple_rows(found, slots), self._net(), np.arange(len(slots)))
+        terms, everywhere = triple_terms(found, self.weights_)
         sources = offsets_of(np.bincount(found.instance, minlength=len(slots)))
         most = np.diff(sources)
         total = exact_sums(terms, found.slot, slots.n_slots, found.offsets[sources], most)
@@ -333,7 +333,7 @@ class SVDRank(Aggregator):
         if "hidden_" in self.__dict__:
             return None
         slots = preferences.slots
-        terms, everywhere = linear_terms(found, self.weights_)
+        terms, everywhere = triple_terms(found, self.weights_)
         absent = self.weights_[:, -1]
         # What an expert who says something says about all items; those who say nothing add the same to each.
         constant = np.zeros((len(slots), len(self.experts_)))
@@ -344,12 +344,12 @@ class SVDRank(Aggregator):
         np.add.at(out, (found.slot, np.repeat(found.block, np.diff(found.offsets))), terms)
         return list(self.experts_), out, base[slots.instance]
 
-    def _net(self) -> Net:
+    def _net(self) -> ExpertNetwork:
         """Return the weights in the order in which they are learned."""
         inner = inner_order((self.weights_.shape[1] - 1) // 3)
         if "hidden_" in self.__dict__:
-            return Net(np.ascontiguousarray(self.hidden_[:, inner]), self.bias_, self.top_)
-        return Net(self.weights_[:, inner, None], np.zeros(1), np.ones(1))
+            return ExpertNetwork(np.ascontiguousarray(self.hidden_[:, inner]), self.bias_, self.top_)
+        return ExpertNetwork(self.weights_[:, inner, None], np.zeros(1), np.ones(1))
 
     def _reset(self) -> None:
         # What the next fit may begin with.
@@ -375,7 +375,7 @@ class SVDRank(Aggregator):
             )
             known = None
         settings = Settings(self.p, self.hidden, float(self.l2), float(self.average), self.random_state)
-        goal, budget, calm = learned_metric(self.metric), self.max_items or 0, self.scaling == "mean"
+        target, budget, normalise = learned_metric(self.metric), self.max_items or 0, self.scaling == "mean"
         learners = []
         trained_on = TrainingSummary.of(
             preferences, blocks.of(preferences, owner, self.unknown_experts), len(blocks), truth.instances
@@ -387,21 +387,23 @@ class SVDRank(Aggregator):
                 of_expert = blocks.of(votes, owner, self.unknown_experts, where)
                 # The validation part may go deeper than what is learned from: it is read as at prediction.
                 far = trained_on if where else None
-                found = triples(votes, blocks, of_expert, strength, self.p, self.missing, self.scaling, far)
-                parts.append(slot_rows(found, votes.slots))
-            queries = Queries.of(parts[0], truth.label, truth.instances, preferences.instances, goal, budget, calm)
-            telling = truth.instances[queries.telling[truth.instances]]
-            if not len(telling):
+                found = singular_triples(votes, blocks, of_expert, strength, self.p, self.missing, self.scaling, far)
+                parts.append(triple_rows(found, votes.slots))
+            queries = Queries.of(
+                parts[0], truth.label, truth.instances, preferences.instances, target, budget, normalise
+            )
+            informative = truth.instances[queries.informative[truth.instances]]
+            if not len(informative):
                 raise DataError(
                     f"{owner} found no usable label for {self.metric!r}: no order of the items is better than another. "
                     "Labels count above 0 in ndcg and err, from 1 on in map, mrr and p, and p@k asks for more than k "
                     "items. Larger labels are better; shift them, or use metric='pairs'."
                 )
-            truth = truth._replace(instances=telling)
+            truth = truth._replace(instances=informative)
             check_distinguishable(queries.key, truth, preferences, owner)
             for rate in candidates(self.learning_rate, _RATES):
                 chosen = {"strength": strength, "learning_rate": rate}
-                learners.append(Learner(chosen, settings, blocks, parts, queries, known))
+                learners.append(LambdaRankLearner(chosen, settings, blocks, parts, queries, known))
         trained = train(
             self,
             learners,
@@ -415,7 +417,7 @@ class SVDRank(Aggregator):
             patience=self.patience,
             random_state=self.random_state,
         )
-        self._keep(learners[trained.learner], trained.parameters, blocks)
+        self._set_fitted(learners[trained.learner], trained.parameters, blocks)
         self.training_ = trained_on.record()
 
     def _blocks_to_learn(self, votes: Votes) -> WeightBlocks:
@@ -424,14 +426,14 @@ class SVDRank(Aggregator):
             raise DataError(
                 f"an expert is called {SHARED!r}, which is the name of the weights that experts share. Rename it."
             )
-        if not anybody(votes):
+        if not has_votes(votes):
             raise DataError(
                 f"{type(self).__name__} has nothing to learn from: no expert ranks anything in the {len(votes)} "
                 "instances."
             )
         return blocks
 
-    def _keep(self, learner: Learner, parameters: Floats, blocks: WeightBlocks) -> None:
+    def _set_fitted(self, learner: LambdaRankLearner, parameters: Floats, blocks: WeightBlocks) -> None:
         """Take over what was learned, and say what it means."""
         p, rows = self.p, learner.parts[0]
         net = learner.net(parameters)
@@ -479,7 +481,7 @@ class SVDRank(Aggregator):
         check_record(self)
 
 
-def _influence(w: Floats, rows: Rows, p: int) -> tuple[Floats, Floats]:
+def _influence(w: Floats, rows: FeatureRows, p: int) -> tuple[Floats, Floats]:
     """Return for every block how far its lists put their first item above their last, and what being listed adds.
 
     Both in units of the score, means over the sources and rows of the block; blocks without any take those of all.

@@ -31,13 +31,13 @@ __all__ = [
     "SHARED",
     "WeightBlocks",
     "ExpertRows",
-    "Reading",
-    "anybody",
-    "blocks_by_lists",
-    "blocks_of",
+    "DepthCorrection",
+    "has_votes",
+    "weight_blocks_by_lists",
+    "weight_blocks",
     "dense_potentials",
     "expert_features",
-    "item_sums",
+    "potential_scores",
     "potentials",
     "slot_keys",
 ]
@@ -85,7 +85,7 @@ class WeightBlocks(NamedTuple):
         """
         if isinstance(votes, Comparisons) and votes.expert is None:
             # Nobody is named: all that is said is one voice, and only shared weights can hear it.
-            if self.shared < 0 and unknown_experts == "error" and anybody(votes):
+            if self.shared < 0 and unknown_experts == "error" and has_votes(votes):
                 raise DataError(
                     f"the comparisons{where} name no experts, and {owner} has weights for {listing(self.names, 20)} "
                     f'only. Name the experts, or fit with {setting("weights", "mixed")} or "consensus".'
@@ -101,14 +101,14 @@ class WeightBlocks(NamedTuple):
         return out
 
 
-def anybody(votes: Votes) -> bool:
+def has_votes(votes: Votes) -> bool:
     """Return whether anything that weighs is said at all."""
     if isinstance(votes, Preferences):
         return bool((votes.weights > 0).any())
     return bool((votes.n_left + votes.n_right + votes.n_ties > 0).any())
 
 
-def blocks_of(votes: Votes, weights: str = "individual", min_lists: int = 1) -> WeightBlocks:
+def weight_blocks(votes: Votes, weights: str = "individual", min_lists: int = 1) -> WeightBlocks:
     """Return the blocks a fit learns: one for each expert, one for all, or both.
 
     Parameters
@@ -122,10 +122,10 @@ def blocks_of(votes: Votes, weights: str = "individual", min_lists: int = 1) -> 
     """
     if weights == "consensus" or (isinstance(votes, Comparisons) and votes.expert is None):
         return WeightBlocks([SHARED], 0)
-    return blocks_by_lists(votes.experts.tolist(), speaking(votes), weights, min_lists)
+    return weight_blocks_by_lists(votes.experts.tolist(), speaking(votes), weights, min_lists)
 
 
-def blocks_by_lists(experts: Sequence[str], lists: Ints, weights: str, min_lists: int = 1) -> WeightBlocks:
+def weight_blocks_by_lists(experts: Sequence[str], lists: Ints, weights: str, min_lists: int = 1) -> WeightBlocks:
     """Return the same, given how many lists every expert has."""
     if weights == "consensus":
         return WeightBlocks([SHARED], 0)
@@ -232,12 +232,12 @@ def potentials(
     scaling : {"mean", "paper"}
         Whether sums are divided by the number of items of the instance.
     trained_on : TrainingSummary, optional
-        How far the lists went that the weights were learned from; `Reading` says what becomes of longer ones.
+        How far the lists went that the weights were learned from; `DepthCorrection` says what becomes of longer ones.
     """
     transforms = (transform,) if isinstance(transform, str) else tuple(transform)
     if isinstance(votes, Comparisons) or votes.n_rows <= _STRETCH:
         return _potentials(votes, blocks, block_of_expert, transforms, missing, scaling, trained_on)
-    edges = _edges(votes)
+    edges = _stretch_edges(votes)
 
     def stretch(k: int) -> ExpertRows:
         own = votes.window(edges[k], edges[k + 1])
@@ -245,10 +245,10 @@ def potentials(
 
     # What is said of an instance depends on no other.
     with without_progress():
-        return _joined(map_instances(stretch, len(edges) - 1))
+        return _concatenated(map_instances(stretch, len(edges) - 1))
 
 
-def _edges(votes: Preferences) -> list[int]:
+def _stretch_edges(votes: Preferences) -> list[int]:
     """Return the instances at which stretches begin that threads go through one at a time, and the end."""
     n, rows, out = len(votes), votes.list_offsets[votes.list_starts], [0]
     while out[-1] < n:
@@ -257,7 +257,7 @@ def _edges(votes: Preferences) -> list[int]:
     return out
 
 
-def _joined(parts: Sequence[ExpertRows]) -> ExpertRows:
+def _concatenated(parts: Sequence[ExpertRows]) -> ExpertRows:
     """Return the rows of instances that come one after another."""
     first = parts[0]
     rows = offsets_of(np.array([len(part.block) for part in parts]))
@@ -290,7 +290,7 @@ def _joined(parts: Sequence[ExpertRows]) -> ExpertRows:
     )
 
 
-class Reading(NamedTuple):
+class DepthCorrection(NamedTuple):
     """How lists are read by weights that were learned from other lists, shorter ones perhaps.
 
     What an expert says about its first 20 items does not tell what its place 500 is worth. Not being listed meant, in
@@ -305,15 +305,17 @@ class Reading(NamedTuple):
     ----------
     scale : float64[lists] or None
         What row and col are multiplied by; None where nothing is.
-    loudness : float64[rows] or None
+    depth_discount : float64[rows] or None
         How loud a row is heard, compared with not being listed; None where all are in full.
     """
 
     scale: Floats | None
-    loudness: Floats | None
+    depth_discount: Floats | None
 
     @classmethod
-    def of(cls, votes: Preferences, block: Ints, trained_on: TrainingSummary | None, scaling: str = "mean") -> Reading:
+    def of(
+        cls, votes: Preferences, block: Ints, trained_on: TrainingSummary | None, scaling: str = "mean"
+    ) -> DepthCorrection:
         """Return how to read lists, given the block of each (-1 for one left out).
 
         Sums that are not divided by the number of items grow with the length of the list alone.
@@ -329,10 +331,10 @@ class Reading(NamedTuple):
             counted = share * size
         far = np.abs(counted - length) > 1e-9 * length
         scale = np.divide(counted, length, out=np.ones(len(length)), where=far) if far.any() else None
-        return cls(scale, loudness(votes, block, trained_on))
+        return cls(scale, depth_discount(votes, block, trained_on))
 
 
-def loudness(votes: Preferences, block: Ints, trained_on: TrainingSummary) -> Floats | None:
+def depth_discount(votes: Preferences, block: Ints, trained_on: TrainingSummary) -> Floats | None:
     """Return how loud every row is heard whose list goes deeper than those learned from; None where none does."""
     limit = trained_on.depth[block]
     deep = list_depths(votes) > SLACK * limit
@@ -351,7 +353,7 @@ def _potentials(
     scaling: str,
     trained_on: TrainingSummary | None,
 ) -> ExpertRows:
-    lists = _lists_of(votes, block_of_expert, transforms, trained_on, scaling)
+    lists = _list_potentials(votes, block_of_expert, transforms, trained_on, scaling)
     size = votes.slots.sizes[lists.instance].astype(np.float64)
     width = size if scaling == "mean" else np.ones(len(size))
     length = lists.length
@@ -367,8 +369,8 @@ def _potentials(
             absent[:, 2 + 2 * t] = -lists.weight * length / width
         X[:, 1 + 2 * t] = lists.weight[of_list] * won / width[of_list]
         X[:, 2 + 2 * t] = -lists.weight[of_list] * lost / width[of_list]
-    if lists.loudness is not None:
-        X *= lists.loudness[:, None]
+    if lists.depth_discount is not None:
+        X *= lists.depth_discount[:, None]
     own = lists.block < blocks.n_own
     absent[:, 0] = lists.weight - own
     block = lists.block[of_list]
@@ -452,18 +454,18 @@ def expert_features(
     ):
         if value not in allowed:
             raise ParameterError.invalid(name, owner, f"one of {', '.join(map(repr, allowed))}", value)
-    blocks = blocks_of(preferences) if experts is None else WeightBlocks(as_ids(experts, "expert"), -1)
+    blocks = weight_blocks(preferences) if experts is None else WeightBlocks(as_ids(experts, "expert"), -1)
     of_expert = blocks.of(preferences, owner, "error" if experts is None else "ignore")
     if kind == "svd":
-        from concordant.features.svd_features import dense_features, triples
+        from concordant.features.svd_features import dense_triples, singular_triples
 
-        found = triples(preferences, blocks, of_expert, transform, 1, missing, "mean")
-        return dense_features(found, preferences.slots, blocks)
+        found = singular_triples(preferences, blocks, of_expert, transform, 1, missing, "mean")
+        return dense_triples(found, preferences.slots, blocks)
     X, names = dense_potentials(potentials(preferences, blocks, of_expert, transform, missing=missing), blocks)
     return Features.from_codes(preferences.slots, X, Texts(names))
 
 
-class _Lists(NamedTuple):
+class _ListPotentials(NamedTuple):
     """What experts with a block say, list by list; how long each list counts as, and how loud each row is heard."""
 
     instance: Ints
@@ -474,28 +476,28 @@ class _Lists(NamedTuple):
     sums: list[tuple[Floats, Floats]]
     value: Floats
     length: Floats
-    loudness: Floats | None
+    depth_discount: Floats | None
 
 
-def _lists_of(
+def _list_potentials(
     votes: Votes, block_of_expert: Ints, transforms: Sequence[str], trained_on: TrainingSummary | None, scaling: str
-) -> _Lists:
+) -> _ListPotentials:
     if isinstance(votes, Comparisons):
-        return _compared(votes, block_of_expert, len(transforms))
+        return _comparison_potentials(votes, block_of_expert, len(transforms))
     # A list that weighs nothing is not there.
     block = np.where(votes.weights > 0, block_of_expert[votes.list_expert], -1)
-    scale, loud = Reading.of(votes, block, trained_on, scaling)
+    scale, discount = DepthCorrection.of(votes, block, trained_on, scaling)
     sums = [_scaled_sums(votes, t, scale) for t in transforms]
     length = votes.list_lengths.astype(np.float64)
-    lists = _Lists(
+    lists = _ListPotentials(
         votes.list_instance.astype(np.int64), block, votes.weights, votes.list_offsets, votes.slot.astype(np.int64),
-        sums, _values(votes, transforms[0]), length if scale is None else length * scale, loud,
+        sums, _transformed_ranks(votes, transforms[0]), length if scale is None else length * scale, discount,
     )  # fmt: skip
     if (block >= 0).all():
         return lists
     kept = np.flatnonzero(block >= 0)
     rows = np.flatnonzero(np.repeat(block >= 0, votes.list_lengths))
-    return _Lists(
+    return _ListPotentials(
         lists.instance[kept],
         block[kept],
         lists.weight[kept],
@@ -504,7 +506,7 @@ def _lists_of(
         [(row[rows], col[rows]) for row, col in sums],
         lists.value[rows],
         lists.length[kept],
-        None if loud is None else loud[rows],
+        None if discount is None else discount[rows],
     )
 
 
@@ -517,7 +519,7 @@ def _scaled_sums(votes: Preferences, transform: str, scale: Floats | None) -> tu
     return row * of_row, col * of_row
 
 
-def _values(votes: Preferences, transform: str) -> Floats:
+def _transformed_ranks(votes: Preferences, transform: str) -> Floats:
     """Return what is subtracted to compare two rows of a list, in the unit of the transform."""
     rank = votes.ranks("average")
     if transform in ("binary", "count"):
@@ -530,7 +532,7 @@ def _values(votes: Preferences, transform: str) -> Floats:
     return x / np.repeat(z, votes.list_lengths)
 
 
-def _compared(votes: Comparisons, block_of_expert: Ints, n_transforms: int) -> _Lists:
+def _comparison_potentials(votes: Comparisons, block_of_expert: Ints, n_transforms: int) -> _ListPotentials:
     """Return the wins and losses of comparisons, expert by expert."""
     n_slots = max(votes.slots.n_slots, 1)
     expert = np.zeros(len(votes.left), dtype=np.int64) if votes.expert is None else votes.expert.astype(np.int64)
@@ -550,7 +552,7 @@ def _compared(votes: Comparisons, block_of_expert: Ints, n_transforms: int) -> _
     new[1:] = (who[1:] != who[:-1]) | (instance[1:] != instance[:-1])
     first = np.flatnonzero(new)
     offsets = np.append(first, len(who)).astype(np.int64)
-    return _Lists(
+    return _ListPotentials(
         instance[first],
         block[who[first]],
         np.ones(len(first)),
@@ -577,7 +579,7 @@ def slot_keys(X: Floats, block: Codes, starts: Ints, names: Sequence[str]) -> Ke
     return out
 
 
-def item_sums(
+def potential_scores(
     votes: Votes,
     blocks: WeightBlocks,
     block_of_expert: Ints,
@@ -607,17 +609,17 @@ def item_sums(
         heard = (block >= 0) & (votes.weights > 0)
         given = given * np.where(heard, votes.weights, 0.0)[:, None]
     none, plus, minus = np.ascontiguousarray(given.T)
-    scale, loud = Reading.of(votes, block, trained_on, scaling)
+    scale, discount = DepthCorrection.of(votes, block, trained_on, scaling)
     size = votes.slots.sizes[votes.list_instance].astype(np.float64)
     width = size if scaling == "mean" else np.ones(len(size))
     narrow = width if scale is None else width / scale
-    terms = _terms(votes, transform, none, plus, minus, narrow)
+    terms = _row_terms(votes, transform, none, plus, minus, narrow)
     if missing == "below":
         # A listed item beats the (size - length) others, and is not beaten, as those are, by all that are listed.
         length = votes.list_lengths if scale is None else votes.list_lengths * scale
         terms += np.repeat((plus * (size - length) + minus * length) / width, votes.list_lengths)
-    if loud is not None:
-        terms *= loud
+    if discount is not None:
+        terms *= discount
     starts, lists = votes.list_offsets[votes.list_starts], votes.list_starts
     most = np.diff(lists)
     always = float(w[: blocks.n_own, 0].sum())
@@ -634,7 +636,7 @@ def item_sums(
     return total
 
 
-def _terms(votes: Preferences, transform: str, none: Floats, plus: Floats, minus: Floats, width: Floats) -> Floats:
+def _row_terms(votes: Preferences, transform: str, none: Floats, plus: Floats, minus: Floats, width: Floats) -> Floats:
     """Return what every row adds: -none + (plus * row - minus * col) / width of its list."""
     binary, (x, z) = transform == "binary", votes.rank_transform(transform)
     offsets, lengths = votes.list_offsets, votes.list_lengths

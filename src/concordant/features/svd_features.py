@@ -17,22 +17,22 @@ from concordant.data.comparisons import Comparisons
 from concordant.data.features import Features
 from concordant.data.index import Slots, Texts
 from concordant.data.preferences import Preferences
-from concordant.features.expert_features import SHARED, WeightBlocks, loudness
+from concordant.features.expert_features import SHARED, WeightBlocks, depth_discount
 from concordant.inference.experts import speaking
 from concordant.kernels.lists import offsets_of, order_lists, ranges, transform_ranks
 from concordant.kernels.splitmix64 import Keys, mixed
-from concordant.kernels.svd_tables import Pool, Rows
+from concordant.kernels.svd_tables import FeatureRows, PairwiseProblems
 from concordant.learning.shift import TrainingSummary
 
 __all__ = [
     "STRENGTHS",
-    "Triples",
+    "SingularTriples",
     "blocks_for",
-    "dense_features",
-    "linear_terms",
+    "dense_triples",
+    "triple_terms",
     "mixed",
-    "slot_rows",
-    "triples",
+    "triple_rows",
+    "singular_triples",
 ]
 
 STRENGTHS = ("binary", "rankdiff", "log", "count")
@@ -59,7 +59,7 @@ def blocks_for(votes: Votes, weights: str, min_lists: int, min_rows: int) -> Wei
     return WeightBlocks([*names, SHARED], len(names)) if weights == "mixed" else WeightBlocks(names, -1)
 
 
-class Triples(NamedTuple):
+class SingularTriples(NamedTuple):
     """Singular vectors by source: an expert with weights of its own, or all others together, in one instance.
 
     Attributes
@@ -76,7 +76,7 @@ class Triples(NamedTuple):
         The singular values.
     outside : float64[L, p]
         The entries of V for items that the source does not speak of; not 0 only where these lose to the others.
-    loudness : float64[R] or None
+    depth_discount : float64[R] or None
         How loud a row is heard, compared with not being listed; None where all are in full.
     """
 
@@ -88,19 +88,19 @@ class Triples(NamedTuple):
     block: Ints
     sigma: Floats
     outside: Floats
-    loudness: Floats | None = None
+    depth_discount: Floats | None = None
 
 
-class _Problem(NamedTuple):
+class _TripleProblem(NamedTuple):
     """Sources to be solved: what they say, and whose they are."""
 
-    pool: Pool
+    pool: PairwiseProblems
     slot: Ints
     instance: Ints
     block: Ints
 
 
-def triples(
+def singular_triples(
     votes: Votes,
     blocks: WeightBlocks,
     block_of_expert: Ints,
@@ -109,7 +109,7 @@ def triples(
     missing: str = "unknown",
     scaling: str = "paper",
     trained_on: TrainingSummary | None = None,
-) -> Triples:
+) -> SingularTriples:
     """Return the p leading singular triples of the pairwise matrices of every instance.
 
     Parameters
@@ -132,7 +132,7 @@ def triples(
         they mean the same for lists of any length; σ then is that of the mean preference.
     trained_on : TrainingSummary, optional
         How far the lists went that the weights were learned from: items below that are heard less and less loud, as in
-        `features.expert_features.Reading`. In a sum of lists an item is as loud as in the list that places it best.
+        `expert_features.DepthCorrection`. In a sum of lists an item is as loud as in the list that places it best.
 
     Notes
     -----
@@ -142,49 +142,51 @@ def triples(
     --------
     >>> p = Preferences(["q"] * 3, ["x"] * 3, list("abc"), [1, 2, 2])
     >>> blocks = blocks_for(p, "individual", 1, 0)
-    >>> found = triples(p, blocks, blocks.of(p, "example"), "binary")
+    >>> found = singular_triples(p, blocks, blocks.of(p, "example"), "binary")
     >>> found.U[:, 0].round(6).tolist(), found.V[:, 0].round(6).tolist(), float(found.sigma[0, 0].round(6))
     ([1.0, 0.0, 0.0], [0.0, 0.707107, 0.707107], 1.414214)
     """
     if scaling == "mean":
-        found = triples(votes, blocks, block_of_expert, strength, p, missing, trained_on=trained_on)
-        return _of_mean(found, votes.slots, missing)
+        found = singular_triples(votes, blocks, block_of_expert, strength, p, missing, trained_on=trained_on)
+        return _mean_scaled(found, votes.slots, missing)
     if trained_on is not None and isinstance(votes, Preferences):
-        found = triples(votes, blocks, block_of_expert, strength, p, missing)
-        return found._replace(loudness=_loudness(found, votes, block_of_expert, trained_on))
+        found = singular_triples(votes, blocks, block_of_expert, strength, p, missing)
+        return found._replace(depth_discount=_depth_discount(found, votes, block_of_expert, trained_on))
     if isinstance(votes, Comparisons):
-        return _solve(_compared(votes, blocks, block_of_expert), p, binary=False)
-    lists = _Lists.of(votes, block_of_expert, strength)
+        return _solve(_comparison_problem(votes, blocks, block_of_expert), p, binary=False)
+    lists = _SortedLists.of(votes, block_of_expert, strength)
     own = lists.block < blocks.n_own
     binary = strength == "binary"
     if own.all():
-        return _in_order(_single(lists, votes, p, missing, binary))
-    pooled = _solve(_pooled(lists.take(np.flatnonzero(~own)), votes, missing), p, binary)
+        return _sorted_sources(_single_list_triples(lists, votes, p, missing, binary))
+    pooled = _solve(_pooled_problem(lists.take(np.flatnonzero(~own)), votes, missing), p, binary)
     if not own.any():
         return pooled
-    single = _single(lists.take(np.flatnonzero(own)), votes, p, missing, binary)
+    single = _single_list_triples(lists.take(np.flatnonzero(own)), votes, p, missing, binary)
     offsets = np.concatenate([single.offsets, single.offsets[-1] + pooled.offsets[1:]])
     columns = ("slot", "U", "V", "instance", "block", "sigma", "outside")
     both = {name: np.concatenate([getattr(single, name), getattr(pooled, name)]) for name in columns}
-    return _in_order(Triples(offsets=offsets, **both))
+    return _sorted_sources(SingularTriples(offsets=offsets, **both))
 
 
-def _loudness(found: Triples, votes: Preferences, block_of_expert: Ints, trained_on: TrainingSummary) -> Floats | None:
+def _depth_discount(
+    found: SingularTriples, votes: Preferences, block_of_expert: Ints, trained_on: TrainingSummary
+) -> Floats | None:
     """Return how loud the rows of all sources are heard; None where all are in full."""
     block = block_of_expert[votes.list_expert]
-    loud = loudness(votes, block, trained_on)
-    if loud is None:
+    discount = depth_discount(votes, block, trained_on)
+    if discount is None:
         return None
     heard = np.flatnonzero(np.repeat((block >= 0) & (votes.weights > 0), votes.list_lengths))
     key = np.repeat(block, votes.list_lengths)[heard] * votes.n_slots + votes.slot[heard]
     own = np.repeat(found.block, np.diff(found.offsets)) * votes.n_slots + found.slot
     order = np.argsort(own)
     out = np.zeros(len(own))
-    np.maximum.at(out, order[np.searchsorted(own[order], key)], loud[heard])
+    np.maximum.at(out, order[np.searchsorted(own[order], key)], discount[heard])
     return out
 
 
-class _Lists(NamedTuple):
+class _SortedLists(NamedTuple):
     """The lists that count, every one sorted, best item first."""
 
     instance: Ints
@@ -196,7 +198,7 @@ class _Lists(NamedTuple):
     gap: Floats
 
     @classmethod
-    def of(cls, votes: Preferences, block_of_expert: Ints, strength: str) -> _Lists:
+    def of(cls, votes: Preferences, block_of_expert: Ints, strength: str) -> _SortedLists:
         rank = votes.ranks("average")
         order = order_lists(rank, votes.list_offsets)
         rank = rank[order]
@@ -213,11 +215,11 @@ class _Lists(NamedTuple):
         heard = (lists.block >= 0) & (lists.weight > 0)
         return lists if heard.all() else lists.take(np.flatnonzero(heard))
 
-    def take(self, which: Ints) -> _Lists:
+    def take(self, which: Ints) -> _SortedLists:
         rows = ranges(self.offsets[which], self.offsets[which + 1])
         lengths = np.diff(self.offsets)[which]
         instance, block, weight = self.instance[which], self.block[which], self.weight[which]
-        return _Lists(
+        return _SortedLists(
             instance, block, weight, offsets_of(lengths), self.slot[rows], self.rank[rows], self.gap[rows]
         )  # fmt: skip
 
@@ -238,14 +240,16 @@ def _gaps(rank: Floats, offsets: Ints, strength: str) -> Floats:
     return gap
 
 
-def _single(lists: _Lists, votes: Preferences, p: int, missing: str, binary: bool) -> Triples:
+def _single_list_triples(
+    lists: _SortedLists, votes: Preferences, p: int, missing: str, binary: bool
+) -> SingularTriples:
     """Return the triples of lists that stand for themselves."""
     lengths = np.diff(lists.offsets)
     others = np.zeros(len(lengths))
     if missing == "below":
         others += votes.slots.sizes[lists.instance] - lengths
     if p > 1:
-        return _solve(_alone(lists, others), p, binary)
+        return _solve(_single_list_problem(lists, others), p, binary)
     from concordant.kernels.svd import leading_triples
 
     u, v = np.empty(len(lists.slot)), np.empty(len(lists.slot))
@@ -253,10 +257,10 @@ def _single(lists: _Lists, votes: Preferences, p: int, missing: str, binary: boo
     leading_triples(lists.gap, lists.offsets, others, binary, u, v, sigma, outside)
     sigma *= lists.weight
     columns = (u[:, None], v[:, None], lists.offsets, lists.instance, lists.block, sigma[:, None], outside[:, None])
-    return Triples(lists.slot, *columns)
+    return SingularTriples(lists.slot, *columns)
 
 
-def _alone(lists: _Lists, others: Floats) -> _Problem:
+def _single_list_problem(lists: _SortedLists, others: Floats) -> _TripleProblem:
     """Return every list as a problem of its own: its items are its rows."""
     lengths = np.diff(lists.offsets)
     start = np.repeat(lists.offsets[:-1], lengths)
@@ -265,8 +269,8 @@ def _alone(lists: _Lists, others: Floats) -> _Problem:
     tied = np.ones(len(start), dtype=np.bool_)
     tied[1:] = lists.gap[:-1] == 0
     level = np.maximum.accumulate(np.where(tied & (number > 0), 0, np.arange(len(start)))) - start
-    return _Problem(
-        Pool(
+    return _TripleProblem(
+        PairwiseProblems(
             gap=lists.gap,
             at=number,
             offsets=lists.offsets,
@@ -287,12 +291,12 @@ def _alone(lists: _Lists, others: Floats) -> _Problem:
     )
 
 
-def _pooled(lists: _Lists, votes: Preferences, missing: str) -> _Problem:
+def _pooled_problem(lists: _SortedLists, votes: Preferences, missing: str) -> _TripleProblem:
     """Return the lists of every instance as one problem, in an order that does not depend on that of the input."""
     lengths = np.diff(lists.offsets)
     # What a list says, and so what is said about an item, whoever says it.
     said = mixed(lists.rank.view(np.uint64))
-    content = mixed(_sums(said, lists.offsets) ^ mixed(lists.weight.view(np.uint64)))
+    content = mixed(_list_hashes(said, lists.offsets) ^ mixed(lists.weight.view(np.uint64)))
     key = np.zeros(votes.n_slots, dtype=np.uint64)
     np.add.at(key, lists.slot, mixed(said + np.repeat(content, lengths)))
     block = int(lists.block[0])
@@ -308,8 +312,8 @@ def _pooled(lists: _Lists, votes: Preferences, missing: str) -> _Problem:
     place = np.empty(votes.n_slots, dtype=np.int64)
     place[named] = number
     below = float(missing == "below")
-    return _Problem(
-        Pool(
+    return _TripleProblem(
+        PairwiseProblems(
             gap=lists.gap,
             at=place[slot],
             offsets=lists.offsets,
@@ -330,7 +334,7 @@ def _pooled(lists: _Lists, votes: Preferences, missing: str) -> _Problem:
     )
 
 
-def _compared(votes: Comparisons, blocks: WeightBlocks, block_of_expert: Ints) -> _Problem:
+def _comparison_problem(votes: Comparisons, blocks: WeightBlocks, block_of_expert: Ints) -> _TripleProblem:
     """Return the outcomes of every expert in every instance as one problem, those of a shared block together."""
     if votes.expert is None:
         # Without shared weights nobody hears what is said by nobody.
@@ -366,8 +370,8 @@ def _compared(votes: Comparisons, blocks: WeightBlocks, block_of_expert: Ints) -
     sources, of, sizes = np.unique(items // n_slots, return_inverse=True, return_counts=True)
     item_starts = offsets_of(sizes)
     number = np.arange(len(items)) - item_starts[of]
-    return _Problem(
-        Pool(
+    return _TripleProblem(
+        PairwiseProblems(
             gap=np.zeros(0),
             at=_NONE,
             offsets=np.zeros(1, dtype=np.int64),
@@ -388,24 +392,24 @@ def _compared(votes: Comparisons, blocks: WeightBlocks, block_of_expert: Ints) -
     )
 
 
-def _solve(problem: _Problem, p: int, binary: bool) -> Triples:
+def _solve(problem: _TripleProblem, p: int, binary: bool) -> SingularTriples:
     from concordant.kernels.svd import pooled_triples
 
     U, V = np.empty((len(problem.slot), p)), np.empty((len(problem.slot), p))
     sigma, outside = np.empty((len(problem.instance), p)), np.empty((len(problem.instance), p))
     pooled_triples(problem.pool, binary, U, V, sigma, outside)
-    return Triples(
+    return SingularTriples(
         problem.slot, U, V, problem.pool.item_starts, problem.instance, problem.block, sigma, outside
     )  # fmt: skip
 
 
-def _in_order(found: Triples) -> Triples:
+def _sorted_sources(found: SingularTriples) -> SingularTriples:
     """Return the same sources by instance and block."""
     order = np.lexsort((found.block, found.instance))
     if (order[1:] > order[:-1]).all():
         return found
     rows = ranges(found.offsets[order], found.offsets[order + 1])
-    return Triples(
+    return SingularTriples(
         found.slot[rows],
         found.U[rows],
         found.V[rows],
@@ -417,7 +421,7 @@ def _in_order(found: Triples) -> Triples:
     )
 
 
-def _of_mean(found: Triples, slots: Slots, missing: str) -> Triples:
+def _mean_scaled(found: SingularTriples, slots: Slots, missing: str) -> SingularTriples:
     """Return the triples with vectors of mean square 1 and the singular values of Y over the numbers of its items."""
     rows = np.diff(found.offsets)
     tall = np.sqrt(rows.astype(np.float64))
@@ -430,14 +434,14 @@ def _of_mean(found: Triples, slots: Slots, missing: str) -> Triples:
     )
 
 
-def _sums(x: Keys, offsets: Ints) -> Keys:
+def _list_hashes(x: Keys, offsets: Ints) -> Keys:
     """Return the sum of each list, modulo 2^64."""
     total = np.zeros(len(x) + 1, dtype=np.uint64)
     np.cumsum(x, out=total[1:])
     return total[offsets[1:]] - total[offsets[:-1]]
 
 
-def slot_rows(found: Triples, slots: Slots) -> Rows:
+def triple_rows(found: SingularTriples, slots: Slots) -> FeatureRows:
     """Return the features slot by slot: u, v less that of an item not spoken of, and -1, for it is not missing.
 
     Rows of a slot are in the order of blocks. The background is σ, then v of items that the source does not speak of.
@@ -446,9 +450,9 @@ def slot_rows(found: Triples, slots: Slots) -> Rows:
     order = np.lexsort((found.block[of], found.slot))
     of = of[order]
     X = np.concatenate([found.U[order], found.V[order] - found.outside[of], np.full((len(of), 1), -1.0)], axis=1)
-    if found.loudness is not None:
-        X *= found.loudness[order][:, None]
-    return Rows(
+    if found.depth_discount is not None:
+        X *= found.depth_discount[order][:, None]
+    return FeatureRows(
         slots.offsets.copy(),
         offsets_of(np.bincount(found.slot, minlength=slots.n_slots)),
         found.block[of].astype(np.int32),
@@ -459,7 +463,7 @@ def slot_rows(found: Triples, slots: Slots) -> Rows:
     )
 
 
-def linear_terms(found: Triples, w: Floats) -> tuple[Floats, Floats]:
+def triple_terms(found: SingularTriples, w: Floats) -> tuple[Floats, Floats]:
     """Return what every row adds to its item, and every source to all items of its instance.
 
     `w` holds a block in each row, in the order of the features: u, σ, v, missing.
@@ -471,12 +475,12 @@ def linear_terms(found: Triples, w: Floats) -> tuple[Floats, Floats]:
     rows = -own[of, 3 * p] - everywhere[of]
     for c in range(p):
         rows += found.U[:, c] * own[of, c] + found.V[:, c] * own[of, 2 * p + c]
-    if found.loudness is not None:
-        rows *= found.loudness
+    if found.depth_discount is not None:
+        rows *= found.depth_discount
     return rows, everywhere + (found.sigma * own[:, p : 2 * p]).sum(axis=1)
 
 
-def dense_features(found: Triples, slots: Slots, blocks: WeightBlocks) -> Features:
+def dense_triples(found: SingularTriples, slots: Slots, blocks: WeightBlocks) -> Features:
     """Return the features of every slot, block by block: u1..up, sigma1..sigmap, v1..vp, missing."""
     p = found.U.shape[1]
     X = np.zeros((slots.n_slots, len(blocks.names), 3 * p + 1))
@@ -489,8 +493,8 @@ def dense_features(found: Triples, slots: Slots, blocks: WeightBlocks) -> Featur
     lengths = np.diff(found.offsets)
     own = np.repeat(found.block, lengths)
     U, V, listed = found.U, found.V, np.ones(len(own))
-    if found.loudness is not None:
-        listed, outside = found.loudness, np.repeat(found.outside, lengths, axis=0)
+    if found.depth_discount is not None:
+        listed, outside = found.depth_discount, np.repeat(found.outside, lengths, axis=0)
         U, V = U * listed[:, None], outside + (V - outside) * listed[:, None]
     X[found.slot, own, :p] = U
     X[found.slot, own, 2 * p : 3 * p] = V

@@ -18,19 +18,19 @@ from numpy.typing import NDArray
 from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
 from concordant.kernels.lists import offsets_of
-from concordant.kernels.permutation_dp import expected, room_for
+from concordant.kernels.permutation_dp import expected, workspace_for
 from concordant.kernels.splitmix64 import STEP, mixed, scrambled
 
 __all__ = [
-    "Aim",
-    "Pools",
+    "MetricTarget",
+    "SamplingPools",
     "Samples",
-    "Slices",
+    "SliceTerms",
     "batch_objective",
     "draw_samples",
-    "gains_of",
+    "metric_gains",
     "grids_of",
-    "pools_of",
+    "sampling_pools",
     "sgd_pass",
     "slice_rows",
     "visit_order",
@@ -41,7 +41,7 @@ Seeds = NDArray[np.uint64]
 _S32 = np.uint64(32)
 
 
-class Pools(NamedTuple):
+class SamplingPools(NamedTuple):
     """The items one may draw: judged slots of every instance in an order that depends on what is said, not on input.
 
     Attributes
@@ -59,7 +59,7 @@ class Pools(NamedTuple):
     starts: Ints
 
 
-class Aim(NamedTuple):
+class MetricTarget(NamedTuple):
     """The objective: a metric code of `permutation_dp`, its cutoff (0 = none), gains and labels by slot, and the scale.
 
     With `paper` the energy of a sample of m items carries 1 / m², else 1. Gains may be of any size: they are not looked
@@ -73,7 +73,7 @@ class Aim(NamedTuple):
     paper: bool = False
 
 
-class Slices(NamedTuple):
+class SliceTerms(NamedTuple):
     """What sums over the drawn items only are made of, row by row.
 
     Attributes
@@ -121,8 +121,8 @@ class Samples(NamedTuple):
     weight: Floats
 
 
-def gains_of(metric: str, label: Floats, offsets: Ints, *, rel: float = 1.0, most: float | None = None) -> Floats:
-    """Return what an `Aim` wants to be told about the labels for a metric of `permutation_dp.METRICS`; NaN stays NaN.
+def metric_gains(metric: str, label: Floats, offsets: Ints, *, rel: float = 1.0, most: float | None = None) -> Floats:
+    """Return the gains of a `MetricTarget` for a metric of `permutation_dp.METRICS`; NaN stays NaN.
 
     "ndcg": 2^label − 1; in an instance with labels above 30 all of its gains are divided by the same power of 2, which
     changes no NDCG and keeps them finite. "err": (2^label − 1) / 2^most, with the largest label for `most` unless
@@ -149,7 +149,7 @@ def gains_of(metric: str, label: Floats, offsets: Ints, *, rel: float = 1.0, mos
     return gain
 
 
-def pools_of(offsets: Ints, label: Floats, key: NDArray[np.uint64]) -> Pools:
+def sampling_pools(offsets: Ints, label: Floats, key: NDArray[np.uint64]) -> SamplingPools:
     """Return the slots whose label is not NaN, sorted by (instance, label, key), and their runs of equal labels.
 
     >>> label = np.array([1.0, 0.0, np.nan, 1.0, 2.0])
@@ -164,7 +164,7 @@ def pools_of(offsets: Ints, label: Floats, key: NDArray[np.uint64]) -> Pools:
     new[1:] = (np.diff(label[slot]) != 0) | (np.diff(instance) != 0)
     first = np.flatnonzero(new)
     starts = offsets_of(np.bincount(instance[first], minlength=len(offsets) - 1))
-    return Pools(slot.astype(np.int64), np.append(first, len(slot)).astype(np.int64), starts)
+    return SamplingPools(slot.astype(np.int64), np.append(first, len(slot)).astype(np.int64), starts)
 
 
 def visit_order(instances: Ints, seeds: Seeds, number: int) -> Ints:
@@ -387,19 +387,19 @@ def _sgd_pass(
 def sgd_pass(
     w: Floats,
     order: Ints,
-    pools: Pools,
+    pools: SamplingPools,
     seeds: Seeds,
     number: int,
     starts: Ints,
     block: Codes,
     X: Floats,
-    aim: Aim,
+    target: MetricTarget,
     *,
     epsilon: int = 6,
     n_samples: int = 1,
     learning_rate: float = 5.0,
     l2: float = 0.0,
-    slices: Slices | None = None,
+    slices: SliceTerms | None = None,
 ) -> float:
     """Change w in place by one pass of plain stochastic ascent; return the mean expected metric met on the way.
 
@@ -414,7 +414,7 @@ def sgd_pass(
         Changed in place. If the potentials stop being finite, NaN is returned at once and w is of no use.
     order : int64
         The instances to visit, in this order (see `visit_order`).
-    pools : Pools
+    pools : SamplingPools
         What may be drawn.
     seeds : uint64[N]
         One per instance, from its id.
@@ -422,18 +422,18 @@ def sgd_pass(
         The number of the pass: other draws every time.
     starts, block, X : int64[S + 1], int32[R], float64[R, d]
         The rows of every slot.
-    aim : Aim
+    target : MetricTarget
         What is maximised.
     epsilon, n_samples : int
         The most items of a draw (at most 16), and draws per visit, each a step of learning_rate / n_samples.
     learning_rate, l2 : float
         η and the penalty.
-    slices : Slices, optional
+    slices : SliceTerms, optional
         Take row and column sums over the drawn items only; of X only the weights of the lists are then used, and d = 3.
     """
     step = learning_rate / n_samples
     most = _most_rows(starts, pools.slot) * epsilon if slices is not None else 0
-    use = slices if slices is not None else Slices(np.empty(0, dtype=np.int64), np.empty(0))
+    use = slices if slices is not None else SliceTerms(np.empty(0, dtype=np.int64), np.empty(0))
     with np.errstate(over="ignore"):
         return float(
             _sgd_pass(
@@ -451,11 +451,11 @@ def sgd_pass(
                 use.binary,
                 use.below,
                 use.mean,
-                aim.metric,
-                aim.cutoff,
-                aim.gain,
-                aim.label,
-                aim.paper,
+                target.metric,
+                target.cutoff,
+                target.gain,
+                target.label,
+                target.paper,
                 epsilon,
                 n_samples,
                 step,
@@ -464,7 +464,7 @@ def sgd_pass(
                 np.empty(epsilon, dtype=np.int64),
                 np.empty((4, epsilon)),
                 np.empty((most, 3)),
-                *room_for(epsilon),
+                *workspace_for(epsilon),
             )
         )
 
@@ -499,7 +499,7 @@ def _draw_many(
 
 
 def draw_samples(
-    instances: Ints, pools: Pools, seeds: Seeds, *, number: int = 0, epsilon: int = 6, n_samples: int = 16
+    instances: Ints, pools: SamplingPools, seeds: Seeds, *, number: int = 0, epsilon: int = 6, n_samples: int = 16
 ) -> Samples:
     """Return n_samples draws of every instance, as a visit of pass `number` would draw them; one where all items fit.
 
@@ -553,7 +553,7 @@ def _slice_many(
 
 
 def slice_rows(
-    samples: Samples, starts: Ints, block: Codes, X: Floats, slices: Slices
+    samples: Samples, starts: Ints, block: Codes, X: Floats, slices: SliceTerms
 ) -> tuple[Samples, Ints, Codes, Floats]:
     """Return the samples, every drawn item an entry of its own, with the rows that sums over each draw give.
 
@@ -660,7 +660,7 @@ def batch_objective(
     starts: Ints,
     block: Codes,
     X: Floats,
-    aim: Aim,
+    target: MetricTarget,
     first: int = 0,
     last: int | None = None,
     grids: tuple[float, float] = (0.0, 0.0),
@@ -685,14 +685,14 @@ def batch_objective(
         starts,
         block,
         X,
-        aim.metric,
-        aim.cutoff,
-        aim.gain,
-        aim.label,
-        aim.paper,
+        target.metric,
+        target.cutoff,
+        target.gain,
+        target.label,
+        target.paper,
         *grids,
         gradient,
         np.empty((4, most)),
-        *room_for(most),
+        *workspace_for(most),
     )
     return float(value), gradient

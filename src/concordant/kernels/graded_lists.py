@@ -11,10 +11,10 @@ from concordant.arrays import Floats, Ints
 from concordant.kernels.lists import list_ids, offsets_of, ranges
 from concordant.kernels.splitmix64 import Keys
 
-__all__ = ["Graded"]
+__all__ = ["GradedLists"]
 
 
-class Graded(NamedTuple):
+class GradedLists(NamedTuple):
     """Lists of items with labels, one after another; in each list the rows come by label, the highest first.
 
     Attributes
@@ -38,10 +38,10 @@ class Graded(NamedTuple):
     key: Keys
 
     @classmethod
-    def of(cls, label: Floats, offsets: Ints, key: Keys | None = None) -> Graded:
+    def of(cls, label: Floats, offsets: Ints, key: Keys | None = None) -> GradedLists:
         """Return the lists of rows that already come by label, the highest first.
 
-        >>> Graded.of(np.array([2.0, 2.0, 0.0, 1.0]), np.array([0, 3, 4])).level.tolist()
+        >>> GradedLists.of(np.array([2.0, 2.0, 0.0, 1.0]), np.array([0, 3, 4])).level.tolist()
         [0, 0, 1, 0]
         """
         mark = np.ones(len(label), dtype=np.uint8)
@@ -53,28 +53,28 @@ class Graded(NamedTuple):
         own = np.arange(len(starts), dtype=np.uint64) if key is None else key
         return cls(offsets, label, level, mark, own)
 
-    def take(self, lists: Ints) -> tuple[Graded, Ints]:
+    def take(self, lists: Ints) -> tuple[GradedLists, Ints]:
         """Return some of the lists, in the order given, and which rows they hold."""
         rows = ranges(self.offsets[lists], self.offsets[lists + 1])
         sizes = np.diff(self.offsets)[lists]
         return (
-            Graded(offsets_of(sizes), self.label[rows], self.level[rows], self.mark[rows], self.key[lists]),
+            GradedLists(offsets_of(sizes), self.label[rows], self.level[rows], self.mark[rows], self.key[lists]),
             rows,
         )
 
-    def window(self, first: int, last: int) -> Graded:
+    def window(self, first: int, last: int) -> GradedLists:
         """Return the lists from `first` up to `last`, as views."""
         a, b = int(self.offsets[first]), int(self.offsets[last])
-        return Graded(
+        return GradedLists(
             self.offsets[first : last + 1] - a, self.label[a:b], self.level[a:b], self.mark[a:b], self.key[first:last]
         )
 
     def edges(self, rows: int) -> list[int]:
         """Return the lists at which stretches of about so many rows begin, and the end.
 
-        >>> Graded.of(np.zeros(6), np.array([0, 2, 4, 6])).edges(3)
+        >>> GradedLists.of(np.zeros(6), np.array([0, 2, 4, 6])).edges(3)
         [0, 1, 2, 3]
-        >>> Graded.of(np.zeros(6), np.array([0, 2, 4, 6])).edges(4)
+        >>> GradedLists.of(np.zeros(6), np.array([0, 2, 4, 6])).edges(4)
         [0, 2, 3]
         """
         out, n = [0], len(self.offsets) - 1

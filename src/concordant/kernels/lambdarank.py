@@ -14,7 +14,7 @@ import numpy as np
 from concordant.arrays import Floats, Ints
 from concordant.kernels.jit import jit
 from concordant.kernels.sorting import stable_sort
-from concordant.kernels.svd_tables import Goal, Rows
+from concordant.kernels.svd_tables import FeatureRows, LambdaTarget
 
 __all__ = [
     "AP",
@@ -97,7 +97,7 @@ def _thin(order: Ints, level: Ints, budget: int, draw: float, mass: Floats) -> N
 
 
 @jit
-def lambdas(score: Floats, goal: Goal, n: int, first: int, draw: float, out: Floats) -> float:
+def lambdas(score: Floats, target: LambdaTarget, n: int, first: int, draw: float, out: Floats) -> float:
     """Return the sum of the pulls of one instance, and write the gradient of its pair cost in every item's score.
 
     The |ΔM| are held fixed.
@@ -106,7 +106,7 @@ def lambdas(score: Floats, goal: Goal, n: int, first: int, draw: float, out: Flo
     ----------
     score : float64[m]
         The present scores of the items of the instance.
-    goal : Goal
+    target : LambdaTarget
         What is learned for.
     n, first : int
         The number of the instance, and of its first slot.
@@ -116,16 +116,16 @@ def lambdas(score: Floats, goal: Goal, n: int, first: int, draw: float, out: Flo
         Overwritten.
     """
     m = len(score)
-    metric, place_worth, scale = goal.metric, goal.place_worth, goal.scale[n]
-    worth, level = goal.worth[first : first + m], goal.level[first : first + m]
+    metric, place_gain, scale = target.metric, target.place_gain, target.scale[n]
+    worth, level = target.worth[first : first + m], target.level[first : first + m]
     order = np.empty(m, dtype=np.int64)
-    _ranking(score, goal.by_tie[first : first + m], order)
+    _ranking(score, target.by_tie[first : first + m], order)
     place = np.empty(m, dtype=np.int64)
     for k in range(m):
         place[order[k]] = k
     mass = np.ones(m)
-    if 0 < goal.budget < m:
-        _thin(order, level, goal.budget, draw, mass)
+    if 0 < target.budget < m:
+        _thin(order, level, target.budget, draw, mass)
 
     # Sums along the ranking, by place.
     along, beyond = np.zeros(m + 1), np.zeros(m + 1)
@@ -134,12 +134,12 @@ def lambdas(score: Floats, goal: Goal, n: int, first: int, draw: float, out: Flo
         for k in range(m):
             found = worth[order[k]]
             along[k + 1] = along[k] + found
-            beyond[k + 1] = beyond[k] + found * place_worth[k]
+            beyond[k + 1] = beyond[k] + found * place_gain[k]
     elif metric == ERR:
         along[0] = 1.0
         for k in range(m):
             stop = worth[order[k]]
-            beyond[k + 1] = beyond[k] + along[k] * stop * place_worth[k]
+            beyond[k + 1] = beyond[k] + along[k] * stop * place_gain[k]
             along[k + 1] = along[k] * (1.0 - stop)
     elif metric == RR:
         for k in range(m):
@@ -168,7 +168,7 @@ def lambdas(score: Floats, goal: Goal, n: int, first: int, draw: float, out: Flo
         i = item[c]
         power[c] = math.exp(score[i] - middle) if near else score[i]
         own[c] = worth[i]
-        at[c] = place_worth[place[i]]
+        at[c] = place_gain[place[i]]
     end = count
     for c in range(count - 1, -1, -1):
         if c < count - 1 and level[item[c]] != level[item[c + 1]]:
@@ -186,7 +186,7 @@ def lambdas(score: Floats, goal: Goal, n: int, first: int, draw: float, out: Flo
             elif metric == PAIRS:
                 change = 1.0
             else:
-                change = _change(metric, place[i], place[j], own[c], own[d], place_worth, along, beyond, one, two)
+                change = _change(metric, place[i], place[j], own[c], own[d], place_gain, along, beyond, one, two)
             if change == 0.0:
                 continue
             if near:
@@ -199,7 +199,7 @@ def lambdas(score: Floats, goal: Goal, n: int, first: int, draw: float, out: Flo
             out[j] += pull
         out[i] -= total
         sum_of_pulls += total
-    if goal.calm and sum_of_pulls > 0.0:
+    if target.normalise and sum_of_pulls > 0.0:
         factor = math.log2(1.0 + sum_of_pulls) / sum_of_pulls
         for i in range(m):
             out[i] *= factor
@@ -208,12 +208,12 @@ def lambdas(score: Floats, goal: Goal, n: int, first: int, draw: float, out: Flo
 
 
 @jit
-def all_lambdas(score: Floats, offsets: Ints, goal: Goal, draw: Floats, out: Floats) -> float:
-    """Return the sum of the pulls of all instances, and write every gradient; slots and instances are the goal's."""
+def all_lambdas(score: Floats, offsets: Ints, target: LambdaTarget, draw: Floats, out: Floats) -> float:
+    """Return the sum of the pulls of all instances, and write every gradient; slots and instances are those of the target."""
     total = 0.0
     for n in range(len(offsets) - 1):
         a, b = offsets[n], offsets[n + 1]
-        total += lambdas(score[a:b], goal, n, a, draw[n], out[a:b])
+        total += lambdas(score[a:b], target, n, a, draw[n], out[a:b])
     return total
 
 
@@ -224,7 +224,7 @@ def _change(
     place_j: int,
     worth_i: float,
     worth_j: float,
-    place_worth: Floats,
+    place_gain: Floats,
     along: Floats,
     beyond: Floats,
     first: int,
@@ -241,23 +241,25 @@ def _change(
     if metric == AP:
         # The relevant one of the two changes place, and with it the count at the relevant places between.
         between = beyond[b] - beyond[a + 1]
-        at_top = (along[a] + 1.0) * place_worth[a]
-        at_bottom = (along[b + 1] if upper == 0.0 else along[b]) * place_worth[b]
+        at_top = (along[a] + 1.0) * place_gain[a]
+        at_bottom = (along[b + 1] if upper == 0.0 else along[b]) * place_gain[b]
         return float(abs(at_top - at_bottom + between))
     if metric == ERR:
         share = (1.0 - lower) / (1.0 - upper)
-        ahead = along[a] * (lower - upper) * place_worth[a]
+        ahead = along[a] * (lower - upper) * place_gain[a]
         between = (beyond[b] - beyond[a + 1]) * (share - 1.0)
-        behind = along[b] * (share * upper - lower) * place_worth[b]
+        behind = along[b] * (share * upper - lower) * place_gain[b]
         return float(abs(ahead + between + behind))
     # RR: only the first relevant place counts.
     if upper == 0.0:
-        return float(place_worth[a] - place_worth[first]) if a < first else 0.0
-    return float(place_worth[a] - place_worth[min(b, second)]) if a == first else 0.0
+        return float(place_gain[a] - place_gain[first]) if a < first else 0.0
+    return float(place_gain[a] - place_gain[min(b, second)]) if a == first else 0.0
 
 
 @jit
-def linear_pass(visit: Ints, draw: Floats, rows: Rows, goal: Goal, rate: float, l2: float, w: Floats) -> None:
+def linear_pass(
+    visit: Ints, draw: Floats, rows: FeatureRows, target: LambdaTarget, rate: float, l2: float, w: Floats
+) -> None:
     """Go through the instances in the order of `visit` and move w (blocks × d) against the gradient of each.
 
     The score of a slot is the sum of X[row] · w[block[row]] over its rows.
@@ -273,7 +275,7 @@ def linear_pass(visit: Ints, draw: Floats, rows: Rows, goal: Goal, rate: float, 
                 for c in range(d):
                     total += X[row, c] * w[block[row], c]
             score[slot - first] = total
-        lambdas(score, goal, n, first, draw[n], gradient)
+        lambdas(score, target, n, first, draw[n], gradient)
         if l2 > 0.0:
             for b in range(len(w)):
                 for c in range(d):
@@ -288,7 +290,7 @@ def linear_pass(visit: Ints, draw: Floats, rows: Rows, goal: Goal, rate: float, 
 
 
 @jit
-def _background(rows: Rows, n: int, w: Floats, bias: Floats, base: Floats) -> None:
+def _background(rows: FeatureRows, n: int, w: Floats, bias: Floats, base: Floats) -> None:
     """Write what the sources of an instance say about all its items."""
     d, p = rows.X.shape[1], rows.background.shape[1] // 2
     base[:] = bias
@@ -300,7 +302,7 @@ def _background(rows: Rows, n: int, w: Floats, bias: Floats, base: Floats) -> No
 
 
 @jit
-def _activate(rows: Rows, slot: int, base: Floats, w: Floats, z: Floats) -> None:
+def _activate(rows: FeatureRows, slot: int, base: Floats, w: Floats, z: Floats) -> None:
     """Write what the hidden units give for a slot."""
     z[:] = base
     for row in range(rows.starts[slot], rows.starts[slot + 1]):
@@ -314,7 +316,7 @@ def _activate(rows: Rows, slot: int, base: Floats, w: Floats, z: Floats) -> None
 
 
 @jit
-def hidden_scores(instances: Ints, rows: Rows, w: Floats, bias: Floats, top: Floats, out: Floats) -> None:
+def hidden_scores(instances: Ints, rows: FeatureRows, w: Floats, bias: Floats, top: Floats, out: Floats) -> None:
     """Write the scores of a net with one hidden layer, the sum of top[h] tanh(z_h), for the slots of the instances.
 
     z is `bias`, plus the sum over the rows of a slot of X · w[block], plus the sum over the sources of its instance of
@@ -335,8 +337,8 @@ def hidden_scores(instances: Ints, rows: Rows, w: Floats, bias: Floats, top: Flo
 def hidden_pass(
     visit: Ints,
     draw: Floats,
-    rows: Rows,
-    goal: Goal,
+    rows: FeatureRows,
+    target: LambdaTarget,
     rate: float,
     l2: float,
     w: Floats,
@@ -358,7 +360,7 @@ def hidden_pass(
             for h in range(units):
                 total += top[h] * z[h]
             score[slot - first] = total
-        lambdas(score, goal, n, first, draw[n], gradient)
+        lambdas(score, target, n, first, draw[n], gradient)
         # The gradients of the lower layer, from the upper one before it moves.
         by_unit[:] = 0.0
         of_top[:] = 0.0

@@ -11,7 +11,7 @@ import numpy as np
 from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
 
-__all__ = ["cross_entropy", "curvature", "spreads"]
+__all__ = ["cross_entropy", "hessian", "spreads"]
 
 
 @jit
@@ -77,7 +77,7 @@ def cross_entropy(
 
 
 @jit
-def curvature(
+def hessian(
     offsets: Ints, starts: Ints, block: Codes, X: Floats, w: Floats, target: Floats, instances: Ints, out: Floats
 ) -> None:
     """Add the second derivatives of the summed cross-entropy to `out`, blocks·d squared (block-major).

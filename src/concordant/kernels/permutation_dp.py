@@ -36,11 +36,11 @@ __all__ = [
     "METRICS",
     "NDCG",
     "PRECISION",
-    "Room",
+    "Workspace",
     "batch_expected",
     "expected",
     "expected_metric",
-    "room_for",
+    "workspace_for",
 ]
 
 NDCG, ERR, AP, PRECISION, KENDALL = 0, 1, 2, 3, 4
@@ -61,7 +61,7 @@ _POTENTIAL, _DUAL, _TIMES, _PLUS, _BY_SIZE, _RANK, _TABLE, _MIRROR, _SMALL = 0, 
 _MASK = (1 << LARGEST) - 1
 
 
-class Room(NamedTuple):
+class Workspace(NamedTuple):
     """Arrays to work in, for one thread: four numbers for each set, one gain for each set, and tables."""
 
     sets: Floats
@@ -69,14 +69,14 @@ class Room(NamedTuple):
     small: Floats
 
 
-def room_for(n: int) -> Room:
+def workspace_for(n: int) -> Workspace:
     """Return the room that `expected` needs for up to n items: 40 · 2^n bytes and some.
 
     >>> [len(a) for a in room_for(3)]
     [32, 8, 1216]
     """
     size = 1 << max(n, 1)
-    return Room(np.empty(4 * size), np.empty(size), np.empty(_SMALL))
+    return Workspace(np.empty(4 * size), np.empty(size), np.empty(_SMALL))
 
 
 def expected_metric(
@@ -90,7 +90,7 @@ def expected_metric(
     """
     grad = np.empty(len(f))
     known = gain if label is None else label
-    value = expected(len(f), f, scale, METRICS[metric], gain, known, cutoff, grad, *room_for(len(f)))
+    value = expected(len(f), f, scale, METRICS[metric], gain, known, cutoff, grad, *workspace_for(len(f)))
     return float(value), grad
 
 
@@ -134,7 +134,7 @@ def expected(
     grad : float64
         Overwritten.
     sets, gains, small
-        A `Room`; overwritten.
+        A `Workspace`; overwritten.
     """
     if n == 0:
         return 0.0
@@ -455,7 +455,7 @@ def batch_expected(
     """Fill `values` with E[G] of the samples first..last − 1 and `grad` with their gradients in f.
 
     Sample s holds the entries starts[s]..starts[s + 1] − 1 of f, gain, label and grad. With `paper` the scale of a
-    sample of n items is 1 / n², else 1. Samples are independent: threads may share the arrays, not the `Room`.
+    sample of n items is 1 / n², else 1. Samples are independent: threads may share the arrays, not the `Workspace`.
     """
     for s in range(first, last):
         a, b = starts[s], starts[s + 1]

@@ -16,7 +16,7 @@ import numpy as np
 
 from concordant.arrays import Floats, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.svd_tables import Pool
+from concordant.kernels.svd_tables import PairwiseProblems
 
 __all__ = ["leading_triples", "pooled_triples", "untied_binary"]
 
@@ -168,7 +168,7 @@ def _leading(gap: Floats, root: float, binary: bool, u: Floats, v: Floats) -> tu
 
 
 @jit
-def _times(pool: Pool, q: int, root: float, binary: bool, x: Floats, out: Floats) -> None:
+def _times(pool: PairwiseProblems, q: int, root: float, binary: bool, x: Floats, out: Floats) -> None:
     """Write Y x for problem q.
 
     The last entry of x stands for all the items that no list holds, root² of them, as one column.
@@ -200,7 +200,7 @@ def _times(pool: Pool, q: int, root: float, binary: bool, x: Floats, out: Floats
 
 
 @jit
-def _times_transposed(pool: Pool, q: int, root: float, binary: bool, x: Floats, out: Floats) -> None:
+def _times_transposed(pool: PairwiseProblems, q: int, root: float, binary: bool, x: Floats, out: Floats) -> None:
     """Write Yᵀ x for problem q; see `_times`."""
     n = len(x) - 1
     for i in range(n + 1):
@@ -293,7 +293,7 @@ def _orthonormal(V: Floats) -> None:
 
 
 @jit
-def _is_untied(pool: Pool, q: int) -> bool:
+def _is_untied(pool: PairwiseProblems, q: int) -> bool:
     """Return whether a problem is one list of all its items, without ties and without items beside it."""
     which = pool.list_starts[q]
     if pool.list_starts[q + 1] != which + 1 or pool.below[which] != 0.0:
@@ -307,7 +307,7 @@ def _is_untied(pool: Pool, q: int) -> bool:
 
 
 @jit
-def pooled_triples(pool: Pool, binary: bool, U: Floats, V: Floats, sigma: Floats, outside: Floats) -> None:
+def pooled_triples(pool: PairwiseProblems, binary: bool, U: Floats, V: Floats, sigma: Floats, outside: Floats) -> None:
     """Write the p leading singular triples of sums of pairwise matrices, one problem after another.
 
     For p = 1 this is the alternating iteration from the vector of ones, which keeps u and v not negative; for p > 1 a
@@ -316,7 +316,7 @@ def pooled_triples(pool: Pool, binary: bool, U: Floats, V: Floats, sigma: Floats
 
     Parameters
     ----------
-    pool : Pool
+    pool : PairwiseProblems
         The problems.
     binary : bool
         Whether an item behind loses 1 however far behind.
@@ -365,7 +365,9 @@ def pooled_triples(pool: Pool, binary: bool, U: Floats, V: Floats, sigma: Floats
 
 
 @jit
-def _iterate(pool: Pool, q: int, root: float, binary: bool, p: int, W: Floats, X: Floats, value: Floats) -> None:
+def _iterate(
+    pool: PairwiseProblems, q: int, root: float, binary: bool, p: int, W: Floats, X: Floats, value: Floats
+) -> None:
     """Turn the orthonormal rows of X into right singular vectors, and write left ones and singular values."""
     b, n = X.shape
     Z = np.empty((b, n))

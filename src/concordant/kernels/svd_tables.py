@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from concordant.arrays import Codes, Floats, Ints
 
-__all__ = ["Goal", "Pool", "Rows"]
+__all__ = ["LambdaTarget", "PairwiseProblems", "FeatureRows"]
 
 
-class Pool(NamedTuple):
+class PairwiseProblems(NamedTuple):
     """Sums of pairwise matrices, one problem after another.
 
     Problem q is the weighted sum over lists list_starts[q] to list_starts[q + 1] and over the counted pairs from
@@ -50,7 +50,7 @@ class Pool(NamedTuple):
     others: Floats
 
 
-class Rows(NamedTuple):
+class FeatureRows(NamedTuple):
     """Features of slots as sparse rows, slot by slot.
 
     Attributes
@@ -75,7 +75,7 @@ class Rows(NamedTuple):
     background: Floats
 
 
-class Goal(NamedTuple):
+class LambdaTarget(NamedTuple):
     """What is learned for. Slots of an instance come by label, the highest first.
 
     Attributes
@@ -89,14 +89,14 @@ class Goal(NamedTuple):
         Of how many different labels of the instance the item's is lower.
     by_tie : int64[S]
         The items of the instance, counted within it, in the order in which ties are placed.
-    place_worth : float64[places]
+    place_gain : float64[places]
         What each place is worth: the discounts of NDCG, 1 up to the cutoff for P, 1 / place up to the cutoff for the
         others.
     scale : float64[N]
         What ΔM is multiplied with: one over the ideal value, the cutoff or the number of relevant items.
     budget : int
         How many items of an instance to pair at most, 0 for all; those drawn stand for those left out.
-    calm : bool
+    normalise : bool
         Whether the gradients are multiplied by log2(1 + t) / t, t being the sum of all pulls: an instance with a
         thousand times the pairs is then not a thousand times as loud.
     """
@@ -105,7 +105,7 @@ class Goal(NamedTuple):
     worth: Floats
     level: Ints
     by_tie: Ints
-    place_worth: Floats
+    place_gain: Floats
     scale: Floats
     budget: int
-    calm: bool
+    normalise: bool

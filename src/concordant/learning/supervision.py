@@ -99,20 +99,20 @@ def match_labels(
     known = ~np.isnan(label)
     np.maximum.at(high, slots.instance[known], label[known])
     np.minimum.at(low, slots.instance[known], label[known])
-    telling = np.flatnonzero(high > low)
+    informative = np.flatnonzero(high > low)
     labelled = by_instance > 0
     counts = {
         "instances": len(slots),
         "labelled": int(labelled.sum()),
-        "usable": len(telling),
+        "usable": len(informative),
         "items": slots.n_slots,
         "judged": int(judged.sum()),
         "unjudged": int((labelled[slots.instance] & ~judged).sum()),
         "elsewhere": int((~np.isnan(labels.label)).sum()) - int(judged.sum()),
     }
-    if usable and not len(telling):
+    if usable and not len(informative):
         raise DataError(_no_label(votes, counts, owner, unjudged))
-    return MatchedLabels(label, telling, counts)
+    return MatchedLabels(label, informative, counts)
 
 
 def _check_instances(votes: Container, labels: Labels, owner: str) -> None:

@@ -14,21 +14,21 @@ import numpy as np
 from concordant.arrays import Floats, Ints
 from concordant.data.features import Features
 from concordant.data.streams import id_hash
-from concordant.kernels.graded_lists import Graded
+from concordant.kernels.graded_lists import GradedLists
 from concordant.kernels.lists import offsets_of
 from concordant.kernels.splitmix64 import Keys, mixed, scrambled
 from concordant.learning.supervision import MatchedLabels
 from concordant.ranking.design_matrix import over_blocks
 
-__all__ = ["Arranged", "arranged"]
+__all__ = ["CanonicalLists", "canonical_lists"]
 
 
-class Arranged(NamedTuple):
+class CanonicalLists(NamedTuple):
     """What is learned from, in its order.
 
     Attributes
     ----------
-    lists : Graded
+    lists : GradedLists
         The lists, by their keys.
     rows : int64[]
         The slot of every row of the lists.
@@ -38,13 +38,13 @@ class Arranged(NamedTuple):
         Which list an instance is, -1 for those not learned from.
     """
 
-    lists: Graded
+    lists: GradedLists
     rows: Ints
     columns: Ints
     list_of: Ints
 
 
-def arranged(table: Features, truth: MatchedLabels, ties_by_input: bool) -> Arranged:
+def canonical_lists(table: Features, truth: MatchedLabels, ties_by_input: bool) -> CanonicalLists:
     """Return the lists to learn from in the order of everything; with `ties_by_input` items of one label stay."""
     slots, label = table.slots, truth.label
     instances = truth.instances
@@ -55,12 +55,12 @@ def arranged(table: Features, truth: MatchedLabels, ties_by_input: bool) -> Arra
     used = np.flatnonzero((list_of[slots.instance] >= 0) & ~np.isnan(label))
     rows = used[np.lexsort((-label[used], list_of[slots.instance[used]]))]
     own = list_of[slots.instance[rows]]
-    lists = Graded.of(label[rows], offsets_of(np.bincount(own, minlength=len(instances))), key[by_key])
+    lists = GradedLists.of(label[rows], offsets_of(np.bincount(own, minlength=len(instances))), key[by_key])
     # By how many labels are higher, and not by the label: only the order of labels counts.
     columns = _column_keys(table.X, rows, mixed(lists.key[own] ^ scrambled(lists.level.astype(np.uint64))))
     if not ties_by_input:
         rows = rows[np.lexsort((_row_keys(table.X, rows, columns), lists.level, own))]
-    return Arranged(lists, rows, np.argsort(columns, kind="stable"), list_of)
+    return CanonicalLists(lists, rows, np.argsort(columns, kind="stable"), list_of)
 
 
 def _bits(x: Floats) -> Keys:

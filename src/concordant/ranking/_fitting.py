@@ -8,15 +8,15 @@ import numpy as np
 
 from concordant.arrays import Floats, Ints
 from concordant.execution import map_instances, without_progress
-from concordant.kernels.graded_lists import Graded
+from concordant.kernels.graded_lists import GradedLists
 from concordant.kernels.splitmix64 import STEP, mixed
 from concordant.learning.optimisers import LBFGS, SGD, Adam
-from concordant.ranking.design_matrix import Design, steady_product
+from concordant.ranking.design_matrix import DesignMatrix, reproducible_product
 
 if TYPE_CHECKING:
     from concordant.ranking.ranker import Ranker
 
-__all__ = ["Learner", "Net", "Task"]
+__all__ = ["RankerLearner", "Network", "RankerObjective"]
 
 # Rows of lists that a thread goes through at a time.
 _STRETCH = 1 << 13
@@ -24,7 +24,7 @@ _STRETCH = 1 << 13
 _PROBES = 200
 
 
-class Net(NamedTuple):
+class Network(NamedTuple):
     """The parameters of a scorer and of its loss; without a hidden layer bias and top are empty."""
 
     w: Floats
@@ -32,17 +32,17 @@ class Net(NamedTuple):
     top: Floats
     extra: Floats
 
-    def scores(self, design: Design, steady: bool = False) -> Floats:
+    def scores(self, design: DesignMatrix, steady: bool = False) -> Floats:
         """Return the score of every row; where asked for, at a higher cost, so that its bits depend on the row only."""
-        inner = design.steady_times(self.w) if steady else design.times(self.w)
+        inner = design.reproducible_times(self.w) if steady else design.times(self.w)
         if not self.top.size:
             return inner
         inner += self.bias
         np.tanh(inner, out=inner)
-        return steady_product(inner, self.top)
+        return reproducible_product(inner, self.top)
 
 
-class _Lists(NamedTuple):
+class _ListBatch(NamedTuple):
     """Some of the lists, as their loss takes them, their rows (None for all), and how many lists there are."""
 
     prepared: Any
@@ -52,15 +52,17 @@ class _Lists(NamedTuple):
     edges: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, prepared: Any, rows: Ints | None, n_lists: int) -> _Lists:
-        return cls(prepared, rows, n_lists, tuple(prepared.edges(_STRETCH)) if isinstance(prepared, Graded) else ())
+    def of(cls, prepared: Any, rows: Ints | None, n_lists: int) -> _ListBatch:
+        return cls(
+            prepared, rows, n_lists, tuple(prepared.edges(_STRETCH)) if isinstance(prepared, GradedLists) else ()
+        )
 
     @property
     def n_stretches(self) -> int:
         """How many stretches there are, at least one."""
         return max(len(self.edges) - 1, 1)
 
-    def stretch(self, design: Design, k: int) -> tuple[Design, Any, Ints | None]:
+    def stretch(self, design: DesignMatrix, k: int) -> tuple[DesignMatrix, Any, Ints | None]:
         """Return the rows of the design that a stretch lies in, its lists, and which of these rows are theirs.
 
         None stands for all of them.
@@ -80,29 +82,29 @@ class _Lists(NamedTuple):
         return design.at(slice(begin, end)), lists, rows - begin
 
 
-class Task:
+class RankerObjective:
     """The loss of a scorer on the training lists, as a function of one flat array of parameters.
 
     Parameters
     ----------
     owner : Ranker
         Whose loss it is.
-    design : Design
+    design : DesignMatrix
         The columns of the rows of the lists.
-    lists : Graded
+    lists : GradedLists
         The lists.
     list_of : int64[instances]
         Which list an instance is.
     """
 
-    def __init__(self, owner: Ranker, design: Design, lists: Graded, list_of: Ints) -> None:
+    def __init__(self, owner: Ranker, design: DesignMatrix, lists: GradedLists, list_of: Ints) -> None:
         self.owner, self.design, self.lists, self._list_of = owner, design, lists, list_of
         self.units = owner.hidden
         self.n_weights = design.n_columns * max(self.units, 1)
         self.size = self.n_weights + 2 * self.units + owner._n_extra
         # Asked for again and again: the lists of every part learned from, and each list alone.
-        self._taken: list[tuple[Ints, _Lists]] = []
-        self._single: dict[int, tuple[_Lists, slice]] = {}
+        self._taken: list[tuple[Ints, _ListBatch]] = []
+        self._single: dict[int, tuple[_ListBatch, slice]] = {}
 
     def start(self) -> Floats:
         """Return weights of 0, or small random ones where a layer stands between."""
@@ -115,11 +117,11 @@ class Task:
             net.top[:] = rng.normal(size=self.units) / np.sqrt(self.units)
         return out
 
-    def net(self, parameters: Floats) -> Net:
+    def net(self, parameters: Floats) -> Network:
         """Return the parameters by name, as views."""
         n, units = self.n_weights, self.units
         w = parameters[:n].reshape(-1, units) if units else parameters[:n]
-        return Net(w, parameters[n : n + units], parameters[n + units : n + 2 * units], parameters[n + 2 * units :])
+        return Network(w, parameters[n : n + units], parameters[n + units : n + 2 * units], parameters[n + 2 * units :])
 
     def value(self, parameters: Floats, instances: Ints, l2: float, turn: int) -> tuple[float, Floats]:
         """Return the mean loss of the instances with the penalty, and its gradient."""
@@ -151,7 +153,7 @@ class Task:
         chance = mixed(mixed(seed * STEP + np.uint64(number + 1)))
         return which[np.lexsort((which, mixed(self.lists.key[which] ^ chance)))]
 
-    def _lists_of(self, instances: Ints) -> _Lists:
+    def _lists_of(self, instances: Ints) -> _ListBatch:
         for known, lists in self._taken:
             if known is instances:
                 return lists
@@ -159,20 +161,22 @@ class Task:
         self._taken.append((instances, lists))
         return lists
 
-    def _take(self, which: Ints) -> _Lists:
+    def _take(self, which: Ints) -> _ListBatch:
         if len(which) == len(self.lists.key):
-            return _Lists.of(self.owner._prepared(self.lists), None, len(which))
+            return _ListBatch.of(self.owner._prepared(self.lists), None, len(which))
         graded, rows = self.lists.take(which)
-        return _Lists.of(self.owner._prepared(graded), rows, len(which))
+        return _ListBatch.of(self.owner._prepared(graded), rows, len(which))
 
-    def _alone(self, number: int) -> tuple[_Lists, slice]:
+    def _alone(self, number: int) -> tuple[_ListBatch, slice]:
         if number not in self._single:
             first, last = self.lists.offsets[number : number + 2].tolist()
             lists = self._take(np.array([number]))
             self._single[number] = lists._replace(rows=None), slice(first, last)
         return self._single[number]
 
-    def _value(self, design: Design, lists: _Lists, parameters: Floats, l2: float, turn: int) -> tuple[float, Floats]:
+    def _value(
+        self, design: DesignMatrix, lists: _ListBatch, parameters: Floats, l2: float, turn: int
+    ) -> tuple[float, Floats]:
         """Return the mean loss of the lists with the penalty, and its gradient; the cores share the stretches.
 
         Stretches are the same whatever the number of threads, and so is their sum, taken in their order.
@@ -191,7 +195,7 @@ class Task:
         return loss / lists.n_lists + penalty, out
 
     def _part(
-        self, design: Design, lists: Any, own: Ints | None, n_lists: int, net: Net, turn: int
+        self, design: DesignMatrix, lists: Any, own: Ints | None, n_lists: int, net: Network, turn: int
     ) -> tuple[float, Floats]:
         """Return the loss of some of n lists, and what they add to the gradient of the mean; `own` are their rows."""
         score = design.times(net.w)
@@ -216,31 +220,33 @@ class Task:
             units += 1.0
             units *= net.top
             units *= gradient[:, None]
-            gradients.w[:], gradients.bias[:] = design.against(units), units.sum(axis=0)
+            gradients.w[:], gradients.bias[:] = design.transposed_times(units), units.sum(axis=0)
         else:
-            gradients.w[:] = design.against(gradient)
+            gradients.w[:] = design.transposed_times(gradient)
         gradients.extra[:] = by_extra / n_lists
         return loss, out
 
 
-class Learner:
+class RankerLearner:
     """One penalty.
 
     Parameters
     ----------
-    task : Task
+    task : RankerObjective
         What is minimised.
     l2 : float
         The penalty.
     told : bool
         Whether the penalty is one of several, and so something chosen.
-    held : Design, optional
+    held : DesignMatrix, optional
         The columns of the validation part.
     rows : int64[], n_slots : int
         The slots of the rows of the task, and how many there are.
     """
 
-    def __init__(self, task: Task, l2: float, told: bool, held: Design | None, rows: Ints, n_slots: int) -> None:
+    def __init__(
+        self, task: RankerObjective, l2: float, told: bool, held: DesignMatrix | None, rows: Ints, n_slots: int
+    ) -> None:
         self.chosen: dict[str, Any] = {"l2": l2} if told else {}
         self.l2, self._task, self._held, self._rows, self._n_slots = l2, task, held, rows, n_slots
         # Products of matrices run on all cores; two of them at once would wait for each other.

@@ -15,7 +15,7 @@ import numpy as np
 from concordant.arrays import Floats, Ints
 from concordant.execution import map_instances, without_progress
 
-__all__ = ["Design", "Plain", "Scaling", "blocks_of_rows", "over_blocks", "steady_product"]
+__all__ = ["DesignMatrix", "DenseDesign", "Scaling", "blocks_of_rows", "over_blocks", "reproducible_product"]
 
 T = TypeVar("T")
 
@@ -41,19 +41,19 @@ def over_blocks(function: Callable[[slice], T], n: int, width: int) -> list[T]:
         return map_instances(lambda b: function(blocks[b]), len(blocks))
 
 
-def steady_product(rows: Floats, weights: Floats) -> Floats:
+def reproducible_product(rows: Floats, weights: Floats) -> Floats:
     """Return rows times weights, of shape (columns,) or (columns, units); a row gives the same bits in any company.
 
     A matrix product of the linear algebra library may round the same row differently beside other rows. For a single
     vector of weights it is no faster either, as memory is what both wait for, and it may wait for its threads besides.
     """
     if weights.ndim == 2:
-        return np.stack([steady_product(rows, np.ascontiguousarray(unit)) for unit in weights.T], axis=1)
+        return np.stack([reproducible_product(rows, np.ascontiguousarray(unit)) for unit in weights.T], axis=1)
     out: Floats = np.einsum("rf,f->r", np.ascontiguousarray(rows), weights)
     return out
 
 
-class Design(Protocol):
+class DesignMatrix(Protocol):
     """What a scorer needs of its columns."""
 
     @property
@@ -65,24 +65,24 @@ class Design(Protocol):
         """Return the columns times weights, of shape (columns,) or (columns, units)."""
         ...
 
-    def steady_times(self, weights: Floats) -> Floats:
+    def reproducible_times(self, weights: Floats) -> Floats:
         """Return the same, at a higher cost, but a row's number does not depend on the other rows to the last bit."""
         ...
 
-    def against(self, rows: Floats) -> Floats:
+    def transposed_times(self, rows: Floats) -> Floats:
         """Return the columns' inner products with numbers for every row, of shape (rows,) or (rows, units)."""
         ...
 
-    def at(self, rows: slice | Ints) -> Design:
+    def at(self, rows: slice | Ints) -> DesignMatrix:
         """Return the design of some of the rows."""
         ...
 
 
-class Plain(NamedTuple):
+class DenseDesign(NamedTuple):
     """The standardised features themselves.
 
-    >>> design = Plain(np.array([[-1.0, 0.0], [1.0, 2.0]]))
-    >>> design.times(np.array([0.5, 7.0])).tolist(), design.against(np.array([1.0, 2.0])).tolist()
+    >>> design = DenseDesign(np.array([[-1.0, 0.0], [1.0, 2.0]]))
+    >>> design.times(np.array([0.5, 7.0])).tolist(), design.transposed_times(np.array([1.0, 2.0])).tolist()
     ([-0.5, 14.5], [1.0, 4.0])
     """
 
@@ -95,21 +95,21 @@ class Plain(NamedTuple):
 
     def times(self, weights: Floats) -> Floats:
         """Return the columns times weights."""
-        out: Floats = self.Z @ weights if weights.ndim == 2 else steady_product(self.Z, weights)
+        out: Floats = self.Z @ weights if weights.ndim == 2 else reproducible_product(self.Z, weights)
         return out
 
-    def steady_times(self, weights: Floats) -> Floats:
+    def reproducible_times(self, weights: Floats) -> Floats:
         """Return the columns times weights, each row's bits its own."""
-        return steady_product(self.Z, weights)
+        return reproducible_product(self.Z, weights)
 
-    def against(self, rows: Floats) -> Floats:
+    def transposed_times(self, rows: Floats) -> Floats:
         """Return the columns' inner products with numbers for every row."""
         out: Floats = self.Z.T @ rows if rows.ndim == 2 else np.einsum("rf,r->f", self.Z, rows)
         return out
 
-    def at(self, rows: slice | Ints) -> Plain:
+    def at(self, rows: slice | Ints) -> DenseDesign:
         """Return the design of some of the rows."""
-        return Plain(self.Z[rows])
+        return DenseDesign(self.Z[rows])
 
 
 class Scaling(NamedTuple):
@@ -117,7 +117,7 @@ class Scaling(NamedTuple):
 
     >>> X = np.array([[1.0, 5.0], [3.0, 5.0], [np.nan, 5.0]])
     >>> scaling = Scaling.of(X, np.arange(3))
-    >>> scaling.written(X).tolist()
+    >>> scaling.standardised(X).tolist()
     [[-1.0, 0.0], [1.0, 0.0], [0.0, 0.0]]
     """
 
@@ -137,7 +137,7 @@ class Scaling(NamedTuple):
             return cls(np.zeros(len(mean)), np.ones(len(mean)), mean)
         return cls(mean, np.divide(1.0, deviation, out=np.zeros(len(mean)), where=deviation > 0), mean)
 
-    def written(self, X: Floats, rows: Ints | None = None, columns: Ints | None = None) -> Floats:
+    def standardised(self, X: Floats, rows: Ints | None = None, columns: Ints | None = None) -> Floats:
         """Return the scaled features, of some of the rows and in another order of columns where asked for."""
         own = self if columns is None else Scaling(*(part[columns] for part in self))
         n = len(X) if rows is None else len(rows)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from concordant.arrays import Floats
-from concordant.kernels.graded_lists import Graded
+from concordant.kernels.graded_lists import GradedLists
 
 __all__ = [
     "davidson",
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-def logistic(score: Floats, lists: Graded, gradient: Floats) -> float:
+def logistic(score: Floats, lists: GradedLists, gradient: Floats) -> float:
     """Return Σ log(1 + e^−δ) over the pairs, RankNet's loss, and write its gradient.
 
     Ties say nothing. There is no shortcut for this sum: the cost is O(pairs), quadratic in the length of a list, at
@@ -37,7 +37,7 @@ def logistic(score: Floats, lists: Graded, gradient: Floats) -> float:
     ----------
     score : float64[R]
         By row of the lists; of any size.
-    lists : Graded
+    lists : GradedLists
         The labels.
     gradient : float64[R]
         Overwritten with ∂ loss / ∂ score.
@@ -48,7 +48,7 @@ def logistic(score: Floats, lists: Graded, gradient: Floats) -> float:
 
     Examples
     --------
-    >>> lists = Graded.of(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))
+    >>> lists = GradedLists.of(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))
     >>> gradient = np.empty(3)
     >>> round(logistic(np.zeros(3), lists, gradient), 6), gradient.tolist()
     (1.386294, [-1.0, 0.5, 0.5])
@@ -58,7 +58,7 @@ def logistic(score: Floats, lists: Graded, gradient: Floats) -> float:
     return _over_pairs(score, lists, gradient, LOGISTIC, 0.0)[0]
 
 
-def hinge(score: Floats, lists: Graded, gradient: Floats) -> float:
+def hinge(score: Floats, lists: GradedLists, gradient: Floats) -> float:
     """Return Σ max(0, 1 − δ) over the pairs, the loss of the ranking support vector machine, and write its gradient.
 
     Where δ is exactly 1 there is no gradient; 0 is taken, as for pairs further apart. Ties say nothing. Cost
@@ -76,7 +76,7 @@ def hinge(score: Floats, lists: Graded, gradient: Floats) -> float:
 
     Examples
     --------
-    >>> lists = Graded.of(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))
+    >>> lists = GradedLists.of(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))
     >>> gradient = np.empty(3)
     >>> hinge(np.array([1.0, 0.5, 0.0]), lists, gradient), gradient.tolist()
     (0.5, [-1.0, 1.0, 0.0])
@@ -88,7 +88,7 @@ def hinge(score: Floats, lists: Graded, gradient: Floats) -> float:
     return float(value.sum())
 
 
-def quadratic(score: Floats, lists: Graded, gradient: Floats) -> float:
+def quadratic(score: Floats, lists: GradedLists, gradient: Floats) -> float:
     """Return Σ (1 − δ)² over the pairs, and write its gradient.
 
     A pair further apart than 1 costs as much as one that is too close. Ties say nothing. Cost O(R): counts, means and
@@ -101,7 +101,7 @@ def quadratic(score: Floats, lists: Graded, gradient: Floats) -> float:
 
     Examples
     --------
-    >>> lists = Graded.of(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))
+    >>> lists = GradedLists.of(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))
     >>> gradient = np.empty(3)
     >>> quadratic(np.array([1.0, 0.5, 0.0]), lists, gradient), gradient.tolist()
     (0.25, [-1.0, 1.0, 0.0])
@@ -113,7 +113,7 @@ def quadratic(score: Floats, lists: Graded, gradient: Floats) -> float:
     return float(value.sum())
 
 
-def list_mle(score: Floats, lists: Graded, gradient: Floats) -> float:
+def list_mle(score: Floats, lists: GradedLists, gradient: Floats) -> float:
     """Return −Σ_k [s_k − log Σ_{r ≥ k} e^s_r], minus the log-likelihood of Plackett and Luce, and write its gradient.
 
     The lists are read as rankings without ties: rows of equal labels in the order in which they stand. Cost O(R).
@@ -129,7 +129,7 @@ def list_mle(score: Floats, lists: Graded, gradient: Floats) -> float:
 
     Examples
     --------
-    >>> lists = Graded.of(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))
+    >>> lists = GradedLists.of(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))
     >>> gradient = np.empty(3)
     >>> value = list_mle(np.zeros(3), lists, gradient)
     >>> round(float(np.exp(-value)), 6), gradient.round(6).tolist()
@@ -138,7 +138,7 @@ def list_mle(score: Floats, lists: Graded, gradient: Floats) -> float:
     return _in_stages(score, lists._replace(mark=np.ones_like(lists.mark)), gradient)
 
 
-def full_partitions(score: Floats, lists: Graded, gradient: Floats) -> float:
+def full_partitions(score: Floats, lists: GradedLists, gradient: Floats) -> float:
     """Return −Σ_k [log Σ_{X_k} e^s − log Σ_{R_k} e^s] over the blocks X_k of equal labels, and write its gradient.
 
     R_k is what block k and those of lower labels hold. This is minus the log-likelihood of the probabilistic model over
@@ -157,7 +157,7 @@ def full_partitions(score: Floats, lists: Graded, gradient: Floats) -> float:
 
     Examples
     --------
-    >>> lists = Graded.of(np.array([1.0, 1.0, 0.0]), np.array([0, 3]))
+    >>> lists = GradedLists.of(np.array([1.0, 1.0, 0.0]), np.array([0, 3]))
     >>> gradient = np.empty(3)
     >>> value = full_partitions(np.log([2.0, 1.0, 1.0]), lists, gradient)
     >>> round(float(np.exp(-value)), 6), gradient.round(6).tolist()
@@ -166,7 +166,7 @@ def full_partitions(score: Floats, lists: Graded, gradient: Floats) -> float:
     return _in_stages(score, lists, gradient)
 
 
-def davidson(score: Floats, lists: Graded, gradient: Floats, extra: Floats, extra_gradient: Floats) -> float:
+def davidson(score: Floats, lists: GradedLists, gradient: Floats, extra: Floats, extra_gradient: Floats) -> float:
     """Return minus the log-likelihood of Davidson's model over all pairs, ties included, and write its gradients.
 
     A win, a loss and a tie of i and j have chances proportional to e^(δ/2), e^(−δ/2) and ν = e^β. Cost O(R m) for
@@ -187,7 +187,7 @@ def davidson(score: Floats, lists: Graded, gradient: Floats, extra: Floats, extr
 
     Examples
     --------
-    >>> lists = Graded.of(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))
+    >>> lists = GradedLists.of(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))
     >>> gradient, extra_gradient = np.empty(3), np.empty(1)
     >>> value = davidson(np.zeros(3), lists, gradient, np.zeros(1), extra_gradient)
     >>> round(float(np.exp(-value)), 6), gradient.tolist(), extra_gradient.round(6).tolist()
@@ -199,7 +199,7 @@ def davidson(score: Floats, lists: Graded, gradient: Floats, extra: Floats, extr
     return value
 
 
-def rao_kupper(score: Floats, lists: Graded, gradient: Floats, extra: Floats, extra_gradient: Floats) -> float:
+def rao_kupper(score: Floats, lists: GradedLists, gradient: Floats, extra: Floats, extra_gradient: Floats) -> float:
     """Return minus the log-likelihood of the model of Rao and Kupper over all pairs, and write its gradients.
 
     With φ = e^s and θ = 1 + e^α, i wins with chance φ_i / (φ_i + θ φ_j), and ties with
@@ -221,7 +221,7 @@ def rao_kupper(score: Floats, lists: Graded, gradient: Floats, extra: Floats, ex
 
     Examples
     --------
-    >>> lists = Graded.of(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))
+    >>> lists = GradedLists.of(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))
     >>> gradient, extra_gradient = np.empty(3), np.empty(1)
     >>> value = rao_kupper(np.zeros(3), lists, gradient, np.zeros(1), extra_gradient)
     >>> round(float(np.exp(-value)), 6), gradient.round(6).tolist(), extra_gradient.round(6).tolist()
@@ -233,7 +233,7 @@ def rao_kupper(score: Floats, lists: Graded, gradient: Floats, extra: Floats, ex
     return value
 
 
-def _over_pairs(score: Floats, lists: Graded, gradient: Floats, model: int, extra: float) -> tuple[float, float]:
+def _over_pairs(score: Floats, lists: GradedLists, gradient: Floats, model: int, extra: float) -> tuple[float, float]:
     """Return the loss of one of the models of `kernels.graded_pairs.pairs`, and its gradient by the extra parameter."""
     from concordant.kernels.pairwise_losses import pairs
 
@@ -242,7 +242,7 @@ def _over_pairs(score: Floats, lists: Graded, gradient: Floats, model: int, extr
     return float(value.sum()), float(by_extra.sum())
 
 
-def _in_stages(score: Floats, lists: Graded, gradient: Floats) -> float:
+def _in_stages(score: Floats, lists: GradedLists, gradient: Floats) -> float:
     """Return minus the log-likelihood of choices in stages, one for each mark."""
     from concordant.kernels.pairwise_losses import near_zero
     from concordant.kernels.plackett_luce import partition_log_likelihood

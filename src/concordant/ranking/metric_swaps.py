@@ -14,7 +14,7 @@ from concordant.kernels.lists import list_ids
 if TYPE_CHECKING:
     from concordant.metrics.ranking import Metric
 
-__all__ = ["learned_metric", "learns_for", "measured"]
+__all__ = ["learned_metric", "learns_for", "metric_terms"]
 
 _METRICS = ("ndcg", "err", "map", "p", "mrr")
 
@@ -43,7 +43,9 @@ def learns_for(name: Any) -> bool:
         return False
 
 
-def measured(metric: Metric | None, label: Floats, level: Ints, offsets: Ints) -> tuple[int, Floats, Floats, Floats]:
+def metric_terms(
+    metric: Metric | None, label: Floats, level: Ints, offsets: Ints
+) -> tuple[int, Floats, Floats, Floats]:
     """Return the kind of metric, the worth of every item and every place, and the scale of every instance."""
     from concordant.kernels import lambdarank as kernel
     from concordant.learning.supervision import exponential_gain

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from concordant.arrays import Floats, Ints
 from concordant.base.params import check_params, integer, one_of, seed
 from concordant.errors import DataError, ParameterError, listing
-from concordant.kernels.graded_lists import Graded
+from concordant.kernels.graded_lists import GradedLists
 from concordant.kernels.splitmix64 import STEP, Keys, scrambled
 
 __all__ = ["count", "general_partitions", "log_probability", "sample", "sampled_partitions"]
@@ -98,7 +98,7 @@ def log_probability(scores: Any, ranking: Any, *, potential: Potential = "full")
     rows = np.atleast_2d(ranks)
     n, width = rows.shape
     order = np.argsort(rows, axis=1, kind="stable")
-    lists = Graded.of(-np.take_along_axis(rows, order, axis=1).ravel(), np.arange(n + 1, dtype=np.int64) * width)
+    lists = GradedLists.of(-np.take_along_axis(rows, order, axis=1).ravel(), np.arange(n + 1, dtype=np.int64) * width)
     value, by_row = np.empty(n), np.empty(n * width)
     if potential == "full":
         from concordant.kernels.plackett_luce import log_constants, partition_log_likelihood
@@ -203,7 +203,7 @@ def count(n: int) -> int:
     return found[n]
 
 
-def general_partitions(score: Floats, lists: Graded, gradient: Floats) -> float:
+def general_partitions(score: Floats, lists: GradedLists, gradient: Floats) -> float:
     """Return minus the log-likelihood of the lists under the general potential, and write its gradient.
 
     Σ_k [log Σ_{S ⊆ R_k} exp(mean of s over S) − mean of s over X_k] over the blocks X_k of equal labels and what is
@@ -214,14 +214,14 @@ def general_partitions(score: Floats, lists: Graded, gradient: Floats) -> float:
     ----------
     score : float64[R]
         By row of the lists; of any size.
-    lists : Graded
+    lists : GradedLists
         The labels.
     gradient : float64[R]
         Overwritten with ∂ loss / ∂ score.
 
     Examples
     --------
-    >>> lists = Graded.of(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))
+    >>> lists = GradedLists.of(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))
     >>> gradient = np.empty(3)
     >>> round(float(np.exp(general_partitions(np.zeros(3), lists, gradient))), 6)  # one of 7, then one of 3
     21.0
@@ -238,7 +238,7 @@ def general_partitions(score: Floats, lists: Graded, gradient: Floats) -> float:
 
 def sampled_partitions(
     score: Floats,
-    lists: Graded,
+    lists: GradedLists,
     gradient: Floats,
     *,
     kind: str = "gibbs",
@@ -271,7 +271,7 @@ def sampled_partitions(
 
     Examples
     --------
-    >>> lists = Graded.of(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))
+    >>> lists = GradedLists.of(np.array([1.0, 0.0, 0.0]), np.array([0, 3]))
     >>> gradient, exact = np.empty(3), np.empty(3)
     >>> round(sampled_partitions(np.zeros(3), lists, gradient, n_samples=100_000), 6)
     3.044522

@@ -12,7 +12,7 @@ from concordant.base.contract import Tags
 from concordant.base.params import Constraint, integer, one_of
 from concordant.base.registry import register_method
 from concordant.errors import ParameterError
-from concordant.kernels.graded_lists import Graded
+from concordant.kernels.graded_lists import GradedLists
 from concordant.ranking import losses, partitions
 from concordant.ranking.ranker import Ranker
 
@@ -122,7 +122,9 @@ class PMOP(Ranker):
             )
         return out
 
-    def _loss(self, score: Floats, lists: Graded, gradient: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
+    def _loss(
+        self, score: Floats, lists: GradedLists, gradient: Floats, extra: Floats, turn: int
+    ) -> tuple[float, Floats]:
         if self.inference == "full":
             return losses.full_partitions(score, lists, gradient), _NOTHING
         if self.inference == "exact":

@@ -46,16 +46,16 @@ from concordant.errors import (
     setting,
 )
 from concordant.execution.blocks import Blocks
-from concordant.features.expert_features import WeightBlocks, blocks_of, dense_potentials, potentials
-from concordant.features.svd_features import dense_features, triples
-from concordant.kernels.graded_lists import Graded
+from concordant.features.expert_features import WeightBlocks, dense_potentials, potentials, weight_blocks
+from concordant.features.svd_features import dense_triples, singular_triples
+from concordant.kernels.graded_lists import GradedLists
 from concordant.learning.optimisers import LBFGS
 from concordant.learning.shift import RECORDED_RANGE, TrainingSummary, check_record, depth_shift, kind_shift
-from concordant.ranking._canonical_order import arranged
-from concordant.ranking._fitting import Learner, Net, Task
+from concordant.ranking._canonical_order import canonical_lists
+from concordant.ranking._fitting import Network, RankerLearner, RankerObjective
 from concordant.ranking._inputs import array_validation, as_containers, as_matrix, chosen_columns, joined
-from concordant.ranking.design_matrix import Design, Plain, Scaling, blocks_of_rows, over_blocks
-from concordant.ranking.second_order import Chosen, Products, choose_products
+from concordant.ranking.design_matrix import DenseDesign, DesignMatrix, Scaling, blocks_of_rows, over_blocks
+from concordant.ranking.second_order import ProductDesign, SelectedProducts, select_products
 
 if TYPE_CHECKING:
     from concordant.inference.explanation import Explanation
@@ -291,11 +291,11 @@ class Ranker(Aggregator):
         """
         raise TypeError(f"{type(self).__name__} has no loss")
 
-    def _prepared(self, lists: Graded) -> Any:
+    def _prepared(self, lists: GradedLists) -> Any:
         """Return the lists as the loss takes them; called once for lists that are gone through again and again."""
         return lists
 
-    def _require_sight(self, lists: Graded) -> None:
+    def _require_sight(self, lists: GradedLists) -> None:
         """Raise DataError where the loss is the same for all scores."""
 
     def _passes(self) -> int:
@@ -427,8 +427,8 @@ class Ranker(Aggregator):
             # Nothing is said about nothing; what it would be said in is known all the same.
             return np.zeros((0, len(self.feature_names_) - len(self.item_features_))), []
         if self.expert_features == "svd":
-            found = dense_features(
-                triples(votes, blocks, of_expert, self.transform, 1, self.missing, "mean", trained_on),
+            found = dense_triples(
+                singular_triples(votes, blocks, of_expert, self.transform, 1, self.missing, "mean", trained_on),
                 votes.slots,
                 blocks,
             )
@@ -478,20 +478,20 @@ class Ranker(Aggregator):
     def _scaling(self) -> Scaling:
         return Scaling(self.centre_, self.scale_, self.mean_)
 
-    def _design(self, Z: Floats) -> Design:
+    def _design(self, Z: Floats) -> DesignMatrix:
         """Return the columns of standardised features."""
         if "products_" not in self.__dict__:
-            return Plain(Z)
+            return DenseDesign(Z)
         keep_first = len(self.coefficients_) > len(self.products_)
-        return Products(Z, self.products_, self.product_centre_, self.product_scale_, keep_first)
+        return ProductDesign(Z, self.products_, self.product_centre_, self.product_scale_, keep_first)
 
     def _score(self, X: Floats, slots: Slots | None) -> Floats:
-        net = Net(self.coefficients_, self.bias_, self.top_, self.extra_)
+        net = Network(self.coefficients_, self.bias_, self.top_, self.extra_)
         scaling = self._scaling()
         out = np.empty(len(X))
 
         def write(block: slice) -> None:
-            out[block] = net.scores(self._design(scaling.written(X[block])), steady=True)
+            out[block] = net.scores(self._design(scaling.standardised(X[block])), steady=True)
 
         with np.errstate(over="ignore", invalid="ignore"):
             over_blocks(write, len(X), X.shape[1])
@@ -537,7 +537,7 @@ class Ranker(Aggregator):
         X = self._described(preferences, features)
         if self.top_.size or "products_" in self.__dict__:
             return None
-        each = self._scaling().written(X) * self.coefficients_
+        each = self._scaling().standardised(X) * self.coefficients_
         if "experts_" not in self.__dict__:
             return self.feature_names_, each, np.zeros(len(X))
         said = X.shape[1] - len(self.item_features_)
@@ -594,21 +594,21 @@ class Ranker(Aggregator):
         if self._ties_tell:
             truth = _with_ties(truth, table.slots)
         held = self._held_out(validation)
-        order = arranged(table, truth, self._ties_by_input)
+        order = canonical_lists(table, truth, self._ties_by_input)
         scaling = Scaling.of(table.X, order.rows, self.standardise)
-        Z = scaling.written(table.X, order.rows, order.columns)
+        Z = scaling.standardised(table.X, order.rows, order.columns)
         self._require_difference(Z, order.lists)
         self._require_sight(order.lists)
         chosen = self._chosen_products(Z, order.lists.label) if self.second_order else None
 
-        def design(Z: Floats) -> Design:
-            return Plain(Z) if chosen is None else Products(Z, *chosen[:3], self.keep_first).kept()
+        def design(Z: Floats) -> DesignMatrix:
+            return DenseDesign(Z) if chosen is None else ProductDesign(Z, *chosen[:3], self.keep_first).materialised()
 
-        task = Task(self, design(Z), order.lists, order.list_of)
-        apart = None if held is None else design(scaling.written(held[0].X, None, order.columns))
+        task = RankerObjective(self, design(Z), order.lists, order.list_of)
+        apart = None if held is None else design(scaling.standardised(held[0].X, None, order.columns))
         penalties = _PENALTIES if self.l2 == "auto" else self.l2 if isinstance(self.l2, tuple) else (self.l2,)
         learners = [
-            Learner(task, float(cast(float, l2)), len(penalties) > 1, apart, order.rows, table.n_slots)
+            RankerLearner(task, float(cast(float, l2)), len(penalties) > 1, apart, order.rows, table.n_slots)
             for l2 in penalties
         ]
         folds = self.cv if self.cv is not None or len(penalties) == 1 else _FOLDS
@@ -635,7 +635,7 @@ class Ranker(Aggregator):
                 best, found.parameters, value, task.value(task.start(), truth.instances, best.l2, 0)[0]
             )
 
-    def _say_how_it_ended(self, learner: Learner, parameters: Floats, value: float, at_start: float) -> None:
+    def _say_how_it_ended(self, learner: RankerLearner, parameters: Floats, value: float, at_start: float) -> None:
         """Note whether the tolerance was met, and warn where it was not, or where the descent went up."""
         name, info = type(self).__name__, self.fit_info_
         info.converged = info.converged and learner.finished(parameters)
@@ -662,7 +662,7 @@ class Ranker(Aggregator):
                 ConvergenceWarning,
             )
 
-    def _keep(self, net: Net, scaling: Scaling, columns: Ints, chosen: Chosen | None) -> None:
+    def _keep(self, net: Network, scaling: Scaling, columns: Ints, chosen: SelectedProducts | None) -> None:
         """Keep what was learned, in the order of the features."""
         place = np.argsort(columns)
         w = net.w[: len(columns)][place] if chosen is None or self.keep_first else net.w[:0]
@@ -684,7 +684,7 @@ class Ranker(Aggregator):
             self.feature_names_ = self.item_features_ = _unequal(data.names.tolist())
             self._require_known(data.X, data.names, data.slots)
             return data
-        blocks = blocks_of(data)
+        blocks = weight_blocks(data)
         self.experts_, self.shared_ = blocks.names, blocks.shared
         own = None if features is None else joined(features, data, type(self).__name__)
         self.item_features_ = [] if features is None else _unequal(features.names.tolist())
@@ -709,7 +709,7 @@ class Ranker(Aggregator):
         X = self._described(data, validation[2] if len(validation) == 3 else None)
         return Features.from_codes(data.slots, X, Texts(self.feature_names_)), labels
 
-    def _require_difference(self, Z: Floats, lists: Graded) -> None:
+    def _require_difference(self, Z: Floats, lists: GradedLists) -> None:
         """Raise DataError where no feature differs between two items of one instance."""
         together = np.ones(max(len(Z) - 1, 0), dtype=np.bool_)
         together[lists.offsets[1:-1] - 1] = False
@@ -721,9 +721,9 @@ class Ranker(Aggregator):
             f"{Z.shape[1]} features tell two items apart. They are constant within every instance; check the columns."
         )
 
-    def _chosen_products(self, Z: Floats, label: Floats) -> Chosen:
+    def _chosen_products(self, Z: Floats, label: Floats) -> SelectedProducts:
         with np.errstate(over="ignore", invalid="ignore"):
-            chosen = choose_products(Z, label, self.min_correlation, self.max_products)
+            chosen = select_products(Z, label, self.min_correlation, self.max_products)
         if not len(chosen.pairs):
             raise DataError(
                 f"{type(self).__name__} has no products to learn from: none of two of {Z.shape[1]} features has a "

@@ -12,12 +12,12 @@ from concordant.base.contract import Tags
 from concordant.base.params import Constraint, boolean, integer, one_of, optional
 from concordant.base.registry import register_method
 from concordant.errors import DataError
-from concordant.kernels.graded_lists import Graded
+from concordant.kernels.graded_lists import GradedLists
 from concordant.kernels.lists import list_ids
 from concordant.kernels.splitmix64 import STEP, mixed
-from concordant.kernels.svd_tables import Goal
+from concordant.kernels.svd_tables import LambdaTarget
 from concordant.ranking import losses
-from concordant.ranking.metric_swaps import learned_metric, learns_for, measured
+from concordant.ranking.metric_swaps import learned_metric, learns_for, metric_terms
 from concordant.ranking.ranker import Ranker
 
 __all__ = ["LambdaRank", "ListMLE", "PairTies", "RankNet", "RankRegress", "RankSVM"]
@@ -323,16 +323,16 @@ class LambdaRank(Ranker):
         self.normalise = normalise
         self.max_items = max_items
 
-    def _prepared(self, lists: Graded) -> tuple[Graded, Goal]:
-        worths = measured(learned_metric(self.metric), lists.label, lists.level, lists.offsets)
-        kind, worth, place_worth, scale = worths
+    def _prepared(self, lists: GradedLists) -> tuple[GradedLists, LambdaTarget]:
+        worths = metric_terms(learned_metric(self.metric), lists.label, lists.level, lists.offsets)
+        kind, worth, place_gain, scale = worths
         # Ties count in the worst order: the lower label first.
         where = list_ids(lists.offsets)
         by_tie = np.lexsort((-lists.level, where)) - lists.offsets[where]
         budget = self.max_items or 0
-        return lists, Goal(kind, worth, lists.level, by_tie, place_worth, scale, budget, self.normalise)
+        return lists, LambdaTarget(kind, worth, lists.level, by_tie, place_gain, scale, budget, self.normalise)
 
-    def _require_sight(self, lists: Graded) -> None:
+    def _require_sight(self, lists: GradedLists) -> None:
         gradient = np.empty(len(lists.label))
         self._loss(np.zeros(len(gradient)), self._prepared(lists), gradient, _NOTHING, 0)
         if not gradient.any():
@@ -345,8 +345,8 @@ class LambdaRank(Ranker):
     def _loss(self, score: Floats, lists: Any, gradient: Floats, extra: Floats, turn: int) -> tuple[float, Floats]:
         from concordant.kernels.lambdarank import all_lambdas
 
-        graded, goal = lists
+        graded, target = lists
         chance = mixed(np.array([self.random_state % 2**64], dtype=np.uint64) + STEP) + np.uint64(turn)
         bits = mixed(graded.key ^ mixed(chance))
         draw = (bits >> np.uint64(11)).astype(np.float64) / 2.0**53
-        return all_lambdas(score, graded.offsets, goal, draw, gradient), _NOTHING
+        return all_lambdas(score, graded.offsets, target, draw, gradient), _NOTHING

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from concordant.arrays import Floats, Ints
-from concordant.ranking.design_matrix import blocks_of_rows, steady_product
+from concordant.ranking.design_matrix import blocks_of_rows, reproducible_product
 
-__all__ = ["Chosen", "Products", "choose_products"]
+__all__ = ["SelectedProducts", "ProductDesign", "select_products"]
 
 # Rows multiplied out at one time.
 _BLOCK = 1 << 13
@@ -29,7 +29,7 @@ _FEW = 64
 _KEPT = 1 << 25
 
 
-class Chosen(NamedTuple):
+class SelectedProducts(NamedTuple):
     """Products worth having.
 
     Attributes
@@ -51,7 +51,7 @@ class Chosen(NamedTuple):
     largest: float
 
 
-def choose_products(Z: Floats, label: Floats, threshold: float = 0.15, most: int | None = None) -> Chosen:
+def select_products(Z: Floats, label: Floats, threshold: float = 0.15, most: int | None = None) -> SelectedProducts:
     """Return the products of two standardised features whose correlation with the label is above a threshold.
 
     Parameters
@@ -73,7 +73,7 @@ def choose_products(Z: Floats, label: Floats, threshold: float = 0.15, most: int
     --------
     >>> rng = np.random.default_rng(0)
     >>> Z = rng.normal(size=(500, 4))
-    >>> found = choose_products(Z, Z[:, 1] * Z[:, 3])
+    >>> found = select_products(Z, Z[:, 1] * Z[:, 3])
     >>> found.pairs.tolist(), found.correlation.round(3).tolist()
     ([[1, 3]], [1.0])
     """
@@ -94,25 +94,25 @@ def choose_products(Z: Floats, label: Floats, threshold: float = 0.15, most: int
     correlation = np.divide(graded / max(n, 1), spread, out=np.zeros((F, F)), where=spread > 0)
     a, b = np.triu_indices(F)
     value = correlation[a, b]
-    kept = np.flatnonzero(np.abs(value) > threshold)
-    if most is not None and len(kept) > most:
-        kept = np.sort(kept[np.argsort(-np.abs(value[kept]), kind="stable")[:most]])
-    a, b = a[kept], b[kept]
-    return Chosen(
+    materialised = np.flatnonzero(np.abs(value) > threshold)
+    if most is not None and len(materialised) > most:
+        materialised = np.sort(materialised[np.argsort(-np.abs(value[materialised]), kind="stable")[:most]])
+    a, b = a[materialised], b[materialised]
+    return SelectedProducts(
         np.stack([a, b], axis=1).astype(np.int64),
         mean[a, b],
         1.0 / np.sqrt(variance[a, b]),
-        value[kept],
+        value[materialised],
         float(np.abs(value).max(initial=0.0)),
     )
 
 
-class Products(NamedTuple):
+class ProductDesign(NamedTuple):
     """Products of two standardised features, standardised themselves, with or without the features before them.
 
     >>> Z = np.array([[1.0, 2.0], [3.0, -1.0]])
-    >>> design = Products(Z, np.array([[0, 1], [1, 1]]), np.zeros(2), np.ones(2))
-    >>> design.times(np.array([1.0, 10.0])).tolist(), design.against(np.array([1.0, 1.0])).tolist()
+    >>> design = ProductDesign(Z, np.array([[0, 1], [1, 1]]), np.zeros(2), np.ones(2))
+    >>> design.times(np.array([1.0, 10.0])).tolist(), design.transposed_times(np.array([1.0, 1.0])).tolist()
     ([42.0, 7.0], [-1.0, 5.0])
     """
 
@@ -124,11 +124,11 @@ class Products(NamedTuple):
     # The products themselves, where there are few enough to keep.
     table: Floats | None = None
 
-    def kept(self) -> Products:
+    def materialised(self) -> ProductDesign:
         """Return the same with the products written down, where that takes little memory: for use again and again."""
         if len(self.Z) * len(self.pairs) > _KEPT:
             return self
-        return self._replace(table=self._written(slice(None)))
+        return self._replace(table=self._product_table(slice(None)))
 
     @property
     def n_columns(self) -> int:
@@ -140,7 +140,7 @@ class Products(NamedTuple):
         if weights.ndim == 2:
             return np.stack([self.times(unit) for unit in weights.T], axis=1)
         if self._few():
-            return self.steady_times(weights)
+            return self.reproducible_times(weights)
         own = weights[-len(self.pairs) :] * self.scale
         form = self._form(own)
         out = np.empty(len(self.Z))
@@ -149,21 +149,21 @@ class Products(NamedTuple):
             out[first : first + _BLOCK] = np.einsum("rf,rf->r", part @ form, part)
         out -= float(self.centre @ own)
         if self.keep_first:
-            out += steady_product(self.Z, weights[: -len(self.pairs)])
+            out += reproducible_product(self.Z, weights[: -len(self.pairs)])
         return out
 
-    def steady_times(self, weights: Floats) -> Floats:
+    def reproducible_times(self, weights: Floats) -> Floats:
         """Return the columns times weights, each row's bits its own."""
         if weights.ndim == 2:
-            return np.stack([self.steady_times(unit) for unit in weights.T], axis=1)
+            return np.stack([self.reproducible_times(unit) for unit in weights.T], axis=1)
         own = weights[-len(self.pairs) :] * self.scale
         n, F = self.Z.shape
         out = np.empty(n)
         if self.table is not None:
-            out[:] = steady_product(self.table, own)
+            out[:] = reproducible_product(self.table, own)
         elif _STEADY * len(self.pairs) <= F * F:
             for block in blocks_of_rows(n, len(self.pairs)):
-                out[block] = steady_product(self._written(block), own)
+                out[block] = reproducible_product(self._product_table(block), own)
         else:
             form = self._form(own)
             for block in blocks_of_rows(n, F):
@@ -171,18 +171,18 @@ class Products(NamedTuple):
                 out[block] = np.einsum("rf,rf->r", np.einsum("rf,fg->rg", part, form), part)
         out -= float(self.centre @ own)
         if self.keep_first:
-            out += steady_product(self.Z, weights[: -len(self.pairs)])
+            out += reproducible_product(self.Z, weights[: -len(self.pairs)])
         return out
 
-    def against(self, rows: Floats) -> Floats:
+    def transposed_times(self, rows: Floats) -> Floats:
         """Return the columns' inner products with numbers for every row."""
         if rows.ndim == 2:
-            return np.stack([self.against(unit) for unit in rows.T], axis=1)
+            return np.stack([self.transposed_times(unit) for unit in rows.T], axis=1)
         n, F = self.Z.shape
         if self._few():
             found = np.zeros(len(self.pairs))
             for block in blocks_of_rows(n, len(self.pairs)):
-                found += np.einsum("rp,r->p", self._written(block), rows[block])
+                found += np.einsum("rp,r->p", self._product_table(block), rows[block])
         else:
             form = np.zeros((F, F))
             for first in range(0, n, _BLOCK):
@@ -192,7 +192,7 @@ class Products(NamedTuple):
         out = self.scale * (found - self.centre * float(rows.sum()))
         return np.concatenate([np.einsum("rf,r->f", self.Z, rows), out]) if self.keep_first else out
 
-    def at(self, rows: slice | Ints) -> Products:
+    def at(self, rows: slice | Ints) -> ProductDesign:
         """Return the design of some of the rows."""
         return self._replace(Z=self.Z[rows], table=None if self.table is None else self.table[rows])
 
@@ -207,7 +207,7 @@ class Products(NamedTuple):
         n, F = self.Z.shape
         return bool(self.table is not None or n <= _FEW or _WRITING * len(self.pairs) <= F * F)
 
-    def _written(self, rows: slice) -> Floats:
+    def _product_table(self, rows: slice) -> Floats:
         if self.table is not None:
             return self.table[rows]
         part = self.Z[rows]
