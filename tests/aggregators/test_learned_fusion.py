@@ -78,7 +78,7 @@ def test_the_loss_and_its_derivatives_are_those_written_out() -> None:
     step = 1e-5 * np.eye(n)
     np.testing.assert_allclose(slope, [(loss(u + e) - loss(u - e)) / 2e-5 for e in step], atol=1e-8)
     bend = [(made.value(u + e)[1] - made.value(u - e)[1]) / 2e-5 for e in step]
-    np.testing.assert_allclose(made.bend(u), bend, atol=1e-7)
+    np.testing.assert_allclose(made.hessian(u), bend, atol=1e-7)
 
 
 @pytest.mark.parametrize("ridge", [3.0, 0.1, 0.001])

@@ -71,7 +71,7 @@ def test_many_rows_are_summed_as_few_are(transform: str, monkeypatch: pytest.Mon
     blocks = weight_blocks(p)
     w = rng.normal(size=(4, 3))
     few = potential_scores(p, blocks, blocks.of(p, "CRF"), w, transform)
-    monkeypatch.setattr(expert_features, "_MANY_ROWS", 0)
+    monkeypatch.setattr(expert_features, "_STRETCH", 1)
     many = potential_scores(p, blocks, blocks.of(p, "CRF"), w, transform)
     assert np.abs(many).max() > 0.1
     # To the last bit: how many rows there are is a matter of company, which an instance does not depend on.

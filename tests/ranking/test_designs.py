@@ -63,7 +63,7 @@ def test_what_is_not_known_is_the_mean() -> None:
     Z = scaling.standardised(X)
     assert not Z[gaps].any()
     plain = Scaling.of(X, np.arange(700), standardise=False)
-    np.testing.assert_array_equal(plain.written(X), np.where(np.isnan(X), plain.mean, X))
+    np.testing.assert_array_equal(plain.standardised(X), np.where(np.isnan(X), plain.mean, X))
 
 
 def test_the_input_is_left_alone() -> None:

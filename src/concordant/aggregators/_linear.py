@@ -138,17 +138,16 @@ class LinearAggregator(Aggregator):
         of_expert = blocks.of(preferences, type(self).__name__, self.unknown_experts)
         if not len(blocks):
             return np.zeros(preferences.slots.n_slots)
-        how: dict[str, Any] = {"missing": self.missing, "scaling": self.scaling, "trained_on": self._training_summary()}
-        if len(self.transforms_) == 1:
-            return potential_scores(preferences, blocks, of_expert, self.weights_, self.transforms_[0], **how)
-        total = np.zeros(preferences.slots.n_slots)
-        for t, transform in enumerate(self.transforms_):
-            w = np.zeros((len(blocks), 3))
-            if t == 0:
-                w[:, 0] = self.weights_[:, 0]
-            w[:, 1:] = self.weights_[:, 1 + 2 * t : 3 + 2 * t]
-            total += potential_scores(preferences, blocks, of_expert, w, transform, **how)
-        return total
+        return potential_scores(
+            preferences,
+            blocks,
+            of_expert,
+            self.weights_,
+            self.transforms_,
+            missing=self.missing,
+            scaling=self.scaling,
+            trained_on=self._training_summary(),
+        )
 
     def _training_summary(self) -> TrainingSummary | None:
         """Return how far the lists went that the weights were learned from; None where that is not known."""

@@ -23,7 +23,7 @@ from concordant.data.streams import id_hash
 from concordant.errors import DataError, ParameterError, listing, setting
 from concordant.execution import map_instances, without_progress
 from concordant.inference.experts import check_known, speaking
-from concordant.kernels.lists import exact_sums, list_ids, offsets_of, pair_sums
+from concordant.kernels.lists import exact_sums, list_ids, offsets_of
 from concordant.kernels.splitmix64 import Keys, mixed
 from concordant.learning.shift import CROWDED, SLACK, TrainingSummary, list_depths
 
@@ -45,8 +45,6 @@ __all__ = [
 SHARED = "*"
 TRANSFORMS = ("binary", "rankdiff", "log", "count")
 
-# From so many rows on a compiled loop pays for waiting until the compiler is loaded.
-_MANY_ROWS = 1 << 16
 # Rows of lists that a thread goes through at a time; what is made of them on the way fits its cache.
 _STRETCH = 1 << 15
 
@@ -306,7 +304,7 @@ class DepthCorrection(NamedTuple):
     scale : float64[lists] or None
         What row and col are multiplied by; None where nothing is.
     depth_discount : float64[rows] or None
-        How loud a row is heard, compared with not being listed; None where all are in full.
+        How weights a row is heard, compared with not being listed; None where all are in full.
     """
 
     scale: Floats | None
@@ -335,7 +333,7 @@ class DepthCorrection(NamedTuple):
 
 
 def depth_discount(votes: Preferences, block: Ints, trained_on: TrainingSummary) -> Floats | None:
-    """Return how loud every row is heard whose list goes deeper than those learned from; None where none does."""
+    """Return how weights every row is heard whose list goes deeper than those learned from; None where none does."""
     limit = trained_on.depth[block]
     deep = list_depths(votes) > SLACK * limit
     if not deep.any():
@@ -353,42 +351,29 @@ def _potentials(
     scaling: str,
     trained_on: TrainingSummary | None,
 ) -> ExpertRows:
-    lists = _list_potentials(votes, block_of_expert, transforms, trained_on, scaling)
-    size = votes.slots.sizes[lists.instance].astype(np.float64)
-    width = size if scaling == "mean" else np.ones(len(size))
-    length = lists.length
-    of_list = np.repeat(np.arange(len(size)), np.diff(lists.offsets))
-    X = np.empty((len(lists.slot), 1 + 2 * len(transforms)))
-    absent = np.zeros((len(size), X.shape[1]))
-    X[:, 0] = -lists.weight[of_list]
-    for t, (row, col) in enumerate(lists.sums):
-        won, lost = row, col
-        if missing == "below":
-            won = row + (size - length)[of_list]
-            lost = col - length[of_list]
-            absent[:, 2 + 2 * t] = -lists.weight * length / width
-        X[:, 1 + 2 * t] = lists.weight[of_list] * won / width[of_list]
-        X[:, 2 + 2 * t] = -lists.weight[of_list] * lost / width[of_list]
-    if lists.depth_discount is not None:
-        X *= lists.depth_discount[:, None]
-    own = lists.block < blocks.n_own
-    absent[:, 0] = lists.weight - own
+    """Return the rows of lists sorted by slot, with what training needs beside them."""
+    lists = _list_rows(votes, blocks, block_of_expert, transforms, missing, scaling, trained_on)
+    of_list = np.repeat(np.arange(len(lists.block)), lists.lengths)
     block = lists.block[of_list]
     order = np.lexsort((block, lists.slot))
-    X, slot = X[order], lists.slot[order]
+    X, slot = lists.X[order], lists.slot[order]
     code = block[order].astype(np.int32)
     starts = offsets_of(np.bincount(slot, minlength=votes.slots.n_slots))
+    # The wins and losses of comparisons have no ranks behind them.
+    value = np.zeros(len(slot))
+    if isinstance(votes, Preferences):
+        value = votes.transformed(transforms[0])[lists.row][order]
     return ExpertRows(
         offsets=votes.slots.offsets,
         starts=starts,
         block=code,
         X=X,
         key=slot_keys(X, code, starts, blocks.names),
-        value=lists.value[order],
+        value=value,
         source=of_list[order],
-        list_starts=offsets_of(np.bincount(lists.instance, minlength=len(votes))),
+        list_starts=lists.starts,
         list_block=lists.block,
-        absent=absent,
+        absent=np.zeros((len(lists.block), X.shape[1])) if lists.absent is None else lists.absent,
         n_own=blocks.n_own,
     )
 
@@ -465,49 +450,97 @@ def expert_features(
     return Features.from_codes(preferences.slots, X, Texts(names))
 
 
-class _ListPotentials(NamedTuple):
-    """What experts with a block say, list by list; how long each list counts as, and how loud each row is heard."""
+class _ListRows(NamedTuple):
+    """Rows of numbers, list by list, of the experts with a block: what `potentials` sorts and prediction adds up.
 
-    instance: Ints
+    Attributes
+    ----------
+    instance, block : int64[L]
+        The instance and the block of weights of every list.
+    starts, offsets : int64[N + 1], int64[L + 1]
+        Where the lists of every instance and the rows of every list begin.
+    lengths, slot : int64[L], int[R]
+        How many rows every list has, and the slot of every row.
+    row : int64[R] or slice
+        The rows of the preferences; all of them where no list is left out.
+    X, absent : float64[R, d], float64[L, d] or None
+        As in `ExpertRows`; None where lists say nothing about the items they leave out.
+    """
+
+    instance: Ints | Codes
     block: Ints
-    weight: Floats
+    starts: Ints
     offsets: Ints
-    slot: Ints
-    sums: list[tuple[Floats, Floats]]
-    value: Floats
-    length: Floats
-    depth_discount: Floats | None
+    lengths: Ints
+    slot: Ints | Codes
+    row: Ints | slice
+    X: Floats
+    absent: Floats | None
 
 
-def _list_potentials(
-    votes: Votes, block_of_expert: Ints, transforms: Sequence[str], trained_on: TrainingSummary | None, scaling: str
-) -> _ListPotentials:
+def _list_rows(
+    votes: Votes,
+    blocks: WeightBlocks,
+    block_of_expert: Ints,
+    transforms: Sequence[str],
+    missing: str,
+    scaling: str,
+    trained_on: TrainingSummary | None,
+) -> _ListRows:
+    """Return the rows of every list: the one place where they are made, for training and for prediction."""
+    row: Ints | slice = slice(None)
+    discount = None
+    weight: Floats | None = None
+    instance: Ints | Codes
+    slot: Ints | Codes
     if isinstance(votes, Comparisons):
-        return _comparison_potentials(votes, block_of_expert, len(transforms))
-    # A list that weighs nothing is not there.
-    block = np.where(votes.weights > 0, block_of_expert[votes.list_expert], -1)
-    scale, discount = DepthCorrection.of(votes, block, trained_on, scaling)
-    sums = [_scaled_sums(votes, t, scale) for t in transforms]
-    length = votes.list_lengths.astype(np.float64)
-    lists = _ListPotentials(
-        votes.list_instance.astype(np.int64), block, votes.weights, votes.list_offsets, votes.slot.astype(np.int64),
-        sums, _transformed_ranks(votes, transforms[0]), length if scale is None else length * scale, discount,
-    )  # fmt: skip
-    if (block >= 0).all():
-        return lists
-    kept = np.flatnonzero(block >= 0)
-    rows = np.flatnonzero(np.repeat(block >= 0, votes.list_lengths))
-    return _ListPotentials(
-        lists.instance[kept],
-        block[kept],
-        lists.weight[kept],
-        offsets_of(votes.list_lengths[kept]),
-        lists.slot[rows],
-        [(row[rows], col[rows]) for row, col in sums],
-        lists.value[rows],
-        lists.length[kept],
-        None if discount is None else discount[rows],
-    )
+        instance, block, offsets, slot, wins = _wins_and_losses(votes, block_of_expert)
+        starts = offsets_of(np.bincount(instance, minlength=len(votes)))
+        sums = [wins] * len(transforms)
+        lengths = np.diff(offsets)
+        length: Floats | Ints = lengths
+    else:
+        block, lengths = block_of_expert[votes.list_expert], votes.list_lengths
+        weight = votes.list_weight
+        if weight is not None:
+            # A list of weight 0 counts as absent.
+            block = np.where(weight > 0, block, -1)
+        scale, discount = DepthCorrection.of(votes, block, trained_on, scaling)
+        sums = [_scaled_sums(votes, t, scale) for t in transforms]
+        instance, starts, offsets, slot = votes.list_instance, votes.list_starts, votes.list_offsets, votes.slot
+        length = lengths if scale is None else lengths * scale
+        if block.min(initial=0) < 0:
+            kept = np.flatnonzero(block >= 0)
+            row = np.flatnonzero(np.repeat(block >= 0, lengths))
+            instance, block, length = instance[kept], block[kept], length[kept]
+            weight = None if weight is None else weight[kept]
+            starts = offsets_of(np.bincount(instance, minlength=len(votes)))
+            lengths, slot = lengths[kept], slot[row]
+            offsets = offsets_of(lengths)
+            sums = [(won[row], lost[row]) for won, lost in sums]
+            discount = None if discount is None else discount[row]
+    size = votes.slots.sizes[instance]
+    X = np.empty((len(slot), 1 + 2 * len(transforms)))
+    X[:, 0] = -1.0 if weight is None else np.repeat(-weight, lengths)
+    absent = None
+    if weight is not None or missing == "below" or blocks.shared >= 0:
+        absent = np.zeros((len(block), X.shape[1]))
+        absent[:, 0] = (1.0 if weight is None else weight) - (block < blocks.n_own)
+    width = np.repeat(size, lengths) if scaling == "mean" else 1.0
+    for t, (won, lost) in enumerate(sums):
+        if missing == "below" and absent is not None:
+            won, lost = won + np.repeat(size - length, lengths), lost - np.repeat(length, lengths)
+            absent[:, 2 + 2 * t] = -length if weight is None else -weight * length
+            if scaling == "mean":
+                absent[:, 2 + 2 * t] /= size
+        if weight is not None:
+            # -X[:, 0] is the weight of the list of each row.
+            won, lost = -X[:, 0] * won, -X[:, 0] * lost
+        np.divide(won, width, out=X[:, 1 + 2 * t])
+        np.divide(lost, -width, out=X[:, 2 + 2 * t])
+    if discount is not None:
+        X *= discount[:, None]
+    return _ListRows(instance, block, starts, offsets, lengths, slot, row, X, absent)
 
 
 def _scaled_sums(votes: Preferences, transform: str, scale: Floats | None) -> tuple[Floats, Floats]:
@@ -519,21 +552,8 @@ def _scaled_sums(votes: Preferences, transform: str, scale: Floats | None) -> tu
     return row * of_row, col * of_row
 
 
-def _transformed_ranks(votes: Preferences, transform: str) -> Floats:
-    """Return what is subtracted to compare two rows of a list, in the unit of the transform."""
-    rank = votes.ranks("average")
-    if transform in ("binary", "count"):
-        return rank
-    x = np.log(rank) if transform == "log" else rank
-    z = np.ones(votes.n_lists)
-    full = votes.list_lengths > 0
-    z[full] = np.maximum.reduceat(x, votes.list_offsets[:-1][full]) if len(x) else 1.0
-    z[z == 0] = 1.0
-    return x / np.repeat(z, votes.list_lengths)
-
-
-def _comparison_potentials(votes: Comparisons, block_of_expert: Ints, n_transforms: int) -> _ListPotentials:
-    """Return the wins and losses of comparisons, expert by expert."""
+def _wins_and_losses(votes: Comparisons, block_of_expert: Ints) -> tuple[Ints, Ints, Ints, Ints, tuple[Floats, Floats]]:
+    """Return the items that every expert compared as lists: instance, block, offsets, slot, (wins, losses)."""
     n_slots = max(votes.slots.n_slots, 1)
     expert = np.zeros(len(votes.left), dtype=np.int64) if votes.expert is None else votes.expert.astype(np.int64)
     block = block_of_expert
@@ -552,17 +572,7 @@ def _comparison_potentials(votes: Comparisons, block_of_expert: Ints, n_transfor
     new[1:] = (who[1:] != who[:-1]) | (instance[1:] != instance[:-1])
     first = np.flatnonzero(new)
     offsets = np.append(first, len(who)).astype(np.int64)
-    return _ListPotentials(
-        instance[first],
-        block[who[first]],
-        np.ones(len(first)),
-        offsets,
-        slot,
-        [(row, col)] * n_transforms,
-        np.zeros(len(who)),
-        np.diff(offsets).astype(np.float64),
-        None,
-    )
+    return instance[first], block[who[first]], offsets, slot, (row, col)
 
 
 def slot_keys(X: Floats, block: Codes, starts: Ints, names: Sequence[str]) -> Keys:
@@ -584,71 +594,32 @@ def potential_scores(
     blocks: WeightBlocks,
     block_of_expert: Ints,
     w: Floats,
-    transform: str = "log",
+    transform: str | Sequence[str] = "log",
     *,
     missing: str = "unknown",
     scaling: str = "mean",
     trained_on: TrainingSummary | None = None,
 ) -> Floats:
-    """Return the score of every slot under the weights of the potentials, the same in any order of the experts.
+    """Return the score of every slot: the rows of `potentials` times the weights, the same in any order of the experts.
 
-    One pass over the lists; nothing is kept but a number for each row.
+    Parameters as in `potentials`; `w` has a row of d weights for every block.
     """
-    if isinstance(votes, Comparisons):
-        rows = potentials(votes, blocks, block_of_expert, transform, missing=missing, scaling=scaling)
-        terms = (rows.X * w[rows.block]).sum(axis=1)
-        row_starts = rows.starts[rows.offsets]
-        most = np.diff(rows.list_starts)
-        slot = list_ids(rows.starts)
-        total = exact_sums(terms, slot, rows.n_slots, row_starts, most)
-        return total + np.repeat(rows.base(w), np.diff(rows.offsets))
-    block = block_of_expert[votes.list_expert]
-    given = w[block]
-    plain = votes.list_weight is None and bool((block >= 0).all())
-    if not plain:
-        heard = (block >= 0) & (votes.weights > 0)
-        given = given * np.where(heard, votes.weights, 0.0)[:, None]
-    none, plus, minus = np.ascontiguousarray(given.T)
-    scale, discount = DepthCorrection.of(votes, block, trained_on, scaling)
-    size = votes.slots.sizes[votes.list_instance].astype(np.float64)
-    width = size if scaling == "mean" else np.ones(len(size))
-    narrow = width if scale is None else width / scale
-    terms = _row_terms(votes, transform, none, plus, minus, narrow)
-    if missing == "below":
-        # A listed item beats the (size - length) others, and is not beaten, as those are, by all that are listed.
-        length = votes.list_lengths if scale is None else votes.list_lengths * scale
-        terms += np.repeat((plus * (size - length) + minus * length) / width, votes.list_lengths)
-    if discount is not None:
-        terms *= discount
-    starts, lists = votes.list_offsets[votes.list_starts], votes.list_starts
-    most = np.diff(lists)
+    transforms = (transform,) if isinstance(transform, str) else tuple(transform)
     always = float(w[: blocks.n_own, 0].sum())
-    if plain and blocks.shared < 0 and missing == "unknown":
-        # Everybody heard has weights of its own, so that leaving an item out is said of all items alike.
-        return exact_sums(terms, votes.slot, votes.n_slots, starts, most) + always
-    own = block < blocks.n_own if plain else heard & (block < blocks.n_own)
-    base = none - np.where(own, w[block, 0], 0.0)
-    if missing == "below":
-        base -= minus * length / width
-    total = exact_sums(terms, votes.slot, votes.n_slots, starts, most)
-    shift = exact_sums(base, votes.list_instance, len(votes), lists, most) + always
-    total += np.repeat(shift, votes.slots.sizes)
-    return total
 
+    def scores(own: Votes) -> Floats:
+        lists = _list_rows(own, blocks, block_of_expert, transforms, missing, scaling, trained_on)
+        most, given = np.diff(lists.starts), w[lists.block]
+        terms = np.einsum("rd,rd->r", lists.X, np.repeat(given, lists.lengths, axis=0))
+        total = exact_sums(terms, lists.slot, own.slots.n_slots, lists.offsets[lists.starts], most)
+        if lists.absent is None:
+            return total + always
+        absent = np.einsum("ld,ld->l", lists.absent, given)
+        shift = exact_sums(absent, lists.instance, len(own), lists.starts, most) + always
+        return total + np.repeat(shift, own.slots.sizes)
 
-def _row_terms(votes: Preferences, transform: str, none: Floats, plus: Floats, minus: Floats, width: Floats) -> Floats:
-    """Return what every row adds: -none + (plus * row - minus * col) / width of its list."""
-    binary, (x, z) = transform == "binary", votes.rank_transform(transform)
-    offsets, lengths = votes.list_offsets, votes.list_lengths
-    width = width * z
-    if votes.n_rows < _MANY_ROWS:
-        row, col = pair_sums(x, np.ones(len(z)), offsets, binary=binary)
-        scale = 1.0 / width
-        up, down, off = (np.repeat(each, lengths) for each in (plus * scale, minus * scale, none))
-        return up * row - down * col - off
-    from concordant.kernels.expert_rows import list_terms
-
-    out = np.empty(votes.n_rows)
-    order, spare = np.empty(votes.n_rows, dtype=np.int64), np.empty(int(lengths.max()), dtype=np.int64)
-    list_terms(x, offsets, width, binary, plus, minus, none, order, spare, out)
-    return out
+    if isinstance(votes, Comparisons) or votes.n_rows <= _STRETCH:
+        return scores(votes)
+    edges = _stretch_edges(votes)
+    with without_progress():
+        return np.concatenate(map_instances(lambda k: scores(votes.window(edges[k], edges[k + 1])), len(edges) - 1))

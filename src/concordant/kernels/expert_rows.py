@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from concordant.arrays import Codes, Floats, Ints
 from concordant.kernels.jit import jit
-from concordant.kernels.sorting import stable_sort
 
-__all__ = ["add_outer", "linear_scores", "list_terms", "worst_places"]
+__all__ = ["add_outer", "linear_scores", "worst_places"]
 
 
 @jit
@@ -66,55 +65,3 @@ def worst_places(score: Floats, offsets: Ints, hit: Ints, hit_starts: Ints, labe
                 if score[hit[g]] == own and (label[g] > label[h] or (label[g] == label[h] and g > h)):
                     ahead -= 1
             place[h] = ahead
-
-
-@jit
-def list_terms(
-    x: Floats,
-    offsets: Ints,
-    width: Floats,
-    binary: bool,
-    plus: Floats,
-    minus: Floats,
-    none: Floats,
-    order: Ints,
-    spare: Ints,
-    out: Floats,
-) -> None:
-    """Write what every row of every list adds to its item: -none + plus * row - minus * col, all by list.
-
-    row = Σ (x_j - x_i) over the items behind, col over those ahead, both over `width`; `binary` counts them instead.
-    `order` and `spare` are room for as many rows as there are, and as the longest list has. Every number is the result
-    of the same operations in the same order as in `lists.pair_sums`, so that few rows, which are left to NumPy, get the
-    same bits.
-    """
-    for k in range(len(offsets) - 1):
-        first, last = offsets[k], offsets[k + 1]
-        if first == last:
-            continue
-        for row in range(first, last):
-            order[row] = row
-        stable_sort(x, order[first:last], spare)
-        scale = 1.0 / width[k]
-        up, down = plus[k] * scale, minus[k] * scale
-        whole = 0.0
-        for at in range(first, last):
-            whole += x[order[at]]
-        total = 0.0
-        at = first
-        while at < last:
-            value = x[order[at]]
-            before, ahead = total, at - first
-            end = at
-            while end < last and x[order[end]] == value:
-                total += value
-                end += 1
-            behind = last - end
-            if binary:
-                won, lost = float(behind), float(ahead)
-            else:
-                won, lost = whole - total - behind * value, ahead * value - before
-            term = up * won - down * lost - none[k]
-            for row in range(at, end):
-                out[order[row]] = term
-            at = end

@@ -209,7 +209,7 @@ def lambdas(score: Floats, target: LambdaTarget, n: int, first: int, draw: float
 
 @jit
 def all_lambdas(score: Floats, offsets: Ints, target: LambdaTarget, draw: Floats, out: Floats) -> float:
-    """Return the sum of the pulls of all instances, and write every gradient; slots and instances are those of the target."""
+    """Return the sum of the pulls of all instances, and write every gradient."""
     total = 0.0
     for n in range(len(offsets) - 1):
         a, b = offsets[n], offsets[n + 1]
