@@ -47,10 +47,10 @@ def problem(ridge: float) -> tuple[Any, Any, int]:
     truth = match_labels(p, labels, "RRF")
     target = gain_shares(truth.label, p.slots.offsets)
     terms = 1.0 / (10.0 + p.ranks())
-    rows = module._Rows.of(p, terms, np.arange(4), p.list_weight)
+    rows = module._TermRows.of(p, terms, np.arange(4), p.list_weight)
     unit = 20.0
     penalty = ridge / 4 * (np.eye(4) - 0.25) + module._STEEPNESS / 16
-    made = module._Problem(rows, target, truth.instances, unit, penalty)
+    made = module._RidgeLoss(rows, target, truth.instances, unit, penalty)
 
     def loss(u: Any) -> float:
         total = 0.0
