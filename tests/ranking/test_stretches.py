@@ -49,7 +49,7 @@ def test_the_gradient_of_stretches_is_that_of_their_sum(share: int, monkeypatch:
     lists = GradedLists.of(label, np.concatenate([[0], np.cumsum(sizes)]))
     design = DenseDesign(rng.normal(size=(len(label), 4)))
     # The instances are numbered the other way round than the lists.
-    task = _fitting.Task(cc.PairTies(), design, lists, np.arange(len(sizes))[::-1].copy())
+    task = _fitting.RankerObjective(cc.PairTies(), design, lists, np.arange(len(sizes))[::-1].copy())
     instances = np.arange(0, len(sizes), share)
     at = rng.normal(size=task.size)
     value, slope = task.value(at, instances, 0.3, 0)

@@ -1,8 +1,8 @@
-"""The training data of the CRF in blocks of instances; preferences in memory are one block.
+"""Training data of the CRF in blocks of instances; preferences in memory are one block.
 
-A block keeps its labelled instances as rows and draws; the weights go out, the value and the gradient come back. Terms
-are rounded to a grid on which their sums are exact, so that the climb is the same, bit for bit, however the instances
-are spread.
+A block holds its labelled instances as rows and samples. It receives weights, and returns the value and the gradient of
+the objective. Terms are rounded to a grid on which their sums are exact, so the optimum is the same, bit for bit, for
+any split into blocks.
 """
 
 from __future__ import annotations

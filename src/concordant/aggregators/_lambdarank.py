@@ -1,7 +1,7 @@
-"""LambdaRank over sparse features of experts: what to learn for, in what order, and one learner for one set of choices.
+"""LambdaRank on sparse expert features: training queries, the target metric, and the learner of `SVDRank`.
 
-Everything that is left to chance is drawn from the ids of the instances, and ties are placed by what is said about the
-items, so that the weights do not depend on the order or the names of anything else.
+Random numbers depend on the ids of the instances, and ties are broken by the features, so the weights do not depend on
+the order or the names of anything else.
 """
 
 from __future__ import annotations

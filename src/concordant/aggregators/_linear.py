@@ -1,7 +1,7 @@
-"""Scores that are weighted sums of what experts say: predicting, explaining and describing them, however learned.
+"""Base of linear aggregators (CRF, ListwiseLinear): predict, explain and describe weighted sums of expert potentials.
 
-The CRF and its convex relative learn the same numbers for every expert: alpha for not listing an item, beta+ for how
-strongly it is preferred to others, beta- for how strongly others are preferred to it. What follows from them is here.
+Every expert has the weights alpha for not listing an item, beta+ for preferring it to others, and beta- for preferring
+others to it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Weights of experts whose terms add up to scores, learned from labels: never below 0, and never without a reason.
+"""Learn non-negative expert weights for score fusion from labels, with a ridge penalty towards equal weights.
 
-A consensus by fusion is a sum of one term for each list that holds the item. How much each expert's terms should count
-is one convex problem: the softmax of the scores should come close to the gains of the labels, and weights cost what
-they differ from their mean. The strongest penalty is plain fusion, so that whatever is chosen along a path from strong
-to weak has plain fusion among its rivals.
+Fusion adds up one term for each list that holds an item. The weights minimise the softmax cross-entropy between scores
+and label gains, plus a penalty on their deviation from the mean: a convex problem. The strongest penalty is plain
+fusion, so model selection along the path always has plain fusion among the candidates.
 """
 
 from __future__ import annotations

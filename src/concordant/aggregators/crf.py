@@ -1,8 +1,8 @@
-"""The CRF: learn whom to believe by climbing the metric that counts, its expectation taken exactly over small draws.
+"""CRF for supervised preference aggregation: learn the weights of experts by maximising an expected ranking metric.
 
-A ranking has an energy that is linear in what experts say about its items; the likeliest ranking sorts them by a
-weighted sum. Training draws a few items of an instance, sums over all their orders by dynamic programming, and moves
-the weights up the gradient of the expected metric. So a few good experts can overrule a wrong majority.
+The energy of a ranking is linear in the potentials of the experts, so the likeliest ranking sorts by a weighted sum.
+Training samples a few items of an instance, sums over all their orders by dynamic programming, and follows the gradient
+of the expected metric. A few good experts can then outweigh a wrong majority.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
-"""Listwise linear fusion: one convex problem learns whom to believe, so that there is one answer and nothing to tune.
+"""ListwiseLinear: learn the weights of experts by softmax cross-entropy (ListNet), a convex problem with one optimum.
 
-The scores are those of the CRF. What is learned is not the order of a few drawn items but the share of the gain that
-every item of an instance should get: cross-entropy between a softmax of the scores and the gains of the labels.
+The scores are those of the CRF. The loss compares a softmax of the scores of an instance with the gains of its labels.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What experts say about items as sparse rows of numbers: one form for every method that learns whom to believe.
+"""Features of items from expert lists: the CRF potentials as sparse rows, for training and for prediction.
 
-An item has one row for each list that holds it, and a row belongs to a block of weights: its expert's own, or one that
-several experts share. What a list does not hold costs nothing. For the potentials of the CRF a row holds how strongly
-its expert prefers the item to others, and others to it; both are found in O(m log m) per list of m items, without a
-table of pairs.
+An item has one row for each list that holds it. A row belongs to a block of weights: the expert's own, or one that
+several experts share. For the CRF potentials a row holds how strongly the expert prefers the item to others, and others
+to it. Both sums cost O(m log m) for a list of m items; no table of pairs is built.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Singular vectors of what experts prefer, as features of items: where an item stands in an expert's eyes, as numbers.
+"""Features of items from the singular value decomposition of each expert's pairwise preference matrix.
 
-Every expert's pairwise matrix Y has a best approximation of rank p, Y ≈ U Σ Vᵀ. Row i of U says how strongly item i
-wins, row i of V how strongly it loses, Σ how much the expert says at all. Experts who share a block of weights are
-added up first: Y is then the sum of theirs.
+The matrix Y of an expert has a best approximation of rank p, Y ≈ U Σ Vᵀ. Row i of U says how strongly item i wins, row
+i of V how strongly it loses, and Σ how strong the preferences are. The matrices of experts who share a block of weights
+are added first.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Where a fit stands, in a file: written whole after a step, taken up again by the same fit and by no other.
+"""Checkpoint files of a fit: write the state after a step, resume the same fit, refuse any other.
 
-A fit is told by its method, its parameters and every number and id it learns from; what is read in blocks by its ids
-and by the files it is read from. Whoever iterates makes a `StepCheckpoint` and gives it the state after each step; it
-sees to the file, to how often it is written, and to interrupts.
+A fingerprint of the method, its parameters and the training data identifies a fit. Blocks are identified by their ids
+and their files. An iterative fit creates a `StepCheckpoint` and saves its state after each step; the checkpoint decides
+when to write the file, and handles interrupts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Ways down a slope, a step at a time, all they remember being one flat array.
+"""Optimisers for rankers: L-BFGS, SGD and Adam, one step at a time, with the whole state in one flat array.
 
-A solver that can be put down after any step and taken up again can be judged after each, kept at its best one, written
-to a checkpoint and continued bit for bit. What is minimised is a function that gives a value and a gradient.
+The training loop evaluates a model after every step, keeps the best one and writes it to a checkpoint; a flat array is
+all that it needs for this. `LBFGS` stays beside SciPy's (`resumable.minimise`) for this reason, and because its line
+search accepts the kinks of the hinge loss of RankSVM.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Iterations that can be put down after any step and taken up again, bit for bit.
+"""Iterations that resume from a checkpoint bit for bit, among them SciPy's L-BFGS-B.
 
-An iteration gives its state, arrays by name, to a keeper after every step and asks it at the beginning for a state to
-go on from. The solver of a library does not show its state, but it is a function of the values it has been given: they
-are written down, and given to it again in the same order, which takes it to where it was without any of the work.
+An iteration passes its state, arrays by name, to a `Checkpointer` after every step, and asks it for a state at the
+start. SciPy's solver hides its state, but its path depends only on the values and gradients it receives: these are
+recorded, and replayed in the same order without evaluating the objective again.
 """
 
 from __future__ import annotations

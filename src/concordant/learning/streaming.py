@@ -1,6 +1,6 @@
-"""Blocks of instances through a method and into a file: what is in memory is a block, never the whole.
+"""Aggregate blocks of instances into one file: memory holds a block, never the whole.
 
-While a block is aggregated the next one is read and the one before is written.
+While a block is aggregated, the next one is read and the one before is written.
 """
 
 from __future__ import annotations

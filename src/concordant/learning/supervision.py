@@ -1,6 +1,7 @@
-"""Labels meet preferences: matched by id, checked and counted in one place, so that no method trusts an order.
+"""Match labels to preferences by id, and evaluate a metric of scores for model selection.
 
-`match_labels` says what a fit can learn from, `ValidationMetric` says how good scores are, for choosing.
+`match_labels` checks labels and returns them by slot; `ValidationMetric` evaluates scores again and again on the same
+slots.
 """
 
 from __future__ import annotations

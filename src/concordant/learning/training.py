@@ -1,9 +1,9 @@
-"""Training in passes, chosen on instances that were not learned from: one loop for everything that is trained.
+"""The training loop: passes of several learners, model selection on held-out instances, early stopping, checkpoints.
 
-A learner is one way to train (a transform, a learning rate); it knows how to make one pass and how to score. The loop
-runs all learners side by side, judges them after every pass and keeps the best pass of the best learner. Without a
-validation part it trains a model without each fold beside the one on everything, so that the curve of held-out values
-tells when to stop the latter. Where it is after every pass can be written to a file and taken up again.
+A learner is one way to train, such as one transform with one learning rate; it makes a pass and scores slots. The loop
+runs all learners side by side, evaluates them after every pass and keeps the best pass of the best learner. Without a
+validation part it cross-validates: it trains one model without each fold beside the one on all instances, and the curve
+of held-out values tells when to stop the latter.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The one order in which everything is summed, whatever the order of the input.
+"""Canonical order of training data for rankers: the same data give the same bits, in any order of the input.
 
-A descent of a hundred steps makes much of the last bit of a sum. So instances are put in the order of hashes of their
-ids, items by label and then by a hash of their features, features by a hash of their values: the same data give the
-same bits, however rows, items, instances and columns come.
+A descent of a hundred steps amplifies the last bit of a sum. So instances are sorted by hashes of their ids, items by
+label and then by a hash of their features, and features by a hash of their values.
 """
 
 from __future__ import annotations

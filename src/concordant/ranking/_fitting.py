@@ -1,4 +1,4 @@
-"""One loss on one set of lists, as a function of a flat array of parameters, and the learner that goes down it."""
+"""The loss of a ranker as a function of one flat array of parameters, and the learner that minimises it."""
 
 from __future__ import annotations
 

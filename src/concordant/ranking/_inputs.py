@@ -1,4 +1,4 @@
-"""What users of other rankers have, arrays and the sizes of their groups, as containers; and columns found by name."""
+"""Convert arrays with query ids or group sizes to containers, and match feature columns by name."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Columns a scorer sees: features with one centre and scale for all data, written down once for learning.
+"""Design matrix of a ranker: standardised features, and products with the matrix and its transpose.
 
-A linear scorer needs two things of its columns: the columns times weights, and what the rows say against the columns.
-Learning asks for both again and again, and a table standardised beforehand gives them at the speed of a matrix product;
-it is the one copy of the features that learning makes. Prediction goes through the features block by block.
+Training needs both products in every step, so it standardises the features once: the one copy that it makes. Prediction
+goes through the features block by block.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What LambdaRank learns for: a metric as worths of items and of places, from which every swap has its price."""
+"""Metrics for LambdaRank: gains of items and of places, from which the change of a swap follows."""
 
 from __future__ import annotations
 
