@@ -92,7 +92,7 @@ class Registry(Mapping[str, T]):
         return self.entries.get(name)
 
     def load(self) -> None:
-        """Import every module of this package that may register an entry, then every plug-in."""
+        """Import every public module of this package, which may register an entry, then every plug-in."""
         if self._complete:
             return
         from importlib.metadata import entry_points
@@ -100,7 +100,8 @@ class Registry(Mapping[str, T]):
         self._complete = True
         for package in self._packages:
             for module in pkgutil.iter_modules(import_module(package).__path__):
-                import_module(f"{package}.{module.name}")
+                if not module.name.startswith("_"):
+                    import_module(f"{package}.{module.name}")
         for point in entry_points(group=self.group):
             try:
                 self._load(point)

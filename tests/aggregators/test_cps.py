@@ -90,18 +90,18 @@ def test_adherence_is_learned_from_labels(distance: str) -> None:
 
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_no_other_adherence_is_likelier(distance: str) -> None:
-    from concordant.aggregators.cps import _Training
+    from concordant.aggregators.cps import _LabelLikelihood
 
     p, labels = labelled(3, [1.5, 0.5, -0.5, 1.0], n_instances=25)
     p = p.with_weights({"e1": 2.0, ("q3", "e0"): 0.5})
     cps = cc.CPS(distance=distance, adherence="supervised", tol=1e-8).fit(p, labels)
-    training = _Training(p, labels.align(p).label, distance=distance)
-    best, slope, _ = training.likelihood(cps.adherence_)
+    training = _LabelLikelihood(p, labels.align(p).label, distance=distance)
+    best, slope, _ = training.evaluate(cps.adherence_)
     assert best == pytest.approx(cps.fit_info_.objective)
     rng = np.random.default_rng(0)
     for _ in range(20):
         other = np.maximum(cps.adherence_ * np.exp(0.05 * rng.normal(size=4)) + 1e-4 * rng.normal(size=4), 0.0)
-        assert training.likelihood(other)[0] <= best
+        assert training.evaluate(other)[0] <= best
     # Stationary where positive, and pushed below 0 where not.
     scale = training.stages * cps.adherence_.max()
     assert np.abs(slope[cps.adherence_ > 0]).max() < 1e-4 * training.stages / scale

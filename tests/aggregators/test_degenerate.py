@@ -205,7 +205,7 @@ MPM_LEARNED = instead(
     MPM_PLAIN,
     chain=warns("q", "a|b|c|d", "one instance alone"),
     apart=warns("c d q", "c|ab|d", "no finite estimate"),
-    mute_expert=warns("mute", "a|b|c", "prefer nothing"),
+    mute_expert=warns("mute", "a|b|c", "no preferences"),
 )
 MPM_INFORMED = instead(MPM_PLAIN, one_expert=INFORMED, agreement=INFORMED)
 MPM_JUDGED = instead(

@@ -185,7 +185,7 @@ def test_lists_are_their_stages() -> None:
 
 _PLAIN = """
 import numpy as np
-from concordant.kernels.graded_lists import Graded
+from concordant.kernels.graded_lists import GradedLists
 from concordant.ranking import partitions
 rng = np.random.default_rng(0)
 lists = GradedLists.of(np.array([2.0, 1.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0]), np.array([0, 6, 8]))

@@ -92,7 +92,7 @@ if name in %s:
         made(self, lambda x: (tell(), objective(x))[1], *rest)
     resumable._RecordedObjective.__init__ = init
 elif name == "crf":
-    training.report = tell
+    training.report_progress = tell
 else:
     note = checkpoints.StepCheckpoint.save
     checkpoints.StepCheckpoint.save = lambda *how: (tell(), note(*how))
@@ -376,7 +376,7 @@ def test_what_a_checkpoint_of_the_crf_holds_is_no_model_before_it_is_taken_up(tm
         fit(method("blocks-crf"), learned_from)
     early = method("blocks-crf")
     with pytest.MonkeyPatch.context() as patch, cc.checkpoint(mark):
-        patch.setattr("concordant.aggregators._crf_blocks._added", press)
+        patch.setattr("concordant.aggregators._crf_blocks._total_scale", press)
         with pytest.raises(KeyboardInterrupt):
             fit(early, learned_from)
     assert early.fit_info_.interrupted == ""
@@ -389,7 +389,7 @@ def test_what_a_checkpoint_of_the_crf_holds_is_no_model_before_it_is_taken_up(tm
 
 @pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
 @pytest.mark.parametrize(
-    ("name", "last"), [("blocks-crf", "_crf_blocks._said"), ("blocks-ties", "_bradley_terry_shared.profile_meat")]
+    ("name", "last"), [("blocks-crf", "_crf_blocks._expert_totals"), ("blocks-ties", "_bradley_terry_shared.profile_meat")]
 )
 def test_a_second_interrupt_leaves_no_half_of_a_model(name: str, last: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, learned_from = method(name), data(name)

@@ -85,7 +85,7 @@ _COMMON = """hidden : int
     batch : int
         Instances to a step of "sgd" or "adam".
     max_iter : int or None
-        Steps of "lbfgs", passes of the others, at most; None takes 1000 steps or 200 passes.
+        Steps of "lbfgs", passes of the others, at most; None takes 2000 steps or 200 passes.
     tol : float
         Stop when a step of "lbfgs" improves the objective by less than this part of it; the others, when ten passes are
         no better by this part than the ten before.
@@ -302,7 +302,7 @@ class Ranker(Aggregator):
         """Return how many steps or passes there are at most."""
         if self.max_iter is not None:
             return self.max_iter
-        return 1000 if self._chosen_solver() == "lbfgs" else 200
+        return 2000 if self._chosen_solver() == "lbfgs" else 200
 
     def _chosen_solver(self) -> str:
         return self._solver if self.solver == "auto" else self.solver
