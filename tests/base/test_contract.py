@@ -219,7 +219,7 @@ def test_extreme_weights_are_divided_instance_by_instance_where_ratios_count() -
     assert got.weights[5] == 0
     usual = weighted({"x": 1e-99, "y": 1e99})
     assert usable_weights(usual, "Toy", relative=True) is usual
-    with pytest.raises(DataError, match=r"the weights of instance 'q2' go from 1e-300 to 1e\+300, .*Leave out experts who"):
+    with pytest.raises(DataError, match=r"the weights of instance 'q2' go from 1e-300 to 1e\+300, .*Leave out experts"):
         usable_weights(weighted({"x": 1e-300, "y": 1e300}), "Toy", relative=True)
 
 

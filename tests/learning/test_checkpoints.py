@@ -389,7 +389,8 @@ def test_what_a_checkpoint_of_the_crf_holds_is_no_model_before_it_is_taken_up(tm
 
 @pytest.mark.filterwarnings("ignore::concordant.errors.ConcordantWarning")
 @pytest.mark.parametrize(
-    ("name", "last"), [("blocks-crf", "_crf_blocks._expert_totals"), ("blocks-ties", "_bradley_terry_shared.profile_meat")]
+    ("name", "last"),
+    [("blocks-crf", "_crf_blocks._expert_totals"), ("blocks-ties", "_bradley_terry_shared.profile_meat")],
 )
 def test_a_second_interrupt_leaves_no_half_of_a_model(name: str, last: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, learned_from = method(name), data(name)

@@ -262,7 +262,7 @@ def with_gains(
 def gain_shares(label: Floats, offsets: Ints, gain: str = "exponential") -> Floats:
     """Return the gain of every slot as a share of its instance's, NaN without a label, 0 where nothing is gained.
 
-    >>> shares(np.array([2.0, 1.0, 0.0, np.nan, 0.0, 0.0]), np.array([0, 4, 6])).tolist()
+    >>> gain_shares(np.array([2.0, 1.0, 0.0, np.nan, 0.0, 0.0]), np.array([0, 4, 6])).tolist()
     [0.75, 0.25, 0.0, nan, 0.0, 0.0]
     """
     instance = list_ids(offsets)

@@ -90,8 +90,8 @@ class Features(Container):
         Examples
         --------
         >>> f = Features(["q", "q"], ["a", "b"], [[0.1, 2], [0.3, 1]], names=["bm25", "clicks"])
-        >>> f.select(["clicks", "age"], fill=0).X.tolist()
-        [[2.0, 0.0], [1.0, 0.0]]
+        >>> f.select(["bm25", "age"], fill=0).X.tolist()
+        [[0.1, 0.0], [0.3, 0.0]]
         """
         if self.names.tolist() == list(names):
             return self
@@ -101,7 +101,7 @@ class Features(Container):
             raise DataError(
                 f"there is no feature {listing(absent, 3)}. The features are {listing(self.names.tolist(), 5)}."
             )
-        matrix = np.full((self.n_slots, len(names)), np.nan if fill is None else fill)
+        matrix = np.full((self.n_slots, len(names)), np.nan if fill is None else fill, dtype=np.float64)
         present = [j for j, name in enumerate(names) if name in codes]
         matrix[:, present] = self.X[:, [codes[names[j]] for j in present]]
         return self.from_codes(self.slots, matrix, Texts(list(names)))

@@ -128,9 +128,9 @@ def metric_gains(metric: str, label: Floats, offsets: Ints, *, rel: float = 1.0,
     changes no NDCG and keeps them finite. "err": (2^label − 1) / 2^most, with the largest label for `most` unless
     given. Others: 1 where the label is at least `rel`, else 0.
 
-    >>> gains_of("ndcg", np.array([2.0, 0.0, np.nan]), np.array([0, 3])).tolist()
+    >>> metric_gains("ndcg", np.array([2.0, 0.0, np.nan]), np.array([0, 3])).tolist()
     [3.0, 0.0, nan]
-    >>> gains_of("err", np.array([2.0, 0.0]), np.array([0, 2])).tolist()
+    >>> metric_gains("err", np.array([2.0, 0.0]), np.array([0, 2])).tolist()
     [0.75, 0.0]
     """
     if metric == "ndcg":
@@ -153,8 +153,8 @@ def sampling_pools(offsets: Ints, label: Floats, key: NDArray[np.uint64]) -> Sam
     """Return the slots whose label is not NaN, sorted by (instance, label, key), and their runs of equal labels.
 
     >>> label = np.array([1.0, 0.0, np.nan, 1.0, 2.0])
-    >>> pools_of(np.array([0, 4, 5]), label, np.array([9, 1, 1, 4, 0], dtype=np.uint64))
-    Pools(slot=array([1, 3, 0, 4]), group=array([0, 1, 3, 4]), starts=array([0, 2, 3]))
+    >>> sampling_pools(np.array([0, 4, 5]), label, np.array([9, 1, 1, 4, 0], dtype=np.uint64))
+    SamplingPools(slot=array([1, 3, 0, 4]), group=array([0, 1, 3, 4]), starts=array([0, 2, 3]))
     """
     slot = np.flatnonzero(~np.isnan(label))
     instance = np.searchsorted(offsets, slot, side="right") - 1
@@ -503,7 +503,7 @@ def draw_samples(
 ) -> Samples:
     """Return n_samples draws of every instance, as a visit of pass `number` would draw them; one where all items fit.
 
-    >>> pools = pools_of(np.array([0, 3]), np.array([1.0, 0.0, 0.0]), np.arange(3, dtype=np.uint64))
+    >>> pools = sampling_pools(np.array([0, 3]), np.array([1.0, 0.0, 0.0]), np.arange(3, dtype=np.uint64))
     >>> s = draw_samples(np.array([0]), pools, np.ones(1, dtype=np.uint64), epsilon=2, n_samples=3)
     >>> s.slot[s.item].reshape(3, 2)[:, 1].tolist(), np.diff(s.starts).tolist()
     ([0, 0, 0], [2, 2, 2])

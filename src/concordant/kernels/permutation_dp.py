@@ -72,7 +72,7 @@ class Workspace(NamedTuple):
 def workspace_for(n: int) -> Workspace:
     """Return the room that `expected` needs for up to n items: 40 · 2^n bytes and some.
 
-    >>> [len(a) for a in room_for(3)]
+    >>> [len(a) for a in workspace_for(3)]
     [32, 8, 1216]
     """
     size = 1 << max(n, 1)
