@@ -1,4 +1,7 @@
-"""Compares what every method answers with the frozen answers: ranks exactly, scores to 1e-12 of the largest."""
+"""Compares what every method answers with the frozen answers: ranks exactly, scores to 1e-12 of the largest.
+
+On another processor, or with other versions, sums differ in the last bit, and scores are compared to 1e-6.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,9 @@ from tests.answers import cases
 
 import concordant as cc
 
-_TOLERANCE = 1e-12
+_TOLERANCE, _ELSEWHERE = 1e-12, 1e-6
+# Fits that multiply a difference in the last bit: chains of samples, and steps that end at a tolerance.
+_SENSITIVE = ("extended-mallows", "pmop")
 
 
 @cache
@@ -33,7 +38,8 @@ ASKED = [
 def test_the_answers_stay(name: str, method: str, request: pytest.FixtureRequest) -> None:
     if name.startswith("real"):
         request.getfixturevalue("data_dir")
-    if str(frozen(name)["arithmetic"]) != cases.arithmetic():
+    same = str(frozen(name)["arithmetic"]) == cases.arithmetic()
+    if not same and method in _SENSITIVE:
         pytest.skip("the answers were frozen on another processor or with other versions, whose last bits differ")
     expected = {key: values for key, values in frozen(name).items() if key.startswith(f"{method}/")}
     found = {
@@ -45,7 +51,7 @@ def test_the_answers_stay(name: str, method: str, request: pytest.FixtureRequest
     assert found.keys() == expected.keys()
     for key, values in expected.items():
         if key.endswith(("/score", "/stderr")):
-            atol = _TOLERANCE * np.abs(values[np.isfinite(values)]).max(initial=0.0)
+            atol = (_TOLERANCE if same else _ELSEWHERE) * np.abs(values[np.isfinite(values)]).max(initial=0.0)
             np.testing.assert_allclose(found[key], values, rtol=0.0, atol=atol, err_msg=key)
         else:
             np.testing.assert_array_equal(found[key], values, err_msg=key)
