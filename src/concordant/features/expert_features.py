@@ -303,7 +303,7 @@ class DepthCorrection(NamedTuple):
     scale : float64[lists] or None
         What row and col are multiplied by; None where nothing is.
     depth_discount : float64[rows] or None
-        How weights a row is heard, compared with not being listed; None where all are in full.
+        The factor of each row beyond the training depth: 1 counts in full, 0 as not listed; None where all are 1.
     """
 
     scale: Floats | None
