@@ -355,7 +355,7 @@ def _potentials(
     of_list = np.repeat(np.arange(len(lists.block)), lists.lengths)
     block = lists.block[of_list]
     order = np.lexsort((block, lists.slot))
-    X, slot = lists.X[order], lists.slot[order]
+    X, slot = lists.matrix()[order], lists.slot[order]
     code = block[order].astype(np.int32)
     starts = offsets_of(np.bincount(slot, minlength=votes.slots.n_slots))
     # The wins and losses of comparisons have no ranks behind them.
@@ -450,7 +450,10 @@ def expert_features(
 
 
 class _ListRows(NamedTuple):
-    """Rows of numbers, list by list, of the experts with a block: what `potentials` sorts and prediction adds up.
+    """The potentials of every list of the experts with a block: `matrix` for training, `terms` for prediction.
+
+    The columns of X are -1, and for every transform (row sum + shift) / width and -(column sum + shift) / width, times
+    the weight of the list and the discount of the row.
 
     Attributes
     ----------
@@ -462,7 +465,15 @@ class _ListRows(NamedTuple):
         How many rows every list has, and the slot of every row.
     row : int64[R] or slice
         The rows of the preferences; all of them where no list is left out.
-    X, absent : float64[R, d], float64[L, d] or None
+    sums : list of (float64[R], float64[R])
+        The row and column sums of every transform.
+    shift : (float64[L], float64[L]) or None
+        What is added to both sums, for the items that the list leaves out.
+    width, weight : int64[L] or None, float64[L] or None
+        The number of items that the sums are divided by, and the weight of the list; None stands for 1.
+    discount : float64[R] or None
+        As in `DepthCorrection`.
+    absent : float64[L, d] or None
         As in `ExpertRows`; None where lists say nothing about the items they leave out.
     """
 
@@ -473,8 +484,50 @@ class _ListRows(NamedTuple):
     lengths: Ints
     slot: Ints | Codes
     row: Ints | slice
-    X: Floats
+    sums: Sequence[tuple[Floats, Floats]]
+    shift: tuple[Floats, Floats] | None
+    width: Ints | None
+    weight: Floats | None
+    discount: Floats | None
     absent: Floats | None
+
+    def matrix(self) -> Floats:
+        """Return X: d numbers for every row of the lists."""
+        X = np.empty((len(self.slot), 1 + 2 * len(self.sums)))
+        X[:, 0] = -1.0 if self.weight is None else np.repeat(-self.weight, self.lengths)
+        width = 1.0 if self.width is None else np.repeat(self.width, self.lengths)
+        for t, (won, lost) in enumerate(self.sums):
+            if self.shift is not None:
+                up, down = (np.repeat(shift, self.lengths) for shift in self.shift)
+                won, lost = won + up, lost + down
+            if self.weight is not None:
+                # -X[:, 0] is the weight of the list of each row.
+                won, lost = -X[:, 0] * won, -X[:, 0] * lost
+            np.divide(won, width, out=X[:, 1 + 2 * t])
+            np.divide(lost, -width, out=X[:, 2 + 2 * t])
+        if self.discount is not None:
+            X *= self.discount[:, None]
+        return X
+
+    def terms(self, w: Floats) -> Floats:
+        """Return X[r] . w[block[r]] for every row, from one factor of each sum and one constant for each list."""
+        factor = w[self.block]
+        if self.weight is not None:
+            factor *= self.weight[:, None]
+        constant = -factor[:, 0]
+        if self.width is not None:
+            factor /= self.width[:, None]
+        out = np.zeros(len(self.slot))
+        for t, (won, lost) in enumerate(self.sums):
+            plus, minus = factor[:, 1 + 2 * t], factor[:, 2 + 2 * t]
+            if self.shift is not None:
+                constant += plus * self.shift[0] - minus * self.shift[1]
+            out += np.repeat(plus, self.lengths) * won
+            out -= np.repeat(minus, self.lengths) * lost
+        out += np.repeat(constant, self.lengths)
+        if self.discount is not None:
+            out *= self.discount
+        return out
 
 
 def _list_rows(
@@ -497,7 +550,7 @@ def _list_rows(
         starts = offsets_of(np.bincount(instance, minlength=len(votes)))
         sums = [wins] * len(transforms)
         lengths = np.diff(offsets)
-        length: Floats | Ints = lengths
+        length = lengths.astype(np.float64)
     else:
         block, lengths = block_of_expert[votes.list_expert], votes.list_lengths
         weight = votes.list_weight
@@ -507,7 +560,9 @@ def _list_rows(
         scale, discount = DepthCorrection.of(votes, block, trained_on, scaling)
         sums = [_scaled_sums(votes, t, scale) for t in transforms]
         instance, starts, offsets, slot = votes.list_instance, votes.list_starts, votes.list_offsets, votes.slot
-        length = lengths if scale is None else lengths * scale
+        length = lengths.astype(np.float64)
+        if scale is not None:
+            length *= scale
         if block.min(initial=0) < 0:
             kept = np.flatnonzero(block >= 0)
             row = np.flatnonzero(np.repeat(block >= 0, lengths))
@@ -519,27 +574,16 @@ def _list_rows(
             sums = [(won[row], lost[row]) for won, lost in sums]
             discount = None if discount is None else discount[row]
     size = votes.slots.sizes[instance]
-    X = np.empty((len(slot), 1 + 2 * len(transforms)))
-    X[:, 0] = -1.0 if weight is None else np.repeat(-weight, lengths)
+    width = size if scaling == "mean" else None
+    shift = (size - length, -length) if missing == "below" else None
     absent = None
     if weight is not None or missing == "below" or blocks.shared >= 0:
-        absent = np.zeros((len(block), X.shape[1]))
+        absent = np.zeros((len(block), 1 + 2 * len(transforms)))
         absent[:, 0] = (1.0 if weight is None else weight) - (block < blocks.n_own)
-    width = np.repeat(size, lengths) if scaling == "mean" else 1.0
-    for t, (won, lost) in enumerate(sums):
-        if missing == "below" and absent is not None:
-            won, lost = won + np.repeat(size - length, lengths), lost - np.repeat(length, lengths)
-            absent[:, 2 + 2 * t] = -length if weight is None else -weight * length
-            if scaling == "mean":
-                absent[:, 2 + 2 * t] /= size
-        if weight is not None:
-            # -X[:, 0] is the weight of the list of each row.
-            won, lost = -X[:, 0] * won, -X[:, 0] * lost
-        np.divide(won, width, out=X[:, 1 + 2 * t])
-        np.divide(lost, -width, out=X[:, 2 + 2 * t])
-    if discount is not None:
-        X *= discount[:, None]
-    return _ListRows(instance, block, starts, offsets, lengths, slot, row, X, absent)
+        if missing == "below":
+            beaten = -length if weight is None else -weight * length
+            absent[:, 2::2] = (beaten if width is None else beaten / width)[:, None]
+    return _ListRows(instance, block, starts, offsets, lengths, slot, row, sums, shift, width, weight, discount, absent)
 
 
 def _scaled_sums(votes: Preferences, transform: str, scale: Floats | None) -> tuple[Floats, Floats]:
@@ -608,12 +652,11 @@ def potential_scores(
 
     def scores(own: Votes) -> Floats:
         lists = _list_rows(own, blocks, block_of_expert, transforms, missing, scaling, trained_on)
-        most, given = np.diff(lists.starts), w[lists.block]
-        terms = np.einsum("rd,rd->r", lists.X, np.repeat(given, lists.lengths, axis=0))
-        total = exact_sums(terms, lists.slot, own.slots.n_slots, lists.offsets[lists.starts], most)
+        most = np.diff(lists.starts)
+        total = exact_sums(lists.terms(w), lists.slot, own.slots.n_slots, lists.offsets[lists.starts], most)
         if lists.absent is None:
             return total + always
-        absent = np.einsum("ld,ld->l", lists.absent, given)
+        absent = np.einsum("ld,ld->l", lists.absent, w[lists.block])
         shift = exact_sums(absent, lists.instance, len(own), lists.starts, most) + always
         return total + np.repeat(shift, own.slots.sizes)
 

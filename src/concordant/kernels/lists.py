@@ -6,6 +6,7 @@ runs across two lists, so a list gives the same bits alone and together with oth
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -207,35 +208,83 @@ def pair_sums(value: Floats, scale: Floats, offsets: Ints, *, binary: bool = Fal
     >>> row.tolist(), col.tolist()
     ([4.0, 2.0, 0.0], [0.0, 1.0, 5.0])
     """
-    row = np.zeros(len(value), dtype=np.float64)
-    col = np.zeros(len(value), dtype=np.float64)
-    order = order_lists(value, offsets)
-    for which, rows in by_length(offsets):
-        m = rows.shape[1]
-        sorted_rows = order[rows]
-        x, z = value[sorted_rows], scale[which][:, None]
-        index = np.arange(m)
-        differs = x[:, 1:] != x[:, :-1]
-        untied = bool(differs.all())
-        if untied:
-            lo, hi = index, index + 1
+    row, col = np.empty(len(value)), np.empty(len(value))
+    for which, m, rows in _similar_lengths(offsets):
+        z = scale[which][:, None]
+        if isinstance(rows, slice):
+            x, real = value[rows].reshape(len(m), -1), None
         else:
-            new = np.ones(x.shape, dtype=np.bool_)
-            new[:, 1:] = differs
-            lo = np.maximum.accumulate(np.where(new, index, 0), axis=1)
-            last = np.ones(x.shape, dtype=np.bool_)
-            last[:, :-1] = differs
-            hi = np.minimum.accumulate(np.where(last, index + 1, m)[:, ::-1], axis=1)[:, ::-1]
-        if binary:
-            row[sorted_rows] = m - hi
-            col[sorted_rows] = lo
-            continue
-        total = np.zeros((len(x), m + 1))
-        np.cumsum(x, axis=1, out=total[:, 1:])
-        above = total[:, 1:] if untied else np.take_along_axis(total, hi, axis=1)
-        below = total[:, :-1] if untied else np.take_along_axis(total, lo, axis=1)
-        row[sorted_rows] = (total[:, -1:] - above - (m - hi) * x) / z
-        col[sorted_rows] = (lo * x - below) / z
+            real = np.arange(rows.shape[1]) < m[:, None]
+            x = np.where(real, value[rows], np.inf)
+        order = None
+        if (x[:, 1:] < x[:, :-1]).any():
+            order = np.argsort(x, axis=1, kind="stable")
+            x = np.take_along_axis(x, order, axis=1)
+        if real is not None:
+            x = np.where(real, x, 0.0)
+        up, down = _sorted_pair_sums(x, m[:, None], z, real, binary=binary)
+        if order is not None:
+            unsorted = np.empty_like(up), np.empty_like(down)
+            np.put_along_axis(unsorted[0], order, up, axis=1)
+            np.put_along_axis(unsorted[1], order, down, axis=1)
+            up, down = unsorted
+        if isinstance(rows, slice):
+            row[rows], col[rows] = up.ravel(), down.ravel()
+        else:
+            at = rows[real]
+            row[at], col[at] = up[real], down[real]
+    return row, col
+
+
+def _similar_lengths(offsets: Ints) -> Iterator[tuple[Ints, Ints, Ints | slice]]:
+    """Yield groups of lists whose lengths differ by at most a quarter: the lists, their lengths, and their rows.
+
+    The rows are a slice where the lists lie side by side and are equally long. Otherwise they form a rectangle as wide
+    as the longest list, and what lies beyond the end of a shorter one is a row of another list.
+    """
+    lengths = np.diff(offsets)
+    if len(lengths) and lengths[0] > 0 and (lengths == lengths[0]).all():
+        yield np.arange(len(lengths)), lengths, slice(int(offsets[0]), int(offsets[-1]))
+        return
+    by_length = np.argsort(lengths, kind="stable")
+    ascending = lengths[by_length]
+    first = int(np.searchsorted(ascending, 1))
+    while first < len(ascending):
+        end = int(np.searchsorted(ascending, ascending[first] * 5 // 4, side="right"))
+        which = np.sort(by_length[first:end])
+        rows = offsets[which][:, None] + np.arange(ascending[end - 1])
+        yield which, lengths[which], np.minimum(rows, offsets[-1] - 1)
+        first = end
+
+
+def _sorted_pair_sums(
+    x: Floats, m: Ints, z: Floats, real: NDArray[np.bool_] | None, *, binary: bool
+) -> tuple[Floats, Floats]:
+    """Return the sums of `pair_sums` for a rectangle of sorted lists, each `m` long and padded with 0 beyond."""
+    index = np.arange(x.shape[1])
+    differs = x[:, 1:] != x[:, :-1]
+    lo: Ints = index
+    hi: Ints = index + 1
+    untied = bool((differs if real is None else differs | ~real[:, 1:]).all())
+    if not untied:
+        new = np.ones(x.shape, dtype=np.bool_)
+        new[:, 1:] = differs
+        lo = np.maximum.accumulate(np.where(new, index, 0), axis=1)
+        last = index == m - 1
+        last[:, :-1] |= differs
+        hi = np.minimum.accumulate(np.where(last, index + 1, m)[:, ::-1], axis=1)[:, ::-1]
+    if binary:
+        ahead, behind = np.broadcast_arrays(m - hi, lo, x)[:2]
+        return ahead.astype(np.float64), behind.astype(np.float64)
+    total = np.zeros((len(x), x.shape[1] + 1))
+    np.cumsum(x, axis=1, out=total[:, 1:])
+    above = total[:, 1:] if untied else np.take_along_axis(total, hi, axis=1)
+    below = total[:, :-1] if untied else np.take_along_axis(total, lo, axis=1)
+    row, col = total[:, -1:] - above, lo * x
+    row -= (m - hi) * x
+    row /= z
+    col -= below
+    col /= z
     return row, col
 
 
